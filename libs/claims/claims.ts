@@ -1,0 +1,82 @@
+import type { StoredAnswer } from '@triplock/contracts';
+import type { Brand, Fingerprint, PartnerId, TxnId } from '@triplock/payments';
+
+/** Says which claim is whose: random per claim, compared before anything is written again. */
+export type OwnerToken = Brand<string, 'OwnerToken'>;
+
+/** Names one stretch of a bucket's memory: another one begins whenever the store forgot. */
+export type MemoryEpoch = Brand<string, 'MemoryEpoch'>;
+
+/** What a claim is asked for. `shown` is what a read shows while the payment is pending (JSON). */
+export type ClaimRequest = {
+  txnId: TxnId;
+  partnerId: PartnerId;
+  fingerprint: Fingerprint;
+  acceptedAt: Date;
+  shown: string;
+  /**
+   * Claim although the bucket is cold, because the ledger was asked after the barrier and knows
+   * no such payment. Holds only while the bucket's memory is still of this epoch.
+   */
+  vouchedIn?: MemoryEpoch;
+};
+
+/** Why a bucket's silence about a key proves nothing. */
+export type Cold = {
+  outcome: 'cold';
+  /** Absent when nobody has noted the loss yet. */
+  epoch?: MemoryEpoch;
+  /** The Kafka offsets the ledger must have passed; absent until somebody has read them. */
+  barrier?: string;
+};
+
+/** What a claim came to. */
+export type ClaimOutcome =
+  /** Ours to do; `acceptedAt` is the first claim's when this one took over. */
+  | { outcome: 'claimed'; token: OwnerToken; acceptedAt: Date }
+  /** Done before: give this answer again. */
+  | { outcome: 'completed'; answer: StoredAnswer }
+  /** Same key, other request. Checked before everything else. */
+  | { outcome: 'reused' }
+  | { outcome: 'in-flight'; leaseLeftMs: number }
+  | Cold;
+
+/** What the store knows of an id that the ledger does not know. */
+export type PendingRead =
+  | { outcome: 'pending'; partnerId: PartnerId; shown: string; acceptedAt: Date }
+  | { outcome: 'unknown' }
+  | Cold;
+
+/**
+ * Guard 1: at most one request at work per (kind, partner, key), and its answer kept for replay.
+ *
+ * A claim's record lives 24 h from the first claim; inside it the lease of the one at work ends
+ * after 30 s. Every method is one atomic step and rejects when the store does not answer in time:
+ * the outcome is then unknown, and asking again is safe.
+ */
+export type Claims = {
+  claim(request: ClaimRequest): Promise<ClaimOutcome>;
+  /** Stores the answer. `lost` when the claim is no longer this owner's; nothing was written. */
+  complete(owner: ClaimOwner, answer: StoredAnswer): Promise<'completed' | 'lost'>;
+  /** Ends the lease at once and keeps the fingerprint, so that only the same request takes over. */
+  release(owner: ClaimOwner): Promise<'released' | 'lost'>;
+  read(txnId: TxnId): Promise<PendingRead>;
+  /** Begins a new epoch for a bucket that forgot; the epoch that already began when raced. */
+  noteLoss(bucket: number): Promise<MemoryEpoch>;
+  /**
+   * Stores what the ledger must have passed before the bucket's silence means anything, unless a
+   * barrier is there or another epoch began. `warm`: nothing could have been lost, because nothing
+   * was ever accepted.
+   */
+  setBarrier(mark: {
+    bucket: number;
+    epoch: MemoryEpoch;
+    barrier: string;
+    warm: boolean;
+  }): Promise<void>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Who finishes a claim. */
+export type ClaimOwner = { txnId: TxnId; token: OwnerToken };

@@ -1,0 +1,69 @@
+/** Every `code` a problem can have, with its status and title. */
+export const problemCodes = {
+  idempotency_key_missing: { status: 400, title: 'Idempotency-Key is missing' },
+  idempotency_key_invalid: { status: 400, title: 'Idempotency-Key is invalid' },
+  idempotency_key_in_use: { status: 409, title: 'A request with this key is in progress' },
+  idempotency_key_reused: { status: 422, title: 'This key was used for another request' },
+  invalid_request: { status: 400, title: 'The request is invalid' },
+  unauthorized: { status: 401, title: 'Not authenticated' },
+  not_found: { status: 404, title: 'Not found' },
+  method_not_allowed: { status: 405, title: 'Method not allowed' },
+  request_timeout: { status: 408, title: 'The request took too long to arrive' },
+  body_too_large: { status: 413, title: 'The body is too large' },
+  uri_too_long: { status: 414, title: 'The request target is too long' },
+  unsupported_media_type: { status: 415, title: 'Unsupported media type' },
+  rate_limited: { status: 429, title: 'Too many requests' },
+  headers_too_large: { status: 431, title: 'The request head is too large' },
+  internal_error: { status: 500, title: 'Internal error' },
+  unavailable: { status: 503, title: 'Temporarily unavailable' },
+} as const;
+export type ProblemCode = keyof typeof problemCodes;
+
+/** A field that is wrong; `pointer` is a JSON pointer as a URI fragment, e.g. `#/amount`. */
+export type FieldProblem = { pointer: string; detail: string };
+
+/** The body of an error, `application/problem+json` (RFC 9457). */
+export type ProblemBody = {
+  type: string;
+  title: string;
+  status: number;
+  /** Says what to do. */
+  detail: string;
+  code: ProblemCode;
+  errors?: readonly FieldProblem[];
+};
+
+/** An answer that refuses a request; thrown by routes and rendered in one place. */
+export class Problem extends Error {
+  override name = 'Problem';
+  readonly code: ProblemCode;
+  readonly errors: readonly FieldProblem[];
+  readonly headers: Readonly<Record<string, string>>;
+  constructor(
+    code: ProblemCode,
+    detail: string,
+    extra: { errors?: readonly FieldProblem[]; headers?: Readonly<Record<string, string>> } = {},
+  ) {
+    super(detail);
+    this.code = code;
+    this.errors = extra.errors ?? [];
+    this.headers = extra.headers ?? {};
+  }
+
+  get status(): number {
+    return problemCodes[this.code].status;
+  }
+
+  body(): ProblemBody {
+    const { status, title } = problemCodes[this.code];
+    const errors = this.errors.length > 0 ? { errors: this.errors } : {};
+    return {
+      type: `urn:triplock:problem:${this.code}`,
+      title,
+      status,
+      detail: this.message,
+      code: this.code,
+      ...errors,
+    };
+  }
+}

@@ -1,0 +1,67 @@
+import type {
+  AcceptedPayment,
+  EventId,
+  Fingerprint,
+  Payment,
+  Settlement,
+  TransactionState,
+  TxnId,
+} from '@triplock/payments';
+
+/** A payment to post. With a `settlement` (book transfers) it is posted and settled in one step. */
+export type Posting = {
+  payment: AcceptedPayment;
+  traceparent: string;
+  settlement?: { result: Settlement; settledAt: Date };
+};
+
+/** What posting one payment came to. */
+export type PostOutcome =
+  /** This call made the row, its entries and, when settled, its outbox row. */
+  | { outcome: 'posted' }
+  /** A duplicate of a finished row: success, and nothing was written. */
+  | { outcome: 'already-recorded'; state: TransactionState }
+  /** A duplicate of a row that somebody began and may have died over: resume it. */
+  | { outcome: 'unfinished'; version: number }
+  /** The key belongs to another request, which was first. */
+  | { outcome: 'key-conflict'; winner: Fingerprint };
+
+/** What settling came to. `stale`: the row is final or of another version, and nothing was written. */
+export type SettleOutcome = { outcome: 'settled' } | { outcome: 'stale' };
+
+/** A final state for one pending row, guarded by the version that was read. */
+export type SettleRequest = {
+  txnId: TxnId;
+  version: number;
+  result: Settlement;
+  settledAt: Date;
+  traceparent: string;
+};
+
+/** This input can never be stored. Everything else a ledger throws is worth trying again. */
+export class UnpostableError extends Error {
+  override name = 'UnpostableError';
+}
+
+/**
+ * Guard 2: one row per transaction id, for ever. A conflict is not an error.
+ *
+ * Every method is all-or-nothing and safe to repeat. A rejection other than UnpostableError means
+ * that the outcome is unknown.
+ */
+export type Ledger = {
+  /**
+   * Posts a batch in one statement and tells, in the same order, what came of each. Duplicates
+   * inside the batch are posted once.
+   *
+   * @throws UnpostableError when one of the batch can never be stored; none of it was.
+   */
+  post(batch: readonly Posting[]): Promise<PostOutcome[]>;
+  settle(request: SettleRequest): Promise<SettleOutcome>;
+  /** Tells the partner, by an event, that the key was used for two requests. Once per loser. */
+  recordKeyConflict(posting: Posting): Promise<EventId>;
+  find(txnId: TxnId): Promise<Payment | undefined>;
+  isEmpty(): Promise<boolean>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};

@@ -1,0 +1,41 @@
+import type { EventId, TxnId } from '@triplock/payments';
+
+/** The right to publish a bucket's rows until it expires; the epoch grows with every new owner. */
+export type BucketLease = { bucket: number; epoch: bigint };
+
+/** An event that waits to be published. `payload` is published byte for byte. */
+export type OutboxRow = {
+  orderId: bigint;
+  eventId: EventId;
+  eventType: string;
+  txnId: TxnId;
+  paymentId: TxnId;
+  bucket: number;
+  sequence: number | null;
+  payload: string;
+  traceparent: string;
+};
+
+/**
+ * The outbox's side for dispatchers. One live owner per bucket; every write compares the epoch,
+ * so an owner that lost its lease marks nothing.
+ */
+export type Outbox = {
+  /**
+   * Renews the owner's leases and takes free or expired ones until it holds its fair share of the
+   * buckets among the owners that are alive. Returns what it holds now.
+   */
+  leaseBuckets(request: { owner: string; leaseMs: number }): Promise<BucketLease[]>;
+  /** Unpublished rows of leased buckets in order, whatever their order id: taken by state. */
+  take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxRow[]>;
+  /** Marks rows published, where the lease still holds. Returns how many were marked. */
+  markPublished(lease: BucketLease, eventIds: readonly EventId[]): Promise<number>;
+  /** Sets a row that can never be published aside together with its payment's later rows. */
+  park(lease: BucketLease, row: { eventId: EventId; reason: string }): Promise<number>;
+  /** Gives all leases back, so that another owner need not wait for them to expire. */
+  releaseBuckets(owner: string): Promise<void>;
+  /** Rows that wait, for the lag metric. */
+  pending(): Promise<{ rows: number; oldestSeconds: number }>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};

@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto';
+import type { Brand } from './brand.ts';
+
+/** A partner's short name, e.g. `acme`. */
+export type PartnerId = Brand<string, 'PartnerId'>;
+/** The partner's `Idempotency-Key` after unquoting: 1 to 255 printable ASCII characters. */
+export type IdempotencyKey = Brand<string, 'IdempotencyKey'>;
+/** Lower-case UUIDv8 of a payment or refund. */
+export type TxnId = Brand<string, 'TxnId'>;
+/** Lower-case UUIDv8 of one event of one transaction. */
+export type EventId = Brand<string, 'EventId'>;
+/** SHA-256 in lower-case hex over what the partner asked for. */
+export type Fingerprint = Brand<string, 'Fingerprint'>;
+
+/** What an idempotency key names: the same key may be used once for a payment and once for a refund. */
+export type TransactionKind = 'payment' | 'refund';
+
+/** Every event type that leaves the ledger. */
+export const eventTypes = [
+  'payment.succeeded',
+  'payment.failed',
+  'payment.key_conflict',
+  'refund.succeeded',
+  'refund.failed',
+] as const;
+export type EventType = (typeof eventTypes)[number];
+
+/**
+ * A UUIDv8 (RFC 9562, section 5.8) that is a pure function of its parts: the first 16 bytes of
+ * SHA-256 over each part as UTF-8 preceded by its byte length as a 32-bit big-endian integer.
+ * The length prefix keeps ("ab", "c") and ("a", "bc") apart.
+ */
+export function deriveId(...parts: readonly string[]): string {
+  const bytes = digestParts(parts).subarray(0, 16);
+  bytes[6] = (bytes[6]! & 0x0f) | 0x80;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = bytes.toString('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/** SHA-256 over length-prefixed parts, as {@link deriveId} defines them. */
+export function digestParts(parts: readonly string[]): Buffer {
+  const hash = createHash('sha256');
+  const length = Buffer.allocUnsafe(4);
+  for (const part of parts) {
+    length.writeUInt32BE(Buffer.byteLength(part));
+    hash.update(length).update(part, 'utf8');
+  }
+  return hash.digest();
+}
+
+/** The transaction's id: the claim key, the Kafka record key and the ledger's primary key. */
+export function deriveTxnId(kind: TransactionKind, partner: PartnerId, key: IdempotencyKey): TxnId {
+  return deriveId(kind, partner, key) as TxnId;
+}
+
+/** The id of a transaction's event; the same on every publish, so that the inbox can know it again. */
+export function deriveEventId(
+  txnId: TxnId,
+  type: Exclude<EventType, 'payment.key_conflict'>,
+): EventId {
+  return deriveId('event', txnId, type) as EventId;
+}
+
+/** The id of a key conflict: one per losing fingerprint, however often the loser is redelivered. */
+export function deriveKeyConflictId(txnId: TxnId, losing: Fingerprint): EventId {
+  return deriveId('event', txnId, 'payment.key_conflict', losing) as EventId;
+}
+
+const uuidV8 = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** Whether a text has the form of an id of ours. It says nothing about the id being known. */
+export function isTxnId(text: string): text is TxnId {
+  return uuidV8.test(text);
+}
+
+/**
+ * The bucket of an id: which warm marker, which outbox lease and which Pub/Sub ordering key it
+ * belongs to. Ids are hashes already, so their first 16 bits are spread evenly.
+ */
+export function bucketOf(id: TxnId, buckets: number): number {
+  return Number.parseInt(id.slice(0, 4), 16) % buckets;
+}

@@ -1,0 +1,5 @@
+export * from './errors.ts';
+export * from './load-sql.ts';
+export * from './migrate.ts';
+export * from './migration-sets.ts';
+export * from './pool.ts';

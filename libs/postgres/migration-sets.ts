@@ -1,0 +1,18 @@
+import type { MigrationSet } from './migrate.ts';
+
+const root = new URL('../../', import.meta.url);
+const folder = (path: string) => new URL(`${path}/`, root);
+
+/**
+ * Every owner's migrations in the order they run. The inbox is a pair of tables that each consumer
+ * has in its own schema, so that an inbox row and its effect commit together.
+ */
+export const migrationSets: readonly MigrationSet[] = [
+  { owner: 'roles', schema: 'public', folder: folder('libs/postgres/migrations') },
+  { owner: 'ledger', schema: 'ledger', folder: folder('libs/ledger/postgres/migrations') },
+  { owner: 'partners', schema: 'partners', folder: folder('libs/partners/postgres/migrations') },
+  { owner: 'notifier-inbox', schema: 'notifier', folder: folder('libs/inbox/postgres/migrations') },
+  { owner: 'notifier', schema: 'notifier', folder: folder('services/partner-notifier/migrations') },
+  { owner: 'auditor-inbox', schema: 'auditor', folder: folder('libs/inbox/postgres/migrations') },
+  { owner: 'auditor', schema: 'auditor', folder: folder('services/auditor/migrations') },
+];

@@ -1,0 +1,87 @@
+import pg from 'pg';
+
+/** Rows come back as plain objects; `bigint` columns as JavaScript bigints, dates as Date. */
+export type Queryable = {
+  query<Row extends object>(statement: string, parameters?: readonly unknown[]): Promise<Row[]>;
+};
+
+/** A pool of connections to one database, as one role. */
+export type Database = Queryable & {
+  /** Runs `work` in one transaction (READ COMMITTED) and commits, or rolls back when it throws. */
+  transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
+  /** Resolves when the database answers; throws when it does not. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** How a pool behaves; times in milliseconds. */
+export type DatabaseOptions = {
+  url: string;
+  /** Shown in `pg_stat_activity`. */
+  applicationName: string;
+  /** Connections at most; 8 unless told, which keeps 12 replicas below PostgreSQL's usual 100. */
+  connectionsMax?: number;
+  /** How long getting a connection may take before the caller gets an error; 2 s unless told. */
+  connectTimeoutMs?: number;
+  /** How long the server works on one statement; 10 s unless told. */
+  statementTimeoutMs?: number;
+  /** Called for errors of idle connections, which nobody awaits. */
+  onIdleError: (error: Error) => void;
+};
+
+const types = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+    oid === pg.types.builtins.INT8 ? BigInt : pg.types.getTypeParser(oid, format),
+};
+
+/** Opens a pool. Connections are made when first needed, so this does not fail when PostgreSQL is away. */
+export function openDatabase(options: DatabaseOptions): Database {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    application_name: options.applicationName,
+    max: options.connectionsMax ?? 8,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
+    statement_timeout: statementTimeoutMs,
+    // The client's own limit is for a server that hangs or is unreachable; the outcome is then unknown.
+    query_timeout: statementTimeoutMs + 1_000,
+    keepAlive: true,
+    types: types as pg.CustomTypesConfig,
+  });
+  pool.on('error', options.onIdleError);
+  return {
+    query: (statement, parameters) => run(pool, statement, parameters),
+    transaction: (work) => inTransaction(pool, work),
+    ping: async () => void (await run(pool, 'SELECT 1')),
+    close: () => pool.end(),
+  };
+}
+
+async function run<Row extends object>(
+  client: pg.Pool | pg.PoolClient,
+  statement: string,
+  parameters: readonly unknown[] = [],
+): Promise<Row[]> {
+  const result = await client.query<Row>(statement, [...parameters]);
+  return result.rows;
+}
+
+async function inTransaction<Result>(
+  pool: pg.Pool,
+  work: (tx: Queryable) => Promise<Result>,
+): Promise<Result> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query('BEGIN');
+    const result = await work({ query: (text, parameters) => run(client, text, parameters) });
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    // A connection that cannot even roll back is thrown away; the server rolls back by itself.
+    await client.query('ROLLBACK').catch((rollbackError: Error) => (broken = rollbackError));
+    throw error;
+  } finally {
+    client.release(broken);
+  }
+}

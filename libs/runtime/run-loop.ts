@@ -1,0 +1,49 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from './backoff.ts';
+import type { Logger } from './logger.ts';
+
+/** One turn of a loop. It returns how many things it did; 0 lets the loop rest. */
+export type Pass = () => Promise<number>;
+
+/** A running loop. `stop` lets the pass under way finish and resolves when it has. */
+export type Loop = { stop(): Promise<void> };
+
+/**
+ * Runs a pass forever: at once again while there is work, after `idleMs` when there was none, and
+ * after a backoff of up to 5 s when it threw. An error is logged and never ends the loop: the
+ * dependency that was away comes back, or an operator sees the log repeat.
+ */
+export function runLoop(
+  pass: Pass,
+  options: { name: string; idleMs: number; logger: Logger },
+): Loop {
+  const stopping = new AbortController();
+  const rest = (ms: number) =>
+    delay(ms, undefined, { signal: stopping.signal }).catch(() => undefined);
+
+  async function turn(): Promise<void> {
+    let failures = 0;
+    while (!stopping.signal.aborted) {
+      try {
+        const done = await pass();
+        failures = 0;
+        if (done === 0) await rest(options.idleMs);
+      } catch (error) {
+        options.logger.warn(
+          { err: error, loop: options.name, failures },
+          'pass failed, will retry',
+        );
+        await rest(backoffMs(failures, { firstMs: 100, maxMs: 5_000 }));
+        failures += 1;
+      }
+    }
+  }
+
+  const ended = turn();
+  return {
+    stop: () => {
+      stopping.abort();
+      return ended;
+    },
+  };
+}

@@ -1,0 +1,116 @@
+import { serveAdmin, type AdminOptions } from './admin-server.ts';
+import {
+  createCrashPoints,
+  noCrashPoints,
+  type CrashOrder,
+  type CrashPoints,
+} from './crash-points.ts';
+import { createLogger, type Logger } from './logger.ts';
+import { createMetrics, type Registry } from './metrics.ts';
+import { SettingsError } from './settings.ts';
+import type { Mode } from './service-settings.ts';
+
+/** What every service stands on. */
+export type Service = {
+  logger: Logger;
+  metrics: Registry;
+  crashPoints: CrashPoints;
+  /** Registers something to close on shutdown; the last registered is closed first. */
+  onClose(name: string, close: () => Promise<unknown>): void;
+  /** Opens health, readiness and metrics. Call it when everything else listens. */
+  serveAdmin(shown: Pick<AdminOptions, 'readiness' | 'routes'>): Promise<void>;
+};
+
+type CommonSettings = {
+  TRIPLOCK_MODE: Mode;
+  LOG_LEVEL: string;
+  ADMIN_HOST: string;
+  ADMIN_PORT: number;
+  INSTANCE_NAME: string;
+  CRASH_POINTS: readonly CrashOrder[];
+  SHUTDOWN_TIMEOUT_MS: number;
+};
+
+/**
+ * Runs a service: reads its settings, wires it by `start`, and on SIGTERM or SIGINT closes what
+ * was registered in reverse order. Exit codes: 0 after a clean shutdown, 1 when booting failed
+ * or closing took longer than `SHUTDOWN_TIMEOUT_MS`, 2 when settings cannot be used.
+ */
+export async function runService<Settings extends CommonSettings>(
+  name: string,
+  readConfig: () => Settings,
+  start: (settings: Settings, service: Service) => Promise<void>,
+): Promise<void> {
+  const settings = configOrExit(name, () => refuseCrashesInProduction(readConfig()));
+  const logger = createLogger({
+    service: name,
+    instance: settings.INSTANCE_NAME,
+    level: settings.LOG_LEVEL,
+  });
+  const closers: { name: string; close: () => Promise<unknown> }[] = [];
+  const service: Service = {
+    logger,
+    metrics: createMetrics(name),
+    crashPoints: crashPointsFor(settings),
+    onClose: (what, close) => void closers.push({ name: what, close }),
+    serveAdmin: async (shown) => {
+      const { ADMIN_HOST: host, ADMIN_PORT: port } = settings;
+      const { metrics, crashPoints } = service;
+      const admin = await serveAdmin({ host, port, metrics, crashPoints, ...shown });
+      service.onClose('admin server', () => admin.close());
+    },
+  };
+
+  let closing = false;
+  const close = async (reason: string, exitCode: number) => {
+    if (closing) return;
+    closing = true;
+    logger.info({ reason }, 'shutting down');
+    setTimeout(() => exit(logger, 'shutdown timed out', 1), settings.SHUTDOWN_TIMEOUT_MS);
+    for (const closer of closers.reverse()) {
+      await closer.close().catch((error: unknown) => {
+        logger.error({ err: error, closing: closer.name }, 'closing failed');
+      });
+    }
+    exit(logger, 'stopped', exitCode);
+  };
+  process.once('SIGTERM', () => void close('SIGTERM', 0));
+  process.once('SIGINT', () => void close('SIGINT', 0));
+
+  try {
+    await start(settings, service);
+    logger.info('started');
+  } catch (error) {
+    logger.fatal({ err: error }, 'boot failed');
+    await close('boot failed', 1);
+  }
+}
+
+function configOrExit<Settings>(name: string, readConfig: () => Settings): Settings {
+  try {
+    return readConfig();
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    process.stderr.write(`${name}: ${error.message}\n`);
+    process.exit(2);
+  }
+}
+
+function refuseCrashesInProduction<Settings extends CommonSettings>(settings: Settings): Settings {
+  if (settings.TRIPLOCK_MODE === 'production' && settings.CRASH_POINTS.length > 0) {
+    throw new SettingsError(['CRASH_POINTS is refused: TRIPLOCK_MODE is production']);
+  }
+  return settings;
+}
+
+function crashPointsFor(settings: CommonSettings): CrashPoints {
+  return settings.TRIPLOCK_MODE === 'production'
+    ? noCrashPoints
+    : createCrashPoints(settings.CRASH_POINTS);
+}
+
+function exit(logger: Logger, word: string, code: number): never {
+  logger.info({ exitCode: code }, word);
+  logger.flush();
+  process.exit(code);
+}

@@ -1,0 +1,113 @@
+/** How one environment variable becomes a value. `expected` completes the sentence "expected …". */
+export type Setting<Value> = {
+  readonly expected: string;
+  /** The value, or `undefined` when the text is malformed. */
+  readonly parse: (text: string) => Value | undefined;
+  /** Used when the variable is absent or empty; without one the variable is required. */
+  readonly fallback?: Value;
+};
+
+type SettingsTable = Readonly<Record<string, Setting<unknown>>>;
+type SettingsOf<Table extends SettingsTable> = {
+  readonly [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never;
+};
+
+/** Every problem of the settings at once, each naming its variable and never echoing its value. */
+export class SettingsError extends Error {
+  override name = 'SettingsError';
+  readonly problems: readonly string[];
+  constructor(problems: readonly string[]) {
+    super(`settings cannot be used:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
+    this.problems = problems;
+  }
+}
+
+/**
+ * Reads a service's settings table from the environment.
+ *
+ * @throws SettingsError with all problems, so that a boot fails once and not once per variable.
+ */
+export function readSettings<const Table extends SettingsTable>(
+  environment: NodeJS.ProcessEnv,
+  table: Table,
+): SettingsOf<Table> {
+  const problems: string[] = [];
+  const values: Record<string, unknown> = {};
+  for (const [name, setting] of Object.entries(table)) {
+    const text = environment[name]?.trim() ?? '';
+    if (text === '') {
+      if (!('fallback' in setting))
+        problems.push(`${name} is missing: expected ${setting.expected}`);
+      values[name] = setting.fallback;
+      continue;
+    }
+    values[name] = setting.parse(text);
+    if (values[name] === undefined) {
+      problems.push(`${name} is malformed: expected ${setting.expected}`);
+    }
+  }
+  if (problems.length > 0) throw new SettingsError(problems);
+  return values as SettingsOf<Table>;
+}
+
+/** The same setting, with a value for when the variable is absent. */
+export function withDefault<Value, Fallback>(
+  setting: Setting<Value>,
+  fallback: Fallback,
+): Setting<Value | Fallback> {
+  return { ...setting, fallback };
+}
+
+/** Any text that is not blank. */
+export const text: Setting<string> = { expected: 'a text', parse: (value) => value };
+
+/** A TCP port, 1 to 65535. */
+export const port: Setting<number> = integer({ min: 1, max: 65_535 });
+
+/** A whole number within limits, both included. */
+export function integer(limits: { min: number; max: number }): Setting<number> {
+  return {
+    expected: `a whole number from ${limits.min} to ${limits.max}`,
+    parse: (value) => {
+      const number = /^-?\d{1,15}$/.test(value) ? Number(value) : NaN;
+      return number >= limits.min && number <= limits.max ? number : undefined;
+    },
+  };
+}
+
+/** One of a few words. */
+export function oneOf<const Word extends string>(words: readonly Word[]): Setting<Word> {
+  return {
+    expected: `one of ${words.join(', ')}`,
+    parse: (value) => words.find((word) => word === value),
+  };
+}
+
+/** A URL with one of the protocols, e.g. `['redis:', 'rediss:']`. */
+export function url(protocols: readonly string[]): Setting<string> {
+  return {
+    expected: `a URL that starts with ${protocols.map((each) => `${each}//`).join(' or ')}`,
+    parse: (value) =>
+      URL.canParse(value) && protocols.includes(new URL(value).protocol) ? value : undefined,
+  };
+}
+
+/** One or more `host:port`, separated by commas. */
+export const addresses: Setting<readonly string[]> = {
+  expected: 'host:port, several separated by commas',
+  parse: (value) => {
+    const list = value.split(',').map((each) => each.trim());
+    return list.every((each) => /^[^\s:/]+:\d{1,5}$|^\[[0-9a-f:]+\]:\d{1,5}$/i.test(each))
+      ? list
+      : undefined;
+  },
+};
+
+/** One `host:port`. */
+export const address: Setting<string> = {
+  expected: 'host:port',
+  parse: (value) => {
+    const list = addresses.parse(value);
+    return list?.length === 1 ? list[0] : undefined;
+  },
+};

@@ -1,0 +1,2 @@
+export * from './kafka/log.ts';
+export * from './pubsub/topic.ts';
