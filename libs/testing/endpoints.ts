@@ -1,0 +1,41 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+/** Where the real parts answer. `postgres` is the URL of a role that may create databases and roles. */
+export type TestEndpoints = {
+  redis: string;
+  kafka: string;
+  postgres: string;
+  pubsub: string;
+  pubsubProject: string;
+};
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const home = '.triplock/test';
+
+let started: Promise<TestEndpoints> | undefined;
+
+/**
+ * The real Redis, Kafka, PostgreSQL and Pub/Sub for tests: those that `npm test` started
+ * (TRIPLOCK_TEST_ENDPOINTS names their file), else an instance of its own that the launcher starts
+ * on first use and that stays up for the next run (`npm run down -- --home .triplock/test` ends it).
+ */
+export function testEndpoints(): Promise<TestEndpoints> {
+  started ??= findEndpoints();
+  return started;
+}
+
+async function findEndpoints(): Promise<TestEndpoints> {
+  const given = process.env['TRIPLOCK_TEST_ENDPOINTS'];
+  if (given) return readEndpoints(given);
+  const launcher = ['infra/triplock.mjs', 'up', '--parts-only', '--home', home];
+  await promisify(execFile)(process.execPath, launcher, { cwd: root, maxBuffer: 16 * 1024 * 1024 });
+  return readEndpoints(`${root}${home}/endpoints.json`);
+}
+
+function readEndpoints(file: string): TestEndpoints {
+  if (!existsSync(file)) throw new Error(`no endpoints at ${file}: run the tests by npm test`);
+  return JSON.parse(readFileSync(file, 'utf8')) as TestEndpoints;
+}

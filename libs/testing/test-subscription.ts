@@ -1,0 +1,33 @@
+import { randomBytes } from 'node:crypto';
+import { PubSub } from '@google-cloud/pubsub';
+import { testEndpoints } from './endpoints.ts';
+import type { Cleanup } from './test-database.ts';
+
+/** Where a test's events go: a topic and an ordered subscription of its own. */
+export type TestSubscription = {
+  projectId: string;
+  emulatorHost: string;
+  topic: string;
+  subscription: string;
+  /** The client that made them, for publishing and seeking from outside. */
+  client: PubSub;
+};
+
+/** Makes a Pub/Sub topic with one subscription that keeps order, and deletes both after the test. */
+export async function createTestSubscription(test: Cleanup): Promise<TestSubscription> {
+  const { pubsub: emulatorHost, pubsubProject: projectId } = await testEndpoints();
+  const client = new PubSub({ projectId, apiEndpoint: emulatorHost, emulatorMode: true });
+  const topic = `test-${randomBytes(8).toString('hex')}`;
+  const subscription = `${topic}-sub`;
+  await client.createTopic(topic);
+  await client.topic(topic).createSubscription(subscription, {
+    enableMessageOrdering: true,
+    ackDeadlineSeconds: 30,
+  });
+  test.after(async () => {
+    await client.subscription(subscription).delete();
+    await client.topic(topic).delete();
+    await client.close();
+  });
+  return { projectId, emulatorHost, topic, subscription, client };
+}
