@@ -1,0 +1,53 @@
+import js from '@eslint/js';
+import nx from '@nx/eslint-plugin/nx';
+import { defineConfig } from 'eslint/config';
+import { budgets } from './infra/lint/budgets.js';
+import {
+  driverHomes,
+  environmentHomes,
+  moduleBoundaries,
+  testFiles,
+} from './infra/lint/boundaries.js';
+import { houseRules } from './infra/lint/house-rules.js';
+import { requireProjectGraph } from './infra/lint/project-graph.js';
+import { laxInTests, typeAware } from './infra/lint/type-aware.js';
+
+await requireProjectGraph();
+
+const boundaries = '@nx/enforce-module-boundaries';
+
+export default defineConfig(
+  { ignores: ['**/node_modules', '.triplock', '.nx'] },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  js.configs.recommended,
+  typeAware,
+  {
+    plugins: { '@nx': nx, house: { rules: houseRules } },
+    rules: {
+      ...budgets,
+      eqeqeq: 'error',
+      'no-console': 'error',
+      [boundaries]: ['error', moduleBoundaries({ inTests: false })],
+      'house/named-exports': 'error',
+      'house/one-barrel': 'error',
+      'house/one-door': 'error',
+      'house/node-protocol': 'error',
+      'house/drivers-in-adapters': 'error',
+      'house/settings-in-config': 'error',
+    },
+  },
+  {
+    files: testFiles,
+    rules: {
+      [boundaries]: ['error', moduleBoundaries({ inTests: true })],
+      'house/no-sleeping-tests': 'error',
+    },
+  },
+  { files: [...testFiles, 'e2e/**'], ...laxInTests },
+  { files: ['libs/payments/**'], ignores: testFiles, rules: { 'house/pure-domain': 'error' } },
+  { files: ['libs/*/index.ts', 'infra/index.ts'], rules: { 'house/one-barrel': 'off' } },
+  { files: driverHomes, rules: { 'house/drivers-in-adapters': 'off' } },
+  { files: environmentHomes, rules: { 'house/settings-in-config': 'off' } },
+  { files: ['{infra,demo,e2e}/**'], rules: { 'no-console': 'off' } },
+  { files: ['eslint.config.js'], rules: { 'house/named-exports': 'off' } },
+);

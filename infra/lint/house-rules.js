@@ -1,0 +1,50 @@
+import { builtinModules } from 'node:module';
+import { functionBudget } from './function-budget.js';
+import { refuseImports, refuseSyntax } from './refuse.js';
+
+const bareBuiltins = builtinModules.filter((name) => !name.startsWith('node:')).join('|');
+
+/** The house's own rules. A rule for each arrow or habit, so that an error names what was broken. */
+export const houseRules = {
+  'function-budget': functionBudget,
+  'named-exports': refuseSyntax(
+    'ExportDefaultDeclaration, ExportSpecifier[exported.name="default"]',
+    'Export by name: one thing has one name everywhere.',
+  ),
+  'one-barrel': refuseSyntax(
+    'ExportAllDeclaration, ExportNamedDeclaration[source]',
+    "Only a lib's index.ts exports again what another file holds.",
+  ),
+  'one-door': refuseImports(
+    /^@triplock\/[^/]+\//,
+    "A lib has one door, its index.ts: import '@triplock/<lib>'.",
+  ),
+  'node-protocol': refuseImports(
+    new RegExp(`^(${bareBuiltins})$`),
+    "Import built-in modules with their protocol: 'node:…'.",
+  ),
+  'drivers-in-adapters': refuseImports(
+    /^(ioredis|kafkajs|pg|pg-[^/]+|stripe|@google-cloud\/[^/]+)(\/|$)/,
+    'Drivers live in the adapters, so that a store is swapped in one folder.',
+  ),
+  'pure-domain': refuseImports(
+    /^node:(?!crypto$)/,
+    'The domain does no I/O; of Node it takes hashes only.',
+  ),
+  'settings-in-config': refuseSyntax(
+    [
+      'MemberExpression[object.name="process"][property.name="env"]',
+      'MemberExpression[object.name="process"][property.value="env"]',
+      'VariableDeclarator[init.name="process"] > ObjectPattern > Property[key.name="env"]',
+      'ImportDeclaration[source.value="node:process"] > ImportSpecifier[imported.name="env"]',
+    ].join(', '),
+    'Only config.ts reads the environment: settings are checked once, at boot.',
+  ),
+  'no-sleeping-tests': refuseSyntax(
+    [
+      'ImportDeclaration[source.value="node:timers/promises"]',
+      'NewExpression[callee.name="Promise"] CallExpression[callee.name="setTimeout"]',
+    ].join(', '),
+    'A test waits for a state (eventually), never for time to pass.',
+  ),
+};
