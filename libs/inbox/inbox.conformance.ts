@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { suite, test, type TestContext } from 'node:test';
+import type { PaymentEvent } from '@triplock/contracts';
+import { deriveEventId, deriveId, type PartnerId, type TxnId } from '@triplock/payments';
+import fc from 'fast-check';
+import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome } from './inbox.ts';
+
+/** An inbox to try, and a way to see what is committed in its store. */
+export type InboxUnderTest = {
+  inbox: Inbox;
+  /** The same store seen by another consumer. */
+  other: Inbox;
+  /** An effect that writes a row, and those rows in the order in which they were written. */
+  effect: Effect;
+  effects(): Promise<{ eventId: string; sequence: number | null }[]>;
+  /** Forgets the inbox row of an event as the reaper does, and keeps the cursor. */
+  reap(eventId: string): Promise<void>;
+};
+
+/** What every inbox promises, whatever it is stored in. */
+export function inboxConformance(
+  name: string,
+  open: (context: TestContext) => Promise<InboxUnderTest>,
+): void {
+  suite(name, () => {
+    duplicates(open);
+    alteredCopies(open);
+    order(open);
+    outages(open);
+  });
+}
+
+type Open = (context: TestContext) => Promise<InboxUnderTest>;
+
+function duplicates(open: Open): void {
+  test('an event delivered twice has one effect', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const received = anEvent();
+    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'applied' });
+    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'duplicate' });
+    assert.equal((await effects()).length, 1);
+  });
+
+  test('ten receivers racing on one event have one effect', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const received = anEvent();
+    const outcomes = await Promise.all(
+      Array.from({ length: 10 }, () => inbox.receive(received, effect)),
+    );
+    assert.deepEqual(countOf(outcomes), { applied: 1, duplicate: 9 });
+    assert.equal((await effects()).length, 1);
+  });
+
+  test('two consumers each have their own effect of one event', async (context) => {
+    const { inbox, other, effect, effects } = await open(context);
+    const received = anEvent();
+    assert.equal((await inbox.receive(received, effect)).outcome, 'applied');
+    assert.equal((await other.receive(received, effect)).outcome, 'applied');
+    assert.equal((await effects()).length, 2);
+  });
+
+  test('a copy that comes after its inbox row has left is known by the cursor', async (context) => {
+    const { inbox, effect, effects, reap } = await open(context);
+    const received = anEvent();
+    await inbox.receive(received, effect);
+    await reap(received.event.event_id);
+    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'duplicate' });
+    assert.equal((await effects()).length, 1);
+  });
+}
+
+function alteredCopies(open: Open): void {
+  test('a copy with other bytes is told apart and not applied', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const received = anEvent();
+    await inbox.receive(received, effect);
+    const altered = { ...received, payloadHash: hashOf('other bytes') };
+    assert.deepEqual(await inbox.receive(altered, effect), {
+      outcome: 'altered',
+      knownHash: received.payloadHash,
+    });
+    assert.equal((await effects()).length, 1);
+    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'duplicate' });
+  });
+
+  test('a known event id under the next sequence does not move the cursor', async (context) => {
+    const { inbox, effect } = await open(context);
+    const payment = aPaymentId();
+    const first = anEvent({ payment, sequence: 1 });
+    const second = anEvent({ payment, sequence: 2 });
+    await inbox.receive(first, effect);
+    const posing = { event: { ...first.event, sequence: 2 }, payloadHash: hashOf('posing') };
+    assert.equal((await inbox.receive(posing, effect)).outcome, 'altered');
+    assert.equal((await inbox.receive(second, effect)).outcome, 'applied');
+  });
+}
+
+function order(open: Open): void {
+  test('an event that comes early leaves nothing and is applied in its turn', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const payment = aPaymentId();
+    const [first, second] = [anEvent({ payment, sequence: 1 }), anEvent({ payment, sequence: 2 })];
+    assert.deepEqual(await inbox.receive(second, effect), { outcome: 'early', expected: 1 });
+    assert.deepEqual(await effects(), []);
+    await inbox.receive(first, effect);
+    assert.deepEqual(await inbox.receive(second, effect), { outcome: 'applied' });
+  });
+
+  test('an event without a sequence waits for nobody', async (context) => {
+    const { inbox, effect } = await open(context);
+    const payment = aPaymentId();
+    const conflict = anEvent({ payment, sequence: undefined });
+    assert.deepEqual(await inbox.receive(conflict, effect), { outcome: 'applied' });
+    assert.deepEqual(await inbox.receive(conflict, effect), { outcome: 'duplicate' });
+    const first = anEvent({ payment, sequence: 1 });
+    assert.deepEqual(await inbox.receive(first, effect), { outcome: 'applied' });
+  });
+
+  test('any delivery order with duplicates applies 1 to n once and in order', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const deliveries = fc
+      .integer({ min: 1, max: 5 })
+      .chain((last) => fc.array(fc.integer({ min: 1, max: last }), { maxLength: 12 }));
+    const property = fc.asyncProperty(
+      deliveries,
+      fc.integer({ min: 1, max: 4 }),
+      async (some, width) => {
+        const payment = aPaymentId();
+        const last = Math.max(0, ...some);
+        const all = Array.from({ length: last }, (_, index) =>
+          anEvent({ payment, sequence: index + 1 }),
+        );
+        await deliverAtOnce(some, width, (sequence) => inbox.receive(all[sequence - 1]!, effect));
+        // The broker gives back what was nacked until everything is acknowledged.
+        for (const each of all) await inbox.receive(each, effect);
+        const mine = (await effects()).filter(({ eventId }) =>
+          all.some(({ event }) => event.event_id === eventId),
+        );
+        assert.deepEqual(
+          mine.map(({ sequence }) => sequence),
+          all.map((_, index) => index + 1),
+        );
+      },
+    );
+    await fc.assert(property, { numRuns: 40 });
+  });
+}
+
+function outages(open: Open): void {
+  test('an effect that throws leaves neither inbox row nor cursor', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const received = anEvent();
+    const broken: Effect = async (tx, event) => {
+      await effect(tx, event);
+      throw new Error('the consumer died');
+    };
+    await assert.rejects(inbox.receive(received, broken), /the consumer died/);
+    assert.deepEqual(await effects(), []);
+    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'applied' });
+    assert.equal((await effects()).length, 1);
+  });
+}
+
+/** Deliveries in the given order, `width` of them at work at any time. */
+async function deliverAtOnce(
+  sequences: readonly number[],
+  width: number,
+  deliver: (sequence: number) => Promise<unknown>,
+): Promise<void> {
+  const queue = [...sequences];
+  const worker = async () => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) await deliver(next);
+  };
+  await Promise.all(Array.from({ length: width }, worker));
+}
+
+/** An event of a new payment unless one is named; `sequence: undefined` gives a key conflict. */
+export function anEvent(
+  wish: { payment?: TxnId; sequence?: number | undefined } = {},
+): ReceivedEvent {
+  const payment = wish.payment ?? aPaymentId();
+  const sequence = 'sequence' in wish ? wish.sequence : 1;
+  const type = sequence === undefined ? 'payment.key_conflict' : 'payment.succeeded';
+  // The later events of a payment are its refunds', each a transaction of its own.
+  const txnId = sequence === 1 ? payment : (deriveId(payment, String(sequence)) as TxnId);
+  const event: PaymentEvent = {
+    schema: 1,
+    event_id: deriveEventId(txnId, 'payment.succeeded'),
+    partner_id: 'acme' as PartnerId,
+    txn_id: txnId,
+    payment_id: payment,
+    type,
+    timestamp: '2026-01-02T03:04:05.678Z',
+    ...(sequence === undefined ? {} : { sequence }),
+    data: { id: txnId },
+  };
+  return { event, payloadHash: hashOf(JSON.stringify(event)) };
+}
+
+let payments = 0;
+function aPaymentId(): TxnId {
+  payments += 1;
+  return deriveId('payment', 'acme', `inbox-${payments}`) as TxnId;
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function countOf(outcomes: readonly ReceiveOutcome[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { outcome } of outcomes) counts[outcome] = (counts[outcome] ?? 0) + 1;
+  return counts;
+}
