@@ -1,1 +1,4 @@
+export { generateApiKey } from './api-key.ts';
 export * from './partners.ts';
+export * from './postgres/open-partners.ts';
+export * from './postgres/seed-partner.ts';

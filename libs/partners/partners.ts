@@ -6,3 +6,25 @@ export type WebhookEndpoint = { url: string; secrets: readonly string[] };
 /** What an API key proves. */
 export type Authentication =
   { outcome: 'authenticated'; partnerId: PartnerId } | { outcome: 'refused' };
+
+/** Nothing is known about the key, and PostgreSQL cannot be asked: neither yes nor no is right. */
+export class PartnersUnavailableError extends Error {
+  override name = 'PartnersUnavailableError';
+}
+
+/** Partners as the other services need them: who sends, and where their webhooks go. */
+export type Partners = {
+  /**
+   * Whose key it is, from memory for 5 s and then from PostgreSQL. While PostgreSQL is away a key
+   * that was good goes on being good.
+   *
+   * @throws PartnersUnavailableError within 2 s when the key is unknown here and PostgreSQL is away.
+   */
+  authenticate(apiKey: string): Promise<Authentication>;
+  /** Asked at every call, so that a new URL or secret counts at once. */
+  webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
+  /** Whether answers come from memory because PostgreSQL did not answer when it was last asked. */
+  stale(): boolean;
+  /** Resolves when PostgreSQL answers, and ends being stale; throws when it does not. */
+  ping(): Promise<void>;
+};

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { PartnerId } from '@triplock/payments';
+import { createAuthenticator, type FindKey } from './authenticate.ts';
+import { PartnersUnavailableError } from './partners.ts';
+
+const acme = { outcome: 'authenticated', partnerId: 'acme' };
+const refused = { outcome: 'refused' };
+
+/** A store whose answer, outage and clock the test turns by hand. */
+function aStore(partnerId: string | undefined) {
+  const store = {
+    holder: partnerId as PartnerId | undefined,
+    away: false,
+    asked: 0,
+    nowMs: 0,
+  };
+  const find: FindKey = async () => {
+    store.asked += 1;
+    if (store.away) throw new Error('connect ECONNREFUSED');
+    return store.holder;
+  };
+  const authenticator = createAuthenticator(find, () => store.nowMs);
+  return { store, authenticator, authenticate: () => authenticator.authenticate('tl_acme_key') };
+}
+
+test('a key is asked for once in five seconds, however many requests carry it', async () => {
+  const { store, authenticate } = aStore('acme');
+  const answers = await Promise.all(Array.from({ length: 100 }, authenticate));
+  assert.deepEqual(answers[99], acme);
+  store.nowMs = 4_999;
+  await authenticate();
+  assert.equal(store.asked, 1);
+  store.nowMs = 5_000;
+  await authenticate();
+  assert.equal(store.asked, 2);
+});
+
+test('a revoked key is refused five seconds later, also after a long rest', async () => {
+  const { store, authenticate } = aStore('acme');
+  await authenticate();
+  store.holder = undefined;
+  store.nowMs = 4_999;
+  assert.deepEqual(await authenticate(), acme);
+  store.nowMs = 3_600_000;
+  assert.deepEqual(await authenticate(), refused);
+});
+
+test('a key that was good stays good while the store is away, and this is told', async () => {
+  const { store, authenticator, authenticate } = aStore('acme');
+  await authenticate();
+  assert.equal(authenticator.stale(), false);
+  store.away = true;
+  store.nowMs = 86_400_000;
+  assert.deepEqual(await authenticate(), acme);
+  assert.equal(authenticator.stale(), true);
+  store.away = false;
+  store.nowMs += 1_000;
+  await authenticate();
+  assert.equal(authenticator.stale(), false);
+});
+
+test('a store that is away is asked once a second for each known key', async () => {
+  const { store, authenticate } = aStore('acme');
+  await authenticate();
+  store.away = true;
+  store.nowMs = 5_000;
+  for (let request = 0; request < 100; request += 1) await authenticate();
+  assert.equal(store.asked, 2);
+});
+
+test('a store that hangs delays a known key by half a second at most', async () => {
+  const hanging = Promise.withResolvers<PartnerId | undefined>();
+  let nowMs = 0;
+  let find: FindKey = async () => 'acme' as PartnerId;
+  const authenticator = createAuthenticator(
+    (hash) => find(hash),
+    () => nowMs,
+  );
+  await authenticator.authenticate('key');
+  find = () => hanging.promise;
+  nowMs = 5_000;
+  const started = performance.now();
+  assert.deepEqual(await authenticator.authenticate('key'), acme);
+  assert.deepEqual(await authenticator.authenticate('key'), acme);
+  assert.ok(performance.now() - started < 1_500);
+  assert.equal(authenticator.stale(), true);
+  hanging.resolve(undefined);
+  await hanging.promise;
+});
+
+test('an unknown key is remembered as such for three seconds', async () => {
+  const { store, authenticate } = aStore(undefined);
+  assert.deepEqual(await authenticate(), refused);
+  store.nowMs = 2_999;
+  await authenticate();
+  assert.equal(store.asked, 1);
+  store.nowMs = 3_000;
+  store.holder = 'acme' as PartnerId;
+  assert.deepEqual(await authenticate(), acme);
+});
+
+test('an unknown key is neither accepted nor refused while the store is away', async () => {
+  const { store, authenticate } = aStore('acme');
+  store.away = true;
+  await assert.rejects(authenticate, PartnersUnavailableError);
+  store.away = false;
+  assert.deepEqual(await authenticate(), acme);
+});
+
+test('a text that is too long for a key is refused without a question', async () => {
+  const { store, authenticator } = aStore('acme');
+  assert.deepEqual(await authenticator.authenticate('x'.repeat(257)), refused);
+  assert.equal(store.asked, 0);
+});

@@ -1,0 +1,127 @@
+import type { PartnerId } from '@triplock/payments';
+import { apiKeyLengthMax, hashApiKey } from './api-key.ts';
+import { createKeyMemory, type KeyMemory } from './key-memory.ts';
+import { PartnersUnavailableError, type Authentication } from './partners.ts';
+
+/** Asks the store whose key has this SHA-256. */
+export type FindKey = (keyHash: Buffer) => Promise<PartnerId | undefined>;
+
+/** Authentication from memory and, when that is too old, from the store. */
+export type Authenticator = {
+  authenticate(apiKey: string): Promise<Authentication>;
+  /** Whether the store was away when it was last asked. */
+  stale(): boolean;
+  /** Tells how the store was when somebody else asked it. */
+  noteStore(state: 'answers' | 'away'): void;
+};
+
+// A revoked key goes on for this long at most, and a busy partner costs one query in that time.
+const goodForMs = 5_000;
+// A key made a moment ago must not be refused for long because it was tried too early.
+const badForMs = 3_000;
+// While the store is away, each known key asks for it once in this time.
+const askAwayStoreEveryMs = 1_000;
+const rememberedKeysMax = 20_000;
+// A new key may wait for this; it leaves the caller a second of the three it has for its answer.
+const unknownKeyWaitMs = 2_000;
+// The first request of a known key waits for this when the store goes away; later ones do not.
+const knownKeyWaitMs = 500;
+
+const refused: Authentication = { outcome: 'refused' };
+
+type State = {
+  find: FindKey;
+  clock: () => number;
+  good: KeyMemory;
+  bad: KeyMemory;
+  /** Questions under way: one per key at a time, however many requests carry it. */
+  asked: Map<string, Promise<Authentication>>;
+  away: boolean;
+};
+
+/** A key by its hash, and the hash as text. */
+type Key = { hash: Buffer; name: string };
+
+/** An authenticator over a store; `clock` gives milliseconds, and tests turn it by hand. */
+export function createAuthenticator(find: FindKey, clock: () => number): Authenticator {
+  const good = createKeyMemory(rememberedKeysMax);
+  const bad = createKeyMemory(rememberedKeysMax);
+  const state: State = { find, clock, good, bad, asked: new Map(), away: false };
+  return {
+    async authenticate(apiKey) {
+      if (apiKey.length > apiKeyLengthMax) return refused;
+      const hash = hashApiKey(apiKey);
+      const key = { hash, name: hash.toString('base64') };
+      const known = good.get(key.name) ?? bad.get(key.name);
+      if (known !== undefined && clock() < known.trustedUntilMs) return known.said;
+      if (known?.said.outcome === 'authenticated') return askAgain(state, key, known.said);
+      return askFirst(state, key);
+    },
+    stale: () => state.away,
+    noteStore: (word) => void (state.away = word === 'away'),
+  };
+}
+
+async function askFirst(state: State, key: Key): Promise<Authentication> {
+  const answer = ask(state, key).catch((error: unknown) => {
+    throw new PartnersUnavailableError('the key is not known here', { cause: error });
+  });
+  const first = await orLate(answer, unknownKeyWaitMs);
+  if (first !== 'late') return first;
+  state.away = true;
+  throw new PartnersUnavailableError(`no answer within ${unknownKeyWaitMs} ms`);
+}
+
+/** The store's word when it comes in time, else the good word it gave before. */
+async function askAgain(state: State, key: Key, known: Authentication): Promise<Authentication> {
+  const answer = ask(state, key).catch(() => {
+    const trustedUntilMs = state.clock() + askAwayStoreEveryMs;
+    state.good.set(key.name, { said: known, trustedUntilMs });
+    return known;
+  });
+  if (state.away) return known;
+  const first = await orLate(answer, knownKeyWaitMs);
+  if (first !== 'late') return first;
+  state.away = true;
+  return known;
+}
+
+function ask(state: State, key: Key): Promise<Authentication> {
+  const underWay = state.asked.get(key.name);
+  if (underWay !== undefined) return underWay;
+  const question = state
+    .find(key.hash)
+    .then(
+      (partnerId) => {
+        state.away = false;
+        return remember(state, key, partnerId);
+      },
+      (error: unknown) => {
+        state.away = true;
+        throw error;
+      },
+    )
+    .finally(() => state.asked.delete(key.name));
+  state.asked.set(key.name, question);
+  return question;
+}
+
+function remember(state: State, key: Key, partnerId: PartnerId | undefined): Authentication {
+  if (partnerId === undefined) {
+    state.good.delete(key.name);
+    state.bad.set(key.name, { said: refused, trustedUntilMs: state.clock() + badForMs });
+    return refused;
+  }
+  const said: Authentication = { outcome: 'authenticated', partnerId };
+  state.bad.delete(key.name);
+  state.good.set(key.name, { said, trustedUntilMs: state.clock() + goodForMs });
+  return said;
+}
+
+async function orLate<Answer>(answer: Promise<Answer>, waitMs: number): Promise<Answer | 'late'> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<'late'>((resolve) => {
+    timer = setTimeout(resolve, waitMs, 'late');
+  });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}
