@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lintArrow, lintExample } from './lint-example.ts';
+
+type Kind =
+  'domain' | 'contract' | 'kit' | 'adapter' | 'testing' | 'service' | 'infra' | 'demo' | 'e2e';
+type Row = { folder: string; may: readonly Kind[]; mayInTests: readonly Kind[] };
+
+/** The house's table a second time, on purpose: the rule's own copy is what is being tested. */
+const house: Record<Kind, Row> = {
+  domain: { folder: 'libs/payments', may: [], mayInTests: [] },
+  contract: { folder: 'libs/contracts', may: ['domain'], mayInTests: [] },
+  kit: { folder: 'libs/postgres', may: ['kit'], mayInTests: [] },
+  adapter: { folder: 'libs/claims', may: ['domain', 'contract', 'kit'], mayInTests: ['testing'] },
+  testing: { folder: 'libs/testing', may: ['domain', 'contract', 'kit'], mayInTests: [] },
+  service: {
+    folder: 'services/ingest-gateway',
+    may: ['domain', 'contract', 'kit', 'adapter'],
+    mayInTests: ['testing'],
+  },
+  infra: {
+    folder: 'infra',
+    may: ['domain', 'contract', 'kit', 'adapter', 'testing'],
+    mayInTests: [],
+  },
+  demo: {
+    folder: 'demo',
+    may: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra'],
+    mayInTests: [],
+  },
+  e2e: {
+    folder: 'e2e',
+    may: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra', 'demo'],
+    mayInTests: [],
+  },
+};
+
+/** One that others would import; not the project of `house`, where a kind has several. */
+const doors: Record<Kind, string> = {
+  domain: '@triplock/payments',
+  contract: '@triplock/contracts',
+  kit: '@triplock/runtime',
+  adapter: '@triplock/ledger',
+  testing: '@triplock/testing',
+  service: '@triplock/auditor',
+  infra: '@triplock/infra',
+  demo: '@triplock/demo',
+  e2e: '@triplock/e2e',
+};
+
+const kinds = Object.keys(house) as Kind[];
+const ofOneProject: readonly Kind[] = ['domain', 'contract', 'testing', 'infra', 'demo', 'e2e'];
+const arrows = kinds
+  .flatMap((from) => kinds.map((to) => ({ from, to })))
+  .filter(({ from, to }) => from !== to || !ofOneProject.includes(from));
+
+for (const { from, to } of arrows) {
+  const { folder, may, mayInTests } = house[from];
+  const allowed = may.includes(to);
+  const allowedInTests = allowed || mayInTests.includes(to);
+
+  test(`${from} → ${to} is ${allowed ? 'allowed' : 'refused'}`, async () => {
+    const errors = await lintArrow(`${folder}/example.ts`, anImportOf(doors[to]));
+    assertArrow(errors, allowed);
+  });
+
+  test(`${from} → ${to} is ${allowedInTests ? 'allowed' : 'refused'} in a test`, async () => {
+    const errors = await lintArrow(`${folder}/example.test.ts`, anImportOf(doors[to]));
+    assertArrow(errors, allowedInTests);
+  });
+}
+
+test('an arrow is refused also as an import of types, a dynamic import, or a re-export', async () => {
+  const texts = [
+    "import type { Ledger } from '@triplock/ledger';\nexport type Own = Ledger;\n",
+    "export const ledger = await import('@triplock/ledger');\n",
+    "export { openPostgresLedger } from '@triplock/ledger';\n",
+  ];
+  for (const text of texts) {
+    const errors = await lintArrow('libs/claims/index.ts', text);
+    assertArrow(errors, false);
+  }
+});
+
+test('two projects that import each other are refused as a cycle', async () => {
+  const errors = await lintExample('libs/payments/example.ts', anImportOf('@triplock/contracts'));
+  assert.deepEqual(errors, ['@nx/enforce-module-boundaries noCircularDependencies']);
+});
+
+test("another project's files are refused by a relative path", async () => {
+  for (const path of [
+    '../payments/money.ts',
+    '../../services/auditor/main.ts',
+    '../../infra/x.ts',
+  ]) {
+    const errors = await lintExample('libs/claims/example.ts', anImportOf(path));
+    assert.deepEqual(errors, [
+      '@nx/enforce-module-boundaries noRelativeOrAbsoluteImportsAcrossLibraries',
+    ]);
+  }
+});
+
+function anImportOf(specifier: string): string {
+  return `import * as other from '${specifier}';\nexport const own = other;\n`;
+}
+
+function assertArrow(errors: readonly string[], allowed: boolean): void {
+  if (allowed) return assert.deepEqual(errors, []);
+  assert.equal(errors.length, 1, errors.join('\n'));
+  assert.match(
+    errors[0] ?? '',
+    /^@nx\/enforce-module-boundaries (onlyTags|emptyOnlyTags)ConstraintViolation$/,
+  );
+}

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lintExample } from './lint-example.ts';
+
+type Example = { path: string; text: string };
+
+const service = 'services/ledger-worker/example.ts';
+const adapter = 'libs/ledger/example.ts';
+const domain = 'libs/payments/example.ts';
+const aTest = 'services/ledger-worker/example.test.ts';
+
+/** A rule, texts that it must report, and near misses that it must not. */
+const habits: { rule: string; refused: readonly Example[]; allowed: readonly Example[] }[] = [
+  {
+    rule: 'house/drivers-in-adapters',
+    refused: [
+      ...['ioredis', 'kafkajs', 'pg', '@google-cloud/pubsub', 'stripe'].flatMap((driver) => [
+        { path: service, text: importing(driver) },
+        { path: 'services/ledger-worker/example.test.ts', text: importing(driver) },
+        { path: 'libs/runtime/example.ts', text: importing(driver) },
+        { path: 'libs/contracts/example.ts', text: importing(driver) },
+      ]),
+      { path: service, text: "export const redis = await import('ioredis');\n" },
+      { path: service, text: "import type { Pool } from 'pg';\nexport type Own = Pool;\n" },
+    ],
+    allowed: [
+      { path: 'libs/claims/example.ts', text: importing('ioredis') },
+      { path: 'libs/transport/example.ts', text: importing('kafkajs') },
+      { path: 'libs/postgres/example.ts', text: importing('pg') },
+      { path: 'e2e/example.test.ts', text: importing('kafkajs') },
+    ],
+  },
+  {
+    rule: 'house/settings-in-config',
+    refused: [
+      { path: service, text: 'export const url = process.env.REDIS_URL;\n' },
+      { path: service, text: "export const url = process['env'].REDIS_URL;\n" },
+      { path: adapter, text: 'export const { env } = process;\n' },
+      { path: adapter, text: "import { env } from 'node:process';\nexport const own = env;\n" },
+      { path: aTest, text: 'export const url = process.env.REDIS_URL;\n' },
+    ],
+    allowed: [
+      {
+        path: 'services/ledger-worker/config.ts',
+        text: 'export const url = process.env.REDIS_URL;\n',
+      },
+      { path: 'infra/example.ts', text: 'export const home = process.env.HOME;\n' },
+      { path: service, text: 'export const id = process.pid;\n' },
+    ],
+  },
+  {
+    rule: 'house/named-exports',
+    refused: [
+      { path: service, text: 'export default 1;\n' },
+      { path: service, text: 'const one = 1;\nexport { one as default };\n' },
+      { path: 'e2e/example.test.ts', text: 'export default function run() {}\n' },
+    ],
+    allowed: [{ path: service, text: 'export const one = 1;\n' }],
+  },
+  {
+    rule: 'house/one-barrel',
+    refused: [
+      { path: 'libs/ledger/postgres/index.ts', text: "export * from './post.ts';\n" },
+      { path: service, text: "export { settle } from './settle.ts';\n" },
+    ],
+    allowed: [{ path: 'libs/ledger/index.ts', text: "export * from './ledger.ts';\n" }],
+  },
+  {
+    rule: 'house/one-door',
+    refused: [{ path: service, text: importing('@triplock/ledger/postgres/post.ts') }],
+    allowed: [{ path: service, text: importing('@triplock/ledger') }],
+  },
+  {
+    rule: 'house/node-protocol',
+    refused: [
+      { path: service, text: importing('fs') },
+      { path: adapter, text: importing('fs/promises') },
+    ],
+    allowed: [{ path: service, text: importing('node:fs') }],
+  },
+  {
+    rule: 'house/pure-domain',
+    refused: [{ path: domain, text: importing('node:fs') }],
+    allowed: [
+      { path: domain, text: importing('node:crypto') },
+      { path: 'libs/payments/example.test.ts', text: importing('node:test') },
+    ],
+  },
+  {
+    rule: '@nx/enforce-module-boundaries bannedExternalImportsViolation',
+    refused: [{ path: domain, text: importing('fast-check') }],
+    allowed: [
+      { path: 'libs/payments/example.test.ts', text: importing('fast-check') },
+      { path: 'services/ingest-gateway/example.ts', text: importing('fastify') },
+    ],
+  },
+  {
+    rule: '@nx/enforce-module-boundaries noTransitiveDependencies',
+    refused: [{ path: service, text: importing('fastify') }],
+    allowed: [{ path: 'services/ingest-gateway/example.ts', text: importing('fastify') }],
+  },
+  {
+    rule: 'house/no-sleeping-tests',
+    refused: [
+      { path: aTest, text: importing('node:timers/promises') },
+      { path: aTest, text: 'await new Promise((done) => setTimeout(done, 100));\n' },
+    ],
+    allowed: [
+      { path: service, text: 'await new Promise((done) => setTimeout(done, 100));\n' },
+      { path: aTest, text: 'export const cancel = setTimeout(() => {}, 100);\n' },
+    ],
+  },
+  {
+    rule: 'max-lines exceed',
+    refused: [{ path: service, text: '\n'.repeat(300) + 'export const line301 = 1;\n' }],
+    allowed: [{ path: service, text: '\n'.repeat(299) + 'export const line300 = 1;\n' }],
+  },
+  {
+    rule: 'house/function-budget',
+    refused: [
+      { path: service, text: `export function long() {\n${'void 0;\n'.repeat(69)}}\n` },
+      { path: aTest, text: `test('long', () => {\n${'void 0;\n'.repeat(69)}});\n` },
+      { path: service, text: `export const long = () => [\n${'1,\n'.repeat(69)}];\n` },
+    ],
+    allowed: [
+      { path: service, text: `export function just() {\n${'void 0;\n'.repeat(68)}}\n` },
+      {
+        path: aTest,
+        text: `describe('many', () => {\n${`test('one', () => {\n${'void 0;\n'.repeat(60)}});\n`.repeat(3)}});\n`,
+      },
+    ],
+  },
+  {
+    rule: '@typescript-eslint/max-params exceed',
+    refused: [{ path: service, text: 'export const sum = (a, b, c, d) => [a, b, c, d];\n' }],
+    allowed: [{ path: service, text: 'export const sum = (a, b, c) => [a, b, c];\n' }],
+  },
+  {
+    rule: 'no-console unexpected',
+    refused: [{ path: service, text: "console.log('secret');\n" }],
+    allowed: [{ path: 'demo/example.ts', text: "console.log('a step of the story');\n" }],
+  },
+];
+
+for (const { rule, refused, allowed } of habits) {
+  test(`${rule} reports each broken example`, async () => {
+    for (const { path, text } of refused) {
+      assert.deepEqual(onlyOf(rule, await lintExample(path, text)), [rule], `${path}:\n${text}`);
+    }
+  });
+
+  test(`${rule} lets the near misses pass`, async () => {
+    for (const { path, text } of allowed) {
+      assert.deepEqual(onlyOf(rule, await lintExample(path, text)), [], `${path}:\n${text}`);
+    }
+  });
+}
+
+function importing(specifier: string): string {
+  return `import * as other from '${specifier}';\nexport const own = other;\n`;
+}
+
+function onlyOf(rule: string, errors: readonly string[]): string[] {
+  return errors.filter((error) => error === rule);
+}

@@ -1,0 +1,50 @@
+import { ESLint, type Linter } from 'eslint';
+import { fileURLToPath } from 'node:url';
+import tseslint from 'typescript-eslint';
+
+/** Lints a text as if it stood at that path of the workspace; returns "rule messageId" of each error. */
+export type LintExample = (path: string, text: string) => Promise<string[]>;
+
+const workspaceRoot = fileURLToPath(new URL('../../', import.meta.url));
+const configUrl = new URL('../../eslint.config.js', import.meta.url).href;
+const { default: config } = (await import(configUrl)) as { default: Linter.Config[] };
+
+/** An example's file does not exist, so no project can tell its types. */
+const withoutTypes: Linter.Config = {
+  languageOptions: { parserOptions: { projectService: false } },
+  rules: tseslint.configs.disableTypeChecked.rules,
+};
+
+/** The workspace's own configuration, from its file. */
+export const lintExample = linter({ cwd: workspaceRoot, overrideConfig: withoutTypes });
+
+/**
+ * The same with cycles let through: an arrow against the grain is refused as a cycle before anyone
+ * looks at its tags, and would be refused so even if the tags allowed it.
+ */
+export const lintArrow = linter({
+  cwd: workspaceRoot,
+  overrideConfigFile: true,
+  overrideConfig: [...config.map(allowCycles), withoutTypes],
+});
+
+function linter(options: ESLint.Options): LintExample {
+  const eslint = new ESLint(options);
+  return async (path, text) => {
+    const [result] = await eslint.lintText(text, { filePath: `${workspaceRoot}${path}` });
+    if (result === undefined) throw new Error(`${path} is ignored by the configuration`);
+    return result.messages.map(({ ruleId, messageId, message }) =>
+      ruleId === null ? message : [ruleId, messageId].filter(Boolean).join(' '),
+    );
+  };
+}
+
+function allowCycles(block: Linter.Config): Linter.Config {
+  const rule = block.rules?.['@nx/enforce-module-boundaries'];
+  if (!Array.isArray(rule)) return block;
+  const options = { ...(rule[1] as object), ignoredCircularDependencies: [['*', '*']] };
+  return {
+    ...block,
+    rules: { ...block.rules, '@nx/enforce-module-boundaries': ['error', options] },
+  };
+}

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { posix } from 'node:path';
+import { test } from 'node:test';
+import * as prettier from 'prettier';
+import { projectFolders, root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
+
+type Manifest = Partial<Record<'dependencies' | 'devDependencies', Record<string, string>>>;
+
+const files = workspaceFiles();
+const projects = projectFolders(files);
+const sources = files.filter(({ path }) => /\.(ts|js|mjs|sql|lua)$/.test(path));
+const documents = files.filter(({ path }) => path.endsWith('.md'));
+
+test('the front page is short and shows both commands at once', () => {
+  const lines = fileAt('README.md').text().trimEnd().split('\n');
+  const top = lines.slice(0, 25).join('\n');
+  assert.ok(lines.length <= 120, `README.md has ${lines.length} lines`);
+  assert.match(top, /^\s*npm run demo\b/m);
+  assert.match(top, /^\s*npm test\b/m);
+});
+
+test('the top level holds the folders of the house and no others', () => {
+  const house = ['.ci', 'demo', 'docs', 'e2e', 'infra', 'libs', 'load-tests', 'services'];
+  const folders = new Set(
+    files.filter(({ path }) => path.includes('/')).map(({ path }) => path.split('/')[0] ?? ''),
+  );
+  assert.deepEqual(
+    [...folders].filter((folder) => !house.includes(folder)),
+    [],
+  );
+});
+
+test('no folder has a name that would fit anything', () => {
+  const vague = /(^|\/)(common|shared|utils?|core|helpers?|types|misc|lib)\//;
+  assert.deepEqual(
+    pathsThat((path) => vague.test(path)),
+    [],
+  );
+});
+
+test('a file name is lower case, its words joined by dashes', () => {
+  const named = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)*$/;
+  const wrong = sources.filter(({ path }) => !named.test(posix.basename(path)));
+  assert.deepEqual(
+    wrong.map(({ path }) => path),
+    [],
+  );
+});
+
+test('a project has two config files at most', () => {
+  const config = /^(package|tsconfig.*|project|jest.*|\..*rc)\.json$|\.config\.[cm]?[jt]s$|^\..+/;
+  for (const project of projects) {
+    const own = files.filter(({ path }) => posix.dirname(path) === project);
+    const names = own.map(({ path }) => posix.basename(path)).filter((name) => config.test(name));
+    assert.ok(names.length <= 2, `${project}: ${names.join(', ')}`);
+  }
+});
+
+test('every service has the same shape: main.ts and config.ts', () => {
+  const shape = projects
+    .filter((project) => project.startsWith('services/'))
+    .flatMap((project) => [`${project}/main.ts`, `${project}/config.ts`]);
+  assert.deepEqual(
+    shape.filter((path) => !files.some((file) => file.path === path)),
+    [],
+  );
+});
+
+test('a lib has one index.ts, and there are no other barrels', () => {
+  const doors = pathsThat((path) => posix.basename(path) === 'index.ts');
+  assert.deepEqual(
+    doors.filter((path) => !/^(libs\/[^/]+|infra)\/index\.ts$/.test(path)),
+    [],
+  );
+});
+
+test('a project declares the libs that it imports', () => {
+  for (const project of projects) {
+    const declared = declaredBy(`${project}/package.json`);
+    for (const { path, text } of sources.filter((file) => file.path.startsWith(`${project}/`))) {
+      if (path.startsWith('infra/lint/')) continue;
+      const imported = [...text().matchAll(/from '(@triplock\/[^']+)'/g)].map(([, name]) => name);
+      const missing = imported.filter((name) => name !== undefined && !(name in declared));
+      assert.deepEqual(missing, [], path);
+    }
+  }
+});
+
+test('every dependency is pinned to one version', () => {
+  for (const manifest of [
+    ...projects.map((project) => `${project}/package.json`),
+    'package.json',
+  ]) {
+    const loose = Object.entries(declaredBy(manifest)).filter(
+      ([name, version]) =>
+        !name.startsWith('@triplock/') && !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version),
+    );
+    assert.deepEqual(loose, [], manifest);
+  }
+});
+
+test('an atomic step in SQL or Lua opens with its contract', () => {
+  const steps = sources.filter(({ path }) => /\.(sql|lua)$/.test(path));
+  assert.deepEqual(
+    steps.filter(({ text }) => !text().startsWith('--')).map(({ path }) => path),
+    [],
+  );
+});
+
+test('nobody here promises delivery without duplicates; only quotes of others do', () => {
+  const promise = /exactly[\s/*#-]+once/i;
+  const quotes = /"[^"\n]*"|“[^”]*”/g;
+  const boasting = [...documents, ...sources].filter(({ text }) =>
+    promise.test(text().replaceAll(quotes, '')),
+  );
+  assert.deepEqual(
+    boasting.map(({ path }) => path),
+    [],
+  );
+});
+
+test('nothing is left for later in the sources', () => {
+  const mark = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'XX' + 'X'].join('|')})\\b`);
+  assert.deepEqual(
+    sources.filter(({ text }) => mark.test(text())).map(({ path }) => path),
+    [],
+  );
+});
+
+test('every link between documents leads somewhere', () => {
+  for (const { path, text } of documents) {
+    const targets = [...text().matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)].map(([, to]) => to ?? '');
+    const dead = targets
+      .map((target) => posix.join(posix.dirname(path), target).replace(/\/$/, ''))
+      .filter((target) => !files.some((file) => `${file.path}/`.startsWith(`${target}/`)));
+    assert.deepEqual(dead, [], path);
+  }
+});
+
+test('files outside of every project are formatted too', async () => {
+  const outside = files.filter(({ path }) => !projects.some((each) => path.startsWith(`${each}/`)));
+  for (const { path, text } of outside) {
+    const { ignored, inferredParser } = await prettier.getFileInfo(root + path, {
+      ignorePath: `${root}.prettierignore`,
+    });
+    if (ignored || inferredParser === null) continue;
+    const options = await prettier.resolveConfig(root + path, { editorconfig: true });
+    assert.ok(await prettier.check(text(), { ...options, filepath: root + path }), path);
+  }
+});
+
+function pathsThat(holds: (path: string) => boolean): string[] {
+  return files.map(({ path }) => path).filter(holds);
+}
+
+function fileAt(path: string): WorkspaceFile {
+  const file = files.find((each) => each.path === path);
+  assert.ok(file, `${path} is missing`);
+  return file;
+}
+
+function declaredBy(manifest: string): Record<string, string> {
+  const { dependencies, devDependencies } = JSON.parse(fileAt(manifest).text()) as Manifest;
+  return { ...dependencies, ...devDependencies };
+}

@@ -1,0 +1,27 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** A file of the workspace by its path from the root, with `/` between folders. */
+export type WorkspaceFile = { path: string; text: () => string };
+
+/** The workspace's folder, with a separator at its end. */
+export const root = fileURLToPath(new URL('../../', import.meta.url));
+const notOurs = ['node_modules', '.git', '.nx', '.triplock'];
+
+/** Every file that belongs to the workspace: what was installed or produced does not. */
+export function workspaceFiles(folder = ''): WorkspaceFile[] {
+  return readdirSync(root + folder, { withFileTypes: true })
+    .filter(({ name }) => !notOurs.includes(name))
+    .flatMap((entry) => {
+      const path = folder + entry.name;
+      if (entry.isDirectory()) return workspaceFiles(`${path}/`);
+      return [{ path, text: () => readFileSync(root + path, 'utf8') }];
+    });
+}
+
+/** The folders that hold a package.json, the root not among them. */
+export function projectFolders(files: readonly WorkspaceFile[]): string[] {
+  return files
+    .filter(({ path }) => path.endsWith('/package.json'))
+    .map(({ path }) => path.slice(0, -'/package.json'.length));
+}
