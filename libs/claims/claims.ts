@@ -7,6 +7,11 @@ export type OwnerToken = Brand<string, 'OwnerToken'>;
 /** Names one stretch of a bucket's memory: another one begins whenever the store forgot. */
 export type MemoryEpoch = Brand<string, 'MemoryEpoch'>;
 
+/** The store did not answer in time or cannot be used. What was asked for may have happened. */
+export class ClaimsUnavailableError extends Error {
+  override name = 'ClaimsUnavailableError';
+}
+
 /** What a claim is asked for. `shown` is what a read shows while the payment is pending (JSON). */
 export type ClaimRequest = {
   txnId: TxnId;
@@ -51,8 +56,8 @@ export type PendingRead =
  * Guard 1: at most one request at work per (kind, partner, key), and its answer kept for replay.
  *
  * A claim's record lives 24 h from the first claim; inside it the lease of the one at work ends
- * after 30 s. Every method is one atomic step and rejects when the store does not answer in time:
- * the outcome is then unknown, and asking again is safe.
+ * after 30 s. Every method is one atomic step and rejects with a ClaimsUnavailableError when the
+ * store does not answer in time: the outcome is then unknown, and asking again is safe.
  */
 export type Claims = {
   claim(request: ClaimRequest): Promise<ClaimOutcome>;

@@ -1,1 +1,3 @@
 export * from './claims.ts';
+export { openRedisClaims, type RedisClaimsOptions } from './redis/redis-claims.ts';
+export { RedisPolicyError } from './redis/watch-server.ts';

@@ -1,6 +1,7 @@
 export * from './admin-server.ts';
 export * from './backoff.ts';
 export * from './crash-points.ts';
+export * from './deadline.ts';
 export * from './listen-error.ts';
 export * from './logger.ts';
 export * from './metrics.ts';

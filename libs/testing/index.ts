@@ -4,5 +4,6 @@ export * from './eventually.ts';
 export * from './free-port.ts';
 export * from './test-database.ts';
 export * from './test-namespace.ts';
+export * from './test-redis.ts';
 export * from './test-subscription.ts';
 export * from './test-topic.ts';

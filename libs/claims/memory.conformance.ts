@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import type { MemoryEpoch } from './claims.ts';
+import {
+  aClaim,
+  aFingerprint,
+  anAnswer,
+  bucketOfClaim,
+  expectOutcome,
+  lasting,
+  warmUp,
+  type OpenClaims,
+} from './conformance-parts.ts';
+
+/** What a claim store knows of its own forgetting. */
+export function describeMemory(open: OpenClaims): void {
+  describeLoss(open);
+  describeVouching(open);
+  describeReads(open);
+}
+
+function describeLoss(open: OpenClaims): void {
+  it('a store that remembers nothing answers cold and writes nothing', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    assert.equal(expectOutcome(await claims.claim(request), 'cold').epoch, undefined);
+    await warmUp(claims, request);
+    // Had the cold claim left a trace, this one would be reused.
+    expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'claimed');
+  });
+
+  it('racing to note a loss begins one epoch', async (t) => {
+    const { claims } = await open(t, lasting);
+    const epochs = await Promise.all(Array.from({ length: 20 }, () => claims.noteLoss(7)));
+    assert.equal(new Set(epochs).size, 1);
+  });
+
+  it('every loss begins another epoch', async (t) => {
+    const { claims, forget } = await open(t, lasting);
+    const before = await claims.noteLoss(7);
+    await forget();
+    assert.notEqual(await claims.noteLoss(7), before);
+  });
+
+  it('a bucket stays cold until its barrier is known, and tells both', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    const bucket = bucketOfClaim(request);
+    const epoch = await claims.noteLoss(bucket);
+    assert.deepEqual(await claims.claim(request), { outcome: 'cold', epoch });
+    await claims.setBarrier({ bucket, epoch, barrier: '{"0":"12"}', warm: false });
+    const cold = { outcome: 'cold', epoch, barrier: '{"0":"12"}' };
+    assert.deepEqual(await claims.claim(request), cold);
+  });
+
+  it('the first barrier of an epoch stays', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    const bucket = bucketOfClaim(request);
+    const epoch = await claims.noteLoss(bucket);
+    await claims.setBarrier({ bucket, epoch, barrier: 'first', warm: false });
+    await claims.setBarrier({ bucket, epoch, barrier: 'second', warm: true });
+    assert.equal(expectOutcome(await claims.claim(request), 'cold').barrier, 'first');
+  });
+
+  it('a barrier that was read before another loss is refused', async (t) => {
+    const { claims, forget } = await open(t, lasting);
+    const request = aClaim();
+    const bucket = bucketOfClaim(request);
+    const epoch = await claims.noteLoss(bucket);
+    await forget();
+    await claims.setBarrier({ bucket, epoch, barrier: 'too low', warm: true });
+    assert.deepEqual(await claims.claim(request), { outcome: 'cold' });
+    await claims.noteLoss(bucket);
+    await claims.setBarrier({ bucket, epoch, barrier: 'too low', warm: true });
+    assert.equal(expectOutcome(await claims.claim(request), 'cold').barrier, undefined);
+  });
+
+  it('a bucket that remembered for the life of a claim is warm by itself', async (t) => {
+    const { claims } = await open(t, { leaseMs: 1, lifeMs: 100 });
+    const request = aClaim();
+    const bucket = bucketOfClaim(request);
+    const epoch = await claims.noteLoss(bucket);
+    await claims.setBarrier({ bucket, epoch, barrier: 'a barrier', warm: false });
+    expectOutcome(await claims.claim(request), 'cold');
+    await t.waitFor(async () => expectOutcome(await claims.claim(request), 'claimed'));
+  });
+
+  it('a loss in one bucket leaves another warm', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await claims.noteLoss((bucketOfClaim(request) + 1) % 64);
+    expectOutcome(await claims.claim(request), 'claimed');
+  });
+}
+
+function describeVouching(open: OpenClaims): void {
+  it('the word of the ledger claims in a cold bucket, within its epoch', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    const bucket = bucketOfClaim(request);
+    const epoch = await claims.noteLoss(bucket);
+    await claims.setBarrier({ bucket, epoch, barrier: 'a barrier', warm: false });
+    expectOutcome(await claims.claim({ ...request, vouchedIn: epoch }), 'claimed');
+  });
+
+  it('the word of the ledger is void after another loss, and nothing is written', async (t) => {
+    const { claims, forget } = await open(t, lasting);
+    const request = aClaim();
+    const vouchedIn = await claims.noteLoss(bucketOfClaim(request));
+    await forget();
+    assert.deepEqual(await claims.claim({ ...request, vouchedIn }), { outcome: 'cold' });
+    await warmUp(claims, request);
+    expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'claimed');
+  });
+
+  it('an epoch that never was vouches for nothing', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    const vouchedIn = 'no epoch of this bucket' as MemoryEpoch;
+    expectOutcome(await claims.claim({ ...request, vouchedIn }), 'cold');
+    await claims.noteLoss(bucketOfClaim(request));
+    expectOutcome(await claims.claim({ ...request, vouchedIn }), 'cold');
+  });
+
+  it('a claim made while cold is as good as any other', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    const vouchedIn = await claims.noteLoss(bucketOfClaim(request));
+    const vouched = { ...request, vouchedIn };
+    const owner = { ...request, ...expectOutcome(await claims.claim(vouched), 'claimed') };
+    expectOutcome(await claims.claim(request), 'in-flight');
+    expectOutcome(await claims.claim(vouched), 'in-flight');
+    expectOutcome(await claims.claim({ ...vouched, fingerprint: aFingerprint() }), 'reused');
+    await claims.complete(owner, anAnswer);
+    assert.deepEqual(expectOutcome(await claims.claim(request), 'completed').answer, anAnswer);
+  });
+}
+
+function describeReads(open: OpenClaims): void {
+  it('a claimed payment reads as pending in every state, as its first claim showed it', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    const { partnerId, shown, acceptedAt } = request;
+    const pending = { outcome: 'pending', partnerId, shown, acceptedAt };
+    await warmUp(claims, request);
+    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+    assert.deepEqual(await claims.read(request.txnId), pending);
+    await claims.release(owner);
+    assert.deepEqual(await claims.read(request.txnId), pending);
+    await claims.complete(owner, anAnswer);
+    assert.deepEqual(await claims.read(request.txnId), pending);
+  });
+
+  it('an id that nobody claimed is unknown to a store that remembers', async (t) => {
+    const { claims } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
+  });
+
+  it('a store that forgot does not say unknown', async (t) => {
+    const { claims, forget } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await claims.claim(request);
+    await forget();
+    assert.deepEqual(await claims.read(request.txnId), { outcome: 'cold' });
+    const epoch = await claims.noteLoss(bucketOfClaim(request));
+    assert.deepEqual(await claims.read(request.txnId), { outcome: 'cold', epoch });
+  });
+}

@@ -1,0 +1,77 @@
+import { randomUUID } from 'node:crypto';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type TxnId } from '@triplock/payments';
+import type { Logger } from '@triplock/runtime';
+import type { Claims, MemoryEpoch, OwnerToken } from '../claims.ts';
+import { connectRedis } from './connect-redis.ts';
+import { parseClaimReply, parseReadReply } from './parse-reply.ts';
+
+/** Where claims live and for how long; times in milliseconds. */
+export type RedisClaimsOptions = {
+  url: string;
+  /** Begins every key, so that several systems can share a server. */
+  namespace: string;
+  logger: Logger;
+  /** How long the one at work is left alone; 30 s unless told: ten times a request's limit. */
+  leaseMs?: number;
+  /** How long a claim is remembered; 24 h unless told, which is what partners are promised. */
+  lifeMs?: number;
+  /** How long the server may take to answer; 1.5 s unless told: half of a request's limit. */
+  answerTimeoutMs?: number;
+};
+
+/**
+ * Guard 1 on Redis 6.2 or newer: one hash per claim and one warm marker per bucket, and one Lua
+ * script per method. The server may be away: claims then reject until it is back.
+ *
+ * @throws RedisPolicyError when the server is there and may evict claims.
+ */
+export async function openRedisClaims(options: RedisClaimsOptions): Promise<Claims> {
+  const { namespace, logger, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
+  const { url, answerTimeoutMs = 1_500 } = options;
+  const redis = await connectRedis({ url, answerTimeoutMs, logger });
+  const markerOf = (bucket: number) => `{${namespace}:${bucket}}:memory`;
+  // One hash tag for the record and its bucket's marker: scripts touch both, and Redis Cluster
+  // runs a script only when all its keys are in one slot.
+  const recordOf = (txnId: TxnId) =>
+    `{${namespace}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
+  const keysOf = (txnId: TxnId) => [markerOf(bucketOf(txnId, bucketCount)), recordOf(txnId)];
+
+  return {
+    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, vouchedIn }) {
+      const token = randomUUID() as OwnerToken;
+      const request = [fingerprint, partnerId, acceptedAt.getTime(), shown];
+      const reply = await redis.run('claimRecord', {
+        keys: keysOf(txnId),
+        values: [redis.runId(), token, ...request, leaseMs, lifeMs, vouchedIn ?? ''],
+      });
+      return parseClaimReply(reply, token);
+    },
+    async complete({ txnId, token }, { status, location, body }) {
+      const values = [token, status, location, body];
+      const stored = await redis.run('completeRecord', { keys: [recordOf(txnId)], values });
+      return stored === 1 ? 'completed' : 'lost';
+    },
+    async release({ txnId, token }) {
+      const released = await redis.run('releaseRecord', {
+        keys: [recordOf(txnId)],
+        values: [token],
+      });
+      return released === 1 ? 'released' : 'lost';
+    },
+    async read(txnId) {
+      const values = [redis.runId(), lifeMs];
+      return parseReadReply(await redis.run('readRecord', { keys: keysOf(txnId), values }));
+    },
+    async noteLoss(bucket) {
+      const values = [redis.runId(), randomUUID()];
+      return (await redis.run('noteLoss', { keys: [markerOf(bucket)], values })) as MemoryEpoch;
+    },
+    async setBarrier({ bucket, epoch, barrier, warm }) {
+      const values = [epoch, barrier, warm ? '1' : '0'];
+      await redis.run('setBarrier', { keys: [markerOf(bucket)], values });
+    },
+    ping: () => redis.ping(),
+    close: () => redis.close(),
+  };
+}

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { testEndpoints, testNamespace } from '@triplock/testing';
+import { Redis } from 'ioredis';
+import { scripts, type ScriptName } from './load-scripts.ts';
+
+type Scripted = Redis & Record<ScriptName, (...args: (string | number)[]) => Promise<unknown>>;
+
+/** A client for the bare scripts and the two keys of one claim, deleted after the test. */
+async function bareScripts(test: TestContext) {
+  const { redis: url } = await testEndpoints();
+  const redis = new Redis(url, { scripts: { ...scripts } }) as Scripted;
+  const tag = `{${testNamespace('scripts')}:0}`;
+  const [marker, record] = [`${tag}:memory`, `${tag}:claim:some-id`];
+  test.after(async () => {
+    await redis.del(marker, record);
+    await redis.quit();
+  });
+  const epoch = await redis.noteLoss(marker, 'run', 'epoch');
+  assert.equal(epoch, 'epoch');
+  await redis.setBarrier(marker, 'epoch', '{}', '1');
+  const claim = (token: string, times: { leaseMs: number; lifeMs: number }) =>
+    redis.claimRecord(
+      ...[marker, record, 'run', token, 'print', 'acme', 1_000, '{}'],
+      ...[times.leaseMs, times.lifeMs, ''],
+    );
+  return { redis, marker, record, claim };
+}
+
+describe('the scripts', () => {
+  it('a claim that is sent twice over is still its own', async (t) => {
+    const { claim } = await bareScripts(t);
+    const times = { leaseMs: 60_000, lifeMs: 60_000 };
+    assert.deepEqual(await claim('token', times), ['claimed', '1000']);
+    assert.deepEqual(await claim('token', times), ['claimed', '1000']);
+    assert.equal(((await claim('other', times)) as string[])[0], 'in-flight');
+  });
+
+  it('nothing but the first claim sets how long the record lives', async (t) => {
+    const { redis, record, claim } = await bareScripts(t);
+    await claim('first', { leaseMs: 0, lifeMs: 60_000 });
+    await redis.pexpire(record, 30_000);
+    await claim('second', { leaseMs: 0, lifeMs: 60_000 });
+    await redis.releaseRecord(record, 'second');
+    await claim('third', { leaseMs: 0, lifeMs: 60_000 });
+    await redis.completeRecord(record, 'third', 202, '/', '{}');
+    const left = await redis.pttl(record);
+    assert.ok(left > 0 && left <= 30_000, `${left} ms left`);
+  });
+
+  it('a cold claim leaves no key behind', async (t) => {
+    const { redis, marker, record, claim } = await bareScripts(t);
+    await redis.hset(marker, 'run_id', 'another run');
+    const times = { leaseMs: 60_000, lifeMs: 60_000 };
+    assert.deepEqual(await claim('token', times), ['cold', '', '']);
+    assert.equal(await redis.exists(record), 0);
+    assert.equal(await redis.hget(marker, 'run_id'), 'another run');
+  });
+
+  it('a marker of another run gives way whole, warmth and barrier included', async (t) => {
+    const { redis, marker } = await bareScripts(t);
+    assert.equal(await redis.noteLoss(marker, 'next run', 'next epoch'), 'next epoch');
+    const { since, ...rest } = await redis.hgetall(marker);
+    assert.deepEqual(rest, { epoch: 'next epoch', run_id: 'next run' });
+    assert.match(since!, /^\d{13}$/);
+    assert.equal(await redis.ttl(marker), -1);
+  });
+});
