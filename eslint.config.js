@@ -26,6 +26,8 @@ export default defineConfig(
     rules: {
       ...budgets,
       eqeqeq: 'error',
+      // Control characters are refused at the door and stripped from terminals on purpose.
+      'no-control-regex': 'off',
       'no-console': 'error',
       [boundaries]: ['error', moduleBoundaries({ inTests: false })],
       'house/named-exports': 'error',

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { lintArrow, lintExample } from './lint-example.ts';
+import { root } from './workspace-files.ts';
 
 type Kind =
   'domain' | 'contract' | 'kit' | 'adapter' | 'testing' | 'service' | 'infra' | 'demo' | 'e2e';
@@ -98,6 +103,17 @@ test("another project's files are refused by a relative path", async () => {
       '@nx/enforce-module-boundaries noRelativeOrAbsoluteImportsAcrossLibraries',
     ]);
   }
+});
+
+test('without a project graph lint fails instead of letting every arrow pass', async (t) => {
+  const empty = await mkdtemp(join(tmpdir(), 'no-graph-'));
+  t.after(() => rm(empty, { recursive: true }));
+  const env = { ...process.env, NX_WORKSPACE_DATA_DIRECTORY: empty, NX_TASK_TARGET_PROJECT: 'any' };
+  const eslint = ['node_modules/eslint/bin/eslint.js', 'libs/payments/index.ts'];
+  const exitCode = await new Promise<unknown>((resolve) => {
+    execFile(process.execPath, eslint, { cwd: root, env }, (error) => resolve(error?.code));
+  });
+  assert.equal(exitCode, 2);
 });
 
 function anImportOf(specifier: string): string {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lintExample } from './lint-example.ts';
+import { lintExample, lintTypedExample } from './lint-example.ts';
 
 type Example = { path: string; text: string };
 
@@ -155,6 +155,30 @@ for (const { rule, refused, allowed } of habits) {
     }
   });
 }
+
+test('rules that need types report a forgotten promise and a forgotten case', async () => {
+  const text = `
+    declare function send(): Promise<void>;
+    type State = 'pending' | 'succeeded';
+    export function settle(state: State) {
+      send();
+      setImmediate(send);
+      [1].forEach(async () => send());
+      switch (state) {
+        case 'pending':
+          return 1;
+      }
+      return 2;
+    }
+  `;
+  const errors = await lintTypedExample('libs/payments/index.ts', text);
+  assert.deepEqual(errors.toSorted(), [
+    '@typescript-eslint/no-floating-promises floatingVoid',
+    '@typescript-eslint/no-misused-promises voidReturnArgument',
+    '@typescript-eslint/no-misused-promises voidReturnArgument',
+    '@typescript-eslint/switch-exhaustiveness-check switchIsNotExhaustive',
+  ]);
+});
 
 function importing(specifier: string): string {
   return `import * as other from '${specifier}';\nexport const own = other;\n`;

@@ -1,11 +1,10 @@
 import { ESLint, type Linter } from 'eslint';
-import { fileURLToPath } from 'node:url';
 import tseslint from 'typescript-eslint';
+import { root } from './workspace-files.ts';
 
 /** Lints a text as if it stood at that path of the workspace; returns "rule messageId" of each error. */
 export type LintExample = (path: string, text: string) => Promise<string[]>;
 
-const workspaceRoot = fileURLToPath(new URL('../../', import.meta.url));
 const configUrl = new URL('../../eslint.config.js', import.meta.url).href;
 const { default: config } = (await import(configUrl)) as { default: Linter.Config[] };
 
@@ -15,15 +14,18 @@ const withoutTypes: Linter.Config = {
   rules: tseslint.configs.disableTypeChecked.rules,
 };
 
-/** The workspace's own configuration, from its file. */
-export const lintExample = linter({ cwd: workspaceRoot, overrideConfig: withoutTypes });
+/** The workspace's own configuration with types; the path must be that of a file there is. */
+export const lintTypedExample = linter({ cwd: root });
+
+/** The same without types, for a path where no file is. */
+export const lintExample = linter({ cwd: root, overrideConfig: withoutTypes });
 
 /**
- * The same with cycles let through: an arrow against the grain is refused as a cycle before anyone
+ * And with cycles let through: an arrow against the grain is refused as a cycle before anyone
  * looks at its tags, and would be refused so even if the tags allowed it.
  */
 export const lintArrow = linter({
-  cwd: workspaceRoot,
+  cwd: root,
   overrideConfigFile: true,
   overrideConfig: [...config.map(allowCycles), withoutTypes],
 });
@@ -31,7 +33,7 @@ export const lintArrow = linter({
 function linter(options: ESLint.Options): LintExample {
   const eslint = new ESLint(options);
   return async (path, text) => {
-    const [result] = await eslint.lintText(text, { filePath: `${workspaceRoot}${path}` });
+    const [result] = await eslint.lintText(text, { filePath: `${root}${path}` });
     if (result === undefined) throw new Error(`${path} is ignored by the configuration`);
     return result.messages.map(({ ruleId, messageId, message }) =>
       ruleId === null ? message : [ruleId, messageId].filter(Boolean).join(' '),
