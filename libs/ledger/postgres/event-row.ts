@@ -1,0 +1,31 @@
+import { encodePaymentEvent, keyConflictEventOf, paymentEventOf } from '@triplock/contracts';
+import type { EventId, Payment } from '@triplock/payments';
+import type { Posting } from '../ledger.ts';
+
+/** The part of an outbox row that tells what happened; the same for the same input. */
+export type EventRow = {
+  eventId: EventId;
+  eventType: string;
+  payload: string;
+  traceparent: string;
+};
+
+/** The event of a payment that is final, as its given place in the payment's order. */
+export function settlementEvent(settled: {
+  payment: Payment;
+  sequence: number;
+  traceparent: string;
+}): EventRow {
+  const { payment, sequence, traceparent } = settled;
+  const type = payment.state === 'failed' ? 'payment.failed' : 'payment.succeeded';
+  const event = paymentEventOf(payment, type, sequence);
+  const { payload } = encodePaymentEvent(event);
+  return { eventId: event.event_id, eventType: type, payload, traceparent };
+}
+
+/** The event of a request that lost its key to another one. */
+export function keyConflictEvent({ payment, traceparent }: Posting): EventRow {
+  const event = keyConflictEventOf(payment);
+  const { payload } = encodePaymentEvent(event);
+  return { eventId: event.event_id, eventType: event.type, payload, traceparent };
+}

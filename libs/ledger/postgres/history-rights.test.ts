@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { Database } from '@triplock/postgres';
+import { aPayment, createTestDatabase, type TestDatabase } from '@triplock/testing';
+import { openPostgresLedger } from './open-postgres-ledger.ts';
+
+/** A database with one settled and one pending payment. */
+async function someHistory(context: TestContext): Promise<TestDatabase> {
+  const store = await createTestDatabase(context);
+  const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+  const settlement = { result: { state: 'succeeded' as const }, settledAt: new Date() };
+  await openPostgresLedger(store.open('triplock_ledger')).post([
+    { payment: aPayment(), traceparent, settlement },
+    { payment: aPayment(), traceparent },
+  ]);
+  return store;
+}
+
+const denied = { code: '42501' };
+const refusedByTrigger = { code: 'P0001' };
+
+async function refuses(database: Database, statements: readonly string[], error: object) {
+  for (const statement of statements) {
+    await assert.rejects(database.query(statement), error, statement);
+  }
+}
+
+const changesOfHistory = [
+  'UPDATE ledger.entries SET amount = 1',
+  'DELETE FROM ledger.entries',
+  'TRUNCATE ledger.entries',
+  'DELETE FROM ledger.transactions',
+  'TRUNCATE ledger.transactions, ledger.entries',
+  'TRUNCATE ledger.outbox',
+  `UPDATE ledger.transactions SET amount = 1`,
+  `UPDATE ledger.transactions SET fingerprint = sha256('')`,
+  `UPDATE ledger.transactions SET partner_id = 'globex'`,
+  `UPDATE ledger.transactions SET metadata = '{}'`,
+  `UPDATE ledger.outbox SET payload = '{}'`,
+  `UPDATE ledger.outbox SET order_id = DEFAULT`,
+  `UPDATE ledger.outbox SET sequence = 9`,
+];
+
+test('the services’ role has no right to change history', async (context) => {
+  const store = await someHistory(context);
+  const ledger = store.open('triplock_ledger');
+  await refuses(ledger, [...changesOfHistory, 'DELETE FROM ledger.outbox'], denied);
+});
+
+test('even the owner of the tables cannot change history', async (context) => {
+  const store = await someHistory(context);
+  await refuses(store.open(), changesOfHistory, refusedByTrigger);
+});
+
+test('what is final never changes, and a version only grows', async (context) => {
+  const store = await someHistory(context);
+  for (const database of [store.open('triplock_ledger'), store.open()]) {
+    const final = `WHERE state = 'succeeded'`;
+    const changes = [
+      `UPDATE ledger.transactions SET version = version + 1, state = 'failed', failure_code = 'x' ${final}`,
+      `UPDATE ledger.transactions SET version = version + 1, state = 'pending', settled_at = NULL ${final}`,
+      `UPDATE ledger.transactions SET version = version + 1, settled_at = now() ${final}`,
+      `UPDATE ledger.transactions SET version = version + 1, provider_intent_id = 'pi_1' ${final}`,
+      `UPDATE ledger.transactions SET version = version + 1, events = 0 ${final}`,
+      `UPDATE ledger.transactions SET refund_reserved = 1 ${final}`,
+    ];
+    await refuses(database, changes, refusedByTrigger);
+  }
+});
+
+test('refunds never reserve more than their payment', async (context) => {
+  const ledger = (await someHistory(context)).open('triplock_ledger');
+  const reserve = (amount: string) =>
+    ledger.query(`
+      UPDATE ledger.transactions SET version = version + 1, refund_reserved = ${amount}
+      WHERE state = 'succeeded' RETURNING txn_id`);
+  assert.equal((await reserve('amount')).length, 1);
+  await assert.rejects(reserve('amount + 1'), { constraint: 'refunds_within_amount' });
+});
+
+test('a transaction moves money once, and only if it exists', async (context) => {
+  const ledger = (await someHistory(context)).open('triplock_ledger');
+  const insert = (txnId: string) =>
+    ledger.query(`
+      INSERT INTO ledger.entries (txn_id, debit_account, credit_account, amount, currency)
+      SELECT ${txnId}, 'acme:clearing', 'acme:payable', 1, 'EUR'
+      FROM ledger.transactions WHERE state = 'succeeded'`);
+  await assert.rejects(insert('txn_id'), { code: '23505' });
+  await assert.rejects(insert('gen_random_uuid()'), { code: '23503' });
+});
+
+test('the gateway sees transactions and nothing else, the auditor sees all and writes nothing', async (context) => {
+  const store = await someHistory(context);
+  const gateway = store.open('triplock_gateway');
+  assert.equal(await openPostgresLedger(gateway).isEmpty(), false);
+  await refuses(
+    gateway,
+    [
+      'SELECT FROM ledger.entries',
+      'SELECT FROM ledger.outbox',
+      'SELECT FROM ledger.outbox_leases',
+      'INSERT INTO ledger.transactions SELECT * FROM ledger.transactions',
+      `UPDATE ledger.transactions SET version = version + 1`,
+    ],
+    denied,
+  );
+  const auditor = store.open('triplock_auditor');
+  for (const table of ['transactions', 'entries', 'outbox', 'outbox_leases', 'outbox_owners']) {
+    await auditor.query(`SELECT FROM ledger.${table}`);
+    await assert.rejects(auditor.query(`DELETE FROM ledger.${table}`), denied);
+  }
+});

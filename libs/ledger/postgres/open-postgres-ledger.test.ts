@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { openDatabase, type Database } from '@triplock/postgres';
+import { aPayment, createTestDatabase, eventually, freePort } from '@triplock/testing';
+import { ledgerConformance, type LedgerUnderTest } from '../ledger.conformance.ts';
+import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
+import { openPostgresLedger } from './open-postgres-ledger.ts';
+
+async function openUnderTest(context: TestContext): Promise<LedgerUnderTest> {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  return {
+    ledger: openPostgresLedger(store.open('triplock_ledger')),
+    another: openPostgresLedger(store.open('triplock_ledger')),
+    entries: () =>
+      owner.query(`
+        SELECT txn_id AS "txnId", debit_account AS debit, credit_account AS credit, amount
+        FROM ledger.entries`),
+    events: () =>
+      owner.query(`
+        SELECT event_id AS "eventId", event_type AS "eventType", txn_id AS "txnId", sequence, payload
+        FROM ledger.outbox ORDER BY order_id`),
+  };
+}
+
+ledgerConformance('ledger on PostgreSQL', openUnderTest);
+
+const transfer = (wish: Parameters<typeof aPayment>[0] = {}): Posting => ({
+  payment: aPayment(wish),
+  traceparent: '00-11111111111111111111111111111111-2222222222222222-01',
+  settlement: { result: { state: 'succeeded' }, settledAt: new Date() },
+});
+
+/** Posts while another's transaction holds the same id, and lets that one end as told. */
+async function postBehind(context: TestContext, end: 'commit' | 'rollback') {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  const posting = transfer();
+  const mine = openPostgresLedger(store.open('triplock_ledger'));
+  let outcomes: Promise<PostOutcome[]> | undefined;
+  const rival = owner.transaction(async (tx) => {
+    await openPostgresLedger({ ...owner, query: tx.query }).post([posting]);
+    outcomes = mine.post([posting]);
+    await eventually(() => waitsForALock(owner));
+    if (end === 'rollback') throw new Error('rolled back');
+  });
+  if (end === 'commit') await rival;
+  else await assert.rejects(rival, /rolled back/);
+  return { outcomes: await outcomes, mine, posting };
+}
+
+async function waitsForALock(database: Database): Promise<boolean> {
+  const waiting = await database.query(`
+    SELECT pid FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`);
+  return waiting.length > 0;
+}
+
+test('a post that waited for a writer that committed finds its row', async (context) => {
+  const { outcomes } = await postBehind(context, 'commit');
+  assert.deepEqual(outcomes, [{ outcome: 'already-recorded', state: 'succeeded' }]);
+});
+
+test('a post that waited for a writer that rolled back makes the row itself', async (context) => {
+  const { outcomes, mine, posting } = await postBehind(context, 'rollback');
+  assert.deepEqual(outcomes, [{ outcome: 'posted' }]);
+  assert.equal((await mine.find(posting.payment.txnId))?.state, 'succeeded');
+});
+
+test('a key that stands under another id is an error for a person, and is not posted twice', async (context) => {
+  const store = await createTestDatabase(context);
+  const ledger = openPostgresLedger(store.open('triplock_ledger'));
+  const posting = transfer({ key: 'one' });
+  await ledger.post([posting]);
+  const forged = { ...posting, payment: { ...posting.payment, txnId: aPayment().txnId } };
+  await assert.rejects(ledger.post([forged]), (error) => {
+    assert.ok(!(error instanceof UnpostableError));
+    assert.match(String(error), new RegExp(forged.payment.txnId));
+    return true;
+  });
+  assert.equal(await ledger.find(forged.payment.txnId), undefined);
+});
+
+test('an outage is not the input’s fault', async (context) => {
+  const store = await createTestDatabase(context);
+  const away = new URL(store.url('triplock_ledger'));
+  away.port = String(await freePort());
+  const database = openDatabase({
+    url: away.href,
+    applicationName: 'test',
+    onIdleError: () => undefined, // There is no connection that could become idle.
+  });
+  context.after(() => database.close());
+  const ledger = openPostgresLedger(database);
+  await assert.rejects(ledger.post([transfer()]), (error) => !(error instanceof UnpostableError));
+  await assert.rejects(ledger.ping());
+});

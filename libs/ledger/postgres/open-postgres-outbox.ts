@@ -1,0 +1,78 @@
+import type { EventId, TxnId } from '@triplock/payments';
+import { loadSql, type Database } from '@triplock/postgres';
+import type { BucketLease, Outbox, OutboxRow } from '../outbox.ts';
+
+const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
+const takeSql = loadSql(import.meta.url, 'take.sql');
+const markPublishedSql = loadSql(import.meta.url, 'mark-published.sql');
+const parkSql = loadSql(import.meta.url, 'park.sql');
+const releaseBucketsSql = loadSql(import.meta.url, 'release-buckets.sql');
+const pendingSql = loadSql(import.meta.url, 'pending.sql');
+
+/** Few enough that most buckets go on while an owner that came later takes these over. */
+const surplusMax = 8;
+
+/** The outbox in PostgreSQL, as the role `triplock_ledger`. Closing it closes the pool. */
+export function openPostgresOutbox(database: Database): Outbox {
+  return {
+    leaseBuckets: ({ owner, leaseMs }) =>
+      database.query<BucketLease>(leaseBucketsSql, [owner, leaseMs, surplusMax]),
+    take: (leases, rowsMax) => take(database, { leases, rowsMax }),
+    markPublished: async ({ bucket, epoch }, eventIds) =>
+      (await database.query(markPublishedSql, [bucket, epoch, eventIds])).length,
+    park: async ({ bucket, epoch }, { eventId, reason }) =>
+      (await database.query(parkSql, [bucket, epoch, eventId, reason])).length,
+    releaseBuckets: async (owner) => void (await database.query(releaseBucketsSql, [owner])),
+    pending: async () => {
+      const [row] = await database.query<PendingRow>(pendingSql);
+      return { rows: row!.rows, oldestSeconds: row!.oldest_seconds };
+    },
+    ping: () => database.ping(),
+    close: () => database.close(),
+  };
+}
+
+type PendingRow = { rows: number; oldest_seconds: number };
+
+type TakenRow = {
+  order_id: bigint;
+  event_id: EventId;
+  event_type: string;
+  txn_id: TxnId;
+  payment_id: TxnId;
+  bucket: number;
+  sequence: number | null;
+  payload: string;
+  traceparent: string;
+};
+
+async function take(
+  database: Database,
+  wanted: { leases: readonly BucketLease[]; rowsMax: number },
+): Promise<OutboxRow[]> {
+  const { leases, rowsMax } = wanted;
+  if (leases.length === 0) return [];
+  // An equal part for each bucket: one whose events cannot be published now starves no other.
+  const perBucketMax = Math.max(1, Math.floor(rowsMax / leases.length));
+  const rows = await database.query<TakenRow>(takeSql, [
+    leases.map((lease) => lease.bucket),
+    leases.map((lease) => lease.epoch),
+    perBucketMax,
+    rowsMax,
+  ]);
+  return rows.map(outboxRow);
+}
+
+function outboxRow(row: TakenRow): OutboxRow {
+  return {
+    orderId: row.order_id,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    txnId: row.txn_id,
+    paymentId: row.payment_id,
+    bucket: row.bucket,
+    sequence: row.sequence,
+    payload: row.payload,
+    traceparent: row.traceparent,
+  };
+}

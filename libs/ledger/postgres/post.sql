@@ -1,0 +1,45 @@
+-- Posts a batch: transactions, and of those really inserted the entries and events.
+--
+-- $1 a JSON array of objects with the fields below; ids differ within it. `debit_account` is null
+-- where no money moves yet, `event_id` where nothing is settled yet.
+-- A row: this statement made the transaction. No row for an id: the id, or its key, is taken.
+--
+-- Sorted by id, because two batches that share ids in opposite order would deadlock. Without a
+-- conflict target both unique keys are watched: with one, two racing inserts of one id could find
+-- each other in the other key first and fail instead of doing nothing.
+WITH input AS MATERIALIZED (
+  SELECT * FROM json_to_recordset($1::json) AS posting (
+    txn_id uuid, partner_id text, idempotency_key text, fingerprint bytea,
+    response_version smallint, amount bigint, currency text, reference text, description text,
+    metadata jsonb, created_at timestamptz, state text, failure_code text, failure_message text,
+    settled_at timestamptz, debit_account text, credit_account text,
+    event_id uuid, event_type text, bucket smallint, payload text, traceparent text
+  )
+), posted AS (
+  INSERT INTO ledger.transactions (
+    txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, amount, currency,
+    reference, description, metadata, created_at, state, failure_code, failure_message,
+    settled_at, events
+  )
+  SELECT
+    txn_id, 'payment', partner_id, idempotency_key, fingerprint, response_version, amount, currency,
+    reference, description, metadata, created_at, state, failure_code, failure_message,
+    settled_at, CASE WHEN event_id IS NULL THEN 0 ELSE 1 END
+  FROM input
+  ORDER BY txn_id
+  ON CONFLICT DO NOTHING
+  RETURNING txn_id
+), moved AS (
+  INSERT INTO ledger.entries (txn_id, debit_account, credit_account, amount, currency)
+  SELECT txn_id, debit_account, credit_account, amount, currency
+  FROM posted JOIN input USING (txn_id)
+  WHERE debit_account IS NOT NULL
+), told AS (
+  INSERT INTO ledger.outbox (
+    event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
+  )
+  SELECT event_id, event_type, txn_id, txn_id, partner_id, bucket, 1, payload, traceparent
+  FROM posted JOIN input USING (txn_id)
+  WHERE event_id IS NOT NULL
+)
+SELECT txn_id FROM posted

@@ -1,0 +1,18 @@
+-- Makes a pending transaction final and takes its next sequence, under the row's lock.
+--
+-- $1 id, $2 the version that was read, $3 succeeded or failed, $4 failure code, $5 failure message,
+-- $6 when it was settled.
+-- A row: the transaction as it is now; its entry and event must follow in the same transaction.
+-- No row: it is final, or of another version, and nothing was written.
+UPDATE ledger.transactions SET
+  state = $3,
+  failure_code = $4,
+  failure_message = $5,
+  settled_at = $6,
+  version = version + 1,
+  events = events + 1
+WHERE txn_id = $1 AND version = $2 AND state = 'pending'
+RETURNING
+  txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
+  response_version, amount, currency, reference, description, metadata, created_at, state, version,
+  events, failure_code, failure_message, settled_at, amount_refunded
