@@ -29,9 +29,11 @@ export type DatabaseOptions = {
   onIdleError: (error: Error) => void;
 };
 
-const types = {
-  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
-    oid === pg.types.builtins.INT8 ? BigInt : pg.types.getTypeParser(oid, format),
+// Amounts are int8: as numbers they would be rounded, as texts they would add up wrongly.
+const int8Oid: number = pg.types.builtins.INT8;
+const types: pg.CustomTypesConfig = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary'): ((value: string) => unknown) =>
+    oid === int8Oid ? BigInt : (pg.types.getTypeParser(oid, format) as (value: string) => unknown),
 };
 
 /** Opens a pool. Connections are made when first needed, so this does not fail when PostgreSQL is away. */
@@ -46,7 +48,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     // The client's own limit is for a server that hangs or is unreachable; the outcome is then unknown.
     query_timeout: statementTimeoutMs + 1_000,
     keepAlive: true,
-    types: types as pg.CustomTypesConfig,
+    types,
   });
   pool.on('error', options.onIdleError);
   return {
@@ -72,6 +74,9 @@ async function inTransaction<Result>(
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  // A connection lost between two statements is told by an event; unheard, it would end the process.
+  const onLost = (error: Error) => (broken = error);
+  client.on('error', onLost);
   try {
     await client.query('BEGIN');
     const result = await work({ query: (text, parameters) => run(client, text, parameters) });
@@ -82,6 +87,7 @@ async function inTransaction<Result>(
     await client.query('ROLLBACK').catch((rollbackError: Error) => (broken = rollbackError));
     throw error;
   } finally {
+    client.off('error', onLost);
     client.release(broken);
   }
 }

@@ -2,7 +2,7 @@
  * Says in one sentence why a server could not listen and which setting to change. Errors that are
  * not about the port come back as they are.
  */
-export function explainListenError(error: unknown, variable: string): unknown {
+export function explainListenError(error: Error, variable: string): Error {
   const { code, address, port } = error as NodeJS.ErrnoException & {
     address?: string;
     port?: number;

@@ -9,7 +9,7 @@ const mode: Setting<Mode> = oneOf(['production', 'demo', 'test']);
 
 /** The settings that every service has; a service's own table is spread after them. */
 export const serviceSettings = {
-  TRIPLOCK_MODE: withDefault(mode, 'production' as Mode),
+  TRIPLOCK_MODE: withDefault(mode, 'production'),
   LOG_LEVEL: withDefault(oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info' as const),
   /** Health, readiness and metrics listen here: a port of its own that partners never see. */
   ADMIN_HOST: withDefault(text, '127.0.0.1'),
