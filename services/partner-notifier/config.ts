@@ -1,0 +1,41 @@
+import {
+  address,
+  integer,
+  readSettings,
+  serviceSettings,
+  text,
+  url,
+  withDefault,
+} from '@triplock/runtime';
+
+const hour = 3_600_000;
+
+/** The settings of partner-notifier. */
+export const settings = {
+  ...serviceSettings,
+  DATABASE_URL: url(['postgres:', 'postgresql:']),
+  PUBSUB_PROJECT_ID: text,
+  /** The emulator's `host:port`; absent, the real service is used. */
+  PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
+  EVENTS_SUBSCRIPTION: withDefault(text, 'partner-notifier'),
+  /** Messages at work at once. Each holds a database connection for some milliseconds. */
+  EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
+  /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave room. */
+  WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
+  WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 16),
+  /** How long one attempt may take, from the look-up of the name to the head of the answer. */
+  WEBHOOK_TIMEOUT_MS: withDefault(integer({ min: 100, max: 60_000 }), 15_000),
+  /** The pause after the first failed attempt; it doubles up to the longest one. */
+  WEBHOOK_RETRY_FIRST_MS: withDefault(integer({ min: 1, max: hour }), 5_000),
+  WEBHOOK_RETRY_LONGEST_MS: withDefault(integer({ min: 1, max: 24 * hour }), hour),
+  /** No attempt is begun later than this after the first one. */
+  WEBHOOK_GIVE_UP_AFTER_MS: withDefault(integer({ min: 0, max: 30 * 24 * hour }), 24 * hour),
+};
+
+/** Reads the settings, or throws a SettingsError that names all problems. */
+export function readConfig() {
+  return readSettings(process.env, settings);
+}
+
+/** The settings as read. */
+export type Config = ReturnType<typeof readConfig>;

@@ -1,0 +1,93 @@
+import type { Partners } from '@triplock/partners';
+import { backoffMs, type CrashPoints, type Logger } from '@triplock/runtime';
+import type { Deliveries, LeasedDelivery, RecordOutcome } from './deliveries.ts';
+import type { NotifierMetrics } from './metrics.ts';
+import type { SendWebhook, WebhookOutcome } from './send-webhook.ts';
+
+/** What making one attempt needs. */
+export type DeliverParts = {
+  deliveries: Deliveries;
+  partners: Pick<Partners, 'webhookEndpoint'>;
+  send: SendWebhook;
+  retry: RetryLimits;
+  metrics: NotifierMetrics;
+  logger: Logger;
+  crashPoints: CrashPoints;
+};
+
+/** When to try again, and from when on not to; milliseconds. */
+export type RetryLimits = { firstMs: number; maxMs: number; giveUpAfterMs: number };
+
+/**
+ * One attempt at one delivery: look the endpoint up, send, record. A crash between sending and
+ * recording sends the webhook again under the same webhook-id, by which its receiver knows it.
+ *
+ * @throws when the database is away; the lease then ends by itself and the attempt comes again.
+ */
+export async function deliverWebhook(
+  parts: DeliverParts,
+  delivery: LeasedDelivery,
+  signal: AbortSignal,
+): Promise<RecordOutcome> {
+  const started = performance.now();
+  const outcome = await attempt(parts, delivery, signal);
+  await parts.crashPoints.reached('webhook.answered');
+  const recorded = await parts.deliveries.record(delivery, {
+    delivered: outcome.outcome === 'delivered',
+    ...whatToKeep(outcome),
+    tookMs: performance.now() - started,
+    nextInMs: backoffMs(delivery.attempt - 1, parts.retry),
+    giveUpAfterMs: parts.retry.giveUpAfterMs,
+  });
+  await parts.crashPoints.reached('webhook.recorded');
+  report(parts, delivery, { outcome, recorded });
+  return recorded;
+}
+
+async function attempt(
+  { partners, send }: DeliverParts,
+  { partnerId, eventId, body }: LeasedDelivery,
+  signal: AbortSignal,
+): Promise<WebhookOutcome> {
+  // Asked now and not when the event came: a partner that repairs its endpoint gets what waits.
+  const endpoint = await partners.webhookEndpoint(partnerId);
+  if (endpoint === undefined) {
+    return { outcome: 'unsendable', error: 'the partner has no webhook endpoint' };
+  }
+  return send({ endpoint, eventId, body, signal });
+}
+
+function whatToKeep(outcome: WebhookOutcome): { status: number | null; error: string | null } {
+  switch (outcome.outcome) {
+    case 'delivered':
+      return { status: outcome.status, error: null };
+    case 'refused':
+      return { status: outcome.status, error: `answered ${outcome.status}` };
+    case 'unanswered':
+    case 'unsendable':
+      return { status: null, error: outcome.error };
+  }
+}
+
+function report(
+  { metrics, logger }: DeliverParts,
+  { eventId, txnId, partnerId, attempt: number }: LeasedDelivery,
+  { outcome, recorded }: { outcome: WebhookOutcome; recorded: RecordOutcome },
+): void {
+  metrics.attempts.inc({ outcome: outcome.outcome });
+  const said = { eventId, txnId, partnerId, attempt: number, ...outcome };
+  switch (recorded) {
+    case 'delivered':
+      return logger.info(said, 'webhook delivered');
+    case 'pending':
+      return logger.warn(said, 'webhook not delivered, will retry');
+    case 'failed':
+      metrics.givenUp.inc();
+      return logger.error(said, 'webhook given up: the partner has not been told');
+    case 'overtaken':
+      metrics.overtaken.inc();
+      return logger.warn(said, 'webhook attempt outlived its lease, another sender has it');
+    default:
+      return recorded satisfies never;
+  }
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { PartnerId } from '@triplock/payments';
+import { createTestDatabase } from '@triplock/testing';
+import { openDeliveries, type AttemptRecord, type LeaseRequest } from './deliveries.ts';
+
+const anHour = 3_600_000;
+const notDelivered: AttemptRecord = {
+  delivered: false,
+  status: 500,
+  error: 'answered 500',
+  tookMs: 12.5,
+  nextInMs: 5_000,
+  giveUpAfterMs: 24 * anHour,
+};
+const delivered: AttemptRecord = { ...notDelivered, delivered: true, status: 204, error: null };
+
+async function queues(context: TestContext, lengths: Readonly<Record<string, number>>) {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  for (const [partner, length] of Object.entries(lengths)) {
+    await database.query(
+      `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
+       SELECT gen_random_uuid(), $1, gen_random_uuid(), '{}' FROM generate_series(1, $2::integer)`,
+      [partner, length],
+    );
+  }
+  const deliveries = openDeliveries(database);
+  const lease = (wish: Partial<LeaseRequest> = {}) =>
+    deliveries.lease({
+      owner: 'a',
+      leaseMs: anHour,
+      deliveriesMax: 1_000,
+      perPartnerMax: 1_000,
+      atWork: new Map(),
+      ...wish,
+    });
+  return { database, deliveries, lease };
+}
+
+function partnersOf(leased: readonly { partnerId: string }[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { partnerId } of leased) counts[partnerId] = (counts[partnerId] ?? 0) + 1;
+  return counts;
+}
+
+test('senders that lease at the same time never have the same delivery', async (context) => {
+  const { lease } = await queues(context, { acme: 200, globex: 200 });
+  const leases = await Promise.all(
+    Array.from({ length: 8 }, (_, sender) => lease({ owner: `s${sender}`, deliveriesMax: 100 })),
+  );
+  const ids = leases.flat().map(({ eventId }) => eventId);
+  assert.equal(new Set(ids).size, ids.length);
+});
+
+test('a long queue of one partner leaves room for the others', async (context) => {
+  const { lease } = await queues(context, { acme: 500, globex: 3, zeta: 1 });
+  const leased = await lease({ deliveriesMax: 20, perPartnerMax: 10 });
+  assert.deepEqual(partnersOf(leased), { acme: 10, globex: 3, zeta: 1 });
+});
+
+test('little room is shared in turns and not in the order of names', async (context) => {
+  const { lease } = await queues(context, { acme: 50, globex: 50, zeta: 50 });
+  assert.deepEqual(partnersOf(await lease({ deliveriesMax: 6 })), { acme: 2, globex: 2, zeta: 2 });
+});
+
+test('what a partner has at work already counts to its share', async (context) => {
+  const { lease } = await queues(context, { acme: 50, globex: 50 });
+  const atWork = new Map([
+    ['acme' as PartnerId, 10],
+    ['globex' as PartnerId, 7],
+  ]);
+  assert.deepEqual(partnersOf(await lease({ perPartnerMax: 10, atWork })), { globex: 3 });
+});
+
+test('a leased delivery is due again when its lease has ended, and not before', async (context) => {
+  const { lease } = await queues(context, { acme: 1 });
+  assert.equal((await lease({ leaseMs: 0 })).length, 1);
+  assert.equal((await lease({ leaseMs: anHour })).length, 1);
+  assert.deepEqual(await lease(), []);
+});
+
+test('a sender that was overtaken records nothing', async (context) => {
+  const { database, deliveries, lease } = await queues(context, { acme: 1 });
+  const [first] = await lease({ owner: 'a', leaseMs: 0 });
+  const [second] = await lease({ owner: 'b' });
+  assert.deepEqual([first!.attempt, second!.attempt], [1, 2]);
+  assert.equal(await deliveries.record(first!, delivered), 'overtaken');
+  assert.deepEqual(await database.query('SELECT state, lease_owner FROM deliveries'), [
+    { state: 'pending', lease_owner: 'b' },
+  ]);
+  assert.equal(await deliveries.record(second!, delivered), 'delivered');
+  assert.equal(await deliveries.record(second!, notDelivered), 'overtaken');
+  const attempts = 'SELECT attempt, status, error, took_ms FROM delivery_attempts';
+  assert.deepEqual(await database.query(attempts), [
+    { attempt: 2, status: 204, error: null, took_ms: 13 },
+  ]);
+});
+
+test('a failed attempt comes again after its pause, and what is delivered never does', async (context) => {
+  const { deliveries, lease } = await queues(context, { acme: 1 });
+  const [first] = await lease();
+  assert.equal(await deliveries.record(first!, { ...notDelivered, nextInMs: 0 }), 'pending');
+  const [second] = await lease();
+  assert.equal(second!.attempt, 2);
+  assert.equal(await deliveries.record(second!, { ...notDelivered, nextInMs: anHour }), 'pending');
+  assert.deepEqual(await lease(), []);
+});
+
+test('a delivery is given up when its next attempt would come too late', async (context) => {
+  const { database, deliveries, lease } = await queues(context, { acme: 2 });
+  await database.query(`UPDATE deliveries SET created_at = now() - interval '3 days'`);
+  const [one, other] = await lease();
+  const soon = { ...notDelivered, nextInMs: anHour, giveUpAfterMs: 2 * anHour };
+  assert.equal(await deliveries.record(one!, soon), 'pending');
+  const late = { ...notDelivered, nextInMs: 3 * anHour, giveUpAfterMs: 2 * anHour };
+  assert.equal(await deliveries.record(other!, late), 'failed');
+  assert.deepEqual(await deliveries.backlog().then(({ waiting }) => waiting), 1);
+});

@@ -1,0 +1,62 @@
+import { Counter, Gauge, type Registry } from '@triplock/runtime';
+
+/** What the notifier counts. */
+export type NotifierMetrics = {
+  /** Events by what receiving them came to. */
+  events: Counter<'outcome'>;
+  /** Messages that were no event of ours. */
+  refusedMessages: Counter<'reason'>;
+  /** Attempts by what they came to. */
+  attempts: Counter<'outcome'>;
+  /** Deliveries without success to the last attempt: each needs a person. */
+  givenUp: Counter;
+  /** Attempts that were answered after their lease had ended. */
+  overtaken: Counter;
+  waiting: Gauge;
+  oldestSeconds: Gauge;
+};
+
+/** Registers the notifier's metrics. */
+export function notifierMetrics(registry: Registry): NotifierMetrics {
+  const registers = [registry];
+  return {
+    events: new Counter({
+      name: 'triplock_notifier_events_total',
+      help: 'Events received, by outcome of the inbox',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    refusedMessages: new Counter({
+      name: 'triplock_notifier_refused_messages_total',
+      help: 'Messages that are no event of ours, kept and acknowledged',
+      labelNames: ['reason'],
+      registers,
+    }),
+    attempts: new Counter({
+      name: 'triplock_webhook_attempts_total',
+      help: 'Webhook attempts, by what they came to',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    givenUp: new Counter({
+      name: 'triplock_webhooks_given_up_total',
+      help: 'Deliveries that failed to the end of their retries',
+      registers,
+    }),
+    overtaken: new Counter({
+      name: 'triplock_webhooks_overtaken_total',
+      help: 'Attempts whose lease had ended before they were recorded',
+      registers,
+    }),
+    waiting: new Gauge({
+      name: 'triplock_webhooks_waiting',
+      help: 'Deliveries that are still to be made',
+      registers,
+    }),
+    oldestSeconds: new Gauge({
+      name: 'triplock_webhooks_oldest_waiting_seconds',
+      help: 'Age of the oldest delivery that is still to be made',
+      registers,
+    }),
+  };
+}

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { openInbox } from '@triplock/inbox';
+import { openPartners, seedPartner } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
+import { aReceiver } from './a-receiver.ts';
+import { succeeded } from './an-event.ts';
+import { openDeliveries } from './deliveries.ts';
+import { notifierMetrics } from './metrics.ts';
+import { notifyPartner } from './notify-partner.ts';
+import { createSender, type SendLimits } from './send-loop.ts';
+import { createSendWebhook } from './send-webhook.ts';
+
+const retryAtOnce = { firstMs: 0, maxMs: 0, giveUpAfterMs: 3_600_000 };
+
+async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {}) {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  const crashPoints = createCrashPoints();
+  const metrics = notifierMetrics(createMetrics('test'));
+  const parts = {
+    deliveries: openDeliveries(database),
+    partners: openPartners(database),
+    send: createSendWebhook({ policy: 'loopback-too', resolve: async () => [], timeoutMs: 10_000 }),
+    retry: retryAtOnce,
+    metrics,
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+    crashPoints,
+  };
+  const allLimits = { owner: 'one', leaseMs: 60_000, inFlightMax: 16, perPartnerMax: 8, ...limits };
+  const sender = createSender(parts, allLimits);
+  return {
+    sender,
+    overtaker: createSender(parts, { ...allLimits, owner: 'another' }),
+    crashPoints,
+    metrics,
+    giveUpAfter: (ms: number) => void (parts.retry = { ...retryAtOnce, giveUpAfterMs: ms }),
+    endpoint: (id: string, url: string) =>
+      seedPartner(store.open(), {
+        id: id as PartnerId,
+        apiKey: `key-of-${id}`,
+        webhookUrl: url,
+        webhookSecret: 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=',
+      }),
+    async notify(partner: string) {
+      const event = succeeded(aPayment({ partner }));
+      await notifyPartner(inbox, { event, payloadHash: 'hash' });
+      return event.event_id;
+    },
+    async states() {
+      const rows = await database.query<{ state: string; attempts: number }>(
+        'SELECT state, attempts FROM deliveries ORDER BY created_at',
+      );
+      return rows.map(({ state, attempts }) => `${state} ${attempts}`);
+    },
+  };
+}
+
+test('a webhook is sent again under the same id until it is taken', async (context) => {
+  const { sender, endpoint, notify, states } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  receiver.answerWith((response) => {
+    response.writeHead(receiver.received.length < 3 ? 500 : 204).end();
+  });
+  const eventId = await notify('acme');
+  for (let pass = 0; pass < 4; pass += 1) {
+    await sender.pass();
+    await sender.settled();
+  }
+  assert.deepEqual(
+    receiver.received.map(({ headers }) => headers['webhook-id']),
+    [eventId, eventId, eventId],
+  );
+  assert.equal(new Set(receiver.received.map(({ body }) => body)).size, 1);
+  assert.deepEqual(await states(), ['delivered 3']);
+});
+
+test('a dead endpoint holds up nobody', async (context) => {
+  const { sender, endpoint, notify } = await aNotifier(context, { inFlightMax: 12 });
+  const [dead, alive] = [await aReceiver(context), await aReceiver(context)];
+  dead.answerWith(() => undefined);
+  await endpoint('acme', dead.url);
+  await endpoint('globex', alive.url);
+  for (let event = 0; event < 30; event += 1) await notify('acme');
+  for (let event = 0; event < 30; event += 1) await notify('globex');
+  await eventually(async () => {
+    await sender.pass();
+    return alive.received.length === 30;
+  });
+  assert.equal(dead.received.length, 8);
+  sender.giveUp();
+  await sender.settled();
+});
+
+test('a partner without an endpoint is waited for until it has one', async (context) => {
+  const { sender, endpoint, notify, states } = await aNotifier(context);
+  await notify('acme');
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['pending 1']);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['delivered 2']);
+});
+
+test('a delivery that fails to the end is given up and counted', async (context) => {
+  const { sender, endpoint, notify, states, metrics, giveUpAfter } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  receiver.answerWith((response) => void response.writeHead(410).end());
+  await endpoint('acme', receiver.url);
+  giveUpAfter(-1);
+  await notify('acme');
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['failed 1']);
+  assert.equal((await metrics.givenUp.get()).values[0]!.value, 1);
+});
+
+test('a sender that dies after the answer sends again under the same id', async (context) => {
+  const { sender, overtaker, crashPoints, endpoint, notify, states } = await aNotifier(context, {
+    leaseMs: 0,
+  });
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  const eventId = await notify('acme');
+  crashPoints.arm({ name: 'webhook.answered', action: { do: 'throw' } });
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['pending 1']);
+  await overtaker.pass();
+  await overtaker.settled();
+  assert.deepEqual(
+    receiver.received.map(({ headers }) => headers['webhook-id']),
+    [eventId, eventId],
+  );
+  assert.deepEqual(await states(), ['delivered 2']);
+});
+
+test('what is not answered when a sender gives up is recorded and comes again', async (context) => {
+  const { sender, overtaker, endpoint, notify, states } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  receiver.answerWith(() => undefined);
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  await sender.pass();
+  await eventually(async () => receiver.received.length === 1);
+  sender.giveUp();
+  await sender.settled();
+  assert.deepEqual(await states(), ['pending 1']);
+  receiver.answerWith((response) => void response.writeHead(204).end());
+  await overtaker.pass();
+  await overtaker.settled();
+  assert.deepEqual(await states(), ['delivered 2']);
+});

@@ -1,0 +1,88 @@
+import type { PartnerId } from '@triplock/payments';
+import { runLoop, type Loop, type Pass } from '@triplock/runtime';
+import type { LeasedDelivery } from './deliveries.ts';
+import { deliverWebhook, type DeliverParts } from './deliver-webhook.ts';
+
+/** How much is sent at once, and for how long a delivery is leased. */
+export type SendLimits = {
+  owner: string;
+  /** Longer than the longest attempt with its look-ups and its record. */
+  leaseMs: number;
+  inFlightMax: number;
+  perPartnerMax: number;
+};
+
+/** Sends what is due, many at once. */
+export type Sender = {
+  /** Leases what is due and there is room for, and begins to send it. Returns how many. */
+  pass: Pass;
+  /** Resolves when what is under way now has come to its end. */
+  settled(): Promise<void>;
+  /** Ends the attempts that are not answered yet, for good; each is recorded and will be retried. */
+  giveUp(): void;
+};
+
+/**
+ * A sender of due deliveries. A pass does not wait for the attempts it begins: a slow endpoint
+ * keeps its own share of the room busy and nothing else.
+ */
+export function createSender(parts: DeliverParts, limits: SendLimits): Sender {
+  const underWay = new Map<LeasedDelivery, Promise<void>>();
+  const givingUp = new AbortController();
+
+  const begin = (delivery: LeasedDelivery) => {
+    const { eventId, partnerId } = delivery;
+    const attempt = deliverWebhook(parts, delivery, givingUp.signal).then(
+      () => undefined,
+      (err: unknown) => {
+        parts.logger.warn({ err, eventId, partnerId }, 'attempt not recorded, its lease will end');
+      },
+    );
+    underWay.set(
+      delivery,
+      attempt.finally(() => underWay.delete(delivery)),
+    );
+  };
+
+  return {
+    async pass() {
+      if (underWay.size >= limits.inFlightMax) await Promise.race(underWay.values());
+      const leased = await parts.deliveries.lease({
+        owner: limits.owner,
+        leaseMs: limits.leaseMs,
+        deliveriesMax: limits.inFlightMax - underWay.size,
+        perPartnerMax: limits.perPartnerMax,
+        atWork: countByPartner(underWay.keys()),
+      });
+      if (leased.length > 0) await parts.crashPoints.reached('webhook.leased');
+      for (const delivery of leased) begin(delivery);
+      return leased.length;
+    },
+    settled: async () => void (await Promise.all(underWay.values())),
+    giveUp: () => givingUp.abort(),
+  };
+}
+
+function countByPartner(deliveries: Iterable<LeasedDelivery>): Map<PartnerId, number> {
+  const counts = new Map<PartnerId, number>();
+  for (const { partnerId } of deliveries) counts.set(partnerId, (counts.get(partnerId) ?? 0) + 1);
+  return counts;
+}
+
+// Webhooks go out this long after their event at the latest while the sender rests.
+const idleMs = 100;
+// Stays below the time a service has for its shutdown, so that what was given up is still recorded.
+const shutdownGraceMs = 8_000;
+
+/** Sends for ever. Stopping takes no new deliveries and lets those under way come to their end. */
+export function runSendLoop(sender: Sender, logger: DeliverParts['logger']): Loop {
+  const loop = runLoop(sender.pass, { name: 'send webhooks', idleMs, logger });
+  return {
+    async stop() {
+      const graceIsOver = setTimeout(() => sender.giveUp(), shutdownGraceMs);
+      await loop.stop();
+      await sender.settled();
+      clearTimeout(graceIsOver);
+    },
+  };
+}

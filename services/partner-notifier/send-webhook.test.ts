@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { EventId } from '@triplock/payments';
+import { freePort } from '@triplock/testing';
+import { Webhook } from 'standardwebhooks';
+import { aReceiver } from './a-receiver.ts';
+import { createSendWebhook, type SendWebhookOptions } from './send-webhook.ts';
+
+const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
+const eventId = '328391a9-46c9-8809-a8b6-3591db80e499' as EventId;
+const body = '{"type":"payment.succeeded"}';
+
+function sendTo(url: string, options: Partial<SendWebhookOptions> & { secret?: string } = {}) {
+  const send = createSendWebhook({
+    policy: 'loopback-too',
+    resolve: async () => ['127.0.0.1'],
+    timeoutMs: 5_000,
+    ...options,
+  });
+  const endpoint = { url, secrets: [options.secret ?? secret] };
+  return send({ endpoint, eventId, body, signal: new AbortController().signal });
+}
+
+async function receiverThatAnswers(context: TestContext, status: number, head = {}) {
+  const receiver = await aReceiver(context);
+  receiver.answerWith((response) => void response.writeHead(status, head).end('some words'));
+  return receiver;
+}
+
+test('a webhook arrives as it was signed, and any 2xx is a delivery', async (context) => {
+  const receiver = await receiverThatAnswers(context, 202);
+  assert.deepEqual(await sendTo(receiver.url), { outcome: 'delivered', status: 202 });
+  const [received] = receiver.received;
+  assert.equal(received!.body, body);
+  assert.equal(received!.headers['content-type'], 'application/json');
+  const headers = received!.headers as Record<string, string>;
+  assert.deepEqual(new Webhook(secret).verify(received!.body, headers), JSON.parse(body));
+});
+
+test('a redirect is not followed, and is no delivery', async (context) => {
+  const target = await aReceiver(context);
+  const receiver = await receiverThatAnswers(context, 307, { location: target.url });
+  assert.deepEqual(await sendTo(receiver.url), { outcome: 'refused', status: 307 });
+  assert.equal(target.received.length, 0);
+});
+
+test('an error answer is no delivery', async (context) => {
+  const receiver = await receiverThatAnswers(context, 500);
+  assert.deepEqual(await sendTo(receiver.url), { outcome: 'refused', status: 500 });
+});
+
+test('a receiver that never answers costs no more than the time-out', async (context) => {
+  const receiver = await aReceiver(context);
+  receiver.answerWith(() => undefined);
+  const started = performance.now();
+  const outcome = await sendTo(receiver.url, { timeoutMs: 200 });
+  assert.deepEqual(outcome, { outcome: 'unanswered', error: 'no answer in time' });
+  assert.ok(performance.now() - started < 2_000);
+});
+
+test('an endless answer is not read to its end', async (context) => {
+  const receiver = await aReceiver(context);
+  const closed = Promise.withResolvers<void>();
+  receiver.answerWith((response) => {
+    response.on('close', () => closed.resolve());
+    response.on('error', () => closed.resolve());
+    response.writeHead(200);
+    const pour = () => response.write(Buffer.alloc(64 * 1024)) && setImmediate(pour);
+    response.on('drain', pour);
+    pour();
+  });
+  assert.deepEqual(await sendTo(receiver.url), { outcome: 'delivered', status: 200 });
+  await closed.promise;
+});
+
+test('nobody listening is told apart from an answer', async () => {
+  const outcome = await sendTo(`http://127.0.0.1:${await freePort()}/`);
+  assert.deepEqual(outcome, { outcome: 'unanswered', error: 'ECONNREFUSED' });
+});
+
+test('in production nothing is sent over http, to a private address or to its name', async (context) => {
+  const receiver = await aReceiver(context);
+  const { port } = new URL(receiver.url);
+  for (const url of [
+    receiver.url,
+    `https://127.0.0.1:${port}/`,
+    `https://partner.example:${port}/`,
+  ]) {
+    const { outcome } = await sendTo(url, { policy: 'public' });
+    assert.equal(outcome, 'unsendable', url);
+  }
+  assert.equal(receiver.received.length, 0);
+});
+
+test('a name is checked anew at every connection, and all its addresses are', async (context) => {
+  const receiver = await aReceiver(context);
+  const answers = [['8.8.8.8', '127.0.0.1'], ['127.0.0.1']];
+  const url = `https://partner.example:${new URL(receiver.url).port}/`;
+  const resolve = async () => answers.shift()!;
+  assert.equal((await sendTo(url, { policy: 'public', resolve })).outcome, 'unsendable');
+  assert.equal((await sendTo(url, { policy: 'public', resolve })).outcome, 'unsendable');
+  assert.equal(receiver.received.length, 0);
+});
+
+test('a malformed URL or secret is told without quoting it', async () => {
+  for (const outcome of [
+    await sendTo('not a url'),
+    await sendTo('http://127.0.0.1:1/', { secret: 'whsec_%%%not-base64%%%' }),
+  ]) {
+    assert.equal(outcome.outcome, 'unsendable');
+    assert.doesNotMatch(JSON.stringify(outcome), /not a url|not-base64/);
+  }
+});

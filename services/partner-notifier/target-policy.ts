@@ -1,0 +1,67 @@
+import { BlockList, isIP } from 'node:net';
+
+/**
+ * Where webhooks may go. `public`: https to addresses of the public internet. `loopback-too`: also
+ * http, and this machine's own loopback addresses, for the demo and for tests.
+ */
+export type TargetPolicy = 'public' | 'loopback-too';
+
+// IANA's special-purpose address registries (RFC 6890 and its updates): everything that is not
+// globally reachable, or that embeds another address and may lead to one that is not.
+const specialPurpose = new BlockList();
+for (const [network, prefix] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const) {
+  specialPurpose.addSubnet(network, prefix, 'ipv4');
+}
+for (const [network, prefix] of [
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+] as const) {
+  specialPurpose.addSubnet(network, prefix, 'ipv6');
+}
+
+// Of IPv6 only this is assigned as global unicast; mapped, local and link-local addresses are not in it.
+const globalUnicast = new BlockList();
+globalUnicast.addSubnet('2000::', 3, 'ipv6');
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Whether a webhook may connect to an IP address. */
+export function isAllowedAddress(address: string, policy: TargetPolicy): boolean {
+  const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+  if (isIP(address) === 0) return false;
+  if (policy === 'loopback-too' && loopback.check(address, family)) return true;
+  if (family === 'ipv6' && !globalUnicast.check(address, family)) return false;
+  return !specialPurpose.check(address, family);
+}
+
+/**
+ * Why a URL may not be sent to, as far as the URL itself tells: its protocol, or an IP address
+ * written in it, which no name resolution ever sees. Undefined when nothing speaks against it.
+ */
+export function targetRefusal(target: URL, policy: TargetPolicy): string | undefined {
+  const protocols = policy === 'loopback-too' ? ['https:', 'http:'] : ['https:'];
+  if (!protocols.includes(target.protocol)) return `${target.protocol} is not allowed`;
+  const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
+  if (isIP(host) !== 0 && !isAllowedAddress(host, policy)) return 'its address is not public';
+  return undefined;
+}
