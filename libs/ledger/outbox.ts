@@ -26,7 +26,10 @@ export type Outbox = {
    * buckets among the owners that are alive. Returns what it holds now.
    */
   leaseBuckets(request: { owner: string; leaseMs: number }): Promise<BucketLease[]>;
-  /** Unpublished rows of leased buckets in order, whatever their order id: taken by state. */
+  /**
+   * Unpublished rows of leased buckets, in order within each: taken by state, whatever their order
+   * id. Buckets take turns, so `rowsMax` should be no less than the buckets there are.
+   */
   take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxRow[]>;
   /** Marks rows published, where the lease still holds. Returns how many were marked. */
   markPublished(lease: BucketLease, eventIds: readonly EventId[]): Promise<number>;

@@ -12,6 +12,9 @@ const pendingSql = loadSql(import.meta.url, 'pending.sql');
 /** Few enough that most buckets go on while an owner that came later takes these over. */
 const surplusMax = 8;
 
+/** Enough that a few busy buckets among idle ones need no turn per row. */
+const perBucketMin = 16;
+
 /** The outbox in PostgreSQL, as the role `triplock_ledger`. Closing it closes the pool. */
 export function openPostgresOutbox(database: Database): Outbox {
   return {
@@ -52,8 +55,7 @@ async function take(
 ): Promise<OutboxRow[]> {
   const { leases, rowsMax } = wanted;
   if (leases.length === 0) return [];
-  // An equal part for each bucket: one whose events cannot be published now starves no other.
-  const perBucketMax = Math.max(1, Math.floor(rowsMax / leases.length));
+  const perBucketMax = Math.max(perBucketMin, Math.ceil(rowsMax / leases.length));
   const rows = await database.query<TakenRow>(takeSql, [
     leases.map((lease) => lease.bucket),
     leases.map((lease) => lease.epoch),

@@ -1,18 +1,20 @@
--- Reads events to publish, oldest first within their bucket.
+-- Reads events to publish, in order within their bucket.
 --
 -- $1 buckets, $2 their epochs, $3 rows at most per bucket, $4 rows at most.
 -- A row: a pending event of a bucket whose lease holds. No row: nothing waits, or the leases are
 -- lost.
 --
 -- Taken by state, so a row that committed late under a lower order id is not passed over. Events
--- behind a parked one of their payment wait with it.
+-- behind a parked one of their payment wait with it. Buckets take turns row by row, so that those
+-- whose events cannot be published now do not fill every answer.
 SELECT event.*
 FROM unnest($1::smallint[], $2::bigint[]) AS wanted (bucket, epoch)
 JOIN ledger.outbox_leases AS lease
   ON lease.bucket = wanted.bucket AND lease.epoch = wanted.epoch AND lease.expires_at > now()
 CROSS JOIN LATERAL (
   SELECT
-    order_id, event_id, event_type, txn_id, payment_id, bucket, sequence, payload, traceparent
+    order_id, event_id, event_type, txn_id, payment_id, bucket, sequence, payload, traceparent,
+    row_number() OVER (ORDER BY order_id) AS turn
   FROM ledger.outbox AS pending
   WHERE pending.bucket = lease.bucket AND pending.state = 'pending' AND NOT EXISTS (
     SELECT FROM ledger.outbox AS parked
@@ -22,5 +24,5 @@ CROSS JOIN LATERAL (
   ORDER BY order_id
   LIMIT $3
 ) AS event
-ORDER BY event.order_id
+ORDER BY event.turn, event.order_id
 LIMIT $4

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, deriveId, type EventId, type TxnId } from '@triplock/payments';
+import type { Database, Queryable } from '@triplock/postgres';
+import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
+import { outboxConformance, type OutboxUnderTest } from '../outbox.conformance.ts';
+import { openPostgresOutbox } from './open-postgres-outbox.ts';
+
+const appendSql = `
+  INSERT INTO ledger.outbox (
+    event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
+  ) VALUES ($1, 'payment.succeeded', $2::uuid, $2::uuid, 'acme', $3, $4, '{}', 't')`;
+
+async function openUnderTest(
+  context: TestContext,
+): Promise<OutboxUnderTest & { database: Database }> {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_ledger');
+  const sequences = new Map<TxnId, number>();
+  const append = async (tx: Queryable, paymentId: TxnId) => {
+    const sequence = (sequences.get(paymentId) ?? 0) + 1;
+    sequences.set(paymentId, sequence);
+    const eventId = deriveId('event', paymentId, String(sequence)) as EventId;
+    await tx.query(appendSql, [eventId, paymentId, bucketOf(paymentId, bucketCount), sequence]);
+    return eventId;
+  };
+  return {
+    database,
+    outbox: openPostgresOutbox(store.open('triplock_ledger')),
+    another: openPostgresOutbox(store.open('triplock_ledger')),
+    append: (paymentId) => append(database, paymentId),
+    appendLate: async (paymentId) => {
+      const [inserted, mayCommit] = [
+        Promise.withResolvers<EventId>(),
+        Promise.withResolvers<void>(),
+      ];
+      const transaction = database.transaction(async (tx) => {
+        inserted.resolve(await append(tx, paymentId));
+        await mayCommit.promise;
+      });
+      const commit = () => {
+        mayCommit.resolve();
+        return transaction;
+      };
+      return { eventId: await inserted.promise, commit };
+    },
+    stateOf: async (eventId) => {
+      const sql = 'SELECT state FROM ledger.outbox WHERE event_id = $1';
+      const [row] = await database.query<{ state: 'pending' }>(sql, [eventId]);
+      return row!.state;
+    },
+  };
+}
+
+outboxConformance('outbox on PostgreSQL', openUnderTest);
+
+test('a bucket cannot pass on between the comparison of a mark and its commit', async (context) => {
+  const { outbox, append, database } = await openUnderTest(context);
+  const { txnId } = aPayment();
+  const eventId = await append(txnId);
+  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const lease = leases[bucketOf(txnId, bucketCount)]!;
+  let passingOn: Promise<unknown> | undefined;
+  await database.transaction(async (tx) => {
+    const marking = openPostgresOutbox({ ...database, query: tx.query });
+    assert.equal(await marking.markPublished(lease, [eventId]), 1);
+    passingOn = outbox.leaseBuckets({ owner: 'b', leaseMs: 60_000 });
+    await eventually(() => waitsForALock(database));
+  });
+  await passingOn;
+});
+
+test('there is a lease for every bucket', async (context) => {
+  const database = (await createTestDatabase(context)).open('triplock_ledger');
+  const rows = await database.query('SELECT bucket FROM ledger.outbox_leases');
+  assert.equal(rows.length, bucketCount);
+});
+
+async function waitsForALock(database: Database): Promise<boolean> {
+  const waiting = await database.query(`
+    SELECT pid FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`);
+  return waiting.length > 0;
+}
