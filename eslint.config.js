@@ -25,7 +25,7 @@ export default defineConfig(
     plugins: { '@nx': nx, house: { rules: houseRules } },
     rules: {
       ...budgets,
-      eqeqeq: 'error',
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
       // Control characters are refused at the door and stripped from terminals on purpose.
       'no-control-regex': 'off',
       'no-console': 'error',
