@@ -1,7 +1,25 @@
+import { Problem } from '@triplock/contracts';
 import type { Authentication } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
-import type { FastifyInstance } from 'fastify';
+import {
+  fastify,
+  LogController,
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyRequest,
+  type FastifyHttpOptions,
+} from 'fastify';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { answerClientError } from './answer-client-error.ts';
+import { authenticateRequest } from './authenticate-request.ts';
+import { checkBodyHead } from './check-body-head.ts';
+import { httpLimits, type HttpLimits } from './http-limits.ts';
 import './http-types.ts';
+import { documentOpenApi } from './openapi.ts';
+import { parseJsonBody } from './parse-json-body.ts';
+import { refuseUnknownRoutes } from './refuse-unknown-routes.ts';
+import { sendProblem } from './send-problem.ts';
 
 /** What the HTTP edge needs. It knows nothing of payments. */
 export type HttpServerOptions = {
@@ -14,12 +32,81 @@ export type HttpServerOptions = {
    * gives its answer as text: `reply.code(202).type('application/json').send(text)`.
    */
   routes(app: FastifyInstance): void;
+  limits?: Partial<HttpLimits>;
 };
 
 /**
- * Makes the gateway's HTTP server; `await app.listen({ host, port })` opens it and `await
- * app.close()` lets requests under way finish.
+ * Makes the gateway's HTTP server: authentication, limits, strict JSON, problems, `/healthz` and
+ * `/openapi.json`. `await app.listen({ host, port })` opens it, and `await app.close()` stops
+ * listening and lets requests under way finish.
+ *
+ * Every request is judged in this order: route, length of its target, API key, form of its body,
+ * body, handler; each step refuses before the next one costs anything.
  */
-export async function createHttpServer(_options: HttpServerOptions): Promise<FastifyInstance> {
-  throw new Error('not built');
+export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
+  const limits = { ...httpLimits, ...options.limits };
+  const app = fastify(serverOptions(options.logger, limits));
+  app.decorateRequest('partnerId', '' as PartnerId);
+  app.setErrorHandler(sendProblem);
+  // Routes carry their schemas for the OpenAPI document. What validates with them is the handler,
+  // which can tell every wrong field at once; texts go out as they are.
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, parseJsonBody);
+
+  refuseUnknownRoutes(app);
+  app.addHook('onRequest', refuseLongTarget(limits));
+  app.addHook('onRequest', authenticateRequest(options.authenticate));
+  app.addHook('onRequest', checkBodyHead(limits));
+  await documentOpenApi(app);
+  app.get('/healthz', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
+    reply.type('application/json').send('{"status":"ok"}'),
+  );
+  options.routes(app);
+  listenForExpectations(app);
+  await app.ready();
+  return app;
+}
+
+function serverOptions(logger: Logger, limits: HttpLimits): FastifyHttpOptions<Server> {
+  return {
+    loggerInstance: logger as FastifyBaseLogger,
+    // The stories log what came of a payment; two more lines a request would say less and cost more.
+    logController: new LogController({ disableRequestLogging: true }),
+    childLoggerFactory: (parent) => parent,
+    bodyLimit: limits.bodyBytesMax,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.idleConnectionMs,
+    http: {
+      maxHeaderSize: limits.headBytesMax,
+      headersTimeout: limits.headTimeoutMs,
+      connectionsCheckingInterval: limits.timeoutCheckMs,
+    },
+    // On shutdown a request that comes on an open connection is still served, and the connection
+    // closed with its answer.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    clientErrorHandler: answerClientError,
+    frameworkErrors: sendProblem,
+  };
+}
+
+/** A hook that refuses a request target longer than any of ours, before anything looks at it. */
+function refuseLongTarget({ uriBytesMax }: HttpLimits) {
+  return (request: FastifyRequest, _: unknown, done: (error?: Problem) => void): void => {
+    if (request.url.length <= uriBytesMax) done();
+    else done(new Problem('uri_too_long', `Send a target of at most ${uriBytesMax} bytes.`));
+  };
+}
+
+/**
+ * Node would tell every waiting client to go on before anything was checked; {@link checkBodyHead}
+ * does it after the checks. An expectation that nobody knows is ignored (RFC 9110, section 10.1.1).
+ */
+function listenForExpectations(app: FastifyInstance): void {
+  const handle = (request: IncomingMessage, response: ServerResponse) =>
+    app.routing(request, response);
+  app.server.on('checkContinue', handle);
+  app.server.on('checkExpectation', handle);
 }

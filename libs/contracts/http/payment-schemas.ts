@@ -70,19 +70,26 @@ const metadata = Type.Unsafe<Record<string, string>>({
 /** The schemas of one pair of metadata. */
 export const metadataPair = { name: metadataName, value: metadataValue };
 
-/** What a partner may say about a payment; shared by the request, the record and every answer. */
-export const paymentFields = {
-  amount,
-  currency,
+const texts = {
   reference: Type.Optional(reference),
   description: Type.Optional(description),
   metadata: Type.Optional(metadata),
 };
 
+/**
+ * What a partner said about a payment, in records, events and answers. Any code with the form of a
+ * currency is one: the gateway checked it, and a reader with an older list must not refuse it.
+ */
+export const paymentFields = {
+  amount,
+  currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'an ISO 4217 currency code' }),
+  ...texts,
+};
+
 /** The body of `POST /v1/payments`. */
 export const paymentRequestSchema = Type.Object(
-  { ...paymentFields, payment_method: Type.Optional(paymentMethod) },
-  { additionalProperties: false, title: 'PaymentRequest' },
+  { amount, currency, ...texts, payment_method: Type.Optional(paymentMethod) },
+  { additionalProperties: false },
 );
 
 /** A payment's id. */
@@ -99,7 +106,7 @@ export const acceptedPaymentSchema = Type.Object(
     status: Type.Literal('pending'),
     ...paymentFields,
   },
-  { additionalProperties: false, title: 'AcceptedPayment' },
+  { additionalProperties: false },
 );
 
 const time = { format: 'date-time', description: 'RFC 3339, UTC, milliseconds' };
@@ -125,7 +132,7 @@ export const paymentSchema = Type.Object(
       ),
     ),
   },
-  { additionalProperties: false, title: 'Payment' },
+  { additionalProperties: false },
 );
 
 /** The body of every error, `application/problem+json` (RFC 9457). */
@@ -145,5 +152,5 @@ export const problemSchema = Type.Object(
       ),
     ),
   },
-  { additionalProperties: false, title: 'Problem' },
+  { additionalProperties: false },
 );

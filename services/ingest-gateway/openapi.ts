@@ -1,0 +1,54 @@
+import { fastifySwagger } from '@fastify/swagger';
+import {
+  acceptedPaymentSchema,
+  paymentRequestSchema,
+  paymentSchema,
+  problemSchema,
+} from '@triplock/contracts';
+import type { FastifyInstance } from 'fastify';
+
+const info = {
+  title: 'Triplock',
+  version: '1',
+  description:
+    'A payment takes effect once, and no accepted payment is lost, whatever crashes: effectively ' +
+    'once. Every mutation needs an `Idempotency-Key`; repeat a request with the same key and body ' +
+    'as often as you like.',
+  license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+};
+
+/** By the names that the operations refer to, e.g. `{ $ref: 'Payment#' }`. */
+const schemas = {
+  PaymentRequest: paymentRequestSchema,
+  AcceptedPayment: acceptedPaymentSchema,
+  Payment: paymentSchema,
+  Problem: problemSchema,
+};
+
+/**
+ * Collects the schemas of all routes that are added after it into an OpenAPI 3.1 document and
+ * serves it at `/openapi.json`. The schemas are those that validate, so the document cannot differ.
+ */
+export async function documentOpenApi(app: FastifyInstance): Promise<void> {
+  for (const [name, schema] of Object.entries(schemas)) app.addSchema({ ...schema, $id: name });
+  await app.register(fastifySwagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info,
+      components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } } },
+      security: [{ apiKey: [] }],
+    },
+    convertConstToEnum: false,
+    refResolver: {
+      buildLocalReference: (json, _uri, _fragment, i) => String(json.$id ?? `def-${i}`),
+    },
+  });
+  app.get('/openapi.json', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
+    reply.type('application/json').send(renderOpenApi(app)),
+  );
+}
+
+/** The document as text, the way it is served and checked in. */
+export function renderOpenApi(app: FastifyInstance): string {
+  return `${JSON.stringify(app.swagger(), undefined, 2)}\n`;
+}
