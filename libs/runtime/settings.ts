@@ -51,7 +51,7 @@ export function readSettings<const Table extends SettingsTable>(
 }
 
 /** The same setting, with a value for when the variable is absent. */
-export function withDefault<Value, Fallback>(
+export function withDefault<Value, const Fallback>(
   setting: Setting<Value>,
   fallback: Fallback,
 ): Setting<Value | Fallback> {
