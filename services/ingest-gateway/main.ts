@@ -1,0 +1,73 @@
+import { openRedisClaims } from '@triplock/claims';
+import { openPostgresLedger } from '@triplock/ledger';
+import { openPartners } from '@triplock/partners';
+import { openDatabase } from '@triplock/postgres';
+import { explainListenError, runService } from '@triplock/runtime';
+import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
+import { authenticatePartner } from './authenticate-partner.ts';
+import { readConfig } from './config.ts';
+import { createHttpServer } from './http-server.ts';
+import { gatewayMetrics } from './metrics.ts';
+import { addPaymentRoute } from './payment-route.ts';
+import { addPaymentsRoute } from './payments-route.ts';
+import { recoverMemory } from './recover-memory.ts';
+import { watchProgress } from './watch-progress.ts';
+
+// A request is answered within 3 s. Authenticating may take 0.5 s of them and letting go of a claim
+// 0.2 s; the rest is for everything between.
+const budgetMs = 2_200;
+
+await runService('ingest-gateway', readConfig, async (config, service) => {
+  const { logger, crashPoints } = service;
+  const metrics = gatewayMetrics(service.metrics);
+
+  const claims = await openRedisClaims({
+    url: config.REDIS_URL,
+    namespace: config.CLAIM_NAMESPACE,
+    logger,
+  });
+  service.onClose('claims', () => claims.close());
+
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    applicationName: config.INSTANCE_NAME,
+    connectTimeoutMs: budgetMs,
+    statementTimeoutMs: budgetMs,
+    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+  });
+  service.onClose('database', () => database.close());
+  const ledger = openPostgresLedger(database);
+  const partners = openPartners(database);
+
+  const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
+  const topic = config.ACCEPTED_TOPIC;
+  const offsets = openTopicOffsets({ ...kafka, topic, groupId: config.LEDGER_GROUP });
+  service.onClose('topic offsets', () => offsets.close());
+  const log = openGroupCommit({ ...kafka, topic });
+  service.onClose('kafka producer', () => log.close());
+
+  const progress = watchProgress(offsets);
+  const onCold = metrics.metCold;
+  const memory = recoverMemory({ claims, ledger, offsets, progress, logger, onCold });
+  const parts = { claims, ledger, memory, log, metrics, crashPoints, logger, budgetMs };
+  const server = await createHttpServer({
+    logger,
+    authenticate: authenticatePartner(partners),
+    routes: (app) => {
+      addPaymentsRoute(app, parts);
+      addPaymentRoute(app, parts);
+    },
+  });
+  await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {
+    throw explainListenError(error, 'HTTP_PORT');
+  });
+  service.onClose('http server', () => server.close());
+
+  await service.serveAdmin({
+    readiness: {
+      redis: () => claims.ping(),
+      kafka: () => log.ping(),
+      postgres: () => partners.ping(),
+    },
+  });
+});

@@ -1,0 +1,87 @@
+import { Problem, responseVersion, validatePaymentRequest } from '@triplock/contracts';
+import { deriveTxnId, fingerprint, type AcceptedPayment, type JsonValue } from '@triplock/payments';
+import { traceparentFrom } from '@triplock/runtime';
+import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler } from 'fastify';
+import { acceptPayment, type AcceptOutcome, type AcceptParts } from './accept-payment.ts';
+import type { GatewayMetrics } from './metrics.ts';
+import './http-types.ts';
+import { createPaymentOperation } from './payment-operations.ts';
+import { readIdempotencyKey } from './read-idempotency-key.ts';
+import { inUse, maybeAccepted, reused } from './story-problems.ts';
+import { startBudget } from './time-budget.ts';
+
+/** What the route stands on. */
+export type PaymentsRouteParts = AcceptParts & {
+  metrics: GatewayMetrics;
+  /** How long accepting may take before it is answered with a 503, milliseconds. */
+  budgetMs: number;
+};
+
+const path = '/v1/payments';
+
+/** `POST /v1/payments`: a request becomes a payment, and an outcome an answer. */
+export function addPaymentsRoute(app: FastifyInstance, parts: PaymentsRouteParts): void {
+  const { metrics, logger } = parts;
+  const countRefusal: onResponseHookHandler = (_request, { statusCode }, done) => {
+    if (isRefusal(statusCode)) metrics.payments.inc({ outcome: 'refused' });
+    done();
+  };
+  const options = { schema: createPaymentOperation, onResponse: countRefusal };
+  app.post(path, options, async (request, reply) => {
+    const payment = paymentOf(request);
+    const traceparent = traceparentFrom(request.headers.traceparent as string | undefined);
+    const endTimer = metrics.acceptSeconds.startTimer();
+    const budget = startBudget(parts.budgetMs);
+    const outcome = await acceptPayment(parts, { payment, traceparent, budget });
+    endTimer();
+    metrics.payments.inc({ outcome: outcome.outcome });
+    const { txnId, partnerId } = payment;
+    const word = { txnId, partnerId, outcome: outcome.outcome, traceparent };
+    if (outcome.outcome === 'unavailable') logger.warn({ ...word, err: outcome.error }, 'payment');
+    else logger.info(word, 'payment');
+    return answer(reply, outcome);
+  });
+}
+
+/** @throws Problem when the key or the body is not one. */
+function paymentOf(request: FastifyRequest): AcceptedPayment {
+  const key = readIdempotencyKey(request);
+  const validated = validatePaymentRequest(request.body as JsonValue | undefined);
+  if (validated.outcome === 'invalid') {
+    const { errors } = validated;
+    throw new Problem('invalid_request', 'Correct these fields and send it again.', { errors });
+  }
+  const { partnerId } = request;
+  return {
+    txnId: deriveTxnId('payment', partnerId, key),
+    partnerId,
+    key,
+    fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),
+    responseVersion,
+    acceptedAt: new Date(),
+    details: validated.details,
+  };
+}
+
+/** Everything that ends before the story begins; 409 and 422 are outcomes of it. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 409 && status !== 422;
+}
+
+function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+  switch (outcome.outcome) {
+    case 'accepted':
+    case 'replayed': {
+      const { status, location, body } = outcome.answer;
+      if (outcome.outcome === 'replayed') reply.header('Idempotency-Replayed', 'true');
+      return reply.code(status).header('Location', location).type('application/json').send(body);
+    }
+    case 'reused':
+      throw reused();
+    case 'in-flight':
+      throw inUse();
+    case 'cold':
+    case 'unavailable':
+      throw maybeAccepted();
+  }
+}
