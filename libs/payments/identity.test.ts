@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import {
+  bucketOf,
+  deriveEventId,
+  deriveId,
+  deriveKeyConflictId,
+  deriveTxnId,
+  eventTypes,
+  isTxnId,
+  type Fingerprint,
+  type IdempotencyKey,
+  type PartnerId,
+  type TxnId,
+} from './identity.ts';
+
+const acme = 'acme' as PartnerId;
+const order = 'order-1001' as IdempotencyKey;
+const payment = '37585521-60c9-8d90-a37f-2e1b8a7081e6' as TxnId;
+const anyText = fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed());
+const anyParts = fc.array(anyText, { minLength: 1, maxLength: 5 });
+
+test('the published vectors hold', () => {
+  assert.equal(deriveTxnId('payment', acme, order), payment);
+  assert.equal(deriveTxnId('refund', acme, order), '66b9d384-d57e-8dad-9491-3751cc7aa855');
+  assert.equal(deriveEventId(payment, 'payment.succeeded'), '328391a9-46c9-8809-a8b6-3591db80e499');
+});
+
+test('an id is the start of a SHA-256 over its parts, each after its length in bytes', () => {
+  fc.assert(
+    fc.property(anyParts, (parts) => {
+      const framed = parts.map((part) => {
+        const length = Buffer.alloc(4);
+        length.writeUInt32BE(Buffer.byteLength(part));
+        return Buffer.concat([length, Buffer.from(part)]);
+      });
+      const hash = createHash('sha256').update(Buffer.concat(framed)).digest('hex');
+      const hex = deriveId(...parts).replaceAll('-', '');
+      // All but the version (digit 12) and the two bits of the variant (in digit 16).
+      assert.equal(hex.slice(0, 12), hash.slice(0, 12));
+      assert.equal(hex.slice(13, 16), hash.slice(13, 16));
+      assert.equal(hex.slice(17), hash.slice(17, 32));
+    }),
+  );
+});
+
+test('every id is a lower-case UUIDv8', () => {
+  fc.assert(fc.property(anyParts, (parts) => assert.ok(isTxnId(deriveId(...parts)))));
+});
+
+test('what looks like an id but is none is told apart', () => {
+  for (const text of ['', payment.toUpperCase(), `${payment} `, payment.replace('-8', '-4')]) {
+    assert.equal(isTxnId(text), false);
+  }
+});
+
+test('text moved from one part to the next makes another id', () => {
+  fc.assert(
+    fc.property(anyText, anyText, anyText, (a, b, c) => {
+      fc.pre(b !== '');
+      assert.notEqual(deriveId(a + b, c), deriveId(a, b + c));
+    }),
+  );
+});
+
+test('partners, kinds and event types never share an id', () => {
+  const loser = 'f'.repeat(64) as Fingerprint;
+  const ids = [
+    deriveTxnId('payment', acme, order),
+    deriveTxnId('refund', acme, order),
+    deriveTxnId('payment', 'globex' as PartnerId, order),
+    ...eventTypes
+      .filter((type) => type !== 'payment.key_conflict')
+      .map((type) => deriveEventId(payment, type)),
+    deriveKeyConflictId(payment, loser),
+    deriveKeyConflictId(payment, '0'.repeat(64) as Fingerprint),
+  ];
+  assert.equal(new Set(ids).size, ids.length);
+});
+
+test('a bucket is within its range and holds its even share', () => {
+  const counts = new Array<number>(64).fill(0);
+  for (let each = 0; each < 64_000; each += 1) {
+    const id = deriveTxnId('payment', acme, String(each) as IdempotencyKey);
+    counts[bucketOf(id, 64)]! += 1;
+  }
+  // 1000 each on average, standard deviation 32: five of them bound a fair spread.
+  for (const count of counts) assert.ok(count > 840 && count < 1160, String(count));
+});
