@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createServer } from 'node:net';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { freePort } from '@triplock/testing';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+
+const required: Record<string, string[]> = {
+  'ingest-gateway': ['ADMIN_PORT', 'HTTP_PORT', 'REDIS_URL', 'KAFKA_BROKERS', 'DATABASE_URL'],
+  'ledger-worker': ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL'],
+  'outbox-dispatcher': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
+  'partner-notifier': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
+  auditor: ['ADMIN_PORT', 'DATABASE_URL', 'KAFKA_BROKERS', 'PUBSUB_PROJECT_ID'],
+};
+
+type Boot = { code: number; output: string };
+
+/** Runs a service until it ends by itself. */
+function boot(service: string, environment: Record<string, string>): Promise<Boot> {
+  return new Promise((resolve) => {
+    const options = {
+      cwd: root,
+      env: { PATH: process.env['PATH'], ...environment },
+      timeout: 60_000,
+    };
+    execFile(
+      process.execPath,
+      [`services/${service}/main.ts`],
+      options,
+      (error, stdout, stderr) => {
+        resolve({ code: Number(error?.code ?? 0), output: stdout + stderr });
+      },
+    );
+  });
+}
+
+for (const [service, variables] of Object.entries(required)) {
+  test(`${service} names every missing and malformed setting at once and starts nothing`, async () => {
+    const none = await boot(service, {});
+    assert.equal(none.code, 2, none.output);
+    for (const variable of variables)
+      assert.match(none.output, new RegExp(`${variable} is missing`));
+
+    const secret = 'hunter2';
+    const wrong = Object.fromEntries(variables.map((name) => [name, `::${secret}::`]));
+    const malformed = await boot(service, { ...wrong, TRIPLOCK_MODE: 'chaos' });
+    assert.equal(malformed.code, 2, malformed.output);
+    assert.match(
+      malformed.output,
+      /TRIPLOCK_MODE is malformed: expected one of production, demo, test/,
+    );
+    assert.match(malformed.output, /ADMIN_PORT is malformed: expected a whole number/);
+    assert.doesNotMatch(malformed.output, new RegExp(secret));
+  });
+
+  test(`${service} refuses crash points in production`, async () => {
+    const settings = { ...settingsFor(), ADMIN_PORT: '1', CRASH_POINTS: 'worker.committed=kill' };
+    const refused = await boot(service, settings);
+    assert.equal(refused.code, 2, refused.output);
+    assert.match(refused.output, /CRASH_POINTS is refused/);
+  });
+
+  test(`${service} says which port is taken and which setting to change`, async () => {
+    const holder = createServer().listen(await freePort(), '127.0.0.1');
+    await new Promise((resolve) => holder.once('listening', resolve));
+    try {
+      const { port } = holder.address() as { port: number };
+      const settings = {
+        ...settingsFor(),
+        ADMIN_PORT: String(port),
+        HTTP_PORT: String(await freePort()),
+      };
+      const taken = await boot(service, settings);
+      assert.equal(taken.code, 1, taken.output);
+      assert.match(taken.output, new RegExp(`port ${port} on 127.0.0.1 is taken.*ADMIN_PORT`));
+    } finally {
+      holder.close();
+    }
+  });
+}
+
+/** Well-formed settings that point at ports where nothing answers. */
+function settingsFor(): Record<string, string> {
+  return {
+    HTTP_PORT: '1',
+    REDIS_URL: 'redis://127.0.0.1:1',
+    KAFKA_BROKERS: '127.0.0.1:1',
+    DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+    PUBSUB_PROJECT_ID: 'nothing',
+    PUBSUB_EMULATOR_HOST: '127.0.0.1:1',
+  };
+}

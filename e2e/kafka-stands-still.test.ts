@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { continueProcess, pauseProcess } from '@triplock/infra';
+import { newKey, partner, type Answer, type Partner } from './partner.ts';
+import { home, upSystem } from './system.ts';
+import { witness, type Witness } from './witness.ts';
+
+let acme: Partner;
+let look: Witness;
+
+before(async () => {
+  const system = await upSystem();
+  acme = partner(system, 'acme');
+  look = witness(system);
+});
+after(() => look.close());
+
+type Sent = { key: string; body: unknown; answer: Answer };
+
+/** Keeps 32 requests open until it is told to stop. */
+function load(): { sent: Sent[]; stop(): Promise<void> } {
+  const sent: Sent[] = [];
+  let stopping = false;
+  const client = async () => {
+    while (!stopping) {
+      const [key, body] = [newKey('still'), { amount: 300, currency: 'EUR' }];
+      sent.push({ key, body, answer: await acme.pay(key, body) });
+    }
+  };
+  const clients = Array.from({ length: 32 }, client);
+  return {
+    sent,
+    stop: async () => {
+      stopping = true;
+      await Promise.all(clients);
+    },
+  };
+}
+
+test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger once', async () => {
+  const { sent, stop } = load();
+  const count = (status: number) => sent.filter(({ answer }) => answer.status === status).length;
+  const accepted = (atLeast: number) => async () => count(202) >= atLeast;
+  try {
+    await eventually(accepted(200), { withinMs: 30_000, what: '200 payments before the fault' });
+    pauseProcess({ home, name: 'kafka' });
+    await eventually(async () => count(503) >= 64, {
+      withinMs: 30_000,
+      what: '503s while Kafka stands still',
+    });
+  } finally {
+    continueProcess({ home, name: 'kafka' });
+  }
+  const before = count(202);
+  await eventually(accepted(before + 200), {
+    withinMs: 60_000,
+    what: '200 payments after the fault',
+  });
+  await stop();
+
+  const statuses = new Set(sent.map(({ answer }) => answer.status));
+  assert.deepEqual([...statuses].sort(), [202, 503]);
+  const slow = sent.filter(({ answer }) => answer.status === 503 && answer.tookMs > 3_000);
+  assert.deepEqual(
+    slow.map(({ answer }) => Math.round(answer.tookMs)),
+    [],
+  );
+
+  // An unknown produce is settled by its retry: the same bytes as if it had been the first.
+  const unknown = sent.filter(({ answer }) => answer.status === 503).slice(0, 20);
+  for (const { key, body } of unknown) {
+    const retry = await eventually(async () => {
+      const answer = await acme.pay(key, body);
+      return answer.status === 202 && answer;
+    });
+    sent.push({ key, body, answer: retry });
+  }
+  const ids = sent
+    .filter(({ answer }) => answer.status === 202)
+    .map(({ answer }) => (JSON.parse(answer.body) as { id: string }).id);
+  await eventually(async () => (await look.inLedger(ids)).size === new Set(ids).size, {
+    withinMs: 60_000,
+    what: `all ${ids.length} accepted payments in the ledger`,
+  });
+  const twice = await look.database.query(
+    'SELECT txn_id FROM ledger.entries WHERE txn_id = ANY($1::uuid[]) GROUP BY txn_id HAVING count(*) > 1',
+    [ids],
+  );
+  assert.deepEqual(twice, []);
+});

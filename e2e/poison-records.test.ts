@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { encodePaymentAccepted, topics } from '@triplock/contracts';
+import { aPayment, eventually } from '@triplock/testing';
+import { Kafka, logLevel, type IHeaders, type Message } from 'kafkajs';
+import type { Endpoints } from '@triplock/infra';
+import { newKey, partner, type Partner } from './partner.ts';
+import { upSystem } from './system.ts';
+import { witness, type Witness } from './witness.ts';
+
+let system: Endpoints;
+let acme: Partner;
+let look: Witness;
+
+before(async () => {
+  system = await upSystem();
+  acme = partner(system, 'acme');
+  look = witness(system);
+});
+after(() => look.close());
+
+type Poison = { reason: string; message: Message };
+
+const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+
+/** A well-formed record of a payment that nobody sent over HTTP, changed by `spoil`. */
+function spoiled(reason: string, spoil: (fields: Record<string, unknown>) => unknown): Poison {
+  const record = encodePaymentAccepted(aPayment({ key: newKey('poison') }), traceparent);
+  const fields = JSON.parse(record.value.toString()) as Record<string, unknown>;
+  const value = Buffer.from(JSON.stringify(spoil(fields)));
+  return {
+    reason,
+    message: { ...record, value, headers: { ...record.headers, 'x-origin': 'e2e' } },
+  };
+}
+
+function poisons(): Poison[] {
+  const headers = { traceparent, partner_id: 'acme' };
+  return [
+    { reason: 'not_json', message: { key: newKey(), value: '{"half":', headers } },
+    { reason: 'not_json', message: { key: newKey(), value: Buffer.from([0xff, 0x00]), headers } },
+    { reason: 'null_value', message: { key: newKey(), value: null, headers } },
+    {
+      reason: 'too_large',
+      message: { key: newKey(), value: `"${'x'.repeat(300 * 1024)}"`, headers },
+    },
+    spoiled('unknown_schema', (fields) => ({ ...fields, schema: 2 })),
+    spoiled('forged_id', (fields) => ({ ...fields, idempotency_key: 'another' })),
+    spoiled('partner_mismatch', (fields) => fields),
+  ].map((poison) =>
+    poison.reason === 'partner_mismatch'
+      ? {
+          ...poison,
+          message: {
+            ...poison.message,
+            headers: { ...poison.message.headers, partner_id: 'globex' },
+          },
+        }
+      : poison,
+  );
+}
+
+type DeadLetter = { value: Buffer | null; headers: IHeaders };
+
+test('records that can never be posted become dead letters, bytes intact, and hold up nobody', async () => {
+  const kafka = new Kafka({ clientId: 'e2e', brokers: [system.kafka], logLevel: logLevel.NOTHING });
+  const producer = kafka.producer();
+  const consumer = kafka.consumer({ groupId: newKey('dead-letters') });
+  const dead: DeadLetter[] = [];
+  const sent = poisons();
+  await Promise.all([producer.connect(), consumer.connect()]);
+  try {
+    await consumer.subscribe({ topic: topics.deadLetter, fromBeginning: true });
+    await consumer.run({
+      eachMessage: async ({ message }) =>
+        void dead.push({ value: message.value, headers: message.headers ?? {} }),
+    });
+    await producer.send({
+      topic: topics.accepted,
+      messages: sent.map(({ message }) => ({ ...message, partition: 3 })),
+    });
+
+    for (const { reason, message } of sent) {
+      const bytes = message.value === null ? null : Buffer.from(message.value);
+      const letter = await eventually(
+        async () =>
+          dead.find(
+            (each) =>
+              String(each.headers['dead-letter.reason']) === reason && sameBytes(each.value, bytes),
+          ),
+        { withinMs: 30_000, what: `a dead letter for ${reason}` },
+      );
+      assert.equal(String(letter.headers['dead-letter.topic']), topics.accepted);
+      assert.equal(String(letter.headers['dead-letter.partition']), '3');
+      assert.match(String(letter.headers['dead-letter.offset']), /^\d+$/);
+      assert.equal(String(letter.headers['traceparent']), traceparent);
+    }
+  } finally {
+    await Promise.all([producer.disconnect(), consumer.disconnect()]);
+  }
+  const good = await Promise.all(
+    Array.from({ length: 24 }, () => acme.pay(newKey(), { amount: 5, currency: 'EUR' })),
+  );
+  const ids = good.map((answer) => (JSON.parse(answer.body) as { id: string }).id);
+  await eventually(async () => (await look.inLedger(ids)).size === ids.length);
+});
+
+function sameBytes(a: Buffer | null, b: Buffer | null): boolean {
+  return a === null || b === null ? a === b : a.equals(b);
+}
