@@ -46,7 +46,10 @@ export type RecordBatch = {
   records: readonly ReceivedRecord[];
   /** Keeps the session alive; call it between long steps. Throws when the partition was taken away. */
   heartbeat(): Promise<void>;
-  /** True once the partition belongs to somebody else or the consumer stops: finish nothing more. */
+  /**
+   * True once the partition belongs to somebody else: finish nothing more. A close does not make it
+   * true, because it waits for the batch in hand.
+   */
   isStale(): boolean;
 };
 

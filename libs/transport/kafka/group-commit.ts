@@ -1,0 +1,44 @@
+import { appendInBatches, type AppendLimits } from './append-in-batches.ts';
+import { openInquiry } from './ask-brokers.ts';
+import { connectProducer } from './idempotent-producer.ts';
+import type { BrokerConnection } from './kafka-client.ts';
+import type { GroupCommit } from './log.ts';
+
+/** Where to append, and within which limits. */
+export type GroupCommitOptions = BrokerConnection & {
+  topic: string;
+  limits?: Partial<AppendLimits>;
+};
+
+/**
+ * Half of the 3 s in which a caller must have its answer, so that the claim can still be given up.
+ * A batch stays under the brokers' 1 MiB (`max.message.bytes`) even when one partition gets it all.
+ * What waits is bounded so that an outage costs refusals and not memory.
+ */
+const defaultLimits: AppendLimits = {
+  timeoutMs: 1_500,
+  gatherMs: 2,
+  batchRecordsMax: 1_000,
+  batchBytesMax: 512 * 1024,
+  waitingRecordsMax: 10_000,
+  waitingBytesMax: 64 * 1024 * 1024,
+};
+
+/** Opens a group commit. It connects by itself, also when no broker answers yet. */
+export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
+  const limits = { ...defaultLimits, ...options.limits };
+  const connect = () => connectProducer({ ...options, sendLimitMs: limits.timeoutMs });
+  const batches = appendInBatches({ connect, limits, logger: options.logger });
+  const inquiry = openInquiry(options);
+  return {
+    append: ({ key, value, headers }) => batches.append({ key, value, headers }),
+    ping: async () => {
+      await inquiry.ping(options.topic);
+      if (!batches.isConnected()) throw new Error('no producer is connected');
+    },
+    close: async () => {
+      await batches.close();
+      await inquiry.close();
+    },
+  };
+}

@@ -1,0 +1,116 @@
+import type { Consumer } from 'kafkajs';
+import { within } from '../within.ts';
+import { handleBatches } from './handle-batches.ts';
+import { openKafkaClient, type BrokerConnection } from './kafka-client.ts';
+import type { RecordBatch } from './log.ts';
+
+/** What a member of a consumer group consumes, and how. */
+export type MemberOptions = BrokerConnection & {
+  groupId: string;
+  topic: string;
+  handle(batch: RecordBatch): Promise<void>;
+  /** Called after a batch's offset was committed. */
+  onCommitted?(batch: RecordBatch): Promise<void>;
+  /** Partitions whose batches are in hand at once; 12 unless told. */
+  partitionsConcurrently?: number;
+  /** A member that is silent for this long is dead, and its partitions move; 6 s unless told. */
+  sessionTimeoutMs?: number;
+};
+
+/** One membership, from joining the group to its end. */
+export type GroupMember = {
+  /** Rejects when this member consumes no more; another is then needed. */
+  ended: Promise<never>;
+  /** Finishes and commits what is in hand, then leaves the group. Bounded. */
+  leave(): Promise<void>;
+};
+
+/**
+ * The lowest session that brokers accept by default (`group.min.session.timeout.ms`), so that the
+ * partitions of a killed worker move as soon as Kafka allows. A false alarm costs one rebalance and
+ * some redeliveries. A quarter of it between heartbeats, so that three may be lost.
+ */
+const defaultSessionMs = 6_000;
+/** How long a rebalance waits for batches in hand; a slower member is left out. */
+const rebalanceMs = 20_000;
+/** An idle fetch ends after this; so long may a close or the end of a pause have to wait. */
+const fetchWaitMs = 500;
+const requestTimeoutMs = 5_000;
+const joinLimitMs = 60_000;
+const leaveLimitMs = 10_000;
+/** Longer than a rebalance and all tries of a request: whoever is silent so long stands still. */
+const standstillMs = 60_000;
+
+/** Joins the group and consumes. Rejects when that fails or is called off; nothing is left then. */
+export async function startMember(
+  options: MemberOptions,
+  calledOff: Promise<never>,
+): Promise<GroupMember> {
+  const { groupId, topic, logger } = options;
+  const sessionTimeout = options.sessionTimeoutMs ?? defaultSessionMs;
+  const heartbeatInterval = sessionTimeout / 4;
+  const retry = { retries: 5, initialRetryTime: 100, maxRetryTime: 1_000 };
+  const client = openKafkaClient(options, { requestTimeoutMs, retry });
+  const consumer = client.kafka.consumer({
+    groupId,
+    sessionTimeout,
+    heartbeatInterval,
+    rebalanceTimeout: rebalanceMs,
+    maxWaitTimeInMs: fetchWaitMs,
+    allowAutoTopicCreation: false,
+    // kafkajs would restart after some errors and stop for good after others. Here every crash ends
+    // the member, and whoever started it starts another.
+    retry: { ...retry, restartOnFailure: () => Promise.resolve(false) },
+  });
+  const batches = handleBatches({ ...options, heartbeatMs: heartbeatInterval });
+  const ended = endOf(consumer);
+  const join = async () => {
+    await consumer.connect();
+    await consumer.subscribe({ topic, fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: options.partitionsConcurrently ?? 12,
+      eachBatch: batches.eachBatch,
+    });
+  };
+  const limit = { limitMs: joinLimitMs, what: 'joining the consumer group' };
+  try {
+    await within(Promise.race([join(), ended, calledOff]), limit);
+  } catch (error) {
+    batches.stop();
+    client.destroy();
+    throw error;
+  }
+  logger.info({ groupId, topic }, 'joined the consumer group');
+  return {
+    ended,
+    leave: async () => {
+      const leaving = { limitMs: leaveLimitMs, what: 'leaving the consumer group' };
+      await within(consumer.disconnect(), leaving).finally(() => {
+        batches.stop();
+        client.destroy();
+      });
+    },
+  };
+}
+
+/** Rejects when kafkajs reports a crash, or when nothing happens any more although it reports none. */
+function endOf(consumer: Consumer): Promise<never> {
+  const ended = new Promise<never>((_resolve, reject) => {
+    const standstill = setTimeout(
+      () => reject(new Error(`the consumer stood still for ${standstillMs} ms`)),
+      standstillMs,
+    );
+    consumer.on('consumer.fetch', () => void standstill.refresh());
+    consumer.on('consumer.heartbeat', () => void standstill.refresh());
+    consumer.on('consumer.disconnect', () => clearTimeout(standstill));
+    consumer.on('consumer.crash', (event) => {
+      clearTimeout(standstill);
+      reject(event.payload.error);
+    });
+  });
+  // It may end while nobody listens: during a close the end is no news.
+  ended.catch(() => undefined);
+  return ended;
+}

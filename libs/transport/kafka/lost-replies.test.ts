@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestTopic } from '@triplock/testing';
+import { Kafka, logLevel, type Message, type Producer } from 'kafkajs';
+import { appendInBatches, type AppendLimits } from './append-in-batches.ts';
+import { connectProducer, type IdempotentProducer } from './idempotent-producer.ts';
+import { ProduceUnknownError } from './log.ts';
+import { openLossyNetwork, type LossyNetwork } from './lossy-network.testing.ts';
+import { readTopic } from './read-topic.testing.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+const limits: AppendLimits = {
+  timeoutMs: 5_000,
+  gatherMs: 0,
+  batchRecordsMax: 20,
+  batchBytesMax: 100_000,
+  waitingRecordsMax: 1_000,
+  waitingBytesMax: 1_000_000,
+};
+
+type Place = { brokers: string[]; topic: string; network: LossyNetwork };
+
+async function aPlace(t: TestContext, partitions: number): Promise<Place> {
+  const { brokers, topic } = await createTestTopic(t, { partitions });
+  const network = await openLossyNetwork(brokers[0]!);
+  t.after(() => network.close());
+  return { brokers, topic, network };
+}
+
+/** Appends in bursts of 1 to 12 while most replies are lost, and tells which acknowledgements lied. */
+async function appendUnderLoss(
+  place: Place,
+  { connect, rounds }: { connect: () => Promise<IdempotentProducer>; rounds: number },
+) {
+  const { network } = place;
+  const appender = appendInBatches({ connect, limits, logger });
+  const acknowledged: string[] = [];
+  let unknown = 0;
+  network.losesReply = () => Math.random() < 0.7;
+  for (let round = 0; round < rounds; round += 1) {
+    if (round === rounds - 5) network.losesReply = () => false;
+    const keys = Array.from({ length: 1 + Math.floor(Math.random() * 12) }, () => randomUUID());
+    const ends = await Promise.allSettled(
+      keys.map((key) => appender.append({ key, value: `value of ${key}` })),
+    );
+    for (const [at, end] of ends.entries()) {
+      if (end.status === 'fulfilled') acknowledged.push(keys[at]!);
+      else if (end.reason instanceof ProduceUnknownError) unknown += 1;
+      else throw end.reason;
+    }
+  }
+  await appender.close();
+  const stored = new Set((await readTopic(place)).map((record) => record.key?.toString()));
+  const missing = acknowledged.filter((key) => !stored.has(key));
+  return { acknowledged: acknowledged.length, missing, unknown };
+}
+
+test('no acknowledged record is missing from the topic, however many replies are lost', async (t) => {
+  const place = await aPlace(t, 3);
+  const { brokers, topic, network } = place;
+  const { connect } = network;
+  const result = await appendUnderLoss(place, {
+    rounds: 60,
+    connect: () =>
+      connectProducer({ brokers, clientId: 'test', logger, connect, topic, sendLimitMs: 150 }),
+  });
+  assert.deepEqual(result.missing, []);
+  assert.ok(network.lostReplies() > 30, `only ${network.lostReplies()} replies were lost`);
+  assert.ok(result.unknown > 30, `only ${result.unknown} records were unknown`);
+  assert.ok(result.acknowledged > 30, `only ${result.acknowledged} records were acknowledged`);
+});
+
+/** A producer as it must not be used: it lives on after a rejected batch. */
+async function connectStubbornProducer(t: TestContext, place: Place): Promise<Producer> {
+  const kafka = new Kafka({
+    brokers: place.brokers,
+    clientId: 'test',
+    logLevel: logLevel.NOTHING,
+    retry: { retries: 1, initialRetryTime: 10 },
+    socketFactory: ({ host, port, onConnect }) =>
+      place.network.connect({ host, port }).once('connect', onConnect),
+  });
+  const producer = kafka.producer({
+    idempotent: true,
+    createPartitioner: () => () => 0,
+  });
+  await producer.connect();
+  t.after(() => producer.disconnect());
+  return producer;
+}
+
+test('a producer kept after a rejected batch acknowledges a batch that was never stored', async (t) => {
+  const place = await aPlace(t, 1);
+  const { topic, network } = place;
+  const producer = await connectStubbornProducer(t, place);
+  const send = (messages: Message[]) =>
+    producer.sendBatch({ topicMessages: [{ topic, messages }] });
+
+  network.losesReply = () => true;
+  await assert.rejects(
+    send([
+      { key: 'a1', value: '' },
+      { key: 'a2', value: '' },
+    ]),
+  );
+  network.losesReply = () => false;
+  await send([
+    { key: 'b1', value: '' },
+    { key: 'b2', value: '' },
+  ]);
+
+  const keys = (await readTopic(place)).map((record) => record.key?.toString());
+  assert.deepEqual(
+    keys,
+    ['a1', 'a2'],
+    'the acknowledged batch b is in the topic: the trap is gone',
+  );
+});
+
+test('the check for missing records sees a producer that is kept after a rejected batch', async (t) => {
+  const place = await aPlace(t, 1);
+  const { topic } = place;
+  const producer = await connectStubbornProducer(t, place);
+  const kept: IdempotentProducer = {
+    send: async (messages) =>
+      void (await producer.sendBatch({ topicMessages: [{ topic, messages }] })),
+    close: async () => undefined,
+  };
+  const result = await appendUnderLoss(place, { connect: async () => kept, rounds: 60 });
+  assert.notEqual(result.missing.length, 0);
+});

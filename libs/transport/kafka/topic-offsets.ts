@@ -1,0 +1,38 @@
+import { openInquiry } from './ask-brokers.ts';
+import type { BrokerConnection } from './kafka-client.ts';
+import type { Offsets } from './log.ts';
+
+/** How far a topic goes and how far a group came. Each answer within 2 s, or an error. */
+export type TopicOffsets = {
+  /** The offset after the last record, by partition. */
+  end(): Promise<Offsets>;
+  /** The group's next offset, by partition; 0 where it never committed. */
+  committed(): Promise<Offsets>;
+  close(): Promise<void>;
+};
+
+/** Opens a reader of offsets; it connects when first asked. */
+export function openTopicOffsets(
+  options: BrokerConnection & { topic: string; groupId: string },
+): TopicOffsets {
+  const { topic, groupId } = options;
+  const inquiry = openInquiry(options);
+  return {
+    end: () => inquiry.ask(async (admin) => offsetsOf(await admin.fetchTopicOffsets(topic))),
+    committed: () =>
+      inquiry.ask(async (admin) => {
+        const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
+        return offsetsOf(answer?.partitions ?? []);
+      }),
+    close: () => inquiry.close(),
+  };
+}
+
+function offsetsOf(partitions: readonly { partition: number; offset: string }[]): Offsets {
+  return new Map(
+    partitions.map(({ partition, offset }) => {
+      const next = BigInt(offset);
+      return [partition, next > 0n ? next : 0n]; // -1 says that nothing was committed yet.
+    }),
+  );
+}
