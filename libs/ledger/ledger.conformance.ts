@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import {
-  deriveEventId,
-  deriveKeyConflictId,
-  type AcceptedPayment,
-  type Settlement,
-  type TxnId,
-} from '@triplock/payments';
+import { deriveEventId, deriveKeyConflictId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
 import fc from 'fast-check';
-import { UnpostableError, type Ledger, type Posting, type PostOutcome } from './ledger.ts';
+import {
+  bookTransferOf,
+  count,
+  pendingOf,
+  settledAs,
+  settledNow,
+} from './example-postings.testing.ts';
+import { UnpostableError, type Ledger } from './ledger.ts';
+import { settling } from './settling.conformance.ts';
 
 /** A ledger to try, and a way to see what is committed in its store. */
 export type LedgerUnderTest = {
@@ -206,60 +208,6 @@ function races(open: Open): void {
   });
 }
 
-function settling(open: Open): void {
-  test('settling makes a pending payment final, once, with its entry and event', async (context) => {
-    const { ledger, entries, events } = await open(context);
-    const payment = aPayment();
-    await ledger.post([pendingOf(payment)]);
-    const request = settlementOf(payment.txnId, { state: 'succeeded' });
-    assert.deepEqual(await ledger.settle(request), { outcome: 'settled' });
-    assert.deepEqual(await ledger.settle(request), { outcome: 'stale' });
-    assert.deepEqual(await ledger.settle({ ...request, version: 2 }), { outcome: 'stale' });
-    assert.equal((await entries()).length, 1);
-    assert.deepEqual(
-      (await events()).map((event) => event.sequence),
-      [1],
-    );
-    const row = await ledger.find(payment.txnId);
-    assert.deepEqual([row?.state, row?.version], ['succeeded', 2]);
-    assert.deepEqual(row?.settledAt, request.settledAt);
-  });
-
-  test('a payment settled as failed moves no money', async (context) => {
-    const { ledger, entries } = await open(context);
-    const payment = aPayment();
-    await ledger.post([pendingOf(payment)]);
-    const failure = { code: 'card_declined', message: 'declined' };
-    await ledger.settle(settlementOf(payment.txnId, { state: 'failed', failure }));
-    assert.deepEqual(await entries(), []);
-    assert.deepEqual((await ledger.find(payment.txnId))?.failure, failure);
-  });
-
-  test('of ten workers settling one payment at once, one does', async (context) => {
-    const { ledger, another, entries, events } = await open(context);
-    const payment = aPayment();
-    await ledger.post([pendingOf(payment)]);
-    const outcomes = await Promise.all(
-      Array.from({ length: 10 }, (_, n) =>
-        [ledger, another][n % 2]!.settle(settlementOf(payment.txnId, { state: 'succeeded' })),
-      ),
-    );
-    assert.equal(outcomes.filter(({ outcome }) => outcome === 'settled').length, 1);
-    assert.deepEqual([(await entries()).length, (await events()).length], [1, 1]);
-  });
-
-  test('a worker with a stale version, or an unknown id, writes nothing', async (context) => {
-    const { ledger, entries, events } = await open(context);
-    const payment = aPayment();
-    await ledger.post([pendingOf(payment)]);
-    const stale = { ...settlementOf(payment.txnId, { state: 'succeeded' }), version: 7 };
-    assert.deepEqual(await ledger.settle(stale), { outcome: 'stale' });
-    const unknown = settlementOf(aPayment().txnId, { state: 'succeeded' });
-    assert.deepEqual(await ledger.settle(unknown), { outcome: 'stale' });
-    assert.deepEqual([await entries(), await events()], [[], []]);
-  });
-}
-
 function refusals(open: Open): void {
   test('one row that can never be stored fails its batch as unpostable, and none of it was written', async (context) => {
     const { ledger, entries, events } = await open(context);
@@ -306,27 +254,4 @@ function reading(open: Open): void {
     assert.equal(await ledger.find(aPayment().txnId), undefined);
     assert.equal(await ledger.isEmpty(), false);
   });
-}
-
-const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
-const settledNow = new Date('2026-03-04T05:06:07.089Z');
-
-function bookTransferOf(payment: AcceptedPayment): Posting {
-  return settledAs(payment, { state: 'succeeded' });
-}
-
-function settledAs(payment: AcceptedPayment, result: Settlement): Posting {
-  return { payment, traceparent, settlement: { result, settledAt: settledNow } };
-}
-
-function pendingOf(payment: AcceptedPayment): Posting {
-  return { payment, traceparent };
-}
-
-function settlementOf(txnId: TxnId, result: Settlement) {
-  return { txnId, version: 1, result, settledAt: settledNow, traceparent };
-}
-
-function count(outcomes: readonly PostOutcome[], wanted: PostOutcome['outcome']): number {
-  return outcomes.filter(({ outcome }) => outcome === wanted).length;
 }

@@ -28,6 +28,7 @@ export function outboxConformance(name: string, open: Open): void {
     leasing(open);
     taking(open);
     fencing(open);
+    marking(open);
     parking(open);
     lag(open);
   });
@@ -184,6 +185,36 @@ function fencing(open: Open): void {
     assert.equal(await outbox.markPublished(lease, [eventId]), 0);
     assert.equal(await outbox.markPublished(lease, []), 0);
     assert.equal(await stateOf(eventId), 'published');
+  });
+}
+
+function marking(open: Open): void {
+  test('many buckets marked at once, some by a lost lease, are each counted for themselves', async (context) => {
+    const { outbox, another, append, stateOf } = await open(context);
+    const ids = Array.from({ length: 30 }, () => aPayment().txnId);
+    const told = await Promise.all(ids.map(append));
+    const stale = await another.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    const leases = await outbox.leaseBuckets(b);
+    const lost = (n: number) => n % 3 === 0;
+    const marked = await Promise.all(
+      told.map((eventId, n) =>
+        outbox.markPublished(leaseOf(lost(n) ? stale : leases, ids[n]!), [eventId]),
+      ),
+    );
+    assert.deepEqual(
+      marked,
+      told.map((_, n) => (lost(n) ? 0 : 1)),
+    );
+    const states = await Promise.all(told.map(stateOf));
+    assert.deepEqual(
+      states,
+      told.map((_, n) => (lost(n) ? 'pending' : 'published')),
+    );
+    const again = told.flatMap((eventId, n) =>
+      [1, 2, 3].map(() => outbox.markPublished(leaseOf(leases, ids[n]!), [eventId])),
+    );
+    const counted = (await Promise.all(again)).reduce((sum, each) => sum + each, 0);
+    assert.equal(counted, told.filter((_, n) => lost(n)).length);
   });
 }
 

@@ -1,10 +1,10 @@
 import type { EventId, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { BucketLease, Outbox, OutboxRow } from '../outbox.ts';
+import { markInGroups } from './mark-published.ts';
 
 const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
 const takeSql = loadSql(import.meta.url, 'take.sql');
-const markPublishedSql = loadSql(import.meta.url, 'mark-published.sql');
 const parkSql = loadSql(import.meta.url, 'park.sql');
 const releaseBucketsSql = loadSql(import.meta.url, 'release-buckets.sql');
 const pendingSql = loadSql(import.meta.url, 'pending.sql');
@@ -21,8 +21,7 @@ export function openPostgresOutbox(database: Database): Outbox {
     leaseBuckets: ({ owner, leaseMs }) =>
       database.query<BucketLease>(leaseBucketsSql, [owner, leaseMs, surplusMax]),
     take: (leases, rowsMax) => take(database, { leases, rowsMax }),
-    markPublished: async ({ bucket, epoch }, eventIds) =>
-      (await database.query(markPublishedSql, [bucket, epoch, eventIds])).length,
+    markPublished: markInGroups(database),
     park: async ({ bucket, epoch }, { eventId, reason }) =>
       (await database.query(parkSql, [bucket, epoch, eventId, reason])).length,
     releaseBuckets: async (owner) => void (await database.query(releaseBucketsSql, [owner])),

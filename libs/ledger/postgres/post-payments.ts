@@ -1,7 +1,7 @@
 import type { Fingerprint, TransactionState, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { Posting, PostOutcome } from '../ledger.ts';
-import { postingRow } from './posting-row.ts';
+import { postingJson } from './posting-json.ts';
 import { blamingInput } from './unpostable.ts';
 
 const postSql = loadSql(import.meta.url, 'post.sql');
@@ -42,7 +42,7 @@ export async function postPayments(
 }
 
 async function insert(database: Database, open: readonly Posting[]): Promise<TxnId[]> {
-  const input = JSON.stringify(open.map(postingRow));
+  const input = `[${open.map(postingJson).join(',')}]`;
   const rows = await blamingInput(() => database.query<{ txn_id: TxnId }>(postSql, [input]));
   return rows.map((row) => row.txn_id);
 }

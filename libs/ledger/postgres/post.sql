@@ -1,7 +1,8 @@
 -- Posts a batch: transactions, and of those really inserted the entries and events.
 --
 -- $1 a JSON array of objects with the fields below; ids differ within it. `debit_account` is null
--- where no money moves yet, `event_id` where nothing is settled yet.
+-- where no money moves yet, `event_id` where nothing is settled yet. `payload` is of type json, which
+-- keeps its text as it came, byte for byte.
 -- A row: this statement made the transaction. No row for an id: the id, or its key, is taken.
 --
 -- Sorted by id, because two batches that share ids in opposite order would deadlock. Without a
@@ -13,7 +14,7 @@ WITH input AS MATERIALIZED (
     response_version smallint, amount bigint, currency text, reference text, description text,
     metadata jsonb, created_at timestamptz, state text, failure_code text, failure_message text,
     settled_at timestamptz, debit_account text, credit_account text,
-    event_id uuid, event_type text, bucket smallint, payload text, traceparent text
+    event_id uuid, event_type text, bucket smallint, payload json, traceparent text
   )
 ), posted AS (
   INSERT INTO ledger.transactions (
@@ -38,7 +39,7 @@ WITH input AS MATERIALIZED (
   INSERT INTO ledger.outbox (
     event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
   )
-  SELECT event_id, event_type, txn_id, txn_id, partner_id, bucket, 1, payload, traceparent
+  SELECT event_id, event_type, txn_id, txn_id, partner_id, bucket, 1, payload::text, traceparent
   FROM posted JOIN input USING (txn_id)
   WHERE event_id IS NOT NULL
 )
