@@ -12,7 +12,8 @@ export type DatabaseErrorKind = 'data' | 'transient' | 'bug';
 /** Sorts an error by its SQLSTATE (PostgreSQL manual, appendix A). */
 export function databaseErrorKind(error: unknown): DatabaseErrorKind {
   const code = (error as { code?: unknown }).code;
-  if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code)) return 'transient';
+  // No SQLSTATE begins with E, but codes of the operating system such as EPIPE do.
+  if (typeof code !== 'string' || !/^(?!E)[0-9A-Z]{5}$/.test(code)) return 'transient';
   if (/^(22|23|54)/.test(code)) return 'data';
   if (/^(08|40|53|55|57|58|25)/.test(code)) return 'transient';
   return 'bug';

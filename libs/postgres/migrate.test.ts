@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { test, type TestContext } from 'node:test';
+import { migrate, type MigrationSet } from './migrate.ts';
+import { migrationSets } from './migration-sets.ts';
+import { openEmptyDatabase } from './testing/empty-database.ts';
+
+/** A folder of migrations of one test's own. */
+async function someMigrations(
+  context: TestContext,
+  files: Readonly<Record<string, string>>,
+): Promise<MigrationSet & { write(file: string, sql: string): Promise<void>; path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'migrations-'));
+  context.after(() => rm(path, { recursive: true }));
+  const write = (file: string, sql: string) => writeFile(join(path, file), sql);
+  for (const [file, sql] of Object.entries(files)) await write(file, sql);
+  return { owner: 'example', schema: 'public', folder: pathToFileURL(`${path}/`), write, path };
+}
+
+test('every migration of the system runs on an empty database, and running them again does nothing', async (context) => {
+  const { url } = await openEmptyDatabase(context);
+  const files = await Promise.all(
+    migrationSets.map(async ({ owner, folder }) =>
+      (await readdir(folder))
+        .filter((file) => file.endsWith('.sql'))
+        .sort()
+        .map((file) => ({ owner, file })),
+    ),
+  );
+  assert.deepEqual(await migrate(url, migrationSets), files.flat());
+  assert.deepEqual(await migrate(url, migrationSets), []);
+});
+
+test('two migrators at once take turns and run each file once', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, {
+    '0001-first.sql': 'CREATE TABLE runs (n integer)',
+    '0002-second.sql': 'INSERT INTO runs VALUES (1)',
+  });
+  const applied = await Promise.all(Array.from({ length: 4 }, () => migrate(url, [set])));
+  assert.equal(applied.flat().length, 2);
+  assert.deepEqual(await query('SELECT n FROM runs'), [{ n: 1 }]);
+});
+
+test('a new file runs after those that ran before, in the schema of its owner', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, { '0001-first.sql': 'CREATE SCHEMA own' });
+  await migrate(url, [set]);
+  const next = { ...set, schema: 'own' };
+  await set.write('0002-second.sql', 'CREATE TABLE things (n integer)');
+  assert.deepEqual(await migrate(url, [next]), [{ owner: 'example', file: '0002-second.sql' }]);
+  assert.deepEqual(await query('SELECT n FROM own.things'), []);
+});
+
+test('a file that was changed after it ran is refused, and nothing is touched', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, { '0001-first.sql': 'CREATE TABLE one (n integer)' });
+  await migrate(url, [set]);
+  await set.write('0001-first.sql', 'CREATE TABLE one (n bigint)');
+  await set.write('0002-second.sql', 'CREATE TABLE two (n integer)');
+  await assert.rejects(migrate(url, [set]), /example\/0001-first\.sql was changed/);
+  await assert.rejects(query('SELECT FROM two'), { code: '42P01' });
+});
+
+test('a database of a newer version is refused', async (context) => {
+  const { url } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, {
+    '0001-first.sql': 'SELECT 1',
+    '0002-second.sql': 'SELECT 2',
+  });
+  await migrate(url, [set]);
+  await rm(join(set.path, '0002-second.sql'));
+  await assert.rejects(migrate(url, [set]), /0002-second\.sql, which this version does not know/);
+});
+
+test('a file that fails is rolled back whole, is named, and runs once it was mended', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, {
+    '0001-first.sql': 'CREATE TABLE one (n integer)',
+    '0002-second.sql': 'CREATE TABLE two (n integer); SELECT nonsense',
+  });
+  await assert.rejects(migrate(url, [set]), /example\/0002-second\.sql failed/);
+  assert.deepEqual(await query('SELECT n FROM one'), []);
+  await assert.rejects(query('SELECT FROM two'), { code: '42P01' });
+  await set.write('0002-second.sql', 'CREATE TABLE two (n integer)');
+  assert.deepEqual(await migrate(url, [set]), [{ owner: 'example', file: '0002-second.sql' }]);
+});

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { openDatabase } from './pool.ts';
+import { openEmptyDatabase } from './testing/empty-database.ts';
+
+test('a transaction commits what its work wrote', async (context) => {
+  const database = await openEmptyDatabase(context);
+  await database.query('CREATE TABLE things (n integer)');
+  const result = await database.transaction(async (tx) => {
+    await tx.query('INSERT INTO things VALUES ($1)', [7]);
+    return 'done';
+  });
+  assert.equal(result, 'done');
+  assert.deepEqual(await database.query('SELECT n FROM things'), [{ n: 7 }]);
+});
+
+test('a transaction whose work throws writes nothing, and its connection is used again', async (context) => {
+  const database = await openEmptyDatabase(context);
+  await database.query('CREATE TABLE things (n integer)');
+  for (let n = 0; n < 20; n += 1) {
+    await assert.rejects(
+      database.transaction(async (tx) => {
+        await tx.query('INSERT INTO things VALUES (7)');
+        throw new Error('changed its mind');
+      }),
+      /changed its mind/,
+    );
+  }
+  assert.deepEqual(await database.query('SELECT n FROM things'), []);
+});
+
+test('a transaction whose connection dies rejects, and the next one gets a new connection', async (context) => {
+  const database = await openEmptyDatabase(context);
+  await assert.rejects(
+    database.transaction(async (tx) => {
+      const [own] = await tx.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+      await database.query('SELECT pg_terminate_backend($1)', [own!.pid]);
+      await tx.query('SELECT 1');
+    }),
+  );
+  assert.deepEqual(await database.transaction((tx) => tx.query('SELECT 1 AS n')), [{ n: 1 }]);
+});
+
+test('money comes back as bigint and times as dates', async (context) => {
+  const database = await openEmptyDatabase(context);
+  const [row] = await database.query<{ amount: bigint; at: Date }>(
+    `SELECT 9007199254740993::bigint AS amount, '2026-01-02T03:04:05.678Z'::timestamptz AS at`,
+  );
+  assert.deepEqual(row, {
+    amount: 9_007_199_254_740_993n,
+    at: new Date('2026-01-02T03:04:05.678Z'),
+  });
+});
+
+test('an idle connection that dies is told of and replaced', async (context) => {
+  const killer = await openEmptyDatabase(context);
+  const told = Promise.withResolvers<Error>();
+  const database = openDatabase({
+    url: killer.url,
+    applicationName: 'victim',
+    onIdleError: told.resolve,
+  });
+  await database.ping();
+  await killer.query(`
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'victim'`);
+  assert.match((await told.promise).message, /terminating connection/);
+  await database.ping();
+  await database.close();
+});
+
+test('a statement that takes too long is ended', async (context) => {
+  const { url } = await openEmptyDatabase(context);
+  const database = openDatabase({
+    url,
+    applicationName: 'test',
+    statementTimeoutMs: 50,
+    onIdleError: (error) => assert.fail(error),
+  });
+  await assert.rejects(database.query('SELECT pg_sleep(60)'), { code: '57014' });
+  await database.ping();
+  await database.close();
+});
+
+test('a server that accepts and says nothing is given up on', async (context) => {
+  const silent = createServer().listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  context.after(() => void silent.close());
+  const { port } = silent.address() as AddressInfo;
+  const database = openDatabase({
+    url: `postgres://nobody@127.0.0.1:${port}/nothing`,
+    applicationName: 'test',
+    connectTimeoutMs: 100,
+    onIdleError: (error) => assert.fail(error),
+  });
+  await assert.rejects(database.ping(), /timeout/);
+  await database.close();
+});
