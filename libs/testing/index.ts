@@ -3,6 +3,7 @@ export * from './endpoints.ts';
 export * from './eventually.ts';
 export * from './free-port.ts';
 export * from './test-database.ts';
+export * from './test-keyspace.ts';
 export * from './test-namespace.ts';
 export * from './test-redis.ts';
 export * from './test-subscription.ts';
