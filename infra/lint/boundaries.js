@@ -38,5 +38,8 @@ export const driverHomes = [
 /** Where `process.env` may be read: settings are validated once, at the boot of a process. */
 export const environmentHomes = ['**/config.ts', 'libs/testing/**', '{infra,demo,e2e}/**'];
 
-/** Conformance suites are tests that several stores' test files call. */
-export const testFiles = ['**/*.test.ts', '**/*.conformance.ts'];
+/**
+ * Conformance suites are tests that several stores' test files call, and `*.testing.ts` is what
+ * several test files of one project share.
+ */
+export const testFiles = ['**/*.test.ts', '**/*.conformance.ts', '**/*.testing.ts'];
