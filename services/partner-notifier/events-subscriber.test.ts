@@ -4,7 +4,7 @@ import { encodePaymentEvent } from '@triplock/contracts';
 import { openInbox, openRefusedMessages } from '@triplock/inbox';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase } from '@triplock/testing';
-import { messageOf, succeeded } from './an-event.ts';
+import { messageOf, succeeded } from './event.testing.ts';
 import { eventsHandler } from './events-subscriber.ts';
 import { notifierMetrics } from './metrics.ts';
 

@@ -4,7 +4,7 @@ import { databaseErrorKind } from '@triplock/postgres';
 import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { IncomingMessage, MessageVerdict } from '@triplock/transport';
 import type { NotifierMetrics } from './metrics.ts';
-import { notifyPartner } from './notify-partner.ts';
+import { notifyPartners } from './notify-partners.ts';
 
 /** What receiving a message needs. */
 export type EventsParts = {
@@ -38,7 +38,7 @@ async function receive(
   decoded: Extract<DecodedEvent, { outcome: 'event' }>,
 ): Promise<MessageVerdict> {
   try {
-    const received = await notifyPartner(parts.inbox, decoded);
+    const received = await notifyPartners(parts.inbox, decoded);
     return judge(parts, decoded, received);
   } catch (error) {
     // It reads like an event and yet no redelivery will make the database take it.

@@ -5,11 +5,11 @@ import { openPartners, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
-import { aReceiver } from './a-receiver.ts';
-import { succeeded } from './an-event.ts';
+import { aReceiver } from './receiver.testing.ts';
+import { succeeded } from './event.testing.ts';
 import { openDeliveries } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
-import { notifyPartner } from './notify-partner.ts';
+import { notifyPartners } from './notify-partners.ts';
 import { createSender, type SendLimits } from './send-loop.ts';
 import { createSendWebhook } from './send-webhook.ts';
 
@@ -47,7 +47,7 @@ async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {})
       }),
     async notify(partner: string) {
       const event = succeeded(aPayment({ partner }));
-      await notifyPartner(inbox, { event, payloadHash: 'hash' });
+      await notifyPartners(inbox, { event, payloadHash: 'hash' });
       return event.event_id;
     },
     async states() {

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import type { EventId } from '@triplock/payments';
 import { freePort } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
-import { aReceiver } from './a-receiver.ts';
+import { aReceiver } from './receiver.testing.ts';
 import { createSendWebhook, type SendWebhookOptions } from './send-webhook.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';

@@ -8,7 +8,7 @@ const insertDelivery = loadSql(import.meta.url, 'sql/insert-delivery.sql');
  * The story of the notifier: an event becomes one delivery row, in the transaction that remembers
  * the event. Sending the webhook is the send loop's, so a dead endpoint holds up no event.
  */
-export function notifyPartner(inbox: Inbox, received: ReceivedEvent): Promise<ReceiveOutcome> {
+export function notifyPartners(inbox: Inbox, received: ReceivedEvent): Promise<ReceiveOutcome> {
   return inbox.receive(received, makeDelivery);
 }
 

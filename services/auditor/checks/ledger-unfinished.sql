@@ -1,0 +1,5 @@
+-- Transactions that are not final.
+SELECT txn_id::text AS id, created_at AS since
+FROM ledger.transactions
+WHERE state = 'pending'
+ORDER BY since LIMIT 100

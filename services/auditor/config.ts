@@ -1,0 +1,40 @@
+import { topics } from '@triplock/contracts';
+import {
+  address,
+  addresses,
+  integer,
+  readSettings,
+  serviceSettings,
+  text,
+  url,
+  withDefault,
+} from '@triplock/runtime';
+
+/** The settings of auditor. */
+export const settings = {
+  ...serviceSettings,
+  DATABASE_URL: url(['postgres:', 'postgresql:']),
+  KAFKA_BROKERS: addresses,
+  ACCEPTED_TOPIC: withDefault(text, topics.accepted),
+  DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
+  /** The ledger worker's consumer group, whose lag says what is still in flight. */
+  LEDGER_GROUP: withDefault(text, 'ledger-worker'),
+  PUBSUB_PROJECT_ID: text,
+  /** The emulator's `host:port`; absent, the real service is used. */
+  PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
+  EVENTS_SUBSCRIPTION: withDefault(text, 'auditor'),
+  /** Messages at work at once. Each holds a database connection for a millisecond or so. */
+  EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
+  /** The pause between scheduled audits. */
+  AUDIT_EVERY_MS: withDefault(integer({ min: 100, max: 86_400_000 }), 60_000),
+  /** What is in flight for longer than this is reported as drift by the scheduled audit. */
+  AUDIT_OVERDUE_MS: withDefault(integer({ min: 0, max: 86_400_000 }), 300_000),
+};
+
+/** Reads the settings, or throws a SettingsError that names all problems. */
+export function readConfig() {
+  return readSettings(process.env, settings);
+}
+
+/** The settings as read. */
+export type Config = ReturnType<typeof readConfig>;

@@ -1,0 +1,60 @@
+import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
+import type { Refusal, RefusedMessages } from '@triplock/inbox';
+import { databaseErrorKind, type Queryable } from '@triplock/postgres';
+import type { CrashPoints, Logger } from '@triplock/runtime';
+import type { IncomingMessage, MessageVerdict } from '@triplock/transport';
+import type { AuditorMetrics } from './metrics.ts';
+import { recordPublished } from './record-published.ts';
+
+/** What receiving a message needs. */
+export type EventsParts = {
+  database: Queryable;
+  refusedMessages: RefusedMessages;
+  metrics: AuditorMetrics;
+  logger: Logger;
+  crashPoints: CrashPoints;
+};
+
+/**
+ * Counts each message of the auditor's own subscription, and acknowledges it once that is durable.
+ *
+ * @throws when the database is away; the message then comes again.
+ */
+export function eventsHandler(parts: EventsParts) {
+  return async (message: IncomingMessage): Promise<MessageVerdict> => {
+    const decoded = decodePaymentEvent(message);
+    if (decoded.outcome === 'refused') await refuse(parts, message, decoded);
+    else await count(parts, message, decoded);
+    await parts.crashPoints.reached('auditor.committed');
+    return 'ack';
+  };
+}
+
+async function count(
+  parts: EventsParts,
+  message: IncomingMessage,
+  decoded: Extract<DecodedEvent, { outcome: 'event' }>,
+): Promise<void> {
+  const { event, payloadHash } = decoded;
+  try {
+    const seen = await recordPublished(parts.database, decoded);
+    parts.metrics.events.inc({ outcome: seen.outcome });
+    const said = { eventId: event.event_id, txnId: event.txn_id, ...seen };
+    if (seen.outcome !== 'altered') parts.logger.info(said, 'event seen');
+    else parts.logger.error({ ...said, payloadHash }, 'a copy of an event has other bytes');
+  } catch (error) {
+    // It reads like an event and yet no redelivery will make the database take it.
+    if (databaseErrorKind(error) !== 'data') throw error;
+    await refuse(parts, message, { reason: 'unstorable', detail: (error as Error).message });
+  }
+}
+
+async function refuse(
+  { refusedMessages, metrics, logger }: EventsParts,
+  message: IncomingMessage,
+  { reason, detail }: Refusal,
+): Promise<void> {
+  const outcome = await refusedMessages.record(message, { reason, detail });
+  metrics.refusedMessages.inc({ reason });
+  logger.error({ messageId: message.id, reason, detail, outcome }, 'message refused and kept');
+}

@@ -1,0 +1,99 @@
+import { openRefusedMessages } from '@triplock/inbox';
+import { openDatabase } from '@triplock/postgres';
+import { runLoop, runService, type Service } from '@triplock/runtime';
+import { openSubscriber, openTopicOffsets, runConsumer } from '@triplock/transport';
+import { auditPass } from './audit-loop.ts';
+import { auditRoute } from './audit-route.ts';
+import { readConfig, type Config } from './config.ts';
+import { eventsHandler } from './events-subscriber.ts';
+import { auditorMetrics } from './metrics.ts';
+import { recordAcceptedBatch } from './record-accepted.ts';
+import { recordDeadLetterBatch } from './record-dead-letters.ts';
+
+const acceptedGroup = 'auditor';
+const deadLetterGroup = 'auditor-dead-letters';
+// The checks of an audit read whole tables.
+const auditStatementTimeoutMs = 300_000;
+
+await runService('auditor', readConfig, async (config, service) => {
+  const { logger, crashPoints } = service;
+  const metrics = auditorMetrics(service.metrics);
+  const database = openFor(config, service, { connectionsMax: 8 });
+
+  const subscriber = openSubscriber({
+    projectId: config.PUBSUB_PROJECT_ID,
+    emulatorHost: config.PUBSUB_EMULATOR_HOST,
+    subscription: config.EVENTS_SUBSCRIPTION,
+    maxInFlight: config.EVENTS_IN_FLIGHT_MAX,
+    logger,
+    handle: eventsHandler({
+      database,
+      refusedMessages: openRefusedMessages(database, 'auditor'),
+      metrics,
+      logger,
+      crashPoints,
+    }),
+  });
+  service.onClose('subscriber', () => subscriber.close());
+
+  const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
+  const accepted = runConsumer({
+    ...kafka,
+    topic: config.ACCEPTED_TOPIC,
+    groupId: acceptedGroup,
+    handle: recordAcceptedBatch(database, metrics),
+  });
+  service.onClose('accepted consumer', () => accepted.close());
+  const deadLetters = runConsumer({
+    ...kafka,
+    topic: config.DEAD_LETTER_TOPIC,
+    groupId: deadLetterGroup,
+    handle: recordDeadLetterBatch(database, metrics),
+  });
+  service.onClose('dead letter consumer', () => deadLetters.close());
+
+  const auditParts = {
+    database: openFor(config, service, {
+      connectionsMax: 2,
+      statementTimeoutMs: auditStatementTimeoutMs,
+    }),
+    lag: {
+      worker: offsetsOf(config.ACCEPTED_TOPIC, config.LEDGER_GROUP),
+      accepted: offsetsOf(config.ACCEPTED_TOPIC, acceptedGroup),
+      deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroup),
+    },
+  };
+  const pass = auditPass({ ...auditParts, metrics, logger, overdueMs: config.AUDIT_OVERDUE_MS });
+  const loop = runLoop(pass, { name: 'audit', idleMs: config.AUDIT_EVERY_MS, logger });
+  service.onClose('audit loop', () => loop.stop());
+
+  await service.serveAdmin({
+    readiness: {
+      postgres: () => database.ping(),
+      pubsub: () => subscriber.ping(),
+      kafka: () => accepted.ping(),
+    },
+    routes: { 'GET /audit': auditRoute(auditParts) },
+  });
+
+  function offsetsOf(topic: string, groupId: string) {
+    const offsets = openTopicOffsets({ ...kafka, topic, groupId });
+    service.onClose(`offsets of ${groupId}`, () => offsets.close());
+    return offsets;
+  }
+});
+
+function openFor(
+  config: Config,
+  service: Service,
+  limits: { connectionsMax: number; statementTimeoutMs?: number },
+) {
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    applicationName: config.INSTANCE_NAME,
+    onIdleError: (err) => service.logger.warn({ err }, 'an idle database connection broke'),
+    ...limits,
+  });
+  service.onClose('database', () => database.close());
+  return database;
+}

@@ -1,0 +1,84 @@
+import { loadSql, type Database, type Queryable } from '@triplock/postgres';
+import type { AuditCounts, AuditResult, Finding, Lag } from './audit-result.ts';
+import { checks, type Holds } from './checks.ts';
+import { measureLag, type LagReaders } from './measure-lag.ts';
+import { differingSums, renderSums, type SumRow } from './sums.ts';
+
+const countEverything = loadSql(import.meta.url, 'sql/count-everything.sql');
+const sumEverything = loadSql(import.meta.url, 'sql/sum-everything.sql');
+
+/** Where an audit looks. */
+export type AuditParts = { database: Database; lag: LagReaders };
+
+/** What a check found, and since when the oldest of it has been so. */
+export type DatedFinding = Finding & { holds: Holds; since: Date };
+
+/** Everything an audit saw, before it is judged. */
+export type Sightings = {
+  lag: Lag;
+  counts: AuditCounts;
+  sums: readonly SumRow[];
+  findings: readonly DatedFinding[];
+};
+
+/**
+ * Looks at everything at one moment. Rejects when PostgreSQL or Kafka is away: an audit that
+ * cannot see says nothing.
+ */
+export async function look({ database, lag }: AuditParts): Promise<Sightings> {
+  // The lag first: without any, the snapshot that follows holds what every record came to.
+  const lagNow = await measureLag(lag);
+  return database.transaction(async (tx) => {
+    await tx.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const findings: DatedFinding[] = [];
+    for (const { name, holds, sql } of checks) {
+      const rows = await tx.query<{ id: string; since: Date }>(sql);
+      if (rows.length === 0) continue;
+      findings.push({ check: name, holds, ids: rows.map(({ id }) => id), since: rows[0]!.since });
+    }
+    const sums = await tx.query<SumRow>(sumEverything);
+    return { lag: lagNow, counts: await count(tx), sums, findings };
+  });
+}
+
+/**
+ * The verdict over what was seen. What may still come right is in flight, unless this is the
+ * `final` word: then whatever is not as it must be is drift, with its ids.
+ */
+export function judge(seen: Sightings, { final }: { final: boolean }): AuditResult {
+  const waiting = [...findingsThatHold('in the end', seen), ...sumsThatDiffer(seen)];
+  const drift = findingsThatHold('always', seen);
+  const settledDown = waiting.length === 0 && Object.values(seen.lag).every((lag) => lag === 0);
+  if (final) drift.push(...waiting, ...lagging(seen.lag));
+  return {
+    ok: drift.length === 0,
+    settledDown,
+    counts: seen.counts,
+    sums: seen.sums.map(renderSums),
+    drift,
+    inFlight: { lag: seen.lag, waiting },
+  };
+}
+
+async function count(tx: Queryable): Promise<AuditCounts> {
+  const [row] = await tx.query<Record<keyof AuditCounts, bigint>>(countEverything);
+  const counts = Object.entries(row!).map(([name, value]) => [name, Number(value)]);
+  return Object.fromEntries(counts) as AuditCounts;
+}
+
+function findingsThatHold(holds: Holds, { findings }: Sightings): Finding[] {
+  return findings
+    .filter((finding) => finding.holds === holds)
+    .map(({ check, ids }) => ({ check, ids }));
+}
+
+function sumsThatDiffer({ sums }: Sightings): Finding[] {
+  const ids = differingSums(sums);
+  return ids.length > 0 ? [{ check: 'sums-differ', ids }] : [];
+}
+
+function lagging(lag: Lag): Finding[] {
+  const behind = Object.entries(lag).filter(([, records]) => records > 0);
+  if (behind.length === 0) return [];
+  return [{ check: 'lag', ids: behind.map(([consumer, records]) => `${consumer}: ${records}`) }];
+}

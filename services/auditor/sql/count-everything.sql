@@ -1,0 +1,21 @@
+-- How much there is of everything. Always one row.
+--
+-- `accepted` is every distinct request in the topic, readable or not, so that it equals ledger rows,
+-- dead letters and key conflicts together. A dead letter that lost its key is a key conflict, and
+-- one that was posted later is a ledger row: neither is counted as a dead letter.
+SELECT
+  (SELECT count(*) FROM auditor.accepted) + (SELECT count(*) FROM auditor.accepted_refused)
+    AS accepted,
+  (SELECT count(*) FROM ledger.transactions) AS ledger,
+  (SELECT count(*) FROM auditor.dead_letters WHERE txn_id IS NULL)
+    + (SELECT count(DISTINCT (txn_id, fingerprint)) FROM auditor.dead_letters
+       WHERE txn_id IS NOT NULL
+         AND NOT EXISTS (SELECT FROM ledger.transactions
+                         WHERE transactions.txn_id = dead_letters.txn_id)) AS "deadLettered",
+  (SELECT count(*) FROM ledger.outbox WHERE event_type = 'payment.key_conflict') AS "keyConflicts",
+  (SELECT count(*) FROM ledger.transactions
+   WHERE provider IS NOT NULL AND state = 'succeeded') AS charges,
+  (SELECT count(*) FROM ledger.outbox) AS events,
+  (SELECT count(*) FROM auditor.published) AS published,
+  (SELECT count(*) FROM notifier.inbox WHERE consumer = 'partner-notifier') AS inbox,
+  (SELECT count(*) FROM notifier.deliveries WHERE state = 'delivered') AS deliveries
