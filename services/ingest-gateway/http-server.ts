@@ -5,7 +5,6 @@ import type { Logger } from '@triplock/runtime';
 import {
   fastify,
   LogController,
-  type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyRequest,
   type FastifyHttpOptions,
@@ -71,7 +70,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
 
 function serverOptions(logger: Logger, limits: HttpLimits): FastifyHttpOptions<Server> {
   return {
-    loggerInstance: logger as FastifyBaseLogger,
+    loggerInstance: logger,
     // The stories log what came of a payment; two more lines a request would say less and cost more.
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,

@@ -39,9 +39,7 @@ export async function documentOpenApi(app: FastifyInstance): Promise<void> {
       security: [{ apiKey: [] }],
     },
     convertConstToEnum: false,
-    refResolver: {
-      buildLocalReference: (json, _uri, _fragment, i) => String(json.$id ?? `def-${i}`),
-    },
+    refResolver: { buildLocalReference: (json) => json.$id as keyof typeof schemas },
   });
   app.get('/openapi.json', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
     reply.type('application/json').send(renderOpenApi(app)),

@@ -80,7 +80,7 @@ export const readPaymentOperation: FastifySchema = {
 /** One response per status; several codes of one status share it. */
 function problems(...codes: ProblemCode[]): Record<number, object> {
   const byStatus = Map.groupBy(codes, (code) => problemCodes[code].status);
-  const responses = [...byStatus].map(([status, shared]) => [
+  const responses = [...byStatus].map(([status, shared]): [number, object] => [
     status,
     {
       description: shared.map((code) => `\`${code}\`: ${problemCodes[code].title}.`).join(' '),

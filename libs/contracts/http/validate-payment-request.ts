@@ -26,7 +26,7 @@ const pair = compileEach(metadataPair);
  */
 export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPaymentRequest {
   if (request.Check(json)) {
-    return { outcome: 'valid', details: detailsOf(json), body: json as JsonObject };
+    return { outcome: 'valid', details: detailsOf(json), body: json };
   }
   return { outcome: 'invalid', errors: explain(json).slice(0, errorsMax) };
 }

@@ -1,0 +1,72 @@
+import {
+  deriveTxnId,
+  fingerprint,
+  type AcceptedPayment,
+  type Currency,
+  type IdempotencyKey,
+  type Payment,
+  type PartnerId,
+  type PaymentDetails,
+} from '@triplock/payments';
+import fc from 'fast-check';
+import { asSent, responseVersion } from './http/accepted-response.ts';
+
+const withoutControls = (lengthMax: number) =>
+  fc
+    .string({ unit: 'grapheme', maxLength: lengthMax })
+    .map((text) => [...text.replace(/\p{Cc}/gu, '')].slice(0, lengthMax).join(''));
+
+const metadataName = withoutControls(40).filter((name) => name !== '' && name !== '__proto__');
+
+const amount = fc.bigInt({ min: 1n, max: 999_999_999_999n });
+const currency = fc.constantFrom('EUR', 'JPY', 'KWD').map((code) => code as Currency);
+
+const details: fc.Arbitrary<PaymentDetails> = fc.record(
+  {
+    money: fc.tuple(amount, currency).map(([of, code]) => ({ amount: of, currency: code })),
+    reference: withoutControls(64),
+    description: withoutControls(500),
+    metadata: fc.dictionary(metadataName, withoutControls(500), {
+      maxKeys: 20,
+      noNullPrototype: true,
+    }),
+  },
+  { requiredKeys: ['money'], noNullPrototype: true },
+);
+
+const time = fc.date({ min: new Date(0), max: new Date('9999-12-31'), noInvalidDate: true });
+
+/** Any payment that the gateway can accept. */
+export const anyAccepted: fc.Arbitrary<AcceptedPayment> = fc
+  .record({
+    partner: fc.stringMatching(/^[a-z0-9-]{1,40}$/),
+    key: fc.stringMatching(/^[ -~]{1,255}$/),
+    details,
+    acceptedAt: time,
+  })
+  .map(({ partner, key, ...rest }) => ({
+    txnId: deriveTxnId('payment', partner as PartnerId, key as IdempotencyKey),
+    partnerId: partner as PartnerId,
+    key: key as IdempotencyKey,
+    fingerprint: fingerprint({ method: 'POST', path: '/v1/payments', body: asSent(rest.details) }),
+    responseVersion,
+    ...rest,
+  }));
+
+/** Any payment that the ledger has settled. */
+export const anySettled: fc.Arbitrary<Payment> = fc
+  .record({
+    accepted: anyAccepted,
+    settledAt: time,
+    end: fc.constantFrom(
+      { state: 'succeeded' as const },
+      { state: 'failed' as const, failure: { code: 'declined', message: 'Declined.' } },
+    ),
+  })
+  .map(({ accepted, settledAt, end }) => ({
+    ...accepted,
+    ...end,
+    settledAt,
+    version: 2,
+    amountRefunded: 0n,
+  }));

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { canonicalJson, type JsonValue } from '@triplock/payments';
+import fc from 'fast-check';
+import { validatePaymentRequest } from './validate-payment-request.ts';
+
+const least = { amount: 1, currency: 'EUR' };
+
+test('the smallest request is a payment', () => {
+  assert.deepEqual(validatePaymentRequest(least), {
+    outcome: 'valid',
+    details: { money: { amount: 1n, currency: 'EUR' } },
+    body: least,
+  });
+});
+
+test('every field at its limit is accepted and kept as it was sent', () => {
+  const pairs = Array.from({ length: 20 }, (_, at) => [
+    `${at}`.padStart(40, 'n'),
+    '😀'.repeat(500),
+  ]);
+  const body = {
+    amount: 999_999_999_999,
+    currency: 'JPY',
+    reference: '😀'.repeat(64),
+    description: `${'é'.repeat(498)}\n.`,
+    metadata: Object.fromEntries(pairs) as Record<string, string>,
+  };
+  const { reference, description, metadata } = body;
+  assert.deepEqual(validatePaymentRequest(body), {
+    outcome: 'valid',
+    details: {
+      money: { amount: 999_999_999_999n, currency: 'JPY' },
+      ...{ reference, description, metadata },
+    },
+    body,
+  });
+});
+
+test('empty texts and empty metadata are kept, not dropped', () => {
+  const body = { ...least, reference: '', description: '', metadata: {} };
+  const result = validatePaymentRequest(body);
+  assert.equal(result.outcome === 'valid' && canonicalJson(result.body), canonicalJson(body));
+  assert.deepEqual(result.outcome === 'valid' && result.details.metadata, {});
+});
+
+const control = ['\0', '\u001f', '\u007f', '\u0080', '\u009f', '\t', '\r'];
+const wrong: readonly [what: string, body: JsonValue | undefined, pointers: string[]][] = [
+  ['no body', undefined, ['#']],
+  ['null', null, ['#']],
+  ['an array', [least], ['#']],
+  ['a text', 'EUR', ['#']],
+  ['an empty object', {}, ['#/amount', '#/currency']],
+  ['an amount of 0', { ...least, amount: 0 }, ['#/amount']],
+  ['a negative amount', { ...least, amount: -1 }, ['#/amount']],
+  ['an amount above the limit', { ...least, amount: 1_000_000_000_000 }, ['#/amount']],
+  ['an amount as text', { ...least, amount: '1' }, ['#/amount']],
+  ['an amount of null', { ...least, amount: null }, ['#/amount']],
+  ['a currency in lower case', { ...least, currency: 'eur' }, ['#/currency']],
+  ['a currency that is none', { ...least, currency: 'ZZZ' }, ['#/currency']],
+  ['a currency with white space', { ...least, currency: 'EUR ' }, ['#/currency']],
+  ['a currency as a list', { ...least, currency: ['EUR'] }, ['#/currency']],
+  ['65 characters of reference', { ...least, reference: 'r'.repeat(65) }, ['#/reference']],
+  ['65 emoji of reference', { ...least, reference: '😀'.repeat(65) }, ['#/reference']],
+  ['a line feed in a reference', { ...least, reference: 'a\nb' }, ['#/reference']],
+  ['501 characters of description', { ...least, description: 'd'.repeat(501) }, ['#/description']],
+  ['metadata of null', { ...least, metadata: null }, ['#/metadata']],
+  ['metadata as a list', { ...least, metadata: ['a'] }, ['#/metadata']],
+  ['21 pairs of metadata', { ...least, metadata: metadataOf(21) }, ['#/metadata']],
+  ['an empty name', { ...least, metadata: { '': 'a' } }, ['#/metadata/']],
+  ['a long value', { ...least, metadata: { a: 'v'.repeat(501) } }, ['#/metadata/a']],
+  ['a number as value', { ...least, metadata: { 'a/b~c': 1 } }, ['#/metadata/a~1b~0c']],
+  ['a value on two lines', { ...least, metadata: { a: '1\n2' } }, ['#/metadata/a']],
+  [
+    'a name with U+2028 and no text',
+    { ...least, metadata: { '\u2028': 1 } },
+    ['#/metadata/%E2%80%A8'],
+  ],
+  ['an unknown field', { ...least, amout: 1 }, ['#/amout']],
+  ['a field that objects inherit', { ...least, constructor: 1 }, ['#/constructor']],
+  ...control.flatMap((character): [string, JsonValue, string[]][] => {
+    const name = `U+${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+    return [
+      [`${name} in a reference`, { ...least, reference: character }, ['#/reference']],
+      [`${name} in a description`, { ...least, description: character }, ['#/description']],
+      [`${name} in a value`, { ...least, metadata: { a: character } }, ['#/metadata/a']],
+    ];
+  }),
+];
+
+for (const [what, body, pointers] of wrong) {
+  test(`${what} is refused and pointed at`, () => {
+    const result = validatePaymentRequest(body);
+    assert.deepEqual(
+      result.outcome === 'invalid' && result.errors.map((error) => error.pointer),
+      pointers,
+    );
+  });
+}
+
+test('a control character in the name of metadata is refused', () => {
+  for (const character of control) {
+    const result = validatePaymentRequest({ ...least, metadata: { [character]: 'a' } });
+    assert.equal(result.outcome, 'invalid');
+  }
+});
+
+test('41 characters are too long for a name of metadata', () => {
+  const result = validatePaymentRequest({ ...least, metadata: { ['n'.repeat(41)]: 'a' } });
+  assert.equal(result.outcome, 'invalid');
+});
+
+test('a card is refused with the reason, whatever it is', () => {
+  for (const method of ['pm_card_visa', '', null, 1]) {
+    const result = validatePaymentRequest({ ...least, payment_method: method });
+    const errors = result.outcome === 'invalid' ? result.errors : [];
+    assert.deepEqual(
+      errors.map((error) => error.pointer),
+      ['#/payment_method'],
+    );
+    assert.match(errors[0]!.detail, /card payments are not available in this version/);
+  }
+});
+
+test('all wrong fields are told at once', () => {
+  const body = { amount: 0, currency: 'eur', reference: 1, metadata: { a: 1, b: 2 }, x: 1 };
+  const result = validatePaymentRequest(body);
+  assert.deepEqual(result.outcome === 'invalid' && result.errors.map((error) => error.pointer), [
+    '#/amount',
+    '#/currency',
+    '#/reference',
+    '#/metadata/a',
+    '#/metadata/b',
+    '#/x',
+  ]);
+});
+
+test('thousands of wrong fields get a short answer', () => {
+  const result = validatePaymentRequest({ ...least, ...metadataOf(5_000) });
+  assert.equal(result.outcome === 'invalid' && result.errors.length, 50);
+});
+
+test('any JSON gets an answer, and what is refused is always pointed at', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (body) => {
+      const result = validatePaymentRequest(body);
+      assert.ok(result.outcome === 'valid' || result.errors.length > 0);
+    }),
+  );
+});
+
+function metadataOf(pairs: number): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: pairs }, (_, at) => [`name-${at}`, 'value']));
+}
