@@ -9,7 +9,7 @@ import {
   lasting,
   warmUp,
   type OpenClaims,
-} from './conformance-parts.ts';
+} from './conformance.testing.ts';
 import { describeMemory } from './memory.conformance.ts';
 
 /** What every claim store promises; each store runs this suite on the real thing. */

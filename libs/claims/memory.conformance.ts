@@ -10,7 +10,7 @@ import {
   lasting,
   warmUp,
   type OpenClaims,
-} from './conformance-parts.ts';
+} from './conformance.testing.ts';
 
 /** What a claim store knows of its own forgetting. */
 export function describeMemory(open: OpenClaims): void {
