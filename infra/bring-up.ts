@@ -1,0 +1,111 @@
+import { join } from 'node:path';
+import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
+import { createHome } from './home.ts';
+import { writeJson } from './json-file.ts';
+import { withLock } from './lock.ts';
+import { startParts, type Addresses } from './parts/start-parts.ts';
+import { provisionDatabase, type ProvisionedDatabase } from './provision/database.ts';
+import { createKafkaTopics } from './provision/kafka-topics.ts';
+import { seedPartners } from './provision/partners.ts';
+import { createSubscriptions } from './provision/subscriptions.ts';
+import { removeStrays } from './remove-strays.ts';
+import { services, type Mode, type Service } from './services.ts';
+import { openSession, type Report, type Session } from './session.ts';
+import { portsOfOne, startServices } from './start-services.ts';
+import { writeState } from './state.ts';
+import { stopByName } from './take-down.ts';
+
+/** What to bring up. */
+export type BringUp = {
+  /** The instance's folder; `.triplock` in the clone unless told. */
+  home?: string;
+  /** Copies of each service; as many as run already, or one. */
+  replicas?: number;
+  mode?: Mode;
+  report?: Report;
+  /** Aborting it stops what this call started, and rejects. */
+  signal?: AbortSignal;
+};
+
+/**
+ * Has the whole system running and ready. What runs already is left alone, so a second call starts
+ * only what is missing, such as a process that was killed.
+ *
+ * @throws LauncherError when a part cannot be had, a port that was asked for is taken, or a process
+ * does not get ready; what runs by then goes on running.
+ */
+export function bringUp(options: BringUp = {}): Promise<Endpoints> {
+  return bringUpServices(options, services);
+}
+
+/** As {@link bringUp}, without the services and without a schema in the database: for tests. */
+export function bringUpParts(options: BringUp = {}): Promise<PartEndpoints> {
+  return inSession(options, async (session) =>
+    partEndpoints(session.home, await startParts(session)),
+  );
+}
+
+/** As {@link bringUp}, with services of another table. */
+export function bringUpServices(options: BringUp, table: readonly Service[]): Promise<Endpoints> {
+  return inSession(options, async (session) => {
+    const { state, home } = session;
+    state.replicas = options.replicas ?? Math.max(1, state.replicas);
+    const mode = options.mode ?? 'demo';
+    const addresses = await startParts(session);
+    const catcher = await portsOfOne(session, table, 'catcher');
+    const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
+    const database = await provision(session, addresses, catcherUrl);
+    const partnersFile = join(home.folder, 'partners.json');
+    writeJson(partnersFile, partnerSecrets(session));
+    const databases = database.roles;
+    await startServices(session, table, { mode, addresses, databases, partnersFile });
+    return systemEndpoints(session, { addresses, database, mode });
+  });
+}
+
+async function inSession<Result extends object>(
+  options: BringUp,
+  work: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  const home = createHome(options.home);
+  const signal = options.signal ?? new AbortController().signal;
+  const report = options.report ?? (() => undefined);
+  signal.throwIfAborted();
+  return withLock(home.lock, { report, signal }, async () => {
+    const session = openSession(home, { report, signal });
+    await removeStrays(session);
+    try {
+      const endpoints = await work(session);
+      signal.throwIfAborted();
+      writeJson(home.endpoints, endpoints);
+      return endpoints;
+    } catch (error) {
+      if (signal.aborted) await stopByName(session, session.started);
+      throw error;
+    } finally {
+      writeState(home, session.state);
+    }
+  });
+}
+
+/** Everything that must be there before the first service starts. */
+async function provision(
+  session: Session,
+  addresses: Addresses,
+  catcher: string,
+): Promise<ProvisionedDatabase> {
+  const { report, credentials } = session;
+  const given = process.env['DATABASE_URL']?.trim();
+  const origin = given ? 'given' : 'native';
+  const [database] = await Promise.all([
+    provisionDatabase({ url: addresses.postgres, origin }, report),
+    createKafkaTopics(addresses.kafka),
+    createSubscriptions(addresses.pubsub),
+  ]);
+  await seedPartners(database.roles.partners, { partners: credentials.partners, catcher });
+  return database;
+}
+
+function partnerSecrets({ credentials }: Session) {
+  return credentials.partners.map(({ id, webhookSecret }) => ({ id, webhookSecret }));
+}

@@ -1,0 +1,66 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { homeAt } from '../home.ts';
+import { LauncherError, UsageError } from '../launcher-error.ts';
+import { lastLines } from '../processes/log-file.ts';
+import { serviceOf } from '../stop-order.ts';
+import { followLog } from './follow-log.ts';
+import { runCommand } from './run-command.ts';
+
+const help = `
+npm run logs -- [name] [options]
+
+Shows the last lines of every log, or of one: a part (redis, kafka, postgres, pubsub), a service
+(ledger-worker, with all its replicas) or one replica (ledger-worker-1).
+
+  -n, --lines N   lines of each log (20)
+  --follow        goes on showing new lines until Ctrl-C
+  --home DIR      the instance (.triplock)
+  --help
+`;
+
+await runCommand({
+  name: 'logs',
+  help,
+  options: {
+    lines: { type: 'string', short: 'n' },
+    follow: { type: 'boolean', short: 'f' },
+    home: { type: 'string' },
+  },
+  wordsMax: 1,
+  run: async ({ values, words }) => {
+    const lines = parseLines(values.lines ?? '20');
+    const { logs } = homeAt(values.home);
+    const names = namesIn(logs, words[0]);
+    const width = Math.max(...names.map((name) => name.length));
+    const show = (name: string, line: string) =>
+      process.stdout.write(`${names.length > 1 ? `${name.padEnd(width)} | ` : ''}${line}\n`);
+    for (const name of names) {
+      const file = join(logs, `${name}.log`);
+      for (const line of lastLines(file, { lines })) show(name, line);
+      if (values.follow) followLog(file, (line) => show(name, line));
+    }
+  },
+});
+
+function namesIn(logs: string, wanted: string | undefined): string[] {
+  const all = existsSync(logs)
+    ? readdirSync(logs)
+        .filter((file) => file.endsWith('.log'))
+        .map((file) => file.slice(0, -4))
+    : [];
+  const names = all
+    .filter((name) => wanted === undefined || name === wanted || serviceOf(name) === wanted)
+    .sort();
+  if (names.length > 0) return names;
+  if (wanted === undefined) throw new LauncherError(`there are no logs in ${logs}`);
+  throw new UsageError(
+    `there is no log of '${wanted}'; there are: ${all.sort().join(', ') || 'none'}`,
+  );
+}
+
+function parseLines(text: string): number {
+  const number = /^\d{1,6}$/.test(text) ? Number(text) : NaN;
+  if (number >= 1) return number;
+  throw new UsageError(`--lines takes a whole number from 1, not '${text}'`);
+}

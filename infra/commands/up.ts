@@ -1,0 +1,58 @@
+import { bringUp, bringUpParts } from '../bring-up.ts';
+import { isWholeSystem } from '../endpoints.ts';
+import { withoutPassword } from '../parts/start-parts.ts';
+import { replicasMax } from '../start-services.ts';
+import { parseReplicas, refuseOtherStores } from './up-options.ts';
+import { runCommand } from './run-command.ts';
+
+const help = `
+npm run up -- [options]
+
+Starts the whole system in the background and returns when it is ready. What runs already is left
+alone, so it also starts again what has died. Ctrl-C stops what this call started.
+
+  --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
+  --ledger postgres   where the ledger is kept
+  --claims redis      where claims are kept
+  --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub
+  --home DIR          an instance of its own, with its own data and ports (.triplock)
+  --json              prints the endpoints; progress goes to stderr
+  --help
+
+Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL or
+PUBSUB_EMULATOR_HOST, else a native process. Ports can be asked for by TRIPLOCK_GATEWAY_PORT,
+TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT, TRIPLOCK_KAFKA_PORT,
+TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT and TRIPLOCK_PUBSUB_PORT.
+`;
+
+await runCommand({
+  name: 'up',
+  help,
+  options: {
+    replicas: { type: 'string' },
+    ledger: { type: 'string' },
+    claims: { type: 'string' },
+    'parts-only': { type: 'boolean' },
+    home: { type: 'string' },
+    json: { type: 'boolean' },
+  },
+  run: async ({ values, interrupted }) => {
+    refuseOtherStores(values);
+    const replicas = parseReplicas(values.replicas);
+    const startedMs = performance.now();
+    const say = values.json ? process.stderr : process.stdout;
+    const report = (line: string) => say.write(`${line}\n`);
+    const wanted = {
+      report,
+      signal: interrupted(),
+      ...(values.home !== undefined && { home: values.home }),
+      ...(replicas !== undefined && { replicas }),
+    };
+    const up = values['parts-only'] ? await bringUpParts(wanted) : await bringUp(wanted);
+    const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+    if (values.json) process.stdout.write(`${JSON.stringify(up, null, 2)}\n`);
+    const where = isWholeSystem(up) ? up.gateways.join(' ') : withoutPassword(up.postgres);
+    report(`up in ${seconds} s: ${where}`);
+    report(`npm run status | logs | down; logs and endpoints.json are in ${up.home}`);
+  },
+});

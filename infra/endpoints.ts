@@ -1,0 +1,115 @@
+import type { PartnerCredentials } from './credentials.ts';
+import type { Home } from './home.ts';
+import { readJson } from './json-file.ts';
+import type { Addresses } from './parts/start-parts.ts';
+import type { ProvisionedDatabase } from './provision/database.ts';
+import { pubsubProject } from './provision/subscriptions.ts';
+import type { Mode } from './services.ts';
+import type { Session } from './session.ts';
+import type { ProcessRecord } from './state.ts';
+import { inStopOrder, serviceOf } from './stop-order.ts';
+
+/** Where the parts of a home answer. */
+export type PartEndpoints = {
+  /** The home's folder, absolute. */
+  home: string;
+  redis: string;
+  /** `host:port`, several separated by commas. */
+  kafka: string;
+  /** As a role that may create databases and roles. */
+  postgres: string;
+  /** `host:port` of the emulator. */
+  pubsub: string;
+  pubsubProject: string;
+};
+
+/** A running process of a service and its operators' URLs. */
+export type ServiceEndpoint = {
+  /** `<service>-<replica>`, e.g. `ledger-worker-1`. */
+  name: string;
+  service: string;
+  pid: number;
+  health: string;
+  ready: string;
+  metrics: string;
+};
+
+/** Where the whole system of a home answers. */
+export type Endpoints = PartEndpoints & {
+  mode: Mode;
+  /** The first replica's. */
+  gateway: string;
+  gateways: string[];
+  stripe: null;
+  catcher: string;
+  partners: readonly PartnerCredentials[];
+  /** The database's URL as each role. */
+  databases: ProvisionedDatabase['roles'];
+  services: ServiceEndpoint[];
+};
+
+/** Whether the services are up as well. */
+export function isWholeSystem(endpoints: Endpoints | PartEndpoints): endpoints is Endpoints {
+  return 'gateways' in endpoints;
+}
+
+/** The endpoints of a home that has its parts up. */
+export function partEndpoints(home: Home, addresses: Addresses): PartEndpoints {
+  return { home: home.folder, ...addresses, pubsubProject };
+}
+
+/** The endpoints of a home that has everything up. */
+export function systemEndpoints(
+  session: Session,
+  system: { addresses: Addresses; database: ProvisionedDatabase; mode: Mode },
+): Endpoints {
+  const { home, state, credentials } = session;
+  const records = Object.values(state.processes);
+  const urlsOf = (service: string) =>
+    records
+      .filter(({ name }) => serviceOf(name) === service)
+      .sort(byName)
+      .map(({ ports }) => `http://127.0.0.1:${ports['http']}`);
+  const gateways = urlsOf('ingest-gateway');
+  return {
+    ...partEndpoints(home, system.addresses),
+    postgres: system.database.owner,
+    mode: system.mode,
+    gateway: gateways[0]!,
+    gateways,
+    stripe: null,
+    catcher: urlsOf('catcher')[0]!,
+    partners: credentials.partners,
+    databases: system.database.roles,
+    services: serviceEndpoints(records),
+  };
+}
+
+/** Those of the processes that have an admin server. */
+export function serviceEndpoints(records: readonly ProcessRecord[]): ServiceEndpoint[] {
+  const byProcess = new Map(records.map((record) => [record.name, record]));
+  return inStopOrder([...byProcess.keys()].sort())
+    .flat()
+    .map((name) => byProcess.get(name)!)
+    .filter(({ ports }) => ports['admin'] !== undefined)
+    .map(({ name, pid, ports }) => {
+      const admin = `http://127.0.0.1:${ports['admin']}`;
+      return {
+        name,
+        service: serviceOf(name),
+        pid,
+        health: `${admin}/healthz`,
+        ready: `${admin}/readyz`,
+        metrics: `${admin}/metrics`,
+      };
+    });
+}
+
+/** What the last `up` left in the home; `undefined` when nothing is up. */
+export function readEndpoints(home: Home): Endpoints | PartEndpoints | undefined {
+  return readJson(home.endpoints) as Endpoints | PartEndpoints | undefined;
+}
+
+function byName(one: ProcessRecord, other: ProcessRecord): number {
+  return one.name.localeCompare(other.name, 'en', { numeric: true });
+}

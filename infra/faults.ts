@@ -1,0 +1,33 @@
+import { homeAt } from './home.ts';
+import { LauncherError } from './launcher-error.ts';
+import { isSameProcess } from './processes/identity.ts';
+import { killProcessFamily, signalFamily } from './processes/signal-process.ts';
+import { readState, type ProcessRecord } from './state.ts';
+
+/** A process of a home by its name: a part, or `<service>-<replica>`. */
+export type Target = { home?: string; name: string };
+
+/** SIGSTOP: the process and everything below it hang, with their connections open. */
+export function pauseProcess(target: Target): void {
+  signalFamily(recordOf(target).pid, 'SIGSTOP');
+}
+
+/** SIGCONT: a paused process goes on. */
+export function continueProcess(target: Target): void {
+  signalFamily(recordOf(target).pid, 'SIGCONT');
+}
+
+/** SIGKILL: resolves when the process and everything below it is gone. `bringUp` starts it again. */
+export async function killProcess(target: Target): Promise<void> {
+  await killProcessFamily(recordOf(target));
+}
+
+function recordOf({ home, name }: Target): ProcessRecord {
+  const { processes } = readState(homeAt(home));
+  const record = processes[name];
+  if (record !== undefined && isSameProcess(record)) return record;
+  const running = Object.values(processes)
+    .filter(isSameProcess)
+    .map((each) => each.name);
+  throw new LauncherError(`no process ${name} runs here; running: ${running.join(', ') || 'none'}`);
+}

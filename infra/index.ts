@@ -1,0 +1,11 @@
+export { bringUp, bringUpParts, type BringUp } from './bring-up.ts';
+export { runCommand, type Command } from './commands/run-command.ts';
+export type { PartnerCredentials } from './credentials.ts';
+export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
+export { continueProcess, killProcess, pauseProcess, type Target } from './faults.ts';
+export { LauncherError, UsageError } from './launcher-error.ts';
+export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';
+export type { Mode } from './services.ts';
+export type { Report } from './session.ts';
+export { systemStatus, type ProcessStatus, type SystemStatus } from './system-status.ts';
+export { takeDown, type TakeDown } from './take-down.ts';

@@ -1,0 +1,9 @@
+/** Something the person at the keyboard can act on: shown as it is, without a stack; exit code 1. */
+export class LauncherError extends Error {
+  override name = 'LauncherError';
+}
+
+/** A command called in a way it does not know; exit code 2. */
+export class UsageError extends LauncherError {
+  override name = 'UsageError';
+}

@@ -1,0 +1,8 @@
+import { kafka } from './kafka.ts';
+import type { Part } from './part.ts';
+import { postgres } from './postgres.ts';
+import { pubsub } from './pubsub.ts';
+import { redis } from './redis.ts';
+
+/** Every part, in the order in which they are shown and fetched. */
+export const allParts: readonly Part[] = [redis, kafka, postgres, pubsub];

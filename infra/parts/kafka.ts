@@ -1,0 +1,106 @@
+import { randomBytes } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { runTool } from '../processes/run-tool.ts';
+import type { Command } from '../processes/start-process.ts';
+import type { Session } from '../session.ts';
+import { cached } from './cache.ts';
+import { findJava, javaOptions } from './java.ts';
+import { kafkaProperties } from './kafka-properties.ts';
+import { probeKafka } from './probe-kafka.ts';
+import { hasMaven, runMaven } from './maven.ts';
+import { missingPart } from './missing-part.ts';
+import type { Fetched, Part, Site } from './part.ts';
+
+const version = '4.1.0';
+
+/** The log of accepted payments: one broker that is its own controller. */
+export const kafka: Part = {
+  name: 'kafka',
+  title: 'Kafka',
+  given: { variable: 'KAFKA_BROKERS', address: (value) => value },
+  ports: [
+    { use: 'port', usual: 19_092, variable: 'TRIPLOCK_KAFKA_PORT' },
+    { use: 'controller', usual: 19_093, variable: 'TRIPLOCK_KAFKA_CONTROLLER_PORT' },
+  ],
+  fetch: fetchKafka,
+  address: ({ ports }) => `127.0.0.1:${ports['port']}`,
+  probe: probeKafka,
+  stop: { signal: 'SIGTERM', withinMs: 20_000 },
+};
+
+async function fetchKafka(session: Session): Promise<Fetched> {
+  const java = await findJava();
+  if (java.outcome === 'missing') throw missing(java.because);
+  const jars = await cached(session, `kafka-${version}`, async (filling) => {
+    if (!hasMaven()) throw missing('there is no mvn on PATH to fetch it with');
+    // Maven writes beside the pom, so it gets a copy.
+    copyFileSync(join(import.meta.dirname, 'kafka-pom.xml'), join(filling, 'pom.xml'));
+    await runMaven(session, {
+      name: 'fetch-kafka',
+      doing: `fetching Kafka ${version}`,
+      goal: 'copy-dependencies',
+      options: [`-DoutputDirectory=${filling}`],
+      cwd: filling,
+    });
+  });
+  return {
+    picked: `Kafka ${version} (Maven, Java ${java.major})`,
+    command: (site) => command(site, { java: java.file, jars }),
+  };
+}
+
+async function command(site: Site, program: { java: string; jars: string }): Promise<Command> {
+  const { folder, session } = site;
+  const properties = join(folder, 'server.properties');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeFileSync(properties, kafkaProperties({ ...site, log: join(folder, 'log') }));
+  const logging = pathToFileURL(join(import.meta.dirname, 'kafka-log4j2.properties')).href;
+  const run = (options: readonly string[], main: readonly string[]): Command => ({
+    file: program.java,
+    args: [
+      ...javaOptions,
+      ...options,
+      `-Dlog4j2.configurationFile=${logging}`,
+      ...['-cp', join(program.jars, '*')],
+      ...main,
+      properties,
+    ],
+    cwd: folder,
+    settings: {},
+  });
+  await format(session, folder, (id) =>
+    run(['-Xmx256m'], ['kafka.tools.StorageTool', 'format', '-t', id, '-c']),
+  );
+  return run(['-Xmx512m'], ['kafka.Kafka']);
+}
+
+/** Gives an empty log its cluster id. The mark comes last: a format that was cut off is repeated. */
+async function format(
+  session: Session,
+  folder: string,
+  formatting: (clusterId: string) => Command,
+): Promise<void> {
+  const mark = join(folder, 'formatted');
+  if (existsSync(mark)) return;
+  rmSync(join(folder, 'log'), { recursive: true, force: true });
+  const clusterId = randomBytes(16).toString('base64url');
+  await runTool(session, {
+    name: 'format-kafka',
+    doing: 'formatting the Kafka log',
+    command: formatting(clusterId),
+  });
+  writeFileSync(mark, `${clusterId}\n`);
+}
+
+function missing(because: string): Error {
+  return missingPart({
+    title: 'Kafka',
+    because,
+    install:
+      'Java 17 and Maven, which fetch it (Debian: apt install openjdk-17-jre-headless maven; macOS: brew install openjdk@17 maven)',
+    variable: 'KAFKA_BROKERS',
+    example: '127.0.0.1:9092',
+  });
+}

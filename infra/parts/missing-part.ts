@@ -1,0 +1,18 @@
+import { LauncherError } from '../launcher-error.ts';
+
+/** A part that cannot be had here: names it and the two ways to get it. */
+export function missingPart(part: {
+  title: string;
+  because: string;
+  install: string;
+  variable: string;
+  example: string;
+}): LauncherError {
+  return new LauncherError(
+    [
+      `${part.title}: ${part.because}. Two ways to get it:`,
+      `  install it here: ${part.install}`,
+      `  or give one that runs elsewhere: ${part.variable}=${part.example}`,
+    ].join('\n'),
+  );
+}

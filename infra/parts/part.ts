@@ -1,0 +1,38 @@
+import type { Command } from '../processes/start-process.ts';
+import type { StopOrder } from '../processes/signal-process.ts';
+import type { PortRequest } from '../ports.ts';
+import type { Session } from '../session.ts';
+
+/** The servers that the services stand on. */
+export type PartName = 'redis' | 'kafka' | 'postgres' | 'pubsub';
+
+/** A part that can be started here, and the words that say where it came from. */
+export type Fetched = {
+  picked: string;
+  /** Makes what the first start needs in the part's data folder, and returns what to run. */
+  command(site: Site): Promise<Command>;
+};
+
+/** Where a part runs. */
+export type Site = {
+  session: Session;
+  /** The part's own data folder; it need not exist. */
+  folder: string;
+  ports: Readonly<Record<string, number>>;
+};
+
+/** One shape for every part, so that the launcher treats all alike. */
+export type Part = {
+  name: PartName;
+  title: string;
+  /** The environment variable that names a server that is there already. */
+  given: { variable: string; address(value: string): string };
+  ports: readonly PortRequest[];
+  /** Finds the program on this machine, or fetches it into the cache. */
+  fetch(session: Session): Promise<Fetched>;
+  /** What the services are told, from the ports. */
+  address(site: Pick<Site, 'session' | 'ports'>): string;
+  /** Asks the server something that only a ready one answers; throws when it does not. */
+  probe(address: string): Promise<void>;
+  stop: StopOrder;
+};

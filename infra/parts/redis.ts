@@ -1,0 +1,97 @@
+import { copyFileSync, chmodSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import type { Session } from '../session.ts';
+import { cached } from './cache.ts';
+import { askVersion, findOnPath } from './find-program.ts';
+import { hasMaven, runMaven } from './maven.ts';
+import { missingPart } from './missing-part.ts';
+import type { Fetched, Part, Site } from './part.ts';
+
+const artifact = 'com.github.codemonstur:embedded-redis:1.4.3';
+
+/** Guard 1's memory. */
+export const redis: Part = {
+  name: 'redis',
+  title: 'Redis',
+  given: { variable: 'REDIS_URL', address: (value) => value },
+  ports: [{ use: 'port', usual: 16_379, variable: 'TRIPLOCK_REDIS_PORT' }],
+  fetch: fetchRedis,
+  address: ({ ports }) => `redis://127.0.0.1:${ports['port']}`,
+  probe,
+  stop: { signal: 'SIGTERM', withinMs: 10_000 },
+};
+
+async function fetchRedis(session: Session): Promise<Fetched> {
+  const own = findOnPath('redis-server');
+  const [file, from] = own ? [own, own] : [await fromMaven(session), `Maven, ${artifact}`];
+  const version = /v=(\S+)/.exec((await askVersion(file, '--version')) ?? '')?.[1];
+  if (version === undefined) throw missing(`${file} does not run on this machine`);
+  return { picked: `Redis ${version} (${from})`, command: (site) => command(file, site) };
+}
+
+/** The artifact holds one binary per system; only this machine's is kept. */
+async function fromMaven(session: Session): Promise<string> {
+  const machine = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  const folder = await cached(session, `redis-${machine}`, async (filling) => {
+    if (!hasMaven()) throw missing('there is neither redis-server nor mvn on PATH');
+    await runMaven(session, {
+      name: 'fetch-redis',
+      doing: 'fetching Redis',
+      goal: 'unpack',
+      options: [`-Dartifact=${artifact}`, `-DoutputDirectory=${join(filling, 'jar')}`],
+      cwd: filling,
+    });
+    const binaries = readdirSync(join(filling, 'jar'));
+    const binary = binaries.find((name) => name.endsWith(`-${machine}`));
+    if (binary === undefined) throw missing(`${artifact} has no binary for ${machine}`);
+    copyFileSync(join(filling, 'jar', binary), join(filling, 'redis-server'));
+    chmodSync(join(filling, 'redis-server'), 0o755);
+    rmSync(join(filling, 'jar'), { recursive: true });
+  });
+  return join(folder, 'redis-server');
+}
+
+async function command(file: string, { folder, ports }: Site) {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const options = {
+    bind: '127.0.0.1',
+    port: String(ports['port']),
+    dir: '.',
+    // The gateway refuses to start with any other: eviction forgets single claims unnoticed.
+    'maxmemory-policy': 'noeviction',
+    appendonly: 'yes',
+    // A title would overwrite the environment that marks the process as ours.
+    'set-proc-title': 'no',
+  };
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+  return { file, args, cwd: folder, settings: {} };
+}
+
+async function probe(address: string): Promise<void> {
+  const client = new Redis(address, {
+    lazyConnect: true,
+    connectTimeout: 2_000,
+    commandTimeout: 2_000,
+    retryStrategy: () => null,
+  });
+  // The connect call below reports it; without a listener the same error would be printed as well.
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    await client.ping();
+  } finally {
+    client.disconnect();
+  }
+}
+
+function missing(because: string): Error {
+  return missingPart({
+    title: 'Redis',
+    because,
+    install:
+      'redis-server 6.2 or newer (Debian: apt install redis-server; macOS: brew install redis), or Maven and Java 17 to fetch it with',
+    variable: 'REDIS_URL',
+    example: 'redis://127.0.0.1:6379',
+  });
+}

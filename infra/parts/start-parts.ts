@@ -1,0 +1,136 @@
+import { join } from 'node:path';
+import { LauncherError } from '../launcher-error.ts';
+import { askedPort, choosePorts } from '../ports.ts';
+import { isPaused, isSameProcess } from '../processes/identity.ts';
+import { signalFamily } from '../processes/signal-process.ts';
+import { startProcess, stillRunning, type Running } from '../processes/start-process.ts';
+import { waitUntilReady } from '../processes/wait-until-ready.ts';
+import type { Session } from '../session.ts';
+import { together } from '../together.ts';
+import { allParts } from './all-parts.ts';
+import type { Fetched, Part, PartName, Site } from './part.ts';
+
+/** What the services are told about each part. */
+export type Addresses = Readonly<Record<PartName, string>>;
+
+type Picked =
+  | { part: Part; outcome: 'given'; address: string }
+  | { part: Part; outcome: 'running'; running: Running; address: string }
+  | { part: Part; outcome: 'native'; fetched: Fetched };
+type Ready = { part: Part; address: string };
+
+/**
+ * Has every part running and ready: one that is given by the environment, one that runs already, or
+ * one that is started here. Says which it picked. Nothing is started when a part cannot be had.
+ */
+export async function startParts(session: Session): Promise<Addresses> {
+  const tasks: ((signal: AbortSignal) => Promise<Ready>)[] = [];
+  for (const picked of await pickParts(session)) {
+    // One after the other, so that no two are given the same free port.
+    const ports = picked.outcome === 'native' ? await portsFor(session, picked.part) : {};
+    tasks.push((signal) => startPicked({ ...session, signal }, picked, ports));
+  }
+  const ready = await together(session.signal, tasks);
+  return Object.fromEntries(ready.map(({ part, address }) => [part.name, address])) as Addresses;
+}
+
+/** An address as it may be shown. */
+export function withoutPassword(address: string): string {
+  return address.replace(/\/\/[^@/]*@/, '//');
+}
+
+async function pickParts(session: Session): Promise<Picked[]> {
+  const picked: Picked[] = [];
+  const problems: string[] = [];
+  for (const part of allParts) {
+    try {
+      picked.push(await pickPart(session, part));
+    } catch (error) {
+      if (!(error instanceof LauncherError)) throw error;
+      problems.push(error.message);
+    }
+  }
+  if (problems.length > 0) throw new LauncherError(problems.join('\n'));
+  return picked;
+}
+
+async function pickPart(session: Session, part: Part): Promise<Picked> {
+  const given = process.env[part.given.variable]?.trim();
+  if (given) {
+    const address = part.given.address(given);
+    session.report(`${part.name}: given by ${part.given.variable}, ${withoutPassword(address)}`);
+    return { part, outcome: 'given', address };
+  }
+  const record = session.state.processes[part.name];
+  if (record !== undefined && isSameProcess(record)) {
+    refuseMove(part, record.ports);
+    const address = part.address({ session, ports: record.ports });
+    return { part, outcome: 'running', running: stillRunning(session, record), address };
+  }
+  const fetched = await part.fetch(session);
+  session.report(`${part.name}: native, ${fetched.picked}`);
+  return { part, outcome: 'native', fetched };
+}
+
+function portsFor(session: Session, { name, ports }: Part): Promise<Site['ports']> {
+  return choosePorts(session, { name, requests: ports });
+}
+
+async function startPicked(session: Session, picked: Picked, ports: Site['ports']): Promise<Ready> {
+  const { part } = picked;
+  switch (picked.outcome) {
+    case 'given':
+      await probeGiven(part, picked.address);
+      return { part, address: picked.address };
+    case 'running': {
+      const { pid } = picked.running.record;
+      // A fault that was interrupted may have left it standing still.
+      if (isPaused(pid)) signalFamily(pid, 'SIGCONT');
+      await awaitPart(session, part, picked);
+      return { part, address: picked.address };
+    }
+    case 'native': {
+      const site = { session, folder: join(session.home.data, part.name), ports };
+      const command = await picked.fetched.command(site);
+      const running = await startProcess(session, { name: part.name, ports, command });
+      const address = part.address(site);
+      await awaitPart(session, part, { running, address });
+      return { part, address };
+    }
+    default:
+      return picked satisfies never;
+  }
+}
+
+async function awaitPart(
+  session: Session,
+  part: Part,
+  { running, address }: { running: Running; address: string },
+): Promise<void> {
+  const startedMs = performance.now();
+  const probe = () => part.probe(address);
+  await waitUntilReady(running, { probe, signal: session.signal });
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  session.report(`${part.name}: ready on ${withoutPassword(address)} (${seconds} s)`);
+}
+
+/** Everything else was told the old port, so a running part does not move. */
+function refuseMove(part: Part, ports: Readonly<Record<string, number>>): void {
+  for (const request of part.ports) {
+    const asked = askedPort(request);
+    const current = ports[request.use];
+    if (asked === undefined || asked === current) continue;
+    const why = `${request.variable} asks for ${asked}, but ${part.name} runs on ${current}`;
+    throw new LauncherError(`${why}: stop it first (npm run down)`);
+  }
+}
+
+async function probeGiven(part: Part, address: string): Promise<void> {
+  try {
+    await part.probe(address);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const server = `${withoutPassword(address)}, given by ${part.given.variable}`;
+    throw new LauncherError(`${part.title}: ${server}, does not answer: ${why}`);
+  }
+}

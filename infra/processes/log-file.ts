@@ -1,0 +1,33 @@
+import { closeSync, fstatSync, openSync, readSync, renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Home } from '../home.ts';
+
+/** A log beyond this is set aside at the next start, as one older file: 20 MiB. */
+const logBytesMax = 20 * 1024 * 1024;
+
+/** Where a process's output goes. */
+export function logFileOf(home: Home, name: string): string {
+  return join(home.logs, `${name}.log`);
+}
+
+/** Opens the log to append to; `from` is where the words of the coming start begin. */
+export function openLog(file: string): { descriptor: number; from: number } {
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  if (size > logBytesMax) renameSync(file, `${file}.1`);
+  return { descriptor: openSync(file, 'a', 0o600), from: size > logBytesMax ? 0 : size };
+}
+
+/** The last lines of a file after a byte offset, at most 64 KiB of them. */
+export function lastLines(file: string, wanted: { lines: number; from?: number }): string[] {
+  if (statSync(file, { throwIfNoEntry: false }) === undefined) return [];
+  const descriptor = openSync(file, 'r');
+  try {
+    const { size } = fstatSync(descriptor);
+    const from = Math.max(wanted.from ?? 0, size - 64 * 1024, 0);
+    const buffer = Buffer.alloc(Math.max(0, size - from));
+    readSync(descriptor, buffer, 0, buffer.length, from);
+    return buffer.toString('utf8').trimEnd().split('\n').filter(Boolean).slice(-wanted.lines);
+  } finally {
+    closeSync(descriptor);
+  }
+}

@@ -1,0 +1,51 @@
+import { spawn } from 'node:child_process';
+import { closeSync } from 'node:fs';
+import { LauncherError } from '../launcher-error.ts';
+import type { Session } from '../session.ts';
+import { processEnvironment } from './environment.ts';
+import { lastLines, logFileOf, openLog } from './log-file.ts';
+import type { Command } from './start-process.ts';
+
+/** How often a tool that takes long says so: often enough that nobody thinks it hangs. */
+const progressEveryMs = 4_000;
+
+/**
+ * Runs a program to its end, with its output in a log file of its own.
+ *
+ * @throws LauncherError with the last lines of that log when it fails.
+ */
+export async function runTool(
+  session: Session,
+  tool: { name: string; doing: string; command: Command },
+): Promise<void> {
+  const { name, doing, command } = tool;
+  const log = logFileOf(session.home, name);
+  const { descriptor, from } = openLog(log);
+  const startedMs = Date.now();
+  const progress = setInterval(() => {
+    const seconds = Math.round((Date.now() - startedMs) / 1000);
+    session.report(`${doing} (${seconds} s): ${lastLines(log, { lines: 1, from })[0] ?? ''}`);
+  }, progressEveryMs);
+  try {
+    const child = spawn(command.file, command.args, {
+      cwd: command.cwd,
+      env: processEnvironment(session.home, command.settings),
+      stdio: ['ignore', descriptor, descriptor],
+      signal: session.signal,
+      ...(command.user && { uid: command.user.uid, gid: command.user.gid }),
+    });
+    const problem = await new Promise<string | undefined>((resolve) => {
+      child.once('error', (error) => resolve(error.message));
+      child.once('exit', (code, signal) =>
+        resolve(code === 0 ? undefined : (signal ?? `exit code ${code}`)),
+      );
+    });
+    session.signal.throwIfAborted();
+    if (problem === undefined) return;
+    const lines = lastLines(log, { lines: 15, from }).map((line) => `  ${line}`);
+    throw new LauncherError([`${doing} failed: ${problem}`, ...lines, `  log: ${log}`].join('\n'));
+  } finally {
+    clearInterval(progress);
+    closeSync(descriptor);
+  }
+}

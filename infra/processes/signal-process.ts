@@ -1,0 +1,55 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { withDescendants } from './find-processes.ts';
+import { isSameProcess, startTimeOf, type ProcessIdentity } from './identity.ts';
+
+/** How to ask a process to end, and how long it may take before it is made to. */
+export type StopOrder = { signal: NodeJS.Signals; withinMs: number };
+
+/** How a process came to its end. */
+export type Stopped = { outcome: 'was gone' | 'stopped' | 'killed' };
+
+/** Sends a signal; returns whether the process was there to get it. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    throw error;
+  }
+}
+
+/** Sends a signal to the process and everything below it, such as PostgreSQL's backends. */
+export function signalFamily(pid: number, signal: NodeJS.Signals): void {
+  for (const each of withDescendants(pid)) signalProcess(each, signal);
+}
+
+/** Asks the process to end and waits; kills it and what it started when it takes too long. */
+export async function stopProcess(identity: ProcessIdentity, order: StopOrder): Promise<Stopped> {
+  if (!isSameProcess(identity)) return { outcome: 'was gone' };
+  signalProcess(identity.pid, order.signal);
+  // One that a fault left standing still would never see the request.
+  signalFamily(identity.pid, 'SIGCONT');
+  if (await isGone(identity, order.withinMs)) return { outcome: 'stopped' };
+  await killProcessFamily(identity);
+  return { outcome: 'killed' };
+}
+
+/** SIGKILL for the process and everything it started; resolves when all of them are gone. */
+export async function killProcessFamily(identity: ProcessIdentity): Promise<void> {
+  if (!isSameProcess(identity)) return;
+  const family = withDescendants(identity.pid).flatMap((pid) => {
+    const startedAt = startTimeOf(pid);
+    return startedAt === undefined ? [] : [{ pid, startedAt }];
+  });
+  for (const each of family) signalProcess(each.pid, 'SIGKILL');
+  await Promise.all(family.map((each) => isGone(each, 10_000)));
+}
+
+async function isGone(identity: ProcessIdentity, withinMs: number): Promise<boolean> {
+  const deadline = Date.now() + withinMs;
+  while (isSameProcess(identity)) {
+    if (Date.now() > deadline) return false;
+    await delay(25);
+  }
+  return true;
+}

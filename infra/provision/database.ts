@@ -1,0 +1,78 @@
+import { migrate, migrationSets, openDatabase, type Database } from '@triplock/postgres';
+import { rolePassword } from '../credentials.ts';
+import type { Report } from '../session.ts';
+
+/** Who works in the database, by what it works on. The migration of the roles makes them. */
+const roles = {
+  ledger: 'triplock_ledger',
+  gateway: 'triplock_gateway',
+  partners: 'triplock_partners',
+  notifier: 'triplock_notifier',
+  auditor: 'triplock_auditor',
+} as const;
+
+/** The database's URL for each role. */
+export type DatabaseUrls = Readonly<Record<keyof typeof roles, string>>;
+
+/** The database as its owner sees it, and as each service does. */
+export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
+
+/**
+ * Brings the database up to the newest migration and gives every role its password.
+ *
+ * @param server the superuser's URL; a database that was given is used as it is, in our own server
+ * one is made.
+ */
+export async function provisionDatabase(
+  server: { url: string; origin: 'given' | 'native' },
+  report: Report,
+): Promise<ProvisionedDatabase> {
+  const owner = server.origin === 'given' ? server.url : await createDatabase(server.url);
+  const applied = await migrate(owner, migrationSets);
+  if (applied.length > 0) report(`postgres: ran ${applied.length} migrations`);
+  await withDatabase(owner, async (database) => {
+    for (const role of Object.values(roles)) {
+      // ALTER ROLE takes no parameters; the password is base64url and needs no quoting.
+      await database.query(`ALTER ROLE ${role} PASSWORD '${rolePassword(owner, role)}'`);
+    }
+  });
+  const urls = Object.entries(roles).map(([name, role]) => [name, urlFor(owner, role)]);
+  return { owner, roles: Object.fromEntries(urls) as DatabaseUrls };
+}
+
+/** Opens a database for a moment. */
+export async function withDatabase<Result>(
+  url: string,
+  work: (database: Database) => Promise<Result>,
+): Promise<Result> {
+  const database = openDatabase({
+    url,
+    applicationName: 'launcher',
+    connectionsMax: 1,
+    // What is under way reports the same error.
+    onIdleError: () => undefined,
+  });
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
+  }
+}
+
+async function createDatabase(serverUrl: string): Promise<string> {
+  const name = 'triplock';
+  await withDatabase(serverUrl, async (database) => {
+    const found = await database.query('SELECT 1 FROM pg_database WHERE datname = $1', [name]);
+    if (found.length === 0) await database.query(`CREATE DATABASE ${name}`);
+  });
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+function urlFor(owner: string, role: string): string {
+  const url = new URL(owner);
+  url.username = role;
+  url.password = rolePassword(owner, role);
+  return url.href;
+}

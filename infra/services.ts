@@ -1,0 +1,134 @@
+import { topics } from '@triplock/contracts';
+import type { Addresses } from './parts/start-parts.ts';
+import type { PortRequest } from './ports.ts';
+import type { DatabaseUrls } from './provision/database.ts';
+import { pubsubProject } from './provision/subscriptions.ts';
+
+/** `demo` and `test` allow what production refuses: crash points, webhooks to this machine. */
+export type Mode = 'demo' | 'test';
+
+/** What services are wired to. */
+export type Wiring = {
+  mode: Mode;
+  addresses: Addresses;
+  databases: DatabaseUrls;
+  /** The file that tells the catcher the partners' secrets. */
+  partnersFile: string;
+};
+
+/** A kind of process that the launcher runs beside the parts. */
+export type Service = {
+  name: string;
+  /** Its main file, from the clone's root. */
+  main: string;
+  /** One of it whatever `--replicas` says, or as many as that. */
+  copies: 'one' | 'replicas';
+  /** Where it listens: the variable that tells it, and the path that answers 200 when it is ready. */
+  ports: readonly (Omit<PortRequest, 'offset'> & { setting: string; ready: string })[];
+  settings(wiring: Wiring): Readonly<Record<string, string>>;
+};
+
+/** Health, readiness and metrics. All services count from one usual port, ten apart. */
+const adminPort = {
+  use: 'admin',
+  setting: 'ADMIN_PORT',
+  ready: '/readyz',
+  usual: 18_100,
+  variable: 'TRIPLOCK_ADMIN_PORT',
+};
+
+const gatewayPort = {
+  use: 'http',
+  setting: 'HTTP_PORT',
+  ready: '/healthz',
+  usual: 18_080,
+  variable: 'TRIPLOCK_GATEWAY_PORT',
+};
+
+const catcherPort = {
+  use: 'http',
+  setting: 'CATCHER_PORT',
+  ready: '/healthz',
+  usual: 18_090,
+  variable: 'TRIPLOCK_CATCHER_PORT',
+};
+
+const kafkaSettings = ({ addresses }: Wiring) => ({
+  KAFKA_BROKERS: addresses.kafka,
+  ACCEPTED_TOPIC: topics.accepted,
+  LEDGER_GROUP: 'ledger-worker',
+});
+
+const pubsubSettings = ({ addresses }: Wiring) => ({
+  PUBSUB_PROJECT_ID: pubsubProject,
+  PUBSUB_EMULATOR_HOST: addresses.pubsub,
+});
+
+/** Every service, in the order in which `down` stops them: first those that take work in. */
+export const services: readonly Service[] = [
+  {
+    name: 'ingest-gateway',
+    main: 'services/ingest-gateway/main.ts',
+    copies: 'replicas',
+    ports: [adminPort, gatewayPort],
+    settings: (wiring) => ({
+      ...kafkaSettings(wiring),
+      REDIS_URL: wiring.addresses.redis,
+      DATABASE_URL: wiring.databases.gateway,
+      CLAIM_NAMESPACE: 'triplock',
+    }),
+  },
+  {
+    name: 'ledger-worker',
+    main: 'services/ledger-worker/main.ts',
+    copies: 'replicas',
+    ports: [adminPort],
+    settings: (wiring) => ({
+      ...kafkaSettings(wiring),
+      DEAD_LETTER_TOPIC: topics.deadLetter,
+      DATABASE_URL: wiring.databases.ledger,
+    }),
+  },
+  {
+    name: 'outbox-dispatcher',
+    main: 'services/outbox-dispatcher/main.ts',
+    copies: 'replicas',
+    ports: [adminPort],
+    settings: (wiring) => ({
+      ...pubsubSettings(wiring),
+      EVENTS_TOPIC: topics.events,
+      DATABASE_URL: wiring.databases.ledger,
+    }),
+  },
+  {
+    name: 'partner-notifier',
+    main: 'services/partner-notifier/main.ts',
+    copies: 'replicas',
+    ports: [adminPort],
+    settings: (wiring) => ({
+      ...pubsubSettings(wiring),
+      EVENTS_SUBSCRIPTION: 'partner-notifier',
+      DATABASE_URL: wiring.databases.notifier,
+    }),
+  },
+  {
+    name: 'auditor',
+    main: 'services/auditor/main.ts',
+    copies: 'replicas',
+    ports: [adminPort],
+    settings: (wiring) => ({
+      ...kafkaSettings(wiring),
+      ...pubsubSettings(wiring),
+      DEAD_LETTER_TOPIC: topics.deadLetter,
+      EVENTS_SUBSCRIPTION: 'auditor',
+      DATABASE_URL: wiring.databases.auditor,
+    }),
+  },
+  {
+    name: 'catcher',
+    main: 'demo/catcher/main.ts',
+    copies: 'one',
+    ports: [catcherPort],
+    settings: ({ partnersFile }) => ({ CATCHER_PARTNERS_FILE: partnersFile }),
+  },
+];

@@ -1,0 +1,129 @@
+import { join } from 'node:path';
+import { cloneFolder } from './home.ts';
+import { askedPort, choosePorts, type PortRequest } from './ports.ts';
+import { probeHttp } from './probe-http.ts';
+import { isPaused, isSameProcess } from './processes/identity.ts';
+import { signalFamily, stopProcess } from './processes/signal-process.ts';
+import {
+  hashOf,
+  startProcess,
+  stillRunning,
+  type Command,
+  type Running,
+} from './processes/start-process.ts';
+import { waitUntilReady } from './processes/wait-until-ready.ts';
+import type { Service, Wiring } from './services.ts';
+import { serviceStop } from './stop-order.ts';
+import type { Session } from './session.ts';
+import { together } from './together.ts';
+
+/** One process of a service. Service and copy are counted from 0. */
+type Copy = { service: Service; name: string; index: number; copy: number };
+type Ports = Readonly<Record<string, number>>;
+
+/** Admin ports lie this far apart, which bounds the replicas that get successive ones. */
+export const replicasMax = 10;
+
+/**
+ * Has every service running and ready, in as many copies as the session's state says. One that runs
+ * with the same settings is left alone; one that was told other addresses is started again.
+ */
+export async function startServices(
+  session: Session,
+  table: readonly Service[],
+  wiring: Wiring,
+): Promise<void> {
+  const started: { copy: Copy; running: Running }[] = [];
+  for (const copy of copiesOf(table, session.state.replicas)) {
+    started.push({ copy, running: await startCopy(session, copy, wiring) });
+  }
+  await together(
+    session.signal,
+    started.map((each) => (signal) => awaitService({ ...session, signal }, each)),
+  );
+}
+
+/** The ports of a service that there is one of, chosen before anything starts. */
+export function portsOfOne(
+  session: Session,
+  table: readonly Service[],
+  name: string,
+): Promise<Ports> {
+  const copy = copiesOf(table, 1).find((each) => each.name === name);
+  if (copy === undefined) throw new Error(`the table of services has no ${name}`);
+  return portsOf(session, copy);
+}
+
+function copiesOf(table: readonly Service[], replicas: number): Copy[] {
+  return table.flatMap((service, index) => {
+    if (service.copies === 'one') return [{ service, name: service.name, index, copy: 0 }];
+    return Array.from({ length: replicas }, (_, copy) => {
+      return { service, name: `${service.name}-${copy + 1}`, index, copy };
+    });
+  });
+}
+
+async function startCopy(session: Session, copy: Copy, wiring: Wiring): Promise<Running> {
+  const { name } = copy;
+  const ports = await portsOf(session, copy);
+  const command = commandOf(copy, ports, wiring);
+  const record = session.state.processes[name];
+  if (record !== undefined && isSameProcess(record)) {
+    if (record.settings === hashOf(command)) {
+      // A fault that was interrupted may have left it standing still.
+      if (isPaused(record.pid)) signalFamily(record.pid, 'SIGCONT');
+      return stillRunning(session, record);
+    }
+    session.report(`${name}: its settings changed, starting it again`);
+    await stopProcess(record, serviceStop);
+  }
+  return startProcess(session, { name, ports, command });
+}
+
+/** A running service keeps its ports, unless others are asked for. */
+async function portsOf(session: Session, { service, name, index, copy }: Copy): Promise<Ports> {
+  const requests: PortRequest[] = service.ports.map(({ use, usual, variable }) => {
+    const offset = use === 'admin' ? index * replicasMax + copy : copy;
+    return { use, usual, variable, offset };
+  });
+  const record = session.state.processes[name];
+  const kept = record !== undefined && isSameProcess(record) ? record.ports : {};
+  const moved = requests.filter((request) => {
+    const current = kept[request.use];
+    return current === undefined || (askedPort(request) ?? current) !== current;
+  });
+  return { ...kept, ...(await choosePorts(session, { name, requests: moved })) };
+}
+
+function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Command {
+  const listening = service.ports.map(({ use, setting }) => [setting, String(ports[use])]);
+  return {
+    file: process.execPath,
+    // kafkajs computes a negative timer on newer Nodes; harmless, and only noise in the log.
+    args: ['--disable-warning=TimeoutNegativeWarning', join(cloneFolder, service.main)],
+    cwd: cloneFolder,
+    settings: {
+      TRIPLOCK_MODE: wiring.mode,
+      INSTANCE_NAME: name,
+      LOG_LEVEL: process.env['LOG_LEVEL'] ?? 'info',
+      ...(Object.fromEntries(listening) as Record<string, string>),
+      ...service.settings(wiring),
+    },
+  };
+}
+
+async function awaitService(
+  session: Session,
+  { copy, running }: { copy: Copy; running: Running },
+): Promise<void> {
+  const { ports } = running.record;
+  const urls = copy.service.ports.map(({ use, ready }) => `http://127.0.0.1:${ports[use]}${ready}`);
+  const probe = async () => {
+    for (const url of urls) await probeHttp(url);
+  };
+  const startedMs = performance.now();
+  await waitUntilReady(running, { probe, signal: session.signal });
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  const where = new URL(urls.at(-1)!).origin;
+  session.report(`${copy.name}: ready on ${where} (${seconds} s)`);
+}

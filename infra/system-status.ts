@@ -1,0 +1,79 @@
+import {
+  isWholeSystem,
+  readEndpoints,
+  serviceEndpoints,
+  type Endpoints,
+  type PartEndpoints,
+} from './endpoints.ts';
+import { homeAt } from './home.ts';
+import { allParts } from './parts/all-parts.ts';
+import { isPaused, isSameProcess } from './processes/identity.ts';
+import { services } from './services.ts';
+import { probeHttp } from './probe-http.ts';
+import { readState, type ProcessRecord } from './state.ts';
+import { inStopOrder, serviceOf } from './stop-order.ts';
+
+/** One process as it is now. */
+export type ProcessStatus = {
+  name: string;
+  pid: number;
+  state: 'ready' | 'not ready' | 'paused' | 'gone';
+  ports: Readonly<Record<string, number>>;
+};
+
+/** A home as it is now. */
+export type SystemStatus = {
+  home: string;
+  /** Something runs, and everything that was started is ready. */
+  ready: boolean;
+  processes: ProcessStatus[];
+  /** As `up` left them, with the services that run now; `undefined` when nothing is up. */
+  endpoints: Endpoints | PartEndpoints | undefined;
+};
+
+/** Looks at every process of a home and asks each service whether it is ready. */
+export async function systemStatus(options: { home?: string } = {}): Promise<SystemStatus> {
+  const home = homeAt(options.home);
+  const { processes } = readState(home);
+  const ordered = inStopOrder(Object.keys(processes).sort()).flat();
+  const running = Object.values(processes).filter(isSameProcess);
+  const left = readEndpoints(home);
+  const found = await Promise.all(ordered.map((name) => look(processes[name]!, left)));
+  const live = left && isWholeSystem(left) ? { services: serviceEndpoints(running) } : {};
+  return {
+    home: home.folder,
+    ready: left !== undefined && found.every(({ state }) => state === 'ready'),
+    processes: found,
+    endpoints: left && { ...left, ...live },
+  };
+}
+
+async function look(
+  record: ProcessRecord,
+  endpoints: PartEndpoints | undefined,
+): Promise<ProcessStatus> {
+  const { name, pid, ports } = record;
+  return { name, pid, ports, state: await stateOf(record, endpoints) };
+}
+
+async function stateOf(
+  record: ProcessRecord,
+  endpoints: PartEndpoints | undefined,
+): Promise<ProcessStatus['state']> {
+  if (!isSameProcess(record)) return 'gone';
+  if (isPaused(record.pid)) return 'paused';
+  const checks = checksOf(record, endpoints).map((check) => check.then(succeeded, failed));
+  return (await Promise.all(checks)).every(Boolean) ? 'ready' : 'not ready';
+}
+
+const succeeded = () => true;
+const failed = () => false;
+
+function checksOf(record: ProcessRecord, endpoints: PartEndpoints | undefined): Promise<void>[] {
+  const part = allParts.find(({ name }) => name === record.name);
+  if (part) return endpoints ? [part.probe(endpoints[part.name])] : [];
+  const service = services.find(({ name }) => name === serviceOf(record.name));
+  return (service?.ports ?? []).map(({ use, ready }) =>
+    probeHttp(`http://127.0.0.1:${record.ports[use]}${ready}`),
+  );
+}

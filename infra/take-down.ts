@@ -1,0 +1,65 @@
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { homeAt } from './home.ts';
+import { withLock } from './lock.ts';
+import { removePostgresData } from './parts/postgres-place.ts';
+import { stopProcess } from './processes/signal-process.ts';
+import { removeStrays } from './remove-strays.ts';
+import { forget, openSession, type Report, type Session } from './session.ts';
+import { writeState } from './state.ts';
+import { inStopOrder, stopOrderOf } from './stop-order.ts';
+
+/** What to take down. */
+export type TakeDown = {
+  /** The instance's folder; `.triplock` in the clone unless told. */
+  home?: string;
+  /** Whether its data stays for the next `up` or goes with its credentials and logs. */
+  data?: 'keep' | 'forget';
+  report?: Report;
+};
+
+/**
+ * Stops every process of a home: services first, which finish what they hold, then the parts. Leaves
+ * no process and no port behind. The fetched programs stay in any case.
+ */
+export async function takeDown(options: TakeDown = {}): Promise<void> {
+  const home = homeAt(options.home);
+  const report = options.report ?? (() => undefined);
+  if (!existsSync(home.folder)) return;
+  const { signal } = new AbortController();
+  await withLock(home.lock, { report, signal }, async () => {
+    const session = openSession(home, { report, signal });
+    await removeStrays(session);
+    rmSync(home.endpoints, { force: true });
+    await stopByName(session, Object.keys(session.state.processes));
+    session.state.replicas = 0;
+    writeState(home, session.state);
+    if (options.data === 'forget') forgetData(session);
+  });
+}
+
+/** Stops the named processes in stop order, those of one group at the same time. */
+export async function stopByName(session: Session, names: readonly string[]): Promise<void> {
+  for (const group of inStopOrder([...new Set(names)])) {
+    await Promise.all(group.map((name) => stopOne(session, name)));
+  }
+}
+
+async function stopOne(session: Session, name: string): Promise<void> {
+  const record = session.state.processes[name];
+  if (record === undefined) return;
+  const order = stopOrderOf(name);
+  const { outcome } = await stopProcess(record, order);
+  const killed = `did not end within ${order.withinMs / 1000} s and was killed`;
+  session.report(`${name}: ${outcome === 'killed' ? killed : outcome}`);
+  forget(session, name);
+}
+
+function forgetData({ home, report }: Session): void {
+  removePostgresData(join(home.data, 'postgres'));
+  for (const each of [home.data, home.logs, home.credentials, home.state]) {
+    rmSync(each, { recursive: true, force: true });
+  }
+  rmSync(join(home.folder, 'partners.json'), { force: true });
+  report('its data is forgotten');
+}

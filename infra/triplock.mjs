@@ -1,0 +1,62 @@
+// The first file of every npm script, in plain JavaScript that any Node from 20 on can run: it
+// installs what is missing and hands over to the command's TypeScript file under the pinned Node.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { constants } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { installDependencies } from './install-dependencies.mjs';
+
+/** Every command: the file that runs it and the line that `--help` shows. */
+const commands = {
+  demo: ['demo/main.ts', 'starts everything and walks through the guided story'],
+  up: ['infra/commands/up.ts', 'starts the whole system in the background'],
+  down: ['infra/commands/down.ts', 'stops it and keeps its data'],
+  status: ['infra/commands/status.ts', 'shows what runs, and whether it is ready'],
+  logs: ['infra/commands/logs.ts', 'shows the logs'],
+  scenario: ['demo/scenario.ts', 'runs one failure for real and shows which guard absorbed it'],
+  audit: ['demo/audit.ts', 'reconciles every layer'],
+  trace: ['demo/trace.ts', 'follows one payment through all layers'],
+  test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
+};
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const [name, ...args] = process.argv.slice(2);
+
+if (name === undefined || name === '--help' || name === '-h') {
+  const lines = Object.entries(commands).map(([each, [, does]]) => `  ${each.padEnd(10)}${does}`);
+  process.stdout.write(`npm run <command> -- [options]\n\n${lines.join('\n')}\n`);
+} else if (!Object.hasOwn(commands, name)) {
+  fail(`unknown command "${name}": expected one of ${Object.keys(commands).join(', ')}`, 2);
+} else {
+  await main(commands[name][0]);
+}
+
+async function main(file) {
+  const problem = await installDependencies(root);
+  if (problem !== undefined) fail(problem, 1);
+  else if (!existsSync(join(root, file))) fail(`${name} is not part of this version`, 1);
+  else run(file);
+}
+
+function run(file) {
+  const node = join(root, 'node_modules', 'node', 'bin', 'node');
+  const follow = new URL('./follow-launcher.mjs', import.meta.url).href;
+  // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
+  const flags = ['--disable-warning=TimeoutNegativeWarning', '--import', follow];
+  const child = spawn(node, [...flags, join(root, file), ...args], {
+    cwd: process.cwd(),
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+    process.on(signal, () => child.kill(signal));
+  child.on('error', (error) => fail(`cannot run ${node}: ${error.message}`, 1));
+  child.on('exit', (code, signal) => {
+    process.exitCode = code ?? 128 + constants.signals[signal];
+  });
+}
+
+function fail(message, exitCode) {
+  process.stderr.write(`triplock: ${message}\n`);
+  process.exitCode = exitCode;
+}
