@@ -6,45 +6,41 @@ type Layer = (typeof layers)[number];
 export type SumRow = { partner: string; currency: string } & Record<Layer, string> &
   Record<`${Layer}Count`, bigint>;
 
-/** Sums of one partner and currency by layer, in minor units, and how many transactions they are. */
-export type PartnerSums = { partner: string; currency: string } & Record<Layer, JsonInteger> & {
-    counts: Record<Layer, number>;
-  };
+/**
+ * Transactions in one layer: how many, and their amounts in minor units; a number where JSON's
+ * readers take it whole, and decimal text above 2^53 − 1.
+ */
+export type LayerSum = { count: number; amount: number | string };
 
-/** A number where JSON's readers take it whole, and decimal text above 2^53 − 1. */
-type JsonInteger = number | string;
+/** What the layers have of one partner and currency. */
+export type PartnerSums = { partner: string; currency: string } & Record<Layer, LayerSum>;
 
 /** The sums as the audit shows them. */
 export function renderSums(row: SumRow): PartnerSums {
-  const { partner, currency, accepted, ledger, published, delivered } = row;
+  const layer = (name: Layer) => ({
+    count: Number(row[`${name}Count`]),
+    amount: jsonInteger(row[name]),
+  });
   return {
-    partner,
-    currency,
-    accepted: jsonInteger(accepted),
-    ledger: jsonInteger(ledger),
-    published: jsonInteger(published),
-    delivered: jsonInteger(delivered),
-    counts: {
-      accepted: Number(row.acceptedCount),
-      ledger: Number(row.ledgerCount),
-      published: Number(row.publishedCount),
-      delivered: Number(row.deliveredCount),
-    },
+    partner: row.partner,
+    currency: row.currency,
+    accepted: layer('accepted'),
+    ledger: layer('ledger'),
+    published: layer('published'),
+    delivered: layer('delivered'),
   };
 }
 
 /** The partners and currencies, as `partner/currency`, of which the layers do not have the same. */
 export function differingSums(rows: readonly SumRow[]): string[] {
-  return rows
-    .filter((row) =>
-      layers.some(
-        (layer) => row[layer] !== row.accepted || row[`${layer}Count`] !== row.acceptedCount,
-      ),
-    )
-    .map(({ partner, currency }) => `${partner}/${currency}`);
+  const isOff = (row: SumRow) =>
+    layers.some(
+      (layer) => row[layer] !== row.accepted || row[`${layer}Count`] !== row.acceptedCount,
+    );
+  return rows.filter(isOff).map(({ partner, currency }) => `${partner}/${currency}`);
 }
 
-function jsonInteger(decimal: string): JsonInteger {
+function jsonInteger(decimal: string): number | string {
   const number = Number(decimal);
   return Number.isSafeInteger(number) ? number : decimal;
 }

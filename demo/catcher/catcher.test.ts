@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { createBehaviour } from './behaviour.ts';
+import { createCaughtWebhooks, type CaughtWebhook } from './caught-webhooks.ts';
+import { serveCatcher } from './serve-catcher.ts';
+
+const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
+const body = JSON.stringify({ type: 'payment.succeeded', data: { id: 'txn-1', amount: 9 } });
+
+async function aCatcher(context: TestContext, webhooksMax = 10) {
+  const catcher = await serveCatcher(
+    {
+      secrets: new Map([['acme', secret]]),
+      caught: createCaughtWebhooks(webhooksMax),
+      behaviour: createBehaviour(),
+    },
+    0,
+  );
+  context.after(() => catcher.close());
+  const post = async (path: string, text = '', headers = {}) => {
+    const answer = await fetch(`${catcher.url}${path}`, { method: 'POST', body: text, headers });
+    await answer.arrayBuffer();
+    return answer.status;
+  };
+  const signed = (id: string, text: string) => {
+    const at = new Date();
+    return {
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
+      'webhook-signature': new Webhook(secret).sign(id, at, text),
+    };
+  };
+  return {
+    post,
+    send: (id: string, text = body) => post('/hooks/acme', text, signed(id, text)),
+    signed,
+    async received(query = '') {
+      const answer = await fetch(`${catcher.url}/received${query}`);
+      return (await answer.json()) as CaughtWebhook[];
+    },
+  };
+}
+
+test('a webhook that comes twice is taken once', async (context) => {
+  const { send, received } = await aCatcher(context);
+  assert.equal(await send('event-1'), 204);
+  assert.equal(await send('event-1'), 204);
+  const [webhook, ...more] = await received();
+  assert.deepEqual(more, []);
+  assert.partialDeepStrictEqual(webhook, {
+    id: 'event-1',
+    partner: 'acme',
+    verified: true,
+    attempts: 2,
+    effects: 1,
+    altered: 0,
+    type: 'payment.succeeded',
+    txnId: 'txn-1',
+    body: JSON.parse(body),
+  });
+});
+
+test('a forged webhook is refused and is no attempt of the real one', async (context) => {
+  const { post, send, signed, received } = await aCatcher(context);
+  await send('event-1');
+  const forged = body.replace('9', '9000');
+  assert.equal(await post('/hooks/acme', forged, signed('event-1', body)), 401);
+  const seen = (await received()).map(({ verified, attempts, effects }) => [
+    verified,
+    attempts,
+    effects,
+  ]);
+  assert.deepEqual(seen, [
+    [true, 1, 1],
+    [false, 1, 0],
+  ]);
+});
+
+test('an endpoint fails as often as it was ordered to and then takes the webhook', async (context) => {
+  const { post, send, received } = await aCatcher(context);
+  assert.equal(await post('/behaviour?partner=acme&status=503&times=2'), 200);
+  const answers = [await send('event-1'), await send('event-1'), await send('event-1')];
+  assert.deepEqual(answers, [503, 503, 204]);
+  assert.partialDeepStrictEqual((await received())[0], { attempts: 3, effects: 1 });
+});
+
+test('an order that cannot be followed is refused', async (context) => {
+  const { post } = await aCatcher(context);
+  for (const query of ['', '?partner=nobody&status=500', '?partner=acme&status=9']) {
+    assert.equal(await post(`/behaviour${query}`), 400, query);
+  }
+});
+
+test('what is no webhook is refused and not listed', async (context) => {
+  const { post, signed, received } = await aCatcher(context);
+  assert.equal(await post('/hooks/nobody', body, signed('event-1', body)), 404);
+  assert.equal(await post('/hooks/acme', body), 400);
+  assert.equal(await post('/hooks/acme', 'not json', signed('event-1', 'not json')), 400);
+  assert.deepEqual(await received(), []);
+});
+
+test('the newest webhooks are kept, and can be asked for by id', async (context) => {
+  const { send, received } = await aCatcher(context, 2);
+  for (const id of ['event-1', 'event-2', 'event-3']) await send(id);
+  const ids = async (query: string) => (await received(query)).map(({ id }) => id);
+  assert.deepEqual(await ids(''), ['event-2', 'event-3']);
+  assert.deepEqual(await ids('?id=event-3'), ['event-3']);
+  assert.deepEqual(await ids('?txn=txn-1'), ['event-2', 'event-3']);
+  assert.deepEqual(await ids(`?since=${new Date(Date.now() + 60_000).toISOString()}`), []);
+});
