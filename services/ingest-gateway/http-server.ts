@@ -13,6 +13,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { answerClientError } from './answer-client-error.ts';
 import { authenticateRequest } from './authenticate-request.ts';
 import { checkBodyHead } from './check-body-head.ts';
+import { closeWithAnswers } from './close-with-answers.ts';
 import { httpLimits, type HttpLimits } from './http-limits.ts';
 import './http-types.ts';
 import { documentOpenApi } from './openapi.ts';
@@ -39,7 +40,7 @@ export type HttpServerOptions = {
  * `/openapi.json`. `await app.listen({ host, port })` opens it, and `await app.close()` stops
  * listening and lets requests under way finish.
  *
- * Every request is judged in this order: route, length of its target, API key, form of its body,
+ * Every request is judged in this order: length of its target, route, API key, form of its body,
  * body, handler; each step refuses before the next one costs anything.
  */
 export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
@@ -54,8 +55,9 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, parseJsonBody);
 
-  refuseUnknownRoutes(app);
   app.addHook('onRequest', refuseLongTarget(limits));
+  closeWithAnswers(app);
+  refuseUnknownRoutes(app);
   app.addHook('onRequest', authenticateRequest(options.authenticate));
   app.addHook('onRequest', checkBodyHead(limits));
   await documentOpenApi(app);
@@ -64,6 +66,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   );
   options.routes(app);
   listenForExpectations(app);
+  endStuckConnections(app, limits);
   await app.ready();
   return app;
 }
@@ -77,6 +80,8 @@ function serverOptions(logger: Logger, limits: HttpLimits): FastifyHttpOptions<S
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.idleConnectionMs,
+    // Fastify's own limit of 100 would refuse an id before anyone was asked for a key.
+    routerOptions: { maxParamLength: limits.uriBytesMax },
     http: {
       maxHeaderSize: limits.headBytesMax,
       headersTimeout: limits.headTimeoutMs,
@@ -108,4 +113,14 @@ function listenForExpectations(app: FastifyInstance): void {
     app.routing(request, response);
   app.server.on('checkContinue', handle);
   app.server.on('checkExpectation', handle);
+}
+
+/**
+ * A connection that never finishes a request would hold a shutdown up for ever: once a server
+ * closes, Node no longer looks at its time limits.
+ */
+function endStuckConnections(app: FastifyInstance, { drainMs }: HttpLimits): void {
+  app.addHook('preClose', async () => {
+    setTimeout(() => app.server.closeAllConnections(), drainMs).unref();
+  });
 }

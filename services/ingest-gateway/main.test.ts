@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { describe, it } from 'node:test';
+import { createTestRedis, eventually, freePort } from '@triplock/testing';
+import { forwardPort, gatewaySettings, startGateway } from './gateway-process.testing.ts';
+
+const body = { amount: 1_250, currency: 'EUR', description: 'a secret description' };
+
+describe('booting the gateway', () => {
+  it('names every setting that is missing or malformed, and exits with 2', async (t) => {
+    const settings = { HTTP_PORT: '0', REDIS_URL: 'http://redis' };
+    const { exitCode, output } = await startGateway(t, { settings, apiKey: '' }).ended;
+    assert.equal(exitCode, 2);
+    for (const name of ['HTTP_PORT', 'ADMIN_PORT', 'REDIS_URL', 'KAFKA_BROKERS', 'DATABASE_URL']) {
+      assert.match(output, new RegExp(`${name} is (missing|malformed)`));
+    }
+  });
+
+  it('refuses a Redis that evicts, and says what to set', async (t) => {
+    const args = ['--maxmemory-policy', 'allkeys-lru'];
+    const [redis, given] = await Promise.all([
+      createTestRedis(t, { running: true, args }),
+      gatewaySettings(t),
+    ]);
+    const settings = { ...given.settings, REDIS_URL: redis.url };
+    const { exitCode, output } = await startGateway(t, { ...given, settings }).ended;
+    assert.equal(exitCode, 1);
+    assert.match(output, /maxmemory-policy allkeys-lru.*set maxmemory-policy noeviction/);
+  });
+
+  it('names the setting of a port that is taken', async (t) => {
+    const given = await gatewaySettings(t);
+    const squatter = createServer().listen(Number(given.settings.HTTP_PORT), '127.0.0.1');
+    t.after(() => squatter.close());
+    const { exitCode, output } = await startGateway(t, given).ended;
+    assert.equal(exitCode, 1);
+    assert.match(output, /is taken: free it or set HTTP_PORT to another/);
+  });
+
+  it('starts while Redis, Kafka and PostgreSQL are away and recovers by itself', async (t) => {
+    const given = await gatewaySettings(t);
+    const { REDIS_URL, KAFKA_BROKERS, DATABASE_URL } = given.settings;
+    const [redis, kafka, postgres] = [await freePort(), await freePort(), await freePort()];
+    const database = new URL(DATABASE_URL);
+    database.port = `${postgres}`;
+    const settings = {
+      ...given.settings,
+      REDIS_URL: `redis://127.0.0.1:${redis}`,
+      KAFKA_BROKERS: `127.0.0.1:${kafka}`,
+      DATABASE_URL: database.href,
+    };
+    const gateway = startGateway(t, { ...given, settings });
+    await eventually(async () => (await gateway.admin('/healthz')).ok);
+    const readiness = await gateway.admin('/readyz');
+    assert.equal(readiness.status, 503);
+    const { checks } = (await readiness.json()) as { checks: Record<string, string> };
+    for (const part of ['redis', 'kafka', 'postgres']) assert.notEqual(checks[part], 'ok', part);
+
+    const begin = performance.now();
+    const refused = await gateway.post(body, { 'idempotency-key': 'k' });
+    assert.equal(refused.status, 503);
+    assert.equal(refused.headers.get('retry-after'), '1');
+    assert.ok(performance.now() - begin < 3_000);
+
+    await forwardPort(t, redis, REDIS_URL);
+    await forwardPort(t, kafka, `kafka://${KAFKA_BROKERS}`);
+    await forwardPort(t, postgres, DATABASE_URL);
+    await gateway.ready();
+    assert.equal((await gateway.post(body, { 'idempotency-key': 'k' })).status, 202);
+  });
+});
+
+describe('a running gateway', () => {
+  it('replays the same bytes, and tells neither keys nor bodies to its log', async (t) => {
+    const given = await gatewaySettings(t);
+    const gateway = startGateway(t, given);
+    await gateway.ready();
+    const key = { 'idempotency-key': 'a-very-secret-key' };
+    const first = await gateway.post(body, key);
+    assert.equal(first.status, 202);
+    assert.equal(first.headers.get('idempotency-replayed'), null);
+    const replay = await gateway.post({ ...body }, { 'idempotency-key': '"a-very-secret-key"' });
+    assert.equal(replay.status, 202);
+    assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+    assert.equal(replay.headers.get('location'), first.headers.get('location'));
+    assert.equal(replay.headers.get('content-type'), first.headers.get('content-type'));
+    assert.equal(await replay.text(), await first.text());
+    assert.equal((await gateway.post({ ...body, amount: 1 }, key)).status, 422);
+    assert.equal((await gateway.post({ ...body, amount: 0 }, key)).status, 400);
+
+    const location = first.headers.get('location')!;
+    const seen = await gateway.get(location, { prefer: 'wait=1' });
+    assert.equal(((await seen.json()) as { status: string }).status, 'pending');
+
+    const metrics = await (await gateway.admin('/metrics')).text();
+    for (const outcome of ['accepted', 'replayed', 'reused', 'refused']) {
+      const series = `triplock_gateway_payments_total{outcome="${outcome}",service="ingest-gateway"}`;
+      assert.ok(metrics.includes(`${series} 1`), outcome);
+    }
+    gateway.terminate();
+    const { exitCode, output } = await gateway.ended;
+    assert.equal(exitCode, 0);
+    assert.match(output, new RegExp(`"txnId":"${location.slice(-36)}".*"outcome":"replayed"`));
+    for (const secret of ['a-very-secret-key', 'a secret description', given.apiKey]) {
+      assert.ok(!output.includes(secret), secret);
+      assert.ok(!metrics.includes(secret), secret);
+    }
+  });
+
+  it('answers 503 within 3 s while Redis stands still, and goes on when it moves again', async (t) => {
+    const redis = await createTestRedis(t);
+    const given = await gatewaySettings(t);
+    const settings = { ...given.settings, REDIS_URL: redis.url };
+    const gateway = startGateway(t, { ...given, settings });
+    await gateway.ready();
+    assert.equal((await gateway.post(body, { 'idempotency-key': 'before' })).status, 202);
+    redis.pause();
+    const begin = performance.now();
+    const refused = await Promise.all(
+      Array.from({ length: 50 }, (_, n) =>
+        gateway.post(body, { 'idempotency-key': `during-${n}` }),
+      ),
+    );
+    assert.ok(performance.now() - begin < 3_000);
+    assert.deepEqual(new Set(refused.map(({ status }) => status)), new Set([503]));
+    redis.resume();
+    await gateway.ready();
+    const replay = await gateway.post(body, { 'idempotency-key': 'before' });
+    assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+  });
+
+  it('finishes what it holds on SIGTERM and lets nobody wait longer', async (t) => {
+    const given = await gatewaySettings(t);
+    const gateway = startGateway(t, given);
+    await gateway.ready();
+    const first = await gateway.post(body, { 'idempotency-key': 'one' });
+    const waiting = gateway.get(first.headers.get('location')!, { prefer: 'wait=30' });
+    await gateway.admin('/crash-points?name=gateway.claimed&action=pause&pauseMs=500', 'POST');
+    const held = gateway.post(body, { 'idempotency-key': 'two' });
+    await eventually(async () => {
+      const { hits } = (await (await gateway.admin('/crash-points')).json()) as {
+        hits: Record<string, number>;
+      };
+      return hits['gateway.claimed'] === 1;
+    });
+    gateway.terminate();
+    assert.equal((await held).status, 202);
+    assert.equal((await waiting).status, 200);
+    assert.equal((await gateway.ended).exitCode, 0);
+  });
+});
