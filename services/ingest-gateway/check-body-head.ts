@@ -19,7 +19,7 @@ export function checkBodyHead({ bodyBytesMax }: HttpLimits) {
     if (Number(headers['content-length']) > bodyBytesMax) {
       return done(new Problem('body_too_large', `Send at most ${bodyBytesMax} bytes.`));
     }
-    if (headers.expect !== undefined) reply.raw.writeContinue();
+    if (headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
     done();
   };
 }

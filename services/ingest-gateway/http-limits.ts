@@ -7,6 +7,7 @@ export type HttpLimits = {
   requestTimeoutMs: number;
   timeoutCheckMs: number;
   idleConnectionMs: number;
+  drainMs: number;
 };
 
 /** The limits that the interface promises. */
@@ -23,4 +24,6 @@ export const httpLimits: HttpLimits = {
   // Longer than the 60 s after which common load balancers drop an idle connection, so that they do
   // it and never find one that was just closed here.
   idleConnectionMs: 75_000,
+  // Every request at work is answered within 3 s; what holds a connection longer is none.
+  drainMs: 5_000,
 };

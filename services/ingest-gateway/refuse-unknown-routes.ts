@@ -5,7 +5,7 @@ type KnownPath = { pattern: RegExp; methods: string[] };
 
 /**
  * Answers what no route takes: 405 with `Allow` when the path is known under other methods, else
- * 404. It comes before everything else, so that neither depends on a key or a body.
+ * 404. It comes before authentication and parsing, so that neither depends on a key or a body.
  */
 export function refuseUnknownRoutes(app: FastifyInstance): void {
   const known = new Map<string, KnownPath>();

@@ -34,6 +34,7 @@ function problemOf(error: unknown): Problem {
     case 'FST_ERR_BAD_URL':
       return new Problem('invalid_request', 'The path is not validly percent-encoded.');
     case 'FST_ERR_MAX_PARAM_LENGTH':
+      return new Problem('uri_too_long', 'Send a shorter target.');
     case 'FST_ERR_NOT_FOUND':
       return new Problem('not_found', 'There is nothing at this path.');
     default:

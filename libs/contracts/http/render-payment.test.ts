@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Compile } from 'typebox/compile';
-import { anyAccepted, anySettled } from '../arbitrary-payment.test-kit.ts';
+import { anyAccepted, anySettled } from '../arbitrary-payment.testing.ts';
 import { asSent, renderAccepted } from './accepted-response.ts';
 import { acceptedPaymentSchema, paymentSchema } from './payment-schemas.ts';
 import { renderPayment, renderPending } from './render-payment.ts';

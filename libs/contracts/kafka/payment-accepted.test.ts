@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import fc from 'fast-check';
-import { anyAccepted } from '../arbitrary-payment.test-kit.ts';
+import { anyAccepted } from '../arbitrary-payment.testing.ts';
 import { decodePaymentAccepted, type UndecodedRecord } from './decode-payment-accepted.ts';
 import { encodePaymentAccepted } from './encode-payment-accepted.ts';
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import type { Payment } from '@triplock/payments';
 import fc from 'fast-check';
-import { anyAccepted, anySettled } from '../arbitrary-payment.test-kit.ts';
+import { anyAccepted, anySettled } from '../arbitrary-payment.testing.ts';
 import { decodePaymentEvent, type UndecodedEvent } from './decode-payment-event.ts';
 import { encodePaymentEvent } from './encode-payment-event.ts';
 import { keyConflictEventOf, paymentEventOf } from './payment-event-of.ts';
