@@ -7,7 +7,7 @@ import {
 } from '@triplock/contracts';
 import { openInbox } from '@triplock/inbox';
 import { openPostgresLedger } from '@triplock/ledger';
-import type { AcceptedPayment, EventId, TxnId } from '@triplock/payments';
+import type { AcceptedPayment, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import { createMetrics } from '@triplock/runtime';
 import type { Offsets, ReceivedRecord, TopicOffsets } from '@triplock/transport';
@@ -21,60 +21,84 @@ import { recordPublished } from './record-published.ts';
 export type Owners = { ledger: Database; notifier: Database; auditor: Database; admin: Database };
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
-export const acceptedTopic = 'payments.accepted.v1';
 
 /** Does to the stores what the services do, one hop at a time, so that a test may leave one out. */
-export function wholeSystem({ ledger, notifier, auditor, admin }: Owners) {
-  const metrics = auditorMetrics(createMetrics('test'));
-  const postgresLedger = openPostgresLedger(ledger);
-  const inbox = openInbox(notifier, 'partner-notifier');
-  let offset = 0n;
+export function wholeSystem(owners: Owners) {
+  const hops = { ...topicHops(owners), ...ledgerHops(owners), ...eventHops(owners) };
+  const publish = async (event: PaymentEvent) => {
+    await hops.mark(event.event_id);
+    await hops.see(event);
+    await hops.notify(event);
+    await hops.deliver(event.event_id);
+  };
+  return {
+    ...hops,
+    /** A payment that went all the way. */
+    pay: async (payment: AcceptedPayment) => {
+      await hops.accept(payment);
+      await hops.post(payment);
+      await publish(eventOf(payment));
+    },
+    /** A request that lost its key, all the way. */
+    loseKey: async (payment: AcceptedPayment) => {
+      const accepted = await hops.accept(payment);
+      await hops.conflict(payment);
+      await hops.deadLetter(accepted, 'key_conflict');
+      await publish(keyConflictEventOf(payment));
+    },
+  };
+}
 
+/** What Kafka holds, as the auditor's consumers see it. */
+function topicHops({ auditor }: Owners) {
+  const metrics = auditorMetrics(createMetrics('test'));
+  const [takeAccepted, takeDeadLetters] = [
+    recordAcceptedBatch(auditor, metrics),
+    recordDeadLetterBatch(auditor, metrics),
+  ];
+  let offset = 0n;
   const record = (payment: AcceptedPayment): ReceivedRecord => {
     const { key, value, headers } = encodePaymentAccepted(payment, traceparent);
     offset += 1n;
     return {
-      topic: acceptedTopic,
+      topic: 'payments.accepted.v1',
       partition: 0,
       offset,
       key: Buffer.from(key),
       value,
-      headers: {
-        traceparent: Buffer.from(headers.traceparent),
-        partner_id: Buffer.from(headers.partner_id),
-      },
+      headers: bytesOf(headers),
       timestamp: '0',
     };
   };
-  const deadLetter = async (dead: ReceivedRecord, reason: string) => {
-    const headers = {
-      ...dead.headers,
-      'dead-letter.reason': Buffer.from(reason),
-      'dead-letter.topic': Buffer.from(dead.topic),
-      'dead-letter.partition': Buffer.from(String(dead.partition)),
-      'dead-letter.offset': Buffer.from(String(dead.offset)),
-    };
-    const letter = { ...dead, topic: 'payments.dead-letter.v1', offset: 0n, headers };
-    await recordDeadLetterBatch(auditor, metrics)({ records: [letter] });
-  };
-  const system = {
+  return {
     record,
-    deadLetter,
+    append: (records: readonly ReceivedRecord[]) => takeAccepted({ records }),
     accept: async (payment: AcceptedPayment) => {
       const accepted = record(payment);
-      await recordAcceptedBatch(auditor, metrics)({ records: [accepted] });
+      await takeAccepted({ records: [accepted] });
       return accepted;
     },
-    append: (records: readonly ReceivedRecord[]) =>
-      recordAcceptedBatch(auditor, metrics)({ records }),
-    post: (payment: AcceptedPayment) =>
-      postgresLedger.post([
-        {
-          payment,
-          traceparent,
-          settlement: { result: { state: 'succeeded' }, settledAt: settledAt(payment) },
-        },
-      ]),
+    deadLetter: async (dead: ReceivedRecord, reason: string) => {
+      const added = bytesOf({
+        'dead-letter.reason': reason,
+        'dead-letter.topic': dead.topic,
+        'dead-letter.partition': String(dead.partition),
+        'dead-letter.offset': String(dead.offset),
+      });
+      const headers = { ...dead.headers, ...added };
+      await takeDeadLetters({ records: [{ ...dead, topic: 'payments.dead-letter.v1', headers }] });
+    },
+  };
+}
+
+function ledgerHops({ ledger, admin }: Owners) {
+  const postgresLedger = openPostgresLedger(ledger);
+  return {
+    post: (payment: AcceptedPayment) => {
+      const result = { state: 'succeeded' } as const;
+      const settlement = { result, settledAt: settledAt(payment) };
+      return postgresLedger.post([{ payment, traceparent, settlement }]);
+    },
     begin: (payment: AcceptedPayment) => postgresLedger.post([{ payment, traceparent }]),
     conflict: (payment: AcceptedPayment) =>
       postgresLedger.recordKeyConflict({ payment, traceparent }),
@@ -84,13 +108,20 @@ export function wholeSystem({ ledger, notifier, auditor, admin }: Owners) {
          WHERE event_id = $1`,
         [eventId],
       ),
+  };
+}
+
+/** What the subscribers do with an event. */
+function eventHops({ notifier, auditor }: Owners) {
+  const inbox = openInbox(notifier, 'partner-notifier');
+  return {
     see: (event: PaymentEvent) => recordPublished(auditor, { event, payloadHash: hashOf(event) }),
     notify: (event: PaymentEvent) =>
       inbox.receive({ event, payloadHash: hashOf(event) }, async (tx) => {
         const { type, timestamp, sequence, data } = event;
         const body = JSON.stringify({ type, timestamp, sequence, data });
         await tx.query(
-          `INSERT INTO deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)`,
+          'INSERT INTO deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)',
           [event.event_id, event.partner_id, event.txn_id, body],
         );
       }),
@@ -99,28 +130,7 @@ export function wholeSystem({ ledger, notifier, auditor, admin }: Owners) {
         `UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE event_id = $1`,
         [eventId],
       ),
-    publish: async (event: PaymentEvent) => {
-      await system.mark(event.event_id);
-      await system.see(event);
-      await system.notify(event);
-      await system.deliver(event.event_id);
-    },
-    /** A payment that went all the way. */
-    pay: async (payment: AcceptedPayment) => {
-      await system.accept(payment);
-      await system.post(payment);
-      await system.publish(eventOf(payment));
-      return payment.txnId as TxnId;
-    },
-    /** A request that lost its key, all the way. */
-    loseKey: async (payment: AcceptedPayment) => {
-      const accepted = await system.accept(payment);
-      await system.conflict(payment);
-      await system.deadLetter(accepted, 'key_conflict');
-      await system.publish(keyConflictEventOf(payment));
-    },
   };
-  return system;
 }
 
 /** The event of a payment that succeeded. */
@@ -137,6 +147,11 @@ export function lagOf(records: number): TopicOffsets {
     committed: async () => at(100 - records),
     close: async () => undefined,
   };
+}
+
+function bytesOf(headers: Readonly<Record<string, string>>): Record<string, Buffer> {
+  const entries = Object.entries(headers).map(([name, value]) => [name, Buffer.from(value)]);
+  return Object.fromEntries(entries) as Record<string, Buffer>;
 }
 
 function settledAt(payment: AcceptedPayment): Date {

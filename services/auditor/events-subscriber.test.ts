@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
+import { openRefusedMessages } from '@triplock/inbox';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aPayment, createTestDatabase } from '@triplock/testing';
+import type { IncomingMessage } from '@triplock/transport';
+import { eventsHandler } from './events-subscriber.ts';
+import { auditorMetrics } from './metrics.ts';
+import { eventOf } from './whole-system.testing.ts';
+
+async function anAuditor(context: TestContext) {
+  const database = (await createTestDatabase(context)).open('triplock_auditor');
+  const crashPoints = createCrashPoints();
+  const handle = eventsHandler({
+    database,
+    refusedMessages: openRefusedMessages(database, 'auditor'),
+    metrics: auditorMetrics(createMetrics('test')),
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+    crashPoints,
+  });
+  return {
+    handle,
+    crashPoints,
+    rows: <Row extends object>(sql: string) => database.query<Row>(sql),
+  };
+}
+
+let messages = 0;
+
+function messageOf(event: PaymentEvent, wish: Partial<IncomingMessage> = {}): IncomingMessage {
+  const { payload, attributes } = encodePaymentEvent(event);
+  messages += 1;
+  return {
+    id: `message-${messages}`,
+    data: Buffer.from(payload),
+    attributes: attributes(''),
+    orderingKey: '',
+    deliveryAttempt: 1,
+    publishTime: new Date(),
+    ...wish,
+  };
+}
+
+test('every copy of an event is counted, and an altered one is told apart', async (context) => {
+  const { handle, rows } = await anAuditor(context);
+  const event = eventOf(aPayment({ amount: 42n }));
+  const altered = { ...event, timestamp: '2020-01-01T00:00:00.000Z' };
+  for (const each of [event, event, altered]) assert.equal(await handle(messageOf(each)), 'ack');
+  const sql = 'SELECT event_id, copies, altered, currency, amount FROM published';
+  assert.deepEqual(await rows(sql), [
+    { event_id: event.event_id, copies: 3, altered: 1, currency: 'EUR', amount: 42n },
+  ]);
+});
+
+test('events are counted in any order, without waiting for a predecessor', async (context) => {
+  const { handle, rows } = await anAuditor(context);
+  await handle(messageOf({ ...eventOf(aPayment()), sequence: 5 }));
+  assert.deepEqual(await rows('SELECT sequence FROM published'), [{ sequence: 5 }]);
+});
+
+test('a message that is no event is kept and acknowledged', async (context) => {
+  const { handle, rows } = await anAuditor(context);
+  const event = eventOf(aPayment());
+  const poisons = [
+    messageOf(event, { data: Buffer.from('not json') }),
+    messageOf(event, { attributes: {} }),
+    messageOf({ ...event, sequence: 3_000_000_000 }),
+  ];
+  for (const message of poisons) assert.equal(await handle(message), 'ack');
+  const kept = await rows<{ reason: string }>(
+    'SELECT reason FROM refused_messages ORDER BY first_seen',
+  );
+  assert.deepEqual(
+    kept.map(({ reason }) => reason),
+    ['invalid_event', 'missing_attributes', 'unstorable'],
+  );
+  assert.deepEqual(await rows('SELECT FROM published'), []);
+});
+
+test('an auditor that dies before its acknowledgement has counted, and counts the copy', async (context) => {
+  const { handle, crashPoints, rows } = await anAuditor(context);
+  const message = messageOf(eventOf(aPayment()));
+  crashPoints.arm({ name: 'auditor.committed', action: { do: 'throw' } });
+  await assert.rejects(handle(message), /crash point/);
+  assert.equal(await handle(message), 'ack');
+  assert.deepEqual(await rows('SELECT copies, altered FROM published'), [
+    { copies: 2, altered: 0 },
+  ]);
+});
