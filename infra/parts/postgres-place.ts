@@ -126,12 +126,16 @@ function reachablePrograms(program: PostgresProgram, place: string, user: System
 
 function canRun(user: SystemUser, [file, ...args]: readonly [string, ...string[]]): boolean {
   const { uid, gid } = user;
-  const { status, error } = spawnSync(file, args, { uid, gid, cwd: '/', stdio: 'ignore' });
+  const result: { status: number | null; error?: NodeJS.ErrnoException } = spawnSync(file, args, {
+    ...{ uid, gid },
+    cwd: '/',
+    stdio: 'ignore',
+  });
   // EACCES is the answer no. EPERM and EINVAL mean that this root may not become anybody else.
-  const code = (error)?.code;
-  if (code === 'EPERM' || code === 'EINVAL')
+  if (result.error?.code === 'EPERM' || result.error?.code === 'EINVAL') {
     throw cannotChangeUser(`root here may not become ${user.name}`);
-  return status === 0;
+  }
+  return result.status === 0;
 }
 
 function cannotChangeUser(because: string): LauncherError {

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { aHome, processesOf, runScript, startScript } from './a-home.ts';
+import { bringUpParts } from './bring-up.ts';
+import { homeAt } from './home.ts';
+import { isSameProcess, startTimeOf } from './processes/identity.ts';
+import { readState, writeState } from './state.ts';
+import { takeDown } from './take-down.ts';
+
+const started = { withinMs: 60_000, what: 'the first process of the home' };
+
+/** Something that looks like a part of ours and is not. */
+function aBystander(t: TestContext, mark: Record<string, string> = {}): ChildProcess {
+  const child = spawn('sleep', ['300'], { env: { ...process.env, ...mark }, stdio: 'ignore' });
+  t.after(() => child.kill());
+  return child;
+}
+
+const isAlive = (child: ChildProcess) => startTimeOf(child.pid!) !== undefined;
+
+test('after a kill -9 of the launcher, down ends all it had started and nothing else', async (t) => {
+  const home = aHome(t);
+  const bystander = aBystander(t, { TRIPLOCK_HOME: `${home}-of-somebody-else` });
+  const launcher = startScript(['up', '--parts-only', '--home', home]);
+  await eventually(async () => 'redis' in readState(homeAt(home)).processes, started);
+  process.kill(-launcher.pid!, 'SIGKILL');
+  await once(launcher, 'exit');
+  assert.notDeepEqual(processesOf(home), []);
+
+  const { code, stdout } = await runScript(['down', '--home', home]);
+  assert.equal(code, 0);
+  assert.match(stdout, /redis: stopped/);
+  assert.deepEqual(processesOf(home), []);
+  assert.equal(isAlive(bystander), true);
+});
+
+test('after a kill -9 of the launcher, up finishes what it had begun, Kafka and all', async (t) => {
+  const home = aHome(t);
+  const launcher = startScript(['up', '--parts-only', '--home', home]);
+  await eventually(async () => 'kafka' in readState(homeAt(home)).processes, started);
+  process.kill(-launcher.pid!, 'SIGKILL');
+  await once(launcher, 'exit');
+  await bringUpParts({ home });
+  const records = Object.values(readState(homeAt(home)).processes);
+  assert.deepEqual(records.map(({ name }) => name).sort(), [
+    'kafka',
+    'postgres',
+    'pubsub',
+    'redis',
+  ]);
+  assert.ok(records.every(isSameProcess));
+  await takeDown({ home });
+  await bringUpParts({ home });
+});
+
+test('a process that was started and not yet recorded is found by its mark', async (t) => {
+  const home = aHome(t);
+  const unrecorded = aBystander(t, { TRIPLOCK_HOME: home });
+  const bystander = aBystander(t);
+  await takeDown({ home });
+  assert.equal(isAlive(unrecorded), false);
+  assert.equal(isAlive(bystander), true);
+});
+
+test('a pid that was given to somebody else meanwhile is left alone', async (t) => {
+  const home = aHome(t);
+  const somebody = aBystander(t);
+  const record = { name: 'redis', pid: somebody.pid!, ports: {}, settings: '' };
+  writeState(homeAt(home), {
+    ...readState(homeAt(home)),
+    processes: { redis: { ...record, startedAt: 'long ago' } },
+  });
+  await takeDown({ home });
+  assert.equal(isAlive(somebody), true);
+});
+
+test('Ctrl-C during up stops what it had started', async (t) => {
+  const home = aHome(t);
+  const launcher = startScript(['up', '--parts-only', '--home', home]);
+  await eventually(async () => 'redis' in readState(homeAt(home)).processes, started);
+  launcher.kill('SIGINT');
+  const [code] = (await once(launcher, 'exit')) as [number];
+  assert.equal(code, 130);
+  assert.deepEqual(processesOf(home), []);
+});
+
+test('when only the outer launcher is killed, the command ends as if it had been asked to', async (t) => {
+  const home = aHome(t);
+  const launcher = startScript(['up', '--parts-only', '--home', home]);
+  await eventually(async () => 'redis' in readState(homeAt(home)).processes, started);
+  launcher.kill('SIGKILL');
+  await eventually(async () => processesOf(home).length === 0, started);
+});

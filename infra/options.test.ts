@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { freePort } from '@triplock/testing';
+import { aHome, processesOf, runScript } from './a-home.ts';
+
+test('every command explains itself', async () => {
+  const names = ['up', 'down', 'status', 'logs', 'test'];
+  const ran = await Promise.all(names.map((name) => runScript([name, '--help'])));
+  ran.forEach(({ code, stdout }, index) => {
+    assert.equal(code, 0);
+    assert.match(stdout, new RegExp(`^npm (run )?${names[index]}`));
+  });
+});
+
+test('a wrong argument is refused in one line that names it', async () => {
+  const wrong: [string[], RegExp][] = [
+    [['start'], /"start"/],
+    [['up', 'everything'], /'everything'/],
+    [['up', '--replica', '2'], /'--replica'/],
+    [['up', '--replicas', '0'], /--replicas .*from 1 to 10, not '0'/],
+    [['up', '--ledger', 'spanner'], /--ledger spanner is not available yet/],
+    [['up', '--claims', 'paper'], /--claims paper is not known/],
+    [['down', '--volume'], /'--volume'/],
+    [['status', 'gateway'], /'gateway'/],
+    [['logs', '-n', 'many'], /--lines .*not 'many'/],
+  ];
+  const ran = await Promise.all(wrong.map(([args]) => runScript(args)));
+  ran.forEach(({ code, stderr, stdout }, index) => {
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, wrong[index]![1]);
+    assert.equal(stderr.trim().split('\n').length, 1, stderr);
+    assert.equal(stdout, '');
+  });
+});
+
+test('a part that cannot be had is named with the ways to get it, and nothing starts', async (t) => {
+  const home = aHome(t);
+  const { code, stderr } = await runScript(['up', '--parts-only', '--home', home], {
+    PATH: '/nowhere',
+    JAVA_HOME: '/nowhere',
+  });
+  assert.equal(code, 1);
+  assert.match(stderr, /Kafka: .*java/);
+  assert.match(stderr, /install it here: Java 17 and Maven/);
+  assert.match(stderr, /KAFKA_BROKERS=/);
+  assert.match(stderr, /Pub\/Sub emulator: .*java/);
+  assert.deepEqual(processesOf(home), []);
+});
+
+test('a given part that does not answer is named, without its password', async (t) => {
+  const port = await freePort();
+  const { code, stderr } = await runScript(['up', '--parts-only', '--home', aHome(t)], {
+    REDIS_URL: `redis://someone:hidden@127.0.0.1:${port}`,
+    KAFKA_BROKERS: `127.0.0.1:${port}`,
+    DATABASE_URL: `postgres://someone:hidden@127.0.0.1:${port}/none`,
+    PUBSUB_EMULATOR_HOST: `127.0.0.1:${port}`,
+  });
+  assert.equal(code, 1);
+  assert.match(stderr, /127\.0\.0\.1:\d+.*, given by [A-Z_]+, does not answer/);
+  assert.doesNotMatch(stderr, /hidden/);
+});

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { before, test } from 'node:test';
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { freePort } from '@triplock/testing';
+import { aHome, processesOf, runScript } from '../a-home.ts';
+import { givenBrokers } from '../a-given-broker.ts';
+import { bringUpParts } from '../bring-up.ts';
+import { continueProcess, killProcess, pauseProcess } from '../faults.ts';
+import { homeAt } from '../home.ts';
+import { isFree } from '../ports.ts';
+import { withDatabase } from '../provision/database.ts';
+import { readState } from '../state.ts';
+import { systemStatus } from '../system-status.ts';
+import { takeDown } from '../take-down.ts';
+
+before(async () => Object.assign(process.env, await givenBrokers()));
+
+const pidsOf = (home: string) =>
+  Object.fromEntries(Object.values(readState(homeAt(home)).processes).map((p) => [p.name, p.pid]));
+
+test('up again leaves alone what runs and starts what was killed, on the same port and data', async (t) => {
+  const home = aHome(t);
+  const first = await bringUpParts({ home });
+  const pids = pidsOf(home);
+  await withDatabase(first.postgres, (database) => database.query('CREATE TABLE kept (id int)'));
+  await killProcess({ home, name: 'postgres' });
+  assert.equal((await systemStatus({ home })).ready, false);
+
+  const second = await bringUpParts({ home });
+  assert.deepEqual(second, first);
+  assert.equal(pidsOf(home)['redis'], pids['redis']);
+  assert.notEqual(pidsOf(home)['postgres'], pids['postgres']);
+  await withDatabase(second.postgres, (database) => database.query('SELECT * FROM kept'));
+  assert.equal((await systemStatus({ home })).ready, true);
+});
+
+test('two launchers on one home take turns and start everything once', async (t) => {
+  const home = aHome(t);
+  const ups = await Promise.all([bringUpParts({ home }), bringUpParts({ home })]);
+  assert.deepEqual(ups[0], ups[1]);
+  const recorded = Object.values(pidsOf(home));
+  assert.deepEqual(
+    processesOf(home).filter((pid) => !recorded.includes(pid)),
+    [],
+  );
+});
+
+test('down leaves no process and no port and keeps the data; forgetting leaves nothing', async (t) => {
+  const home = aHome(t);
+  const { redis } = await bringUpParts({ home });
+  const client = new Redis(redis);
+  await client.set('kept', 'yes');
+  await client.quit();
+  const { ports } = readState(homeAt(home));
+
+  await takeDown({ home });
+  assert.deepEqual(processesOf(home), []);
+  for (const port of Object.values(ports)) assert.equal(await isFree(port), true);
+
+  const again = new Redis((await bringUpParts({ home })).redis);
+  assert.equal(await again.get('kept'), 'yes');
+  await again.quit();
+  await takeDown({ home, data: 'forget' });
+  assert.deepEqual(readdirSync(home), []);
+});
+
+test('a taken port is told, and another one is used and remembered', async (t) => {
+  const home = aHome(t);
+  const { redis } = await bringUpParts({ home });
+  await takeDown({ home });
+  const taken = Number(new URL(redis).port);
+  const squatter = createServer();
+  await new Promise<void>((resolve) => squatter.listen(taken, '127.0.0.1', resolve));
+  t.after(() => squatter.close());
+
+  const lines: string[] = [];
+  const moved = await bringUpParts({ home, report: (line) => lines.push(line) });
+  assert.notEqual(moved.redis, redis);
+  assert.ok(lines.some((line) => line.startsWith(`redis.port: port ${taken} is taken, using `)));
+  assert.equal((await bringUpParts({ home })).redis, moved.redis);
+});
+
+test('a port that was asked for and is taken is an error that names both', async (t) => {
+  const squatter = createServer();
+  const taken = await freePort();
+  await new Promise<void>((resolve) => squatter.listen(taken, '127.0.0.1', resolve));
+  t.after(() => squatter.close());
+  const { code, stderr } = await runScript(['up', '--parts-only', '--home', aHome(t)], {
+    TRIPLOCK_REDIS_PORT: String(taken),
+  });
+  assert.equal(code, 1);
+  assert.match(stderr, new RegExp(`port ${taken} .* is taken: .* TRIPLOCK_REDIS_PORT`));
+});
+
+test('PostgreSQL runs below a private folder, and forgetting removes what root put elsewhere', async (t) => {
+  const home = aHome(t, { below: 'private folder' });
+  const { postgres } = await bringUpParts({ home });
+  await withDatabase(postgres, (database) => database.ping());
+  const data = realpathSync(join(home, 'data', 'postgres'));
+  assert.equal(statSync(data).mode & 0o077, 0);
+  await takeDown({ home, data: 'forget' });
+  assert.equal(existsSync(data), false);
+});
+
+test('a paused part is shown as paused, and up lets it go on', async (t) => {
+  const home = aHome(t);
+  const { redis } = await bringUpParts({ home });
+  const stateOf = async (name: string) =>
+    (await systemStatus({ home })).processes.find((each) => each.name === name)?.state;
+  pauseProcess({ home, name: 'redis' });
+  assert.equal(await stateOf('redis'), 'paused');
+  continueProcess({ home, name: 'redis' });
+  assert.equal(await stateOf('redis'), 'ready');
+  pauseProcess({ home, name: 'redis' });
+  assert.equal((await bringUpParts({ home })).redis, redis);
+  assert.equal(await stateOf('redis'), 'ready');
+});
+
+test('only a process of the home can be paused or killed', () => {
+  const home = '/nowhere';
+  assert.throws(() => pauseProcess({ home, name: 'redis' }), /no process redis runs here/);
+});

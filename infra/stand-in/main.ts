@@ -1,0 +1,12 @@
+// A service that does nothing but answer its health checks, for the launcher's own tests.
+import { createServer } from 'node:http';
+
+const port = process.env['ADMIN_PORT'] ?? process.env['CATCHER_PORT'];
+if (process.env['STAND_IN'] === 'refuses to start') {
+  process.stderr.write('the stand-in refuses to start\n');
+  process.exit(3);
+}
+createServer((_request, response) => response.writeHead(200).end()).listen({
+  port: Number(port),
+  host: '127.0.0.1',
+});

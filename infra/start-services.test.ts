@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { givenBrokers } from './a-given-broker.ts';
+import { aHome, processesOf } from './a-home.ts';
+import { bringUpServices } from './bring-up.ts';
+import { homeAt } from './home.ts';
+import { withDatabase } from './provision/database.ts';
+import { standIns } from './stand-in/stand-ins.ts';
+import { readState } from './state.ts';
+import { takeDown } from './take-down.ts';
+
+before(async () => Object.assign(process.env, await givenBrokers()));
+
+test('services start in as many copies as asked, and up again adds to them', async (t) => {
+  const home = aHome(t);
+  const one = await bringUpServices({ home }, standIns());
+  assert.deepEqual(
+    one.services.map(({ name }) => name),
+    ['ingest-gateway-1'],
+  );
+  const two = await bringUpServices({ home, replicas: 2 }, standIns());
+  assert.deepEqual(
+    two.services.map(({ name }) => name),
+    ['ingest-gateway-1', 'ingest-gateway-2'],
+  );
+  assert.equal(two.services[0]!.pid, one.services[0]!.pid);
+  assert.deepEqual(await bringUpServices({ home }, standIns()), two);
+  assert.deepEqual(JSON.parse(readFileSync(homeAt(home).endpoints, 'utf8')), two);
+
+  await takeDown({ home });
+  assert.deepEqual(processesOf(home), []);
+});
+
+test('a service whose settings changed is started again, the others are not', async (t) => {
+  const home = aHome(t);
+  await bringUpServices({ home }, standIns({ FORM: 'first' }));
+  const before = readState(homeAt(home)).processes;
+  await bringUpServices({ home }, standIns({ FORM: 'second' }));
+  const after = readState(homeAt(home)).processes;
+  assert.notEqual(after['ingest-gateway-1']!.pid, before['ingest-gateway-1']!.pid);
+  assert.deepEqual(after['ingest-gateway-1']!.ports, before['ingest-gateway-1']!.ports);
+  for (const name of ['catcher', 'redis', 'postgres']) {
+    assert.equal(after[name]!.pid, before[name]!.pid);
+  }
+});
+
+test('a service that does not start is shown with its last words and its log', async (t) => {
+  const home = aHome(t);
+  const up = bringUpServices({ home }, standIns({ STAND_IN: 'refuses to start' }));
+  await assert.rejects(up, (error: Error) => {
+    assert.match(error.message, /^ingest-gateway-1 exited with code 3 before it was ready/);
+    assert.match(error.message, /the stand-in refuses to start/);
+    assert.match(error.message, /log: .*ingest-gateway-1\.log/);
+    return true;
+  });
+});
+
+test('every role can log in, and both demo partners are there once', async (t) => {
+  const home = aHome(t);
+  await bringUpServices({ home }, standIns());
+  const { databases, partners } = await bringUpServices({ home }, standIns());
+  for (const url of Object.values(databases)) {
+    await withDatabase(url, (database) => database.ping());
+  }
+  assert.deepEqual(
+    partners.map(({ id }) => id),
+    ['acme', 'globex'],
+  );
+  assert.equal(new Set(partners.map(({ apiKey }) => apiKey)).size, 2);
+});
