@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { encodePaymentAccepted, encodePaymentEvent } from '@triplock/contracts';
+import { createLogger } from '@triplock/runtime';
+import {
+  aPayment,
+  createTestDatabase,
+  createTestSubscription,
+  createTestTopic,
+  eventually,
+  freePort,
+} from '@triplock/testing';
+import { openGroupCommit } from '@triplock/transport';
+import type { AuditResult } from './audit-result.ts';
+import { eventOf, wholeSystem } from './whole-system.testing.ts';
+
+/** An auditor process on stores of its own. */
+async function anAuditor(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const pubsub = await createTestSubscription(context);
+  const { brokers, topic } = await createTestTopic(context, { partitions: 3 });
+  const deadLetters = await createTestTopic(context);
+  const adminPort = await freePort();
+  const auditor = spawn(process.execPath, [fileURLToPath(new URL('main.ts', import.meta.url))], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: {
+      TRIPLOCK_MODE: 'test',
+      ADMIN_PORT: String(adminPort),
+      DATABASE_URL: store.url('triplock_auditor'),
+      KAFKA_BROKERS: brokers.join(','),
+      ACCEPTED_TOPIC: topic,
+      DEAD_LETTER_TOPIC: deadLetters.topic,
+      // Nobody commits for this group, so the auditor's own progress stands for it.
+      LEDGER_GROUP: 'auditor',
+      PUBSUB_PROJECT_ID: pubsub.projectId,
+      PUBSUB_EMULATOR_HOST: pubsub.emulatorHost,
+      EVENTS_SUBSCRIPTION: pubsub.subscription,
+    },
+  });
+  context.after(() => void auditor.kill('SIGKILL'));
+  const ask = (path: string) => fetch(`http://127.0.0.1:${adminPort}${path}`);
+  await eventually(async () => (await ask('/readyz')).ok, { withinMs: 60_000, what: 'readiness' });
+  return {
+    auditor,
+    audit: async (query = '') => (await (await ask(`/audit${query}`)).json()) as AuditResult,
+    topic: { brokers, topic },
+    pubsub,
+    system: wholeSystem({
+      ledger: store.open('triplock_ledger'),
+      notifier: store.open('triplock_notifier'),
+      auditor: store.open('triplock_auditor'),
+      admin: store.open(),
+    }),
+  };
+}
+
+test('an auditor sees a payment through Kafka and Pub/Sub and says when all is settled', async (context) => {
+  const { auditor, audit, topic, pubsub, system } = await anAuditor(context);
+  const log = openGroupCommit({
+    ...topic,
+    clientId: 'test',
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+  });
+  const payment = aPayment();
+  try {
+    await log.append(encodePaymentAccepted(payment, ''));
+    await log.append(encodePaymentAccepted(payment, ''));
+  } finally {
+    await log.close();
+  }
+  await eventually(async () => (await audit()).counts.accepted === 1);
+  const early = await audit();
+  assert.deepEqual([early.ok, early.settledDown], [true, false]);
+  assert.deepEqual((await audit('?final=true')).drift[0], {
+    check: 'accepted-unaccounted',
+    ids: [payment.txnId],
+  });
+
+  await system.post(payment);
+  const event = eventOf(payment);
+  const { payload, attributes } = encodePaymentEvent(event);
+  const message = { data: Buffer.from(payload), attributes: { ...attributes('') } };
+  await pubsub.client.topic(pubsub.topic).publishMessage(message);
+  await system.mark(event.event_id);
+  await system.notify(event);
+  await system.deliver(event.event_id);
+  const settled = await eventually(async () => {
+    const result = await audit();
+    return result.settledDown && result;
+  });
+  assert.equal(settled.ok, true);
+  assert.partialDeepStrictEqual(settled.counts, { accepted: 1, ledger: 1, published: 1 });
+
+  auditor.kill('SIGTERM');
+  assert.deepEqual(await once(auditor, 'exit'), [0, null]);
+});

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
+import { seedPartner } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import {
+  aPayment,
+  createTestDatabase,
+  createTestSubscription,
+  eventually,
+  freePort,
+} from '@triplock/testing';
+import { Webhook } from 'standardwebhooks';
+import { succeeded } from './event.testing.ts';
+import { aReceiver } from './receiver.testing.ts';
+
+const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
+
+/** A notifier process on stores of its own, and a partner that waits for webhooks. */
+async function aNotifier(context: TestContext, settings: Record<string, string> = {}) {
+  const store = await createTestDatabase(context);
+  const pubsub = await createTestSubscription(context);
+  const receiver = await aReceiver(context);
+  const adminPort = await freePort();
+  await seedPartner(store.open(), {
+    id: 'acme' as PartnerId,
+    apiKey: 'key-of-acme',
+    webhookUrl: receiver.url,
+    webhookSecret: secret,
+  });
+  const start = async (more: Record<string, string> = {}): Promise<ChildProcess> => {
+    const notifier = spawn(process.execPath, [fileURLToPath(new URL('main.ts', import.meta.url))], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: {
+        TRIPLOCK_MODE: 'test',
+        ADMIN_PORT: String(adminPort),
+        DATABASE_URL: store.url('triplock_notifier'),
+        PUBSUB_PROJECT_ID: pubsub.projectId,
+        PUBSUB_EMULATOR_HOST: pubsub.emulatorHost,
+        EVENTS_SUBSCRIPTION: pubsub.subscription,
+        ...settings,
+        ...more,
+      },
+    });
+    context.after(() => void notifier.kill('SIGKILL'));
+    await eventually(async () => (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok);
+    return notifier;
+  };
+  const publish = (event: PaymentEvent) => {
+    const { payload, attributes } = encodePaymentEvent(event);
+    const message = { data: Buffer.from(payload), attributes: { ...attributes('') } };
+    return pubsub.client.topic(pubsub.topic).publishMessage(message);
+  };
+  return { start, publish, receiver, adminPort };
+}
+
+test('an event that is published three times is one verified webhook', async (context) => {
+  const { start, publish, receiver, adminPort } = await aNotifier(context);
+  const notifier = await start();
+  const event = succeeded(aPayment());
+  for (let copy = 0; copy < 3; copy += 1) await publish(event);
+  await publish(succeeded(aPayment()));
+  await eventually(async () => receiver.received.length === 2);
+  const [webhook] = receiver.received.filter(
+    ({ headers }) => headers['webhook-id'] === event.event_id,
+  );
+  const { type, timestamp, sequence, data } = event;
+  const headers = webhook!.headers as Record<string, string>;
+  const verified = new Webhook(secret).verify(webhook!.body, headers);
+  assert.deepEqual(verified, { type, timestamp, sequence, data });
+  const metrics = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
+  assert.match(metrics, /triplock_webhook_attempts_total\{outcome="delivered",.*\} 2/);
+
+  notifier.kill('SIGTERM');
+  assert.deepEqual(await once(notifier, 'exit'), [0, null]);
+});
+
+test('a notifier that is killed before its record tells again under the same id', async (context) => {
+  const { start, publish, receiver } = await aNotifier(context, { WEBHOOK_TIMEOUT_MS: '100' });
+  const first = await start({ CRASH_POINTS: 'notifier.committed=kill' });
+  const event = succeeded(aPayment());
+  await publish(event);
+  assert.deepEqual(await once(first, 'exit'), [null, 'SIGKILL']);
+  await start();
+  await eventually(async () => receiver.received.length >= 1, {
+    withinMs: 60_000,
+    what: 'a webhook after the crash',
+  });
+  assert.equal(receiver.received[0]!.headers['webhook-id'], event.event_id);
+});
