@@ -1,0 +1,29 @@
+import { decodePaymentAccepted } from '@triplock/contracts';
+import type { ReceivedRecord, Refusal } from '@triplock/transport';
+import { bookTransferOf, type BookTransfer } from './book-transfer.ts';
+
+/** A record that says a payment, as it is to be posted. */
+export type PaymentRecord = { record: ReceivedRecord; posting: BookTransfer };
+
+/** A record that can never be posted, and why. */
+export type DeadRecord = { record: ReceivedRecord; refusal: Refusal };
+
+/** Sorts records into payments and those that are none; both keep their order. */
+export function decodeRecords(records: readonly ReceivedRecord[]): {
+  payments: PaymentRecord[];
+  refused: DeadRecord[];
+} {
+  const settledAt = new Date();
+  const payments: PaymentRecord[] = [];
+  const refused: DeadRecord[] = [];
+  for (const record of records) {
+    const decoded = decodePaymentAccepted(record);
+    if (decoded.outcome === 'payment') {
+      payments.push({ record, posting: bookTransferOf({ ...decoded, settledAt }) });
+    } else {
+      const { reason, detail } = decoded;
+      refused.push({ record, refusal: { reason, detail } });
+    }
+  }
+  return { payments, refused };
+}

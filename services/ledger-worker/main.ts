@@ -1,0 +1,49 @@
+import { openPostgresLedger } from '@triplock/ledger';
+import { openDatabase } from '@triplock/postgres';
+import { runService } from '@triplock/runtime';
+import { openDeadLetters, runConsumer } from '@triplock/transport';
+import { readConfig } from './config.ts';
+import { gatherPostings } from './gather-postings.ts';
+import { workerMetrics } from './metrics.ts';
+import { paymentsHandler } from './payments-consumer.ts';
+import { createPostBatch } from './post-batch.ts';
+
+await runService('ledger-worker', readConfig, async (config, service) => {
+  const { logger, crashPoints } = service;
+  const metrics = workerMetrics(service.metrics);
+
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    applicationName: config.INSTANCE_NAME,
+    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+  });
+  const ledger = openPostgresLedger(database);
+  service.onClose('ledger', () => ledger.close());
+
+  const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
+  const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
+  service.onClose('dead letters', () => deadLetters.close());
+
+  const postRowsMax = config.POST_ROWS_MAX;
+  const post = gatherPostings(createPostBatch({ ledger, metrics }), {
+    rowsMax: postRowsMax,
+    statementsMax: config.POST_STATEMENTS_MAX,
+  });
+  const consumer = runConsumer({
+    ...kafka,
+    topic: config.ACCEPTED_TOPIC,
+    groupId: config.LEDGER_GROUP,
+    ...paymentsHandler({ post, postRowsMax, ledger, deadLetters, metrics, crashPoints, logger }),
+  });
+  service.onClose('consumer', () => consumer.close());
+
+  await service.serveAdmin({
+    readiness: {
+      kafka: async () => {
+        await consumer.ping();
+        await deadLetters.ping();
+      },
+      postgres: () => ledger.ping(),
+    },
+  });
+});

@@ -1,0 +1,36 @@
+import { Counter, Histogram, type Registry } from '@triplock/runtime';
+
+/** What the worker counts. */
+export type WorkerMetrics = {
+  /** Records by what they came to; a redelivered record counts again. */
+  records: Counter<'outcome'>;
+  /** Payments of one statement. */
+  statementRows: Histogram;
+  /** Time that one statement took, its commit included. */
+  statementSeconds: Histogram;
+};
+
+/** Registers the worker's metrics. */
+export function workerMetrics(registry: Registry): WorkerMetrics {
+  const registers = [registry];
+  return {
+    records: new Counter({
+      name: 'triplock_worker_records_total',
+      help: 'Records of the accepted topic by what they came to.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    statementRows: new Histogram({
+      name: 'triplock_worker_post_rows',
+      help: 'Payments posted by one statement.',
+      buckets: [1, 5, 20, 50, 100, 200, 350, 500],
+      registers,
+    }),
+    statementSeconds: new Histogram({
+      name: 'triplock_worker_post_seconds',
+      help: 'Time that one posting statement took, its commit included.',
+      buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
+      registers,
+    }),
+  };
+}

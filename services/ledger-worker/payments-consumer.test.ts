@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPostgresLedger } from '@triplock/ledger';
+import { aPayment, eventually } from '@triplock/testing';
+import type { ReceivedRecord } from '@triplock/transport';
+import {
+  aPipeline,
+  ledgerCounts,
+  outcomesOf,
+  recordOf,
+  traceparent,
+  type RawRecord,
+} from './worker.testing.ts';
+
+test('accepted payments are posted, settled and told of, and their offsets committed', async (context) => {
+  const { work, owner, append } = await aPipeline(context, { partitions: 3 });
+  const payments = Array.from({ length: 60 }, () => aPayment());
+  await Promise.all(payments.map((payment) => append(recordOf(payment))));
+  const worker = work();
+  await worker.allCommitted();
+  assert.deepEqual(await ledgerCounts(owner), { rows: 60, entries: 60, events: 60 });
+  for (const payment of payments) {
+    const row = await worker.ledger.find(payment.txnId);
+    assert.deepEqual([row?.state, row?.fingerprint], ['succeeded', payment.fingerprint]);
+  }
+  assert.deepEqual(await outcomesOf(worker), { posted: 60 });
+  await worker.consumer.ping();
+});
+
+test('the whole topic replayed from its beginning posts nothing new', async (context) => {
+  const { work, owner, append, deadLetters } = await aPipeline(context, { partitions: 3 });
+  await Promise.all(Array.from({ length: 60 }, () => append(recordOf(aPayment()))));
+  await work().allCommitted();
+  const before = await ledgerCounts(owner);
+  const replay = work();
+  await replay.allCommitted();
+  assert.deepEqual(await outcomesOf(replay), { 'already-recorded': 60 });
+  assert.deepEqual(await ledgerCounts(owner), before);
+  assert.deepEqual(deadLetters, []);
+});
+
+/** A record that says something else than it should. */
+function spoiled(changes: object, wish: Partial<RawRecord> = {}): RawRecord {
+  const record = recordOf(aPayment());
+  const fields = JSON.parse(record.value.toString()) as object;
+  const value = Buffer.from(JSON.stringify({ ...fields, ...changes }));
+  return { ...record, value, ...wish };
+}
+
+const headers = { traceparent, partner_id: 'acme' };
+const poisons: readonly (readonly [string, RawRecord])[] = [
+  ['null_value', { key: 'k', value: null, headers }],
+  ['not_json', { key: 'k', value: Buffer.from('{"half":'), headers }],
+  ['not_json', { key: null, value: Buffer.from([0xff, 0x00, 0xfe]), headers: {} }],
+  ['too_large', { key: 'k', value: Buffer.alloc(300 * 1024, 0x20), headers }],
+  ['unknown_schema', spoiled({ schema: 2 })],
+  ['invalid_record', spoiled({ amount: 0 })],
+  ['forged_id', spoiled({ key: 'another' })],
+  ['forged_id', spoiled({}, { key: '37585521-60c9-8d90-a37f-2e1b8a7081e6' })],
+  ['partner_mismatch', spoiled({}, { headers: { ...headers, partner_id: 'globex' } })],
+];
+
+test('records that can never be posted become dead letters as they were, and hold up nobody', async (context) => {
+  const { work, owner, append, deadLetters } = await aPipeline(context);
+  const origin = { 'x-origin': 'a test' };
+  for (const [, poison] of poisons) {
+    await append(recordOf(aPayment()));
+    await append({ ...poison, headers: { ...poison.headers, ...origin } });
+  }
+  await append(recordOf(aPayment()));
+  await work().allCommitted();
+  await eventually(async () => deadLetters.length === poisons.length);
+  for (const [n, [reason, poison]] of poisons.entries()) {
+    const letter = letterAt(deadLetters, 2 * n + 1);
+    assert.equal(String(letter.headers['dead-letter.reason']), reason);
+    assert.deepEqual(letter.value, poison.value);
+    assert.deepEqual(letter.key?.toString() ?? null, poison.key);
+    for (const [name, value] of Object.entries({ ...poison.headers, ...origin })) {
+      assert.equal(String(letter.headers[name]), value);
+    }
+  }
+  const posted = poisons.length + 1;
+  assert.deepEqual(await ledgerCounts(owner), { rows: posted, entries: posted, events: posted });
+});
+
+test('one row that the ledger can never store is found among 500 and spoils no neighbour', async (context) => {
+  const { work, owner, append, deadLetters } = await aPipeline(context);
+  await owner.query(`
+    ALTER TABLE ledger.transactions ADD CONSTRAINT no_poison CHECK (reference <> 'poison')`);
+  const payments = Array.from({ length: 500 }, (_, n) =>
+    aPayment(n === 321 ? { reference: 'poison' } : {}),
+  );
+  await Promise.all(payments.map((payment) => append(recordOf(payment))));
+  const worker = work();
+  await worker.allCommitted();
+  await eventually(async () => deadLetters.length === 1);
+  assert.equal(String(deadLetters[0]!.headers['dead-letter.reason']), 'unpostable');
+  assert.deepEqual(deadLetters[0]!.value, recordOf(payments[321]!).value);
+  assert.deepEqual(await ledgerCounts(owner), { rows: 499, entries: 499, events: 499 });
+  assert.deepEqual(await outcomesOf(worker), { posted: 499, unpostable: 1 });
+});
+
+test('a second request under one key is told of once and dead-lettered, the first one stands', async (context) => {
+  const { work, owner, append, deadLetters } = await aPipeline(context);
+  const winner = aPayment({ key: 'order-1', amount: 100n });
+  const loser = aPayment({ key: 'order-1', amount: 200n });
+  for (const payment of [winner, loser, winner, loser]) await append(recordOf(payment));
+  const worker = work();
+  await worker.allCommitted();
+  await eventually(async () => deadLetters.length === 2);
+  for (const letter of deadLetters) {
+    assert.equal(String(letter.headers['dead-letter.reason']), 'key_conflict');
+    assert.deepEqual(letter.value, recordOf(loser).value);
+  }
+  assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 2 });
+  assert.equal((await worker.ledger.find(winner.txnId))?.details.money.amount, 100n);
+});
+
+test('a payment that another worker posted and did not finish is settled', async (context) => {
+  const { work, store, owner, append } = await aPipeline(context);
+  const payment = aPayment();
+  await openPostgresLedger(store.open('triplock_ledger')).post([{ payment, traceparent }]);
+  await append(recordOf(payment));
+  await append(recordOf(payment));
+  const worker = work();
+  await worker.allCommitted();
+  assert.equal((await worker.ledger.find(payment.txnId))?.state, 'succeeded');
+  assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 1 });
+  assert.deepEqual(await outcomesOf(worker), { resumed: 1, 'already-recorded': 1 });
+});
+
+function letterAt(letters: readonly ReceivedRecord[], offset: number): ReceivedRecord {
+  const found = letters.find((each) => String(each.headers['dead-letter.offset']) === `${offset}`);
+  assert.ok(found, `no dead letter for offset ${offset}`);
+  return found;
+}

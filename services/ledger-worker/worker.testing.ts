@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { encodePaymentAccepted, type EncodedRecord } from '@triplock/contracts';
+import { openPostgresLedger } from '@triplock/ledger';
+import type { AcceptedPayment } from '@triplock/payments';
+import { openDatabase, type Database } from '@triplock/postgres';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { createTestDatabase, createTestTopic, eventually, testNamespace } from '@triplock/testing';
+import {
+  openDeadLetters,
+  openGroupCommit,
+  openTopicOffsets,
+  runConsumer,
+  type ReceivedRecord,
+} from '@triplock/transport';
+import { gatherPostings } from './gather-postings.ts';
+import { workerMetrics } from './metrics.ts';
+import { paymentsHandler } from './payments-consumer.ts';
+import { createPostBatch } from './post-batch.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+
+/** A record as a producer other than the gateway may make it. */
+export type RawRecord = {
+  key: string | null;
+  value: Buffer | null;
+  headers: Readonly<Record<string, string>>;
+};
+
+/** The record that the gateway makes of a payment. */
+export function recordOf(payment: AcceptedPayment): EncodedRecord {
+  return encodePaymentAccepted(payment, traceparent);
+}
+
+/** A worker's surroundings, its topics and database being one test's own. */
+export async function aPipeline(context: TestContext, shape = { partitions: 1 }) {
+  const store = await createTestDatabase(context);
+  const accepted = await createTestTopic(context, shape);
+  const letters = await createTestTopic(context);
+  const kafka = { brokers: accepted.brokers, clientId: 'test', logger };
+  const log = openGroupCommit({ ...kafka, topic: accepted.topic });
+  context.after(() => log.close());
+
+  /** Starts a worker: one of a new group reads the topic from its beginning. */
+  const work = (wish: { groupId?: string; databaseUrl?: string } = {}) => {
+    const groupId = wish.groupId ?? testNamespace('worker');
+    const parts = openParts(wish.databaseUrl ?? store.url('triplock_ledger'));
+    const deadLetters = openDeadLetters({ ...kafka, topic: letters.topic });
+    const place = { ...kafka, topic: accepted.topic, groupId };
+    const consumer = runConsumer({
+      ...place,
+      ...paymentsHandler({ ...parts, deadLetters, logger }),
+    });
+    const offsets = openTopicOffsets(place);
+    context.after(async () => {
+      await consumer.close();
+      await Promise.all([deadLetters.close(), offsets.close(), parts.ledger.close()]);
+    });
+    const allCommitted = () =>
+      eventually(async () => {
+        assert.deepEqual(await offsets.committed(), await offsets.end());
+        return true;
+      });
+    return { ...parts, groupId, consumer, offsets, allCommitted };
+  };
+  return {
+    work,
+    store,
+    owner: store.open(),
+    append: (record: RawRecord) => log.append(record as EncodedRecord),
+    deadLetters: readAll(context, { ...kafka, topic: letters.topic }),
+  };
+}
+
+function openParts(url: string) {
+  const onIdleError = () => undefined; // DROP DATABASE ends idle connections, which is no news here.
+  const database = openDatabase({ url, applicationName: 'test', onIdleError });
+  const ledger = openPostgresLedger(database);
+  const metrics = workerMetrics(createMetrics('test'));
+  const crashPoints = createCrashPoints();
+  const limits = { rowsMax: 500, statementsMax: 2 };
+  const post = gatherPostings(createPostBatch({ ledger, metrics }), limits);
+  return { post, postRowsMax: 500, ledger, metrics, crashPoints };
+}
+
+/** What a topic has, as it comes. */
+function readAll(
+  context: TestContext,
+  place: { brokers: string[]; clientId: string; logger: typeof logger; topic: string },
+): ReceivedRecord[] {
+  const read: ReceivedRecord[] = [];
+  const groupId = testNamespace('reader');
+  const handle = async (batch: { records: readonly ReceivedRecord[] }) =>
+    void read.push(...batch.records);
+  const consumer = runConsumer({ ...place, groupId, handle });
+  context.after(() => consumer.close());
+  return read;
+}
+
+/** How much of everything the ledger has. */
+export async function ledgerCounts(database: Database) {
+  const [counts] = await database.query<{ rows: number; entries: number; events: number }>(`
+    SELECT (SELECT count(*) FROM ledger.transactions)::int AS rows,
+           (SELECT count(*) FROM ledger.entries)::int AS entries,
+           (SELECT count(*) FROM ledger.outbox)::int AS events`);
+  return counts!;
+}
+
+/** Records of a worker by outcome, redeliveries included. */
+export async function outcomesOf({ metrics }: ReturnType<typeof openParts>) {
+  const { values } = await metrics.records.get();
+  return Object.fromEntries(values.map(({ labels, value }) => [labels.outcome, value]));
+}
