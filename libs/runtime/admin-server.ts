@@ -7,6 +7,7 @@ import {
 } from './crash-points.ts';
 import { explainListenError } from './listen-error.ts';
 import type { Registry } from './metrics.ts';
+import { integer } from './settings.ts';
 
 /** Asks one dependency whether it answers; throws when it does not. */
 export type ReadinessCheck = () => Promise<void>;
@@ -54,6 +55,8 @@ export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
 
 type Answer = { status: number; body: unknown; text?: boolean };
 
+const notFound: Answer = { status: 404, body: { error: 'not found' } };
+
 async function answer(request: IncomingMessage, options: AdminOptions): Promise<Answer> {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://admin');
   switch (`${request.method} ${pathname}`) {
@@ -64,12 +67,14 @@ async function answer(request: IncomingMessage, options: AdminOptions): Promise<
     case 'GET /metrics':
       return { status: 200, body: await options.metrics.metrics(), text: true };
     case 'GET /crash-points':
+      if (options.crashPoints === noCrashPoints) return notFound;
       return { status: 200, body: { hits: options.crashPoints.hits() } };
     case 'POST /crash-points':
+      if (options.crashPoints === noCrashPoints) return notFound;
       return arm(searchParams, options.crashPoints);
   }
   const route = options.routes?.[`${request.method} ${pathname}`];
-  return route ? route(searchParams) : { status: 404, body: { error: 'not found' } };
+  return route ? route(searchParams) : notFound;
 }
 
 async function readiness(checks: AdminOptions['readiness']): Promise<Answer> {
@@ -89,23 +94,24 @@ async function verdict(check: ReadinessCheck): Promise<string> {
   return Promise.race([asked, late]).finally(() => clearTimeout(timer));
 }
 
+const pauseLimit = integer({ min: 0, max: 600_000 });
+const timesLimit = integer({ min: 1, max: 1_000_000 });
+
 /** `POST /crash-points?name=…&action=kill|throw|pause&pauseMs=…&times=…`; `action=off` disarms. */
 function arm(query: URLSearchParams, points: CrashPoints): Answer {
-  if (points === noCrashPoints) return { status: 404, body: { error: 'not found' } };
   const name = crashPointNames.find((each) => each === query.get('name'));
   const action = query.get('action');
+  const pauseMs = pauseLimit.parse(query.get('pauseMs') ?? '0');
+  const times = timesLimit.parse(query.get('times') ?? '1');
   if (name === undefined || !['kill', 'throw', 'pause', 'off'].includes(action ?? '')) {
     return { status: 400, body: { error: 'give name, and action=kill|throw|pause|off' } };
   }
-  if (action === 'off') points.disarm(name);
-  else {
-    const pauseMs = Number(query.get('pauseMs') ?? 0);
-    points.arm({
-      name,
-      action: { do: action, pauseMs } as CrashAction,
-      times: Number(query.get('times') ?? 1),
-    });
+  if (pauseMs === undefined || times === undefined) {
+    const error = `pauseMs is ${pauseLimit.expected}, times ${timesLimit.expected}`;
+    return { status: 400, body: { error } };
   }
+  if (action === 'off') points.disarm(name);
+  else points.arm({ name, action: { do: action, pauseMs } as CrashAction, times });
   return { status: 200, body: { name, action } };
 }
 

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { createServer, type AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { serveAdmin, type AdminOptions } from './admin-server.ts';
+import { createCrashPoints, noCrashPoints } from './crash-points.ts';
+import { Counter, createMetrics } from './metrics.ts';
+
+const host = '127.0.0.1';
+
+async function startAdmin(t: TestContext, shown: Partial<AdminOptions> = {}) {
+  const port = await freePort();
+  const admin = await serveAdmin({
+    ...{ host, port, metrics: createMetrics('test'), readiness: {} },
+    ...{ crashPoints: noCrashPoints, ...shown },
+  });
+  t.after(() => admin.close());
+  return async (path: string, method = 'GET') => {
+    const response = await fetch(`http://${host}:${port}${path}`, { method });
+    return { status: response.status, text: await response.text() };
+  };
+}
+
+test('a process that turns is healthy, whatever its dependencies do', async (t) => {
+  const ask = await startAdmin(t, {
+    readiness: { redis: () => Promise.reject(new Error('away')) },
+  });
+  assert.deepEqual(await ask('/healthz'), { status: 200, text: '{"status":"ok"}' });
+});
+
+test('a service is ready when every dependency was asked and answered', async (t) => {
+  let asked = 0;
+  const ask = await startAdmin(t, { readiness: { redis: async () => void (asked += 1) } });
+  const { status, text } = await ask('/readyz');
+  assert.deepEqual([status, JSON.parse(text)], [200, { ready: true, checks: { redis: 'ok' } }]);
+  await ask('/readyz');
+  assert.equal(asked, 2);
+});
+
+test('a service is not ready when one dependency fails or hangs, and says which', async (t) => {
+  const ask = await startAdmin(t, {
+    readiness: {
+      postgres: async () => undefined,
+      redis: () => Promise.reject(new Error('connection refused')),
+      kafka: () => new Promise<void>(() => undefined),
+    },
+  });
+  const { status, text } = await ask('/readyz');
+  assert.equal(status, 503);
+  assert.deepEqual(JSON.parse(text), {
+    ready: false,
+    checks: { postgres: 'ok', redis: 'connection refused', kafka: 'no answer within 2000 ms' },
+  });
+});
+
+test('metrics carry the service they are from', async (t) => {
+  const metrics = createMetrics('ledger-worker');
+  new Counter({ name: 'payments_total', help: 'Payments.', registers: [metrics] }).inc(3);
+  const { text } = await (await startAdmin(t, { metrics }))('/metrics');
+  assert.match(text, /^payments_total\{service="ledger-worker"\} 3$/m);
+  assert.match(text, /^process_cpu_seconds_total\{/m);
+});
+
+test('a crash point is armed, counted and disarmed from outside', async (t) => {
+  const crashPoints = createCrashPoints();
+  const ask = await startAdmin(t, { crashPoints });
+  const place = '/crash-points?name=worker.polled';
+  assert.equal((await ask(`${place}&action=throw&times=2`, 'POST')).status, 200);
+  await assert.rejects(crashPoints.reached('worker.polled'));
+  assert.deepEqual(JSON.parse((await ask('/crash-points')).text), { hits: { 'worker.polled': 1 } });
+  assert.equal((await ask(`${place}&action=off`, 'POST')).status, 200);
+  await crashPoints.reached('worker.polled');
+});
+
+test('an order for a crash point that makes no sense is refused', async (t) => {
+  const crashPoints = createCrashPoints();
+  const ask = await startAdmin(t, { crashPoints });
+  const orders = [
+    'name=worker.polled',
+    'name=worker.exploded&action=kill',
+    'name=worker.polled&action=melt',
+    'name=worker.polled&action=pause&pauseMs=soon',
+    'name=worker.polled&action=throw&times=often',
+    'name=worker.polled&action=throw&times=0',
+  ];
+  for (const order of orders) {
+    assert.equal((await ask(`/crash-points?${order}`, 'POST')).status, 400, order);
+  }
+  await crashPoints.reached('worker.polled');
+});
+
+test('in production there are no crash points to see or to arm', async (t) => {
+  const ask = await startAdmin(t);
+  assert.equal((await ask('/crash-points')).status, 404);
+  assert.equal((await ask('/crash-points?name=worker.polled&action=kill', 'POST')).status, 404);
+});
+
+test("a service's own routes are served beside, and their errors are a 500", async (t) => {
+  const ask = await startAdmin(t, {
+    routes: {
+      'GET /audit': async (query) => ({ status: 200, body: { wait: query.get('wait') } }),
+      'GET /bug': () => Promise.reject(new Error('no such table')),
+    },
+  });
+  assert.deepEqual(await ask('/audit?wait=60'), { status: 200, text: '{"wait":"60"}' });
+  assert.equal((await ask('/bug')).status, 500);
+  assert.equal((await ask('/audit', 'POST')).status, 404);
+  assert.equal((await ask('/nowhere')).status, 404);
+});
+
+test('a taken port is an error that names the port and the setting', async (t) => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, host, resolve));
+  t.after(() => void other.close());
+  const { port } = other.address() as AddressInfo;
+  const options = { host, port, metrics: createMetrics('test'), readiness: {} };
+  await assert.rejects(serveAdmin({ ...options, crashPoints: noCrashPoints }), {
+    message: `port ${port} on ${host} is taken: free it or set ADMIN_PORT to another`,
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

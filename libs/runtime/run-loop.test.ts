@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Logger } from './logger.ts';
+import { runLoop, type Pass } from './run-loop.ts';
+
+const hourMs = 3_600_000;
+
+/** A loop over the given passes that notes its warnings; `started[n]` resolves with pass n. */
+function loopOver(...passes: Pass[]) {
+  const warnings: object[] = [];
+  const logger = { warn: (about: object) => void warnings.push(about) } as unknown as Logger;
+  const started = passes.map(() => Promise.withResolvers<void>());
+  let turn = 0;
+  const pass: Pass = () => {
+    const at = turn++;
+    started[at]?.resolve();
+    return passes[at]?.() ?? Promise.resolve(0);
+  };
+  const loop = runLoop(pass, { name: 'test', idleMs: hourMs, logger });
+  return { loop, warnings, started: started.map(({ promise }) => promise), turns: () => turn };
+}
+
+test('a loop goes on at once while there is work, and rests when there is none', async () => {
+  const { loop, started, turns } = loopOver(
+    async () => 5,
+    async () => 1,
+    async () => 0,
+  );
+  await started[2];
+  await loop.stop();
+  assert.equal(turns(), 3);
+});
+
+test('a pass that throws is logged and tried again', async () => {
+  const error = new Error('the database is away');
+  const { loop, started, warnings } = loopOver(
+    () => Promise.reject(error),
+    () => Promise.reject(error),
+    async () => 0,
+  );
+  await started[2];
+  await loop.stop();
+  assert.deepEqual(warnings, [
+    { err: error, loop: 'test', failures: 0 },
+    { err: error, loop: 'test', failures: 1 },
+  ]);
+});
+
+test('stopping lets the pass under way finish and begins no other', async () => {
+  const work = Promise.withResolvers<number>();
+  const { loop, started, turns } = loopOver(() => work.promise);
+  await started[0];
+  let hasStopped = false;
+  const stopped = loop.stop().then(() => (hasStopped = true));
+  await new Promise(setImmediate);
+  assert.equal(hasStopped, false);
+  work.resolve(1);
+  await stopped;
+  assert.equal(turns(), 1);
+});

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+
+const module = new URL('index.ts', import.meta.url).href;
+const settings = { ADMIN_PORT: '1', INSTANCE_NAME: 'demo-1' };
+
+/** Runs a service of its own process; `start` is the body of its wiring function. */
+function spawnService(start: string, environment: Record<string, string> = {}) {
+  const program = `
+    import { readSettings, runService, serviceSettings } from '${module}';
+    const readConfig = () => readSettings(process.env, serviceSettings);
+    await runService('demo', readConfig, async (config, service) => {
+      const closing = (name) => async () => service.logger.info('closed ' + name);
+      ${start}
+    });
+  `;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    env: { ...settings, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const words: string[] = [];
+  const started = Promise.withResolvers<void>();
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const word = (JSON.parse(line) as { msg: string }).msg;
+    words.push(word);
+    if (word === 'started') started.resolve();
+  });
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number, words, errors }));
+  return { kill: (signal: NodeJS.Signals) => child.kill(signal), started: started.promise, ended };
+}
+
+const staysUp = 'setInterval(() => undefined, 1000);';
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  test(`${signal} closes what was opened, the last first, and exits with 0`, async () => {
+    const service = spawnService(`
+      ${staysUp}
+      service.onClose('database', closing('database'));
+      service.onClose('stuck part', () => Promise.reject(new Error('does not close')));
+      service.onClose('server', closing('server'));
+    `);
+    await service.started;
+    service.kill(signal);
+    service.kill(signal);
+    const { code, words } = await service.ended;
+    assert.equal(code, 0);
+    assert.deepEqual(words, [
+      ...['started', 'shutting down', 'closed server', 'closing failed', 'closed database'],
+      'stopped',
+    ]);
+  });
+}
+
+test('a shutdown that takes too long is given up with exit code 1', async () => {
+  const service = spawnService(
+    `${staysUp} service.onClose('server', () => new Promise(() => undefined));`,
+    { SHUTDOWN_TIMEOUT_MS: '100' },
+  );
+  await service.started;
+  service.kill('SIGTERM');
+  const { code, words } = await service.ended;
+  assert.deepEqual([code, words.at(-1)], [1, 'shutdown timed out']);
+});
+
+test('a boot that fails closes what it had opened and exits with 1', async () => {
+  const { ended } = spawnService(`
+    service.onClose('database', closing('database'));
+    throw new Error('the port is taken');
+  `);
+  const { code, words } = await ended;
+  assert.deepEqual(
+    [code, words],
+    [1, ['boot failed', 'shutting down', 'closed database', 'stopped']],
+  );
+});
+
+test('settings that cannot be used are all told, and the exit code is 2', async () => {
+  const wrong = { ADMIN_PORT: 'hunter2', TRIPLOCK_MODE: 'hunter2', CRASH_POINTS: 'hunter2=kill' };
+  const { code, words, errors } = await spawnService('', wrong).ended;
+  assert.deepEqual([code, words], [2, []]);
+  for (const name of Object.keys(wrong)) assert.match(errors, new RegExp(`${name} is malformed`));
+  assert.doesNotMatch(errors, /hunter2| at /);
+});
+
+test('crash points are refused in production, and production is what nobody asked for', async () => {
+  const { code, errors } = await spawnService('', { CRASH_POINTS: 'worker.polled=kill' }).ended;
+  assert.equal(code, 2);
+  assert.match(errors, /CRASH_POINTS is refused: TRIPLOCK_MODE is production/);
+});
+
+test('in test mode the planned crash points are armed', async () => {
+  const { ended } = spawnService(`await service.crashPoints.reached('worker.polled');`, {
+    TRIPLOCK_MODE: 'test',
+    CRASH_POINTS: 'worker.polled=throw',
+  });
+  const { code, words } = await ended;
+  assert.deepEqual([code, words[0]], [1, 'boot failed']);
+});

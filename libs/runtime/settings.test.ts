@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import {
+  address,
+  addresses,
+  integer,
+  oneOf,
+  port,
+  readSettings,
+  SettingsError,
+  text,
+  url,
+  withDefault,
+} from './settings.ts';
+
+const table = {
+  NAME: text,
+  PORT: port,
+  BATCH_MAX: integer({ min: 1, max: 1_000 }),
+  MODE: oneOf(['fast', 'safe']),
+  STORE_URL: url(['redis:', 'rediss:']),
+  BROKERS: addresses,
+  EMULATOR: withDefault(address, undefined),
+  LEVEL: withDefault(oneOf(['info', 'error']), 'info' as const),
+};
+
+const good = {
+  NAME: 'gateway',
+  PORT: '8080',
+  BATCH_MAX: '50',
+  MODE: 'safe',
+  STORE_URL: 'redis://:secret@127.0.0.1:6379/0',
+  BROKERS: '127.0.0.1:9092, broker-2:9093,[::1]:9094',
+};
+
+test('settings become values of their types, and defaults fill what is absent or blank', () => {
+  assert.deepEqual(readSettings({ ...good, LEVEL: ' ' }, table), {
+    ...good,
+    PORT: 8080,
+    BATCH_MAX: 50,
+    BROKERS: ['127.0.0.1:9092', 'broker-2:9093', '[::1]:9094'],
+    EMULATOR: undefined,
+    LEVEL: 'info',
+  });
+});
+
+test('all problems are told at once, each by its variable', () => {
+  const wrong = { PORT: '0', BATCH_MAX: 'many', MODE: 'SAFE', STORE_URL: 'http://x', BROKERS: 'x' };
+  const { problems } = problemsOf({ ...wrong, EMULATOR: 'a:1,b:2', LEVEL: 'loud' });
+  assert.deepEqual(
+    problems.map((problem) => problem.split(':')[0]),
+    [
+      'NAME is missing',
+      'PORT is malformed',
+      'BATCH_MAX is malformed',
+      'MODE is malformed',
+      'STORE_URL is malformed',
+      'BROKERS is malformed',
+      'EMULATOR is malformed',
+      'LEVEL is malformed',
+    ],
+  );
+});
+
+test('a problem says what was expected', () => {
+  const { message } = problemsOf({ ...good, PORT: '70000', MODE: '' });
+  assert.match(message, /PORT is malformed: expected a whole number from 1 to 65535/);
+  assert.match(message, /MODE is missing: expected one of fast, safe/);
+});
+
+test('a value is never repeated, because it may be a secret', () => {
+  const secret = fc.stringMatching(/^[a-z0-9]{12,40}$/);
+  fc.assert(
+    fc.property(secret, (value) => {
+      const { message } = problemsOf({
+        ...{ PORT: value, BATCH_MAX: value, MODE: value, STORE_URL: `redis//${value}` },
+        ...{ BROKERS: `${value}:${value}`, EMULATOR: value, LEVEL: value },
+      });
+      assert.equal(message.includes(value), false);
+    }),
+  );
+});
+
+test('a whole number is digits within its limits and nothing else', () => {
+  const { parse } = integer({ min: -5, max: 100 });
+  assert.deepEqual(['-5', '0', '100', '007'].map(parse), [-5, 0, 100, 7]);
+  for (const each of [
+    '-6',
+    '101',
+    '1.0',
+    '1e1',
+    '0x10',
+    '1 0',
+    '+1',
+    '',
+    'Infinity',
+    '9'.repeat(40),
+  ]) {
+    assert.equal(parse(each), undefined, each);
+  }
+});
+
+test('an address is one host and port', () => {
+  assert.equal(address.parse('localhost:8085'), 'localhost:8085');
+  for (const each of ['localhost', 'http://localhost:8085', 'a:1,b:2', ':1', 'a:', 'a b:1']) {
+    assert.equal(address.parse(each), undefined, each);
+  }
+});
+
+function problemsOf(environment: NodeJS.ProcessEnv): SettingsError {
+  try {
+    readSettings(environment, table);
+  } catch (error) {
+    if (error instanceof SettingsError) return error;
+    throw error;
+  }
+  throw new Error('the settings were read');
+}
