@@ -37,7 +37,7 @@ function spawnService(start: string, environment: Record<string, string> = {}) {
 const staysUp = 'setInterval(() => undefined, 1000);';
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`${signal} closes what was opened, the last first, and exits with 0`, async () => {
+  test(`${signal} closes what was opened, the last first, exits with 0, and may come twice`, async () => {
     const service = spawnService(`
       ${staysUp}
       service.onClose('database', closing('database'));

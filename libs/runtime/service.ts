@@ -74,8 +74,10 @@ export async function runService<Settings extends CommonSettings>(
     }
     exit(logger, 'stopped', exitCode);
   };
-  process.once('SIGTERM', () => void close('SIGTERM', 0));
-  process.once('SIGINT', () => void close('SIGINT', 0));
+  // `on` and not `once`: a second signal, such as a launcher's after the terminal's own, would
+  // otherwise kill the process in the middle of its drain.
+  process.on('SIGTERM', () => void close('SIGTERM', 0));
+  process.on('SIGINT', () => void close('SIGINT', 0));
 
   try {
     await start(settings, service);
