@@ -47,7 +47,7 @@ async function npmCi(root) {
   const npm = process.env.npm_execpath;
   const [file, ...first] = npm?.endsWith('.js') ? [process.execPath, npm] : ['npm'];
   // The pinned Node is a development dependency, so NODE_ENV=production must not leave it out.
-  const args = [...first, 'ci', '--include=dev', '--no-audit', '--no-fund'];
+  const args = [...first, 'ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
   // Its words go to stderr: the stdout of a command with --json holds its result and nothing else.
   const child = spawn(file, args, { cwd: root, stdio: ['ignore', 2, 2] });
   const startedMs = Date.now();

@@ -1,5 +1,5 @@
 import { accessSync, constants } from 'node:fs';
-import { homedir } from 'node:os';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { partsCache } from '../home.ts';
 import { runTool } from '../processes/run-tool.ts';
@@ -18,7 +18,13 @@ export async function runMaven(
 ): Promise<void> {
   const { name, doing, goal, options, cwd } = fetch;
   session.report(`${doing} with Maven`);
-  const args = ['-B', '-ntp', ...repositoryOption(), `${dependencyPlugin}:${goal}`, ...options];
+  const args = [
+    '-B',
+    '-Dstyle.color=never',
+    ...repositoryOption(),
+    `${dependencyPlugin}:${goal}`,
+    ...options,
+  ];
   const file = findOnPath('mvn') ?? 'mvn';
   // Maven alone gets the whole environment: proxies and mirrors are set up there.
   const settings = process.env as Record<string, string>;
@@ -28,7 +34,8 @@ export async function runMaven(
 /** Users without a home folder to write to, such as `nobody`, get a Maven repository in the cache. */
 function repositoryOption(): string[] {
   try {
-    accessSync(homedir(), constants.W_OK);
+    // Java asks the system for the home folder and does not look at HOME.
+    accessSync(userInfo().homedir, constants.W_OK);
     return [];
   } catch {
     return [`-Dmaven.repo.local=${join(partsCache, 'maven-repository')}`];

@@ -24,7 +24,8 @@ export async function runTool(
   const startedMs = Date.now();
   const progress = setInterval(() => {
     const seconds = Math.round((Date.now() - startedMs) / 1000);
-    session.report(`${doing} (${seconds} s): ${lastLines(log, { lines: 1, from })[0] ?? ''}`);
+    const words = lastLines(log, { lines: 1, from })[0] ?? '';
+    session.report(`${doing} (${seconds} s) ${words.slice(0, 100)}`);
   }, progressEveryMs);
   try {
     const child = spawn(command.file, command.args, {
