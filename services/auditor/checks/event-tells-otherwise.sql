@@ -2,15 +2,11 @@
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
 JOIN ledger.transactions USING (txn_id)
-CROSS JOIN LATERAL (SELECT outbox.payload::json AS event) AS told
+CROSS JOIN LATERAL json_to_record(outbox.payload::json) AS event (partner_id text, data json)
+CROSS JOIN LATERAL json_to_record(event.data)
+  AS told (id text, status text, amount text, currency text)
 WHERE outbox.event_type <> 'payment.key_conflict'
-  AND (
-    told.event ->> 'partner_id',
-    told.event -> 'data' ->> 'id',
-    told.event -> 'data' ->> 'status',
-    told.event -> 'data' ->> 'amount',
-    told.event -> 'data' ->> 'currency'
-  ) IS DISTINCT FROM (
+  AND (event.partner_id, told.id, told.status, told.amount, told.currency) IS DISTINCT FROM (
     transactions.partner_id,
     transactions.txn_id::text,
     transactions.state,

@@ -20,10 +20,11 @@ WITH seen AS (
   FROM auditor.published
   WHERE event_type <> 'payment.key_conflict'
   UNION ALL
-  SELECT 'delivered', partner_id, body::json -> 'data' ->> 'currency',
-         (body::json -> 'data' ->> 'amount')::bigint
+  SELECT 'delivered', partner_id, told.currency, told.amount
   FROM notifier.deliveries
-  WHERE state = 'delivered' AND body::json ->> 'type' <> 'payment.key_conflict'
+  CROSS JOIN LATERAL json_to_record(body::json) AS webhook (type text, data json)
+  CROSS JOIN LATERAL json_to_record(webhook.data) AS told (currency text, amount bigint)
+  WHERE state = 'delivered' AND webhook.type <> 'payment.key_conflict'
 )
 SELECT partner_id AS partner, currency,
        count(*) FILTER (WHERE layer = 'accepted') AS "acceptedCount",
