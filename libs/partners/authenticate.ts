@@ -1,4 +1,5 @@
 import type { PartnerId } from '@triplock/payments';
+import { withDeadline } from '@triplock/runtime';
 import { apiKeyLengthMax, hashApiKey } from './api-key.ts';
 import { createKeyMemory, type KeyMemory } from './key-memory.ts';
 import { PartnersUnavailableError, type Authentication } from './partners.ts';
@@ -63,27 +64,32 @@ export function createAuthenticator(find: FindKey, clock: () => number): Authent
 }
 
 async function askFirst(state: State, key: Key): Promise<Authentication> {
-  const answer = ask(state, key).catch((error: unknown) => {
+  try {
+    return await withDeadline(ask(state, key), { ms: unknownKeyWaitMs, what: 'the store' });
+  } catch (error) {
+    state.away = true;
     throw new PartnersUnavailableError('the key is not known here', { cause: error });
-  });
-  const first = await orLate(answer, unknownKeyWaitMs);
-  if (first !== 'late') return first;
-  state.away = true;
-  throw new PartnersUnavailableError(`no answer within ${unknownKeyWaitMs} ms`);
+  }
 }
 
 /** The store's word when it comes in time, else the good word it gave before. */
 async function askAgain(state: State, key: Key, known: Authentication): Promise<Authentication> {
-  const answer = ask(state, key).catch(() => {
+  const keep = () => {
     const trustedUntilMs = state.clock() + askAwayStoreEveryMs;
     state.good.set(key.name, { said: known, trustedUntilMs });
     return known;
-  });
-  if (state.away) return known;
-  const first = await orLate(answer, knownKeyWaitMs);
-  if (first !== 'late') return first;
-  state.away = true;
-  return known;
+  };
+  const answer = ask(state, key);
+  if (state.away) {
+    answer.catch(() => undefined); // That the store is still away is no news.
+    return keep();
+  }
+  try {
+    return await withDeadline(answer, { ms: knownKeyWaitMs, what: 'the store' });
+  } catch {
+    state.away = true;
+    return keep();
+  }
 }
 
 function ask(state: State, key: Key): Promise<Authentication> {
@@ -116,12 +122,4 @@ function remember(state: State, key: Key, partnerId: PartnerId | undefined): Aut
   state.bad.delete(key.name);
   state.good.set(key.name, { said, trustedUntilMs: state.clock() + goodForMs });
   return said;
-}
-
-async function orLate<Answer>(answer: Promise<Answer>, waitMs: number): Promise<Answer | 'late'> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<'late'>((resolve) => {
-    timer = setTimeout(resolve, waitMs, 'late');
-  });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }
