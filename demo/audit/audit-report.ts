@@ -1,0 +1,37 @@
+/** Transactions in one layer: how many, and their amounts in minor units. */
+export type LayerSum = { count: number; amount: number | string };
+
+/** What the layers have of one partner and currency. */
+export type PartnerSums = {
+  partner: string;
+  currency: string;
+} & Record<SummedLayer, LayerSum>;
+
+/** The layers that are summed, in the order of a payment's way. */
+export const summedLayers = ['accepted', 'ledger', 'published', 'delivered'] as const;
+export type SummedLayer = (typeof summedLayers)[number];
+
+/** What is counted, in the order in which it is shown. */
+export const countedThings = [
+  'accepted',
+  'ledger',
+  'deadLettered',
+  'keyConflicts',
+  'charges',
+  'events',
+  'published',
+  'inbox',
+  'deliveries',
+] as const;
+
+/** The auditor's answer, as it serves and `npm run audit -- --json` prints it. */
+export type AuditReport = {
+  /** No drift. */
+  ok: boolean;
+  /** Nothing is in flight: what is not there now will not come by itself. */
+  settledDown: boolean;
+  counts: Readonly<Record<(typeof countedThings)[number], number>>;
+  sums: readonly PartnerSums[];
+  /** Checks that found something, and the ids they found. */
+  drift: readonly { check: string; ids: readonly string[] }[];
+};

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { AuditReport } from './audit-report.ts';
+import { renderAudit } from './print-audit.ts';
+
+const sum = { count: 2, amount: 5_000 };
+const clean: AuditReport = {
+  ok: true,
+  settledDown: true,
+  counts: {
+    accepted: 2,
+    ledger: 2,
+    deadLettered: 0,
+    keyConflicts: 0,
+    charges: 0,
+    events: 2,
+    published: 2,
+    inbox: 2,
+    deliveries: 2,
+  },
+  sums: [
+    {
+      partner: 'acme',
+      currency: 'EUR',
+      accepted: sum,
+      ledger: sum,
+      published: sum,
+      delivered: sum,
+    },
+  ],
+  drift: [],
+};
+
+test('a clean audit shows equal sums for every layer', () => {
+  const text = renderAudit(clean).join('\n');
+  assert.match(text, /acme {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2}equal/);
+  assert.match(text, /no drift/);
+});
+
+test('drift is shown with its check and its ids, and sums that differ say so', () => {
+  const delivered = { count: 1, amount: 2_500 };
+  const report: AuditReport = {
+    ...clean,
+    ok: false,
+    sums: clean.sums.map((each) => ({ ...each, delivered })),
+    drift: [{ check: 'delivery-waiting', ids: ['one', 'two'] }],
+  };
+  const text = renderAudit(report).join('\n');
+  assert.match(text, /differ/);
+  assert.match(text, /delivery-waiting: one two/);
+});

@@ -1,0 +1,108 @@
+import {
+  isSameProcess,
+  startTimeOf,
+  type ProcessIdentity,
+  type ServiceEndpoint,
+} from '@triplock/infra';
+import type { CrashPointName } from '@triplock/runtime';
+import { FaultDidNotFire, fired } from './broken-promise.ts';
+import { arm, disarm, readHits, type ServiceName } from './services.ts';
+import type { System } from './system.ts';
+import { until } from './until.ts';
+
+/** Where a service is to be hit. Every replica is armed, because any may get the work. */
+export type CrashSite = { service: ServiceName; point: CrashPointName };
+
+/**
+ * Makes one replica die (SIGKILL from inside) at a crash point that `trigger` leads it to.
+ * Resolves with that replica once its process is gone, and the others are disarmed.
+ *
+ * @throws FaultDidNotFire when none dies.
+ */
+export async function killAt(
+  system: System,
+  { service, point }: CrashSite,
+  trigger: () => Promise<void>,
+): Promise<ServiceEndpoint> {
+  const targets = system.replicas(service).map(identified);
+  try {
+    for (const { replica } of targets) await arm(replica, { name: point, action: 'kill' });
+    await trigger();
+    const { replica } = await until({
+      what: `a ${service} to die at ${point}`,
+      signal: system.signal,
+      check: async () => targets.find(isGone),
+    }).catch((error: unknown) => {
+      if (system.signal.aborted) throw error;
+      throw new FaultDidNotFire(`no ${service} died at ${point}`, { cause: error });
+    });
+    return replica;
+  } finally {
+    await Promise.all(targets.map((target) => disarmSurvivor(target, point)));
+  }
+}
+
+/**
+ * Makes the next request that reaches a crash point stand still there for a while, on whichever
+ * replica it is.
+ *
+ * @throws FaultDidNotFire when none came there.
+ */
+export async function pauseAt<Result>(
+  system: System,
+  { service, point, pauseMs }: CrashSite & { pauseMs: number },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const replicas = system.replicas(service);
+  const hits = async () => {
+    const each = await Promise.all(replicas.map((replica) => readHits(replica, point)));
+    return each.reduce((sum, n) => sum + n, 0);
+  };
+  const before = await hits();
+  try {
+    for (const replica of replicas) await arm(replica, { name: point, action: 'pause', pauseMs });
+    const result = await work();
+    fired(`nothing stood still at ${point}`, (await hits()) > before);
+    return result;
+  } finally {
+    await Promise.all(replicas.map((replica) => disarm(replica, point)));
+  }
+}
+
+/** Starts a dead replica again and gives its new process. */
+export async function bringBack(system: System, died: ServiceEndpoint): Promise<ServiceEndpoint> {
+  await system.restore();
+  const back = system.endpoints.services.find(({ name }) => name === died.name);
+  fired(`${died.name} has the same process as before`, back !== undefined && back.pid !== died.pid);
+  return back;
+}
+
+/** Asks every replica to finish and end (SIGTERM); resolves when all processes are gone. */
+export async function stopAll(system: System, service: ServiceName): Promise<ServiceEndpoint[]> {
+  const targets = system.replicas(service).map(identified);
+  for (const { replica } of targets) process.kill(replica.pid, 'SIGTERM');
+  await until({
+    what: `every ${service} to end after SIGTERM`,
+    signal: system.signal,
+    check: async () => targets.every(isGone),
+  });
+  return targets.map(({ replica }) => replica);
+}
+
+type Identified = { replica: ServiceEndpoint; identity: ProcessIdentity };
+
+function identified(replica: ServiceEndpoint): Identified {
+  return { replica, identity: { pid: replica.pid, startedAt: startTimeOf(replica.pid) ?? '' } };
+}
+
+function isGone({ identity }: Identified): boolean {
+  return !isSameProcess(identity);
+}
+
+/** Dying disarms as well. */
+async function disarmSurvivor(target: Identified, point: CrashPointName): Promise<void> {
+  if (isGone(target)) return;
+  await disarm(target.replica, point).catch((error: unknown) => {
+    if (!isGone(target)) throw error;
+  });
+}

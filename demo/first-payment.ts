@@ -1,0 +1,35 @@
+import { describeInbox, describeWebhook } from './guards.ts';
+import { recordsOf } from './scenarios/records.ts';
+import type { Scenario } from './scenarios/scenario.ts';
+import { newOrder, sendFirst } from './scenarios/send.ts';
+import { promiseOneEffect, untilTold } from './sight.ts';
+import { formatSpan } from './terminal/words.ts';
+import { readClaim } from './trace/read-claim.ts';
+
+/** The story begins with nothing going wrong. */
+export const firstPayment: Scenario = {
+  name: 'payment',
+  failure: 'none: a payment goes from HTTP to a signed webhook',
+  absorbedBy: 'nobody',
+  run: async (system) => {
+    const accepted = await sendFirst(system, newOrder(system, 'payment'));
+    const { id, sentAt } = accepted;
+    const sight = await untilTold(system, id);
+    promiseOneEffect(id, sight);
+    const { partition, records } = await recordsOf(system, accepted);
+    const claim = await readClaim(system.redis, id);
+    const { settledAt } = sight.ledger[0]!;
+    const { deliveredAt } = sight.events[0]!;
+    const after = (date: Date | null) => formatSpan(date === null ? 0 : +date - +sentAt);
+    const where = `partition ${partition}, offset ${records[0]?.offset}`;
+    return {
+      ids: [id],
+      guards: {
+        claims: `new key: claimed, written to Kafka (${where}), answer kept ${formatSpan(claim?.leftMs ?? 0)}`,
+        ledger: `1 row, 1 balanced entry and 1 event in one commit, ${after(settledAt)} after the request`,
+        inbox: describeInbox(sight),
+        webhook: `${describeWebhook(sight)}, ${after(deliveredAt)} after the request`,
+      },
+    };
+  },
+};

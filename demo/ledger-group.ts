@@ -1,0 +1,71 @@
+import { topics } from '@triplock/contracts';
+import type { Admin, Kafka } from 'kafkajs';
+
+// The launcher runs the worker with its default LEDGER_GROUP.
+const groupId = 'ledger-worker';
+const topic = topics.accepted;
+
+/** How far the ledger workers are in one partition, or in all of them together. */
+export type Offsets = ReadonlyMap<number, bigint>;
+
+/** Offsets that the workers' group has committed; 0 where it never did. */
+export function committedOffsets(kafka: Kafka): Promise<Offsets> {
+  return withAdmin(kafka, async (admin) => {
+    const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
+    return toOffsets(answer?.partitions ?? []);
+  });
+}
+
+/** The offset after the last record of each partition. */
+export function endOffsets(kafka: Kafka): Promise<Offsets> {
+  return withAdmin(kafka, async (admin) => toOffsets(await admin.fetchTopicOffsets(topic)));
+}
+
+/**
+ * Sends the whole group back to the first record that Kafka still has. Resolves to `false` while
+ * the group has members: Kafka then refuses it.
+ */
+export function rewindToEarliest(kafka: Kafka): Promise<boolean> {
+  return withAdmin(kafka, async (admin) => {
+    const { groups } = await admin.describeGroups([groupId]);
+    if (groups[0]!.members.length > 0) return false;
+    const earliest = (await admin.fetchTopicOffsets(topic)).map(({ partition, low }) => {
+      return { partition, offset: low };
+    });
+    await admin.setOffsets({ groupId, topic, partitions: earliest });
+    return true;
+  });
+}
+
+/** Records of all partitions up to the offsets. */
+export function total(offsets: Offsets): bigint {
+  return [...offsets.values()].reduce((sum, offset) => sum + offset, 0n);
+}
+
+/** Whether the first are at least as far as the second in every partition. */
+export function havePassed(offsets: Offsets, mark: Offsets): boolean {
+  return [...mark].every(([partition, offset]) => (offsets.get(partition) ?? 0n) >= offset);
+}
+
+async function withAdmin<Result>(
+  kafka: Kafka,
+  work: (admin: Admin) => Promise<Result>,
+): Promise<Result> {
+  const admin = kafka.admin();
+  await admin.connect();
+  try {
+    return await work(admin);
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+function toOffsets(partitions: readonly { partition: number; offset: string }[]): Offsets {
+  return new Map(
+    // kafkajs says -1 where nothing was committed.
+    partitions.map(({ partition, offset }) => [
+      partition,
+      BigInt(offset) < 0n ? 0n : BigInt(offset),
+    ]),
+  );
+}

@@ -1,0 +1,90 @@
+import { once } from 'node:events';
+import { runCommand, takeDown } from '@triplock/infra';
+import { renderInvitation, type Told } from './invitation.ts';
+import { tellStory } from './story.ts';
+import { startSystem } from './system.ts';
+import { style } from './terminal/style.ts';
+import { openTerminal, type Terminal } from './terminal/terminal.ts';
+import { formatSpan } from './terminal/words.ts';
+import { wholeNumber } from './whole-number.ts';
+
+const help = `
+npm run demo -- [options]
+
+Starts everything, sends payments through the three guards while things break for real, shows what
+each guard did, audits every layer, and stays up until Ctrl-C, which stops everything.
+
+  --once         stops everything at the end; exit code 0 when every step and the audit held
+  --replicas N   N of each service (as many as run, or 1)
+  --home DIR     the instance (.triplock)
+  --json         prints the story as JSON
+  --help
+`;
+
+await runCommand({
+  name: 'demo',
+  help,
+  options: {
+    once: { type: 'boolean' },
+    replicas: { type: 'string' },
+    home: { type: 'string' },
+    json: { type: 'boolean' },
+  },
+  run: async ({ values, interrupted }) => {
+    const replicas = wholeNumber(values.replicas, { option: 'replicas', min: 1, max: 10 });
+    const terminal = openTerminal({ json: values.json ?? false });
+    const instance = { home: values.home, replicas };
+    const show: Show = { instance, terminal, signal: interrupted() };
+    try {
+      const told = await Promise.race([tell(show), interruption(show.signal)]);
+      if (!told.story.ok) process.exitCode = 1;
+      if (values.once) return;
+      for (const line of renderInvitation(told)) terminal.line(line);
+      await once(show.signal, 'abort');
+    } finally {
+      await stopEverything(show);
+      // What was under way when Ctrl-C came may hold a connection for a while.
+      if (show.signal.aborted) setImmediate(() => process.exit());
+    }
+  },
+});
+
+type Show = {
+  instance: { home: string | undefined; replicas: number | undefined };
+  terminal: Terminal;
+  signal: AbortSignal;
+};
+
+async function tell({ instance, terminal, signal }: Show): Promise<Told> {
+  terminal.line(style.title('Triplock') + ' · a payment takes effect once, whatever crashes');
+  const startedMs = performance.now();
+  const system = await startSystem(instance, { terminal, signal });
+  try {
+    const { endpoints } = system;
+    const what = `Redis, Kafka, PostgreSQL, Pub/Sub and ${endpoints.services.length} services`;
+    const took = formatSpan(performance.now() - startedMs);
+    terminal.line(style.faint(`${what} are up (${took}); gateway ${endpoints.gateways.join(' ')}`));
+    terminal.line();
+    const story = await tellStory(system, terminal);
+    terminal.result(story);
+    return { story, endpoints: system.endpoints };
+  } finally {
+    await system.close();
+  }
+}
+
+/** Ctrl-C ends the story at once, also where it waits for something that cannot be interrupted. */
+function interruption(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error));
+  });
+}
+
+async function stopEverything({ instance: { home }, terminal }: Show): Promise<void> {
+  terminal.progress('stopping everything');
+  await takeDown({
+    report: (line) => terminal.progress(line),
+    ...(home !== undefined && { home }),
+  });
+  terminal.line(style.faint('everything is stopped; its data is kept'));
+}

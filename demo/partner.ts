@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto';
+import type { TxnId } from '@triplock/payments';
+
+/** An answer of the gateway, body as the bytes' text. */
+export type Answer = {
+  status: number;
+  body: string;
+  location: string | null;
+  replayed: boolean;
+  retryAfterSeconds: number | undefined;
+  tookMs: number;
+};
+
+/** What a partner asks for: integer minor units and an ISO 4217 currency. */
+export type PaymentBody = { amount: number; currency: string; reference?: string };
+
+/** A partner as the world sees one: it knows a URL and an API key. */
+export type Partner = {
+  id: string;
+  /** POST /v1/payments under an idempotency key. */
+  pay(key: string, body: PaymentBody): Promise<Answer>;
+};
+
+/** What is needed to act as a partner. Requests go to the gateways in turn. */
+export type PartnerAccess = { id: string; apiKey: string; gateways: readonly string[] };
+
+/** Far above the gateway's own 3 s: an answer that takes this long is a hang. */
+const answerTimeoutMs = 30_000;
+
+/** A partner that speaks HTTP, on connections that are kept open. */
+export function openPartner({ id, apiKey, gateways }: PartnerAccess): Partner {
+  let turn = 0;
+  return {
+    id,
+    pay: async (key, body) => {
+      const gateway = gateways[turn++ % gateways.length]!;
+      const started = performance.now();
+      const response = await fetch(`${gateway}/v1/payments`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${apiKey}`,
+          'idempotency-key': key,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify(body),
+        signal: AbortSignal.timeout(answerTimeoutMs),
+      });
+      return readAnswer(response, started);
+    },
+  };
+}
+
+async function readAnswer(response: Response, started: number): Promise<Answer> {
+  const retryAfter = response.headers.get('retry-after');
+  return {
+    status: response.status,
+    body: await response.text(),
+    location: response.headers.get('location'),
+    replayed: response.headers.get('idempotency-replayed') === 'true',
+    retryAfterSeconds: retryAfter === null ? undefined : Number(retryAfter),
+    tookMs: performance.now() - started,
+  };
+}
+
+/** A key that nobody used before; it says where it is from. */
+export function newKey(from: string): string {
+  return `${from}-${randomBytes(6).toString('hex')}`;
+}
+
+/** The id that a 202 carries. */
+export function idOf(answer: Answer): TxnId {
+  return (JSON.parse(answer.body) as { id: TxnId }).id;
+}

@@ -1,0 +1,38 @@
+import type { Guards } from './guards.ts';
+import type { ScenarioReport } from './run-scenario.ts';
+import type { Scenario } from './scenarios/scenario.ts';
+import { pad, style } from './terminal/style.ts';
+import { formatSpan } from './terminal/words.ts';
+
+const guardNames: readonly (readonly [keyof Guards, string])[] = [
+  ['claims', 'guard 1 claims'],
+  ['ledger', 'guard 2 ledger'],
+  ['inbox', 'guard 3 inbox'],
+  ['webhook', 'webhook'],
+];
+const nameColumns = 15;
+
+/** What is about to be tried; `number` counts the steps of a story. */
+export function renderHeading({ name, failure, absorbedBy }: Scenario, number?: number): string[] {
+  const title = number === undefined ? name : `${number}  ${name}`;
+  return [`${style.title(title)} · ${failure}`, style.faint(`   absorbed by ${absorbedBy}`)];
+}
+
+/** What came of a scenario: a line for each guard, or what broke and where to look. */
+export function renderOutcome({ observation, broken, tookMs }: ScenarioReport): string[] {
+  if (observation !== undefined) {
+    const { guards } = observation;
+    return [
+      ...guardNames.map(
+        ([guard, name]) => `   ${style.name(pad(name, nameColumns))} ${guards[guard]}`,
+      ),
+      style.good('   ✔ held') + style.faint(` in ${formatSpan(tookMs)}`),
+    ];
+  }
+  const { why, ids, logs } = broken!;
+  return [
+    style.bad(`   ✘ ${why}`),
+    ...(ids.length > 0 ? [`     payments: ${ids.join(' ')}`] : []),
+    `     logs: ${logs}`,
+  ];
+}

@@ -1,0 +1,49 @@
+import { BrokenPromise } from './broken-promise.ts';
+import type { Observation, Scenario } from './scenarios/scenario.ts';
+import { overhear, type System } from './system.ts';
+
+/** One scenario as it went; printed by `--json`. */
+export type ScenarioReport = {
+  name: string;
+  failure: string;
+  absorbedBy: string;
+  /** Whether the fault fired and every promise held. */
+  held: boolean;
+  /** What was done, in order. */
+  did: readonly string[];
+  tookMs: number;
+  observation?: Observation;
+  /** What went wrong, on which payments, and where to look. */
+  broken?: { why: string; ids: readonly string[]; logs: string };
+};
+
+/**
+ * Runs a scenario to its end. One that fails is put right again as far as it broke processes, so
+ * that the next one finds a whole system. Only an interruption is thrown.
+ */
+export async function runScenario(scenario: Scenario, system: System): Promise<ScenarioReport> {
+  const { name, failure, absorbedBy } = scenario;
+  const did: string[] = [];
+  const startedMs = performance.now();
+  const report = (rest: Pick<ScenarioReport, 'held' | 'observation' | 'broken'>) => {
+    const tookMs = Math.round(performance.now() - startedMs);
+    return { name, failure, absorbedBy, did, tookMs, ...rest };
+  };
+  try {
+    const overheard = overhear(system, (line) => did.push(line));
+    return report({ held: true, observation: await scenario.run(overheard) });
+  } catch (error) {
+    system.signal.throwIfAborted();
+    await system.restore();
+    return report({ held: false, broken: explain(error, system) });
+  }
+}
+
+function explain(error: unknown, { home }: System): NonNullable<ScenarioReport['broken']> {
+  const reasons: string[] = [];
+  for (let each = error; each instanceof Error; each = each.cause) {
+    reasons.push(each.message || each.name);
+  }
+  const ids = error instanceof BrokenPromise ? error.ids : [];
+  return { why: reasons.join('; because: ') || String(error), ids, logs: `${home}/logs` };
+}

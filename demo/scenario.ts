@@ -1,0 +1,77 @@
+import { runCommand } from '@triplock/infra';
+import { renderHeading, renderOutcome } from './print-scenario.ts';
+import { runScenario, type ScenarioReport } from './run-scenario.ts';
+import { allScenarios } from './scenarios/all-scenarios.ts';
+import { chooseScenarios } from './scenarios/choose-scenarios.ts';
+import type { Scenario } from './scenarios/scenario.ts';
+import { startSystem, type System } from './system.ts';
+import { renderTable } from './terminal/table.ts';
+import { openTerminal, type Terminal } from './terminal/terminal.ts';
+import { wholeNumber } from './whole-number.ts';
+
+const help = `
+npm run scenario -- NAME [options]
+
+Makes one failure happen for real on the live system, and shows what each guard did about it. What
+is not up is started first and stays up. Exit code 0 when the fault fired and every promise held.
+
+  NAME           one of ${allScenarios.map(({ name }) => name).join(', ')}
+  --list         shows what each of them does
+  --all          runs all of them
+  --replicas N   brings up N of each service (as many as run, or 1)
+  --home DIR     the instance (.triplock)
+  --json         prints what was seen as JSON
+  --help
+`;
+
+await runCommand({
+  name: 'scenario',
+  help,
+  options: {
+    list: { type: 'boolean' },
+    all: { type: 'boolean' },
+    replicas: { type: 'string' },
+    home: { type: 'string' },
+    json: { type: 'boolean' },
+  },
+  wordsMax: 1,
+  run: async ({ values, words, interrupted }) => {
+    const terminal = openTerminal({ json: values.json ?? false });
+    if (values.list) return list(terminal);
+    const scenarios = chooseScenarios(words[0], values.all ?? false);
+    const replicas = wholeNumber(values.replicas, { option: 'replicas', min: 1, max: 10 });
+    const instance = { home: values.home, replicas };
+    const system = await startSystem(instance, { terminal, signal: interrupted() });
+    try {
+      const reports = await runAll(scenarios, { system, terminal });
+      terminal.result(values.all ? reports : reports[0]);
+      if (!reports.every(({ held }) => held)) process.exitCode = 1;
+    } finally {
+      await system.close();
+    }
+  },
+});
+
+function list(terminal: Terminal): void {
+  const rows = allScenarios.map(({ name, failure, absorbedBy }) => [name, failure, absorbedBy]);
+  const columns = ['name', 'what fails', 'absorbed by'].map((head) => ({ head }));
+  for (const line of renderTable(columns, rows)) terminal.line(line);
+  terminal.result(
+    allScenarios.map(({ name, failure, absorbedBy }) => ({ name, failure, absorbedBy })),
+  );
+}
+
+async function runAll(
+  scenarios: readonly Scenario[],
+  { system, terminal }: { system: System; terminal: Terminal },
+): Promise<ScenarioReport[]> {
+  const reports: ScenarioReport[] = [];
+  for (const scenario of scenarios) {
+    for (const line of renderHeading(scenario)) terminal.line(line);
+    const report = await runScenario(scenario, system);
+    for (const line of renderOutcome(report)) terminal.line(line);
+    terminal.line();
+    reports.push(report);
+  }
+  return reports;
+}

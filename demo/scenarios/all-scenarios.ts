@@ -1,0 +1,17 @@
+import { dispatcherKilled } from './dispatcher-killed.ts';
+import { kafkaReplayed } from './kafka-replayed.ts';
+import { redisFlushed } from './redis-flushed.ts';
+import { retry } from './retry.ts';
+import type { Scenario } from './scenario.ts';
+import { twoAtOnce } from './two-at-once.ts';
+import { workerKilled } from './worker-killed.ts';
+
+/** Every scenario, in the order in which they teach. */
+export const allScenarios: readonly Scenario[] = [
+  retry,
+  twoAtOnce,
+  workerKilled,
+  dispatcherKilled,
+  redisFlushed,
+  kafkaReplayed,
+];

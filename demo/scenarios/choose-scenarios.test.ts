@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { UsageError } from '@triplock/infra';
+import { allScenarios } from './all-scenarios.ts';
+import { chooseScenarios } from './choose-scenarios.ts';
+
+const failures = [
+  'retry',
+  'two-at-once',
+  'worker-killed',
+  'dispatcher-killed',
+  'redis-flushed',
+  'kafka-replayed',
+];
+
+test('every failure of the pipeline has a scenario in a file of its name', () => {
+  assert.deepEqual(
+    allScenarios.map(({ name }) => name),
+    failures,
+  );
+  const files = readdirSync(import.meta.dirname);
+  for (const name of failures) assert.ok(files.includes(`${name}.ts`), name);
+});
+
+test('a scenario says what fails and which guard absorbs it', () => {
+  for (const { failure, absorbedBy } of allScenarios) {
+    assert.ok(failure.length > 20);
+    assert.match(absorbedBy, /^guard [123]/);
+  }
+});
+
+test('one is chosen by its name, and all by --all', () => {
+  assert.deepEqual(
+    chooseScenarios('retry', false).map(({ name }) => name),
+    ['retry'],
+  );
+  assert.equal(chooseScenarios(undefined, true), allScenarios);
+});
+
+test('an unclear choice is refused with the names', () => {
+  for (const [name, all] of [
+    ['rety', false],
+    [undefined, false],
+  ] as const) {
+    assert.throws(
+      () => chooseScenarios(name, all),
+      (error) => {
+        return error instanceof UsageError && error.message.includes('worker-killed');
+      },
+    );
+  }
+  assert.throws(() => chooseScenarios('retry', true), UsageError);
+});

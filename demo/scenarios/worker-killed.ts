@@ -1,0 +1,72 @@
+import { fired, promised } from '../broken-promise.ts';
+import { watchCounter } from '../counters.ts';
+import { bringBack, killAt } from '../faults.ts';
+import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
+import { committedOffsets, havePassed } from '../ledger-group.ts';
+import { lookAt, promiseOneEffect, untilTold } from '../sight.ts';
+import type { System } from '../system.ts';
+import { count } from '../terminal/words.ts';
+import { until } from '../until.ts';
+import { recordsOf } from './records.ts';
+import type { Observation, Scenario } from './scenario.ts';
+import { newOrder, sendFirst, type Accepted } from './send.ts';
+
+/** The gap between two durable steps that no broker closes: the row is there, the offset is not. */
+export const workerKilled: Scenario = {
+  name: 'worker-killed',
+  failure: 'the worker dies after the ledger commit, before the offset commit',
+  absorbedBy: 'guard 2: the redelivered record meets its own row',
+  run,
+};
+
+const site = { service: 'ledger-worker', point: 'worker.committed' } as const;
+
+/** A dead member holds its partitions until its session is over; two of those, and some. */
+const redeliveryMaxMs = 240_000;
+
+async function run(system: System): Promise<Observation> {
+  const duplicates = await watchCounter(system, 'ledger-worker', {
+    name: 'triplock_worker_records_total',
+    labels: { outcome: 'already-recorded' },
+  });
+  const order = newOrder(system, 'worker-killed');
+  let accepted: Accepted | undefined;
+  const died = await killAt(system, site, async () => {
+    accepted = await sendFirst(system, order);
+  });
+  const { id } = accepted!;
+  system.tell(`${died.name} (pid ${died.pid}) killed itself right after its commit`);
+
+  const { partition, records } = await recordsOf(system, accepted!);
+  const record = BigInt(records[0]!.offset);
+  const { ledger } = await lookAt(system, id);
+  const before = (await committedOffsets(system.kafka)).get(partition) ?? 0n;
+  fired('the offset was committed', ledger.length === 1 && before <= record);
+  system.tell(`its row is there, its offset is not: record ${record}, next offset ${before}`);
+
+  const back = await bringBack(system, died);
+  system.tell(`${back.name} is back (pid ${back.pid}); Kafka delivers the record again`);
+  const again = await until({
+    what: 'the redelivered record to meet its row and its offset to be committed',
+    withinMs: redeliveryMaxMs,
+    signal: system.signal,
+    check: async () => {
+      system.progress('waiting for Kafka to give the partition to a living worker');
+      const committed = await committedOffsets(system.kafka);
+      const met = await duplicates.grown();
+      return havePassed(committed, new Map([[partition, record + 1n]])) && met > 0 && met;
+    },
+  });
+  const sight = await untilTold(system, id);
+  promiseOneEffect(id, sight);
+  promised('one request appends one record', records.length === 1, { ids: [id], saw: records });
+  return {
+    ids: [id],
+    guards: {
+      claims: `not asked: the partner had its 202, ${count(records.length, 'Kafka record')}`,
+      ledger: `${count(again, 'redelivered record')} already recorded; ${describeLedger(sight)}`,
+      inbox: describeInbox(sight),
+      webhook: describeWebhook(sight),
+    },
+  };
+}

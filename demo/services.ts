@@ -1,0 +1,71 @@
+import type { CrashPointName } from '@triplock/runtime';
+import { LauncherError, type ServiceEndpoint } from '@triplock/infra';
+
+/** The five services by their folder's name; replicas are called `<service>-1`, `<service>-2`, …. */
+export type ServiceName =
+  'ingest-gateway' | 'ledger-worker' | 'outbox-dispatcher' | 'partner-notifier' | 'auditor';
+
+/** A crash point to arm. */
+export type CrashOrder = {
+  name: CrashPointName;
+  action: 'kill' | 'pause';
+  /** For `pause`. */
+  pauseMs?: number;
+};
+
+const adminTimeoutMs = 10_000;
+
+/** Asks a service's admin server. */
+export function askAdmin(
+  service: ServiceEndpoint,
+  request: { path: string; method?: 'GET' | 'POST'; timeoutMs?: number },
+): Promise<Response> {
+  const { path, method = 'GET', timeoutMs = adminTimeoutMs } = request;
+  const url = new URL(path, service.health);
+  return fetch(url, { method, signal: AbortSignal.timeout(timeoutMs) });
+}
+
+/** A Prometheus counter, and the labels that its series must have. */
+export type Counter = { name: string; labels?: Readonly<Record<string, string>> };
+
+/** Sum of a counter's series whose labels include the given ones; 0 when there is none yet. */
+export async function readCounter(service: ServiceEndpoint, counter: Counter): Promise<number> {
+  const text = await (await askAdmin(service, { path: '/metrics' })).text();
+  return sumSeries(text, counter);
+}
+
+/** As {@link readCounter}, on the Prometheus text format (version 0.0.4). */
+export function sumSeries(text: string, counter: Counter): number {
+  const wanted = Object.entries(counter.labels ?? {}).map(([key, value]) => `${key}="${value}"`);
+  return text
+    .split('\n')
+    .map((line) => /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line))
+    .filter((match) => match?.[1] === counter.name)
+    .filter((match) => wanted.every((label) => match?.[2]?.split(',').includes(label)))
+    .reduce((sum, match) => sum + Number(match?.[3]), 0);
+}
+
+/** Times each crash point fired in this process. */
+export async function readHits(service: ServiceEndpoint, name: CrashPointName): Promise<number> {
+  const answer = await askAdmin(service, { path: '/crash-points' });
+  const { hits } = (await answer.json()) as { hits: Partial<Record<string, number>> };
+  return hits[name] ?? 0;
+}
+
+/** Arms a point for its next hit. */
+export async function arm(service: ServiceEndpoint, order: CrashOrder): Promise<void> {
+  const { name, action, pauseMs = 0 } = order;
+  await setCrashPoint(service, `name=${name}&action=${action}&pauseMs=${pauseMs}`);
+}
+
+/** Disarms a point. */
+export async function disarm(service: ServiceEndpoint, name: CrashPointName): Promise<void> {
+  await setCrashPoint(service, `name=${name}&action=off`);
+}
+
+async function setCrashPoint(service: ServiceEndpoint, query: string): Promise<void> {
+  const answer = await askAdmin(service, { path: `/crash-points?${query}`, method: 'POST' });
+  if (answer.ok) return;
+  const why = `${service.name} refuses crash points (${answer.status})`;
+  throw new LauncherError(`${why}: they need TRIPLOCK_MODE=demo, which \`npm run up\` sets`);
+}

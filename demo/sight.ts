@@ -1,0 +1,61 @@
+import { promised } from './broken-promise.ts';
+import type { System } from './system.ts';
+import { readEffects, type Effects } from './trace/read-effects.ts';
+import { readReceipts, type Receipt } from './trace/read-receipts.ts';
+import { until } from './until.ts';
+
+/** Everything that one payment did, as seen from outside by SQL and by the partner. */
+export type Sight = Effects & { receipts: Receipt[] };
+
+/** Looks at a payment as it is now. */
+export async function lookAt(system: System, txnId: string): Promise<Sight> {
+  const [effects, receipts] = await Promise.all([
+    readEffects(system.database, txnId),
+    readReceipts(system.endpoints.catcher, txnId),
+  ]);
+  return { ...effects, receipts };
+}
+
+/** Waits until the payment has gone all the way: the partner has its webhook, and we know it. */
+export function untilTold(system: System, txnId: string): Promise<Sight> {
+  return until({
+    what: `the webhook of ${txnId}`,
+    signal: system.signal,
+    check: async () => {
+      system.progress(`waiting for the webhook of ${txnId}`);
+      const sight = await lookAt(system, txnId);
+      const told = sight.events.every(
+        ({ delivery, copies }) => delivery === 'delivered' && copies > 0,
+      );
+      return sight.events.length > 0 && told && sight.receipts.length > 0 && sight;
+    },
+  });
+}
+
+/** Holds the system to the one promise: the payment took effect once, in every layer. */
+export function promiseOneEffect(txnId: string, sight: Sight): void {
+  const { ledger, entries, events, receipts, deadLetters } = sight;
+  const seen = {
+    ledgerRows: ledger.map(({ state }) => state),
+    entries: entries.length,
+    events: events.map(({ type, state }) => `${type} ${state}`),
+    inboxRows: events.map(({ inboxRows }) => inboxRows),
+    alteredCopies: events.map(({ altered }) => altered),
+    webhooks: receipts.map(({ verified, effects }) => ({ verified, effects })),
+    deadLetters: deadLetters.length,
+  };
+  const once = {
+    ledgerRows: ['succeeded'],
+    entries: 1,
+    events: ['payment.succeeded published'],
+    inboxRows: [1],
+    alteredCopies: [0],
+    webhooks: [{ verified: true, effects: 1 }],
+    deadLetters: 0,
+  };
+  const evidence = { ids: [txnId], saw: seen };
+  const same = JSON.stringify(seen) === JSON.stringify(once);
+  promised('a payment takes effect once, in every layer', same, evidence);
+  const told = receipts[0]!.id === events[0]!.eventId;
+  promised('the webhook-id is the event id', told, { ids: [txnId], saw: receipts[0]!.id });
+}

@@ -1,0 +1,133 @@
+import { setMaxListeners } from 'node:events';
+import {
+  bringUp,
+  systemStatus,
+  UsageError,
+  type Endpoints,
+  type ServiceEndpoint,
+} from '@triplock/infra';
+import { openDatabase, type Database } from '@triplock/postgres';
+import { Redis } from 'ioredis';
+import { Kafka, logLevel } from 'kafkajs';
+import { openPartner, type Partner } from './partner.ts';
+import type { ServiceName } from './services.ts';
+import { style } from './terminal/style.ts';
+import type { Terminal } from './terminal/terminal.ts';
+
+/** A running system, as the demo's commands work with it: from outside. */
+export type System = {
+  /** The folder of the instance, where its logs are. */
+  home: string;
+  /** As of the last {@link System.restore}. */
+  endpoints: Endpoints;
+  /** Reads everything, writes nothing. */
+  database: Database;
+  redis: Redis;
+  kafka: Kafka;
+  partner(id: 'acme' | 'globex'): Partner;
+  replicas(service: ServiceName): ServiceEndpoint[];
+  /** Starts again what was killed; returns when all is ready. */
+  restore(): Promise<void>;
+  /** One line of what is done to the system. */
+  tell(line: string): void;
+  /** What is being waited for. */
+  progress(text: string): void;
+  /** Aborted by Ctrl-C. */
+  signal: AbortSignal;
+  close(): Promise<void>;
+};
+
+/** What a command gives the system to speak with. */
+export type Listening = { terminal: Terminal; signal: AbortSignal };
+
+/** Brings up what is missing of an instance and connects to it. */
+export async function startSystem(
+  instance: { home: string | undefined; replicas: number | undefined },
+  listening: Listening,
+): Promise<System> {
+  return openSystem(await bringUp(wanted(instance, listening)), listening);
+}
+
+/**
+ * Connects to an instance that runs.
+ *
+ * @throws UsageError that says how to start it when it does not.
+ */
+export async function findSystem(home: string | undefined, listening: Listening): Promise<System> {
+  const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
+  const running = processes.some(({ state }) => state !== 'gone');
+  if (endpoints !== undefined && 'gateways' in endpoints && running) {
+    return openSystem(endpoints, listening);
+  }
+  const option = home === undefined ? '' : ` -- --home ${home}`;
+  throw new UsageError(`the system is not up: start it with \`npm run up${option}\``);
+}
+
+/** The same system, and somebody who hears what is told of it. */
+export function overhear(system: System, hear: (line: string) => void): System {
+  return {
+    ...system,
+    // They change while processes are started again.
+    get endpoints() {
+      return system.endpoints;
+    },
+    tell: (line) => {
+      hear(line);
+      system.tell(line);
+    },
+  };
+}
+
+function wanted(
+  { home, replicas }: { home: string | undefined; replicas: number | undefined },
+  { terminal, signal }: Listening,
+) {
+  return {
+    report: (line: string) => terminal.progress(line),
+    signal,
+    ...(home !== undefined && { home }),
+    ...(replicas !== undefined && { replicas }),
+  };
+}
+
+function openSystem(endpoints: Endpoints, listening: Listening): System {
+  const { terminal, signal } = listening;
+  // Every wait and every bringUp listens for Ctrl-C.
+  setMaxListeners(0, signal);
+  const { home } = endpoints;
+  const database = openDatabase({
+    url: endpoints.databases.auditor,
+    applicationName: 'demo',
+    connectionsMax: 4,
+    // A query tells its own error; an idle connection that broke has none to tell.
+    onIdleError: () => undefined,
+  });
+  const redis = new Redis(endpoints.redis, { lazyConnect: true, maxRetriesPerRequest: 3 });
+  // Commands reject by themselves; without a listener a lost connection would end the process.
+  redis.on('error', () => undefined);
+  const brokers = endpoints.kafka.split(',');
+  const system: System = {
+    home,
+    endpoints,
+    database,
+    redis,
+    kafka: new Kafka({ clientId: 'demo', brokers, logLevel: logLevel.NOTHING }),
+    partner: (id) => {
+      const { gateways, partners } = system.endpoints;
+      return openPartner({ ...partners.find((each) => each.id === id)!, gateways });
+    },
+    replicas: (service) => system.endpoints.services.filter((each) => each.service === service),
+    restore: async () => {
+      const replicas = system.endpoints.gateways.length;
+      system.endpoints = await bringUp(wanted({ home, replicas }, listening));
+    },
+    tell: (line) => terminal.line(style.faint('   · ') + line),
+    progress: (text) => terminal.progress(text),
+    signal,
+    close: async () => {
+      redis.disconnect();
+      await database.close();
+    },
+  };
+  return system;
+}

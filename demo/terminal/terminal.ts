@@ -1,0 +1,55 @@
+import { style } from './style.ts';
+
+/** Where a command tells people what happens. */
+export type Terminal = {
+  /** A line of the story on stdout; swallowed under `--json`. */
+  line(text?: string): void;
+  /** What is under way, on stderr: one line that rewrites itself, or a line every few seconds. */
+  progress(text: string): void;
+  /** Takes the progress line away. */
+  clear(): void;
+  /** The result for machines on stdout; swallowed without `--json`. */
+  result(value: unknown): void;
+};
+
+/** Often enough to see that it lives, seldom enough for a log. */
+const progressEveryMs = 5_000;
+
+/** A terminal on the process's own streams. */
+export function openTerminal({ json }: { json: boolean }): Terminal {
+  const live = process.stderr.isTTY;
+  let shown = '';
+  let shownAt = performance.now();
+  const clear = () => {
+    if (live && shown !== '') process.stderr.write('\r\u001b[2K');
+    shown = '';
+  };
+  return {
+    clear,
+    line: (text = '') => {
+      clear();
+      if (!json) process.stdout.write(`${text}\n`);
+    },
+    progress: (text) => {
+      if (text === shown) return;
+      if (live) {
+        const room = (process.stderr.columns ?? 80) - 1;
+        process.stderr.write(`\r\u001b[2K${style.faint(`… ${text}`.slice(0, room))}`);
+      } else {
+        if (performance.now() - shownAt < progressEveryMs) return;
+        process.stderr.write(`… ${text}\n`);
+      }
+      shown = text;
+      shownAt = performance.now();
+    },
+    result: (value) => {
+      clear();
+      if (json) process.stdout.write(`${JSON.stringify(value, plain, 2)}\n`);
+    },
+  };
+}
+
+/** Amounts are bigints, which JSON lacks; all of ours are whole numbers below 2^53. */
+function plain(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? Number(value) : value;
+}

@@ -1,0 +1,114 @@
+import { formatMoney } from '../terminal/money.ts';
+import { style } from '../terminal/style.ts';
+import { renderTable } from '../terminal/table.ts';
+import { count, formatSpan } from '../terminal/words.ts';
+import type { EventRow } from './read-effects.ts';
+import type { PaymentTrace } from './trace-payment.ts';
+
+/** Something that happened to the payment, or that a layer has of it. */
+type Line = { at: Date | null; layer: string; what: string };
+
+/** The payment's way in order of its layers, each with its time and the time since it was accepted. */
+export function renderTrace(trace: PaymentTrace): string[] {
+  const start = trace.ledger[0]?.createdAt ?? trace.claim?.acceptedAt;
+  const rows = [
+    claimLine(trace),
+    ...recordLines(trace),
+    ...ledgerLines(trace),
+    ...trace.events.flatMap(eventLines),
+    ...receiptLines(trace),
+    ...trace.deadLetters.map(({ reason, partition, offset, at }) => {
+      return {
+        at,
+        layer: 'dead letter',
+        what: `${reason}, partition ${partition}, offset ${offset}`,
+      };
+    }),
+  ].map(({ at, layer, what }) => [timeOf(at), sinceStart(at, start), style.name(layer), what]);
+  const columns = [
+    { head: 'time (UTC)' },
+    { head: 'after', align: 'right' as const },
+    { head: 'layer' },
+    { head: 'what it has' },
+  ];
+  return [...renderHead(trace), '', ...renderTable(columns, rows)];
+}
+
+function renderHead({ txnId, ledger }: PaymentTrace): string[] {
+  const [row] = ledger;
+  if (row === undefined) return [`${style.title(txnId)} is not in the ledger`];
+  const { partner, key, amount, currency, state } = row;
+  const about = [partner, key, formatMoney(amount, currency), state].join(' · ');
+  return [`${style.title(txnId)} · ${about}`];
+}
+
+function claimLine({ claim }: PaymentTrace): Line {
+  const layer = 'guard 1 claim';
+  if (claim === undefined) return { at: null, layer, what: 'none: expired or forgotten' };
+  const { state, leftMs, answer, acceptedAt } = claim;
+  const stored = answer && `, answer ${answer.status} of ${Buffer.byteLength(answer.body)} bytes`;
+  return {
+    at: acceptedAt,
+    layer,
+    what: `${state}${stored ?? ''}, kept ${formatSpan(leftMs)} more`,
+  };
+}
+
+function recordLines({ kafka: { partition, records, complete } }: PaymentTrace): Line[] {
+  const layer = 'Kafka';
+  const found = records.map(({ at, offset }, index) => {
+    const which = index === 0 ? '' : ' (a duplicate that guard 2 absorbs)';
+    return { at, layer, what: `partition ${partition}, offset ${offset}${which}` };
+  });
+  if (!complete) found.push({ at: new Date(), layer, what: 'there is more than was read now' });
+  const none = { at: null, layer, what: `none in partition ${partition}: past its retention` };
+  return found.length > 0 ? found : [none];
+}
+
+function ledgerLines({ ledger, entries }: PaymentTrace): Line[] {
+  const layer = 'guard 2 ledger';
+  if (ledger.length === 0) return [{ at: null, layer, what: 'no row' }];
+  return [
+    ...ledger.map(({ state, settledAt }) => ({ at: settledAt, layer, what: state })),
+    ...entries.map(({ debit, credit, amount, currency, at }) => {
+      return { at, layer, what: `${debit} → ${credit} ${formatMoney(amount, currency)}` };
+    }),
+  ];
+}
+
+function eventLines(event: EventRow): Line[] {
+  const { eventId, type, sequence, state, copies, altered } = event;
+  const number = sequence === null ? '' : `, sequence ${sequence}`;
+  const changed = altered === 0 ? '' : `, ${altered} of them ALTERED`;
+  const seen = `${count(copies, 'copy', 'copies')} seen${changed}`;
+  const last = copies > 1 && event.lastSeenAt ? `, last ${timeOf(event.lastSeenAt)}` : '';
+  const received = `${count(event.inboxRows, 'row')}, so ${count(event.inboxRows, 'effect')}`;
+  const sent = `${event.delivery ?? 'none'}, ${count(event.attempts, 'attempt')}`;
+  return [
+    {
+      at: event.publishedAt ?? event.createdAt,
+      layer: 'outbox',
+      what: `${type} ${state}${number}`,
+    },
+    { at: event.firstSeenAt, layer: 'Pub/Sub', what: `${seen} of event ${eventId}${last}` },
+    { at: event.receivedAt, layer: 'guard 3 inbox', what: received },
+    { at: event.deliveredAt, layer: 'delivery', what: sent },
+  ];
+}
+
+function receiptLines({ receipts }: PaymentTrace): Line[] {
+  return receipts.map(({ id, verified, attempts, firstAt }) => {
+    const signature = verified ? 'signature verified' : 'signature WRONG';
+    const what = `${id}, ${signature}, ${count(attempts, 'attempt')}`;
+    return { at: new Date(firstAt), layer: 'webhook', what };
+  });
+}
+
+function timeOf(at: Date | null): string {
+  return at === null ? '–' : at.toISOString().slice(11, 23);
+}
+
+function sinceStart(at: Date | null, start: Date | undefined): string {
+  if (at === null || start === undefined) return '';
+  return `+${formatSpan(Math.max(0, at.getTime() - start.getTime()))}`;
+}

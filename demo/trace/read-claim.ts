@@ -1,0 +1,35 @@
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type TxnId } from '@triplock/payments';
+import type { Redis } from 'ioredis';
+
+/** Guard 1's record of a payment, as Redis holds it. */
+export type ClaimSeen = {
+  state: string;
+  partner: string;
+  fingerprint: string;
+  acceptedAt: Date;
+  /** How long the record still lives. */
+  leftMs: number;
+  /** The stored answer, once there is one. */
+  answer: { status: number; body: string } | undefined;
+};
+
+// The launcher runs the gateway with its default CLAIM_NAMESPACE.
+export const claimNamespace = 'triplock';
+
+/** Reads a claim's record past the gateway; nothing when Redis has none. */
+export async function readClaim(redis: Redis, txnId: TxnId): Promise<ClaimSeen | undefined> {
+  const key = `{${claimNamespace}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
+  const [record, leftMs] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
+  if (record['fingerprint'] === undefined) return undefined;
+  const { state = '', partner = '', fingerprint, accepted_at: acceptedAt } = record;
+  const { status, body } = record;
+  return {
+    state,
+    partner,
+    fingerprint,
+    acceptedAt: new Date(Number(acceptedAt)),
+    leftMs,
+    answer: status === undefined ? undefined : { status: Number(status), body: body ?? '' },
+  };
+}

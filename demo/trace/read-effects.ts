@@ -1,0 +1,88 @@
+import type { Queryable } from '@triplock/postgres';
+
+/** The ledger's row of a payment and the entry it made. */
+export type LedgerRow = {
+  partner: string;
+  key: string;
+  fingerprint: string;
+  state: string;
+  amount: bigint;
+  currency: string;
+  createdAt: Date;
+  settledAt: Date | null;
+};
+
+/** Money moved by a payment. */
+export type Entry = { debit: string; credit: string; amount: bigint; currency: string; at: Date };
+
+/** One event of a payment: in the outbox, as published, and at the notifier. */
+export type EventRow = {
+  eventId: string;
+  type: string;
+  sequence: number | null;
+  createdAt: Date;
+  state: string;
+  publishedAt: Date | null;
+  /** Deliveries that the auditor's own subscription has seen; 0 before the first. */
+  copies: number;
+  altered: number;
+  firstSeenAt: Date | null;
+  lastSeenAt: Date | null;
+  /** Rows that say guard 3 let the event through, and when it did. */
+  inboxRows: number;
+  receivedAt: Date | null;
+  delivery: string | null;
+  attempts: number;
+  deliveredAt: Date | null;
+};
+
+/** A record of the payment's id that was set aside. */
+export type DeadLetter = { reason: string; partition: number; offset: bigint; at: Date };
+
+/** What a payment left in the database, layer by layer. */
+export type Effects = {
+  ledger: LedgerRow[];
+  entries: Entry[];
+  events: EventRow[];
+  deadLetters: DeadLetter[];
+};
+
+const ledgerSql = `
+  SELECT partner_id AS partner, idempotency_key AS key, encode(fingerprint, 'hex') AS fingerprint,
+         state, amount, currency, created_at AS "createdAt", settled_at AS "settledAt"
+  FROM ledger.transactions WHERE txn_id = $1`;
+
+const entriesSql = `
+  SELECT debit_account AS debit, credit_account AS credit, amount, currency, created_at AS at
+  FROM ledger.entries WHERE txn_id = $1`;
+
+const eventsSql = `
+  SELECT o.event_id AS "eventId", o.event_type AS type, o.sequence, o.created_at AS "createdAt",
+         o.state, o.published_at AS "publishedAt",
+         coalesce(p.copies, 0) AS copies, coalesce(p.altered, 0) AS altered,
+         p.first_seen AS "firstSeenAt", p.last_seen AS "lastSeenAt",
+         i.rows AS "inboxRows", i.received_at AS "receivedAt", d.state AS delivery, coalesce(d.attempts, 0) AS attempts,
+         d.finished_at AS "deliveredAt"
+  FROM ledger.outbox o
+  LEFT JOIN auditor.published p USING (event_id)
+  CROSS JOIN LATERAL (
+    SELECT count(*)::int AS rows, min(received_at) AS received_at
+    FROM notifier.inbox WHERE event_id = o.event_id
+  ) i
+  LEFT JOIN notifier.deliveries d USING (event_id)
+  WHERE o.txn_id = $1 ORDER BY o.sequence NULLS LAST, o.order_id`;
+
+const deadLettersSql = `
+  SELECT reason, kafka_partition AS partition, kafka_offset AS offset, first_seen AS at
+  FROM auditor.dead_letters WHERE txn_id = $1 ORDER BY first_seen`;
+
+/** Reads them in one connection's turn each; nothing is locked, so a payment may move meanwhile. */
+export async function readEffects(database: Queryable, txnId: string): Promise<Effects> {
+  const [ledger, entries, events, deadLetters] = await Promise.all([
+    database.query<LedgerRow>(ledgerSql, [txnId]),
+    database.query<Entry>(entriesSql, [txnId]),
+    database.query<EventRow>(eventsSql, [txnId]),
+    database.query<DeadLetter>(deadLettersSql, [txnId]),
+  ]);
+  return { ledger, entries, events, deadLetters };
+}

@@ -1,0 +1,22 @@
+/** A webhook as the demo's catcher received it: one per webhook-id, however often it came. */
+export type Receipt = {
+  id: string;
+  partner: string;
+  /** Whether the signature held, by the official Standard Webhooks library. */
+  verified: boolean;
+  attempts: number;
+  /** What the partner did about it. */
+  effects: 0 | 1;
+  type: string;
+  /** RFC 3339. */
+  firstAt: string;
+  lastAt: string;
+};
+
+/** What the demo's partners were told about a payment since the catcher was started. */
+export async function readReceipts(catcher: string, txnId: string): Promise<Receipt[]> {
+  const url = `${catcher}/received?txn=${txnId}`;
+  const answer = await fetch(url, { signal: AbortSignal.timeout(10_000) });
+  if (!answer.ok) throw new Error(`the catcher answered ${answer.status}`);
+  return (await answer.json()) as Receipt[];
+}

@@ -1,0 +1,112 @@
+import { randomBytes } from 'node:crypto';
+import {
+  Partitioners,
+  type Admin,
+  type Consumer,
+  type EachBatchPayload,
+  type Kafka,
+} from 'kafkajs';
+
+/** A record of the accepted topic that carries the payment's id. */
+export type RecordSeen = { offset: string; at: Date; bytes: number };
+
+/** What a look into the topic gives. */
+export type RecordsSeen = {
+  partition: number;
+  records: RecordSeen[];
+  /** False when there was more to read than we do in one look. */
+  complete: boolean;
+};
+
+/** Which records to look for: their key, and the time before which there can be none. */
+export type RecordQuery = { topic: string; key: string; since: Date };
+
+/** Enough for minutes of heavy load after the payment, and read within seconds. */
+const recordsMax = 200_000;
+
+const scanMaxMs = 60_000;
+
+/** Clocks of gateway and broker may differ by this much. */
+const clockSlackMs = 60_000;
+
+/**
+ * All records with one key, read from the key's partition up to its end of now. More than one is a
+ * duplicate that the gateway produced. Leaves nothing behind on the broker.
+ */
+export async function readRecords(kafka: Kafka, query: RecordQuery): Promise<RecordsSeen> {
+  const admin = kafka.admin();
+  await admin.connect();
+  try {
+    const range = await findRange(admin, query);
+    if (range.from >= range.to) return { partition: range.partition, records: [], complete: true };
+    const groupId = `triplock-trace-${randomBytes(6).toString('hex')}`;
+    // The defaults are for services that share work; this group has one member that stays a second.
+    const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100 });
+    try {
+      return await scan(consumer, { query, range });
+    } finally {
+      await consumer.disconnect();
+      await admin.deleteGroups([groupId]);
+    }
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+type Range = { partition: number; from: bigint; to: bigint };
+
+async function findRange(admin: Admin, { topic, key, since }: RecordQuery): Promise<Range> {
+  const from = since.getTime() - clockSlackMs;
+  const [ends, starts] = await Promise.all([
+    admin.fetchTopicOffsets(topic),
+    admin.fetchTopicOffsetsByTimestamp(topic, from),
+  ]);
+  const partition = partitionOf(key, { topic, count: ends.length });
+  const end = ends.find((each) => each.partition === partition)!;
+  // kafkajs answers -1 when no record is that young.
+  const start = BigInt(starts.find((each) => each.partition === partition)!.offset);
+  return { partition, from: start < 0n ? BigInt(end.high) : start, to: BigInt(end.high) };
+}
+
+function partitionOf(key: string, { topic, count }: { topic: string; count: number }): number {
+  const partitionMetadata = Array.from({ length: count }, (_, partitionId) => ({
+    partitionErrorCode: 0,
+    partitionId,
+    leader: 0,
+    replicas: [],
+    isr: [],
+  }));
+  const choose = Partitioners.DefaultPartitioner();
+  return choose({ topic, partitionMetadata, message: { key, value: null } });
+}
+
+async function scan(
+  consumer: Consumer,
+  { query, range }: { query: RecordQuery; range: Range },
+): Promise<RecordsSeen> {
+  const { topic, key } = query;
+  const { partition } = range;
+  const last = range.to - range.from > recordsMax ? range.from + BigInt(recordsMax) : range.to;
+  const records: RecordSeen[] = [];
+  let next = range.from;
+  const done = Promise.withResolvers<void>();
+  const eachBatch = async ({ batch }: EachBatchPayload) => {
+    // A batch fetched before the seek took hold begins at the topic's end.
+    const first = BigInt(batch.firstOffset() ?? -1);
+    if (batch.partition !== partition || first < next || first >= range.to) return;
+    for (const { key: found, offset, timestamp, value } of batch.messages) {
+      if (found?.toString() !== key) continue;
+      records.push({ offset, at: new Date(Number(timestamp)), bytes: value?.length ?? 0 });
+    }
+    next = BigInt(batch.lastOffset()) + 1n;
+    if (next >= last) done.resolve();
+  };
+  consumer.on('consumer.crash', ({ payload }) => done.reject(payload.error));
+  await consumer.connect();
+  await consumer.subscribe({ topic });
+  await consumer.run({ autoCommit: false, eachBatch });
+  consumer.seek({ topic, partition, offset: range.from.toString() });
+  const late = setTimeout(() => done.reject(new Error(`${topic} was not read in time`)), scanMaxMs);
+  await done.promise.finally(() => clearTimeout(late));
+  return { partition, records, complete: last === range.to };
+}
