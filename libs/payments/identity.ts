@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Brand } from './brand.ts';
 
 /** A partner's short name, e.g. `acme`. */
@@ -40,14 +40,20 @@ export function deriveId(...parts: readonly string[]): string {
 
 /** SHA-256 over length-prefixed parts, as {@link deriveId} defines them. */
 export function digestParts(parts: readonly string[]): Buffer {
-  const hash = createHash('sha256');
-  const length = Buffer.allocUnsafe(4);
+  let size = 0;
+  for (const part of parts) size += lengthBytes + Buffer.byteLength(part);
+  const framed = Buffer.allocUnsafe(size);
+  let at = 0;
   for (const part of parts) {
-    length.writeUInt32BE(Buffer.byteLength(part));
-    hash.update(length).update(part, 'utf8');
+    const length = framed.write(part, at + lengthBytes);
+    framed.writeUInt32BE(length, at);
+    at += lengthBytes + length;
   }
-  return hash.digest();
+  // One call over one buffer costs a third of a stream of updates, and every payment needs two.
+  return hash('sha256', framed, 'buffer');
 }
+
+const lengthBytes = 4;
 
 /** The transaction's id: the claim key, the Kafka record key and the ledger's primary key. */
 export function deriveTxnId(kind: TransactionKind, partner: PartnerId, key: IdempotencyKey): TxnId {

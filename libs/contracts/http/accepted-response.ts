@@ -1,4 +1,4 @@
-import { canonicalJson, type AcceptedPayment, type JsonObject } from '@triplock/payments';
+import type { AcceptedPayment, JsonObject } from '@triplock/payments';
 
 /** The newest form of the 202 body. Add a case to {@link renderAccepted} for another; never edit one. */
 export const responseVersion = 1;
@@ -36,8 +36,15 @@ export function asSent(details: AcceptedPayment['details']): JsonObject {
     currency: money.currency,
     ...(reference === undefined ? {} : { reference }),
     ...(description === undefined ? {} : { description }),
-    ...(metadata === undefined
-      ? {}
-      : { metadata: JSON.parse(canonicalJson(metadata)) as JsonObject }),
+    ...(metadata === undefined ? {} : { metadata: sortedByName(metadata) }),
   };
+}
+
+/** Any order that the partner chose gives the same bytes. */
+function sortedByName(metadata: Readonly<Record<string, string>>): JsonObject {
+  return Object.fromEntries(
+    Object.keys(metadata)
+      .sort()
+      .map((name) => [name, metadata[name]]),
+  );
 }
