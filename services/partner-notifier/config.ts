@@ -21,8 +21,8 @@ export const settings = {
   /** Messages at work at once. Each holds a database connection for some milliseconds. */
   EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
   /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave room. */
-  WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
-  WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 16),
+  WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),
+  WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
   /** How long one attempt may take, from the look-up of the name to the head of the answer. */
   WEBHOOK_TIMEOUT_MS: withDefault(integer({ min: 100, max: 60_000 }), 15_000),
   /** The pause after the first failed attempt; it doubles up to the longest one. */

@@ -78,7 +78,7 @@ test('an event that is published three times is one verified webhook', async (co
   assert.deepEqual(await once(notifier, 'exit'), [0, null]);
 });
 
-test('a notifier that is killed before its record tells again under the same id', async (context) => {
+test('a notifier that is killed before it acknowledges still tells, under the same id', async (context) => {
   const { start, publish, receiver } = await aNotifier(context, { WEBHOOK_TIMEOUT_MS: '100' });
   const first = await start({ CRASH_POINTS: 'notifier.committed=kill' });
   const event = succeeded(aPayment());

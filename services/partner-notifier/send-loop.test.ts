@@ -158,3 +158,23 @@ test('what is not answered when a sender gives up is recorded and comes again', 
   await overtaker.settled();
   assert.deepEqual(await states(), ['delivered 2']);
 });
+
+test('a sender whose room is full hears at once when an attempt has ended', async (context) => {
+  const { sender, endpoint, notify } = await aNotifier(context, { perPartnerMax: 1 });
+  const receiver = await aReceiver(context);
+  const held: (() => void)[] = [];
+  receiver.answerWith((response) => held.push(() => void response.writeHead(204).end()));
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  await notify('acme');
+  assert.equal(await sender.pass(), 1);
+  assert.equal(await sender.pass(), 0);
+  assert.equal(await sender.roomWithin(0), 0);
+  await eventually(async () => held.length === 1);
+  held[0]!();
+  assert.equal(await sender.roomWithin(60_000), 1);
+  assert.equal(await sender.pass(), 1);
+  await eventually(async () => held.length === 2);
+  held[1]!();
+  await sender.settled();
+});

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { PartnerId } from '@triplock/payments';
 import { runLoop, type Loop, type Pass } from '@triplock/runtime';
 import type { LeasedDelivery } from './deliveries.ts';
@@ -16,6 +17,8 @@ export type SendLimits = {
 export type Sender = {
   /** Leases what is due and there is room for, and begins to send it. Returns how many. */
   pass: Pass;
+  /** Resolves to 1 once an attempt ended and made room, to 0 when none did within `ms`. */
+  roomWithin(ms: number): Promise<number>;
   /** Resolves when what is under way now has come to its end. */
   settled(): Promise<void>;
   /** Ends the attempts that are not answered yet, for good; each is recorded and will be retried. */
@@ -58,6 +61,12 @@ export function createSender(parts: DeliverParts, limits: SendLimits): Sender {
       for (const delivery of leased) begin(delivery);
       return leased.length;
     },
+    async roomWithin(ms) {
+      const timeIsUp = new AbortController();
+      const ended = [...underWay.values()].map((attempt) => attempt.then(() => 1));
+      const late = delay(ms, 0, { signal: timeIsUp.signal }).catch(() => 0);
+      return Promise.race([...ended, late]).finally(() => timeIsUp.abort());
+    },
     settled: async () => void (await Promise.all(underWay.values())),
     giveUp: () => givingUp.abort(),
   };
@@ -76,7 +85,9 @@ const shutdownGraceMs = 8_000;
 
 /** Sends for ever. Stopping takes no new deliveries and lets those under way come to their end. */
 export function runSendLoop(sender: Sender, logger: DeliverParts['logger']): Loop {
-  const loop = runLoop(sender.pass, { name: 'send webhooks', idleMs, logger });
+  // A partner whose share is full has more to send as soon as one of its attempts ends.
+  const pass = async () => (await sender.pass()) || sender.roomWithin(idleMs);
+  const loop = runLoop(pass, { name: 'send webhooks', idleMs: 1, logger });
   return {
     async stop() {
       const graceIsOver = setTimeout(() => sender.giveUp(), shutdownGraceMs);
