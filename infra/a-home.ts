@@ -1,11 +1,10 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { cloneFolder, homeAt } from './home.ts';
 import { findMarkedProcesses } from './processes/find-processes.ts';
-import { takeDown } from './take-down.ts';
+import { makeTestHome, removeTestHome } from './test-homes.ts';
 
 /** What a command printed, and how it ended. */
 export type Ran = { code: number; stdout: string; stderr: string };
@@ -14,14 +13,9 @@ const launcher = join(cloneFolder, 'infra', 'triplock.mjs');
 
 /** An instance of one test's own in a path with spaces; after the test nothing of it is left. */
 export function aHome(test: TestContext, options: { below?: 'private folder' } = {}): string {
-  const parent = mkdtempSync(join(tmpdir(), 'triplock test '));
-  const home = join(parent, 'of its own', 'home');
-  mkdirSync(home, { recursive: true });
+  const { parent, home } = makeTestHome();
   chmodSync(parent, options.below === 'private folder' ? 0o700 : 0o755);
-  test.after(async () => {
-    await takeDown({ home, data: 'forget' });
-    rmSync(parent, { recursive: true, force: true });
-  });
+  test.after(() => removeTestHome(parent));
   return home;
 }
 

@@ -19,7 +19,8 @@ export async function withLock<Result>(
   for (;;) {
     const owner = tryLock(file);
     if (owner === undefined) break;
-    if (!told) waiting.report(`waiting for another launcher (pid ${owner.pid}) to finish`);
+    if (!told && owner.pid !== process.pid)
+      waiting.report(`waiting for another launcher (pid ${owner.pid}) to finish`);
     told = true;
     await delay(200, undefined, { signal: waiting.signal });
   }

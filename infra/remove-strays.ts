@@ -1,4 +1,4 @@
-import { findMarkedProcesses } from './processes/find-processes.ts';
+import { findMarkedProcesses, withDescendants } from './processes/find-processes.ts';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
 import { stopProcess } from './processes/signal-process.ts';
 import { forget, type Session } from './session.ts';
@@ -14,10 +14,12 @@ export async function removeStrays(session: Session): Promise<void> {
   for (const record of Object.values(session.state.processes)) {
     if (!isSameProcess(record)) forget(session, record.name);
   }
-  const recorded = new Set(Object.values(session.state.processes).map(({ pid }) => pid));
+  const recorded = Object.values(session.state.processes).map(({ pid }) => pid);
+  // A backend that PostgreSQL has just forked still carries its mark.
+  const known = new Set(withDescendants(recorded));
   for (const pid of findMarkedProcesses(session.home)) {
     const startedAt = startTimeOf(pid);
-    if (recorded.has(pid) || startedAt === undefined) continue;
+    if (known.has(pid) || startedAt === undefined) continue;
     session.report(`ending process ${pid}, which an interrupted launcher left behind`);
     await stopProcess({ pid, startedAt }, strayStop);
   }

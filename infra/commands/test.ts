@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { bringUpParts } from '../bring-up.ts';
 import { cloneFolder, defaultHome, homeAt } from '../home.ts';
 import { takeDown } from '../take-down.ts';
+import { removeTestHomes, sharedTestHome } from '../test-homes.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `
@@ -22,17 +23,25 @@ await runCommand({
   run: async ({ interrupted }) => {
     const report = (line: string) => process.stdout.write(`${line}\n`);
     const signal = interrupted();
-    const home = join(defaultHome, 'test');
-    await takeDown({ home, data: 'forget', report });
+    const home = sharedTestHome;
+    await takeDownTests('forget');
     try {
       await bringUpParts({ home, report, signal });
       process.exitCode = await runTargets(homeAt(home).endpoints, signal);
       signal.throwIfAborted();
     } finally {
-      await takeDown({ home, report });
+      report('stopping what the tests ran on');
+      await takeDownTests('keep');
     }
   },
 });
+
+/** The parts, the system of the end-to-end tests, and what an interrupted test left. */
+async function takeDownTests(data: 'keep' | 'forget'): Promise<void> {
+  await removeTestHomes();
+  await takeDown({ home: join(defaultHome, 'e2e'), data });
+  await takeDown({ home: sharedTestHome, data });
+}
 
 /** Two at a time: the tests with real servers would starve each other on two cores. */
 function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {

@@ -18,12 +18,15 @@ export function findJava(): Promise<Java> {
 
 async function lookForJava(): Promise<Java> {
   const home = process.env['JAVA_HOME'];
-  const file = home ? join(home, 'bin', 'java') : findOnPath('java');
-  if (file === undefined) return { outcome: 'missing', because: 'there is no java on PATH' };
-  const words = await askVersion(file, '-version');
-  const major = Number(/version "(?:1\.)?(\d+)/.exec(words ?? '')?.[1]);
-  if (major >= oldestMajor) return { outcome: 'found', file, major };
-  const found = Number.isNaN(major) ? `${file} does not run` : `${file} is Java ${major}`;
+  const files = [home && join(home, 'bin', 'java'), findOnPath('java')].filter(Boolean);
+  const tooOld: string[] = [];
+  for (const file of files as string[]) {
+    const words = await askVersion(file, '-version');
+    const major = Number(/version "(?:1\.)?(\d+)/.exec(words ?? '')?.[1]);
+    if (major >= oldestMajor) return { outcome: 'found', file, major };
+    tooOld.push(Number.isNaN(major) ? `${file} does not run` : `${file} is Java ${major}`);
+  }
+  const found = tooOld.join(' and ') || 'there is no java on PATH';
   return { outcome: 'missing', because: `it needs Java ${oldestMajor} or newer, and ${found}` };
 }
 

@@ -17,10 +17,10 @@ export function findMarkedProcesses(home: Home): number[] {
   return allPids().filter((pid) => !spared.has(pid) && carriesMark(pid, home.folder));
 }
 
-/** The process and everything it started, and what that started, deepest last. */
-export function withDescendants(pid: number): number[] {
+/** The processes and everything they started, and what that started, deepest last. */
+export function withDescendants(pids: readonly number[]): number[] {
   const parents = parentsByPid();
-  const family = [pid];
+  const family = [...pids];
   for (const each of family) {
     for (const [child, parent] of parents) if (parent === each) family.push(child);
   }

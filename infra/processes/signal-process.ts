@@ -20,7 +20,7 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
 
 /** Sends a signal to the process and everything below it, such as PostgreSQL's backends. */
 export function signalFamily(pid: number, signal: NodeJS.Signals): void {
-  for (const each of withDescendants(pid)) signalProcess(each, signal);
+  for (const each of withDescendants([pid])) signalProcess(each, signal);
 }
 
 /** Asks the process to end and waits; kills it and what it started when it takes too long. */
@@ -37,7 +37,7 @@ export async function stopProcess(identity: ProcessIdentity, order: StopOrder): 
 /** SIGKILL for the process and everything it started; resolves when all of them are gone. */
 export async function killProcessFamily(identity: ProcessIdentity): Promise<void> {
   if (!isSameProcess(identity)) return;
-  const family = withDescendants(identity.pid).flatMap((pid) => {
+  const family = withDescendants([identity.pid]).flatMap((pid) => {
     const startedAt = startTimeOf(pid);
     return startedAt === undefined ? [] : [{ pid, startedAt }];
   });
