@@ -26,14 +26,15 @@ export type ClaimRequest = {
   vouchedIn?: MemoryEpoch;
 };
 
-/** Why a bucket's silence about a key proves nothing. */
-export type Cold = {
-  outcome: 'cold';
-  /** Absent when nobody has noted the loss yet. */
-  epoch?: MemoryEpoch;
+/** One stretch of a bucket's memory. */
+export type BucketMemory = {
+  epoch: MemoryEpoch;
   /** The Kafka offsets the ledger must have passed; absent until somebody has read them. */
   barrier?: string;
 };
+
+/** A bucket's silence about a key proves nothing. No epoch: nobody has noted the loss yet. */
+export type Cold = { outcome: 'cold' } & Partial<BucketMemory>;
 
 /** What a claim came to. */
 export type ClaimOutcome =
@@ -66,8 +67,8 @@ export type Claims = {
   /** Ends the lease at once and keeps the fingerprint, so that only the same request takes over. */
   release(owner: ClaimOwner): Promise<'released' | 'lost'>;
   read(txnId: TxnId): Promise<PendingRead>;
-  /** Begins a new epoch for a bucket that forgot; the epoch that already began when raced. */
-  noteLoss(bucket: number): Promise<MemoryEpoch>;
+  /** Begins a new epoch for a bucket that forgot. For any other, tells which one it is in. */
+  noteLoss(bucket: number): Promise<BucketMemory>;
   /**
    * Stores what the ledger must have passed before the bucket's silence means anything, unless a
    * barrier is there or another epoch began. `warm`: nothing could have been lost, because nothing

@@ -60,7 +60,7 @@ export function bucketOfClaim(request: ClaimRequest): number {
 /** Makes the request's bucket remember without a gap, as on an empty system. */
 export async function warmUp(claims: Claims, request: ClaimRequest): Promise<MemoryEpoch> {
   const bucket = bucketOfClaim(request);
-  const epoch = await claims.noteLoss(bucket);
+  const { epoch } = await claims.noteLoss(bucket);
   await claims.setBarrier({ bucket, epoch, barrier: '{}', warm: true });
   return epoch;
 }

@@ -2,7 +2,7 @@ import { openRedisClaims } from '@triplock/claims';
 import { openPostgresLedger } from '@triplock/ledger';
 import { openPartners } from '@triplock/partners';
 import { openDatabase } from '@triplock/postgres';
-import { explainListenError, runService } from '@triplock/runtime';
+import { explainListenError, runService, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
 import { authenticatePartner } from './authenticate-partner.ts';
 import { readConfig } from './config.ts';
@@ -49,6 +49,10 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   const progress = watchProgress(offsets);
   const onCold = metrics.metCold;
   const memory = recoverMemory({ claims, ledger, offsets, progress, logger, onCold });
+  // So that the first requests of a new system need not wait for it; without it they do it.
+  const prepared = withDeadline(memory.prepare(), { ms: budgetMs, what: 'noting a loss' });
+  await prepared.catch((err: unknown) => logger.warn({ err }, 'claims could not be looked at yet'));
+
   const parts = { claims, ledger, memory, log, metrics, crashPoints, logger, budgetMs };
   const server = await createHttpServer({
     logger,

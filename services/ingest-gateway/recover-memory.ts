@@ -1,4 +1,4 @@
-import type { Claims, Cold, MemoryEpoch } from '@triplock/claims';
+import type { BucketMemory, Claims, Cold, MemoryEpoch } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
 import type { Ledger } from '@triplock/ledger';
 import { bucketOf, type TxnId } from '@triplock/payments';
@@ -15,7 +15,11 @@ export type Recollection = {
 };
 
 /** What is done when the claim store forgot. */
-export type Memory = { recollect(txnId: TxnId, cold: Cold): Promise<Recollection> };
+export type Memory = {
+  recollect(txnId: TxnId, cold: Cold): Promise<Recollection>;
+  /** Notes a loss before a request meets it; does nothing where none is. */
+  prepare(): Promise<void>;
+};
 
 /** What recovering stands on. */
 export type MemoryParts = {
@@ -28,14 +32,12 @@ export type MemoryParts = {
   onCold(): void;
 };
 
-type Loss = { epochs: readonly MemoryEpoch[]; barrier: string };
-
 /**
  * Recovers the memory of a claim store from the topic and the ledger. A loss is noted for all
  * buckets at once, by whoever meets it first, and the topic is asked once per loss.
  */
 export function recoverMemory(parts: MemoryParts): Memory {
-  let noting: Promise<Loss> | undefined;
+  let noting: Promise<readonly Required<BucketMemory>[]> | undefined;
   // Requests that meet the same loss share one run. One that meets a newer loss may join too: the
   // epoch it gets is then over, and the claim store does not take the ledger's word for it.
   const note = () => (noting ??= noteLoss(parts).finally(() => (noting = undefined)));
@@ -43,14 +45,14 @@ export function recoverMemory(parts: MemoryParts): Memory {
   return {
     async recollect(txnId, { epoch, barrier }) {
       parts.onCold();
-      const bucket = bucketOf(txnId, bucketCount);
-      if (epoch !== undefined && barrier !== undefined) {
-        return { epoch, caughtUp: await parts.progress.hasPassed(barrier) };
-      }
-      const loss = await note();
-      const caughtUp = await parts.progress.hasPassed(loss.barrier);
-      return { epoch: loss.epochs[bucket]!, caughtUp };
+      const memory =
+        epoch !== undefined && barrier !== undefined
+          ? { epoch, barrier }
+          : (await note())[bucketOf(txnId, bucketCount)]!;
+      const caughtUp = await parts.progress.hasPassed(memory.barrier);
+      return { epoch: memory.epoch, caughtUp };
     },
+    prepare: async () => void (await note()),
   };
 }
 
@@ -63,20 +65,27 @@ export function recoverMemory(parts: MemoryParts): Memory {
  * What no barrier covers is a record that is under way at the very moment of the loss; guard 2
  * absorbs it.
  */
-async function noteLoss({ claims, ledger, offsets, logger }: MemoryParts): Promise<Loss> {
+async function noteLoss(parts: MemoryParts): Promise<readonly Required<BucketMemory>[]> {
+  const { claims, ledger, offsets, logger } = parts;
   const buckets = Array.from({ length: bucketCount }, (_, bucket) => bucket);
-  const epochs = await Promise.all(buckets.map((bucket) => claims.noteLoss(bucket)));
+  const noted = await Promise.all(buckets.map((bucket) => claims.noteLoss(bucket)));
+  if (noted.every(hasBarrier)) return noted;
+
   const end = await offsets.end();
   const untouched = end.size > 0 && [...end.values()].every((offset) => offset === 0n);
   // Where nothing was ever accepted nothing can be lost: a new system starts warm.
   const warm = untouched && (await ledger.isEmpty());
   const barrier = writeBarrier(end);
   await Promise.all(
-    buckets.map((bucket) => claims.setBarrier({ bucket, epoch: epochs[bucket]!, barrier, warm })),
+    noted.map(async ({ epoch, barrier: known }, bucket) => {
+      if (known === undefined) await claims.setBarrier({ bucket, epoch, barrier, warm });
+    }),
   );
-  logger.warn(
-    { barrier, warm },
-    warm ? 'claims start empty' : 'claims were lost, asking the ledger',
-  );
-  return { epochs, barrier };
+  if (warm) logger.info('claims start empty, as the ledger does');
+  else logger.warn({ barrier }, 'claims were lost, the ledger answers for them');
+  return noted.map((memory) => ({ barrier, ...memory }));
+}
+
+function hasBarrier(memory: BucketMemory): memory is Required<BucketMemory> {
+  return memory.barrier !== undefined;
 }

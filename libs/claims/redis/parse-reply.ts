@@ -1,5 +1,12 @@
 import type { PartnerId } from '@triplock/payments';
-import type { ClaimOutcome, Cold, MemoryEpoch, OwnerToken, PendingRead } from '../claims.ts';
+import type {
+  BucketMemory,
+  ClaimOutcome,
+  Cold,
+  MemoryEpoch,
+  OwnerToken,
+  PendingRead,
+} from '../claims.ts';
 
 /** What claim.lua replied, as its contract names it. */
 export function parseClaimReply(reply: unknown, token: OwnerToken): ClaimOutcome {
@@ -37,6 +44,12 @@ export function parseReadReply(reply: unknown): PendingRead {
       return parseCold(rest);
   }
   throw new Error(`read.lua replied ${outcome}`);
+}
+
+/** What note-loss.lua replied, as its contract names it. */
+export function parseNoteReply(reply: unknown): BucketMemory {
+  const [epoch, barrier] = reply as [MemoryEpoch, string];
+  return { epoch, ...(barrier ? { barrier } : {}) };
 }
 
 function parseCold([epoch, barrier]: readonly (string | number)[]): Cold {

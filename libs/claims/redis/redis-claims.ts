@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
-import type { Claims, MemoryEpoch, OwnerToken } from '../claims.ts';
+import type { Claims, OwnerToken } from '../claims.ts';
 import { connectRedis } from './connect-redis.ts';
-import { parseClaimReply, parseReadReply } from './parse-reply.ts';
+import { parseClaimReply, parseNoteReply, parseReadReply } from './parse-reply.ts';
 
 /** Where claims live and for how long; times in milliseconds. */
 export type RedisClaimsOptions = {
@@ -65,7 +65,7 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
     },
     async noteLoss(bucket) {
       const values = [redis.runId(), randomUUID()];
-      return (await redis.run('noteLoss', { keys: [markerOf(bucket)], values })) as MemoryEpoch;
+      return parseNoteReply(await redis.run('noteLoss', { keys: [markerOf(bucket)], values }));
     },
     async setBarrier({ bucket, epoch, barrier, warm }) {
       const values = [epoch, barrier, warm ? '1' : '0'];

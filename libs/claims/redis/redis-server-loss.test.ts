@@ -60,7 +60,7 @@ describe('claims on a redis that forgets', { concurrency: 2 }, () => {
     await server.start();
     assert.deepEqual(await firstAnswer, { outcome: 'cold' });
     expectOutcome(await claims.claim(saved), 'completed');
-    const epoch = await claims.noteLoss(bucketOfClaim(lost));
+    const { epoch } = await claims.noteLoss(bucketOfClaim(lost));
     assert.deepEqual(await claims.claim(lost), { outcome: 'cold', epoch });
   });
 
