@@ -19,6 +19,7 @@ await runService('auditor', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = auditorMetrics(service.metrics);
   const database = openFor(config, service, { connectionsMax: 8 });
+  service.onClose('database', () => database.close());
 
   const subscriber = openSubscriber({
     projectId: config.PUBSUB_PROJECT_ID,
@@ -65,7 +66,8 @@ await runService('auditor', readConfig, async (config, service) => {
   };
   const pass = auditPass({ ...auditParts, metrics, logger, overdueMs: config.AUDIT_OVERDUE_MS });
   const loop = runLoop(pass, { name: 'audit', idleMs: config.AUDIT_EVERY_MS, logger });
-  service.onClose('audit loop', () => loop.stop());
+  // An audit only reads, and may take long: a shutdown ends it without waiting for it.
+  service.onClose('audit loop', async () => void loop.stop());
 
   await service.serveAdmin({
     readiness: {
@@ -88,12 +90,10 @@ function openFor(
   service: Service,
   limits: { connectionsMax: number; statementTimeoutMs?: number },
 ) {
-  const database = openDatabase({
+  return openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
     onIdleError: (err) => service.logger.warn({ err }, 'an idle database connection broke'),
     ...limits,
   });
-  service.onClose('database', () => database.close());
-  return database;
 }
