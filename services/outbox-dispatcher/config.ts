@@ -1,0 +1,36 @@
+import { topics } from '@triplock/contracts';
+import {
+  address,
+  integer,
+  readSettings,
+  serviceSettings,
+  text,
+  url,
+  withDefault,
+} from '@triplock/runtime';
+
+/** The settings of outbox-dispatcher. */
+const table = {
+  ...serviceSettings,
+  /** As the role triplock_ledger. */
+  DATABASE_URL: url(['postgres:', 'postgresql:']),
+  PUBSUB_PROJECT_ID: text,
+  /** `host:port` of an emulator; absent for Cloud Pub/Sub. */
+  PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
+  EVENTS_TOPIC: withDefault(text, topics.events),
+  /**
+   * How long a bucket stays with a dispatcher that died: 8 s, so that a takeover is done in 10. Two
+   * thirds of it must be longer than a publish may take.
+   */
+  LEASE_MS: withDefault(integer({ min: 6_000, max: 60_000 }), 8_000),
+  /** Rows of one pass. One PublishRequest carries 1 000 messages at most. */
+  TAKE_ROWS_MAX: withDefault(integer({ min: 64, max: 10_000 }), 1_000),
+};
+
+/** The settings as read. */
+export type Config = ReturnType<typeof readConfig>;
+
+/** @throws SettingsError with every problem at once. */
+export function readConfig() {
+  return readSettings(process.env, table);
+}

@@ -1,0 +1,59 @@
+import { openPostgresOutbox } from '@triplock/ledger';
+import { openDatabase } from '@triplock/postgres';
+import { runLoop, runService } from '@triplock/runtime';
+import { openPublisher } from '@triplock/transport';
+import { readConfig } from './config.ts';
+import { holdLeases } from './hold-leases.ts';
+import { measureBacklog } from './measure-backlog.ts';
+import { dispatcherMetrics } from './metrics.ts';
+import { publishEvents } from './publish-events.ts';
+import { startPublishing } from './publish-loop.ts';
+
+// Well below the lease, so that a publish begun under a lease ends under it.
+const publishLimitMs = 3_000;
+const backlogEveryMs = 5_000;
+
+await runService('outbox-dispatcher', readConfig, async (config, service) => {
+  const { logger, crashPoints } = service;
+  const owner = config.INSTANCE_NAME;
+
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    applicationName: owner,
+    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+  });
+  const outbox = openPostgresOutbox(database);
+  service.onClose('outbox', () => outbox.close());
+  const metrics = dispatcherMetrics(service.metrics);
+
+  const publisher = openPublisher({
+    projectId: config.PUBSUB_PROJECT_ID,
+    emulatorHost: config.PUBSUB_EMULATOR_HOST,
+    topic: config.EVENTS_TOPIC,
+    publishLimitMs,
+  });
+  service.onClose('publisher', () => publisher.close());
+
+  const pass = publishEvents({
+    outbox,
+    publisher,
+    metrics,
+    crashPoints,
+    logger,
+    holdLeases: holdLeases(outbox, { owner, leaseMs: config.LEASE_MS }),
+    rowsMax: config.TAKE_ROWS_MAX,
+    publishLimitMs,
+  });
+  const loop = startPublishing(pass, { outbox, owner, logger });
+  service.onClose('publishing', () => loop.stop());
+  const backlog = runLoop(measureBacklog(outbox, metrics), {
+    name: 'backlog',
+    idleMs: backlogEveryMs,
+    logger,
+  });
+  service.onClose('backlog', () => backlog.stop());
+
+  await service.serveAdmin({
+    readiness: { postgres: () => outbox.ping(), pubsub: () => publisher.ping() },
+  });
+});

@@ -1,0 +1,99 @@
+import type { PaymentEventAttributes } from '@triplock/contracts';
+import type { BucketLease, Outbox, OutboxRow } from '@triplock/ledger';
+import type { CrashPoints, Logger } from '@triplock/runtime';
+import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
+import type { DispatcherMetrics } from './metrics.ts';
+
+/** What publishing stands on. */
+export type PublishParts = {
+  outbox: Pick<Outbox, 'markPublished' | 'park'>;
+  publisher: Pick<Publisher, 'publishInOrder'>;
+  metrics: DispatcherMetrics;
+  crashPoints: Pick<CrashPoints, 'reached'>;
+  logger: Logger;
+};
+
+/** What came of one bucket's rows. `failure`: why some still wait. */
+export type BucketOutcome = { done: number; failure?: Error };
+
+/**
+ * Publishes a bucket's rows in order and marks those that Pub/Sub has acknowledged.
+ *
+ * Dying between the ack and the mark leaves rows pending that were published: whoever has the
+ * bucket next publishes them again under the same event ids, which every inbox knows. After a
+ * failure nothing later of the bucket is sent, so the order holds; the rows stay pending.
+ */
+export async function publishBucket(
+  parts: PublishParts,
+  { lease, rows }: { lease: BucketLease; rows: readonly OutboxRow[] },
+): Promise<BucketOutcome> {
+  const outcomes = await parts.publisher.publishInOrder(rows.map(messageOf));
+  const published = countPublished(outcomes);
+  if (published > 0) await mark(parts, { lease, rows: rows.slice(0, published) });
+
+  const stopped = outcomes[published];
+  switch (stopped?.outcome) {
+    case undefined:
+    case 'published':
+      return { done: published };
+    case 'unknown':
+      parts.metrics.events.inc({ outcome: 'unknown' }, rows.length - published);
+      return { done: published, failure: stopped.error };
+    case 'unpublishable': {
+      const row = rows[published]!;
+      return { done: published + (await park(parts, { lease, row, error: stopped.error })) };
+    }
+  }
+}
+
+function messageOf(row: OutboxRow): OutgoingMessage {
+  const attributes: PaymentEventAttributes = {
+    event_id: row.eventId,
+    event_type: row.eventType,
+    txn_id: row.txnId,
+    payment_id: row.paymentId,
+    ...(row.sequence === null ? {} : { sequence: String(row.sequence) }),
+    traceparent: row.traceparent,
+  };
+  return { orderingKey: `bucket-${row.bucket}`, data: Buffer.from(row.payload), attributes };
+}
+
+function countPublished(outcomes: readonly PublishOutcome[]): number {
+  const first = outcomes.findIndex(({ outcome }) => outcome !== 'published');
+  return first === -1 ? outcomes.length : first;
+}
+
+async function mark(
+  { outbox, metrics, crashPoints, logger }: PublishParts,
+  { lease, rows }: { lease: BucketLease; rows: readonly OutboxRow[] },
+): Promise<void> {
+  metrics.events.inc({ outcome: 'published' }, rows.length);
+  await crashPoints.reached('dispatcher.published');
+  const marked = await outbox.markPublished(
+    lease,
+    rows.map((row) => row.eventId),
+  );
+  await crashPoints.reached('dispatcher.marked');
+  if (marked < rows.length) {
+    const { bucket, epoch } = lease;
+    logger.warn(
+      { bucket, epoch: String(epoch), published: rows.length, marked },
+      'the lease was lost before the mark: its next owner publishes these again',
+    );
+  }
+}
+
+/** A message that Pub/Sub will never take must not hold up its bucket: a person has to look. */
+async function park(
+  { outbox, metrics, logger }: PublishParts,
+  poison: { lease: BucketLease; row: OutboxRow; error: Error },
+): Promise<number> {
+  const { lease, row, error } = poison;
+  const parked = await outbox.park(lease, { eventId: row.eventId, reason: error.message });
+  metrics.events.inc({ outcome: 'parked' }, parked);
+  logger.error(
+    { err: error, eventId: row.eventId, txnId: row.txnId, parked },
+    'an event can never be published and was parked with the later ones of its payment',
+  );
+  return parked;
+}
