@@ -29,7 +29,6 @@ export function addPaymentRoute(app: FastifyInstance, parts: PaymentRouteParts):
 
   const read = async (question: PaymentQuestion): Promise<ReadOutcome> => {
     if (question.waitMs === 0) return readPayment(parts, question);
-    if (waiters >= waitersMax) return readPayment(parts, { ...question, waitMs: 0 });
     metrics.waiters.set((waiters += 1));
     return readPayment(parts, question).finally(() => metrics.waiters.set((waiters -= 1)));
   };
@@ -40,11 +39,12 @@ export function addPaymentRoute(app: FastifyInstance, parts: PaymentRouteParts):
     async (request, reply) => {
       const { id } = request.params;
       if (!isTxnId(id)) throw notFound();
-      const waitSeconds = preferredWaitSeconds(request.headers.prefer);
+      const { partnerId } = request;
+      const wished = preferredWaitSeconds(request.headers.prefer);
+      const waitSeconds = waiters < waitersMax ? wished : undefined;
       const waitMs = (waitSeconds ?? 0) * 1_000;
       const ended =
         waitMs === 0 ? closing.signal : AbortSignal.any([closing.signal, connectionEnd(reply)]);
-      const { partnerId } = request;
       const outcome = await read({ txnId: id, partnerId, waitMs, ended }).catch(
         (error: unknown) => {
           logger.warn({ err: error, txnId: id, partnerId }, 'read failed');
@@ -52,7 +52,9 @@ export function addPaymentRoute(app: FastifyInstance, parts: PaymentRouteParts):
         },
       );
       metrics.reads.inc({ outcome: outcome.outcome });
-      if (waitSeconds !== undefined) reply.header('Preference-Applied', `wait=${waitSeconds}`);
+      if (outcome.outcome === 'found' && waitSeconds !== undefined) {
+        reply.header('Preference-Applied', `wait=${waitSeconds}`);
+      }
       return answer(reply, outcome);
     },
   );
@@ -76,6 +78,7 @@ function answer(
 /** Aborts when the client is gone: nobody waits for the answer any more. */
 function connectionEnd(reply: FastifyReply): AbortSignal {
   const end = new AbortController();
+  if (reply.raw.destroyed) end.abort();
   reply.raw.once('close', () => end.abort());
   return end.signal;
 }
