@@ -71,6 +71,9 @@ export const readPaymentOperation: FastifySchema = {
   response: {
     200: {
       description: 'The payment.',
+      headers: {
+        'Preference-Applied': { type: 'string', description: 'The `wait` that was honoured.' },
+      },
       content: { 'application/json': { schema: { $ref: 'Payment#' } } },
     },
     ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
