@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { cloneFolder } from './home.ts';
+import { cloneFolder, partsCache } from './home.ts';
 import { askedPort, choosePorts, type PortRequest } from './ports.ts';
 import { probeHttp } from './probe-http.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
@@ -103,6 +103,7 @@ function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Comma
     args: ['--disable-warning=TimeoutNegativeWarning', join(cloneFolder, service.main)],
     cwd: cloneFolder,
     settings: {
+      NODE_COMPILE_CACHE: join(partsCache, 'compiled'),
       TRIPLOCK_MODE: wiring.mode,
       INSTANCE_NAME: name,
       LOG_LEVEL: process.env['LOG_LEVEL'] ?? 'info',

@@ -46,6 +46,8 @@ function run(file) {
   const flags = ['--disable-warning=TimeoutNegativeWarning', '--import', follow];
   const child = spawn(node, [...flags, join(root, file), ...args], {
     cwd: process.cwd(),
+    // Compiled code is kept, types already stripped: the second start takes half the time.
+    env: { NODE_COMPILE_CACHE: join(root, '.triplock', 'parts', 'compiled'), ...process.env },
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
