@@ -1,16 +1,15 @@
 import { describeInbox, describeWebhook } from './guards.ts';
 import { recordsOf } from './scenarios/records.ts';
-import type { Scenario } from './scenarios/scenario.ts';
+import type { Step } from './scenarios/scenario.ts';
 import { newOrder, sendFirst } from './scenarios/send.ts';
 import { promiseOneEffect, untilTold } from './sight.ts';
 import { formatSpan } from './terminal/words.ts';
 import { readClaim } from './trace/read-claim.ts';
 
 /** The story begins with nothing going wrong. */
-export const firstPayment: Scenario = {
+export const firstPayment: Step = {
   name: 'payment',
-  failure: 'none: a payment goes from HTTP to a signed webhook',
-  absorbedBy: 'nobody',
+  failure: 'no failure yet: from HTTP to a signed webhook',
   run: async (system) => {
     const accepted = await sendFirst(system, newOrder(system, 'payment'));
     const { id, sentAt } = accepted;

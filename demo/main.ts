@@ -21,6 +21,14 @@ each guard did, audits every layer, and stays up until Ctrl-C, which stops every
   --help
 `;
 
+/** What a stranger has to know before the story begins. */
+const legend = [
+  '',
+  `${style.name('guard 1 claims')}  Redis: one request at work per key, and its answer for retries`,
+  `${style.name('guard 2 ledger')}  PostgreSQL: one row per payment id; row, entry and event commit together`,
+  `${style.name('guard 3 inbox')}   one effect per event id, however often it is published`,
+];
+
 await runCommand({
   name: 'demo',
   help,
@@ -64,6 +72,7 @@ async function tell({ instance, terminal, signal }: Show): Promise<Told> {
     const what = `Redis, Kafka, PostgreSQL, Pub/Sub and ${endpoints.services.length} services`;
     const took = formatSpan(performance.now() - startedMs);
     terminal.line(style.faint(`${what} are up (${took}); gateway ${endpoints.gateways.join(' ')}`));
+    for (const line of legend) terminal.line(line);
     terminal.line();
     const story = await tellStory(system, terminal);
     terminal.result(story);

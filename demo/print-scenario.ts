@@ -1,6 +1,6 @@
 import type { Guards } from './guards.ts';
 import type { ScenarioReport } from './run-scenario.ts';
-import type { Scenario } from './scenarios/scenario.ts';
+import type { Step } from './scenarios/scenario.ts';
 import { pad, style } from './terminal/style.ts';
 import { formatSpan } from './terminal/words.ts';
 
@@ -13,9 +13,11 @@ const guardNames: readonly (readonly [keyof Guards, string])[] = [
 const nameColumns = 15;
 
 /** What is about to be tried; `number` counts the steps of a story. */
-export function renderHeading({ name, failure, absorbedBy }: Scenario, number?: number): string[] {
+export function renderHeading({ name, failure, absorbedBy }: Step, number?: number): string[] {
   const title = number === undefined ? name : `${number}  ${name}`;
-  return [`${style.title(title)} · ${failure}`, style.faint(`   absorbed by ${absorbedBy}`)];
+  const heading = `${style.title(title)} · ${failure}`;
+  if (absorbedBy === undefined) return [heading];
+  return [heading, style.faint(`   absorbed by ${absorbedBy}`)];
 }
 
 /** What came of a scenario: a line for each guard, or what broke and where to look. */

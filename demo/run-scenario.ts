@@ -1,12 +1,12 @@
 import { BrokenPromise } from './broken-promise.ts';
-import type { Observation, Scenario } from './scenarios/scenario.ts';
+import type { Observation, Step } from './scenarios/scenario.ts';
 import { overhear, type System } from './system.ts';
 
 /** One scenario as it went; printed by `--json`. */
 export type ScenarioReport = {
   name: string;
   failure: string;
-  absorbedBy: string;
+  absorbedBy?: string;
   /** Whether the fault fired and every promise held. */
   held: boolean;
   /** What was done, in order. */
@@ -21,13 +21,14 @@ export type ScenarioReport = {
  * Runs a scenario to its end. One that fails is put right again as far as it broke processes, so
  * that the next one finds a whole system. Only an interruption is thrown.
  */
-export async function runScenario(scenario: Scenario, system: System): Promise<ScenarioReport> {
+export async function runScenario(scenario: Step, system: System): Promise<ScenarioReport> {
   const { name, failure, absorbedBy } = scenario;
   const did: string[] = [];
   const startedMs = performance.now();
   const report = (rest: Pick<ScenarioReport, 'held' | 'observation' | 'broken'>) => {
     const tookMs = Math.round(performance.now() - startedMs);
-    return { name, failure, absorbedBy, did, tookMs, ...rest };
+    const absorbed = absorbedBy === undefined ? {} : { absorbedBy };
+    return { name, failure, ...absorbed, did, tookMs, ...rest };
   };
   try {
     const overheard = overhear(system, (line) => did.push(line));

@@ -46,6 +46,10 @@ await runCommand({
       const reports = await runAll(scenarios, { system, terminal });
       terminal.result(values.all ? reports : reports[0]);
       if (!reports.every(({ held }) => held)) process.exitCode = 1;
+    } catch (error) {
+      const advice = `npm run up${values.home === undefined ? '' : ` -- --home ${values.home}`}`;
+      terminal.line(`the fault may have left something down: ${advice} starts it again`);
+      throw error;
     } finally {
       await system.close();
     }

@@ -27,10 +27,11 @@ export const kafkaReplayed: Scenario = {
 
 async function run(system: System): Promise<Observation> {
   const accepted = await sendFirst(system, newOrder(system, 'kafka-replayed'));
-  const { id, sentAt } = accepted;
+  const { id } = accepted;
   await untilTold(system, id);
+  const now = new Date();
   await untilCaughtUp(system);
-  const before = await totals(system.database, sentAt);
+  const before = await totals(system.database, now);
   const duplicates = await watchCounter(system, 'ledger-worker', {
     name: 'triplock_worker_records_total',
     labels: { outcome: 'already-recorded' },
@@ -42,19 +43,18 @@ async function run(system: System): Promise<Observation> {
   await untilCaughtUp(system);
   const replayed = await duplicates.grown();
   fired('no record met its own row', replayed > 0);
-  const after = await totals(system.database, sentAt);
+  const after = await totals(system.database, now);
   const evidence = { ids: [id], saw: { before, after } };
   const same = JSON.stringify(before) === JSON.stringify(after);
   promised('a replay of the whole topic changes nothing', same, evidence);
   const sight = await untilTold(system, id);
   promiseOneEffect(id, sight);
-  const { rows, entries, events } = after;
   return {
     ids: [id],
     guards: {
       claims: 'not asked: no partner sent anything',
-      ledger: `${count(replayed, 'record')} already recorded; still ${count(rows, 'row')}, ${count(entries, 'entry', 'entries')}, ${count(events, 'event')}`,
-      inbox: `nothing new to publish; the last payment: ${describeInbox(sight)}`,
+      ledger: `${count(replayed, 'record')} already recorded; still ${describeTotals(after)}`,
+      inbox: `nothing new was published; of the last payment ${describeInbox(sight)}`,
       webhook: describeWebhook(sight),
     },
   };
@@ -93,6 +93,10 @@ async function untilCaughtUp(system: System): Promise<void> {
 }
 
 type Totals = { rows: number; entries: number; events: number };
+
+function describeTotals({ rows, entries, events }: Totals): string {
+  return `${count(rows, 'row')}, ${count(entries, 'entry', 'entries')}, ${count(events, 'event')}`;
+}
 
 /** What there is of payments accepted up to a moment; others may be coming in meanwhile. */
 async function totals(database: Queryable, upTo: Date): Promise<Totals> {

@@ -1,6 +1,9 @@
 import type { Guards } from '../guards.ts';
 import type { System } from '../system.ts';
 
+/** A step of the story; one without a failure has nothing to absorb. */
+export type Step = Omit<Scenario, 'absorbedBy'> & { absorbedBy?: string };
+
 /** A failure that is made to happen for real, and what must then still hold. */
 export type Scenario = {
   name: string;

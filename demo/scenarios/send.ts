@@ -3,14 +3,17 @@ import { promised } from '../broken-promise.ts';
 import { idOf, newKey, type Answer, type Partner, type PaymentBody } from '../partner.ts';
 import type { System } from '../system.ts';
 import { formatMoney } from '../terminal/money.ts';
-import { formatSpan } from '../terminal/words.ts';
+import { count, formatSpan } from '../terminal/words.ts';
 import { until } from '../until.ts';
 
 /** A payment of one partner that a scenario is about. */
 export type Order = { partner: Partner; key: string; body: PaymentBody };
 
-/** A payment that was accepted, and when it was first sent. */
-export type Accepted = Order & { id: TxnId; answer: Answer; sentAt: Date };
+/**
+ * A payment that was accepted. Each of the `unsure` answers before was a 503, after which nobody
+ * knows whether the record is in Kafka: so many duplicates of it are rightful.
+ */
+export type Accepted = Order & { id: TxnId; answer: Answer; sentAt: Date; unsure: number };
 
 /** An order that nobody has seen before. */
 export function newOrder(system: System, scenario: string): Order {
@@ -18,67 +21,74 @@ export function newOrder(system: System, scenario: string): Order {
   return { partner: system.partner('acme'), key: newKey(scenario), body };
 }
 
-/** Sends an order, and tells. */
-export async function send(system: System, order: Order): Promise<Answer> {
-  const answer = await settledAnswer(system, order);
-  const { partner, key, body } = order;
-  const money = formatMoney(body.amount, body.currency);
-  system.tell(`${partner.id} pays ${money}, Idempotency-Key ${key}`);
-  tellAnswer(system, answer);
-  return answer;
+/** The same key with another amount: a mistake of the partner. */
+export function otherBody(order: Order): Order {
+  return { ...order, body: { ...order.body, amount: order.body.amount + 100 } };
 }
 
 /** Sends an order for the first time. */
 export async function sendFirst(system: System, order: Order): Promise<Accepted> {
+  const { partner, key, body } = order;
   const sentAt = new Date();
-  const answer = await send(system, order);
-  const evidence = { ids: [order.key], saw: answer };
+  const { answer, unsure } = await send(system, order);
+  const money = formatMoney(body.amount, body.currency);
+  tellAnswer(system, `${partner.id} pays ${money} under key ${key}`, answer);
+  const evidence = { ids: [key], saw: answer };
   promised('a new payment is answered 202', answer.status === 202, evidence);
-  return { ...order, id: idOf(answer), answer, sentAt };
+  return { ...order, id: idOf(answer), answer, sentAt, unsure };
 }
 
-/** Tells an answer in one line. */
-export function tellAnswer(system: System, answer: Answer): void {
+/** Sends an order until its answer is another than 503, which means "ask again". */
+export async function send(
+  system: System,
+  { partner, key, body }: Order,
+): Promise<{ answer: Answer; unsure: number }> {
+  let unsure = 0;
+  const answer = await until({
+    what: `an answer other than 503 for ${key}`,
+    signal: system.signal,
+    check: async () => {
+      system.progress(
+        `asking the gateway${unsure === 0 ? '' : `, ${count(unsure, '503')} so far`}`,
+      );
+      const latest = await partner.pay(key, body);
+      if (latest.status !== 503) return latest;
+      unsure += 1;
+      return undefined;
+    },
+  });
+  return { answer, unsure };
+}
+
+/** Tells what was sent and answered in one line. */
+export function tellAnswer(system: System, sent: string, answer: Answer): void {
+  const { status, tookMs, replayed, retryAfterSeconds: seconds } = answer;
   const notes = [
-    answer.replayed ? 'Idempotency-Replayed: true' : undefined,
-    answer.retryAfterSeconds === undefined ? undefined : `Retry-After: ${answer.retryAfterSeconds}`,
-    codeOf(answer),
-  ].filter((note) => note !== undefined);
-  const said = [`${answer.status} in ${formatSpan(answer.tookMs)}`, ...notes].join(', ');
-  system.tell(`→ ${said}`);
+    `${status} in ${formatSpan(tookMs)}`,
+    ...(replayed ? ['Idempotency-Replayed: true'] : []),
+    ...(seconds === undefined ? [] : [`Retry-After: ${seconds}`]),
+    ...(status < 400 ? [] : [codeOf(answer)]),
+  ];
+  system.tell(`${sent} → ${notes.join(', ')}`);
 }
 
 /** A retry gets the very bytes of the first answer. */
 export function promiseReplay({ answer: first, id }: Accepted, retry: Answer): void {
   const evidence = { ids: [id], saw: { first, retry } };
-  const same = retry.status === first.status && retry.body === first.body;
-  promised('a retry is answered with the same status and bytes', same, evidence);
-  promised(
-    'a retry is answered with the same Location',
-    retry.location === first.location,
-    evidence,
-  );
-  promised('a replay says Idempotency-Replayed: true', retry.replayed, evidence);
+  const same = (name: 'status' | 'body' | 'location') => retry[name] === first[name];
+  promised('a retry gets the same status', same('status'), evidence);
+  promised('a retry gets the same bytes', same('body'), evidence);
+  promised('a retry gets the same Location', same('location'), evidence);
+  promised('a retry is told that it is one', retry.replayed, evidence);
 }
 
-/** 503 means "ask again": that is no answer yet, and every client has to do it. */
-export function settledAnswer(
-  system: System,
-  { partner, key, body }: Order,
-  onUnavailable: (answer: Answer) => void = () => undefined,
-): Promise<Answer> {
-  return until({
-    what: `an answer other than 503 for ${key}`,
-    signal: system.signal,
-    check: async () => {
-      const answer = await partner.pay(key, body);
-      if (answer.status === 503) onUnavailable(answer);
-      return answer.status !== 503 && answer;
-    },
-  });
+/** The partner that mixes up its keys is told, whatever else has failed. */
+export function promiseReused({ id }: Accepted, answer: Answer): void {
+  const refused = answer.status === 422 && codeOf(answer) === 'idempotency_key_reused';
+  const evidence = { ids: [id], saw: answer };
+  promised('another body under a used key is refused by 422', refused, evidence);
 }
 
-function codeOf({ status, body }: Answer): string | undefined {
-  if (status < 400) return undefined;
-  return (JSON.parse(body) as { code?: string }).code;
+function codeOf({ body }: Answer): string {
+  return (JSON.parse(body) as { code: string }).code;
 }

@@ -1,4 +1,4 @@
-import { fired, promised } from '../broken-promise.ts';
+import { fired } from '../broken-promise.ts';
 import { watchCounter } from '../counters.ts';
 import { bringBack, killAt } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
@@ -37,12 +37,14 @@ async function run(system: System): Promise<Observation> {
   const { id } = accepted!;
   system.tell(`${died.name} (pid ${died.pid}) killed itself right after its commit`);
 
+  // Asked first, because with two replicas the other one takes over after a while.
+  const committed = await committedOffsets(system.kafka);
   const { partition, records } = await recordsOf(system, accepted!);
   const record = BigInt(records[0]!.offset);
+  const next = committed.get(partition) ?? 0n;
   const { ledger } = await lookAt(system, id);
-  const before = (await committedOffsets(system.kafka)).get(partition) ?? 0n;
-  fired('the offset was committed', ledger.length === 1 && before <= record);
-  system.tell(`its row is there, its offset is not: record ${record}, next offset ${before}`);
+  fired('the offset was committed', ledger.length === 1 && next <= record);
+  system.tell(`its row is there, its offset is not: record ${record}, the group is at ${next}`);
 
   const back = await bringBack(system, died);
   system.tell(`${back.name} is back (pid ${back.pid}); Kafka delivers the record again`);
@@ -59,11 +61,10 @@ async function run(system: System): Promise<Observation> {
   });
   const sight = await untilTold(system, id);
   promiseOneEffect(id, sight);
-  promised('one request appends one record', records.length === 1, { ids: [id], saw: records });
   return {
     ids: [id],
     guards: {
-      claims: `not asked: the partner had its 202, ${count(records.length, 'Kafka record')}`,
+      claims: `not asked again: the partner has its 202; ${count(records.length, 'Kafka record')}`,
       ledger: `${count(again, 'redelivered record')} already recorded; ${describeLedger(sight)}`,
       inbox: describeInbox(sight),
       webhook: describeWebhook(sight),
