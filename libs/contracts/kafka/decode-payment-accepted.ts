@@ -35,7 +35,7 @@ const recordSchema = Type.Object(
     kind: Type.Literal('payment'),
     txn_id: txnIdSchema,
     partner_id: Type.String({ pattern: '^[!-~]{1,255}$' }),
-    key: Type.String({ pattern: '^[ -~]{1,255}$' }),
+    idempotency_key: Type.String({ pattern: '^[ -~]{1,255}$' }),
     fingerprint: Type.String({ pattern: '^[0-9a-f]{64}$' }),
     response_version: Type.Integer({ minimum: 1 }),
     accepted_at: Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' }),
@@ -90,7 +90,7 @@ function paymentOf(fields: RecordFields): AcceptedPayment {
   return {
     txnId: fields.txn_id as TxnId,
     partnerId: fields.partner_id as PartnerId,
-    key: fields.key as IdempotencyKey,
+    key: fields.idempotency_key as IdempotencyKey,
     fingerprint: fields.fingerprint as Fingerprint,
     responseVersion: fields.response_version,
     acceptedAt: new Date(fields.accepted_at),

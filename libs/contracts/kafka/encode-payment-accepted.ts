@@ -12,7 +12,7 @@ export function encodePaymentAccepted(
     kind: 'payment',
     txn_id: payment.txnId,
     partner_id: payment.partnerId,
-    key: payment.key,
+    idempotency_key: payment.key,
     fingerprint: payment.fingerprint,
     response_version: payment.responseVersion,
     accepted_at: payment.acceptedAt.toISOString(),

@@ -69,7 +69,11 @@ const refused: readonly [what: string, reason: string, record: UndecodedRecord][
     received(payment, { accepted_at: '2026-13-40T00:00:00.000Z' }),
   ],
   ['a fingerprint that is none', 'invalid_record', received(payment, { fingerprint: 'x' })],
-  ["another payment's id", 'forged_id', received(payment, { key: `${payment.key}2`.slice(-255) })],
+  [
+    "another payment's id",
+    'forged_id',
+    received(payment, { idempotency_key: `${payment.key}2`.slice(-255) }),
+  ],
   ['another record key', 'forged_id', { ...received(payment), key: Buffer.from('other') }],
   ['no record key', 'forged_id', { ...received(payment), key: null }],
   ["another partner's header", 'partner_mismatch', withHeader('partner_id', Buffer.from('globex'))],
