@@ -23,7 +23,8 @@ export type OutboxRow = {
 export type Outbox = {
   /**
    * Renews the owner's leases and takes free or expired ones until it holds its fair share of the
-   * buckets among the owners that are alive. Returns what it holds now.
+   * buckets among the owners that are alive, and gives up a surplus little by little. Returns what
+   * it holds now. Call it well before `leaseMs` is over; an owner that calls late gets new epochs.
    */
   leaseBuckets(request: { owner: string; leaseMs: number }): Promise<BucketLease[]>;
   /**
@@ -31,7 +32,10 @@ export type Outbox = {
    * id. Buckets take turns, so `rowsMax` should be no less than the buckets there are.
    */
   take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxRow[]>;
-  /** Marks rows published, where the lease still holds. Returns how many were marked. */
+  /**
+   * Marks rows published, where the lease still holds. Returns how many were marked. Calls made at
+   * once for several buckets share a statement.
+   */
   markPublished(lease: BucketLease, eventIds: readonly EventId[]): Promise<number>;
   /** Sets a row that can never be published aside together with its payment's later rows. */
   park(lease: BucketLease, row: { eventId: EventId; reason: string }): Promise<number>;
