@@ -71,7 +71,8 @@ async function command(site: Site, program: { java: string; jars: string }): Pro
     settings: {},
   });
   await format(session, folder, (id) =>
-    run(['-Xmx256m'], ['kafka.tools.StorageTool', 'format', '-t', id, '-c']),
+    // In one word, because an id may begin with a dash.
+    run(['-Xmx256m'], ['kafka.tools.StorageTool', 'format', `--cluster-id=${id}`, '-c']),
   );
   return run(['-Xmx512m'], ['kafka.Kafka']);
 }
