@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partsCache } from '../home.ts';
@@ -23,6 +23,8 @@ export async function cached(
     const filling = mkdtempSync(join(partsCache, 'fetching-'));
     try {
       await fill(filling);
+      // Root has PostgreSQL run as another user, who must be able to enter.
+      chmodSync(filling, 0o755);
       renameSync(filling, folder);
     } finally {
       await rm(filling, { recursive: true, force: true });

