@@ -105,7 +105,7 @@ test('PostgreSQL runs below a private folder, and forgetting removes what root p
   assert.equal(existsSync(data), false);
 });
 
-test('a paused part is shown as paused, and up lets it go on', async (t) => {
+test('a paused part is shown as paused; up lets it go on, and down ends it', async (t) => {
   const home = aHome(t);
   const { redis } = await bringUpParts({ home });
   const stateOf = async (name: string) =>
@@ -117,6 +117,9 @@ test('a paused part is shown as paused, and up lets it go on', async (t) => {
   pauseProcess({ home, name: 'redis' });
   assert.equal((await bringUpParts({ home })).redis, redis);
   assert.equal(await stateOf('redis'), 'ready');
+  for (const name of ['redis', 'postgres']) pauseProcess({ home, name });
+  await takeDown({ home });
+  assert.deepEqual(processesOf(home), []);
 });
 
 test('only a process of the home can be paused or killed', () => {
