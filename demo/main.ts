@@ -47,8 +47,8 @@ await runCommand({
       const told = await Promise.race([tell(show), interruption(show.signal)]);
       if (!told.story.ok) process.exitCode = 1;
       if (values.once) return;
-      for (const line of renderInvitation(told)) terminal.line(line);
-      await once(show.signal, 'abort');
+      for (const line of renderInvitation(told, values.home)) terminal.line(line);
+      await untilInterrupted(show.signal);
     } finally {
       await stopEverything(show);
       // What was under way when Ctrl-C came may hold a connection for a while.
@@ -80,6 +80,13 @@ async function tell({ instance, terminal, signal }: Show): Promise<Told> {
   } finally {
     await system.close();
   }
+}
+
+async function untilInterrupted(signal: AbortSignal): Promise<void> {
+  // Once the story is told nothing else keeps the process alive.
+  const alive = setInterval(() => undefined, 60_000);
+  if (!signal.aborted) await once(signal, 'abort');
+  clearInterval(alive);
 }
 
 /** Ctrl-C ends the story at once, also where it waits for something that cannot be interrupted. */
