@@ -1,9 +1,10 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { backoffMs, type Logger } from '@triplock/runtime';
 import type { Message } from 'kafkajs';
+import { putUnderWay, type BatchUnderWay } from './batch-under-way.ts';
 import type { IdempotentProducer } from './idempotent-producer.ts';
-import { ProduceRefusedError, ProduceUnknownError } from './log.ts';
-import { openWaitingRoom, type RoomLimits, type Waiting } from './waiting-room.ts';
+import { ProduceRefusedError } from './log.ts';
+import { openWaitingRoom, type RoomLimits, type WaitingRoom } from './waiting-room.ts';
 
 /** Limits of appending; times in milliseconds. */
 export type AppendLimits = RoomLimits & {
@@ -28,8 +29,6 @@ export type BatchAppender = {
   close(): Promise<void>;
 };
 
-type Batch = { messages: readonly Waiting[]; unknownUpTo: number };
-
 /**
  * Group commit: while one batch is outstanding, messages gather for the next. A producer is used
  * until its first failure; the messages of the failed batch are then unknown, those that wait go
@@ -38,48 +37,33 @@ type Batch = { messages: readonly Waiting[]; unknownUpTo: number };
 export function appendInBatches({ connect, limits, logger }: AppendOptions): BatchAppender {
   const room = openWaitingRoom(limits);
   const closing = new AbortController();
-  let underWay: Batch | undefined;
+  let underWay: BatchUnderWay | undefined;
   let connected = false;
-  let timer: NodeJS.Timeout | undefined;
 
-  const watchDeadlines = () => {
-    timer = undefined;
-    const now = performance.now();
-    const next = Math.min(refuseUnknown(underWay, now), room.refuseLate(now) ?? Infinity);
-    if (next < Infinity) timer = setTimeout(watchDeadlines, Math.max(1, next - now));
-  };
-
+  const deadlines = watchDeadlines(limits.timeoutMs, (now) =>
+    earliest(underWay?.giveUpLate(now), room.refuseLate(now)),
+  );
   const sendUntilFailure = async (producer: IdempotentProducer): Promise<void> => {
     let lastBatchAt = -Infinity;
     for (;;) {
       await room.filled();
-      const pauseMs = lastBatchAt + limits.gatherMs - performance.now();
-      // At least one turn of the event loop, so that requests that arrived together go together.
-      await (pauseMs >= 1 ? delay(pauseMs) : nextTurn());
-      const messages = room.takeBatch();
+      await gather(lastBatchAt + limits.gatherMs);
+      const records = room.takeBatch();
       lastBatchAt = performance.now();
-      if (messages.length === 0 && closing.signal.aborted) return;
-      if (messages.length > 0) await sendBatch(producer, messages);
+      if (records.length === 0 && closing.signal.aborted) return;
+      if (records.length === 0) continue;
+      underWay = putUnderWay(records);
+      try {
+        await producer.send(underWay.messages);
+        underWay.acknowledge();
+      } catch (error) {
+        underWay.fail(error);
+        throw error;
+      }
     }
   };
-
-  const sendBatch = async (producer: IdempotentProducer, messages: Waiting[]): Promise<void> => {
-    const batch = { messages, unknownUpTo: 0 };
-    underWay = batch;
-    try {
-      await producer.send(messages.map((waiting) => waiting.message));
-      for (const waiting of messages.slice(batch.unknownUpTo)) waiting.resolve();
-    } catch (error) {
-      for (const waiting of messages.slice(batch.unknownUpTo)) waiting.reject(unknown(error));
-      throw error;
-    } finally {
-      underWay = undefined;
-    }
-  };
-
   const run = async (): Promise<void> => {
-    let failures = 0;
-    while (!closing.signal.aborted || room.size > 0) {
+    for (let failures = 0; !closing.signal.aborted || room.size > 0; failures += 1) {
       try {
         const producer = await connect();
         connected = true;
@@ -91,10 +75,9 @@ export function appendInBatches({ connect, limits, logger }: AppendOptions): Bat
         connected = false;
         if (failures % 10 === 0) logger.warn({ err: error, failures }, 'kafka producer lost');
         await rest(failures, closing.signal);
-        failures += 1;
       }
     }
-    clearTimeout(timer);
+    deadlines.stop();
   };
 
   const ended = run();
@@ -102,11 +85,8 @@ export function appendInBatches({ connect, limits, logger }: AppendOptions): Bat
     isConnected: () => connected,
     append: (message) => {
       if (closing.signal.aborted) return Promise.reject(new ProduceRefusedError('closing'));
-      return new Promise((resolve, reject) => {
-        const deadline = performance.now() + limits.timeoutMs;
-        room.enter({ message, bytes: bytesOf(message), deadline, resolve, reject });
-        timer ??= setTimeout(watchDeadlines, limits.timeoutMs);
-      });
+      deadlines.expect();
+      return enter(room, { message, deadline: performance.now() + limits.timeoutMs });
     },
     close: () => {
       closing.abort();
@@ -116,25 +96,44 @@ export function appendInBatches({ connect, limits, logger }: AppendOptions): Bat
   };
 }
 
-/** Gives up on sent messages whose time is over, and tells the next deadline. */
-function refuseUnknown(batch: Batch | undefined, now: number): number {
-  if (batch === undefined) return Infinity;
-  for (; batch.unknownUpTo < batch.messages.length; batch.unknownUpTo += 1) {
-    const waiting = batch.messages[batch.unknownUpTo]!;
-    if (waiting.deadline > now) return waiting.deadline;
-    waiting.reject(unknown(new Error('no answer in time')));
-  }
-  return Infinity;
+function enter(room: WaitingRoom, { message, deadline }: { message: Message; deadline: number }) {
+  return new Promise<void>((resolve, reject) => {
+    room.enter({ message, bytes: bytesOf(message), deadline, resolve, reject });
+  });
 }
 
-function unknown(cause: unknown): ProduceUnknownError {
-  return new ProduceUnknownError('the record may or may not be in the topic', { cause });
+/** Waits until `until`, and at least one turn, so that what arrived together goes together. */
+async function gather(until: number): Promise<void> {
+  const ms = until - performance.now();
+  await (ms >= 1 ? delay(ms) : nextTurn());
+}
+
+/**
+ * One timer for all deadlines, which pass in the order in which records came. `check` settles those
+ * that have passed and tells the next one.
+ */
+function watchDeadlines(timeoutMs: number, check: (now: number) => number | undefined) {
+  let timer: NodeJS.Timeout | undefined;
+  const look = () => {
+    const now = performance.now();
+    const next = check(now);
+    timer = next === undefined ? undefined : setTimeout(look, Math.max(1, next - now));
+  };
+  return {
+    expect: () => void (timer ??= setTimeout(look, timeoutMs)),
+    stop: () => clearTimeout(timer),
+  };
+}
+
+function earliest(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
 }
 
 async function rest(failures: number, closing: AbortSignal): Promise<void> {
   const ms = backoffMs(failures, { firstMs: 50, maxMs: 1_000 });
-  // A close cuts the first rest short only: with Kafka away, waiting records are refused in time.
-  await delay(ms, undefined, closing.aborted ? {} : { signal: closing }).catch(() => undefined);
+  // A close cuts short the rest under way only: records that wait get their other tries.
+  const options = closing.aborted ? {} : { signal: closing };
+  await delay(ms, undefined, options).catch(() => undefined);
 }
 
 // Framing of one record and its headers, generously.

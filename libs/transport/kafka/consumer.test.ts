@@ -39,7 +39,8 @@ async function aGroup(t: TestContext, partitions = 1) {
 
 const numbered = (count: number, partition: number): Message[] =>
   Array.from({ length: count }, (_, at) => ({ value: `${partition}/${at}`, partition }));
-const valuesOf = (records: readonly ReceivedRecord[]) => records.map(({ value }) => `${value}`);
+const valuesOf = (records: readonly ReceivedRecord[]) =>
+  records.map(({ value }) => value?.toString());
 
 test('a group starts at the beginning, keeps order within a partition, and commits what it handled', async (t) => {
   const { seen, consume, append, allCommitted } = await aGroup(t, 3);

@@ -70,9 +70,9 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
         await work(payload, heartbeat);
       } catch (error) {
         // kafkajs joins again by its own errors; whatever else is wrong concerns this batch only.
-        if (heartbeat.lost()) throw heartbeat.lost();
-        if (isKafkaError(error)) throw error;
-        pause(payload, error);
+        const cause = heartbeat.lost() ?? error;
+        if (isKafkaError(cause)) throw cause;
+        pause(payload, cause);
       } finally {
         heartbeat.stop();
       }
@@ -95,6 +95,6 @@ function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBat
 }
 
 /** By name, because handlers that reach Kafka by themselves (dead letters) fail with errors of ours. */
-function isKafkaError(error: unknown): boolean {
+function isKafkaError(error: unknown): error is Error {
   return error instanceof Error && error.name.startsWith('KafkaJS');
 }

@@ -79,8 +79,7 @@ async function connectStubbornProducer(t: TestContext, place: Place): Promise<Pr
     clientId: 'test',
     logLevel: logLevel.NOTHING,
     retry: { retries: 1, initialRetryTime: 10 },
-    socketFactory: ({ host, port, onConnect }) =>
-      place.network.connect({ host, port }).once('connect', onConnect),
+    socketFactory: ({ onConnect }) => place.network.connect().once('connect', onConnect),
   });
   const producer = kafka.producer({
     idempotent: true,

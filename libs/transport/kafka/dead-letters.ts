@@ -1,0 +1,83 @@
+import type { DeadLetterHeaders } from '@triplock/contracts';
+import type { IHeaders } from 'kafkajs';
+import { appendInBatches, type AppendLimits } from './append-in-batches.ts';
+import { openInquiry } from './ask-brokers.ts';
+import { connectProducer } from './idempotent-producer.ts';
+import type { BrokerConnection } from './kafka-client.ts';
+import type { ReceivedRecord } from './log.ts';
+
+/** Why a record is set aside: a stable word and a sentence for people. */
+export type Refusal = { reason: string; detail: string };
+
+/** Sets records aside that can never be handled, with everything they had. */
+export type DeadLetters = {
+  /**
+   * Resolves when every in-sync replica has the dead letter: only then may the record's offset be
+   * committed.
+   *
+   * @throws ProduceUnknownError or ProduceRefusedError; appending it again may make it twice.
+   */
+  append(record: ReceivedRecord, refusal: Refusal): Promise<void>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/**
+ * A dead letter is a little larger than its record, which may be as large as a topic allows: the
+ * topic for dead letters must take 2 MiB (`max.message.bytes`).
+ */
+const limits: AppendLimits = {
+  timeoutMs: 5_000,
+  gatherMs: 0,
+  batchRecordsMax: 1_000,
+  batchBytesMax: 2_000_000,
+  waitingRecordsMax: 10_000,
+  waitingBytesMax: 64 * 1024 * 1024,
+};
+
+/** Opens the dead-letter topic for appending. */
+export function openDeadLetters(options: BrokerConnection & { topic: string }): DeadLetters {
+  const connect = () => connectProducer({ ...options, sendLimitMs: limits.timeoutMs });
+  const batches = appendInBatches({ connect, limits, logger: options.logger });
+  const inquiry = openInquiry(options);
+  return {
+    append: (record, refusal) =>
+      batches.append({
+        key: record.key,
+        value: record.value,
+        headers: { ...keepOriginal(record.headers), ...describe(record, refusal) },
+      }),
+    ping: () => inquiry.ping(options.topic),
+    close: async () => {
+      await batches.close();
+      await inquiry.close();
+    },
+  };
+}
+
+function describe(record: ReceivedRecord, { reason, detail }: Refusal): DeadLetterHeaders {
+  return {
+    'dead-letter.reason': reason,
+    'dead-letter.detail': detail,
+    'dead-letter.topic': record.topic,
+    'dead-letter.partition': `${record.partition}`,
+    'dead-letter.offset': `${record.offset}`,
+    'dead-letter.at': new Date().toISOString(),
+  };
+}
+
+/** A record that is dead-lettered a second time keeps what was said the first time. */
+function keepOriginal(headers: ReceivedRecord['headers']): IHeaders {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name.startsWith('dead-letter.') ? `original.${name}` : name,
+      isList(value) ? [...value] : value,
+    ]),
+  );
+}
+
+type HeaderValue = ReceivedRecord['headers'][string];
+
+function isList(value: HeaderValue): value is readonly Buffer[] {
+  return Array.isArray(value);
+}

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { createTestSubscription, eventually } from '@triplock/testing';
+import { openBadNetwork } from '../bad-network.testing.ts';
+import { openPublisher } from './publisher.ts';
+import type { OutgoingMessage } from './topic.ts';
+
+/** A topic behind a network, its publisher, and everything that its subscription received. */
+async function aTopic(t: TestContext, publishLimitMs = 1_000) {
+  const place = await createTestSubscription(t);
+  const network = await openBadNetwork(place.emulatorHost);
+  const emulatorHost = network.address;
+  const publisher = openPublisher({ ...place, emulatorHost, publishLimitMs });
+  const received: { data: string; key: string; attributes: Record<string, string> }[] = [];
+  const subscription = place.client.subscription(place.subscription);
+  subscription.on('message', (message) => {
+    const { data, orderingKey, attributes } = message;
+    received.push({ data: data.toString(), key: orderingKey ?? '', attributes });
+    message.ack();
+  });
+  subscription.on('error', () => undefined); // The topic is deleted before this reader closes.
+  t.after(async () => {
+    await subscription.close();
+    await publisher.close();
+    await network.close();
+  });
+  const receivedOf = (key: string) =>
+    received.filter((message) => message.key === key).map(({ data }) => data);
+  return { network, publisher, received, receivedOf };
+}
+
+const aMessage = (orderingKey: string, data: string): OutgoingMessage => ({
+  orderingKey,
+  data: Buffer.from(data),
+  attributes: { event_id: data },
+});
+const numbered = (key: string, count: number) =>
+  Array.from({ length: count }, (_, at) => aMessage(key, `${key}/${at}`));
+const neverTaken = (orderingKey: string): OutgoingMessage => ({
+  orderingKey,
+  data: Buffer.alloc(0),
+  attributes: {},
+});
+const words = (outcomes: readonly { outcome: string }[]) => outcomes.map(({ outcome }) => outcome);
+
+test('messages of one key are delivered in the order in which they were published', async (t) => {
+  const { publisher, received, receivedOf } = await aTopic(t);
+  const keys = ['bucket-1', 'bucket-2'];
+  const outcomes = await Promise.all(
+    keys.map((key) => publisher.publishInOrder(numbered(key, 1_200))),
+  );
+  assert.ok(outcomes.flat().every(({ outcome }) => outcome === 'published'));
+  await eventually(async () => received.length >= 2_400);
+  for (const key of keys) {
+    assert.deepEqual(
+      receivedOf(key),
+      numbered(key, 1_200).map(({ data }) => data.toString()),
+    );
+  }
+  assert.deepEqual({ ...received[0]?.attributes }, { event_id: received[0]?.data });
+});
+
+test('a message that is never taken is named; those before it are published, those after it are not', async (t) => {
+  const { publisher, receivedOf } = await aTopic(t);
+  const messages = numbered('k', 9);
+  messages[5] = neverTaken('k');
+  assert.deepEqual(words(await publisher.publishInOrder(messages)), [
+    ...Array.from({ length: 5 }, () => 'published'),
+    'unpublishable',
+    ...Array.from({ length: 3 }, () => 'unknown'),
+  ]);
+  assert.deepEqual(words(await publisher.publishInOrder(messages.slice(6))), [
+    'published',
+    'published',
+    'published',
+  ]);
+  await eventually(async () => receivedOf('k').length === 8);
+  assert.deepEqual(
+    receivedOf('k'),
+    [0, 1, 2, 3, 4, 6, 7, 8].map((at) => `k/${at}`),
+  );
+});
+
+test('a hung broker makes the outcome unknown in time, and the key is open for the next call', async (t) => {
+  const { network, publisher, receivedOf } = await aTopic(t);
+  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 1))), ['published']);
+  network.freeze();
+  const start = performance.now();
+  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 2))), ['unknown', 'unknown']);
+  assert.ok(performance.now() - start < 3_000);
+  network.thaw();
+  await eventually(async () => {
+    const [last] = await publisher.publishInOrder([aMessage('k', 'after')]);
+    return last?.outcome === 'published';
+  });
+  await eventually(async () => receivedOf('k').includes('after'));
+});
+
+test('a broker that is away makes the outcome unknown, and it is found again when it is back', async (t) => {
+  const { network, publisher } = await aTopic(t);
+  network.cut();
+  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 1))), ['unknown']);
+  await assert.rejects(publisher.ping());
+  network.mend();
+  await eventually(() => publisher.ping().then(() => true));
+  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 1))), ['published']);
+});
+
+test('a topic that does not exist is unknown and not unpublishable', async (t) => {
+  const place = await createTestSubscription(t);
+  const publisher = openPublisher({ ...place, topic: 'no-such-topic' });
+  t.after(() => publisher.close());
+  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 2))), ['unknown', 'unknown']);
+  await assert.rejects(publisher.ping());
+});

@@ -1,0 +1,94 @@
+import { keepClient } from './keep-client.ts';
+import {
+  onceWithin,
+  openPublisherApi,
+  status,
+  statusOf,
+  type PubSubConnection,
+} from './pubsub-client.ts';
+import type { OutgoingMessage, Publisher, PublishOutcome } from './topic.ts';
+
+/** Where to publish; `publishLimitMs` bounds one request, 5 s unless told. */
+export type PublisherOptions = PubSubConnection & { topic: string; publishLimitMs?: number };
+
+/** Limits of one PublishRequest (cloud.google.com/pubsub/quotas): 1000 messages, 10 MB. */
+const requestMessagesMax = 1_000;
+const requestBytesMax = 9_000_000;
+const pingLimitMs = 2_000;
+
+/**
+ * Opens a publisher. It sends PublishRequests itself and does not use the client's queue per key:
+ * that queue retries for ten minutes, each lost reply a duplicate, and after a failure it lets later
+ * messages of the key pass. Here one request carries many messages of one key and is tried once.
+ */
+export function openPublisher(options: PublisherOptions): Publisher {
+  const topic = `projects/${options.projectId}/topics/${options.topic}`;
+  const limitMs = options.publishLimitMs ?? 5_000;
+  const client = keepClient(() => openPublisherApi(options));
+
+  const publish = async (messages: readonly OutgoingMessage[]): Promise<PublishOutcome[]> => {
+    const used = await client.get();
+    try {
+      await used.publish({ topic, messages: [...messages] }, onceWithin(limitMs));
+      return messages.map(() => ({ outcome: 'published' }));
+    } catch (error) {
+      if (statusOf(error) === status.deadlineExceeded) await client.forget(used);
+      if (statusOf(error) !== status.invalidArgument) return fill(messages, 'unknown', error);
+      if (messages.length === 1) return fill(messages, 'unpublishable', error);
+      // One of them is bad and none was taken: halves find it, and those before it are published.
+      const middle = messages.length >> 1;
+      return publishOneAfterAnother([messages.slice(0, middle), messages.slice(middle)]);
+    }
+  };
+  const publishOneAfterAnother = async (
+    requests: readonly (readonly OutgoingMessage[])[],
+  ): Promise<PublishOutcome[]> => {
+    const outcomes: PublishOutcome[] = [];
+    for (const messages of requests) {
+      const failed = outcomes.some(({ outcome }) => outcome !== 'published');
+      outcomes.push(...(failed ? notSent(messages) : await publish(messages)));
+    }
+    return outcomes;
+  };
+  return {
+    publishInOrder: (messages) => publishOneAfterAnother(requestsOf(messages)),
+    ping: async () => {
+      await (await client.get()).getTopic({ topic }, onceWithin(pingLimitMs));
+    },
+    close: () => client.close(),
+  };
+}
+
+function requestsOf(messages: readonly OutgoingMessage[]): OutgoingMessage[][] {
+  const requests: OutgoingMessage[][] = [];
+  let bytes = Infinity;
+  for (const message of messages) {
+    bytes += bytesOf(message);
+    const request = requests.at(-1);
+    if (request && request.length < requestMessagesMax && bytes <= requestBytesMax) {
+      request.push(message);
+    } else {
+      requests.push([message]);
+      bytes = bytesOf(message);
+    }
+  }
+  return requests;
+}
+
+function bytesOf({ data, attributes }: OutgoingMessage): number {
+  let bytes = data.length + 64; // Ordering key and framing.
+  for (const name in attributes) bytes += name.length + attributes[name]!.length + 8;
+  return bytes;
+}
+
+function fill(
+  messages: readonly OutgoingMessage[],
+  outcome: 'unknown' | 'unpublishable',
+  error: unknown,
+): PublishOutcome[] {
+  return messages.map(() => ({ outcome, error: error as Error }));
+}
+
+function notSent(messages: readonly OutgoingMessage[]): PublishOutcome[] {
+  return fill(messages, 'unknown', new Error('not sent: an earlier message of its key failed'));
+}

@@ -1,0 +1,49 @@
+import { PubSub, v1 } from '@google-cloud/pubsub';
+
+/** Cloud Pub/Sub of a project, or an emulator at `host:port`. */
+export type PubSubConnection = { projectId: string; emulatorHost?: string | undefined };
+
+/**
+ * After an outage gRPC tries again within 2 s; its own limit is two minutes, in which a broker that
+ * is back would be left alone.
+ */
+const reconnect = {
+  'grpc.initial_reconnect_backoff_ms': 200,
+  'grpc.max_reconnect_backoff_ms': 2_000,
+};
+
+type ClientOptions = ConstructorParameters<typeof v1.PublisherClient>[0];
+
+/** Opens a client of the publisher's API. It connects when first used. */
+export async function openPublisherApi(place: PubSubConnection): Promise<v1.PublisherClient> {
+  return new v1.PublisherClient(await clientOptions(place));
+}
+
+/** Opens a client of the subscriber's API. It connects when first used. */
+export async function openSubscriberApi(place: PubSubConnection): Promise<v1.SubscriberClient> {
+  return new v1.SubscriberClient(await clientOptions(place));
+}
+
+/** For one try that ends in time: the callers of this library try again by themselves. */
+export function onceWithin(limitMs: number) {
+  return { timeout: limitMs, retry: null };
+}
+
+/** The gRPC status of an error (grpc.github.io/grpc/core/md_doc_statuscodes.html). */
+export function statusOf(error: unknown): number | undefined {
+  return (error as { code?: number }).code;
+}
+export const status = { invalidArgument: 3, deadlineExceeded: 4 } as const;
+
+async function clientOptions({ projectId, emulatorHost }: PubSubConnection) {
+  const emulator = emulatorHost ? emulatorAt(emulatorHost) : {};
+  const config = await new PubSub({ projectId, ...emulator, ...reconnect }).getClientConfig();
+  // The same options under two types: one also knows ports as text, which are never given here.
+  return config as ClientOptions;
+}
+
+function emulatorAt(host: string) {
+  // With the domain said, the client does not look for Google's metadata server to learn it.
+  const clientOptions = { universeDomain: 'googleapis.com' };
+  return { apiEndpoint: host, emulatorMode: true, clientOptions };
+}
