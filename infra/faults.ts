@@ -1,16 +1,23 @@
 import { homeAt } from './home.ts';
 import { LauncherError } from './launcher-error.ts';
-import { isSameProcess } from './processes/identity.ts';
+import { isPaused, isSameProcess } from './processes/identity.ts';
 import { killProcessFamily, signalFamily } from './processes/signal-process.ts';
 import { readState, type ProcessRecord } from './state.ts';
 
 /** A process of a home by its name: a part, or `<service>-<replica>`. */
 export type Target = { home?: string; name: string };
 
-/** SIGSTOP: the process and everything below it hang, with their connections open. */
+/** SIGSTOP: returns when the process and everything below it stand still, connections open. */
 export function pauseProcess(target: Target): void {
-  signalFamily(recordOf(target).pid, 'SIGSTOP');
+  const { pid } = recordOf(target);
+  signalFamily(pid, 'SIGSTOP');
+  // A process stops when it is next scheduled, which on a busy machine takes a moment.
+  const deadline = Date.now() + stopsWithinMs;
+  while (!isPaused(pid) && Date.now() < deadline) Atomics.wait(clock, 0, 0, 2);
 }
+
+const stopsWithinMs = 2_000;
+const clock = new Int32Array(new SharedArrayBuffer(4));
 
 /** SIGCONT: a paused process goes on. */
 export function continueProcess(target: Target): void {
