@@ -13,6 +13,20 @@ Shows every process and whether it is ready. Exit code 0 when everything is, els
   --help
 `;
 
+/** So that a reader of --json finds the same names whether the system is up or not. */
+const nothingUp = {
+  gateway: null,
+  gateways: [],
+  redis: null,
+  kafka: null,
+  postgres: null,
+  pubsub: null,
+  stripe: null,
+  partners: [],
+  catcher: null,
+  services: [],
+};
+
 await runCommand({
   name: 'status',
   help,
@@ -34,20 +48,6 @@ await runCommand({
     process.stdout.write(`${lines.length > 0 ? lines.join('\n') : 'nothing runs'}\n`);
   },
 });
-
-/** So that a reader of --json finds the same names whether the system is up or not. */
-const nothingUp = {
-  gateway: null,
-  gateways: [],
-  redis: null,
-  kafka: null,
-  postgres: null,
-  pubsub: null,
-  stripe: null,
-  partners: [],
-  catcher: null,
-  services: [],
-};
 
 function row({ name, pid, state, ports }: ProcessStatus): string {
   const shown = Object.entries(ports).map(([use, port]) => `${use} ${port}`);
