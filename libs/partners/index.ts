@@ -2,3 +2,4 @@ export { generateApiKey } from './api-key.ts';
 export * from './partners.ts';
 export * from './postgres/open-partners.ts';
 export * from './postgres/seed-partner.ts';
+export * from './target-policy.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { LookupAddress } from 'node:dns';
 import { test } from 'node:test';
+import type { TargetPolicy } from '@triplock/partners';
 import { checkedLookup } from './checked-lookup.ts';
-import type { TargetPolicy } from './target-policy.ts';
 
 function lookUp(addresses: string[], policy: TargetPolicy): Promise<string | LookupAddress[]> {
   const lookup = checkedLookup(policy, async () => addresses);

@@ -1,6 +1,6 @@
 import { Resolver } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
-import { isAllowedAddress, type TargetPolicy } from './target-policy.ts';
+import { isAllowedAddress, type TargetPolicy } from '@triplock/partners';
 
 /** Every address of a host name; rejects when it has none. */
 export type ResolveHost = (host: string) => Promise<string[]>;

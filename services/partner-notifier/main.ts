@@ -1,5 +1,5 @@
 import { openInbox, openRefusedMessages } from '@triplock/inbox';
-import { openPartners } from '@triplock/partners';
+import { openPartners, targetPolicyOf } from '@triplock/partners';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import { openSubscriber } from '@triplock/transport';
@@ -70,7 +70,7 @@ function sendWebhooks(
   parts: Omit<Parameters<typeof createSender>[0], 'send' | 'retry'>,
 ): void {
   const send = createSendWebhook({
-    policy: config.TRIPLOCK_MODE === 'production' ? 'public' : 'loopback-too',
+    policy: targetPolicyOf(config.TRIPLOCK_MODE),
     resolve: dnsResolver(),
     timeoutMs: config.WEBHOOK_TIMEOUT_MS,
   });

@@ -1,9 +1,9 @@
 import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
+import { targetRefusal, type TargetPolicy } from '@triplock/partners';
 import type { EventId } from '@triplock/payments';
 import { checkedLookup, type ResolveHost } from './checked-lookup.ts';
 import { signWebhook } from './sign-webhook.ts';
-import { targetRefusal, type TargetPolicy } from './target-policy.ts';
 
 /** One attempt: where to, what, and the secrets to sign it with. */
 export type WebhookRequest = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAllowedAddress, targetRefusal } from './target-policy.ts';
+import { isAllowedAddress, targetPolicyOf, targetRefusal } from './target-policy.ts';
 
 const notPublic = [
   '0.0.0.0',
@@ -66,4 +66,47 @@ test('only https is sent to, and http too where the demo runs', () => {
     assert.match(targetRefusal(new URL(text), 'public')!, /is not allowed/, text);
   }
   assert.equal(targetRefusal(new URL('http://127.0.0.1:1/'), 'loopback-too'), undefined);
+});
+
+test('no webhook goes to a name that only this network knows', () => {
+  for (const host of [
+    'localhost',
+    'localhost.',
+    'api.localhost',
+    'printer.local',
+    'metadata.google.internal',
+    'metadata.google.internal.',
+    'intranet',
+  ]) {
+    assert.equal(
+      targetRefusal(new URL(`https://${host}/`), 'public'),
+      'its host name is not public',
+      host,
+    );
+  }
+});
+
+test('a port below 1024 is sent to only when it is that of https', () => {
+  for (const port of [22, 25, 80, 587, 993]) {
+    const target = new URL(`https://partner.example:${port}/`);
+    assert.equal(targetRefusal(target, 'public'), 'its port is not allowed', `${port}`);
+  }
+  for (const port of [443, 1_024, 8_443, 65_535]) {
+    const target = new URL(`https://partner.example:${port}/`);
+    assert.equal(targetRefusal(target, 'public'), undefined, `${port}`);
+  }
+});
+
+test('a URL that carries a user or a password is refused everywhere', () => {
+  for (const credentials of ['user', 'user:password', ':password']) {
+    const target = new URL(`https://${credentials}@partner.example/`);
+    for (const policy of ['public', 'loopback-too'] as const) {
+      assert.match(targetRefusal(target, policy)!, /user or a password/, credentials);
+    }
+  }
+});
+
+test('only a demo and a test may send to their own machine', () => {
+  const policies = (['production', 'demo', 'test'] as const).map(targetPolicyOf);
+  assert.deepEqual(policies, ['public', 'loopback-too', 'loopback-too']);
 });

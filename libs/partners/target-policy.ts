@@ -54,14 +54,32 @@ export function isAllowedAddress(address: string, policy: TargetPolicy): boolean
   return !specialPurpose.check(address, family);
 }
 
+// Names that no public DNS holds (RFC 6761, RFC 6762, ICANN's .internal), or that only a search
+// list completes.
+const localName = /^[^.]*$|\.(localhost|local|internal)$/;
+
+// Below 1024 live other protocols, such as mail, that a signed POST might be made to speak with.
+const firstFreePort = 1_024;
+
+/** The policy of a service's mode: only a demo and a test may send to their own machine. */
+export function targetPolicyOf(mode: 'production' | 'demo' | 'test'): TargetPolicy {
+  return mode === 'production' ? 'public' : 'loopback-too';
+}
+
 /**
- * Why a URL may not be sent to, as far as the URL itself tells: its protocol, or an IP address
- * written in it, which no name resolution ever sees. Undefined when nothing speaks against it.
+ * Why a URL may not be sent to, as far as the URL itself tells: its protocol, its port, a password
+ * in it, a name that is local, or an IP address, which no name resolution ever sees. Undefined when
+ * nothing speaks against it; what a name resolves to is judged when it is connected to.
  */
 export function targetRefusal(target: URL, policy: TargetPolicy): string | undefined {
   const protocols = policy === 'loopback-too' ? ['https:', 'http:'] : ['https:'];
   if (!protocols.includes(target.protocol)) return `${target.protocol} is not allowed`;
-  const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
+  if (target.username !== '' || target.password !== '') return 'it carries a user or a password';
+  const host = target.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
   if (isIP(host) !== 0 && !isAllowedAddress(host, policy)) return 'its address is not public';
+  if (policy === 'loopback-too') return undefined;
+  if (isIP(host) === 0 && localName.test(host)) return 'its host name is not public';
+  // No port in the URL is the protocol's own, 443.
+  if (target.port !== '' && Number(target.port) < firstFreePort) return 'its port is not allowed';
   return undefined;
 }
