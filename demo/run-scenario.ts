@@ -1,3 +1,4 @@
+import { LauncherError } from '@triplock/infra';
 import { BrokenPromise } from './broken-promise.ts';
 import type { Observation, Step } from './scenarios/scenario.ts';
 import { overhear, type System } from './system.ts';
@@ -19,7 +20,9 @@ export type ScenarioReport = {
 
 /**
  * Runs a scenario to its end. One that fails is put right again as far as it broke processes, so
- * that the next one finds a whole system. Only an interruption is thrown.
+ * that the next one finds a whole system.
+ *
+ * @throws when it was interrupted, or when the system does not come back.
  */
 export async function runScenario(scenario: Step, system: System): Promise<ScenarioReport> {
   const { name, failure, absorbedBy } = scenario;
@@ -35,8 +38,19 @@ export async function runScenario(scenario: Step, system: System): Promise<Scena
     return report({ held: true, observation: await scenario.run(overheard) });
   } catch (error) {
     system.signal.throwIfAborted();
+    const broken = explain(error, system);
+    await putRight(system, broken.why);
+    return report({ held: false, broken });
+  }
+}
+
+async function putRight(system: System, why: string): Promise<void> {
+  try {
     await system.restore();
-    return report({ held: false, broken: explain(error, system) });
+  } catch (error) {
+    system.signal.throwIfAborted();
+    const what = error instanceof Error ? error.message : String(error);
+    throw new LauncherError(`${why}\nand then the system did not come back: ${what}`);
   }
 }
 
