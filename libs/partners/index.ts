@@ -1,5 +1,7 @@
 export { generateApiKey } from './api-key.ts';
 export * from './partners.ts';
 export * from './postgres/open-partners.ts';
+export * from './postgres/open-webhook-endpoints.ts';
 export * from './postgres/seed-partner.ts';
 export * from './target-policy.ts';
+export * from './webhook-endpoints.ts';

@@ -1,5 +1,8 @@
--- Where a partner's webhooks go.
+-- Where a partner's webhooks go, and what they are signed with.
 --
 -- $1 partner id.
--- A row: its URL and its secrets, newest first. No row: the partner has no endpoint.
-SELECT url, secrets FROM partners.webhook_endpoints WHERE partner_id = $1
+-- A row: its URL and the secrets that are good now, newest first. No row: the partner has no
+-- endpoint.
+SELECT url, CASE WHEN second_secret_until <= now() THEN secrets - 1 ELSE secrets END AS secrets
+FROM partners.webhook_endpoints
+WHERE partner_id = $1

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { PartnerId } from '@triplock/payments';
+import { createTestDatabase } from '@triplock/testing';
+import { openPartners } from './open-partners.ts';
+import { openWebhookEndpoints } from './open-webhook-endpoints.ts';
+
+const acme = 'acme' as PartnerId;
+const url = 'https://partner.example/hooks';
+
+/** Endpoints as the gateway manages them and as the notifier reads them. */
+async function endpoints(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
+  const gateway = store.open('triplock_gateway');
+  const notifier = openPartners(store.open('triplock_notifier'));
+  const seenByNotifier = (partnerId = acme) => notifier.webhookEndpoint(partnerId);
+  return { owner, gateway, endpoints: openWebhookEndpoints(gateway), seenByNotifier };
+}
+
+test('an endpoint is made with a secret of its own, which is told once', async (context) => {
+  const { endpoints: store, seenByNotifier } = await endpoints(context);
+  assert.equal(await store.show(acme), undefined);
+  const made = await store.setUrl({ partnerId: acme, url });
+  assert.ok(made.outcome === 'made');
+  assert.match(made.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+  assert.deepEqual(await store.show(acme), made.endpoint);
+  assert.equal('previousSecretUntil' in made.endpoint, false);
+  assert.deepEqual(await seenByNotifier(), { url, secrets: [made.secret] });
+
+  const again = await store.setUrl({ partnerId: acme, url: `${url}/v2` });
+  assert.equal(again.outcome, 'changed');
+  assert.equal('secret' in again, false);
+  assert.deepEqual(await seenByNotifier(), { url: `${url}/v2`, secrets: [made.secret] });
+  assert.equal(await seenByNotifier('globex' as PartnerId), undefined);
+});
+
+test('two who make an endpoint at once make one, and only one is told its secret', async (context) => {
+  const { endpoints: store, seenByNotifier } = await endpoints(context);
+  const attempts = Array.from({ length: 8 }, () => store.setUrl({ partnerId: acme, url }));
+  const secrets = (await Promise.all(attempts)).flatMap((set) =>
+    set.outcome === 'made' ? [set.secret] : [],
+  );
+  assert.equal(secrets.length, 1);
+  assert.deepEqual((await seenByNotifier())!.secrets, secrets);
+});
+
+test('a rotated secret signs beside the one before it, and never with a third', async (context) => {
+  const { endpoints: store, seenByNotifier } = await endpoints(context);
+  const made = await store.setUrl({ partnerId: acme, url });
+  assert.ok(made.outcome === 'made');
+  const first = await store.rotateSecret(acme);
+  assert.ok(first.outcome === 'rotated');
+  assert.deepEqual((await seenByNotifier())!.secrets, [first.secret, made.secret]);
+  const { previousSecretUntil } = (await store.show(acme))!;
+  assert.deepEqual(previousSecretUntil, first.previousSecretUntil);
+  const hours = (previousSecretUntil!.getTime() - Date.now()) / 3_600_000;
+  assert.ok(hours > 23.9 && hours < 24.1, `${hours}`);
+
+  const second = await store.rotateSecret(acme);
+  assert.ok(second.outcome === 'rotated');
+  assert.deepEqual((await seenByNotifier())!.secrets, [second.secret, first.secret]);
+});
+
+test('rotations at the same time leave the two that came last', async (context) => {
+  const { endpoints: store, seenByNotifier } = await endpoints(context);
+  await store.setUrl({ partnerId: acme, url });
+  const rotated = await Promise.all(Array.from({ length: 8 }, () => store.rotateSecret(acme)));
+  const told = rotated.map((each) => (each.outcome === 'rotated' ? each.secret : 'none'));
+  const { secrets } = (await seenByNotifier())!;
+  assert.equal(new Set(secrets).size, 2);
+  assert.ok(secrets.every((secret) => told.includes(secret)));
+});
+
+test('the secret before the newest stops signing when its day is over', async (context) => {
+  const { owner, endpoints: store, seenByNotifier } = await endpoints(context);
+  await store.setUrl({ partnerId: acme, url });
+  const rotated = await store.rotateSecret(acme);
+  assert.ok(rotated.outcome === 'rotated');
+  await owner.query('UPDATE partners.webhook_endpoints SET second_secret_until = now()');
+  assert.deepEqual((await seenByNotifier())!.secrets, [rotated.secret]);
+  assert.equal((await store.show(acme))!.previousSecretUntil, undefined);
+});
+
+test('a partner without an endpoint has no secret to rotate', async (context) => {
+  const { endpoints: store, seenByNotifier } = await endpoints(context);
+  assert.deepEqual(await store.rotateSecret(acme), { outcome: 'no-endpoint' });
+  assert.equal(await seenByNotifier(), undefined);
+});
+
+test('the gateway can neither read nor write a secret but by setting and rotating', async (context) => {
+  const { gateway, endpoints: store } = await endpoints(context);
+  await store.setUrl({ partnerId: acme, url });
+  for (const forbidden of [
+    'SELECT secrets FROM partners.webhook_endpoints',
+    `UPDATE partners.webhook_endpoints SET secrets = '["whsec_mine"]'`,
+    'UPDATE partners.webhook_endpoints SET second_secret_until = now()',
+    'DELETE FROM partners.webhook_endpoints',
+  ]) {
+    await assert.rejects(gateway.query(forbidden), /permission denied/, forbidden);
+  }
+});
+
+test('nobody else may rotate a secret', async (context) => {
+  const store = await createTestDatabase(context);
+  const rotate = `SELECT partners.rotate_webhook_secret('acme', 'whsec_mine')`;
+  for (const role of ['triplock_notifier', 'triplock_auditor', 'triplock_ledger'] as const) {
+    await assert.rejects(store.open(role).query(rotate), /permission denied/, role);
+  }
+});

@@ -1,0 +1,31 @@
+import type { PartnerId } from '@triplock/payments';
+
+/** A webhook endpoint as its partner may see it. */
+export type ShownEndpoint = {
+  url: string;
+  /** Until when the secret before the newest signs too. */
+  previousSecretUntil?: Date;
+  /** When its URL or its secret was last set. */
+  updatedAt: Date;
+};
+
+/** The answer is the only time that a secret is shown: no one with the gateway's rights reads it. */
+export type SetEndpoint =
+  | { outcome: 'made'; endpoint: ShownEndpoint; secret: string }
+  | { outcome: 'changed'; endpoint: ShownEndpoint };
+
+/** What rotating came to. The new secret signs at once, beside the one before it. */
+export type RotatedSecret =
+  { outcome: 'rotated'; secret: string; previousSecretUntil: Date } | { outcome: 'no-endpoint' };
+
+/** Webhook endpoints as partners manage them. Every method rejects when PostgreSQL is away. */
+export type WebhookEndpoints = {
+  show(partnerId: PartnerId): Promise<ShownEndpoint | undefined>;
+  /** Sets the URL, which was judged before. The next attempt at every delivery goes there. */
+  setUrl(endpoint: { partnerId: PartnerId; url: string }): Promise<SetEndpoint>;
+  /**
+   * A new secret. The one before it signs too for 24 h or until the next rotation, so that a
+   * receiver may change over at any time in between; at most two sign.
+   */
+  rotateSecret(partnerId: PartnerId): Promise<RotatedSecret>;
+};
