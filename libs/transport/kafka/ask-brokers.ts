@@ -1,5 +1,5 @@
+import { withDeadline } from '@triplock/runtime';
 import type { Admin } from 'kafkajs';
-import { within } from '../within.ts';
 import { openKafkaClient, type BrokerConnection, type KafkaClient } from './kafka-client.ts';
 
 /** Questions to the brokers on a connection that is made when the first one is asked. */
@@ -23,7 +23,7 @@ export function openInquiry(connection: BrokerConnection, limitMs = 2_000): Inqu
     const asked = (open ??= connectAdmin(connection, limitMs));
     try {
       const answer = asked.admin.then(question);
-      return await within(answer, { limitMs, what: 'an answer from Kafka' });
+      return await withDeadline(answer, { ms: limitMs, what: 'Kafka' });
     } catch (error) {
       drop(asked);
       throw error;

@@ -1,44 +1,9 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
-import { createLogger } from '@triplock/runtime';
-import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
-import type { Message } from 'kafkajs';
-import { runConsumer } from './consumer.ts';
-import type { MemberOptions } from './group-member.ts';
-import { connectProducer } from './idempotent-producer.ts';
-import type { RecordBatch, ReceivedRecord } from './log.ts';
-import { openLossyNetwork } from './lossy-network.testing.ts';
-import { openTopicOffsets } from './topic-offsets.ts';
+import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { aGroup, numbered } from './consumer-group.testing.ts';
+import type { ReceivedRecord } from './log.ts';
 
-const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-
-/** A topic, a group, and what its consumers saw. */
-async function aGroup(t: TestContext, partitions = 1) {
-  const { brokers, topic } = await createTestTopic(t, { partitions });
-  const connection = { brokers, clientId: 'test', logger, topic };
-  const groupId = testNamespace('group');
-  const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
-  const offsets = openTopicOffsets({ ...connection, groupId });
-  t.after(() => Promise.all([producer.close(), offsets.close()]));
-
-  const seen: ReceivedRecord[] = [];
-  const consume = (wish: Partial<MemberOptions> = {}) => {
-    const handle = async (batch: RecordBatch) => void seen.push(...batch.records);
-    const consumer = runConsumer({ ...connection, groupId, handle, ...wish });
-    t.after(() => consumer.close());
-    return consumer;
-  };
-  const append = (...messages: Message[]) => producer.send(messages);
-  const allCommitted = () =>
-    eventually(async () => {
-      assert.deepEqual(await offsets.committed(), await offsets.end());
-      return true;
-    });
-  return { brokers, groupId, offsets, seen, consume, append, allCommitted };
-}
-
-const numbered = (count: number, partition: number): Message[] =>
-  Array.from({ length: count }, (_, at) => ({ value: `${partition}/${at}`, partition }));
 const valuesOf = (records: readonly ReceivedRecord[]) =>
   records.map(({ value }) => value?.toString());
 
@@ -128,71 +93,6 @@ test('the hook after a commit sees the offset committed', async (t) => {
   await append(...numbered(4, 0));
   consume({ onCommitted: async () => committed.resolve((await offsets.committed()).get(0)) });
   assert.equal(await committed.promise, 4n);
-});
-
-test('a handler that takes longer than the session keeps its partition', async (t) => {
-  const { seen, consume, append, allCommitted } = await aGroup(t);
-  await append(...numbered(2, 0));
-  let handled = 0;
-  const start = performance.now();
-  consume({
-    handle: async (batch) => {
-      handled += 1;
-      await eventually(async () => performance.now() - start > 8_000);
-      assert.equal(batch.isStale(), false);
-      seen.push(...batch.records);
-    },
-  });
-  await allCommitted();
-  assert.deepEqual([handled, seen.length], [1, 2]);
-});
-
-test('a worker cut off for longer than its session learns that its batch is stale, and another finishes it', async (t) => {
-  const { brokers, seen, consume, append, allCommitted } = await aGroup(t);
-  const network = await openLossyNetwork(brokers[0]!);
-  t.after(() => network.close());
-  await append(...numbered(3, 0));
-  const inHand = Promise.withResolvers<RecordBatch>();
-  const release = Promise.withResolvers<void>();
-  consume({
-    connect: network.connect,
-    handle: async (batch) => {
-      inHand.resolve(batch);
-      await release.promise;
-    },
-  });
-  const batch = await inHand.promise;
-  network.freeze();
-  consume();
-  await allCommitted();
-  assert.equal(seen.length, 3);
-  network.thaw();
-  await eventually(async () => batch.isStale());
-  await assert.rejects(batch.heartbeat());
-  release.resolve();
-  await append({ value: 'after', partition: 0 });
-  await allCommitted();
-});
-
-test('a consumer that starts before its broker, or loses it for long, goes on by itself', async (t) => {
-  const { brokers, seen, consume, append, allCommitted } = await aGroup(t);
-  const network = await openLossyNetwork(brokers[0]!);
-  t.after(() => network.close());
-  network.cut();
-  const consumer = consume({ connect: network.connect });
-  await assert.rejects(consumer.ping());
-  await append(...numbered(2, 0));
-  network.mend();
-  await allCommitted();
-  await consumer.ping();
-
-  network.cut();
-  await append({ value: 'meanwhile', partition: 0 });
-  // Until kafkajs gave up, so that it is our restart that brings it back.
-  await eventually(() => assert.rejects(consumer.ping(), /not a member/).then(() => true));
-  network.mend();
-  await allCommitted();
-  assert.equal(seen.at(-1)?.value?.toString(), 'meanwhile');
 });
 
 test('two members share the partitions, and one takes all when the other leaves', async (t) => {

@@ -1,5 +1,5 @@
+import { withDeadline } from '@triplock/runtime';
 import type { Consumer } from 'kafkajs';
-import { within } from '../within.ts';
 import { handleBatches } from './handle-batches.ts';
 import { openKafkaClient, type BrokerConnection } from './kafka-client.ts';
 import type { RecordBatch } from './log.ts';
@@ -74,9 +74,9 @@ export async function startMember(
       eachBatch: batches.eachBatch,
     });
   };
-  const limit = { limitMs: joinLimitMs, what: 'joining the consumer group' };
+  const limit = { ms: joinLimitMs, what: 'the group that is joined' };
   try {
-    await within(Promise.race([join(), ended, calledOff]), limit);
+    await withDeadline(Promise.race([join(), ended, calledOff]), limit);
   } catch (error) {
     batches.stop();
     client.destroy();
@@ -86,8 +86,8 @@ export async function startMember(
   return {
     ended,
     leave: async () => {
-      const leaving = { limitMs: leaveLimitMs, what: 'leaving the consumer group' };
-      await within(consumer.disconnect(), leaving).finally(() => {
+      const leaving = { ms: leaveLimitMs, what: 'the group that is left' };
+      await withDeadline(consumer.disconnect(), leaving).finally(() => {
         batches.stop();
         client.destroy();
       });

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
+import { withDeadline } from '@triplock/runtime';
 import type { ICustomPartitioner, Message, Producer, RecordMetadata } from 'kafkajs';
-import { within } from '../within.ts';
 import { openKafkaClient, type BrokerConnection } from './kafka-client.ts';
 import { partitionOfKey } from './partition-of-key.ts';
 
@@ -50,7 +50,7 @@ export async function connectProducer(options: ProducerOptions): Promise<Idempot
   };
 
   try {
-    await within(producer.connect(), { limitMs: connectLimitMs, what: 'connecting to Kafka' });
+    await withDeadline(producer.connect(), { ms: connectLimitMs, what: 'Kafka' });
   } catch (error) {
     discard();
     throw error;
@@ -60,8 +60,8 @@ export async function connectProducer(options: ProducerOptions): Promise<Idempot
       if (failed) throw new Error('this producer failed before and sends nothing more');
       try {
         const batch = { acks: -1, timeout: sendLimitMs, topicMessages: [{ topic, messages }] };
-        const limit = { limitMs: sendLimitMs, what: 'a batch to Kafka' };
-        requireEveryPartition(messages, await within(producer.sendBatch(batch), limit));
+        const limit = { ms: sendLimitMs, what: 'Kafka' };
+        requireEveryPartition(messages, await withDeadline(producer.sendBatch(batch), limit));
       } catch (error) {
         discard();
         throw error;
@@ -69,8 +69,8 @@ export async function connectProducer(options: ProducerOptions): Promise<Idempot
     },
     close: async () => {
       if (failed) return;
-      const limit = { limitMs: closeLimitMs, what: 'disconnecting from Kafka' };
-      await within(producer.disconnect(), limit).finally(() => client.destroy());
+      const limit = { ms: closeLimitMs, what: 'Kafka' };
+      await withDeadline(producer.disconnect(), limit).finally(() => client.destroy());
     },
   };
 }

@@ -1,40 +1,8 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
-import { createLogger } from '@triplock/runtime';
-import { createTestSubscription, eventually } from '@triplock/testing';
-import { openBadNetwork } from '../bad-network.testing.ts';
-import { openPublisher } from './publisher.ts';
-import { openSubscriber, type SubscriberOptions } from './subscriber.ts';
+import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { aSubscription } from './subscription.testing.ts';
 import type { IncomingMessage } from './topic.ts';
-
-const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-
-async function aSubscription(t: TestContext) {
-  const place = await createTestSubscription(t);
-  const publisher = openPublisher(place);
-  t.after(() => publisher.close());
-  const publish = async (key: string, ...texts: string[]) => {
-    const messages = texts.map((text) => ({
-      orderingKey: key,
-      data: Buffer.from(text),
-      attributes: { event_id: text },
-    }));
-    for (const { outcome } of await publisher.publishInOrder(messages)) {
-      assert.equal(outcome, 'published');
-    }
-  };
-  const seen: string[] = [];
-  const subscribe = (wish: Partial<SubscriberOptions> = {}) => {
-    const handle = async (message: IncomingMessage) => {
-      seen.push(message.data.toString());
-      return 'ack' as const;
-    };
-    const subscriber = openSubscriber({ ...place, maxInFlight: 100, logger, handle, ...wish });
-    t.after(() => subscriber.close());
-    return subscriber;
-  };
-  return { place, publish, seen, subscribe };
-}
 
 test('a message arrives with its data, attributes and key, and an acked one never comes again', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);
@@ -147,73 +115,4 @@ test('closing lets the message in hand finish and gives the waiting ones back', 
   subscribe();
   await eventually(async () => new Set(seen).size === 2);
   assert.deepEqual([...new Set(seen)].sort(), ['2', '3']);
-});
-
-test('a subscriber that starts before its subscription, or loses its broker, goes on by itself', async (t) => {
-  const { place, seen, subscribe } = await aSubscription(t);
-  const network = await openBadNetwork(place.emulatorHost);
-  t.after(() => network.close());
-  const name = `${place.subscription}-late`;
-  const subscriber = subscribe({ subscription: name, emulatorHost: network.address });
-  await assert.rejects(subscriber.ping());
-  const [late] = await place.client.topic(place.topic).createSubscription(name);
-  await eventually(() => subscriber.ping().then(() => true));
-  const publish = (text: string) =>
-    place.client.topic(place.topic).publishMessage({ data: Buffer.from(text) });
-  await publish('before');
-  await eventually(async () => seen.includes('before'));
-
-  network.cut();
-  await assert.rejects(subscriber.ping());
-  await publish('meanwhile');
-  network.mend();
-  // The emulator gives some messages to the connection that is gone; they come again after the
-  // deadline of their acks, 10 s.
-  await eventually(async () => seen.includes('meanwhile'), {
-    withinMs: 60_000,
-    what: 'redelivery',
-  });
-  await eventually(() => subscriber.ping().then(() => true));
-  await subscriber.close();
-  await late.delete();
-});
-
-test('ordering keys that went to a subscriber that died reach another', async (t) => {
-  const { place, publish, seen, subscribe } = await aSubscription(t);
-  const network = await openBadNetwork(place.emulatorHost);
-  t.after(() => network.close());
-  const died: string[] = [];
-  subscribe({
-    emulatorHost: network.address,
-    handle: async ({ data }) => {
-      died.push(data.toString());
-      return 'ack';
-    },
-  });
-  await publish('first', 'first');
-  await eventually(async () => died.length === 1);
-  network.cut();
-  subscribe();
-  const keys = Array.from({ length: 32 }, (_, at) => `key-${at}`);
-  await Promise.all(keys.map((key) => publish(key, key)));
-  const arrived = async () => keys.every((key) => seen.includes(key));
-  await eventually(arrived, { withinMs: 60_000, what: 'every key' });
-});
-
-test('a handler that takes longer than the ack deadline keeps its message', async (t) => {
-  const { publish, subscribe } = await aSubscription(t);
-  const start = performance.now();
-  let tries = 0;
-  let done = false;
-  subscribe({
-    handle: async () => {
-      tries += 1;
-      await eventually(async () => performance.now() - start > 13_000);
-      done = true;
-      return 'ack';
-    },
-  });
-  await publish('k', 'slow');
-  await eventually(async () => done, { withinMs: 30_000, what: 'the slow handler' });
-  assert.equal(tries, 1);
 });

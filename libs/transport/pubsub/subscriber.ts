@@ -1,6 +1,5 @@
-import type { Logger } from '@triplock/runtime';
+import { withDeadline, type Logger } from '@triplock/runtime';
 import { supervise } from '../supervise.ts';
-import { within } from '../within.ts';
 import { keepClient } from './keep-client.ts';
 import { openMessageDesk } from './message-desk.ts';
 import {
@@ -89,8 +88,8 @@ export function openSubscriber(options: SubscriberOptions): Subscriber {
     },
     close: async () => {
       const closed = Promise.all([lives.close(), desk.close()]);
-      const limit = { limitMs: closeLimitMs, what: 'closing the subscription' };
-      await within(closed, limit).finally(() => client.close());
+      const limit = { ms: closeLimitMs, what: 'the subscription' };
+      await withDeadline(closed, limit).finally(() => client.close());
     },
   };
 }

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestSubscription } from '@triplock/testing';
+import { openPublisher } from './publisher.ts';
+import { openSubscriber, type SubscriberOptions } from './subscriber.ts';
+import type { IncomingMessage } from './topic.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+/** A topic, its subscription, and what its subscribers saw. */
+export async function aSubscription(t: TestContext) {
+  const place = await createTestSubscription(t);
+  const publisher = openPublisher(place);
+  t.after(() => publisher.close());
+  const publish = async (key: string, ...texts: string[]) => {
+    const messages = texts.map((text) => ({
+      orderingKey: key,
+      data: Buffer.from(text),
+      attributes: { event_id: text },
+    }));
+    for (const { outcome } of await publisher.publishInOrder(messages)) {
+      assert.equal(outcome, 'published');
+    }
+  };
+  const seen: string[] = [];
+  const subscribe = (wish: Partial<SubscriberOptions> = {}) => {
+    const handle = async (message: IncomingMessage) => {
+      seen.push(message.data.toString());
+      return 'ack' as const;
+    };
+    const subscriber = openSubscriber({ ...place, maxInFlight: 100, logger, handle, ...wish });
+    t.after(() => subscriber.close());
+    return subscriber;
+  };
+  return { place, publish, seen, subscribe };
+}
