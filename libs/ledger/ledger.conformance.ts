@@ -11,6 +11,7 @@ import {
   settledNow,
 } from './example-postings.testing.ts';
 import { UnpostableError, type Ledger } from './ledger.ts';
+import { listing } from './listing.conformance.ts';
 import { settling } from './settling.conformance.ts';
 
 /** A ledger to try, and a way to see what is committed in its store. */
@@ -42,6 +43,7 @@ export function ledgerConformance(name: string, open: Open): void {
     settling(open);
     refusals(open);
     reading(open);
+    listing(open);
   });
 }
 

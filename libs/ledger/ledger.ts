@@ -2,6 +2,7 @@ import type {
   AcceptedPayment,
   EventId,
   Fingerprint,
+  PartnerId,
   Payment,
   Settlement,
   TransactionState,
@@ -38,6 +39,21 @@ export type SettleRequest = {
   traceparent: string;
 };
 
+/** A page of one partner's payments, and what all of them have in common. */
+export type ListRequest = {
+  partnerId: PartnerId;
+  /** Payments at most, 1 or more. */
+  limit: number;
+  /** The page begins behind this payment, whatever has become of it since. */
+  after?: TxnId;
+  state?: TransactionState;
+  reference?: string;
+};
+
+/** A page; `unknown-cursor`: the payment it should begin behind is not this partner's, or not posted. */
+export type ListOutcome =
+  { outcome: 'page'; payments: Payment[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
+
 /** This input can never be stored. Everything else a ledger throws is worth trying again. */
 export class UnpostableError extends Error {
   override name = 'UnpostableError';
@@ -61,6 +77,16 @@ export type Ledger = {
   /** Tells the partner, by an event, that the key was used for two requests. Once per loser. */
   recordKeyConflict(posting: Posting): Promise<EventId>;
   find(txnId: TxnId): Promise<Payment | undefined>;
+  /**
+   * A partner's payments, newest first by the time of acceptance, then by id.
+   *
+   * Following `hasMore` to the end, each page behind the last payment of the one before, gives
+   * every payment once that was posted when the first page was read. One that is posted meanwhile
+   * is given once when its place is still ahead, and not at all when it is behind: a payment can
+   * be posted later than one that was accepted after it. Nothing is given twice. A `state` is that
+   * of the moment in which the page is read.
+   */
+  list(request: ListRequest): Promise<ListOutcome>;
   isEmpty(): Promise<boolean>;
   ping(): Promise<void>;
   close(): Promise<void>;
