@@ -22,7 +22,10 @@ export function openSession(home: Home, working: Pick<Session, 'report' | 'signa
   return {
     home,
     state: readState(home),
-    credentials: credentialsOf(home),
+    // Made when first needed: a home that is only looked at gets none.
+    get credentials() {
+      return credentialsOf(home);
+    },
     ...working,
     started: [],
   };

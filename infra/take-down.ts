@@ -33,8 +33,8 @@ export async function takeDown(options: TakeDown = {}): Promise<void> {
     rmSync(home.endpoints, { force: true });
     await stopByName(session, Object.keys(session.state.processes));
     session.state.replicas = 0;
-    writeState(home, session.state);
     if (options.data === 'forget') forgetData(session);
+    else if (existsSync(home.state)) writeState(home, session.state);
   });
 }
 

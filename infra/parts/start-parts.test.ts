@@ -64,6 +64,7 @@ test('down leaves no process and no port and keeps the data; forgetting leaves n
   assert.equal(await again.get('kept'), 'yes');
   await again.quit();
   await takeDown({ home, data: 'forget' });
+  await takeDown({ home });
   assert.deepEqual(readdirSync(home), []);
 });
 
