@@ -55,7 +55,7 @@ test('a rotated secret signs beside the one before it, and never with a third', 
   assert.deepEqual((await seenByNotifier())!.secrets, [first.secret, made.secret]);
   const { previousSecretUntil } = (await store.show(acme))!;
   assert.deepEqual(previousSecretUntil, first.previousSecretUntil);
-  const hours = (previousSecretUntil!.getTime() - Date.now()) / 3_600_000;
+  const hours = (previousSecretUntil.getTime() - Date.now()) / 3_600_000;
   assert.ok(hours > 23.9 && hours < 24.1, `${hours}`);
 
   const second = await store.rotateSecret(acme);

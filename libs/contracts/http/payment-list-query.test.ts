@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { parsePaymentListQuery } from './payment-list-query.ts';
+
+const id = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
+
+function wishes(query: string) {
+  const parsed = parsePaymentListQuery(query);
+  assert.ok(parsed.outcome === 'valid', JSON.stringify(parsed));
+  return parsed.query;
+}
+
+test('a query says how many, behind which, of which state and reference', () => {
+  assert.deepEqual(wishes(`limit=100&starting_after=${id}&status=failed&reference=a`), {
+    limit: 100,
+    startingAfter: id,
+    status: 'failed',
+    reference: 'a',
+  });
+});
+
+test('without a query it is the newest twenty', () => {
+  for (const query of ['', '&', '&&']) {
+    const usual = { startingAfter: undefined, status: undefined, reference: undefined };
+    assert.deepEqual(wishes(query), { limit: 20, ...usual });
+  }
+});
+
+test('any reference that a payment can have can be asked for', () => {
+  const allowed = fc
+    .string({ unit: 'grapheme', maxLength: 20 })
+    .filter((text) => !/[\u0000-\u001f\u007f-\u009f]/.test(text) && [...text].length <= 64);
+  fc.assert(
+    fc.property(allowed, (reference) => {
+      assert.equal(wishes(`reference=${encodeURIComponent(reference)}`).reference, reference);
+      assert.equal(wishes(new URLSearchParams({ reference }).toString()).reference, reference);
+    }),
+  );
+  assert.equal(wishes('reference=a=b').reference, 'a=b');
+});
+
+const refused: readonly [query: string, pointer: string][] = [
+  ...['0', '101', '-1', '+5', '1.0', '1e1', '05', '0x5', '', ' 5', '5%20', '٥', 'many'].map(
+    (limit): [string, string] => [`limit=${limit}`, '#/limit'],
+  ),
+  ['limit', '#/limit'],
+  ['limit=5&limit=5', '#/limit'],
+  ['limit=5&li%6Dit=6', '#/limit'],
+  ['limit[]=5', '#/limit%5B%5D'],
+  ['LIMIT=5', '#/LIMIT'],
+  ['ending_before=x', '#/ending_before'],
+  ['__proto__=x', '#/__proto__'],
+  ['constructor=x', '#/constructor'],
+  ['=x', '#/'],
+  ['status=', '#/status'],
+  ['status=done', '#/status'],
+  ['status=Pending', '#/status'],
+  ['status=pending,failed', '#/status'],
+  ['starting_after=', '#/starting_after'],
+  ['starting_after=x', '#/starting_after'],
+  [`starting_after=${id.toUpperCase()}`, '#/starting_after'],
+  ['starting_after=37585521-60c9-4d90-a37f-2e1b8a7081e6', '#/starting_after'],
+  [`reference=${'x'.repeat(65)}`, '#/reference'],
+  ['reference=%00', '#/reference'],
+  ['reference=a%0Ab', '#/reference'],
+  ['reference=%ff', '#/reference'],
+  ['reference=%ED%A0%80', '#/reference'],
+  ['reference=%', '#/reference'],
+];
+
+for (const [query, pointer] of refused) {
+  test(`${query.slice(0, 50)} is refused and pointed at`, () => {
+    const parsed = parsePaymentListQuery(query);
+    assert.ok(parsed.outcome === 'invalid');
+    assert.deepEqual(
+      parsed.errors.map((error) => error.pointer),
+      [pointer],
+    );
+  });
+}
+
+test('everything wrong is told at once, and no more than fifty things', () => {
+  const parsed = parsePaymentListQuery('limit=0&status=x&a=1');
+  assert.ok(parsed.outcome === 'invalid');
+  assert.equal(parsed.errors.length, 3);
+  const flood = parsePaymentListQuery('a&'.repeat(2_000));
+  assert.ok(flood.outcome === 'invalid');
+  assert.equal(flood.errors.length, 50);
+});
+
+test('no text at all makes it throw', () => {
+  fc.assert(fc.property(fc.string(), (query) => void parsePaymentListQuery(query)));
+});
