@@ -1,6 +1,6 @@
 import { promised } from './broken-promise.ts';
 import type { System } from './system.ts';
-import { readEffects, type Effects } from './trace/read-effects.ts';
+import { readEffects, type Effects, type EventRow } from './trace/read-effects.ts';
 import { readReceipts, type Receipt } from './trace/read-receipts.ts';
 import { until } from './until.ts';
 
@@ -16,7 +16,7 @@ export async function lookAt(system: System, txnId: string): Promise<Sight> {
   return { ...effects, receipts };
 }
 
-/** Waits until the payment has gone all the way: the partner has its webhook, and we know it. */
+/** Waits until the payment has gone all the way: every layer is done, and the partner was told. */
 export function untilTold(system: System, txnId: string): Promise<Sight> {
   return until({
     what: `the webhook of ${txnId}`,
@@ -24,12 +24,15 @@ export function untilTold(system: System, txnId: string): Promise<Sight> {
     check: async () => {
       system.progress(`waiting for the webhook of ${txnId}`);
       const sight = await lookAt(system, txnId);
-      const told = sight.events.every(
-        ({ delivery, copies }) => delivery === 'delivered' && copies > 0,
-      );
-      return sight.events.length > 0 && told && sight.receipts.length > 0 && sight;
+      const done = sight.events.length > 0 && sight.events.every(isDone);
+      return done && sight.receipts.length > 0 && sight;
     },
   });
+}
+
+/** The mark of the outbox may come last: a webhook is faster than the dispatcher's next write. */
+function isDone({ state, copies, delivery }: EventRow): boolean {
+  return state !== 'pending' && copies > 0 && delivery === 'delivered';
 }
 
 /** Holds the system to the one promise: the payment took effect once, in every layer. */
