@@ -25,7 +25,8 @@ export function untilTold(system: System, txnId: string): Promise<Sight> {
       system.progress(`waiting for the webhook of ${txnId}`);
       const sight = await lookAt(system, txnId);
       const done = sight.events.length > 0 && sight.events.every(isDone);
-      return done && sight.receipts.length > 0 && sight;
+      // Looked at again, because the layers of one look were read side by side.
+      return done && sight.receipts.length > 0 && lookAt(system, txnId);
     },
   });
 }
