@@ -55,7 +55,7 @@ const poisons: readonly (readonly [string, RawRecord])[] = [
   ['too_large', { key: 'k', value: Buffer.alloc(300 * 1024, 0x20), headers }],
   ['unknown_schema', spoiled({ schema: 2 })],
   ['invalid_record', spoiled({ amount: 0 })],
-  ['forged_id', spoiled({ key: 'another' })],
+  ['forged_id', spoiled({ idempotency_key: 'another' })],
   ['forged_id', spoiled({}, { key: '37585521-60c9-8d90-a37f-2e1b8a7081e6' })],
   ['partner_mismatch', spoiled({}, { headers: { ...headers, partner_id: 'globex' } })],
 ];
