@@ -4,6 +4,11 @@ import {
   paymentRequestSchema,
   paymentSchema,
   problemSchema,
+  webhookDeliveryListSchema,
+  webhookDeliverySchema,
+  webhookEndpointRequestSchema,
+  webhookEndpointSchema,
+  webhookSecretSchema,
 } from '@triplock/contracts';
 import type { FastifyInstance } from 'fastify';
 
@@ -12,8 +17,8 @@ const info = {
   version: '1',
   description:
     'A payment takes effect once, and no accepted payment is lost, whatever crashes: effectively ' +
-    'once. Every mutation needs an `Idempotency-Key`; repeat a request with the same key and body ' +
-    'as often as you like.',
+    'once. Every payment needs an `Idempotency-Key`; repeat a request with the same key and body ' +
+    'as often as you like. What manages webhooks needs none: repeating it does no harm.',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 };
 
@@ -22,6 +27,11 @@ const schemas = {
   PaymentRequest: paymentRequestSchema,
   AcceptedPayment: acceptedPaymentSchema,
   Payment: paymentSchema,
+  WebhookEndpointRequest: webhookEndpointRequestSchema,
+  WebhookEndpoint: webhookEndpointSchema,
+  WebhookSecret: webhookSecretSchema,
+  WebhookDelivery: webhookDeliverySchema,
+  WebhookDeliveryList: webhookDeliveryListSchema,
   Problem: problemSchema,
 };
 

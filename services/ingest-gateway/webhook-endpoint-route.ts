@@ -1,0 +1,106 @@
+import { Problem, validateWebhookEndpoint } from '@triplock/contracts';
+import {
+  targetRefusal,
+  type ShownEndpoint,
+  type TargetPolicy,
+  type WebhookEndpoints,
+} from '@triplock/partners';
+import type { JsonValue } from '@triplock/payments';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { askStore, type AskParts } from './ask-store.ts';
+import './http-types.ts';
+import {
+  readEndpointOperation,
+  rotateSecretOperation,
+  setEndpointOperation,
+} from './webhook-operations.ts';
+
+/** What the routes stand on. */
+export type WebhookEndpointParts = AskParts & {
+  endpoints: WebhookEndpoints;
+  /** Where webhooks may go; the sender judges by the same policy again. */
+  targetPolicy: TargetPolicy;
+};
+
+const path = '/v1/webhook-endpoint';
+
+/** `GET` and `PUT /v1/webhook-endpoint`, and `POST /v1/webhook-endpoint/secrets`. */
+export function addWebhookEndpointRoutes(app: FastifyInstance, parts: WebhookEndpointParts): void {
+  const { endpoints, logger } = parts;
+  app.get(path, { schema: readEndpointOperation }, async ({ partnerId }, reply) => {
+    const work = endpoints.show(partnerId);
+    const endpoint = await askStore(parts, { what: 'reading an endpoint', work });
+    if (endpoint === undefined) throw noEndpoint();
+    return reply.type('application/json').send(JSON.stringify(render(endpoint)));
+  });
+
+  app.put(path, { schema: setEndpointOperation }, async (request, reply) => {
+    const { partnerId } = request;
+    const url = urlOf(request, parts.targetPolicy);
+    const work = endpoints.setUrl({ partnerId, url });
+    const set = await askStore(parts, { what: 'setting an endpoint', work });
+    logger.info({ partnerId, outcome: set.outcome }, 'webhook endpoint set');
+    const body = JSON.stringify({
+      ...render(set.endpoint),
+      ...(set.outcome === 'made' ? { secret: set.secret } : {}),
+    });
+    reply.code(set.outcome === 'made' ? 201 : 200).header('Cache-Control', 'no-store');
+    return reply.type('application/json').send(body);
+  });
+
+  app.post(`${path}/secrets`, { schema: rotateSecretOperation }, async (request, reply) => {
+    const { partnerId } = request;
+    refuseBody(request);
+    const work = endpoints.rotateSecret(partnerId);
+    const rotated = await askStore(parts, { what: 'rotating a secret', work });
+    if (rotated.outcome === 'no-endpoint') throw noEndpoint();
+    logger.info({ partnerId }, 'webhook secret rotated');
+    const body = JSON.stringify({
+      object: 'webhook_secret',
+      secret: rotated.secret,
+      previous_secret_valid_until: rotated.previousSecretUntil.toISOString(),
+    });
+    reply.code(201).header('Cache-Control', 'no-store');
+    return reply.type('application/json').send(body);
+  });
+}
+
+/** @throws Problem when the body has no URL, or one that webhooks may not go to. */
+function urlOf(request: FastifyRequest, policy: TargetPolicy): string {
+  const validated = validateWebhookEndpoint(request.body as JsonValue | undefined);
+  if (validated.outcome === 'invalid') {
+    const { errors } = validated;
+    throw new Problem('invalid_request', 'Correct these fields and send it again.', { errors });
+  }
+  const refusal = targetRefusal(validated.url, policy);
+  if (refusal === undefined) return validated.text;
+  throw new Problem('invalid_request', 'Send the URL of a server on the public internet.', {
+    errors: [{ pointer: '#/url', detail: `webhooks are not sent there: ${refusal}` }],
+  });
+}
+
+/** Nothing can be said in the body yet; taking anything would promise that it was understood. */
+export function refuseBody({ body }: FastifyRequest): void {
+  if (body === undefined || (isObject(body) && Object.keys(body).length === 0)) return;
+  throw new Problem('invalid_request', 'Send it without a body.', {
+    errors: [{ pointer: '#', detail: 'expected no body, or an empty JSON object' }],
+  });
+}
+
+function isObject(body: unknown): body is object {
+  return typeof body === 'object' && body !== null && !Array.isArray(body);
+}
+
+function render({ url, previousSecretUntil, updatedAt }: ShownEndpoint) {
+  return {
+    object: 'webhook_endpoint',
+    url,
+    previous_secret_valid_until: previousSecretUntil?.toISOString() ?? null,
+    updated_at: updatedAt.toISOString(),
+  };
+}
+
+function noEndpoint(): Problem {
+  const detail = 'You have no webhook endpoint. Set one with PUT /v1/webhook-endpoint.';
+  return new Problem('not_found', detail);
+}
