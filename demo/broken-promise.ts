@@ -1,3 +1,5 @@
+import { toJson } from './terminal/json.ts';
+
 /** Something the system promises did not hold: the one failure that matters. */
 export class BrokenPromise extends Error {
   override name = 'BrokenPromise';
@@ -23,7 +25,7 @@ export type Evidence = { ids: readonly string[]; saw: unknown };
 /** Holds the system to a promise. */
 export function promised(promise: string, holds: boolean, evidence: Evidence): asserts holds {
   if (holds) return;
-  throw new BrokenPromise(`${promise}; saw ${JSON.stringify(evidence.saw)}`, evidence.ids);
+  throw new BrokenPromise(`${promise}; saw ${toJson(evidence.saw)}`, evidence.ids);
 }
 
 /** Makes sure that a fault was really there. */

@@ -16,19 +16,30 @@ export async function lookAt(system: System, txnId: string): Promise<Sight> {
   return { ...effects, receipts };
 }
 
-/** Waits until the payment has gone all the way: every layer is done, and the partner was told. */
-export function untilTold(system: System, txnId: string): Promise<Sight> {
-  return until({
-    what: `the webhook of ${txnId}`,
-    signal: system.signal,
-    check: async () => {
-      system.progress(`waiting for the webhook of ${txnId}`);
-      const sight = await lookAt(system, txnId);
-      const done = sight.events.length > 0 && sight.events.every(isDone);
-      // Looked at again, because the layers of one look were read side by side.
-      return done && sight.receipts.length > 0 && lookAt(system, txnId);
-    },
-  });
+/**
+ * Waits until the payment has gone all the way: every layer is done, and the partner was told.
+ *
+ * @throws BrokenPromise with what there is of it when that does not come.
+ */
+export async function untilTold(system: System, txnId: string): Promise<Sight> {
+  try {
+    return await until({
+      what: `the webhook of ${txnId}`,
+      signal: system.signal,
+      check: async () => {
+        system.progress(`waiting for the webhook of ${txnId}`);
+        const sight = await lookAt(system, txnId);
+        const done = sight.events.length > 0 && sight.events.every(isDone);
+        // Looked at again, because the layers of one look were read side by side.
+        return done && sight.receipts.length > 0 && lookAt(system, txnId);
+      },
+    });
+  } catch (error) {
+    system.signal.throwIfAborted();
+    const saw = summaryOf(await lookAt(system, txnId));
+    promised('an accepted payment reaches every layer', false, { ids: [txnId], saw });
+    throw error;
+  }
 }
 
 /** The mark of the outbox may come last: a webhook is faster than the dispatcher's next write. */
@@ -38,28 +49,33 @@ function isDone({ state, copies, delivery }: EventRow): boolean {
 
 /** Holds the system to the one promise: the payment took effect once, in every layer. */
 export function promiseOneEffect(txnId: string, sight: Sight): void {
-  const { ledger, entries, events, receipts, deadLetters } = sight;
-  const seen = {
-    ledgerRows: ledger.map(({ state }) => state),
+  const saw = summaryOf(sight);
+  const same = JSON.stringify(saw) === JSON.stringify(oneEffect);
+  promised('a payment takes effect once, in every layer', same, { ids: [txnId], saw });
+  const [id, eventId] = [sight.receipts[0]!.id, sight.events[0]!.eventId];
+  promised('the webhook-id is the event id', id === eventId, { ids: [txnId], saw: id });
+}
+
+const oneEffect = {
+  ledger: ['succeeded'],
+  entries: 1,
+  events: ['payment.succeeded, published'],
+  inboxRows: [1],
+  alteredCopies: [0],
+  deliveries: ['delivered'],
+  webhooks: [{ verified: true, effects: 1 }],
+  deadLetters: 0,
+};
+
+function summaryOf({ ledger, entries, events, receipts, deadLetters }: Sight): typeof oneEffect {
+  return {
+    ledger: ledger.map(({ state }) => state),
     entries: entries.length,
-    events: events.map(({ type, state }) => `${type} ${state}`),
+    events: events.map(({ type, state }) => `${type}, ${state}`),
     inboxRows: events.map(({ inboxRows }) => inboxRows),
     alteredCopies: events.map(({ altered }) => altered),
+    deliveries: events.map(({ delivery }) => delivery ?? 'none'),
     webhooks: receipts.map(({ verified, effects }) => ({ verified, effects })),
     deadLetters: deadLetters.length,
   };
-  const once = {
-    ledgerRows: ['succeeded'],
-    entries: 1,
-    events: ['payment.succeeded published'],
-    inboxRows: [1],
-    alteredCopies: [0],
-    webhooks: [{ verified: true, effects: 1 }],
-    deadLetters: 0,
-  };
-  const evidence = { ids: [txnId], saw: seen };
-  const same = JSON.stringify(seen) === JSON.stringify(once);
-  promised('a payment takes effect once, in every layer', same, evidence);
-  const told = receipts[0]!.id === events[0]!.eventId;
-  promised('the webhook-id is the event id', told, { ids: [txnId], saw: receipts[0]!.id });
 }

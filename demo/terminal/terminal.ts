@@ -1,3 +1,4 @@
+import { toJson } from './json.ts';
 import { style } from './style.ts';
 
 /** Where a command tells people what happens. */
@@ -44,12 +45,7 @@ export function openTerminal({ json }: { json: boolean }): Terminal {
     },
     result: (value) => {
       clear();
-      if (json) process.stdout.write(`${JSON.stringify(value, plain, 2)}\n`);
+      if (json) process.stdout.write(`${toJson(value, 2)}\n`);
     },
   };
-}
-
-/** Amounts are bigints, which JSON lacks; all of ours are whole numbers below 2^53. */
-function plain(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? Number(value) : value;
 }
