@@ -82,7 +82,6 @@ function eventLines(event: EventRow): Line[] {
   const changed = altered === 0 ? '' : `, ${altered} of them ALTERED`;
   const seen = `${count(copies, 'copy', 'copies')} seen${changed}`;
   const last = copies > 1 && event.lastSeenAt ? `, last ${timeOf(event.lastSeenAt)}` : '';
-  const received = `${count(event.inboxRows, 'row')}, so ${count(event.inboxRows, 'effect')}`;
   const sent = `${event.delivery ?? 'none'}, ${count(event.attempts, 'attempt')}`;
   return [
     {
@@ -91,9 +90,15 @@ function eventLines(event: EventRow): Line[] {
       what: `${type} ${state}${number}`,
     },
     { at: event.firstSeenAt, layer: 'Pub/Sub', what: `${seen} of event ${eventId}${last}` },
-    { at: event.receivedAt, layer: 'guard 3 inbox', what: received },
+    { at: event.receivedAt, layer: 'guard 3 inbox', what: inboxOf(event) },
     { at: event.deliveredAt, layer: 'delivery', what: sent },
   ];
+}
+
+/** Inbox rows leave after a month; the delivery and the cursor stay. */
+function inboxOf({ inboxRows, delivery }: EventRow): string {
+  if (inboxRows > 0) return `${count(inboxRows, 'row')}, so ${count(inboxRows, 'effect')}`;
+  return delivery === null ? 'not there yet' : 'row gone by age, its effect stays';
 }
 
 function receiptLines({ receipts }: PaymentTrace): Line[] {
