@@ -1,6 +1,7 @@
 export * from './http/accepted-response.ts';
 export * from './http/idempotency-key.ts';
 export * from './http/json-pointer.ts';
+export * from './http/list-query.ts';
 export * from './http/payment-list-query.ts';
 export * from './http/payment-schemas.ts';
 export * from './http/problem.ts';
@@ -8,6 +9,7 @@ export * from './http/render-payment.ts';
 export * from './http/strict-json.ts';
 export * from './http/validate-payment-request.ts';
 export * from './http/validate-webhook-endpoint.ts';
+export * from './http/webhook-delivery-list-query.ts';
 export * from './http/webhook-schemas.ts';
 export * from './kafka/dead-letter.ts';
 export * from './kafka/decode-payment-accepted.ts';

@@ -1,5 +1,10 @@
 import type { TestContext } from 'node:test';
-import { openPartners, openWebhookEndpoints, type TargetPolicy } from '@triplock/partners';
+import {
+  openPartners,
+  openWebhookDeliveries,
+  openWebhookEndpoints,
+  type TargetPolicy,
+} from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase } from '@triplock/testing';
@@ -34,6 +39,7 @@ export async function webhookEdge(
         logger,
         budgetMs: 2_200,
         endpoints: openWebhookEndpoints(gateway),
+        deliveries: openWebhookDeliveries(gateway),
         targetPolicy,
       }),
   });

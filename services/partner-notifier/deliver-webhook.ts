@@ -33,7 +33,7 @@ export async function deliverWebhook(
   const outcome = await attempt(parts, delivery, signal);
   await parts.crashPoints.reached('webhook.answered');
   const recorded = await parts.deliveries.record(delivery, {
-    delivered: outcome.outcome === 'delivered',
+    outcome: outcome.outcome,
     ...whatToKeep(outcome),
     tookMs: performance.now() - started,
     nextInMs: backoffMs(delivery.attempt - 1, parts.retry),

@@ -6,14 +6,19 @@ import { openDeliveries, type AttemptRecord, type LeaseRequest } from './deliver
 
 const anHour = 3_600_000;
 const notDelivered: AttemptRecord = {
-  delivered: false,
+  outcome: 'refused',
   status: 500,
   error: 'answered 500',
   tookMs: 12.5,
   nextInMs: 5_000,
   giveUpAfterMs: 24 * anHour,
 };
-const delivered: AttemptRecord = { ...notDelivered, delivered: true, status: 204, error: null };
+const delivered: AttemptRecord = {
+  ...notDelivered,
+  outcome: 'delivered',
+  status: 204,
+  error: null,
+};
 
 async function queues(context: TestContext, lengths: Readonly<Record<string, number>>) {
   const store = await createTestDatabase(context);

@@ -1,5 +1,6 @@
 import type { EventId, PartnerId, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
+import type { WebhookOutcome } from './send-webhook.ts';
 
 const leaseDeliveries = loadSql(import.meta.url, 'sql/lease-deliveries.sql');
 const recordAttempt = loadSql(import.meta.url, 'sql/record-attempt.sql');
@@ -26,7 +27,7 @@ export type LeaseRequest = {
 
 /** What one attempt came to and when the next one is due, should there be one. */
 export type AttemptRecord = {
-  delivered: boolean;
+  outcome: WebhookOutcome['outcome'];
   status: number | null;
   error: string | null;
   tookMs: number;
@@ -62,7 +63,7 @@ export function openDeliveries(database: Database): Deliveries {
       const rows = await database.query<{ state: RecordOutcome }>(recordAttempt, [
         eventId,
         attempt,
-        record.delivered,
+        record.outcome,
         record.status,
         record.error,
         Math.round(record.tookMs),

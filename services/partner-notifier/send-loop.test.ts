@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openInbox } from '@triplock/inbox';
-import { openPartners, seedPartner } from '@triplock/partners';
-import type { PartnerId } from '@triplock/payments';
+import { openPartners, openWebhookDeliveries, seedPartner } from '@triplock/partners';
+import type { EventId, PartnerId } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
 import { aReceiver } from './receiver.testing.ts';
@@ -50,6 +50,11 @@ async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {})
       await notifyPartners(inbox, { event, payloadHash: 'hash' });
       return event.event_id;
     },
+    askAgain: (eventId: EventId) =>
+      openWebhookDeliveries(store.open('triplock_gateway')).redeliver({
+        partnerId: 'acme' as PartnerId,
+        eventId,
+      }),
     async states() {
       const rows = await database.query<{ state: string; attempts: number }>(
         'SELECT state, attempts FROM deliveries ORDER BY created_at',
@@ -140,6 +145,32 @@ test('a sender that dies after the answer sends again under the same id', async 
     [eventId, eventId],
   );
   assert.deepEqual(await states(), ['delivered 2']);
+});
+
+test('what was delivered or given up is sent again when its partner asks for it', async (context) => {
+  const { sender, endpoint, notify, states, giveUpAfter, askAgain } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  giveUpAfter(-1);
+  receiver.answerWith((response) => void response.writeHead(500).end());
+  const eventId = await notify('acme');
+  const sendOnce = async () => {
+    await sender.pass();
+    await sender.settled();
+    return states();
+  };
+  assert.deepEqual(await sendOnce(), ['failed 1']);
+  receiver.answerWith((response) => void response.writeHead(204).end());
+  assert.equal((await askAgain(eventId))!.lastError, 'refused');
+  assert.deepEqual(await sendOnce(), ['delivered 2']);
+  assert.deepEqual(await sendOnce(), ['delivered 2']);
+  await Promise.all([askAgain(eventId), askAgain(eventId)]);
+  assert.deepEqual(await sendOnce(), ['delivered 3']);
+  assert.deepEqual(await sendOnce(), ['delivered 3']);
+  assert.deepEqual(
+    receiver.received.map(({ headers }) => headers['webhook-id']),
+    [eventId, eventId, eventId],
+  );
 });
 
 test('what is not answered when a sender gives up is recorded and comes again', async (context) => {

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { deriveId, type EventId, type PartnerId } from '@triplock/payments';
+import { createTestDatabase } from '@triplock/testing';
+import type { DeliveryQuestion } from '../webhook-deliveries.ts';
+import { openWebhookDeliveries } from './open-webhook-deliveries.ts';
+
+const acme = 'acme' as PartnerId;
+const eventId = (n: number, partner = 'acme') => deriveId('test', partner, `${n}`) as EventId;
+
+/** Deliveries as the notifier keeps them and as the gateway sees them. */
+async function store(context: TestContext) {
+  const test = await createTestDatabase(context);
+  const notifier = test.open('triplock_notifier');
+  const gateway = test.open('triplock_gateway');
+  const deliveries = openWebhookDeliveries(gateway);
+  const add = async (ids: readonly EventId[], partner = 'acme') => {
+    await notifier.query(
+      `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
+       SELECT event_id, $2, event_id, '{"type":"payment.succeeded"}' FROM unnest($1::uuid[]) AS t (event_id)`,
+      [ids, partner],
+    );
+  };
+  const change = (id: EventId, to: string) =>
+    notifier.query(`UPDATE deliveries SET ${to} WHERE event_id = $1`, [id]);
+  const list = async (question: Partial<DeliveryQuestion> = {}) => {
+    const page = await deliveries.list({ partnerId: acme, limit: 100, ...question });
+    assert.ok(page.outcome === 'page');
+    return page;
+  };
+  return { notifier, gateway, deliveries, add, change, list };
+}
+
+const delivered = `state = 'delivered', finished_at = now(), attempts = 3, last_status = 204,
+  last_outcome = 'delivered', first_attempt_at = now() - interval '2 days', lease_owner = NULL`;
+const failed = `state = 'failed', finished_at = now(), attempts = 9, last_status = NULL,
+  last_error = 'connect 10.0.0.1', last_outcome = 'unanswered',
+  first_attempt_at = now() - interval '2 days', lease_owner = NULL`;
+
+test('pages follow one another without gap or repeat while new deliveries arrive', async (context) => {
+  const { add, list } = await store(context);
+  // Of one statement, so all have the same time: the id decides.
+  await add(Array.from({ length: 12 }, (_, n) => eventId(n)));
+  await add(Array.from({ length: 12 }, (_, n) => eventId(12 + n)));
+  const whole = (await list()).deliveries.map((each) => each.eventId);
+  assert.equal(new Set(whole).size, 24);
+  const later = Array.from({ length: 12 }, (_, n) => eventId(12 + n));
+  assert.deepEqual(new Set(whole.slice(0, 12)), new Set(later));
+
+  const walked: EventId[] = [];
+  for (let page = 0, more = true; more; page += 1) {
+    const cursor = walked.at(-1);
+    const part = await list({ limit: 5, ...(cursor && { startingAfter: cursor }) });
+    walked.push(...part.deliveries.map((each) => each.eventId));
+    more = part.more;
+    await add([eventId(100 + page)]);
+  }
+  assert.deepEqual(walked, whole);
+  assert.equal((await list({ limit: 1 })).deliveries[0]!.eventId, eventId(104));
+});
+
+test('a partner sees its own deliveries only, and no other is a place to go on from', async (context) => {
+  const { add, list, deliveries } = await store(context);
+  await add([eventId(1)]);
+  await add([eventId(2, 'globex')], 'globex');
+  const seen = (await list()).deliveries.map((each) => each.eventId);
+  assert.deepEqual(seen, [eventId(1)]);
+  for (const startingAfter of [eventId(2, 'globex'), eventId(99)]) {
+    const page = await deliveries.list({ partnerId: acme, limit: 5, startingAfter });
+    assert.deepEqual(page, { outcome: 'unknown-cursor' });
+  }
+});
+
+test('a delivery tells what became of it, in words that may be shown', async (context) => {
+  const { add, change, list } = await store(context);
+  const ids = [eventId(1), eventId(2), eventId(3)];
+  await add(ids);
+  await change(ids[0]!, delivered);
+  await change(ids[1]!, failed);
+  const shown = (await list()).deliveries;
+  const of = (id: EventId) => shown.find((each) => each.eventId === id)!;
+  const first = of(ids[0]!);
+  assert.deepEqual([first.state, first.attempts, first.lastStatus], ['delivered', 3, 204]);
+  assert.deepEqual([first.lastError, first.nextAttemptAt], [null, null]);
+  assert.ok(first.deliveredAt instanceof Date);
+  assert.equal(first.type, 'payment.succeeded');
+  const second = of(ids[1]!);
+  assert.deepEqual([second.lastError, second.deliveredAt], ['unanswered', null]);
+  assert.doesNotMatch(JSON.stringify(shown), /10\.0\.0\.1/);
+  assert.ok(of(ids[2]!).nextAttemptAt instanceof Date);
+  for (const [n, state] of ['delivered', 'failed', 'pending'].entries()) {
+    const found = (await list({ state: state as 'failed' })).deliveries;
+    assert.deepEqual(
+      found.map((each) => each.eventId),
+      [ids[n]!],
+      state,
+    );
+  }
+});
+
+test('what was delivered or given up is due again, with a day of attempts before it', async (context) => {
+  const { add, change, deliveries, notifier } = await store(context);
+  const ids = [eventId(1), eventId(2)];
+  await add(ids);
+  await change(ids[0]!, delivered);
+  await change(ids[1]!, failed);
+  for (const [n, id] of ids.entries()) {
+    for (const _time of ['once', 'twice']) {
+      const again = await deliveries.redeliver({ partnerId: acme, eventId: id });
+      assert.deepEqual([again!.state, again!.deliveredAt], ['pending', null]);
+      assert.equal(again!.attempts, [3, 9][n]);
+    }
+  }
+  const due = await notifier.query(
+    `SELECT FROM deliveries WHERE next_attempt_at <= now() AND first_attempt_at IS NULL`,
+  );
+  assert.equal(due.length, 2);
+});
+
+test('a delivery that is being sent is left to its sender', async (context) => {
+  const { add, change, deliveries, notifier } = await store(context);
+  await add([eventId(1)]);
+  await change(eventId(1), `lease_owner = 'a', next_attempt_at = now() + interval '1 hour'`);
+  const before = await notifier.query('SELECT * FROM deliveries');
+  const again = await deliveries.redeliver({ partnerId: acme, eventId: eventId(1) });
+  assert.equal(again!.state, 'pending');
+  assert.deepEqual(await notifier.query('SELECT * FROM deliveries'), before);
+});
+
+test("nobody makes another partner's delivery due", async (context) => {
+  const { add, change, deliveries, list } = await store(context);
+  await add([eventId(1)]);
+  await change(eventId(1), delivered);
+  const globex = 'globex' as PartnerId;
+  const again = await deliveries.redeliver({ partnerId: globex, eventId: eventId(1) });
+  assert.equal(again, undefined);
+  assert.equal((await list()).deliveries[0]!.state, 'delivered');
+});
+
+test('the gateway sees no body, and changes nothing but when a delivery is due', async (context) => {
+  const { add, gateway } = await store(context);
+  await add([eventId(1)]);
+  for (const forbidden of [
+    'SELECT body FROM notifier.deliveries',
+    'SELECT FROM notifier.delivery_attempts',
+    'UPDATE notifier.deliveries SET state = state',
+    `UPDATE notifier.partner_deliveries SET partner_id = 'globex'`,
+    'UPDATE notifier.partner_deliveries SET attempts = 0',
+    'DELETE FROM notifier.partner_deliveries',
+  ]) {
+    await assert.rejects(gateway.query(forbidden), /permission denied/, forbidden);
+  }
+});
