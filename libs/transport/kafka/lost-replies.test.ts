@@ -29,19 +29,24 @@ async function aPlace(t: TestContext, partitions: number): Promise<Place> {
   return { brokers, topic, network };
 }
 
-/** Appends in bursts of 1 to 12 while most replies are lost, and tells which acknowledgements lied. */
-async function appendUnderLoss(
-  place: Place,
-  { connect, rounds }: { connect: () => Promise<IdempotentProducer>; rounds: number },
-) {
+type Loss = {
+  connect: () => Promise<IdempotentProducer>;
+  rounds: number;
+  /** Records of the next burst. */
+  burst: () => number;
+  losesReply: () => boolean;
+};
+
+/** Appends in bursts while replies are lost, and tells which acknowledgements lied. */
+async function appendUnderLoss(place: Place, { connect, rounds, burst, losesReply }: Loss) {
   const { network } = place;
   const appender = appendInBatches({ connect, limits, logger });
   const acknowledged: string[] = [];
   let unknown = 0;
-  network.losesReply = () => Math.random() < 0.7;
+  network.losesReply = losesReply;
   for (let round = 0; round < rounds; round += 1) {
     if (round === rounds - 5) network.losesReply = () => false;
-    const keys = Array.from({ length: 1 + Math.floor(Math.random() * 12) }, () => randomUUID());
+    const keys = Array.from({ length: burst() }, () => randomUUID());
     const ends = await Promise.allSettled(
       keys.map((key) => appender.append({ key, value: `value of ${key}` })),
     );
@@ -63,6 +68,8 @@ test('no acknowledged record is missing from the topic, however many replies are
   const { connect } = network;
   const result = await appendUnderLoss(place, {
     rounds: 60,
+    burst: () => 1 + Math.floor(Math.random() * 12),
+    losesReply: () => Math.random() < 0.7,
     connect: () =>
       connectProducer({ brokers, clientId: 'test', logger, connect, topic, sendLimitMs: 150 }),
   });
@@ -127,6 +134,14 @@ test('the check for missing records sees a producer that is kept after a rejecte
       void (await producer.sendBatch({ topicMessages: [{ topic, messages }] })),
     close: async () => undefined,
   };
-  const result = await appendUnderLoss(place, { connect: async () => kept, rounds: 60 });
+  // Both tries of every second batch lose their reply, so the batch is stored and rejected; the next
+  // one is as long, is taken for a copy of it, and is acknowledged.
+  let reply = 0;
+  const result = await appendUnderLoss(place, {
+    rounds: 10,
+    burst: () => 3,
+    losesReply: () => reply++ % 3 !== 2,
+    connect: async () => kept,
+  });
   assert.notEqual(result.missing.length, 0);
 });
