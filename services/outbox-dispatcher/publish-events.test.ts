@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { bucketCount, decodePaymentEvent } from '@triplock/contracts';
+import { bucketOf, deriveEventId } from '@triplock/payments';
+import { CrashPointError } from '@triplock/runtime';
+import { aPayment, eventually } from '@triplock/testing';
+import type { IncomingMessage, OutgoingMessage } from '@triplock/transport';
+import { aPlace, paymentsOfOneBucket, traceparent } from './dispatcher.testing.ts';
+
+const eventIdsOf = (messages: readonly IncomingMessage[]) =>
+  messages.map(({ attributes }) => attributes['event_id']);
+const countOf = (rows: readonly { state: string }[], state: string) =>
+  rows.filter((row) => row.state === state).length;
+
+test('every event is published once, in the order of its bucket, and is marked', async (context) => {
+  const { post, dispatcher, rows, received } = await aPlace(context);
+  for (let batch = 0; batch < 5; batch += 1) {
+    await post(...Array.from({ length: 60 }, () => aPayment()));
+  }
+  assert.equal(await dispatcher().pass(), 300);
+  const told = await rows();
+  assert.equal(countOf(told, 'published'), 300);
+  await eventually(async () => received.length >= 300);
+  for (const [bucket, ofBucket] of Map.groupBy(told, (row) => row.bucket)) {
+    const delivered = received.filter(({ orderingKey }) => orderingKey === `bucket-${bucket}`);
+    assert.deepEqual(
+      eventIdsOf(delivered),
+      ofBucket.map(({ eventId }) => eventId),
+    );
+  }
+});
+
+test('an event carries its payload byte for byte and attributes that a consumer accepts', async (context) => {
+  const { post, dispatcher, received, store } = await aPlace(context);
+  const payment = aPayment();
+  await post(payment);
+  await dispatcher().pass();
+  await eventually(async () => received.length === 1);
+  const [message] = received;
+  const [row] = await store.open().query<{ payload: string }>('SELECT payload FROM ledger.outbox');
+  assert.equal(message?.data.toString(), row?.payload);
+  assert.equal(message?.orderingKey, `bucket-${bucketOf(payment.txnId, bucketCount)}`);
+  assert.deepEqual(
+    { ...message?.attributes },
+    {
+      event_id: deriveEventId(payment.txnId, 'payment.succeeded'),
+      event_type: 'payment.succeeded',
+      txn_id: payment.txnId,
+      payment_id: payment.txnId,
+      sequence: '1',
+      traceparent,
+    },
+  );
+  assert.equal(decodePaymentEvent(message).outcome, 'event');
+});
+
+test('a crash between the publish and the mark publishes the same event again', async (context) => {
+  const { post, dispatcher, rows, received } = await aPlace(context);
+  await post(...paymentsOfOneBucket(3));
+  const { pass, crashPoints } = dispatcher();
+  crashPoints.arm({ name: 'dispatcher.published', action: { do: 'throw' } });
+  await assert.rejects(pass(), CrashPointError);
+  assert.equal(countOf(await rows(), 'pending'), 3);
+  assert.equal(await pass(), 3);
+  await eventually(async () => received.length === 6);
+  const told = (await rows()).map(({ eventId }) => eventId);
+  assert.deepEqual(eventIdsOf(received), [...told, ...told]);
+});
+
+test('a crash after the mark publishes nothing again', async (context) => {
+  const { post, dispatcher, received } = await aPlace(context);
+  await post(...paymentsOfOneBucket(2));
+  const { pass, crashPoints } = dispatcher();
+  crashPoints.arm({ name: 'dispatcher.marked', action: { do: 'throw' } });
+  await assert.rejects(pass(), CrashPointError);
+  assert.equal(await pass(), 0);
+  await post(aPayment());
+  assert.equal(await pass(), 1);
+  await eventually(async () => received.length === 3);
+});
+
+test('an event that can never be published is parked, and its bucket goes on', async (context) => {
+  const { post, dispatcher, rows, received } = await aPlace(context);
+  const payments = paymentsOfOneBucket(4);
+  await post(...payments);
+  const told = (await rows()).map(({ eventId }) => eventId);
+  // Pub/Sub refuses a message that is empty; an event of ours never is.
+  const spoil = (message: OutgoingMessage): OutgoingMessage =>
+    message.attributes['event_id'] === told[1]
+      ? { ...message, data: Buffer.alloc(0), attributes: {} }
+      : message;
+  const { pass } = dispatcher({
+    wrap: ({ publishInOrder }) => ({ publishInOrder: (all) => publishInOrder(all.map(spoil)) }),
+  });
+  assert.equal(await pass(), 2);
+  assert.equal(await pass(), 2);
+  const states = (await rows()).map(({ state }) => state);
+  assert.deepEqual(states, ['published', 'parked', 'published', 'published']);
+  assert.match((await rows())[1]?.reason ?? '', /empty/);
+  await eventually(async () => received.length === 3);
+  assert.deepEqual(eventIdsOf(received), [told[0], told[2], told[3]]);
+});
+
+test('an event appended while others wait for their broker comes after them', async (context) => {
+  const { post, dispatcher, rows, received } = await aPlace(context);
+  const [first, second, third] = paymentsOfOneBucket(3);
+  await post(first!, second!);
+  let away = true;
+  const { pass } = dispatcher({
+    wrap: (publisher) => ({
+      publishInOrder: async (messages) =>
+        away
+          ? messages.map(() => ({ outcome: 'unknown' as const, error: new Error('away') }))
+          : publisher.publishInOrder(messages),
+    }),
+  });
+  await assert.rejects(pass(), /away/);
+  assert.equal(countOf(await rows(), 'pending'), 2);
+  await post(third!);
+  away = false;
+  assert.equal(await pass(), 3);
+  await eventually(async () => received.length === 3);
+  assert.deepEqual(
+    eventIdsOf(received),
+    (await rows()).map(({ eventId }) => eventId),
+  );
+});
