@@ -1,8 +1,10 @@
 import { createLogger } from '@triplock/runtime';
 import { createHttpServer } from './http-server.ts';
 import { renderOpenApi } from './openapi.ts';
+import { addPaymentListRoute, type PaymentListRouteParts } from './payment-list-route.ts';
 import { addPaymentRoute, type PaymentRouteParts } from './payment-route.ts';
 import { addPaymentsRoute, type PaymentsRouteParts } from './payments-route.ts';
+import { addWebhookRoutes, type WebhookRoutesParts } from './webhook-routes.ts';
 
 /** Where the OpenAPI document is checked in. */
 export const openApiFile = new URL('../../docs/openapi.json', import.meta.url);
@@ -17,6 +19,8 @@ export async function describeGateway(): Promise<string> {
       // No request ever comes, so no handler looks at its parts.
       addPaymentsRoute(server, { logger } as PaymentsRouteParts);
       addPaymentRoute(server, { logger } as PaymentRouteParts);
+      addPaymentListRoute(server, { logger } as PaymentListRouteParts);
+      addWebhookRoutes(server, { logger } as WebhookRoutesParts);
     },
   });
   const text = renderOpenApi(app);

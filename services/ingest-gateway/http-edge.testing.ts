@@ -3,6 +3,7 @@ import type { TestContext } from 'node:test';
 import { Problem, validatePaymentRequest } from '@triplock/contracts';
 import type { JsonValue, PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
+import type { FastifyInstance } from 'fastify';
 import type { HttpLimits } from './http-limits.ts';
 import { createHttpServer } from './http-server.ts';
 import { connectRaw, type RawAnswer, type RawConnection } from './raw-connection.testing.ts';
@@ -24,7 +25,12 @@ export type Edge = {
 
 export const apiKey = 'demo_acme-1.~+/==';
 
-type EdgeOptions = { limits?: Partial<HttpLimits>; beforeAnswer?: () => Promise<void> };
+type EdgeOptions = {
+  limits?: Partial<HttpLimits>;
+  beforeAnswer?: () => Promise<void>;
+  /** Routes to add to those that are always there. */
+  routes?: (app: FastifyInstance) => void;
+};
 
 /** Starts the edge and closes it after the test. */
 export async function startEdge(test: TestContext, options: EdgeOptions = {}): Promise<Edge> {
@@ -36,6 +42,7 @@ export async function startEdge(test: TestContext, options: EdgeOptions = {}): P
         ? { outcome: 'authenticated', partnerId: 'acme' as PartnerId }
         : { outcome: 'refused' },
     routes(server) {
+      options.routes?.(server);
       server.post('/v1/payments', async (request, reply) => {
         const key = readIdempotencyKey(request);
         const valid = validatePaymentRequest(request.body as JsonValue | undefined);

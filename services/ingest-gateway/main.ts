@@ -8,6 +8,7 @@ import { authenticatePartner } from './authenticate-partner.ts';
 import { readConfig } from './config.ts';
 import { createHttpServer } from './http-server.ts';
 import { gatewayMetrics } from './metrics.ts';
+import { addPaymentListRoute } from './payment-list-route.ts';
 import { addPaymentRoute } from './payment-route.ts';
 import { addPaymentsRoute } from './payments-route.ts';
 import { recoverMemory } from './recover-memory.ts';
@@ -60,6 +61,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     routes: (app) => {
       addPaymentsRoute(app, parts);
       addPaymentRoute(app, parts);
+      addPaymentListRoute(app, parts);
     },
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {

@@ -5,6 +5,7 @@ export type GatewayMetrics = {
   payments: Counter<'outcome'>;
   acceptSeconds: Histogram;
   reads: Counter<'outcome'>;
+  lists: Counter<'outcome'>;
   waiters: Gauge;
   /** A request met a cold bucket. */
   metCold(): void;
@@ -41,6 +42,12 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
     reads: new Counter({
       name: 'triplock_gateway_reads_total',
       help: 'Reads of one payment by what came of them.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    lists: new Counter({
+      name: 'triplock_gateway_lists_total',
+      help: 'Pages of payments by what came of asking for one.',
       labelNames: ['outcome'],
       registers,
     }),

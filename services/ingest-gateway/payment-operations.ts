@@ -1,5 +1,6 @@
-import { problemCodes, txnIdSchema, type ProblemCode } from '@triplock/contracts';
+import { paymentListQuerySchema, txnIdSchema } from '@triplock/contracts';
 import type { FastifySchema } from 'fastify';
+import { problems } from './problem-responses.ts';
 
 /** What the OpenAPI document says of `POST /v1/payments`; give it to the route as its `schema`. */
 export const createPaymentOperation: FastifySchema = {
@@ -80,22 +81,36 @@ export const readPaymentOperation: FastifySchema = {
   },
 };
 
-/** One response per status; several codes of one status share it. */
-function problems(...codes: ProblemCode[]): Record<number, object> {
-  const byStatus = Map.groupBy(codes, (code) => problemCodes[code].status);
-  const responses = [...byStatus].map(([status, shared]): [number, object] => [
-    status,
-    {
-      description: shared.map((code) => `\`${code}\`: ${problemCodes[code].title}.`).join(' '),
-      ...headersOf(status),
-      content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } },
+/** What the OpenAPI document says of `GET /v1/payments`; give it to the route as its `schema`. */
+export const listPaymentsOperation: FastifySchema = {
+  operationId: 'listPayments',
+  summary: 'List payments',
+  description:
+    'Newest first by `created_at`, then by `id`, both descending. It shows what the ledger has ' +
+    'posted: a payment that was accepted a moment ago can be read by its id before it is listed. ' +
+    'Follow `has_more` with `starting_after` set to the last id of the page: every payment that ' +
+    'was posted when the first page was read comes once, and none comes twice. One that is posted ' +
+    'meanwhile may come or not, and is there when the list is read again from its beginning. ' +
+    '`status` is that of the moment; the payment of `starting_after` need not have it any more.',
+  querystring: paymentListQuerySchema,
+  response: {
+    200: {
+      description: 'A page.',
+      content: {
+        'application/json': {
+          schema: {
+            type: 'object',
+            required: ['object', 'data', 'has_more'],
+            properties: {
+              object: { type: 'string', const: 'list' },
+              data: { type: 'array', items: { $ref: 'Payment#' } },
+              has_more: { type: 'boolean', description: 'whether there is a page behind this one' },
+            },
+            additionalProperties: false,
+          },
+        },
+      },
     },
-  ]);
-  return Object.fromEntries(responses);
-}
-
-function headersOf(status: number): { headers?: object } {
-  if (status === 401) return { headers: { 'WWW-Authenticate': { type: 'string' } } };
-  if (status !== 409 && status !== 503) return {};
-  return { headers: { 'Retry-After': { type: 'integer', description: 'Seconds to wait.' } } };
-}
+    ...problems('invalid_request', 'unauthorized', 'internal_error', 'unavailable'),
+  },
+};

@@ -1,4 +1,4 @@
-import { isTxnId, type TransactionState, type TxnId } from '@triplock/payments';
+import type { TransactionState, TxnId } from '@triplock/payments';
 import { Type, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { jsonPointer } from './json-pointer.ts';
@@ -85,9 +85,8 @@ export function parsePaymentListQuery(query: string): ParsedPaymentListQuery {
 
 function refusal(name: string, text: string | undefined): string | undefined {
   if (!Object.hasOwn(checks, name)) return 'this parameter is not known';
-  const value = valueOf(name, text);
-  const fits = checks[name]!.Check(value) && (name !== 'starting_after' || isTxnId(String(value)));
-  return fits ? undefined : `expected ${properties[name]!.description}`;
+  if (checks[name]!.Check(valueOf(name, text))) return undefined;
+  return `expected ${properties[name]!.description}`;
 }
 
 /** Only plain digits are a number: `1e1`, `+5` and `0x5` are none. */
