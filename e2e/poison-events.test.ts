@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { PubSub } from '@google-cloud/pubsub';
+import type { PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
-import { eventually } from '@triplock/testing';
+import { eventually, openEmulator } from '@triplock/testing';
 import type { Endpoints } from '@triplock/infra';
 import { newKey, partner, type Partner } from './partner.ts';
 import { upSystem } from './system.ts';
@@ -17,11 +17,7 @@ before(async () => {
   system = await upSystem();
   acme = partner(system, 'acme');
   look = witness(system);
-  pubsub = new PubSub({
-    projectId: system.pubsubProject,
-    apiEndpoint: system.pubsub,
-    emulatorMode: true,
-  });
+  pubsub = openEmulator({ projectId: system.pubsubProject, emulatorHost: system.pubsub });
 });
 after(async () => {
   await pubsub.close();

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { PubSub } from '@google-cloud/pubsub';
+import { PubSub, type ClientConfig } from '@google-cloud/pubsub';
 import { testEndpoints } from './endpoints.ts';
 import type { Cleanup } from './test-database.ts';
 
@@ -16,7 +16,7 @@ export type TestSubscription = {
 /** Makes a Pub/Sub topic with one subscription that keeps order, and deletes both after the test. */
 export async function createTestSubscription(test: Cleanup): Promise<TestSubscription> {
   const { pubsub: emulatorHost, pubsubProject: projectId } = await testEndpoints();
-  const client = new PubSub({ projectId, apiEndpoint: emulatorHost, emulatorMode: true });
+  const client = openEmulator({ projectId, emulatorHost });
   const topic = `test-${randomBytes(8).toString('hex')}`;
   const subscription = `${topic}-sub`;
   await client.createTopic(topic);
@@ -30,4 +30,14 @@ export async function createTestSubscription(test: Cleanup): Promise<TestSubscri
     await client.close();
   });
   return { projectId, emulatorHost, topic, subscription, client };
+}
+
+/** A client of the emulator. With its domain said it does not look for Google's metadata server. */
+export function openEmulator(place: { projectId: string; emulatorHost: string }): PubSub {
+  return new PubSub({
+    projectId: place.projectId,
+    apiEndpoint: place.emulatorHost,
+    emulatorMode: true,
+    clientOptions: { universeDomain: 'googleapis.com' },
+  } as ClientConfig);
 }
