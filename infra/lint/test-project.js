@@ -10,9 +10,20 @@ const files = globSync(`${projectRoot}/**/*.test.ts`, { exclude: ['**/node_modul
 if (files.length === 0) {
   console.log(`${projectRoot} has no tests: no file there is named *.test.ts`);
 } else {
-  const flags = ['--test', '--test-reporter=spec', `--test-timeout=${testTimeoutMs}`, ...options];
+  // Nx asks for colours even where nobody sees them; tests judge what a command prints without.
+  const { FORCE_COLOR: _asked, ...env } = process.env;
+  // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
+  const quiet = '--disable-warning=TimeoutNegativeWarning';
+  const flags = [
+    quiet,
+    '--test',
+    '--test-reporter=spec',
+    `--test-timeout=${testTimeoutMs}`,
+    ...options,
+  ];
   const { status, signal } = spawnSync(process.execPath, [...flags, ...files], {
     stdio: 'inherit',
+    env,
   });
   if (signal !== null) console.error(`the tests of ${projectRoot} were ended by ${signal}`);
   process.exitCode = status ?? 1;
