@@ -11,7 +11,8 @@ if (files.length === 0) {
   console.log(`${projectRoot} has no tests: no file there is named *.test.ts`);
 } else {
   // Nx asks for colours even where nobody sees them; tests judge what a command prints without.
-  const { FORCE_COLOR: _asked, ...env } = process.env;
+  const env = { ...process.env };
+  delete env.FORCE_COLOR;
   // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
   const quiet = '--disable-warning=TimeoutNegativeWarning';
   const flags = [
