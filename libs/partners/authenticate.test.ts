@@ -60,6 +60,20 @@ test('a key that was good stays good while the store is away, and this is told',
   assert.equal(authenticator.stale(), false);
 });
 
+test('whether anybody is known is told, and no longer after a revocation', async () => {
+  const { store, authenticator, authenticate } = aStore(undefined);
+  await authenticate();
+  assert.equal(authenticator.warm(), false);
+  store.holder = 'acme' as PartnerId;
+  store.nowMs = 3_000;
+  await authenticate();
+  assert.equal(authenticator.warm(), true);
+  store.holder = undefined;
+  store.nowMs = 8_000;
+  await authenticate();
+  assert.equal(authenticator.warm(), false);
+});
+
 test('a store that is away is asked once a second for each known key', async () => {
   const { store, authenticate } = aStore('acme');
   await authenticate();

@@ -12,6 +12,8 @@ export type Authenticator = {
   authenticate(apiKey: string): Promise<Authentication>;
   /** Whether the store was away when it was last asked. */
   stale(): boolean;
+  /** Whether any key is known to be good, so that somebody gets in while the store is away. */
+  warm(): boolean;
   /** Tells how the store was when somebody else asked it. */
   noteStore(state: 'answers' | 'away'): void;
 };
@@ -59,6 +61,7 @@ export function createAuthenticator(find: FindKey, clock: () => number): Authent
       return askFirst(state, key);
     },
     stale: () => state.away,
+    warm: () => !good.isEmpty(),
     noteStore: (word) => void (state.away = word === 'away'),
   };
 }

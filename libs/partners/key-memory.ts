@@ -8,6 +8,7 @@ export type KeyMemory = {
   get(keyHash: string): RememberedKey | undefined;
   set(keyHash: string, remembered: RememberedKey): void;
   delete(keyHash: string): void;
+  isEmpty(): boolean;
 };
 
 /** A memory of at most `keysMax` keys, so that a flood of made-up keys costs a bounded amount. */
@@ -29,5 +30,6 @@ export function createKeyMemory(keysMax: number): KeyMemory {
       if (keys.size > keysMax) keys.delete(keys.keys().next().value!);
     },
     delete: (keyHash) => void keys.delete(keyHash),
+    isEmpty: () => keys.size === 0,
   };
 }

@@ -25,6 +25,8 @@ export type Partners = {
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
   /** Whether answers come from memory because PostgreSQL did not answer when it was last asked. */
   stale(): boolean;
+  /** Whether any key was heard to be good, so that its partner gets in while PostgreSQL is away. */
+  warm(): boolean;
   /** Resolves when PostgreSQL answers, and ends being stale; throws when it does not. */
   ping(): Promise<void>;
 };

@@ -52,6 +52,20 @@ test('a service is not ready when one dependency fails or hangs, and says which'
   });
 });
 
+test('a service that goes on without a dependency is ready, and says what does not work', async (t) => {
+  const readiness = {
+    redis: async () => undefined,
+    postgres: async () => ({ degraded: 'away: new keys are not known' }),
+  };
+  const { status, text } = await (await startAdmin(t, { readiness }))('/readyz');
+  assert.equal(status, 200);
+  assert.deepEqual(JSON.parse(text), {
+    ready: true,
+    degraded: true,
+    checks: { redis: 'ok', postgres: 'away: new keys are not known' },
+  });
+});
+
 test('metrics carry the service they are from', async (t) => {
   const metrics = createMetrics('ledger-worker');
   new Counter({ name: 'payments_total', help: 'Payments.', registers: [metrics] }).inc(3);

@@ -9,8 +9,11 @@ import { explainListenError } from './listen-error.ts';
 import type { Registry } from './metrics.ts';
 import { integer } from './settings.ts';
 
-/** Asks one dependency whether it answers; throws when it does not. */
-export type ReadinessCheck = () => Promise<void>;
+/**
+ * Asks one dependency whether it answers; throws when it does not. When the service goes on without
+ * it, it resolves to what does not work meanwhile: the service is then ready, and says so.
+ */
+export type ReadinessCheck = () => Promise<void | { degraded: string }>;
 
 /** What a service shows its operators. */
 export type AdminOptions = {
@@ -78,19 +81,31 @@ async function answer(request: IncomingMessage, options: AdminOptions): Promise<
 }
 
 async function readiness(checks: AdminOptions['readiness']): Promise<Answer> {
-  const results = await Promise.all(
-    Object.entries(checks).map(async ([name, check]) => [name, await verdict(check)] as const),
+  const verdicts = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => ({ name, ...(await verdict(check)) })),
   );
-  const ready = results.every(([, word]) => word === 'ok');
-  return { status: ready ? 200 : 503, body: { ready, checks: Object.fromEntries(results) } };
+  const ready = verdicts.every(({ state }) => state !== 'away');
+  const degraded = verdicts.some(({ state }) => state === 'degraded');
+  const told = Object.fromEntries(verdicts.map(({ name, word }) => [name, word]));
+  const body = { ready, ...(degraded ? { degraded } : {}), checks: told };
+  return { status: ready ? 200 : 503, body };
 }
 
-async function verdict(check: ReadinessCheck): Promise<string> {
+type Verdict = { state: 'ok' | 'degraded' | 'away'; word: string };
+
+async function verdict(check: ReadinessCheck): Promise<Verdict> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<string>((resolve) => {
-    timer = setTimeout(resolve, readinessTimeoutMs, `no answer within ${readinessTimeoutMs} ms`);
+  const late = new Promise<Verdict>((resolve) => {
+    const word = `no answer within ${readinessTimeoutMs} ms`;
+    timer = setTimeout(resolve, readinessTimeoutMs, { state: 'away', word });
   });
-  const asked = check().then(() => 'ok', messageOf);
+  const asked = check().then(
+    (limits): Verdict =>
+      limits === undefined
+        ? { state: 'ok', word: 'ok' }
+        : { state: 'degraded', word: limits.degraded },
+    (error: unknown): Verdict => ({ state: 'away', word: messageOf(error) }),
+  );
   return Promise.race([asked, late]).finally(() => clearTimeout(timer));
 }
 

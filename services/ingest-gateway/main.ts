@@ -1,10 +1,16 @@
 import { openRedisClaims } from '@triplock/claims';
 import { openPostgresLedger } from '@triplock/ledger';
-import { openPartners } from '@triplock/partners';
+import {
+  openPartners,
+  openWebhookDeliveries,
+  openWebhookEndpoints,
+  targetPolicyOf,
+} from '@triplock/partners';
 import { openDatabase } from '@triplock/postgres';
 import { explainListenError, runService, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
 import { authenticatePartner } from './authenticate-partner.ts';
+import { checkPostgres } from './check-postgres.ts';
 import { readConfig } from './config.ts';
 import { createHttpServer } from './http-server.ts';
 import { gatewayMetrics } from './metrics.ts';
@@ -13,6 +19,7 @@ import { addPaymentRoute } from './payment-route.ts';
 import { addPaymentsRoute } from './payments-route.ts';
 import { recoverMemory } from './recover-memory.ts';
 import { watchProgress } from './watch-progress.ts';
+import { addWebhookRoutes } from './webhook-routes.ts';
 
 // A request is answered within 3 s. Authenticating may take 0.5 s of them and letting go of a claim
 // 0.2 s; the rest is for everything between.
@@ -55,6 +62,11 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   await prepared.catch((err: unknown) => logger.warn({ err }, 'claims could not be looked at yet'));
 
   const parts = { claims, ledger, memory, log, metrics, crashPoints, logger, budgetMs };
+  const webhooks = {
+    endpoints: openWebhookEndpoints(database),
+    deliveries: openWebhookDeliveries(database),
+    targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
+  };
   const server = await createHttpServer({
     logger,
     authenticate: authenticatePartner(partners),
@@ -62,6 +74,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
       addPaymentsRoute(app, parts);
       addPaymentRoute(app, parts);
       addPaymentListRoute(app, parts);
+      addWebhookRoutes(app, { ...parts, ...webhooks });
     },
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {
@@ -73,7 +86,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     readiness: {
       redis: () => claims.ping(),
       kafka: () => log.ping(),
-      postgres: () => partners.ping(),
+      postgres: checkPostgres({ partners, claims }),
     },
   });
 });

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { createTestRedis, eventually } from '@triplock/testing';
+import { gatewaySettings, startGateway } from './gateway-process.testing.ts';
+import { openRelay } from './relay.testing.ts';
+
+const body = { amount: 1_250, currency: 'EUR' };
+const key = (name: string) => ({ 'idempotency-key': name });
+
+type Readiness = { ready: boolean; degraded?: boolean; checks: Record<string, string> };
+
+/** A gateway process that reaches PostgreSQL by a way that the test can close. */
+async function aGateway(t: TestContext) {
+  const [given, redis] = await Promise.all([gatewaySettings(t), createTestRedis(t)]);
+  const postgres = await openRelay(t, given.settings.DATABASE_URL);
+  const settings = { ...given.settings, REDIS_URL: redis.url, DATABASE_URL: postgres.url };
+  const gateway = startGateway(t, { ...given, settings });
+  await gateway.ready();
+  const readiness = async () => {
+    const answer = await gateway.admin('/readyz');
+    return { status: answer.status, ...((await answer.json()) as Readiness) };
+  };
+  return { gateway, postgres, redis, readiness };
+}
+
+test('a warm gateway goes on accepting while PostgreSQL is away, and says so', async (t) => {
+  const { gateway, postgres, readiness } = await aGateway(t);
+  const before = await gateway.post(body, key('before'));
+  assert.equal(before.status, 202);
+  await postgres.cut();
+
+  const { status, ready, degraded, checks } = await readiness();
+  assert.deepEqual([status, ready, degraded], [200, true, true]);
+  assert.match(checks['postgres']!, /^away: /);
+
+  assert.equal((await gateway.post(body, key('during'))).status, 202);
+  const replay = await gateway.post(body, key('before'));
+  assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+  assert.equal(await replay.text(), await before.text());
+  assert.equal((await gateway.post({ ...body, amount: 1 }, key('before'))).status, 422);
+
+  // What only PostgreSQL knows is neither yes nor no.
+  const unknown = { authorization: 'Bearer never-seen-before' };
+  for (const refused of [
+    await gateway.post(body, { ...key('unknown'), ...unknown }),
+    await gateway.get(before.headers.get('location')!),
+    await gateway.get('/v1/webhook-endpoint'),
+    await gateway.get('/v1/webhook-deliveries'),
+  ]) {
+    assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1'], refused.url);
+  }
+
+  await postgres.restore();
+  await eventually(async () => (await readiness()).checks['postgres'] === 'ok');
+  assert.equal('degraded' in (await readiness()), false);
+  assert.equal((await gateway.get(before.headers.get('location')!)).status, 200);
+});
+
+test('PostgreSQL that stands still delays nobody by more than a moment', async (t) => {
+  const { gateway, postgres, readiness } = await aGateway(t);
+  assert.equal((await gateway.post(body, key('before'))).status, 202);
+  postgres.freeze();
+  const begin = performance.now();
+  const answers = await Promise.all([
+    ...Array.from({ length: 50 }, (_, n) => gateway.post(body, key(`during-${n}`))),
+    gateway.get('/v1/webhook-endpoint'),
+  ]);
+  assert.ok(performance.now() - begin < 3_000);
+  const last = answers.pop()!;
+  assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([202]));
+  assert.equal(last.status, 503);
+  assert.deepEqual([(await readiness()).status, (await readiness()).degraded], [200, true]);
+  await postgres.restore();
+  await eventually(async () => (await readiness()).checks['postgres'] === 'ok');
+});
+
+test('a gateway that knows no partner is not ready without PostgreSQL', async (t) => {
+  const { postgres, readiness } = await aGateway(t);
+  await postgres.cut();
+  const { status, ready, checks } = await readiness();
+  assert.deepEqual([status, ready], [503, false]);
+  assert.match(checks['postgres']!, /ECONNREFUSED/);
+});
+
+test('a gateway whose claims forgot is not ready without the ledger that answers for them', async (t) => {
+  const { gateway, postgres, redis, readiness } = await aGateway(t);
+  assert.equal((await gateway.post(body, key('before'))).status, 202);
+  await postgres.cut();
+  await redis.command('FLUSHALL');
+  const { status, ready } = await readiness();
+  assert.deepEqual([status, ready], [503, false]);
+  const refused = await gateway.post(body, key('during'));
+  assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1']);
+});

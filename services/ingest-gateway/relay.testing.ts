@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { TestContext } from 'node:test';
+
+/** A way to a part that is there, which a test can close and stop. */
+export type Relay = {
+  /** The part's URL, by this way. */
+  url: string;
+  /** The part is gone: connections break and new ones are refused. */
+  cut(): Promise<void>;
+  /** The part stands still: connections are taken and stay open, and nothing is answered. */
+  freeze(): void;
+  /** As it was before. */
+  restore(): Promise<void>;
+};
+
+/** Opens a way of one test's own to a part that others use too, closed after the test. */
+export async function openRelay(t: TestContext, to: string): Promise<Relay> {
+  const target = new URL(to);
+  const sockets = new Set<Socket>();
+  let frozen = false;
+  const server = createServer((inbound) => {
+    const outbound = connect({ host: target.hostname, port: Number(target.port) });
+    for (const [from, into] of [
+      [inbound, outbound],
+      [outbound, inbound],
+    ] as const) {
+      sockets.add(from);
+      from.on('data', (chunk) => void (frozen || into.write(chunk)));
+      from.on('error', () => into.destroy());
+      from.on('close', () => (sockets.delete(from), into.destroy()));
+    }
+  });
+  const end = () => sockets.forEach((socket) => socket.destroy());
+  const port = await listen(server, 0);
+  t.after(() => {
+    end();
+    if (server.listening) server.close();
+  });
+
+  const url = new URL(to);
+  url.port = `${port}`;
+  return {
+    url: url.href,
+    async cut() {
+      const closed = once(server, 'close');
+      server.close();
+      end();
+      await closed;
+    },
+    freeze: () => void (frozen = true),
+    async restore() {
+      // What was swallowed is missing in the streams: both ends have to begin anew.
+      if (frozen) end();
+      frozen = false;
+      if (!server.listening) await listen(server, port);
+    },
+  };
+}
+
+async function listen(server: Server, port: number): Promise<number> {
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
