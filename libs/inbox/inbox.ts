@@ -25,4 +25,10 @@ export type ReceiveOutcome =
  */
 export type Inbox = {
   receive(received: ReceivedEvent, effect: Effect): Promise<ReceiveOutcome>;
+  /**
+   * Forgets up to `rowsMax` events that were received longer than `keepMs` ago, a day at least,
+   * oldest first. Returns how many. The cursors stay, so a copy that comes later is still known by
+   * its sequence; an event without one is never forgotten.
+   */
+  reap(horizon: { keepMs: number; rowsMax: number }): Promise<number>;
 };

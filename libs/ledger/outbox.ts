@@ -41,6 +41,11 @@ export type Outbox = {
   park(lease: BucketLease, row: { eventId: EventId; reason: string }): Promise<number>;
   /** Gives all leases back, so that another owner need not wait for them to expire. */
   releaseBuckets(owner: string): Promise<void>;
+  /**
+   * Takes out up to `rowsMax` events that were published longer than `keepMs` ago, a day at least,
+   * oldest first. Returns how many. What waits or is parked stays, and so does every key conflict.
+   */
+  reap(horizon: { keepMs: number; rowsMax: number }): Promise<number>;
   /** Rows that wait, for the lag metric. */
   pending(): Promise<{ rows: number; oldestSeconds: number }>;
   ping(): Promise<void>;

@@ -1,19 +1,28 @@
 import { openRefusedMessages } from '@triplock/inbox';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService, type Service } from '@triplock/runtime';
-import { openSubscriber, openTopicOffsets, runConsumer } from '@triplock/transport';
+import {
+  openSubscriber,
+  openTopicOffsets,
+  openUnreadRecords,
+  readTopicRetention,
+  runConsumer,
+  type BrokerConnection,
+} from '@triplock/transport';
 import { auditPass } from './audit-loop.ts';
 import { auditRoute } from './audit-route.ts';
 import { readConfig, type Config } from './config.ts';
 import { eventsHandler } from './events-subscriber.ts';
-import { auditorMetrics } from './metrics.ts';
+import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
 import { recordDeadLetterBatch } from './record-dead-letters.ts';
+import { watchRetention } from './watch-retention.ts';
 
 const acceptedGroup = 'auditor';
 const deadLetterGroup = 'auditor-dead-letters';
 // The checks of an audit read whole tables.
 const auditStatementTimeoutMs = 300_000;
+const retentionEveryMs = 15_000;
 
 await runService('auditor', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
@@ -69,6 +78,7 @@ await runService('auditor', readConfig, async (config, service) => {
   // An audit only reads, and may take long: a shutdown ends it without waiting for it.
   service.onClose('audit loop', async () => void loop.stop());
 
+  watchKafka(config, service, { kafka, metrics });
   await service.serveAdmin({
     readiness: {
       postgres: () => database.ping(),
@@ -84,6 +94,21 @@ await runService('auditor', readConfig, async (config, service) => {
     return offsets;
   }
 });
+
+/** Holds the worker's lag against Kafka's retention from now on. */
+function watchKafka(
+  config: Config,
+  { logger, onClose }: Service,
+  { kafka, metrics }: { kafka: BrokerConnection; metrics: AuditorMetrics },
+): void {
+  const { ACCEPTED_TOPIC: topic, LEDGER_GROUP: groupId } = config;
+  const unread = openUnreadRecords({ ...kafka, topic, groupId });
+  onClose('unread records', () => unread.close());
+  const readRetention = () => readTopicRetention({ ...kafka, topic });
+  const pass = watchRetention({ unread, readRetention, metrics, logger });
+  const loop = runLoop(pass, { name: 'watch retention', idleMs: retentionEveryMs, logger });
+  onClose('retention', () => loop.stop());
+}
 
 function openFor(
   config: Config,

@@ -12,6 +12,11 @@ export type AuditorMetrics = {
   drift: Gauge<'check'>;
   inFlight: Gauge<'check'>;
   auditSeconds: Gauge;
+  /** Age of the oldest accepted record that no worker has read, and that as a part of retention. */
+  oldestUnreadSeconds: Gauge;
+  retentionUsed: Gauge;
+  /** Accepted records that Kafka dropped before a worker read them: lost payments. */
+  droppedUnread: Gauge;
 };
 
 /** Registers the auditor's metrics. */
@@ -52,6 +57,21 @@ export function auditorMetrics(registry: Registry): AuditorMetrics {
       name: 'triplock_audit_in_flight',
       help: 'Ids that the last scheduled audit found in flight, 100 per check at most',
       labelNames: ['check'],
+      registers,
+    }),
+    oldestUnreadSeconds: new Gauge({
+      name: 'triplock_accepted_oldest_unread_seconds',
+      help: 'Age of the oldest accepted record that the ledger worker has not finished',
+      registers,
+    }),
+    retentionUsed: new Gauge({
+      name: 'triplock_accepted_retention_used_ratio',
+      help: 'That age as a part of what Kafka keeps: at 1 accepted payments are lost',
+      registers,
+    }),
+    droppedUnread: new Gauge({
+      name: 'triplock_accepted_dropped_unread_records',
+      help: 'Accepted records that Kafka dropped before the ledger worker had read them',
       registers,
     }),
     auditSeconds: new Gauge({

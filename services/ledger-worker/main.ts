@@ -1,7 +1,8 @@
 import { openPostgresLedger } from '@triplock/ledger';
 import { openDatabase } from '@triplock/postgres';
 import { runService } from '@triplock/runtime';
-import { openDeadLetters, runConsumer } from '@triplock/transport';
+import { openDeadLetters, readTopicRetention, runConsumer } from '@triplock/transport';
+import { checkRetention } from './check-retention.ts';
 import { readConfig } from './config.ts';
 import { gatherPostings } from './gather-postings.ts';
 import { workerMetrics } from './metrics.ts';
@@ -21,6 +22,8 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   service.onClose('ledger', () => ledger.close());
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
+  const topic = config.ACCEPTED_TOPIC;
+  checkRetention(topic, await readTopicRetention({ ...kafka, topic }), logger);
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());
 
@@ -31,7 +34,7 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   });
   const consumer = runConsumer({
     ...kafka,
-    topic: config.ACCEPTED_TOPIC,
+    topic,
     groupId: config.LEDGER_GROUP,
     ...paymentsHandler({ post, postRowsMax, ledger, deadLetters, metrics, crashPoints, logger }),
   });

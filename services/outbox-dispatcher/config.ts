@@ -23,6 +23,8 @@ const table = {
    * with 6 s a takeover is done in 8. Two thirds of it must be longer than a publish may take.
    */
   LEASE_MS: withDefault(integer({ min: 6_000, max: 60_000 }), 6_000),
+  /** How long a published event stays in the outbox, and can be published again by `republish`. */
+  OUTBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
   /** Rows of one pass: 32 of a bucket in one request, where more saves little. */
   TAKE_ROWS_MAX: withDefault(integer({ min: 64, max: 10_000 }), 2_000),
 };

@@ -8,10 +8,13 @@ import { measureBacklog } from './measure-backlog.ts';
 import { dispatcherMetrics } from './metrics.ts';
 import { publishEvents } from './publish-events.ts';
 import { startPublishing } from './publish-loop.ts';
+import { reapOutbox } from './reap-outbox.ts';
 
 // Well below the lease, so that a publish begun under a lease ends under it.
 const publishLimitMs = 3_000;
 const backlogEveryMs = 5_000;
+const reapEveryMs = 60_000;
+const hourMs = 3_600_000;
 
 await runService('outbox-dispatcher', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
@@ -52,6 +55,9 @@ await runService('outbox-dispatcher', readConfig, async (config, service) => {
     logger,
   });
   service.onClose('backlog', () => backlog.stop());
+  const reap = reapOutbox(outbox, { metrics, keepMs: config.OUTBOX_RETENTION_HOURS * hourMs });
+  const reaper = runLoop(reap, { name: 'reap outbox', idleMs: reapEveryMs, logger });
+  service.onClose('reaper', () => reaper.stop());
 
   await service.serveAdmin({
     readiness: { postgres: () => outbox.ping(), pubsub: () => publisher.ping() },

@@ -6,6 +6,8 @@ export type DispatcherMetrics = {
   events: Counter<'outcome'>;
   /** Buckets that are this dispatcher's. */
   leases: Gauge;
+  /** Events that left the outbox by age. */
+  reaped: Counter;
   waiting: Gauge;
   oldestSeconds: Gauge;
 };
@@ -19,6 +21,11 @@ export function dispatcherMetrics(registry: Registry): DispatcherMetrics {
       name: 'triplock_dispatcher_events_total',
       help: 'Events by what came of publishing them; a copy counts again.',
       labelNames: ['outcome'],
+      registers,
+    }),
+    reaped: new Counter({
+      name: 'triplock_outbox_reaped_total',
+      help: 'Published events that left the outbox by age.',
       registers,
     }),
     leases: gauge('triplock_dispatcher_leases', 'Buckets that this dispatcher publishes.'),

@@ -18,6 +18,14 @@ export const settings = {
   /** The emulator's `host:port`; absent, the real service is used. */
   PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
   EVENTS_SUBSCRIPTION: withDefault(text, 'partner-notifier'),
+  /**
+   * How long the inbox remembers an event. Longer than Pub/Sub delivers it again, and than an outbox
+   * publishes it again: the latter as the dispatchers have it. Both are compared at boot.
+   */
+  INBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
+  OUTBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
+  /** How long a delivered webhook can still be looked at and sent again. */
+  DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
   /** Messages at work at once. Each holds a database connection for some milliseconds. */
   EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
   /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave room. */

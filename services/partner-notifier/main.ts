@@ -1,14 +1,16 @@
-import { openInbox, openRefusedMessages } from '@triplock/inbox';
+import { openInbox, openRefusedMessages, type Inbox } from '@triplock/inbox';
 import { openPartners, targetPolicyOf } from '@triplock/partners';
-import { openDatabase } from '@triplock/postgres';
+import { openDatabase, type Database } from '@triplock/postgres';
 import { runLoop, runService, type Service } from '@triplock/runtime';
-import { openSubscriber } from '@triplock/transport';
+import { openSubscriber, readSubscriptionRetention } from '@triplock/transport';
+import { checkRetention } from './check-retention.ts';
 import { dnsResolver } from './checked-lookup.ts';
 import { readConfig, type Config } from './config.ts';
 import { openDeliveries } from './deliveries.ts';
 import { eventsHandler } from './events-subscriber.ts';
 import { measureBacklog } from './measure-backlog.ts';
-import { notifierMetrics } from './metrics.ts';
+import { notifierMetrics, type NotifierMetrics } from './metrics.ts';
+import { reapNotified } from './reap-notified.ts';
 import { createSender, runSendLoop } from './send-loop.ts';
 import { createSendWebhook } from './send-webhook.ts';
 
@@ -17,6 +19,8 @@ const consumer = 'partner-notifier';
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;
 const backlogEveryMs = 10_000;
+const reapEveryMs = 60_000;
+const hourMs = 3_600_000;
 
 await runService(consumer, readConfig, async (config, service) => {
   const { logger, metrics: registry, crashPoints } = service;
@@ -43,14 +47,14 @@ await runService(consumer, readConfig, async (config, service) => {
   });
   service.onClose('backlog', () => backlog.stop());
 
+  const inbox = openInbox(database, consumer);
+  await forgetWhatIsOld(config, service, { inbox, database, metrics });
   const subscriber = openSubscriber({
-    projectId: config.PUBSUB_PROJECT_ID,
-    emulatorHost: config.PUBSUB_EMULATOR_HOST,
-    subscription: config.EVENTS_SUBSCRIPTION,
+    ...subscriptionOf(config),
     maxInFlight: config.EVENTS_IN_FLIGHT_MAX,
     logger,
     handle: eventsHandler({
-      inbox: openInbox(database, consumer),
+      inbox,
       refusedMessages: openRefusedMessages(database, consumer),
       metrics,
       logger,
@@ -63,6 +67,32 @@ await runService(consumer, readConfig, async (config, service) => {
     readiness: { postgres: () => database.ping(), pubsub: () => subscriber.ping() },
   });
 });
+
+function subscriptionOf(config: Config) {
+  return {
+    projectId: config.PUBSUB_PROJECT_ID,
+    emulatorHost: config.PUBSUB_EMULATOR_HOST,
+    subscription: config.EVENTS_SUBSCRIPTION,
+  };
+}
+
+/** Reaps by the horizons of the settings, once it is sure that they outlive what may come again. */
+async function forgetWhatIsOld(
+  config: Config,
+  { logger, onClose }: Service,
+  parts: { inbox: Inbox; database: Database; metrics: NotifierMetrics },
+): Promise<void> {
+  const { INBOX_RETENTION_HOURS: inboxHours, OUTBOX_RETENTION_HOURS: outboxHours } = config;
+  const subscription = await readSubscriptionRetention(subscriptionOf(config));
+  checkRetention({ inboxHours, outboxHours }, { subscription, logger });
+  const pass = reapNotified({
+    ...parts,
+    keepInboxMs: inboxHours * hourMs,
+    keepDeliveriesMs: config.DELIVERIES_RETENTION_HOURS * hourMs,
+  });
+  const reaper = runLoop(pass, { name: 'reap', idleMs: reapEveryMs, logger });
+  onClose('reaper', () => reaper.stop());
+}
 
 function sendWebhooks(
   config: Config,

@@ -12,6 +12,8 @@ export type NotifierMetrics = {
   givenUp: Counter;
   /** Attempts that were answered after their lease had ended. */
   overtaken: Counter;
+  /** Inbox rows and delivered webhooks that left by age. */
+  reaped: Counter<'what'>;
   waiting: Gauge;
   oldestSeconds: Gauge;
 };
@@ -46,6 +48,12 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     overtaken: new Counter({
       name: 'triplock_webhooks_overtaken_total',
       help: 'Attempts whose lease had ended before they were recorded',
+      registers,
+    }),
+    reaped: new Counter({
+      name: 'triplock_notifier_reaped_total',
+      help: 'Rows that left by age: inbox, deliveries',
+      labelNames: ['what'],
       registers,
     }),
     waiting: new Gauge({

@@ -42,6 +42,45 @@ test('a consumer cannot unmake what took effect', async (context) => {
   }
 });
 
+test('old inbox rows leave in small batches; cursors, young rows and those without a sequence stay', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  const nothing = () => Promise.resolve();
+  const old = [anEvent(), anEvent(), anEvent()];
+  const conflict = anEvent({ sequence: undefined });
+  for (const received of [...old, conflict]) await inbox.receive(received, nothing);
+  await openInbox(database, 'another').receive(old[0]!, nothing);
+  await store.open().query(`UPDATE notifier.inbox SET received_at = now() - interval '31 days'`);
+  await inbox.receive(anEvent(), nothing);
+
+  const horizon = { keepMs: 30 * 86_400_000, rowsMax: 2 };
+  assert.deepEqual(
+    [await inbox.reap(horizon), await inbox.reap(horizon), await inbox.reap(horizon)],
+    [2, 1, 0],
+  );
+  for (const received of [...old, conflict]) {
+    assert.deepEqual(await inbox.receive(received, nothing), { outcome: 'duplicate' });
+  }
+  const rows = await database.query('SELECT consumer FROM inbox ORDER BY consumer');
+  assert.deepEqual(
+    rows,
+    ['another', 'partner-notifier', 'partner-notifier'].map((consumer) => ({ consumer })),
+  );
+});
+
+test('an inbox forgets nothing younger than a day, and for its own consumer only', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  await assert.rejects(inbox.reap({ keepMs: 3_600_000, rowsMax: 1 }), /a day/);
+  const other = store.open('triplock_auditor');
+  await assert.rejects(
+    other.query(`SELECT notifier.reap_inbox('partner-notifier', interval '30 days', 1)`),
+    /permission denied/,
+  );
+});
+
 test('an altered copy is kept once, with how often it came', async (context) => {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_notifier');

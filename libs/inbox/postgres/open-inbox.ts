@@ -3,6 +3,7 @@ import type { Inbox, ReceivedEvent, ReceiveOutcome } from '../inbox.ts';
 
 const admitEvent = loadSql(import.meta.url, 'admit-event.sql');
 const recordAlteredCopy = loadSql(import.meta.url, 'record-altered-copy.sql');
+const reapSql = loadSql(import.meta.url, 'reap.sql');
 const readCursor = loadSql(import.meta.url, 'read-cursor.sql');
 
 /** Leaves the transaction so that it rolls back: the event was remembered, but it is not its turn. */
@@ -29,6 +30,11 @@ export function openInbox(database: Database, consumer: string): Inbox {
         if (!(error instanceof OutOfTurn)) throw error;
         return whyOutOfTurn(database, { consumer, received });
       }
+    },
+    async reap({ keepMs, rowsMax }) {
+      const parameters = [consumer, keepMs, rowsMax];
+      const [row] = await database.query<{ reaped: number }>(reapSql, parameters);
+      return row!.reaped;
     },
   };
 }

@@ -52,6 +52,17 @@ test('even the owner of the tables cannot change history', async (context) => {
   await refuses(store.open(), changesOfHistory, refusedByTrigger);
 });
 
+test('only published events leave the outbox, and nothing younger than a day', async (context) => {
+  const store = await someHistory(context);
+  const ledger = store.open('triplock_ledger');
+  await assert.rejects(ledger.query(`SELECT ledger.reap_outbox(interval '23 hours', 1)`), /a day/);
+  await assert.rejects(
+    store.open('triplock_auditor').query(`SELECT ledger.reap_outbox(interval '30 days', 1)`),
+    denied,
+  );
+  await assert.rejects(store.open().query('DELETE FROM ledger.outbox'), refusedByTrigger);
+});
+
 test('what is final never changes, and a version only grows', async (context) => {
   const store = await someHistory(context);
   for (const database of [store.open('triplock_ledger'), store.open()]) {

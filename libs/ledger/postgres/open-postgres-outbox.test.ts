@@ -14,7 +14,7 @@ const appendSql = `
 
 async function openUnderTest(
   context: TestContext,
-): Promise<OutboxUnderTest & { database: Database }> {
+): Promise<OutboxUnderTest & { database: Database; grow(age: string): Promise<unknown> }> {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_ledger');
   const sequences = new Map<TxnId, number>();
@@ -27,6 +27,11 @@ async function openUnderTest(
   };
   return {
     database,
+    /** Makes everything published so much older. */
+    grow: (age) =>
+      store
+        .open()
+        .query('UPDATE ledger.outbox SET published_at = published_at - $1::interval', [age]),
     outbox: openPostgresOutbox(store.open('triplock_ledger')),
     another: openPostgresOutbox(store.open('triplock_ledger')),
     append: (paymentId) => append(database, paymentId),
@@ -69,6 +74,50 @@ test('a bucket cannot pass on between the comparison of a mark and its commit', 
     await eventually(() => waitsForALock(database));
   });
   await passingOn;
+});
+
+test('what was published long ago leaves in small batches, and everything else stays', async (context) => {
+  const { outbox, append, database, grow } = await openUnderTest(context);
+  const [old, parked, waiting, young] = [aPayment(), aPayment(), aPayment(), aPayment()];
+  const told = [await append(old.txnId), await append(old.txnId), await append(old.txnId)];
+  const poison = await append(parked.txnId);
+  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const leaseOf = (paymentId: TxnId) => leases[bucketOf(paymentId, bucketCount)]!;
+  await outbox.park(leaseOf(parked.txnId), { eventId: poison, reason: 'too large' });
+  await outbox.markPublished(leaseOf(old.txnId), told);
+  await append(waiting.txnId);
+  await grow('31 days');
+  const fresh = await append(young.txnId);
+  await outbox.markPublished(leaseOf(young.txnId), [fresh]);
+
+  const horizon = { keepMs: 30 * 86_400_000, rowsMax: 2 };
+  assert.deepEqual(
+    [await outbox.reap(horizon), await outbox.reap(horizon), await outbox.reap(horizon)],
+    [2, 1, 0],
+  );
+  const left = await database.query('SELECT state FROM ledger.outbox ORDER BY order_id');
+  assert.deepEqual(left, [{ state: 'parked' }, { state: 'pending' }, { state: 'published' }]);
+});
+
+test('reapers at once take every event out once', async (context) => {
+  const { outbox, another, append, grow } = await openUnderTest(context);
+  const ids = Array.from({ length: 20 }, () => aPayment().txnId);
+  const told = await Promise.all(ids.map(append));
+  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  await Promise.all(
+    told.map((eventId, n) =>
+      outbox.markPublished(leases[bucketOf(ids[n]!, bucketCount)]!, [eventId]),
+    ),
+  );
+  await grow('31 days');
+  const horizon = { keepMs: 30 * 86_400_000, rowsMax: 5 };
+  const reaped = await Promise.all(
+    [outbox, another, outbox, another, outbox, another].map((each) => each.reap(horizon)),
+  );
+  assert.equal(
+    reaped.reduce((sum, each) => sum + each),
+    20,
+  );
 });
 
 test('there is a lease for every bucket', async (context) => {

@@ -7,6 +7,7 @@ const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
 const takeSql = loadSql(import.meta.url, 'take.sql');
 const parkSql = loadSql(import.meta.url, 'park.sql');
 const releaseBucketsSql = loadSql(import.meta.url, 'release-buckets.sql');
+const reapSql = loadSql(import.meta.url, 'reap.sql');
 const pendingSql = loadSql(import.meta.url, 'pending.sql');
 
 /** Few enough that most buckets go on while an owner that came later takes these over. */
@@ -25,6 +26,10 @@ export function openPostgresOutbox(database: Database): Outbox {
     park: async ({ bucket, epoch }, { eventId, reason }) =>
       (await database.query(parkSql, [bucket, epoch, eventId, reason])).length,
     releaseBuckets: async (owner) => void (await database.query(releaseBucketsSql, [owner])),
+    reap: async ({ keepMs, rowsMax }) => {
+      const [row] = await database.query<{ reaped: number }>(reapSql, [keepMs, rowsMax]);
+      return row!.reaped;
+    },
     pending: async () => {
       const [row] = await database.query<PendingRow>(pendingSql);
       return { rows: row!.rows, oldestSeconds: row!.oldest_seconds };

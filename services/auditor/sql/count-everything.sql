@@ -2,7 +2,8 @@
 --
 -- `accepted` is every distinct request in the topic, readable or not, so that it equals ledger rows,
 -- dead letters and key conflicts together. A dead letter that lost its key is a key conflict, and
--- one that was posted later is a ledger row: neither is counted as a dead letter.
+-- one that was posted later is a ledger row: neither is counted as a dead letter. What left by age
+-- is still counted.
 SELECT
   (SELECT count(*) FROM auditor.accepted) + (SELECT count(*) FROM auditor.accepted_refused)
     AS accepted,
@@ -15,7 +16,10 @@ SELECT
   (SELECT count(*) FROM ledger.outbox WHERE event_type = 'payment.key_conflict') AS "keyConflicts",
   (SELECT count(*) FROM ledger.transactions
    WHERE provider IS NOT NULL AND state = 'succeeded') AS charges,
-  (SELECT count(*) FROM ledger.outbox) AS events,
+  (SELECT count(*) FROM ledger.outbox) + (SELECT events FROM ledger.outbox_horizon) AS events,
   (SELECT count(*) FROM auditor.published) AS published,
-  (SELECT count(*) FROM notifier.inbox WHERE consumer = 'partner-notifier') AS inbox,
-  (SELECT count(*) FROM notifier.deliveries WHERE state = 'delivered') AS deliveries
+  (SELECT count(*) FROM notifier.inbox WHERE consumer = 'partner-notifier')
+    + coalesce((SELECT events FROM notifier.inbox_horizons WHERE consumer = 'partner-notifier'), 0)
+    AS inbox,
+  (SELECT count(*) FROM notifier.deliveries WHERE state = 'delivered')
+    + (SELECT coalesce(sum(deliveries), 0)::bigint FROM notifier.reaped_deliveries) AS deliveries

@@ -1,9 +1,10 @@
 -- Number and sum of transactions per partner and currency, as each layer has them, in minor units.
 --
 -- A row: one partner and currency; a layer that has nothing of it shows 0. Requests that lost
--- their key or were dead-lettered are no transaction anywhere and are left out.
+-- their key or were dead-lettered are no transaction anywhere and are left out. Deliveries that left
+-- by age are in the sums that they left behind.
 WITH seen AS (
-  SELECT 'accepted' AS layer, partner_id, currency, amount
+  SELECT 'accepted' AS layer, partner_id, currency, 1 AS payments, amount
   FROM auditor.accepted
   WHERE NOT EXISTS (SELECT FROM ledger.transactions
                     WHERE transactions.txn_id = accepted.txn_id
@@ -14,23 +15,27 @@ WITH seen AS (
                       AND NOT EXISTS (SELECT FROM ledger.transactions
                                       WHERE transactions.txn_id = accepted.txn_id))
   UNION ALL
-  SELECT 'ledger', partner_id, currency, amount FROM ledger.transactions
+  SELECT 'ledger', partner_id, currency, 1, amount FROM ledger.transactions
   UNION ALL
-  SELECT 'published', partner_id, currency, amount
+  SELECT 'published', partner_id, currency, 1, amount
   FROM auditor.published
   WHERE event_type <> 'payment.key_conflict'
   UNION ALL
-  SELECT 'delivered', partner_id, told.currency, told.amount
+  SELECT 'delivered', partner_id, told.currency, 1, told.amount
   FROM notifier.deliveries
   CROSS JOIN LATERAL json_to_record(body::json) AS webhook (type text, data json)
   CROSS JOIN LATERAL json_to_record(webhook.data) AS told (currency text, amount bigint)
   WHERE state = 'delivered' AND webhook.type <> 'payment.key_conflict'
+  UNION ALL
+  SELECT 'delivered', partner_id, currency, deliveries, amount
+  FROM notifier.reaped_deliveries
+  WHERE event_type <> 'payment.key_conflict'
 )
 SELECT partner_id AS partner, currency,
-       count(*) FILTER (WHERE layer = 'accepted') AS "acceptedCount",
-       count(*) FILTER (WHERE layer = 'ledger') AS "ledgerCount",
-       count(*) FILTER (WHERE layer = 'published') AS "publishedCount",
-       count(*) FILTER (WHERE layer = 'delivered') AS "deliveredCount",
+       coalesce(sum(payments) FILTER (WHERE layer = 'accepted'), 0)::bigint AS "acceptedCount",
+       coalesce(sum(payments) FILTER (WHERE layer = 'ledger'), 0)::bigint AS "ledgerCount",
+       coalesce(sum(payments) FILTER (WHERE layer = 'published'), 0)::bigint AS "publishedCount",
+       coalesce(sum(payments) FILTER (WHERE layer = 'delivered'), 0)::bigint AS "deliveredCount",
        coalesce(sum(amount) FILTER (WHERE layer = 'accepted'), 0)::text AS accepted,
        coalesce(sum(amount) FILTER (WHERE layer = 'ledger'), 0)::text AS ledger,
        coalesce(sum(amount) FILTER (WHERE layer = 'published'), 0)::text AS published,

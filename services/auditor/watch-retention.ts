@@ -1,0 +1,43 @@
+import type { Logger, Pass } from '@triplock/runtime';
+import type { TopicRetention, UnreadReader } from '@triplock/transport';
+import type { AuditorMetrics } from './metrics.ts';
+
+/** What the watch needs. */
+export type WatchParts = {
+  unread: Pick<UnreadReader, 'look'>;
+  readRetention: () => Promise<TopicRetention>;
+  metrics: Pick<AuditorMetrics, 'oldestUnreadSeconds' | 'retentionUsed' | 'droppedUnread'>;
+  logger: Logger;
+};
+
+/** With so much of the time gone there is still some left to bring the workers back. */
+const alarmAtRatio = 0.5;
+
+/**
+ * A pass that holds the worker's lag against Kafka's retention: a worker that stays away longer
+ * than records are kept is the one way to lose an accepted payment. It never has more to do.
+ */
+export function watchRetention({ unread, readRetention, metrics, logger }: WatchParts): Pass {
+  return async () => {
+    const [{ oldestMs, dropped }, retention] = await Promise.all([unread.look(), readRetention()]);
+    metrics.oldestUnreadSeconds.set(oldestMs / 1_000);
+    metrics.droppedUnread.set(Number(dropped));
+    if (dropped > 0n) {
+      logger.error(
+        { dropped: String(dropped) },
+        'Kafka dropped accepted records that no worker read',
+      );
+    }
+    if (retention.outcome === 'unknown') {
+      logger.warn({ why: retention.why }, 'Kafka does not tell its retention: lag not compared');
+      return 0;
+    }
+    const used = oldestMs / retention.retentionMs;
+    metrics.retentionUsed.set(used);
+    if (used > alarmAtRatio) {
+      const said = { oldestSeconds: oldestMs / 1_000, used };
+      logger.error(said, 'the ledger worker is so late that Kafka will drop unread payments');
+    }
+    return 0;
+  };
+}
