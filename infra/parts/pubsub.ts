@@ -30,7 +30,8 @@ async function fetchPubsub(_session: Session): Promise<Fetched> {
     command: async ({ folder, ports }) => {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       const listen = ['--host=127.0.0.1', `--port=${ports['port']}`];
-      const args = [...javaOptions, '-Xmx512m', '-jar', jar, ...listen];
+      // The emulator keeps every message for as long as it runs, so a load run needs room.
+      const args = [...javaOptions, '-Xmx1g', '-jar', jar, ...listen];
       return { file: java.file, args, cwd: folder, settings: {} };
     },
   };
