@@ -39,5 +39,5 @@ export function openEmulator(place: { projectId: string; emulatorHost: string })
     apiEndpoint: place.emulatorHost,
     emulatorMode: true,
     clientOptions: { universeDomain: 'googleapis.com' },
-  } as ClientConfig);
+  });
 }
