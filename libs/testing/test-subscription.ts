@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { PubSub, type ClientConfig } from '@google-cloud/pubsub';
+import { PubSub } from '@google-cloud/pubsub';
 import { testEndpoints } from './endpoints.ts';
 import type { Cleanup } from './test-database.ts';
 
