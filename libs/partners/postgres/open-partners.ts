@@ -1,20 +1,24 @@
 import type { PartnerId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import { createAuthenticator } from '../authenticate.ts';
+import { groupQuestions } from '../group-questions.ts';
 import type { Partners, WebhookEndpoint } from '../partners.ts';
 
-const findApiKey = loadSql(import.meta.url, 'find-api-key.sql');
+const findApiKeys = loadSql(import.meta.url, 'find-api-keys.sql');
 const findWebhookEndpoint = loadSql(import.meta.url, 'find-webhook-endpoint.sql');
+
+type KeyRow = { sha256: Buffer; partner_id: PartnerId };
 
 /** Partners in PostgreSQL. `clock` gives milliseconds; the machine's own unless told. */
 export function openPartners(
   database: Database,
   { clock = () => performance.now() }: { clock?: () => number } = {},
 ): Partners {
-  const authenticator = createAuthenticator(async (keyHash) => {
-    const rows = await database.query<{ partner_id: PartnerId }>(findApiKey, [keyHash]);
-    return rows[0]?.partner_id;
-  }, clock);
+  const find = groupQuestions(async (hashes) => {
+    const rows = await database.query<KeyRow>(findApiKeys, [hashes]);
+    return new Map(rows.map(({ sha256, partner_id }) => [sha256.toString('base64'), partner_id]));
+  });
+  const authenticator = createAuthenticator(find, clock);
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
     async webhookEndpoint(partnerId) {
