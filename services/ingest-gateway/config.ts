@@ -1,6 +1,7 @@
 import { topics } from '@triplock/contracts';
 import {
   addresses,
+  integer,
   port,
   readSettings,
   serviceSettings,
@@ -8,6 +9,9 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { trustedProxies } from './trusted-proxies.ts';
+
+const rate = integer({ min: 1, max: 1_000_000 });
 
 /** The gateway's settings. */
 const table = {
@@ -24,6 +28,14 @@ const table = {
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
   /** Reads the ledger and the partners; needs no right to write. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
+  /** What one partner may send to this process, and how many at once after a rest. */
+  RATE_LIMIT_PER_SECOND: withDefault(rate, 10_000),
+  RATE_LIMIT_BURST: withDefault(rate, 20_000),
+  /** How often one address may send no valid API key before it is told 429 instead of 401. */
+  FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
+  FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),
+  /** Proxies whose X-Forwarded-For tells a caller's address; nobody's unless set. */
+  TRUSTED_PROXIES: withDefault(trustedProxies, []),
 };
 export type Config = ReturnType<typeof readConfig>;
 

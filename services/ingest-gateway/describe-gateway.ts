@@ -4,6 +4,7 @@ import { renderOpenApi } from './openapi.ts';
 import { addPaymentListRoute, type PaymentListRouteParts } from './payment-list-route.ts';
 import { addPaymentRoute, type PaymentRouteParts } from './payment-route.ts';
 import { addPaymentsRoute, type PaymentsRouteParts } from './payments-route.ts';
+import { createRateLimiter } from './rate-limiter.ts';
 import { addWebhookRoutes, type WebhookRoutesParts } from './webhook-routes.ts';
 
 /** Where the OpenAPI document is checked in. */
@@ -14,7 +15,11 @@ export async function describeGateway(): Promise<string> {
   const logger = createLogger({ service: 'ingest-gateway', instance: 'none', level: 'silent' });
   const app = await createHttpServer({
     logger,
-    authenticate: async () => ({ outcome: 'refused' }),
+    admission: {
+      authenticate: async () => ({ outcome: 'refused' }),
+      partnerRate: createRateLimiter({ perSecond: 1, burst: 1 }),
+      failureRate: createRateLimiter({ perSecond: 1, burst: 1 }),
+    },
     routes(server) {
       // No request ever comes, so no handler looks at its parts.
       addPaymentsRoute(server, { logger } as PaymentsRouteParts);

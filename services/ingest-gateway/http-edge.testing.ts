@@ -6,7 +6,9 @@ import { createLogger } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
 import type { HttpLimits } from './http-limits.ts';
 import { createHttpServer } from './http-server.ts';
+import { testAdmission } from './test-admission.testing.ts';
 import { connectRaw, type RawAnswer, type RawConnection } from './raw-connection.testing.ts';
+import type { Rate } from './rate-limiter.ts';
 import { readIdempotencyKey } from './read-idempotency-key.ts';
 
 /** A payment that got through the edge. */
@@ -27,6 +29,9 @@ export const apiKey = 'demo_acme-1.~+/==';
 
 type EdgeOptions = {
   limits?: Partial<HttpLimits>;
+  partnerRate?: Rate;
+  failureRate?: Rate;
+  trustedProxies?: readonly string[];
   beforeAnswer?: () => Promise<void>;
   /** Routes to add to those that are always there. */
   routes?: (app: FastifyInstance) => void;
@@ -37,10 +42,14 @@ export async function startEdge(test: TestContext, options: EdgeOptions = {}): P
   const handled: Handled[] = [];
   const app = await createHttpServer({
     logger: createLogger({ service: 'ingest-gateway', instance: 'test', level: 'silent' }),
-    authenticate: async (key) =>
-      key === apiKey
-        ? { outcome: 'authenticated', partnerId: 'acme' as PartnerId }
-        : { outcome: 'refused' },
+    admission: testAdmission(
+      async (key) =>
+        key === apiKey
+          ? { outcome: 'authenticated', partnerId: 'acme' as PartnerId }
+          : { outcome: 'refused' },
+      options,
+    ),
+    trustedProxies: options.trustedProxies,
     routes(server) {
       options.routes?.(server);
       server.post('/v1/payments', async (request, reply) => {

@@ -1,5 +1,4 @@
 import { Problem } from '@triplock/contracts';
-import type { Authentication } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import {
@@ -11,7 +10,7 @@ import {
 } from 'fastify';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { answerClientError } from './answer-client-error.ts';
-import { authenticateRequest } from './authenticate-request.ts';
+import { authenticateRequest, type Admission } from './authenticate-request.ts';
 import { checkBodyHead } from './check-body-head.ts';
 import { closeWithAnswers } from './close-with-answers.ts';
 import { httpLimits, type HttpLimits } from './http-limits.ts';
@@ -24,8 +23,12 @@ import { sendProblem } from './send-problem.ts';
 /** What the HTTP edge needs. It knows nothing of payments. */
 export type HttpServerOptions = {
   logger: Logger;
-  /** Reject with a `Problem('unavailable', …)` when it cannot be known whose key it is. */
-  authenticate(apiKey: string): Promise<Authentication>;
+  admission: Admission;
+  /**
+   * Addresses and networks whose `X-Forwarded-For` is believed; nobody's unless told. Without it
+   * all callers behind a proxy have one address.
+   */
+  trustedProxies?: readonly string[];
   /**
    * Adds the routes. A handler gets `request.partnerId` and, for POST, the strictly parsed body as
    * `request.body` (a JsonValue; `undefined` when there was none), throws `Problem` to refuse, and
@@ -40,12 +43,12 @@ export type HttpServerOptions = {
  * `/openapi.json`. `await app.listen({ host, port })` opens it, and `await app.close()` stops
  * listening and lets requests under way finish.
  *
- * Every request is judged in this order: length of its target, route, API key, form of its body,
- * body, handler; each step refuses before the next one costs anything.
+ * Every request is judged in this order: length of its target, route, API key, rate, form of its
+ * body, body, handler; each step refuses before the next one costs anything.
  */
 export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
   const limits = { ...httpLimits, ...options.limits };
-  const app = fastify(serverOptions(options.logger, limits));
+  const app = fastify(serverOptions(options, limits));
   app.decorateRequest('partnerId', '' as PartnerId);
   app.setErrorHandler(sendProblem);
   // Routes carry their schemas for the OpenAPI document. What validates with them is the handler,
@@ -58,7 +61,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.addHook('onRequest', refuseLongTarget(limits));
   closeWithAnswers(app);
   refuseUnknownRoutes(app);
-  app.addHook('onRequest', authenticateRequest(options.authenticate));
+  app.addHook('onRequest', authenticateRequest(options.admission));
   app.addHook('onRequest', checkBodyHead(limits));
   await documentOpenApi(app);
   app.get('/healthz', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
@@ -71,9 +74,13 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   return app;
 }
 
-function serverOptions(logger: Logger, limits: HttpLimits): FastifyHttpOptions<Server> {
+function serverOptions(
+  { logger, trustedProxies = [] }: HttpServerOptions,
+  limits: HttpLimits,
+): FastifyHttpOptions<Server> {
   return {
     loggerInstance: logger,
+    trustProxy: trustedProxies.length > 0 && [...trustedProxies],
     // The stories log what came of a payment; two more lines a request would say less and cost more.
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,

@@ -9,11 +9,11 @@ import {
 import { openDatabase } from '@triplock/postgres';
 import { explainListenError, runService, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
-import { authenticatePartner } from './authenticate-partner.ts';
 import { checkPostgres } from './check-postgres.ts';
 import { readConfig } from './config.ts';
 import { createHttpServer } from './http-server.ts';
 import { gatewayMetrics } from './metrics.ts';
+import { openAdmission } from './open-admission.ts';
 import { addPaymentListRoute } from './payment-list-route.ts';
 import { addPaymentRoute } from './payment-route.ts';
 import { addPaymentsRoute } from './payments-route.ts';
@@ -69,7 +69,8 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   };
   const server = await createHttpServer({
     logger,
-    authenticate: authenticatePartner(partners),
+    admission: openAdmission(partners, config),
+    trustedProxies: config.TRUSTED_PROXIES,
     routes: (app) => {
       addPaymentsRoute(app, parts);
       addPaymentRoute(app, parts);

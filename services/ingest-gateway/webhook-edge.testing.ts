@@ -9,6 +9,7 @@ import type { PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase } from '@triplock/testing';
 import { createHttpServer } from './http-server.ts';
+import { testAdmission } from './test-admission.testing.ts';
 import { addWebhookRoutes } from './webhook-routes.ts';
 
 /** What an answer was, as far as tests look at it. */
@@ -33,7 +34,10 @@ export async function webhookEdge(
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const app = await createHttpServer({
     logger,
-    authenticate: async (key) => ({ outcome: 'authenticated', partnerId: key as PartnerId }),
+    admission: testAdmission(async (key) => ({
+      outcome: 'authenticated',
+      partnerId: key as PartnerId,
+    })),
     routes: (server) =>
       addWebhookRoutes(server, {
         logger,

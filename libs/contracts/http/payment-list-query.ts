@@ -55,7 +55,7 @@ const errorsMax = 50;
 
 const properties: Readonly<Record<string, TSchema & { description?: string }>> =
   paymentListQuerySchema.properties;
-const checks = Object.fromEntries(
+const checks: Readonly<Record<string, ReturnType<typeof Compile>>> = Object.fromEntries(
   Object.entries(properties).map(([name, schema]) => [name, Compile(schema)]),
 );
 

@@ -1,0 +1,25 @@
+import type { FastifyRequest } from 'fastify';
+import { isIP, isIPv6 } from 'node:net';
+
+/**
+ * Whom a failed authentication is counted to: the caller's IPv4 address, or its IPv6 network of 64
+ * bits, because one machine has all addresses of such a network to choose from. What a proxy says
+ * counts only when it is trusted and says an address.
+ */
+export function callerAddress({ ip, socket }: Pick<FastifyRequest, 'ip' | 'socket'>): string {
+  const address = isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  if (mapped) return mapped[1]!;
+  return isIPv6(address) ? networkOf(address) : address;
+}
+
+function networkOf(address: string): string {
+  // The URL standard writes an address in one form: lower case, hexadecimal, shortest.
+  const [zone] = address.split('%', 1);
+  const { hostname } = new URL(`http://[${zone}]`);
+  const [head = '', tail = ''] = hostname.slice(1, -1).split('::');
+  const before = head.split(':').filter((group) => group !== '');
+  const after = tail.split(':').filter((group) => group !== '');
+  const zeros = Array<string>(8 - before.length - after.length).fill('0');
+  return [...before, ...zeros, ...after].slice(0, 4).join(':');
+}
