@@ -4,7 +4,7 @@ import { freePort } from '@triplock/testing';
 import { aHome, processesOf, runScript } from './a-home.ts';
 
 test('every command explains itself', async () => {
-  const names = ['up', 'down', 'status', 'logs', 'test'];
+  const names = ['up', 'down', 'status', 'logs', 'partners', 'test'];
   const ran = await Promise.all(names.map((name) => runScript([name, '--help'])));
   ran.forEach(({ code, stdout }, index) => {
     assert.equal(code, 0);
@@ -22,6 +22,9 @@ test('a wrong argument is refused in one line that names it', async () => {
     [['up', '--claims', 'paper'], /--claims paper is not known/],
     [['down', '--volume'], /'--volume'/],
     [['status', 'gateway'], /'gateway'/],
+    [['partners'], /expected list, add ID/],
+    [['partners', 'add', 'Acme'], /not 'Acme'/],
+    [['partners', 'revoke-key', 'acme'], /revoke-key ID KEYPREFIX/],
     [['logs', '-n', 'many'], /--lines .*not 'many'/],
   ];
   const ran = await Promise.all(wrong.map(([args]) => runScript(args)));

@@ -17,6 +17,7 @@ const commands = {
   scenario: ['demo/scenario.ts', 'runs one failure for real and shows which guard absorbed it'],
   audit: ['demo/audit.ts', 'reconciles every layer'],
   trace: ['demo/trace.ts', 'follows one payment through all layers'],
+  partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
   test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
 };
 

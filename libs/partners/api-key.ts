@@ -16,3 +16,11 @@ export function generateApiKey(partnerId: PartnerId): string {
 export function hashApiKey(apiKey: string): Buffer {
   return createHash('sha256').update(apiKey, 'utf8').digest();
 }
+
+// 156 random bits: what is shown of a key makes the rest no easier to find.
+const hiddenLength = 26;
+
+/** What may be shown of a key, to tell it from others: all but its last 26 characters. */
+export function apiKeyPrefix(apiKey: string): string | null {
+  return apiKey.length > hiddenLength ? apiKey.slice(0, -hiddenLength) : null;
+}

@@ -1,5 +1,7 @@
 export { generateApiKey } from './api-key.ts';
+export * from './partner-registry.ts';
 export * from './partners.ts';
+export * from './postgres/open-partner-registry.ts';
 export * from './postgres/open-partners.ts';
 export * from './postgres/open-webhook-deliveries.ts';
 export * from './postgres/open-webhook-endpoints.ts';

@@ -1,13 +1,15 @@
 -- Makes a partner with one API key and one webhook endpoint, or leaves them as they are.
 --
--- $1 partner id, $2 SHA-256 of the API key, $3 webhook URL, $4 webhook secret.
+-- $1 partner id, $2 SHA-256 of the API key, $3 webhook URL, $4 webhook secret, $5 what may be shown
+-- of the key.
 -- Always one row: `key_holder` is the partner whom the key belongs to afterwards, null when it was
 -- this call that gave it to $1. A secret that signs already stays where it is; another one becomes
 -- the newest, and the one before it stays good for a day.
 WITH partner AS (
   INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT (id) DO NOTHING
 ), api_key AS (
-  INSERT INTO partners.api_keys (sha256, partner_id) VALUES ($2, $1) ON CONFLICT (sha256) DO NOTHING
+  INSERT INTO partners.api_keys (sha256, partner_id, prefix) VALUES ($2, $1, $5)
+  ON CONFLICT (sha256) DO NOTHING
 ), endpoint AS (
   INSERT INTO partners.webhook_endpoints AS known (partner_id, url, secrets)
   VALUES ($1, $3, jsonb_build_array($4::text))

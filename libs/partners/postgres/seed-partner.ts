@@ -1,6 +1,6 @@
 import type { PartnerId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
-import { hashApiKey } from '../api-key.ts';
+import { apiKeyPrefix, hashApiKey } from '../api-key.ts';
 
 const seedPartnerSql = loadSql(import.meta.url, 'seed-partner.sql');
 
@@ -21,7 +21,9 @@ export type PartnerSeed = {
  */
 export async function seedPartner(database: Database, seed: PartnerSeed): Promise<void> {
   await database.transaction(async (tx) => {
-    const parameters = [seed.id, hashApiKey(seed.apiKey), seed.webhookUrl, seed.webhookSecret];
+    const { id, apiKey, webhookUrl, webhookSecret } = seed;
+    const key = apiKeyPrefix(apiKey);
+    const parameters = [id, hashApiKey(apiKey), webhookUrl, webhookSecret, key];
     const rows = await tx.query<{ key_holder: string | null }>(seedPartnerSql, parameters);
     const holder = rows[0]?.key_holder ?? seed.id;
     if (holder !== seed.id) throw new Error(`the API key for ${seed.id} is another partner's`);
