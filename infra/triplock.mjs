@@ -18,6 +18,7 @@ const commands = {
   audit: ['demo/audit.ts', 'reconciles every layer'],
   trace: ['demo/trace.ts', 'follows one payment through all layers'],
   partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
+  'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
   test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
 };
 
@@ -25,7 +26,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [name, ...args] = process.argv.slice(2);
 
 if (name === undefined || name === '--help' || name === '-h') {
-  const lines = Object.entries(commands).map(([each, [, does]]) => `  ${each.padEnd(10)}${does}`);
+  const lines = Object.entries(commands).map(([each, [, does]]) => `  ${each.padEnd(14)}${does}`);
   process.stdout.write(`npm run <command> -- [options]\n\n${lines.join('\n')}\n`);
 } else if (!Object.hasOwn(commands, name)) {
   fail(`unknown command "${name}": expected one of ${Object.keys(commands).join(', ')}`, 2);
