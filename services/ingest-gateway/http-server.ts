@@ -13,6 +13,7 @@ import { answerClientError } from './answer-client-error.ts';
 import { authenticateRequest, type Admission } from './authenticate-request.ts';
 import { checkBodyHead } from './check-body-head.ts';
 import { closeWithAnswers } from './close-with-answers.ts';
+import { addDocsPage } from './docs-page/add-docs-page.ts';
 import { httpLimits, type HttpLimits } from './http-limits.ts';
 import './http-types.ts';
 import { documentOpenApi } from './openapi.ts';
@@ -39,8 +40,8 @@ export type HttpServerOptions = {
 };
 
 /**
- * Makes the gateway's HTTP server: authentication, limits, strict JSON, problems, `/healthz` and
- * `/openapi.json`. `await app.listen({ host, port })` opens it, and `await app.close()` stops
+ * Makes the gateway's HTTP server: authentication, limits, strict JSON, problems, `/healthz`,
+ * `/openapi.json` and `/docs`. `await app.listen({ host, port })` opens it, and `await app.close()` stops
  * listening and lets requests under way finish.
  *
  * Every request is judged in this order: length of its target, route, API key, rate, form of its
@@ -64,6 +65,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.addHook('onRequest', authenticateRequest(options.admission));
   app.addHook('onRequest', checkBodyHead(limits));
   await documentOpenApi(app);
+  addDocsPage(app);
   app.get('/healthz', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
     reply.type('application/json').send('{"status":"ok"}'),
   );
