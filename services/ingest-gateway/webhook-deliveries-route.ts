@@ -1,4 +1,9 @@
-import { parseWebhookDeliveryListQuery, Problem, type FieldProblem } from '@triplock/contracts';
+import {
+  pageSizeUsual,
+  parseWebhookDeliveryListQuery,
+  Problem,
+  type FieldProblem,
+} from '@triplock/contracts';
 import type { DeliveryQuestion, ShownDelivery, WebhookDeliveries } from '@triplock/partners';
 import { isTxnId, type EventId } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -11,9 +16,6 @@ import { refuseBody } from './webhook-endpoint-route.ts';
 export type WebhookDeliveriesParts = AskParts & { deliveries: WebhookDeliveries };
 
 const path = '/v1/webhook-deliveries';
-
-// As many as on a page of payments.
-const pageSizeUsual = 20;
 
 /** `GET /v1/webhook-deliveries` and `POST /v1/webhook-deliveries/{id}/redeliver`. */
 export function addWebhookDeliveryRoutes(
