@@ -19,6 +19,7 @@ const commands = {
   trace: ['demo/trace.ts', 'follows one payment through all layers'],
   partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
   'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
+  republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
   test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
 };
 

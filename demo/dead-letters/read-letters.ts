@@ -97,8 +97,7 @@ function letterOf(partition: number, message: KafkaMessage): KafkaLetter {
 
 /** What a header of the letter says, for people. */
 export function headerText({ headers }: KafkaLetter, name: string): string {
-  const value = headers[name];
-  return [value].flat().map(String).join(', ');
+  return [headers[name] ?? []].flat().map(String).join(', ');
 }
 
 /** The headers that the record had before it became a dead letter. */

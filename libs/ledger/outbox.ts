@@ -46,6 +46,12 @@ export type Outbox = {
    * oldest first. Returns how many. What waits or is parked stays, and so does every key conflict.
    */
   reap(horizon: { keepMs: number; rowsMax: number }): Promise<number>;
+  /**
+   * Lets events that were published from `since` to before `until` wait again, under the same ids:
+   * about `rowsMax` of them, oldest first, each with all events of its payment. Returns how many; 0
+   * when none is left. Call it until then; `until` must be in the past, or it never ends.
+   */
+  republish(range: { since: Date; until: Date; rowsMax: number }): Promise<number>;
   /** Rows that wait, for the lag metric. */
   pending(): Promise<{ rows: number; oldestSeconds: number }>;
   ping(): Promise<void>;

@@ -120,6 +120,37 @@ test('reapers at once take every event out once', async (context) => {
   );
 });
 
+test('republishing takes all events of a payment, in order, and none that waits or is parked', async (context) => {
+  const { outbox, append, database, grow } = await openUnderTest(context);
+  const [payment, other] = [aPayment(), aPayment()];
+  const first = await append(payment.txnId);
+  const poison = await append(other.txnId);
+  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const leaseOf = (paymentId: TxnId) => leases[bucketOf(paymentId, bucketCount)]!;
+  await outbox.park(leaseOf(other.txnId), { eventId: poison, reason: 'too large' });
+  await outbox.markPublished(leaseOf(payment.txnId), [first]);
+  await grow('2 days');
+  const second = await append(payment.txnId);
+  await outbox.markPublished(leaseOf(payment.txnId), [second]);
+
+  const [row] = await database.query<{ now: Date }>(`SELECT now() + interval '1 ms' AS now`);
+  const range = { since: new Date(Date.now() - 3_600_000), until: row!.now, rowsMax: 10 };
+  assert.equal(await outbox.republish(range), 2);
+  const taken = await outbox.take(leases, 100);
+  assert.deepEqual(
+    taken.map(({ eventId }) => eventId),
+    [first, second],
+  );
+  await eventually(async () => {
+    const [clock] = await database.query<{ later: boolean }>('SELECT now() > $1 AS later', [
+      range.until,
+    ]);
+    return clock!.later;
+  });
+  await outbox.markPublished(leaseOf(payment.txnId), [first, second]);
+  assert.equal(await outbox.republish(range), 0);
+});
+
 test('there is a lease for every bucket', async (context) => {
   const database = (await createTestDatabase(context)).open('triplock_ledger');
   const rows = await database.query('SELECT bucket FROM ledger.outbox_leases');

@@ -8,6 +8,7 @@ const takeSql = loadSql(import.meta.url, 'take.sql');
 const parkSql = loadSql(import.meta.url, 'park.sql');
 const releaseBucketsSql = loadSql(import.meta.url, 'release-buckets.sql');
 const reapSql = loadSql(import.meta.url, 'reap.sql');
+const republishSql = loadSql(import.meta.url, 'republish.sql');
 const pendingSql = loadSql(import.meta.url, 'pending.sql');
 
 /** Few enough that most buckets go on while an owner that came later takes these over. */
@@ -30,6 +31,8 @@ export function openPostgresOutbox(database: Database): Outbox {
       const [row] = await database.query<{ reaped: number }>(reapSql, [keepMs, rowsMax]);
       return row!.reaped;
     },
+    republish: async ({ since, until, rowsMax }) =>
+      (await database.query(republishSql, [since, until, rowsMax])).length,
     pending: async () => {
       const [row] = await database.query<PendingRow>(pendingSql);
       return { rows: row!.rows, oldestSeconds: row!.oldest_seconds };
