@@ -1,5 +1,12 @@
-import { migrate, migrationSets, openDatabase, type Database } from '@triplock/postgres';
+import {
+  migrate,
+  migrationSets,
+  openDatabase,
+  OtherVersionError,
+  type Database,
+} from '@triplock/postgres';
 import { rolePassword } from '../credentials.ts';
+import { LauncherError } from '../launcher-error.ts';
 import type { Report } from '../session.ts';
 
 /** Who works in the database, by what it works on. The migration of the roles makes them. */
@@ -22,13 +29,16 @@ export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
  *
  * @param server the superuser's URL; a database that was given is used as it is, in our own server
  * one is made.
+ * @throws LauncherError in one sentence when the database is of another version; it is not touched.
  */
 export async function provisionDatabase(
   server: { url: string; origin: 'given' | 'native' },
   report: Report,
 ): Promise<ProvisionedDatabase> {
   const owner = server.origin === 'given' ? server.url : await createDatabase(server.url);
-  const applied = await migrate(owner, migrationSets);
+  const applied = await migrate(owner, migrationSets).catch((error: unknown) =>
+    refuseOtherVersion(error, server.origin),
+  );
   if (applied.length > 0) report(`postgres: ran ${applied.length} migrations`);
   await withDatabase(owner, async (database) => {
     for (const role of Object.values(roles)) {
@@ -38,6 +48,12 @@ export async function provisionDatabase(
   });
   const urls = Object.entries(roles).map(([name, role]) => [name, urlFor(owner, role)]);
   return { owner, roles: Object.fromEntries(urls) as DatabaseUrls };
+}
+
+function refuseOtherVersion(error: unknown, origin: 'given' | 'native'): never {
+  if (!(error instanceof OtherVersionError)) throw error;
+  const how = origin === 'native' ? ' (npm run down -- --volumes)' : '';
+  throw new LauncherError(`postgres: ${error.message}${how}`, { cause: error });
 }
 
 /** Opens a database for a moment. */

@@ -15,6 +15,11 @@ export type MigrationSet = {
 /** A file that was run by this call. */
 export type AppliedMigration = { owner: string; file: string };
 
+/** The database is of another version than this code. One sentence that says what to do. */
+export class OtherVersionError extends Error {
+  override name = 'OtherVersionError';
+}
+
 // Any constant works as long as every migrator of the database uses it.
 const migrationLock = 7_240_511_803;
 
@@ -22,7 +27,7 @@ const migrationLock = 7_240_511_803;
  * Brings a database up to the newest migration, each file in a transaction of its own, under an
  * advisory lock so that two migrators take turns. Run again, it does nothing.
  *
- * @throws when an applied file was changed or is missing: the database is then of another version
+ * @throws OtherVersionError when an applied file was changed or is missing: the database is then of another version
  * than this code, and nothing is touched.
  */
 export async function migrate(
@@ -90,14 +95,14 @@ async function applyFile(
   }
 }
 
-function olderCode(set: MigrationSet, file: string): Error {
-  return new Error(
+function olderCode(set: MigrationSet, file: string): OtherVersionError {
+  return new OtherVersionError(
     `the database has migration ${set.owner}/${file}, which this version does not know: run a newer version, or forget the data`,
   );
 }
 
-function changedFile(set: MigrationSet, file: string): Error {
-  return new Error(
+function changedFile(set: MigrationSet, file: string): OtherVersionError {
+  return new OtherVersionError(
     `migration ${set.owner}/${file} was changed after it ran here: add a new file instead, or forget the data`,
   );
 }

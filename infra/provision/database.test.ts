@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { createTestDatabase } from '@triplock/testing';
+import { LauncherError } from '../launcher-error.ts';
+import { provisionDatabase } from './database.ts';
+
+async function aDatabase(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const said: string[] = [];
+  const server = { url: store.url(), origin: 'given' } as const;
+  const provision = () => provisionDatabase(server, (line) => said.push(line));
+  return { database: store.open(), provision, said };
+}
+
+const refused = (sentence: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof LauncherError);
+  assert.match(error.message, sentence);
+  assert.doesNotMatch(error.message, /\n/);
+  return true;
+};
+
+test('data of a newer version is refused in one sentence', async (context) => {
+  const { database, provision } = await aDatabase(context);
+  await database.query(
+    `INSERT INTO migrations.applied (owner, file, sha256) VALUES ('ledger', '9999-later.sql', '')`,
+  );
+  await assert.rejects(
+    provision(),
+    refused(/has migration ledger\/9999-later.sql, which this version does not know/),
+  );
+});
+
+test('data whose migration was changed afterwards is refused in one sentence', async (context) => {
+  const { database, provision } = await aDatabase(context);
+  await database.query(
+    `UPDATE migrations.applied SET sha256 = 'another' WHERE file = '0001-ledger.sql'`,
+  );
+  await assert.rejects(
+    provision(),
+    refused(/migration ledger\/0001-ledger.sql was changed after it ran here/),
+  );
+});
