@@ -9,8 +9,8 @@ import { isTxnId, type EventId } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
+import { refuseBody } from './refuse-body.ts';
 import { listDeliveriesOperation, redeliverOperation } from './webhook-delivery-operations.ts';
-import { refuseBody } from './webhook-endpoint-route.ts';
 
 /** What the routes stand on. */
 export type WebhookDeliveriesParts = AskParts & { deliveries: WebhookDeliveries };

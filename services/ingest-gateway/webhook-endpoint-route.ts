@@ -9,6 +9,7 @@ import type { JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
+import { refuseBody } from './refuse-body.ts';
 import {
   readEndpointOperation,
   rotateSecretOperation,
@@ -77,18 +78,6 @@ function urlOf(request: FastifyRequest, policy: TargetPolicy): string {
   throw new Problem('invalid_request', 'Send the URL of a server on the public internet.', {
     errors: [{ pointer: '#/url', detail: `webhooks are not sent there: ${refusal}` }],
   });
-}
-
-/** Nothing can be said in the body yet; taking anything would promise that it was understood. */
-export function refuseBody({ body }: FastifyRequest): void {
-  if (body === undefined || (isObject(body) && Object.keys(body).length === 0)) return;
-  throw new Problem('invalid_request', 'Send it without a body.', {
-    errors: [{ pointer: '#', detail: 'expected no body, or an empty JSON object' }],
-  });
-}
-
-function isObject(body: unknown): body is object {
-  return typeof body === 'object' && body !== null && !Array.isArray(body);
 }
 
 function render({ url, previousSecretUntil, updatedAt }: ShownEndpoint) {
