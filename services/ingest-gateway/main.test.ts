@@ -92,6 +92,10 @@ describe('a running gateway', () => {
     const seen = await gateway.get(location, { prefer: 'wait=1' });
     assert.equal(((await seen.json()) as { status: string }).status, 'pending');
 
+    // Nobody posts here, and a list shows what the ledger has posted.
+    const list = await (await gateway.get('/v1/payments?limit=1')).json();
+    assert.deepEqual(list, { object: 'list', data: [], has_more: false });
+
     const metrics = await (await gateway.admin('/metrics')).text();
     for (const outcome of ['accepted', 'replayed', 'reused', 'refused']) {
       const series = `triplock_gateway_payments_total{outcome="${outcome}",service="ingest-gateway"}`;
