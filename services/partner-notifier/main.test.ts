@@ -71,8 +71,11 @@ test('an event that is published three times is one verified webhook', async (co
   const headers = webhook!.headers as Record<string, string>;
   const verified = new Webhook(secret).verify(webhook!.body, headers);
   assert.deepEqual(verified, { type, timestamp, sequence, data });
-  const metrics = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
-  assert.match(metrics, /triplock_webhook_attempts_total\{outcome="delivered",.*\} 2/);
+  // The receiver has its webhook before the sender has recorded the answer.
+  await eventually(async () => {
+    const metrics = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
+    return /triplock_webhook_attempts_total\{outcome="delivered",.*\} 2/.test(metrics);
+  });
 
   notifier.kill('SIGTERM');
   assert.deepEqual(await once(notifier, 'exit'), [0, null]);
