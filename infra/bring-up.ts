@@ -7,6 +7,7 @@ import { startParts, type Addresses } from './parts/start-parts.ts';
 import { provisionDatabase, type ProvisionedDatabase } from './provision/database.ts';
 import { createKafkaTopics } from './provision/kafka-topics.ts';
 import { seedPartners } from './provision/partners.ts';
+import { refillTopic } from './provision/refill-topic.ts';
 import { createSubscriptions } from './provision/subscriptions.ts';
 import { removeStrays } from './remove-strays.ts';
 import { services, type Mode, type Service } from './services.ts';
@@ -103,6 +104,8 @@ async function provision(
     createSubscriptions(addresses.pubsub),
   ]);
   await seedPartners(database.roles.partners, { partners: credentials.partners, catcher });
+  // After the subscriptions, or the events would be published to nobody.
+  if (session.started.includes('pubsub')) await refillTopic(database.owner, report);
   return database;
 }
 
