@@ -1,3 +1,4 @@
+import { claimExpired } from './claim-expired.ts';
 import { dispatcherKilled } from './dispatcher-killed.ts';
 import { kafkaReplayed } from './kafka-replayed.ts';
 import { redisFlushed } from './redis-flushed.ts';
@@ -9,6 +10,7 @@ import { workerKilled } from './worker-killed.ts';
 /** Every scenario, in the order in which they teach. */
 export const allScenarios: readonly Scenario[] = [
   retry,
+  claimExpired,
   twoAtOnce,
   workerKilled,
   dispatcherKilled,

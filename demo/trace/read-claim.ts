@@ -17,9 +17,14 @@ export type ClaimSeen = {
 // The launcher runs the gateway with its default CLAIM_NAMESPACE.
 export const claimNamespace = 'triplock';
 
+/** Where Redis keeps a payment's claim. */
+export function claimKey(txnId: TxnId): string {
+  return `{${claimNamespace}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
+}
+
 /** Reads a claim's record past the gateway; nothing when Redis has none. */
 export async function readClaim(redis: Redis, txnId: TxnId): Promise<ClaimSeen | undefined> {
-  const key = `{${claimNamespace}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
+  const key = claimKey(txnId);
   const [record, leftMs] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
   if (record['fingerprint'] === undefined) return undefined;
   const { state = '', partner = '', fingerprint, accepted_at: acceptedAt } = record;
