@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Endpoints } from '@triplock/infra';
+import { eventually } from '@triplock/testing';
+import { command } from './command.ts';
+import { killInTurn, sendSteadily } from './kill-storm.ts';
+import { partner, type Partner } from './partner.ts';
+import { upSystem } from './system.ts';
+import { witness, type Witness } from './witness.ts';
+
+// STORM_SECONDS=60 is the full storm; less of it keeps `npm test` short.
+const stormMs = Number(process.env['STORM_SECONDS'] ?? 15) * 1_000;
+const rate = { perSecond: 200, forMs: stormMs };
+
+let system: Endpoints;
+let acme: Partner;
+let look: Witness;
+
+before(async () => {
+  system = await upSystem();
+  acme = partner(system, 'acme');
+  look = witness(system);
+});
+after(() => look.close());
+
+test(
+  'under a storm of kills every 202 becomes final once, and duplicates get the same bytes',
+  { timeout: stormMs + 240_000 },
+  async () => {
+    const storm = sendSteadily(acme, rate);
+    const services = system.services.map(({ name }) => name);
+    const kills = await killInTurn(services, { everyMs: 3_000, until: storm });
+    const sent = await storm;
+    assert.ok(kills >= 3, `only ${kills} processes were killed`);
+
+    const accepted = sent.filter(({ answer }) => answer.status === 202);
+    assert.ok(accepted.length > (stormMs / 1_000) * 20, `only ${accepted.length} were accepted`);
+    const odd = sent.filter(({ answer }) => ![202, 409, 503].includes(answer.status));
+    assert.deepEqual(odd, []);
+
+    const bodies = Map.groupBy(accepted, ({ key }) => key);
+    for (const [key, copies] of bodies) {
+      assert.equal(new Set(copies.map(({ answer }) => answer.body)).size, 1, key);
+    }
+    const ids = accepted.map(({ answer }) => (JSON.parse(answer.body) as { id: string }).id);
+    await eventually(async () => (await look.inLedger(ids)).size === bodies.size, {
+      withinMs: 120_000,
+      what: `all ${bodies.size} accepted payments in the ledger`,
+    });
+    const twice = await look.database.query(
+      `SELECT reference FROM ledger.transactions
+       WHERE reference LIKE 'storm-%' GROUP BY reference HAVING count(*) > 1`,
+    );
+    assert.deepEqual(twice, []);
+    const audit = await command('audit', '--wait', '120');
+    assert.equal(audit.code, 0, audit.stdout + audit.stderr);
+  },
+);
