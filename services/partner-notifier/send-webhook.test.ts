@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import type { EventId } from '@triplock/payments';
 import { freePort } from '@triplock/testing';
@@ -47,6 +48,20 @@ test('a redirect is not followed, and is no delivery', async (context) => {
 test('an error answer is no delivery', async (context) => {
   const receiver = await receiverThatAnswers(context, 500);
   assert.deepEqual(await sendTo(receiver.url), { outcome: 'refused', status: 500 });
+});
+
+test('a receiver that switches protocols holds up nobody, and is no delivery', async (context) => {
+  const switching = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+    });
+  });
+  const port = await freePort();
+  await new Promise<void>((resolve) => switching.listen(port, '127.0.0.1', resolve));
+  context.after(() => void switching.close());
+  const outcome = await sendTo(`http://127.0.0.1:${port}/`);
+  assert.deepEqual(outcome, { outcome: 'unanswered', error: 'closed unanswered' });
 });
 
 test('a receiver that never answers costs no more than the time-out', async (context) => {

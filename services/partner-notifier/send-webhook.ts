@@ -85,6 +85,8 @@ function post(target: URL, body: string, options: RequestOptions): Promise<Webho
       resolve({ outcome, status });
     });
     outgoing.on('error', (error) => resolve(outcomeOf(error)));
+    // A receiver that switches protocols ends the request with neither an answer nor an error.
+    outgoing.on('close', () => resolve({ outcome: 'unanswered', error: 'closed unanswered' }));
     outgoing.end(body);
   });
 }
