@@ -6,7 +6,10 @@ import type { Offsets } from './log.ts';
 export type TopicOffsets = {
   /** The offset after the last record, by partition. */
   end(): Promise<Offsets>;
-  /** The group's next offset, by partition; 0 where it never committed. */
+  /**
+   * The group's next offset, by partition. Where it never committed, or stood still while records
+   * aged out, that is the first one there is: nothing before it can be read any more.
+   */
   committed(): Promise<Offsets>;
   close(): Promise<void>;
 };
@@ -22,7 +25,14 @@ export function openTopicOffsets(
     committed: () =>
       inquiry.ask(async (admin) => {
         const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
-        return offsetsOf(answer?.partitions ?? []);
+        const next = offsetsOf(answer?.partitions ?? []);
+        const there = await admin.fetchTopicOffsets(topic);
+        return new Map(
+          there.map(({ partition, low }) => {
+            const [first, committed] = [BigInt(low), next.get(partition) ?? 0n];
+            return [partition, committed > first ? committed : first];
+          }),
+        );
       }),
     close: () => inquiry.close(),
   };
