@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { openPostgresOutbox } from '@triplock/ledger';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService } from '@triplock/runtime';
@@ -18,11 +19,13 @@ const hourMs = 3_600_000;
 
 await runService('outbox-dispatcher', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
-  const owner = config.INSTANCE_NAME;
+  // New with every boot: a predecessor of the same name that is only paused, and not dead, must
+  // not share leases and epochs with this one.
+  const owner = `${config.INSTANCE_NAME}:${randomUUID()}`;
 
   const database = openDatabase({
     url: config.DATABASE_URL,
-    applicationName: owner,
+    applicationName: config.INSTANCE_NAME,
     onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
   });
   const outbox = openPostgresOutbox(database);
