@@ -25,10 +25,9 @@ const badForMs = 3_000;
 // While the store is away, each known key asks for it once in this time.
 const askAwayStoreEveryMs = 1_000;
 const rememberedKeysMax = 20_000;
-// A new key may wait for this; it leaves the caller a second of the three it has for its answer.
-const unknownKeyWaitMs = 2_000;
-// The first request of a known key waits for this when the store goes away; later ones do not.
-const knownKeyWaitMs = 500;
+// Nobody waits longer for a key: the rest of the caller's three seconds is for the payment. Of a
+// known key only the first request waits when the store goes away.
+const keyWaitMs = 500;
 
 const refused: Authentication = { outcome: 'refused' };
 
@@ -68,7 +67,7 @@ export function createAuthenticator(find: FindKey, clock: () => number): Authent
 
 async function askFirst(state: State, key: Key): Promise<Authentication> {
   try {
-    return await withDeadline(ask(state, key), { ms: unknownKeyWaitMs, what: 'the store' });
+    return await withDeadline(ask(state, key), { ms: keyWaitMs, what: 'the store' });
   } catch (error) {
     state.away = true;
     throw new PartnersUnavailableError('the key is not known here', { cause: error });
@@ -88,7 +87,7 @@ async function askAgain(state: State, key: Key, known: Authentication): Promise<
     return keep();
   }
   try {
-    return await withDeadline(answer, { ms: knownKeyWaitMs, what: 'the store' });
+    return await withDeadline(answer, { ms: keyWaitMs, what: 'the store' });
   } catch {
     state.away = true;
     return keep();

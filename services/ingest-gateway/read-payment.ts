@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Claims } from '@triplock/claims';
+import type { Claims, MemoryEpoch, PendingRead } from '@triplock/claims';
 import { renderPayment } from '@triplock/contracts';
 import type { Ledger } from '@triplock/ledger';
 import { isFinal, type PartnerId, type Payment, type TxnId } from '@triplock/payments';
@@ -56,13 +56,20 @@ async function look(parts: ReadParts, { txnId, partnerId }: PaymentQuestion): Pr
     case 'unknown':
       return { outcome: 'not-found' };
     case 'cold': {
-      const { caughtUp } = await parts.memory.recollect(txnId, claimed);
+      const { epoch, caughtUp } = await parts.memory.recollect(txnId, claimed);
       // Asked again, because only what the ledger says after the barrier counts.
       const late = await parts.ledger.find(txnId);
       if (late !== undefined) return show(late, partnerId);
-      return { outcome: caughtUp ? 'not-found' : 'cold' };
+      // And only in the epoch of that barrier: after another loss it would be too low.
+      const still = caughtUp ? await parts.claims.read(txnId) : undefined;
+      return { outcome: still && holdsIn(epoch, still) ? 'not-found' : 'cold' };
     }
   }
+}
+
+/** Whether a claim store that knew nothing still knows nothing, and has forgotten nothing since. */
+function holdsIn(epoch: MemoryEpoch, read: PendingRead): boolean {
+  return read.outcome === 'unknown' || (read.outcome === 'cold' && read.epoch === epoch);
 }
 
 function show(payment: Payment, partnerId: PartnerId): ReadOutcome {
