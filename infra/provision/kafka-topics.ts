@@ -6,10 +6,14 @@ import { Kafka, logLevel, type Admin } from 'kafkajs';
 // it refused, its partition would stand still.
 const deadLetterBytesMax = { name: 'max.message.bytes', value: String(2 * 1024 * 1024) };
 
+// The broker stores records unpacked, whoever produced them: kafkajs reads no compression but gzip,
+// and the limit on a record's size then counts what a consumer really gets.
+const unpacked = { name: 'compression.type', value: 'uncompressed' };
+
 /** Partitions bound how many workers share the load; dead letters are few. */
 const wanted = [
-  { topic: topics.accepted, numPartitions: 12 },
-  { topic: topics.deadLetter, numPartitions: 3, configEntries: [deadLetterBytesMax] },
+  { topic: topics.accepted, numPartitions: 12, configEntries: [unpacked] },
+  { topic: topics.deadLetter, numPartitions: 3, configEntries: [deadLetterBytesMax, unpacked] },
 ];
 
 /** Makes the topics that are missing; what is there keeps its partitions and its records. */
