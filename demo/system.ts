@@ -90,6 +90,8 @@ function wanted(
   };
 }
 
+const answerTimeoutMs = 5_000;
+
 function openSystem(endpoints: Endpoints, listening: Listening): System {
   const { terminal, signal } = listening;
   // Every wait and every bringUp listens for Ctrl-C.
@@ -102,7 +104,13 @@ function openSystem(endpoints: Endpoints, listening: Listening): System {
     // A query tells its own error; an idle connection that broke has none to tell.
     onIdleError: () => undefined,
   });
-  const redis = new Redis(endpoints.redis, { lazyConnect: true, maxRetriesPerRequest: 3 });
+  const redis = new Redis(endpoints.redis, {
+    lazyConnect: true,
+    maxRetriesPerRequest: 3,
+    // A server that stands still is an error to tell, and not a command that hangs.
+    connectTimeout: answerTimeoutMs,
+    commandTimeout: answerTimeoutMs,
+  });
   // Commands reject by themselves; without a listener a lost connection would end the process.
   redis.on('error', () => undefined);
   const brokers = endpoints.kafka.split(',');
