@@ -7,6 +7,7 @@ import { chooseScenarios } from './choose-scenarios.ts';
 
 const failures = [
   'retry',
+  'claim-expired',
   'two-at-once',
   'worker-killed',
   'dispatcher-killed',
