@@ -7,18 +7,18 @@ import { home, restore } from './system.ts';
 export type Sent = { key: string; answer: Answer };
 
 /**
- * Sends payments at a fixed rate, whatever becomes of them; every fifth goes out twice at once. Of
- * requests that a killed gateway took with it nothing is told.
+ * Sends payments at a fixed rate until told to stop, whatever becomes of them; every fifth goes out
+ * twice at once. Of requests that a killed gateway took with it nothing is told.
  */
 export async function sendSteadily(
   from: Partner,
-  rate: { perSecond: number; forMs: number },
+  { perSecond, stop }: { perSecond: number; stop: AbortSignal },
 ): Promise<Sent[]> {
   const sent: Promise<Sent | undefined>[] = [];
   const began = performance.now();
   const passedMs = () => performance.now() - began;
-  while (passedMs() < rate.forMs) {
-    while (sent.length < (passedMs() / 1_000) * rate.perSecond) {
+  while (!stop.aborted) {
+    while (sent.length < (passedMs() / 1_000) * perSecond) {
       const key = newKey('storm');
       const copies = sent.length % 5 === 0 ? 2 : 1;
       for (let copy = 0; copy < copies; copy += 1) sent.push(trySend(from, key));
@@ -35,20 +35,20 @@ async function trySend(from: Partner, key: string): Promise<Sent | undefined> {
   return answer && { key, answer };
 }
 
-/** Kills one process after the other, and has the launcher bring each back. Tells how many. */
+/**
+ * Kills one process after the other and has the launcher bring each back, for so long and so often
+ * at least.
+ */
 export async function killInTurn(
   names: readonly string[],
-  storm: { everyMs: number; until: Promise<unknown> },
-): Promise<number> {
-  let storming = true;
-  const over = storm.until.finally(() => (storming = false));
+  storm: { everyMs: number; forMs: number; killsMin: number },
+): Promise<void> {
+  const began = performance.now();
   let kills = 0;
-  while (storming) {
+  while (kills < storm.killsMin || performance.now() - began < storm.forMs) {
     // A stride, so that the two of a service do not die one after the other.
     await killProcess({ home, name: names[(kills * 3) % names.length]! });
     kills += 1;
     await Promise.all([restore(), delay(storm.everyMs)]);
   }
-  await over;
-  return kills;
 }
