@@ -18,7 +18,6 @@ export const crashPointNames = [
   'dispatcher.marked',
   'notifier.received',
   'notifier.committed',
-  'notifier.acknowledged',
   'webhook.leased',
   'webhook.answered',
   'webhook.recorded',
