@@ -4,8 +4,8 @@ const root = new URL('../../', import.meta.url);
 const folder = (path: string) => new URL(`${path}/`, root);
 
 /**
- * Every owner's migrations in the order they run. The inbox is a pair of tables that each consumer
- * has in its own schema, so that an inbox row and its effect commit together.
+ * Every owner's migrations in the order they run. The inbox is a set of tables that each consumer
+ * with an effect has in its own schema, so that an inbox row and its effect commit together.
  */
 export const migrationSets: readonly MigrationSet[] = [
   { owner: 'roles', schema: 'public', folder: folder('libs/postgres/migrations') },
@@ -13,6 +13,5 @@ export const migrationSets: readonly MigrationSet[] = [
   { owner: 'partners', schema: 'partners', folder: folder('libs/partners/postgres/migrations') },
   { owner: 'notifier-inbox', schema: 'notifier', folder: folder('libs/inbox/postgres/migrations') },
   { owner: 'notifier', schema: 'notifier', folder: folder('services/partner-notifier/migrations') },
-  { owner: 'auditor-inbox', schema: 'auditor', folder: folder('libs/inbox/postgres/migrations') },
   { owner: 'auditor', schema: 'auditor', folder: folder('services/auditor/migrations') },
 ];

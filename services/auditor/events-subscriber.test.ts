@@ -88,3 +88,12 @@ test('an auditor that dies before its acknowledgement has counted, and counts th
     { copies: 2, altered: 0 },
   ]);
 });
+
+test('the auditor keeps no inbox, so nothing keeps a copy from being counted', async (context) => {
+  const { rows } = await anAuditor(context);
+  const unused = ['inbox', 'cursors', 'altered_copies', 'inbox_horizons'];
+  const found = await rows(
+    `SELECT FROM pg_tables WHERE schemaname = 'auditor' AND tablename IN ('${unused.join("','")}')`,
+  );
+  assert.equal(found.length, 0);
+});

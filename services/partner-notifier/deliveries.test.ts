@@ -40,7 +40,7 @@ async function queues(context: TestContext, lengths: Readonly<Record<string, num
       atWork: new Map(),
       ...wish,
     });
-  return { database, deliveries, lease };
+  return { database, owner: store.open(), deliveries, lease };
 }
 
 function partnersOf(leased: readonly { partnerId: string }[]): Record<string, number> {
@@ -113,12 +113,23 @@ test('a failed attempt comes again after its pause, and what is delivered never 
 });
 
 test('a delivery is given up when its next attempt would come too late', async (context) => {
-  const { database, deliveries, lease } = await queues(context, { acme: 2 });
-  await database.query(`UPDATE deliveries SET created_at = now() - interval '3 days'`);
+  const { owner, deliveries, lease } = await queues(context, { acme: 2 });
+  await owner.query(`UPDATE notifier.deliveries SET created_at = now() - interval '3 days'`);
   const [one, other] = await lease();
   const soon = { ...notDelivered, nextInMs: anHour, giveUpAfterMs: 2 * anHour };
   assert.equal(await deliveries.record(one!, soon), 'pending');
   const late = { ...notDelivered, nextInMs: 3 * anHour, giveUpAfterMs: 2 * anHour };
   assert.equal(await deliveries.record(other!, late), 'failed');
   assert.deepEqual(await deliveries.backlog().then(({ waiting }) => waiting), 1);
+});
+
+test('a sender cannot change what a webhook says, to whom it goes, or under which id', async (context) => {
+  const { database } = await queues(context, { acme: 1 });
+  for (const column of ['event_id', 'partner_id', 'txn_id', 'body', 'created_at']) {
+    const statement = `UPDATE deliveries SET ${column} = ${column}`;
+    await assert.rejects(database.query(statement), /permission denied/, statement);
+  }
+  const settled = `INSERT INTO deliveries (event_id, partner_id, txn_id, body, state, finished_at)
+    VALUES (gen_random_uuid(), 'acme', gen_random_uuid(), '{}', 'delivered', now())`;
+  await assert.rejects(database.query(settled), /permission denied/);
 });

@@ -37,9 +37,35 @@ test('a consumer cannot unmake what took effect', async (context) => {
     'DELETE FROM cursors',
     'DELETE FROM altered_copies',
     'DELETE FROM refused_messages',
+    'UPDATE cursors SET payment_id = payment_id',
+    'UPDATE altered_copies SET known_hash = payload_hash',
   ]) {
     await assert.rejects(database.query(statement), /permission denied/, statement);
   }
+});
+
+test('a cursor begins at 1, steps forward by one and is kept, whoever asks', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const first = anEvent();
+  await openInbox(database, 'partner-notifier').receive(first, () => Promise.resolve());
+  const owner = store.open();
+  for (const asker of [database, owner]) {
+    for (const step of ['- 0', '+ 2', '- 1']) {
+      const statement = `UPDATE notifier.cursors SET last_sequence = last_sequence ${step}`;
+      await assert.rejects(asker.query(statement), /refused/, statement);
+    }
+    const ahead = `INSERT INTO notifier.cursors VALUES ('partner-notifier', gen_random_uuid(), 2)`;
+    await assert.rejects(asker.query(ahead), /begins at 1/);
+  }
+  for (const statement of [
+    'UPDATE notifier.cursors SET last_sequence = 2, payment_id = gen_random_uuid()',
+    'DELETE FROM notifier.cursors',
+    'TRUNCATE notifier.cursors',
+  ]) {
+    await assert.rejects(owner.query(statement), /steps forward by one and is kept/, statement);
+  }
+  await database.query('UPDATE cursors SET last_sequence = last_sequence + 1');
 });
 
 test('old inbox rows leave in small batches; cursors, young rows and those without a sequence stay', async (context) => {

@@ -137,10 +137,12 @@ test("nobody makes another partner's delivery due", async (context) => {
   assert.equal((await list()).deliveries[0]!.state, 'delivered');
 });
 
-test('the gateway sees no body, and changes nothing but when a delivery is due', async (context) => {
+test('the gateway sees no body, and makes a delivery due by one function alone', async (context) => {
   const { add, gateway } = await store(context);
   await add([eventId(1)]);
   for (const forbidden of [
+    `UPDATE notifier.partner_deliveries SET state = 'delivered', finished_at = now()`,
+    'UPDATE notifier.partner_deliveries SET next_attempt_at = now()',
     'SELECT body FROM notifier.deliveries',
     'SELECT FROM notifier.delivery_attempts',
     'UPDATE notifier.deliveries SET state = state',
@@ -150,4 +152,17 @@ test('the gateway sees no body, and changes nothing but when a delivery is due',
   ]) {
     await assert.rejects(gateway.query(forbidden), /permission denied/, forbidden);
   }
+});
+
+test('only the gateway may ask for a delivery again, and no table of the caller stands in for ours', async (context) => {
+  const { add, change, gateway, notifier } = await store(context);
+  await add([eventId(1)]);
+  await change(eventId(1), delivered);
+  const ask = `SELECT state FROM notifier.redeliver('acme', '${eventId(1)}')`;
+  await assert.rejects(notifier.query(ask), /permission denied/);
+  const answered = await gateway.transaction(async (tx) => {
+    await tx.query('CREATE TEMPORARY TABLE deliveries (LIKE notifier.partner_deliveries)');
+    return tx.query(ask);
+  });
+  assert.deepEqual(answered, [{ state: 'pending' }]);
 });
