@@ -11,7 +11,7 @@ import { publishEvents } from './publish-events.ts';
 import { startPublishing } from './publish-loop.ts';
 import { reapOutbox } from './reap-outbox.ts';
 
-// Well below the lease, so that a publish begun under a lease ends under it.
+// Well below the lease, so that whatever is sent of a bucket under a lease is sent before it ends.
 const publishLimitMs = 3_000;
 const backlogEveryMs = 5_000;
 const reapEveryMs = 60_000;

@@ -3,13 +3,16 @@ import type { Pass } from '@triplock/runtime';
 import type { LeaseHolder } from './hold-leases.ts';
 import { publishBucket, type BucketOutcome, type PublishParts } from './publish-bucket.ts';
 
-/** What a pass stands on. `publishLimitMs` bounds one publish. */
+/** What a pass stands on. `publishLimitMs` bounds all that is sent of one bucket in a pass. */
 export type PassParts = Omit<PublishParts, 'outbox'> & {
   outbox: Pick<Outbox, 'take' | 'markPublished' | 'park'>;
   holdLeases: LeaseHolder;
   rowsMax: number;
   publishLimitMs: number;
 };
+
+/** What is left of the lease for the mark, when a publish took as long as it may. */
+const markMs = 500;
 
 /**
  * One pass: hold the leases, take what waits in them, publish each bucket in order, side by side.
@@ -24,9 +27,10 @@ export function publishEvents(parts: PassParts): Pass {
     await parts.crashPoints.reached('dispatcher.leased');
     const rows = await parts.outbox.take([...leases.values()], parts.rowsMax);
 
-    // A publish that begins now must end while the bucket is certainly ours. Pub/Sub checks no
-    // epoch: a paused process that wakes up later publishes copies, and the inbox absorbs those.
-    if (performance.now() + parts.publishLimitMs > validUntil) return 0;
+    // A publish that begins now must end, and be marked, while the bucket is certainly ours. Pub/Sub
+    // checks no epoch: a paused process that wakes up later publishes copies, and the inbox absorbs
+    // those.
+    if (performance.now() + parts.publishLimitMs + markMs > validUntil) return 0;
     // All are waited for, whatever becomes of one: a publish still under way while the next pass
     // takes the same rows would break the bucket's order.
     const outcomes = await Promise.allSettled(

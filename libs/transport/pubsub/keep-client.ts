@@ -12,11 +12,25 @@ export function keepClient<Client extends { close(): Promise<void> }>(
 ): KeptClient<Client> {
   let current: Promise<Client> | undefined;
   return {
-    get: () => (current ??= make()),
+    get: () => {
+      if (current === undefined) {
+        const made = make();
+        current = made;
+        // Whoever asked gets the error; the next one asks anew.
+        made.catch(() => {
+          if (current === made) current = undefined;
+        });
+      }
+      return current;
+    },
     forget: async (client) => {
-      if ((await current) === client) current = undefined;
+      const kept = await current?.catch(() => undefined);
+      if (kept === client) current = undefined;
       await client.close();
     },
-    close: async () => (await current)?.close(),
+    close: async () => {
+      const kept = await current?.catch(() => undefined);
+      await kept?.close();
+    },
   };
 }

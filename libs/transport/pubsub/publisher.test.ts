@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createTestSubscription, eventually } from '@triplock/testing';
-import { openBadNetwork } from '../bad-network.testing.ts';
+import { openBadNetwork, type Wire } from '../bad-network.testing.ts';
 import { openPublisher } from './publisher.ts';
 import type { OutgoingMessage } from './topic.ts';
 
 /** A topic behind a network, its publisher, and everything that its subscription received. */
-async function aTopic(t: TestContext, publishLimitMs = 1_000) {
+async function aTopic(t: TestContext, { publishLimitMs = 1_000, replyMs = 0 } = {}) {
   const place = await createTestSubscription(t);
-  const network = await openBadNetwork(place.emulatorHost);
+  const network = await openBadNetwork(place.emulatorHost, replyAfter(replyMs));
   const emulatorHost = network.address;
   const publisher = openPublisher({ ...place, emulatorHost, publishLimitMs });
   const received: { data: string; key: string; attributes: Record<string, string> }[] = [];
@@ -27,6 +27,14 @@ async function aTopic(t: TestContext, publishLimitMs = 1_000) {
   const receivedOf = (key: string) =>
     received.filter((message) => message.key === key).map(({ data }) => data);
   return { network, publisher, received, receivedOf };
+}
+
+/** A broker far away: what it says arrives so much later, in order. */
+function replyAfter(replyMs: number) {
+  return ({ client, broker }: Wire) => {
+    client.on('data', (chunk) => broker.write(chunk));
+    broker.on('data', (chunk) => void setTimeout(() => client.write(chunk), replyMs));
+  };
 }
 
 const aMessage = (orderingKey: string, data: string): OutgoingMessage => ({
@@ -94,6 +102,33 @@ test('a hung broker makes the outcome unknown in time, and the key is open for t
     return last?.outcome === 'published';
   });
   await eventually(async () => receivedOf('k').includes('after'));
+});
+
+test('all requests of a call share its time, and what was not acknowledged by then goes on in order', async (t) => {
+  const publishLimitMs = 1_500;
+  const { publisher, receivedOf } = await aTopic(t, { publishLimitMs, replyMs: 200 });
+  const messages = numbered('k', 64);
+  // Finding it among the others takes some 13 requests, one after the other.
+  messages[40] = neverTaken('k');
+  let next = 0;
+  for (let calls = 0; next < messages.length; calls += 1) {
+    assert.ok(calls < 20, `only ${next} after ${calls} calls`);
+    const start = performance.now();
+    const outcomes = words(await publisher.publishInOrder(messages.slice(next)));
+    const tookMs = performance.now() - start;
+    assert.ok(tookMs < publishLimitMs + 300, `a call took ${tookMs} ms`);
+    const published = outcomes.findIndex((outcome) => outcome !== 'published');
+    next += published === -1 ? outcomes.length : published;
+    if (outcomes[published] === 'unpublishable') next += 1;
+  }
+  const taken = messages.filter((message) => message.data.length > 0);
+  await eventually(async () => new Set(receivedOf('k')).size === taken.length);
+  // A publish whose ack was late is sent again: copies come, but never a later message first.
+  const firstSeen = [...new Set(receivedOf('k'))];
+  assert.deepEqual(
+    firstSeen,
+    taken.map(({ data }) => data.toString()),
+  );
 });
 
 test('a broker that is away makes the outcome unknown, and it is found again when it is back', async (t) => {

@@ -1,3 +1,4 @@
+import { DeadlineError, withDeadline } from '@triplock/runtime';
 import { keepClient } from './keep-client.ts';
 import {
   onceWithin,
@@ -8,56 +9,78 @@ import {
 } from './pubsub-client.ts';
 import type { OutgoingMessage, Publisher, PublishOutcome } from './topic.ts';
 
-/** Where to publish; `publishLimitMs` bounds one request, 5 s unless told. */
+/** Where to publish; `publishLimitMs` bounds one call of `publishInOrder`, 5 s unless told. */
 export type PublisherOptions = PubSubConnection & { topic: string; publishLimitMs?: number };
 
 /** Limits of one PublishRequest (cloud.google.com/pubsub/quotas): 1000 messages, 10 MB. */
 const requestMessagesMax = 1_000;
 const requestBytesMax = 9_000_000;
 const pingLimitMs = 2_000;
+const clientFirstMs = 100;
 
 /**
  * Opens a publisher. It sends PublishRequests itself and does not use the client's queue per key:
  * that queue retries for ten minutes, each lost reply a duplicate, and after a failure it lets later
  * messages of the key pass. Here one request carries many messages of one key and is tried once.
+ *
+ * All requests of a call share one deadline, so that a caller who holds a key for a while knows when
+ * nothing of the call is sent any more, however many requests a bad message makes of it.
  */
 export function openPublisher(options: PublisherOptions): Publisher {
   const topic = `projects/${options.projectId}/topics/${options.topic}`;
   const limitMs = options.publishLimitMs ?? 5_000;
   const client = keepClient(() => openPublisherApi(options));
 
-  const publish = async (messages: readonly OutgoingMessage[]): Promise<PublishOutcome[]> => {
+  const send = async (batch: Batch): Promise<void> => {
     const used = await client.get();
+    const leftMs = batch.deadline - performance.now();
+    if (leftMs <= 0) throw new DeadlineError('not sent: the time to publish was over');
     try {
-      await used.publish({ topic, messages: [...messages] }, onceWithin(limitMs));
-      return messages.map(() => ({ outcome: 'published' }));
+      const { messages } = batch;
+      await used.publish({ topic, messages: [...messages] }, onceWithin(Math.ceil(leftMs)));
     } catch (error) {
       if (statusOf(error) === status.deadlineExceeded) await client.forget(used);
+      throw error;
+    }
+  };
+  const publish = async ({ messages, deadline }: Batch): Promise<PublishOutcome[]> => {
+    // The client's own time-out comes first; only making a client has none.
+    const limitMs = Math.max(0, deadline - performance.now()) + clientFirstMs;
+    try {
+      await withDeadline(send({ messages, deadline }), { ms: limitMs, what: 'Pub/Sub' });
+      return messages.map(() => ({ outcome: 'published' }));
+    } catch (error) {
       if (statusOf(error) !== status.invalidArgument) return fill(messages, 'unknown', error);
       if (messages.length === 1) return fill(messages, 'unpublishable', error);
       // One of them is bad and none was taken: halves find it, and those before it are published.
       const middle = messages.length >> 1;
-      return publishOneAfterAnother([messages.slice(0, middle), messages.slice(middle)]);
+      const halves = [messages.slice(0, middle), messages.slice(middle)];
+      return publishOneAfterAnother(halves, deadline);
     }
   };
   const publishOneAfterAnother = async (
     requests: readonly (readonly OutgoingMessage[])[],
+    deadline: number,
   ): Promise<PublishOutcome[]> => {
     const outcomes: PublishOutcome[] = [];
     for (const messages of requests) {
       const failed = outcomes.some(({ outcome }) => outcome !== 'published');
-      outcomes.push(...(failed ? notSent(messages) : await publish(messages)));
+      outcomes.push(...(failed ? notSent(messages) : await publish({ messages, deadline })));
     }
     return outcomes;
   };
   return {
-    publishInOrder: (messages) => publishOneAfterAnother(requestsOf(messages)),
+    publishInOrder: (messages) =>
+      publishOneAfterAnother(requestsOf(messages), performance.now() + limitMs),
     ping: async () => {
       await (await client.get()).getTopic({ topic }, onceWithin(pingLimitMs));
     },
     close: () => client.close(),
   };
 }
+
+/** Messages of one request, and until when they may be sent (`performance.now()`). */
+type Batch = { messages: readonly OutgoingMessage[]; deadline: number };
 
 function requestsOf(messages: readonly OutgoingMessage[]): OutgoingMessage[][] {
   const requests: OutgoingMessage[][] = [];

@@ -16,12 +16,12 @@ type ClientOptions = ConstructorParameters<typeof v1.PublisherClient>[0];
 
 /** Opens a client of the publisher's API. It connects when first used. */
 export async function openPublisherApi(place: PubSubConnection): Promise<v1.PublisherClient> {
-  return new v1.PublisherClient(await clientOptions(place));
+  return initialized(new v1.PublisherClient(await clientOptions(place)));
 }
 
 /** Opens a client of the subscriber's API. It connects when first used. */
 export async function openSubscriberApi(place: PubSubConnection): Promise<v1.SubscriberClient> {
-  return new v1.SubscriberClient(await clientOptions(place));
+  return initialized(new v1.SubscriberClient(await clientOptions(place)));
 }
 
 /** For one try that ends in time: the callers of this library try again by themselves. */
@@ -34,6 +34,14 @@ export function statusOf(error: unknown): number | undefined {
   return (error as { code?: number }).code;
 }
 export const status = { invalidArgument: 3, deadlineExceeded: 4 } as const;
+
+/** Credentials are looked for here, and not in the first call, before its time-out begins. */
+async function initialized<Client extends { initialize(): Promise<unknown> }>(
+  client: Client,
+): Promise<Client> {
+  await client.initialize();
+  return client;
+}
 
 async function clientOptions({ projectId, emulatorHost }: PubSubConnection) {
   const emulator = emulatorHost ? emulatorAt(emulatorHost) : {};

@@ -17,7 +17,8 @@ export type PublishOutcome =
 export type Publisher = {
   /**
    * Publishes messages of one ordering key in order. After the first failure no later message of
-   * the call is sent, and the key is open again for the next call.
+   * the call is sent, and the key is open again for the next call. Answers within the publisher's
+   * limit, whatever the broker does; nothing of the call is sent after that.
    */
   publishInOrder(messages: readonly OutgoingMessage[]): Promise<PublishOutcome[]>;
   ping(): Promise<void>;
