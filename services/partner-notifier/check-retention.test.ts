@@ -1,34 +1,35 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger } from '@triplock/runtime';
-import { checkRetention, type Retentions } from './check-retention.ts';
+import { checkRetention, type Sources } from './check-retention.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-const week = { outcome: 'known', retentionMs: 7 * 86_400_000 } as const;
-const check = (
-  retentions: Retentions,
-  subscription: Parameters<typeof checkRetention>[1]['subscription'],
-) => checkRetention(retentions, { subscription, logger });
+const kept = (hours: number) => ({ outcome: 'known', retentionMs: hours * 3_600_000 }) as const;
+const silent = { outcome: 'unknown', why: 'it does not answer' } as const;
+const check = (inboxHours: number, sources: Sources) =>
+  checkRetention(inboxHours, { ...sources, logger });
 
 test('an inbox that remembers as long as anything can come again is accepted', () => {
-  check({ inboxHours: 720, outboxHours: 720 }, week);
-  check({ inboxHours: 168, outboxHours: 24 }, week);
+  check(720, { outbox: kept(720), subscription: kept(168) });
+  check(168, { outbox: kept(24), subscription: kept(168) });
 });
 
 test('an inbox that forgets before Pub/Sub does is refused', () => {
-  assert.throws(() => check({ inboxHours: 167, outboxHours: 24 }, week), {
+  assert.throws(() => check(167, { outbox: kept(24), subscription: kept(168) }), {
     message:
       'INBOX_RETENTION_HOURS is 167 and Pub/Sub can deliver events again for 168 hours: the inbox must remember an event for as long as it can come again',
   });
 });
 
-test('an inbox that forgets what can still be republished is refused', () => {
-  assert.throws(
-    () => check({ inboxHours: 720, outboxHours: 721 }, week),
-    /for as long as it can be republished/,
-  );
+test('an inbox that forgets what the dispatchers can still publish again is refused', () => {
+  assert.throws(() => check(720, { outbox: kept(721), subscription: kept(168) }), {
+    message:
+      "INBOX_RETENTION_HOURS is 720 and the dispatchers' OUTBOX_RETENTION_HOURS keep events for 721 hours: the inbox must remember an event for as long as it can come again",
+  });
 });
 
-test('a broker that does not tell its retention refuses nothing', () => {
-  check({ inboxHours: 24, outboxHours: 24 }, { outcome: 'unknown', why: 'it does not answer' });
+test('what does not tell its retention refuses nothing, and hides no other', () => {
+  check(24, { outbox: silent, subscription: silent });
+  assert.throws(() => check(24, { outbox: silent, subscription: kept(25) }), /Pub\/Sub/);
+  assert.throws(() => check(24, { outbox: kept(25), subscription: silent }), /dispatchers/);
 });

@@ -1,10 +1,11 @@
 import type { Logger } from '@triplock/runtime';
 import type { SubscriptionRetention } from '@triplock/transport';
+import type { OutboxRetention } from './read-outbox-retention.ts';
 
 const hourMs = 3_600_000;
 
-/** For how long things are kept that must be outlived by the inbox; hours. */
-export type Retentions = { inboxHours: number; outboxHours: number };
+/** What can bring an event again, and for how long. */
+export type Sources = { subscription: SubscriptionRetention; outbox: OutboxRetention };
 
 /**
  * Holds the inbox's memory against everything that can bring an event again: Pub/Sub's retention
@@ -14,23 +15,36 @@ export type Retentions = { inboxHours: number; outboxHours: number };
  * @throws with one sentence when something outlives the inbox: the service must not run so.
  */
 export function checkRetention(
-  { inboxHours, outboxHours }: Retentions,
-  { subscription, logger }: { subscription: SubscriptionRetention; logger: Logger },
+  inboxHours: number,
+  { subscription, outbox, logger }: Sources & { logger: Logger },
 ): void {
-  if (outboxHours > inboxHours) {
-    throw new Error(
-      `INBOX_RETENTION_HOURS is ${inboxHours} and OUTBOX_RETENTION_HOURS is ${outboxHours}: the inbox must remember an event for as long as it can be republished`,
-    );
+  const problem = whyTooShort(inboxHours, { subscription, outbox });
+  if (problem !== undefined) throw new Error(problem);
+  const sources = { 'Pub/Sub': subscription, 'the outbox': outbox };
+  for (const [source, retention] of Object.entries(sources)) {
+    if (retention.outcome === 'known') continue;
+    const { why } = retention;
+    logger.warn({ why }, `${source} does not tell its retention: not checked against the inbox`);
   }
-  if (subscription.outcome === 'unknown') {
-    const { why } = subscription;
-    logger.warn({ why }, 'Pub/Sub does not tell its retention: not checked against the inbox');
-    return;
+}
+
+/** In one sentence, what outlives the inbox; `undefined` when nothing that is known does. */
+export function whyTooShort(
+  inboxHours: number,
+  { subscription, outbox }: Sources,
+): string | undefined {
+  const tooShort = (source: string, { retentionMs }: { retentionMs: number }) => {
+    const hours = Math.ceil(retentionMs / hourMs);
+    return hours > inboxHours
+      ? `INBOX_RETENTION_HOURS is ${inboxHours} and ${source} for ${hours} hours: the inbox must remember an event for as long as it can come again`
+      : undefined;
+  };
+  if (outbox.outcome === 'known') {
+    const problem = tooShort("the dispatchers' OUTBOX_RETENTION_HOURS keep events", outbox);
+    if (problem !== undefined) return problem;
   }
-  const brokerHours = Math.ceil(subscription.retentionMs / hourMs);
-  if (brokerHours > inboxHours) {
-    throw new Error(
-      `INBOX_RETENTION_HOURS is ${inboxHours} and Pub/Sub can deliver events again for ${brokerHours} hours: the inbox must remember an event for as long as it can come again`,
-    );
+  if (subscription.outcome === 'known') {
+    return tooShort('Pub/Sub can deliver events again', subscription);
   }
+  return undefined;
 }

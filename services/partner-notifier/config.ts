@@ -19,11 +19,10 @@ export const settings = {
   PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
   EVENTS_SUBSCRIPTION: withDefault(text, 'partner-notifier'),
   /**
-   * How long the inbox remembers an event. Longer than Pub/Sub delivers it again, and than an outbox
-   * publishes it again: the latter as the dispatchers have it. Both are compared at boot.
+   * How long the inbox remembers an event: no shorter than Pub/Sub delivers it again, and than the
+   * dispatchers keep it for publishing again. Both are compared.
    */
   INBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
-  OUTBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
   /** How long a delivered webhook can still be looked at and sent again. */
   DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
   /** Messages at work at once. Each holds a database connection for some milliseconds. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
@@ -31,9 +32,9 @@ async function aNotifier(context: TestContext, settings: Record<string, string> 
     webhookUrl: receiver.url,
     webhookSecret: secret,
   });
-  const start = async (more: Record<string, string> = {}): Promise<ChildProcess> => {
+  const begin = (more: Record<string, string>, output: 'ignore' | 'pipe' = 'ignore') => {
     const notifier = spawn(process.execPath, [fileURLToPath(new URL('main.ts', import.meta.url))], {
-      stdio: ['ignore', 'ignore', 'inherit'],
+      stdio: ['ignore', output, 'inherit'],
       env: {
         TRIPLOCK_MODE: 'test',
         ADMIN_PORT: String(adminPort),
@@ -46,6 +47,10 @@ async function aNotifier(context: TestContext, settings: Record<string, string> 
       },
     });
     context.after(() => void notifier.kill('SIGKILL'));
+    return notifier;
+  };
+  const start = async (more: Record<string, string> = {}): Promise<ChildProcess> => {
+    const notifier = begin(more);
     await eventually(async () => (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok);
     return notifier;
   };
@@ -54,7 +59,7 @@ async function aNotifier(context: TestContext, settings: Record<string, string> 
     const message = { data: Buffer.from(payload), attributes: { ...attributes('') } };
     return pubsub.client.topic(pubsub.topic).publishMessage(message);
   };
-  return { start, publish, receiver, adminPort };
+  return { begin, start, publish, receiver, adminPort, store };
 }
 
 test('an event that is published three times is one verified webhook', async (context) => {
@@ -93,4 +98,13 @@ test('a notifier that is killed before it acknowledges still tells, under the sa
     what: 'a webhook after the crash',
   });
   assert.equal(receiver.received[0]!.headers['webhook-id'], event.event_id);
+});
+
+test('a notifier whose inbox would forget before the outbox does says so and does not start', async (context) => {
+  const { begin, store } = await aNotifier(context);
+  await store.open().query(`SELECT ledger.reap_outbox(interval '31 days', 1)`);
+  const notifier = begin({}, 'pipe');
+  const [said, [code]] = await Promise.all([text(notifier.stdout!), once(notifier, 'exit')]);
+  assert.equal(code, 1);
+  assert.match(said, /INBOX_RETENTION_HOURS is 720 and the dispatchers' .* for 744 hours/);
 });

@@ -10,6 +10,7 @@ import { openDeliveries } from './deliveries.ts';
 import { eventsHandler } from './events-subscriber.ts';
 import { measureBacklog } from './measure-backlog.ts';
 import { notifierMetrics, type NotifierMetrics } from './metrics.ts';
+import { readOutboxRetention } from './read-outbox-retention.ts';
 import { reapNotified } from './reap-notified.ts';
 import { createSender, runSendLoop } from './send-loop.ts';
 import { createSendWebhook } from './send-webhook.ts';
@@ -82,13 +83,16 @@ async function forgetWhatIsOld(
   { logger, onClose }: Service,
   parts: { inbox: Inbox; database: Database; metrics: NotifierMetrics },
 ): Promise<void> {
-  const { INBOX_RETENTION_HOURS: inboxHours, OUTBOX_RETENTION_HOURS: outboxHours } = config;
+  const { INBOX_RETENTION_HOURS: inboxHours } = config;
   const subscription = await readSubscriptionRetention(subscriptionOf(config));
-  checkRetention({ inboxHours, outboxHours }, { subscription, logger });
+  const outbox = await readOutboxRetention(parts.database);
+  checkRetention(inboxHours, { subscription, outbox, logger });
   const pass = reapNotified({
     ...parts,
-    keepInboxMs: inboxHours * hourMs,
+    logger,
+    keepInboxHours: inboxHours,
     keepDeliveriesMs: config.DELIVERIES_RETENTION_HOURS * hourMs,
+    sources: async () => ({ subscription, outbox: await readOutboxRetention(parts.database) }),
   });
   const reaper = runLoop(pass, { name: 'reap', idleMs: reapEveryMs, logger });
   onClose('reaper', () => reaper.stop());

@@ -1,14 +1,23 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openInbox } from '@triplock/inbox';
-import { createMetrics } from '@triplock/runtime';
+import { createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { succeeded } from './event.testing.ts';
 import { notifierMetrics } from './metrics.ts';
 import { notifyPartners } from './notify-partners.ts';
+import { readOutboxRetention } from './read-outbox-retention.ts';
 import { reapNotified } from './reap-notified.ts';
 
 const dayMs = 86_400_000;
+const week = { outcome: 'known', retentionMs: 7 * dayMs } as const;
+const thirtyDays = {
+  metrics: notifierMetrics(createMetrics('test')),
+  logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+  keepInboxHours: 720,
+  keepDeliveriesMs: 30 * dayMs,
+  sources: async () => ({ subscription: week, outbox: week }),
+};
 
 test('delivered webhooks leave with their attempts, those that wait or were given up stay', async (context) => {
   const store = await createTestDatabase(context);
@@ -32,14 +41,33 @@ test('delivered webhooks leave with their attempts, those that wait or were give
     [delivered],
   );
 
-  const metrics = notifierMetrics(createMetrics('test'));
-  const keep = { keepInboxMs: 30 * dayMs, keepDeliveriesMs: 30 * dayMs };
-  const pass = reapNotified({ inbox, database, metrics, ...keep });
+  const pass = reapNotified({ inbox, database, ...thirtyDays });
   assert.equal(await pass(), 1);
   assert.equal(await pass(), 0);
   const left = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
   assert.deepEqual(left.map(({ id }) => id).sort(), [failed, waiting, young].sort());
   assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
+});
+
+test('the inbox forgets nothing while dispatchers keep events for longer, whenever they say so', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  const event = succeeded(aPayment());
+  await notifyPartners(inbox, { event, payloadHash: event.event_id });
+  await store.open().query(`UPDATE notifier.inbox SET received_at = now() - interval '31 days'`);
+  assert.equal((await readOutboxRetention(database)).outcome, 'unknown');
+
+  const dispatcher = store.open('triplock_ledger');
+  const sources = async () => ({
+    subscription: week,
+    outbox: await readOutboxRetention(database),
+  });
+  const pass = reapNotified({ inbox, database, ...thirtyDays, sources });
+  await dispatcher.query(`SELECT ledger.reap_outbox(interval '31 days', 1)`);
+  assert.equal(await pass(), 0);
+  await dispatcher.query(`SELECT ledger.reap_outbox(interval '30 days', 1)`);
+  assert.equal(await pass(), 1);
 });
 
 test('the notifier deletes deliveries by the reaper only', async (context) => {

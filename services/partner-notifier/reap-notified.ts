@@ -1,35 +1,50 @@
 import type { Inbox } from '@triplock/inbox';
 import { loadSql, type Queryable } from '@triplock/postgres';
-import type { Pass } from '@triplock/runtime';
+import type { Logger, Pass } from '@triplock/runtime';
+import { whyTooShort, type Sources } from './check-retention.ts';
 import type { NotifierMetrics } from './metrics.ts';
 
 const reapDeliveriesSql = loadSql(import.meta.url, 'sql/reap-deliveries.sql');
 
 /** So few that a batch is done in some milliseconds and holds up no event. */
 const batchRowsMax = 500;
+const hourMs = 3_600_000;
 
 /** What the reapers stand on, and for how long they keep what is done with. */
 export type ReaperParts = {
   inbox: Pick<Inbox, 'reap'>;
   database: Queryable;
   metrics: Pick<NotifierMetrics, 'reaped'>;
-  keepInboxMs: number;
+  keepInboxHours: number;
   keepDeliveriesMs: number;
+  /** What can bring an event again; asked on each pass, because dispatchers may change. */
+  sources: () => Promise<Sources>;
+  logger: Logger;
 };
 
 /**
  * A pass over both: one small batch of inbox rows and one of delivered webhooks that are older than
- * they are kept. The loop comes again at once while there is more.
+ * they are kept. The loop comes again at once while there is more. The inbox forgets nothing while
+ * something would outlive it.
  */
 export function reapNotified(parts: ReaperParts): Pass {
-  const { inbox, database, metrics } = parts;
+  const { database, metrics } = parts;
   return async () => {
-    const events = await inbox.reap({ keepMs: parts.keepInboxMs, rowsMax: batchRowsMax });
+    const events = await reapInbox(parts);
     metrics.reaped.inc({ what: 'inbox' }, events);
     const deliveries = await reapDeliveries(database, parts.keepDeliveriesMs);
     metrics.reaped.inc({ what: 'deliveries' }, deliveries);
     return events + deliveries;
   };
+}
+
+async function reapInbox({ inbox, keepInboxHours, ...parts }: ReaperParts): Promise<number> {
+  const problem = whyTooShort(keepInboxHours, await parts.sources());
+  if (problem === undefined) {
+    return inbox.reap({ keepMs: keepInboxHours * hourMs, rowsMax: batchRowsMax });
+  }
+  parts.logger.error({ problem }, 'the inbox forgets nothing for now: something would outlive it');
+  return 0;
 }
 
 /**
