@@ -1,24 +1,29 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
+import { answerBytesMax } from './claims.ts';
 import {
   aClaim,
   aFingerprint,
   anAnswer,
-  brief,
   expectOutcome,
   lasting,
   warmUp,
   type OpenClaims,
 } from './conformance.testing.ts';
+import { describeLeases } from './leases.conformance.ts';
 import { describeMemory } from './memory.conformance.ts';
+import { describeTrouble } from './trouble.conformance.ts';
 
 /** What every claim store promises; each store runs this suite on the real thing. */
 export function describeClaims(store: string, open: OpenClaims): void {
   describe(`claims on ${store}`, () => {
     describeOwnership(open);
+    describeAnswers(open);
     describeReleases(open);
     describeLeases(open);
     describeMemory(open);
+    describeTrouble(open);
   });
 }
 
@@ -31,24 +36,51 @@ function describeOwnership(open: OpenClaims): void {
     assert.deepEqual(claimed.acceptedAt, request.acceptedAt);
   });
 
-  it('of a hundred identical requests at once one gets the claim and the others wait', async (t) => {
-    const { claims } = await open(t, lasting);
+  it('of a hundred identical requests at once by two ways one gets the claim, the others wait', async (t) => {
+    const { claims, another } = await open(t, lasting);
+    const ways = [claims, await another()];
     const request = aClaim();
     await warmUp(claims, request);
-    const outcomes = await Promise.all(Array.from({ length: 100 }, () => claims.claim(request)));
+    const asked = Array.from({ length: 100 }, (_, each) => ways[each % 2]!.claim(request));
+    const outcomes = await Promise.all(asked);
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'claimed').length, 1);
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'in-flight').length, 99);
   });
 
-  it('a claim in flight tells how long its lease still is', async (t) => {
+  it('of many bodies racing for one key one gets the claim and the others are told', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
     await warmUp(claims, request);
-    await claims.claim(request);
-    const { leaseLeftMs } = expectOutcome(await claims.claim(request), 'in-flight');
-    assert.ok(leaseLeftMs > 0 && leaseLeftMs <= lasting.leaseMs, `${leaseLeftMs} ms left`);
+    const bodies = Array.from({ length: 20 }, () => ({ ...request, fingerprint: aFingerprint() }));
+    const outcomes = await Promise.all(bodies.map((body) => claims.claim(body)));
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'claimed').length, 1);
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'reused').length, 19);
   });
 
+  it('claims of different ids do not meet', async (t) => {
+    const { claims } = await open(t, lasting);
+    for (const request of [aClaim(), aClaim()]) {
+      await warmUp(claims, request);
+      expectOutcome(await claims.claim(request), 'claimed');
+    }
+  });
+
+  it('two partners with one key do not meet', async (t) => {
+    const { claims } = await open(t, lasting);
+    for (const partnerId of ['acme', 'globex'] as PartnerId[]) {
+      const txnId = deriveTxnId('payment', partnerId, 'order-1001' as IdempotencyKey);
+      const request = aClaim({ txnId, partnerId });
+      await warmUp(claims, request);
+      const owner = { txnId, ...expectOutcome(await claims.claim(request), 'claimed') };
+      await claims.complete(owner, { ...anAnswer, body: partnerId });
+      assert.equal(expectOutcome(await claims.claim(request), 'completed').answer.body, partnerId);
+      const read = await claims.read(txnId);
+      assert.equal(read.outcome === 'pending' && read.partnerId, partnerId);
+    }
+  });
+}
+
+function describeAnswers(open: OpenClaims): void {
   it('a completed claim gives the stored answer byte for byte, every time', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
@@ -60,12 +92,30 @@ function describeOwnership(open: OpenClaims): void {
     }
   });
 
+  it('an answer of the largest size comes back byte for byte', async (t) => {
+    const { claims, another } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+    const hard = '"\\😀é\u2028\r\n';
+    const copies = Math.floor(answerBytesMax / Buffer.byteLength(hard));
+    const rest = answerBytesMax % Buffer.byteLength(hard);
+    const answer = { ...anAnswer, body: hard.repeat(copies) + ' '.repeat(rest) };
+    assert.equal(Buffer.byteLength(answer.body), answerBytesMax);
+    assert.equal(await claims.complete(owner, answer), 'completed');
+    const kept = expectOutcome(await (await another()).claim(request), 'completed').answer;
+    assert.ok(kept.body === answer.body, 'the stored body is another one');
+  });
+
   it('another request with the same key is told so in every state, and changes nothing', async (t) => {
-    const { claims } = await open(t, brief);
+    const { claims, age } = await open(t, lasting);
     const request = aClaim();
     const other = { ...request, fingerprint: aFingerprint() };
     await warmUp(claims, request);
     const first = expectOutcome(await claims.claim(request), 'claimed');
+    // Told before it is told that somebody is at work.
+    expectOutcome(await claims.claim(other), 'reused');
+    await age(request.txnId, 2 * lasting.leaseMs);
     expectOutcome(await claims.claim(other), 'reused');
     await claims.release({ ...request, ...first });
     expectOutcome(await claims.claim(other), 'reused');
@@ -73,14 +123,6 @@ function describeOwnership(open: OpenClaims): void {
     await claims.complete({ ...request, ...second }, anAnswer);
     expectOutcome(await claims.claim(other), 'reused');
     assert.deepEqual(expectOutcome(await claims.claim(request), 'completed').answer, anAnswer);
-  });
-
-  it('claims of different ids do not meet', async (t) => {
-    const { claims } = await open(t, lasting);
-    for (const request of [aClaim(), aClaim()]) {
-      await warmUp(claims, request);
-      expectOutcome(await claims.claim(request), 'claimed');
-    }
   });
 }
 
@@ -95,6 +137,19 @@ function describeReleases(open: OpenClaims): void {
     const second = expectOutcome(await claims.claim(later), 'claimed');
     assert.notEqual(second.token, first.token);
     assert.deepEqual(second.acceptedAt, request.acceptedAt);
+  });
+
+  it('of many requests for a released claim one gets it', async (t) => {
+    const { claims, another } = await open(t, lasting);
+    const ways = [claims, await another()];
+    const request = aClaim();
+    await warmUp(claims, request);
+    const first = expectOutcome(await claims.claim(request), 'claimed');
+    await claims.release({ ...request, ...first });
+    const asked = Array.from({ length: 40 }, (_, each) => ways[each % 2]!.claim(request));
+    const outcomes = await Promise.all(asked);
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'claimed').length, 1);
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'in-flight').length, 39);
   });
 
   it('a claim that was completed can not be released', async (t) => {
@@ -126,58 +181,5 @@ function describeReleases(open: OpenClaims): void {
     const stranger = { ...aClaim(), token: owner.token };
     assert.equal(await claims.complete(stranger, anAnswer), 'lost');
     assert.equal(await claims.release(stranger), 'lost');
-  });
-}
-
-function describeLeases(open: OpenClaims): void {
-  it('a claim whose lease is over goes to a new owner, with the first time of acceptance', async (t) => {
-    const { claims } = await open(t, brief);
-    const request = aClaim();
-    await warmUp(claims, request);
-    const first = expectOutcome(await claims.claim(request), 'claimed');
-    const later = { ...request, acceptedAt: new Date() };
-    const second = await t.waitFor(async () => {
-      return expectOutcome(await claims.claim(later), 'claimed');
-    });
-    assert.notEqual(second.token, first.token);
-    assert.deepEqual(second.acceptedAt, request.acceptedAt);
-  });
-
-  it('a late owner can neither complete nor release what another one took over', async (t) => {
-    const { claims } = await open(t, brief);
-    const request = aClaim();
-    await warmUp(claims, request);
-    const late = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
-    const owner = await t.waitFor(async () => {
-      return { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
-    });
-    assert.equal(await claims.complete(late, { ...anAnswer, status: 500 }), 'lost');
-    assert.equal(await claims.release(late), 'lost');
-    assert.equal(await claims.complete(owner, anAnswer), 'completed');
-    assert.deepEqual(expectOutcome(await claims.claim(request), 'completed').answer, anAnswer);
-  });
-
-  it('an owner whose lease is over completes as long as nobody took over', async (t) => {
-    const { claims } = await open(t, brief);
-    const request = aClaim();
-    await warmUp(claims, request);
-    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
-    assert.equal(await claims.complete(owner, anAnswer), 'completed');
-  });
-
-  it('a claim is forgotten its life after the first claim, whoever took it over since', async (t) => {
-    const { claims } = await open(t, { leaseMs: 1, lifeMs: 400 });
-    const request = aClaim();
-    await warmUp(claims, request);
-    expectOutcome(await claims.claim(request), 'claimed');
-    // Taken over again and again: were the life extended, the first time would stay for ever.
-    const later = { ...request, acceptedAt: new Date() };
-    await t.waitFor(
-      async () => {
-        const { acceptedAt } = expectOutcome(await claims.claim(later), 'claimed');
-        assert.deepEqual(acceptedAt, later.acceptedAt);
-      },
-      { timeout: 5_000 },
-    );
   });
 }

@@ -12,6 +12,12 @@ export class ClaimsUnavailableError extends Error {
   override name = 'ClaimsUnavailableError';
 }
 
+/**
+ * The longest body of an answer that every store keeps, in bytes of UTF-8. DynamoDB sets the limit:
+ * an item has 400 KiB at most. Requests of 64 KiB make answers of a third of this.
+ */
+export const answerBytesMax = 256 * 1024;
+
 /** What a claim is asked for. `shown` is what a read shows while the payment is pending (JSON). */
 export type ClaimRequest = {
   txnId: TxnId;
@@ -57,8 +63,9 @@ export type PendingRead =
  * Guard 1: at most one request at work per (kind, partner, key), and its answer kept for replay.
  *
  * A claim's record lives 24 h from the first claim; inside it the lease of the one at work ends
- * after 30 s. Every method is one atomic step and rejects with a ClaimsUnavailableError when the
- * store does not answer in time: the outcome is then unknown, and asking again is safe.
+ * after 30 s. Both are measured by the store's clock and never by a caller's. Every method is one
+ * atomic step and rejects with a ClaimsUnavailableError when the store does not answer in time: the
+ * outcome is then unknown, and asking again is safe.
  */
 export type Claims = {
   claim(request: ClaimRequest): Promise<ClaimOutcome>;

@@ -8,11 +8,23 @@ import {
   type Fingerprint,
   type IdempotencyKey,
   type PartnerId,
+  type TxnId,
 } from '@triplock/payments';
+import type { TestRelay } from '@triplock/testing';
 import type { ClaimOutcome, ClaimRequest, Claims, MemoryEpoch } from './claims.ts';
 
-/** A store under test. `forget` loses all that it holds, as FLUSHALL or a dropped table would. */
-export type ClaimsUnderTest = { claims: Claims; forget(): Promise<void> };
+/** A store under test, and what only its owner can do to it. */
+export type ClaimsUnderTest = {
+  claims: Claims;
+  /** Opens the same store once more, as a second gateway does. */
+  another(): Promise<Claims>;
+  /** Loses all that it holds, as FLUSHALL or a dropped table would. */
+  forget(): Promise<void>;
+  /** Makes a claim so many milliseconds older, by changing what is stored. */
+  age(txnId: TxnId, ms: number): Promise<void>;
+  /** The way by which `claims` reaches its store. */
+  relay: TestRelay;
+};
 
 /** Opens an empty store that is closed after the test; times in milliseconds. */
 export type OpenClaims = (
@@ -20,12 +32,10 @@ export type OpenClaims = (
   times: { leaseMs: number; lifeMs: number },
 ) => Promise<ClaimsUnderTest>;
 
-const hourMs = 3_600_000;
+export const hourMs = 3_600_000;
 
-/** Nothing ends while the test runs. */
+/** Nothing ends while the test runs, unless the claim is made older. */
 export const lasting = { leaseMs: hourMs, lifeMs: 24 * hourMs };
-/** Leases end before anybody can use them. */
-export const brief = { leaseMs: 1, lifeMs: 24 * hourMs };
 
 /** A request for an id of its own; the same twice when given what the first one was. */
 export function aClaim(wish: Partial<ClaimRequest> = {}): ClaimRequest {

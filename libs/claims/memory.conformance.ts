@@ -84,7 +84,9 @@ function describeLoss(open: OpenClaims): void {
     const { epoch } = await claims.noteLoss(bucket);
     await claims.setBarrier({ bucket, epoch, barrier: 'a barrier', warm: false });
     expectOutcome(await claims.claim(request), 'cold');
-    await t.waitFor(async () => expectOutcome(await claims.claim(request), 'claimed'));
+    await t.waitFor(async () => expectOutcome(await claims.claim(request), 'claimed'), {
+      timeout: 5_000,
+    });
   });
 
   it('a loss in one bucket leaves another warm', async (t) => {

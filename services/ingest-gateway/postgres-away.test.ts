@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createTestRedis, eventually } from '@triplock/testing';
+import { createTestRedis, createTestRelay, eventually } from '@triplock/testing';
 import { gatewaySettings, startGateway } from './gateway-process.testing.ts';
-import { openRelay } from './relay.testing.ts';
 
 const body = { amount: 1_250, currency: 'EUR' };
 const key = (name: string) => ({ 'idempotency-key': name });
@@ -12,7 +11,7 @@ type Readiness = { ready: boolean; degraded?: boolean; checks: Record<string, st
 /** A gateway process that reaches PostgreSQL by a way that the test can close. */
 async function aGateway(t: TestContext) {
   const [given, redis] = await Promise.all([gatewaySettings(t), createTestRedis(t)]);
-  const postgres = await openRelay(t, given.settings.DATABASE_URL);
+  const postgres = await createTestRelay(t, given.settings.DATABASE_URL);
   const settings = { ...given.settings, REDIS_URL: redis.url, DATABASE_URL: postgres.url };
   const gateway = startGateway(t, { ...given, settings });
   await gateway.ready();

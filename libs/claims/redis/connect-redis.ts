@@ -53,7 +53,9 @@ export async function connectRedis(options: RedisConnectionOptions): Promise<Red
     },
     async ping() {
       if (watch.verdict().state === 'away') throw new ClaimsUnavailableError('Redis is away');
-      await withDeadline(watch.inspect(), answer);
+      await withDeadline(watch.inspect(), answer).catch((error: unknown) =>
+        Promise.reject(unavailable(error)),
+      );
       runId();
     },
     async close() {

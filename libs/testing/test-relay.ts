@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import type { TestContext } from 'node:test';
+import type { Cleanup } from './test-database.ts';
 
-/** A way to a part that is there, which a test can close and stop. */
-export type Relay = {
+/** A way to a part that is there, which a test can close, stop and make forgetful. */
+export type TestRelay = {
   /** The part's URL, by this way. */
   url: string;
   /** The part is gone: connections break and new ones are refused. */
@@ -12,13 +12,19 @@ export type Relay = {
   freeze(): void;
   /** As it was before. */
   restore(): Promise<void>;
+  /**
+   * Lets so many answers through and loses the next one together with its connection: what was
+   * asked for was done. `lost` resolves once that happened.
+   */
+  loseReply(place: { after: number }): { lost: Promise<void> };
 };
 
 /** Opens a way of one test's own to a part that others use too, closed after the test. */
-export async function openRelay(t: TestContext, to: string): Promise<Relay> {
+export async function createTestRelay(test: Cleanup, to: string): Promise<TestRelay> {
   const target = new URL(to);
   const sockets = new Set<Socket>();
   let frozen = false;
+  let lose: (() => 'lose' | 'pass') | undefined;
   const server = createServer((inbound) => {
     const outbound = connect({ host: target.hostname, port: Number(target.port) });
     for (const [from, into] of [
@@ -26,16 +32,21 @@ export async function openRelay(t: TestContext, to: string): Promise<Relay> {
       [outbound, inbound],
     ] as const) {
       sockets.add(from);
-      from.on('data', (chunk) => void (frozen || into.write(chunk)));
+      from.on('data', (chunk) => {
+        if (frozen) return;
+        if (from === outbound && lose?.() === 'lose') inbound.destroy();
+        else into.write(chunk);
+      });
       from.on('error', () => into.destroy());
       from.on('close', () => (sockets.delete(from), into.destroy()));
     }
   });
   const end = () => sockets.forEach((socket) => socket.destroy());
   const port = await listen(server, 0);
-  t.after(() => {
+  test.after(async () => {
     end();
     if (server.listening) server.close();
+    return Promise.resolve();
   });
 
   const url = new URL(to);
@@ -54,6 +65,17 @@ export async function openRelay(t: TestContext, to: string): Promise<Relay> {
       if (frozen) end();
       frozen = false;
       if (!server.listening) await listen(server, port);
+    },
+    loseReply({ after }) {
+      const lost = Promise.withResolvers<void>();
+      let passing = after;
+      lose = () => {
+        if (passing-- > 0) return 'pass';
+        lose = undefined;
+        lost.resolve();
+        return 'lose';
+      };
+      return { lost: lost.promise };
     },
   };
 }

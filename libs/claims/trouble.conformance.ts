@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { eventually } from '@triplock/testing';
+import {
+  ClaimsUnavailableError,
+  type ClaimOutcome,
+  type ClaimRequest,
+  type Claims,
+} from './claims.ts';
+import {
+  aClaim,
+  anAnswer,
+  expectOutcome,
+  lasting,
+  warmUp,
+  type OpenClaims,
+} from './conformance.testing.ts';
+
+// What is left of a request's 3 s must do for the answer, so a store in trouble is left after 2.
+const patienceMs = 2_000;
+
+/** What a caller gets from a store that is away, slow, or heard of only once. */
+export function describeTrouble(open: OpenClaims): void {
+  it('a store that stands still makes every step unknown in time, and goes on afterwards', async (t) => {
+    const { claims, relay } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+    relay.freeze();
+    const steps = [
+      ...Array.from({ length: 50 }, () => claims.claim(request)),
+      claims.complete(owner, anAnswer),
+      claims.release(owner),
+      claims.read(request.txnId),
+      claims.noteLoss(3),
+      claims.ping(),
+    ];
+    const waits = await Promise.all(steps.map(rejectionMs));
+    assert.ok(Math.max(...waits) < patienceMs, `slowest ${Math.max(...waits)} ms`);
+    await relay.restore();
+    await eventually(() => claims.ping().then(() => true));
+    assert.equal(await eventually(() => claims.complete(owner, anAnswer)), 'completed');
+  });
+
+  it('a store that is gone makes claims fail in time, and they work again when it is back', async (t) => {
+    const { claims, relay } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await relay.cut();
+    assert.ok((await rejectionMs(claims.claim(request))) < patienceMs);
+    assert.ok((await rejectionMs(claims.ping())) < patienceMs);
+    await relay.restore();
+    expectOutcome(await eventually(() => claims.claim(request)), 'claimed');
+  });
+
+  for (const after of [0, 1, 2]) {
+    it(`answer ${after + 1} of the store being lost makes no second owner`, async (t) => {
+      const { claims, another, relay } = await open(t, lasting);
+      const request = aClaim();
+      await warmUp(claims, request);
+      const { lost } = relay.loseReply({ after });
+      const outcomes = await claimUntil(claims, request, lost);
+      const owners = outcomes.filter((each) => each?.outcome === 'claimed');
+      assert.ok(owners.length <= 1, `${owners.length} owners`);
+      expectOutcome(await (await another()).claim(request), 'in-flight');
+    });
+  }
+}
+
+/** Asks again and again until the reply is lost and one came after it; `undefined` is unknown. */
+async function claimUntil(claims: Claims, request: ClaimRequest, lost: Promise<void>) {
+  const outcomes: (ClaimOutcome | undefined)[] = [];
+  let over = false;
+  void lost.then(() => (over = true));
+  await eventually(async () => {
+    const isLast = over;
+    const outcome = await claims.claim(request).catch((error: unknown) => {
+      assert.ok(error instanceof ClaimsUnavailableError, String(error));
+    });
+    outcomes.push(outcome ?? undefined);
+    return isLast && outcome !== undefined;
+  });
+  return outcomes;
+}
+
+/** How long the step took to reject; it must, and with the error that means "unknown". */
+async function rejectionMs(step: Promise<unknown>): Promise<number> {
+  const begin = performance.now();
+  await assert.rejects(step, ClaimsUnavailableError);
+  return performance.now() - begin;
+}
