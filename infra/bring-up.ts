@@ -10,7 +10,7 @@ import { seedPartners } from './provision/partners.ts';
 import { refillTopic } from './provision/refill-topic.ts';
 import { createSubscriptions } from './provision/subscriptions.ts';
 import { removeStrays } from './remove-strays.ts';
-import { services, type Mode, type Service } from './services.ts';
+import { services, type Mode, type Service, type SettingsOfServices } from './services.ts';
 import { openSession, type Report, type Session } from './session.ts';
 import { portsOfOne, startServices } from './start-services.ts';
 import { writeState } from './state.ts';
@@ -23,6 +23,8 @@ export type BringUp = {
   /** Copies of each service; as many as run already, or one. */
   replicas?: number;
   mode?: Mode;
+  /** What services are told beside their addresses: those started without it are started again. */
+  settings?: SettingsOfServices;
   report?: Report;
   /** Aborting it stops what this call started, and rejects. */
   signal?: AbortSignal;
@@ -51,7 +53,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
   return inSession(options, async (session) => {
     const { state, home } = session;
     state.replicas = options.replicas ?? Math.max(1, state.replicas);
-    const mode = options.mode ?? 'demo';
+    const { mode = 'demo', settings = {} } = options;
     const addresses = await startParts(session);
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
@@ -59,7 +61,8 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const partnersFile = join(home.folder, 'partners.json');
     writeJson(partnersFile, partnerSecrets(session));
     const databases = database.roles;
-    await startServices(session, table, { mode, addresses, databases, partnersFile });
+    const wiring = { mode, addresses, databases, partnersFile, settings };
+    await startServices(session, table, wiring);
     return systemEndpoints(session, { addresses, database, mode });
   });
 }

@@ -14,7 +14,11 @@ export type Wiring = {
   databases: DatabaseUrls;
   /** The file that tells the catcher the partners' secrets. */
   partnersFile: string;
+  settings: SettingsOfServices;
 };
+
+/** Settings by the name of a service, or of `all` of them; they win over the launcher's own. */
+export type SettingsOfServices = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /** A kind of process that the launcher runs beside the parts. */
 export type Service = {

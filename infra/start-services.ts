@@ -109,6 +109,8 @@ function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Comma
       LOG_LEVEL: process.env['LOG_LEVEL'] ?? 'info',
       ...(Object.fromEntries(listening) as Record<string, string>),
       ...service.settings(wiring),
+      ...wiring.settings['all'],
+      ...wiring.settings[service.name],
     },
   };
 }
