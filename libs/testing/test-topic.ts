@@ -4,21 +4,46 @@ import { testEndpoints } from './endpoints.ts';
 import { eventually } from './eventually.ts';
 import type { Cleanup } from './test-database.ts';
 
-/** A Kafka topic of one test's own, deleted after it. */
-export async function createTestTopic(
-  test: Cleanup,
-  shape: { partitions: number } = { partitions: 1 },
-): Promise<{ brokers: string[]; topic: string }> {
+/** Where a test's records go. */
+export type TestTopic = { brokers: string[]; topic: string };
+
+/** How a test wants its topic; `compression` is Kafka's `compression.type`. */
+export type TopicShape = { partitions?: number; compression?: string };
+
+/** A Kafka topic of one test's own, deleted after it. It stores records unpacked unless told. */
+export async function createTestTopic(test: Cleanup, shape: TopicShape = {}): Promise<TestTopic> {
   const topic = `test.${randomBytes(8).toString('hex')}`;
   const brokers = [(await testEndpoints()).kafka];
-  const topics = [{ topic, numPartitions: shape.partitions, replicationFactor: 1 }];
-  await withAdmin(brokers, async (admin) => {
-    // kafkajs's own wait for leaders fails when the broker does not know the topic for a moment.
-    await admin.createTopics({ topics, waitForLeaders: false });
-    await eventually(() => hasLeaders(admin, topic));
-  });
+  await withAdmin(brokers, (admin) => create(admin, topic, shape));
   test.after(() => withAdmin(brokers, (admin) => admin.deleteTopics({ topics: [topic] })));
   return { brokers, topic };
+}
+
+/** Deletes a topic with all that it holds and makes it anew, under the same name. */
+export async function recreateTestTopic({ brokers, topic }: TestTopic): Promise<void> {
+  await withAdmin(brokers, async (admin) => {
+    await admin.deleteTopics({ topics: [topic] });
+    await eventually(async () => !(await admin.listTopics()).includes(topic));
+    await create(admin, topic, {});
+  });
+}
+
+/** Commits a group's next offset of partition 0. It takes some seconds, as the group is joined. */
+export async function commitTestOffset(
+  { brokers, topic }: TestTopic,
+  { groupId, offset }: { groupId: string; offset: number },
+): Promise<void> {
+  const partitions = [{ partition: 0, offset: `${offset}` }];
+  await withAdmin(brokers, (admin) => admin.setOffsets({ groupId, topic, partitions }));
+}
+
+async function create(admin: Admin, topic: string, shape: TopicShape): Promise<void> {
+  const { partitions: numPartitions = 1, compression = 'uncompressed' } = shape;
+  const configEntries = [{ name: 'compression.type', value: compression }];
+  const topics = [{ topic, numPartitions, replicationFactor: 1, configEntries }];
+  // kafkajs's own wait for leaders fails when the broker does not know the topic for a moment.
+  await admin.createTopics({ topics, waitForLeaders: false });
+  await eventually(() => hasLeaders(admin, topic));
 }
 
 async function hasLeaders(admin: Admin, topic: string): Promise<boolean> {

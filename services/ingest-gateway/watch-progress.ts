@@ -1,48 +1,75 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Offsets, TopicOffsets } from '@triplock/transport';
 
 /** Tells whether the ledger has posted everything that was in the topic at a barrier. */
 export type Progress = { hasPassed(barrier: string): Promise<boolean> };
 
+type Position = { committed: Offsets; end: Offsets };
+
 // Kafka is asked for all waiting requests together, and this often at most.
 const askEveryMs = 100;
 
-/** Writes offsets down as a barrier. */
+/** A loss has one barrier. Those of older losses are asked about no more. */
+const passedMax = 100;
+
+/** Writes offsets down as a barrier, under an id, so that no two are the same text. */
 export function writeBarrier(end: Offsets): string {
-  return JSON.stringify(Object.fromEntries([...end].map(([key, offset]) => [key, `${offset}`])));
+  const offsets = [...end].map(([partition, offset]) => [partition, `${offset}`] as const);
+  return JSON.stringify({ ...Object.fromEntries(offsets), id: randomUUID() });
 }
 
 /**
  * Watches the offsets that the ledger's workers have committed. An offset is committed only after
- * its row is in the ledger, so what was passed once stays passed: the highest offset seen counts,
- * also when an operator resets the group to read the topic again.
+ * its row is in the ledger, so a barrier that was passed once stays passed, also when an operator
+ * resets the group to read the topic again.
+ *
+ * Nothing is carried from one barrier to the next, and every answer of Kafka that counts was asked
+ * for after the question: a topic may be deleted and made anew, and its offsets then start at 0.
  */
-export function watchProgress(offsets: Pick<TopicOffsets, 'committed'>): Progress {
-  const reached = new Map<number, bigint>();
-  let asked: Promise<void> | undefined;
-  let askedAt = -Infinity;
-
-  const ask = async () => {
-    askedAt = performance.now();
-    for (const [partition, offset] of await offsets.committed()) {
-      if (offset > (reached.get(partition) ?? 0n)) reached.set(partition, offset);
-    }
-  };
-  const covers = (barrier: Offsets) =>
-    [...barrier].every(([partition, offset]) => (reached.get(partition) ?? 0n) >= offset);
-
+export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>): Progress {
+  const passed = new Set<string>();
+  const ask = askInTurn(async (): Promise<Position> => {
+    const [committed, end] = await Promise.all([offsets.committed(), offsets.end()]);
+    return { committed, end };
+  });
   return {
     async hasPassed(text) {
-      const barrier = readBarrier(text);
-      if (covers(barrier)) return true;
-      if (asked === undefined && performance.now() - askedAt < askEveryMs) return false;
-      asked ??= ask().finally(() => (asked = undefined));
-      await asked;
-      return covers(barrier);
+      if (passed.has(text)) return true;
+      if (!isPassed(readBarrier(text), await ask())) return false;
+      passed.add(text);
+      if (passed.size > passedMax) passed.delete(passed.values().next().value!);
+      return true;
     },
   };
 }
 
+/**
+ * A topic that ends before the barrier is not the one that the barrier was read from, or lost its
+ * end: what was there and is not posted can never be read, so nobody waits for it.
+ */
+function isPassed(barrier: Offsets, { committed, end }: Position): boolean {
+  return [...barrier].every(
+    ([partition, offset]) =>
+      (committed.get(partition) ?? 0n) >= offset || (end.get(partition) ?? 0n) < offset,
+  );
+}
+
+/** Who comes while the question is under way waits for the next one, which all of them share. */
+function askInTurn<Answer>(question: () => Promise<Answer>): () => Promise<Answer> {
+  let next: Promise<Answer> | undefined;
+  let free: Promise<unknown> = Promise.resolve();
+  const begin = () => {
+    next = undefined;
+    const answer = question();
+    free = Promise.allSettled([answer, delay(askEveryMs)]);
+    return answer;
+  };
+  return () => (next ??= free.then(begin));
+}
+
 function readBarrier(text: string): Offsets {
-  const written = JSON.parse(text) as Record<string, string>;
-  return new Map(Object.entries(written).map(([key, offset]) => [Number(key), BigInt(offset)]));
+  const written = Object.entries(JSON.parse(text) as Record<string, string>);
+  const offsets = written.filter(([name]) => name !== 'id');
+  return new Map(offsets.map(([partition, offset]) => [Number(partition), BigInt(offset)]));
 }

@@ -8,7 +8,8 @@ export type TopicOffsets = {
   end(): Promise<Offsets>;
   /**
    * The group's next offset, by partition. Where it never committed, or stood still while records
-   * aged out, that is the first one there is: nothing before it can be read any more.
+   * aged out, that is the first one there is: nothing before it can be read any more. An offset past
+   * the end was committed to a topic of this name that is no more, and counts as never committed.
    */
   committed(): Promise<Offsets>;
   close(): Promise<void>;
@@ -28,9 +29,10 @@ export function openTopicOffsets(
         const next = offsetsOf(answer?.partitions ?? []);
         const there = await admin.fetchTopicOffsets(topic);
         return new Map(
-          there.map(({ partition, low }) => {
-            const [first, committed] = [BigInt(low), next.get(partition) ?? 0n];
-            return [partition, committed > first ? committed : first];
+          there.map(({ partition, low, high }) => {
+            const [first, end] = [BigInt(low), BigInt(high)];
+            const committed = next.get(partition) ?? 0n;
+            return [partition, committed > first && committed <= end ? committed : first];
           }),
         );
       }),
