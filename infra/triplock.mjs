@@ -20,6 +20,7 @@ const commands = {
   partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
   'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
   republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
+  bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
 };
 

@@ -7,6 +7,8 @@ export type Terminal = {
   line(text?: string): void;
   /** What is under way, on stderr: one line that rewrites itself, or a line every few seconds. */
   progress(text: string): void;
+  /** A step of a long way, on stderr; it stays. */
+  note(text: string): void;
   /** Takes the progress line away. */
   clear(): void;
   /** The result for machines on stdout; swallowed without `--json`. */
@@ -43,6 +45,10 @@ export function openTerminal({ json }: { json: boolean }): Terminal {
       }
       shown = text;
       shownAt = performance.now();
+    },
+    note: (text) => {
+      clear();
+      process.stderr.write(`${style.faint(`… ${text}`)}\n`);
     },
     result: (value) => {
       clear();

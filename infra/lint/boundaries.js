@@ -9,6 +9,7 @@ const arrows = {
   infra: ['domain', 'contract', 'kit', 'adapter', 'testing'],
   demo: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra'],
   e2e: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra', 'demo'],
+  'load-tests': ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra', 'demo'],
 };
 
 /** These take the test equipment into their tests, and only there. */
@@ -32,11 +33,15 @@ export function moduleBoundaries({ inTests }) {
 /** Where the clients of stores and brokers may be imported. */
 export const driverHomes = [
   'libs/{claims,ledger,inbox,partners,transport,postgres,testing}/**',
-  '{infra,demo,e2e}/**',
+  '{infra,demo,e2e,load-tests}/**',
 ];
 
 /** Where `process.env` may be read: settings are validated once, at the boot of a process. */
-export const environmentHomes = ['**/config.ts', 'libs/testing/**', '{infra,demo,e2e}/**'];
+export const environmentHomes = [
+  '**/config.ts',
+  'libs/testing/**',
+  '{infra,demo,e2e,load-tests}/**',
+];
 
 /**
  * Conformance suites are tests that several stores' test files call, and `*.testing.ts` is what

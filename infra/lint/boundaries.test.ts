@@ -8,7 +8,16 @@ import { lintArrow, lintExample } from './lint-example.ts';
 import { root } from './workspace-files.ts';
 
 type Kind =
-  'domain' | 'contract' | 'kit' | 'adapter' | 'testing' | 'service' | 'infra' | 'demo' | 'e2e';
+  | 'domain'
+  | 'contract'
+  | 'kit'
+  | 'adapter'
+  | 'testing'
+  | 'service'
+  | 'infra'
+  | 'demo'
+  | 'e2e'
+  | 'load-tests';
 type Row = { folder: string; may: readonly Kind[]; mayInTests: readonly Kind[] };
 
 /** The house's table a second time, on purpose: the rule's own copy is what is being tested. */
@@ -38,6 +47,11 @@ const house: Record<Kind, Row> = {
     may: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra', 'demo'],
     mayInTests: [],
   },
+  'load-tests': {
+    folder: 'load-tests',
+    may: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra', 'demo'],
+    mayInTests: [],
+  },
 };
 
 /** One that others would import; not the project of `house`, where a kind has several. */
@@ -51,10 +65,19 @@ const doors: Record<Kind, string> = {
   infra: '@triplock/infra',
   demo: '@triplock/demo',
   e2e: '@triplock/e2e',
+  'load-tests': '@triplock/load-tests',
 };
 
 const kinds = Object.keys(house) as Kind[];
-const ofOneProject: readonly Kind[] = ['domain', 'contract', 'testing', 'infra', 'demo', 'e2e'];
+const ofOneProject: readonly Kind[] = [
+  'domain',
+  'contract',
+  'testing',
+  'infra',
+  'demo',
+  'e2e',
+  'load-tests',
+];
 const arrows = kinds
   .flatMap((from) => kinds.map((to) => ({ from, to })))
   .filter(({ from, to }) => from !== to || !ofOneProject.includes(from));

@@ -1,0 +1,11 @@
+export { auditSystem } from './audit/ask-auditor.ts';
+export type { AuditReport } from './audit/audit-report.ts';
+export { renderAudit } from './audit/print-audit.ts';
+export { askAdmin, sumSeries } from './services.ts';
+export { findSystem, type System } from './system.ts';
+export { style } from './terminal/style.ts';
+export { renderTable } from './terminal/table.ts';
+export { openTerminal, type Terminal } from './terminal/terminal.ts';
+export { formatSpan } from './terminal/words.ts';
+export { until } from './until.ts';
+export { wholeNumber } from './whole-number.ts';

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { before, test } from 'node:test';
+import { command } from './command.ts';
+import { home, upSystem } from './system.ts';
+
+type Spread = { min: number; median: number; max: number };
+type Service = { cpuMicros: Spread; idleMicros: Spread; rssMiBPeak: Spread; rssMiBEnd: Spread };
+type Report = {
+  ok: boolean;
+  rig: { cores: number; node: string; commit: string };
+  settings: { seconds: number; connections: number; repeat: number; replicas: number };
+  figures: {
+    acceptedPerSecond: Spread;
+    publishedPerSecond: Spread;
+    deliveredPerSecond: Spread;
+    latencyMs: { p50: Spread; p99: Spread };
+    services: Record<string, Service>;
+    cpuMicros: { published: Spread; together: Spread };
+    emptyPost: { requestsPerSecond: Spread; cpuMicros: Spread };
+    ratio: { published: Spread; together: Spread };
+  };
+  audit: { counts: { accepted: number; published: number; deliveries: number } };
+  repetitions: { system: { load: { accepted: number; others: object } } }[];
+};
+
+const services = [
+  'ingest-gateway',
+  'ledger-worker',
+  'outbox-dispatcher',
+  'partner-notifier',
+  'auditor',
+];
+
+before(() => upSystem());
+
+test('the bench sends payments, sees each of them delivered, and tells what they cost', async () => {
+  const options = ['--seconds', '2', '--repeat', '1', '--connections', '16', '--json'];
+  const { code, stdout, stderr } = await command('bench', ...options);
+  assert.equal(code, 0, stderr);
+  const report = JSON.parse(stdout) as Report;
+  const { figures, audit, settings } = report;
+
+  assert.equal(report.ok, true);
+  assert.deepEqual(settings, { seconds: 2, connections: 16, repeat: 1, replicas: 2 });
+  const [run] = report.repetitions;
+  assert.ok(run!.system.load.accepted > 0);
+  assert.deepEqual(run!.system.load.others, {});
+  assert.ok(audit.counts.published >= run!.system.load.accepted);
+  assert.ok(audit.counts.deliveries >= run!.system.load.accepted);
+
+  assert.deepEqual(Object.keys(figures.services), services);
+  for (const [name, { cpuMicros, idleMicros, rssMiBEnd }] of Object.entries(figures.services)) {
+    assert.ok(cpuMicros.median > 0, name);
+    assert.ok(idleMicros.median >= 0, name);
+    assert.ok(rssMiBEnd.median > 10, name);
+  }
+  const { acceptedPerSecond, publishedPerSecond, deliveredPerSecond, latencyMs, ratio } = figures;
+  assert.ok(acceptedPerSecond.median >= publishedPerSecond.median);
+  assert.ok(publishedPerSecond.median >= deliveredPerSecond.median);
+  assert.ok(latencyMs.p99.median >= latencyMs.p50.median);
+  assert.ok(Number.isFinite(ratio.together.median));
+  assert.ok(ratio.published.median > 1, 'a payment costs more than an empty POST');
+  assert.ok(ratio.together.median > ratio.published.median);
+});
+
+test('Ctrl-C ends a bench of a running system at once and leaves that up', async () => {
+  const launcher = ['infra/triplock.mjs', 'bench', '--seconds', '600', '--home', home];
+  const cwd = new URL('../', import.meta.url);
+  const bench = spawn(process.execPath, launcher, { cwd, stdio: ['ignore', 'ignore', 'pipe'] });
+  const ended = once(bench, 'exit');
+  const said: string[] = [];
+  for await (const line of createInterface({ input: bench.stderr })) {
+    said.push(line);
+    if (line.includes('warming up')) bench.kill('SIGINT');
+  }
+  const [code] = (await ended) as [number];
+  assert.equal(code, 130, said.join('\n'));
+  assert.equal((await command('status')).code, 0);
+});

@@ -1,0 +1,58 @@
+import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { openTerminal, type System } from '@triplock/demo';
+import { runCommand, UsageError } from '@triplock/infra';
+import { readBenchOptions } from './bench/bench-options.ts';
+import { onOwnSystem, onRunningSystem } from './bench/open-system.ts';
+import { renderReport } from './bench/render-report.ts';
+import { runBench } from './bench/run-bench.ts';
+
+const help = `
+npm run bench -- [options]
+
+Measures what a payment costs: CPU of every service, and its ratio to an empty Fastify POST that is
+measured in turn with the system, under the same load. It brings up a system of its own, sends fresh
+book transfers, waits until the last webhook is delivered, audits, and leaves nothing behind. Exit
+code 1 when the audit finds drift. docs/costs.md tells how to read it.
+
+  --seconds N      seconds of load of each run (20)
+  --connections N  keep-alive connections, one request at a time on each (64)
+  --repeat N       runs of the system, each between two of the empty POST (3)
+  --home DIR       measures the instance that is up there, and leaves it up
+  --profile DIR    writes a CPU profile of every service there, for the developer tools of Chrome
+  --json           prints { ok, rig, settings, figures, audit, repetitions }
+  --help
+`;
+
+await runCommand({
+  name: 'bench',
+  help,
+  options: {
+    seconds: { type: 'string' },
+    connections: { type: 'string' },
+    repeat: { type: 'string' },
+    home: { type: 'string' },
+    profile: { type: 'string' },
+    json: { type: 'boolean' },
+  },
+  run: async ({ values, interrupted }) => {
+    const options = readBenchOptions(values);
+    const { home, profile } = values;
+    if (home !== undefined && profile !== undefined) {
+      throw new UsageError(
+        '--profile is for a system of its own: services that run take no profile',
+      );
+    }
+    const profileFolder = profile === undefined ? undefined : resolve(profile);
+    if (profileFolder !== undefined) mkdirSync(profileFolder, { recursive: true });
+    const terminal = openTerminal({ json: values.json ?? false });
+    const opening = { terminal, signal: interrupted(), ...(profileFolder && { profileFolder }) };
+    const measure = (system: System) => runBench({ system, terminal }, options);
+    const report = await (home === undefined
+      ? onOwnSystem(opening, measure)
+      : onRunningSystem(home, opening, measure));
+    for (const line of renderReport(report)) terminal.line(line);
+    terminal.result(report);
+    if (!report.ok) process.exitCode = 1;
+  },
+});

@@ -1,0 +1,123 @@
+import {
+  measuredServices,
+  pipelineServices,
+  type EmptyPostRun,
+  type MeasuredService,
+  type Repetition,
+} from './measurements.ts';
+
+/** A figure over all repetitions. */
+export type Spread = { min: number; median: number; max: number };
+
+/** CPU of one service for one payment. */
+export type ServiceCost = {
+  /** Everything it used until all was drained, by accepted payments; microseconds. */
+  cpuMicros: Spread;
+  /** How much of that it would have used without any payment. */
+  idleMicros: Spread;
+  rssMiBPeak: Spread;
+  rssMiBEnd: Spread;
+};
+
+/** What a payment costs. */
+export type Figures = {
+  acceptedPerSecond: Spread;
+  /** Until the last of them was published; and until its webhook was delivered. */
+  publishedPerSecond: Spread;
+  deliveredPerSecond: Spread;
+  /** Of the 202, as the load generator saw it. */
+  latencyMs: { p50: Spread; p99: Spread };
+  services: Readonly<Record<MeasuredService, ServiceCost>>;
+  /** Microseconds a payment: until it is published, and with the consumers of what is published. */
+  cpuMicros: { published: Spread; together: Spread };
+  emptyPost: { requestsPerSecond: Spread; cpuMicros: Spread };
+  /** Those by the empty POST's microseconds a request, of the runs just before and after. */
+  ratio: { published: Spread; together: Spread };
+  /** Microseconds a request in the load generator's own process; in no other figure. */
+  loadGeneratorMicros: { system: Spread; emptyPost: Spread };
+};
+
+/**
+ * The figures of some repetitions, at least one.
+ *
+ * @throws when a run accepted nothing: there is nothing to divide by.
+ */
+export function figuresOf(repetitions: readonly Repetition[]): Figures {
+  const over = (figure: (repetition: Repetition) => number) => spread(repetitions.map(figure));
+  const services = measuredServices.map((name) => [name, costOf(name, over)] as const);
+  const published = (each: Repetition) => cpuPerPayment(each, pipelineServices);
+  const together = (each: Repetition) => cpuPerPayment(each, measuredServices);
+  return {
+    acceptedPerSecond: over(({ system }) => perSecond(system.load, system.load.tookMs)),
+    publishedPerSecond: over(({ system }) => perSecond(system.load, system.publishedMs)),
+    deliveredPerSecond: over(({ system }) => perSecond(system.load, system.deliveredMs)),
+    latencyMs: {
+      p50: over(({ system }) => system.load.latencyMs.p50),
+      p99: over(({ system }) => system.load.latencyMs.p99),
+    },
+    services: Object.fromEntries(services) as Figures['services'],
+    cpuMicros: { published: over(published), together: over(together) },
+    emptyPost: {
+      requestsPerSecond: over(({ before, after }) =>
+        mean(perSecond(before.load, before.load.tookMs), perSecond(after.load, after.load.tookMs)),
+      ),
+      cpuMicros: over(emptyPostMicros),
+    },
+    ratio: {
+      published: over((each) => published(each) / emptyPostMicros(each)),
+      together: over((each) => together(each) / emptyPostMicros(each)),
+    },
+    loadGeneratorMicros: {
+      system: over(({ system }) => system.load.cpuMicros / system.load.accepted),
+      emptyPost: over(({ before, after }) =>
+        mean(
+          before.load.cpuMicros / before.load.accepted,
+          after.load.cpuMicros / after.load.accepted,
+        ),
+      ),
+    },
+  };
+}
+
+/** Smallest, middle and largest; of an even number the middle is between two. */
+export function spread(values: readonly number[]): Spread {
+  if (values.length === 0 || !values.every(Number.isFinite)) {
+    throw new Error('a run without an accepted payment gives no figures');
+  }
+  const sorted = values.toSorted((one, other) => one - other);
+  const below = sorted[Math.floor((sorted.length - 1) / 2)]!;
+  const above = sorted[Math.ceil((sorted.length - 1) / 2)]!;
+  return { min: sorted[0]!, median: mean(below, above), max: sorted.at(-1)! };
+}
+
+function costOf(
+  name: MeasuredService,
+  over: (figure: (repetition: Repetition) => number) => Spread,
+): ServiceCost {
+  return {
+    cpuMicros: over((each) => cpuPerPayment(each, [name])),
+    idleMicros: over(({ system }) => system.services[name].idleMicros / system.load.accepted),
+    rssMiBPeak: over(({ system }) => system.services[name].rssBytesPeak / mebibyte),
+    rssMiBEnd: over(({ system }) => system.services[name].rssBytesEnd / mebibyte),
+  };
+}
+
+function cpuPerPayment({ system }: Repetition, services: readonly MeasuredService[]): number {
+  const micros = services.reduce((sum, name) => sum + system.services[name].cpuMicros, 0);
+  return micros / system.load.accepted;
+}
+
+function emptyPostMicros({ before, after }: Repetition): number {
+  const perRequest = ({ load, cpuMicros }: EmptyPostRun) => cpuMicros / load.accepted;
+  return mean(perRequest(before), perRequest(after));
+}
+
+function perSecond({ accepted }: { accepted: number }, ms: number): number {
+  return (accepted * 1_000) / ms;
+}
+
+function mean(one: number, other: number): number {
+  return (one + other) / 2;
+}
+
+const mebibyte = 1024 * 1024;

@@ -1,0 +1,40 @@
+import type { LoadReport } from './load/load-report.ts';
+
+/** The services whose CPU a payment takes, in the order in which it meets them. */
+export const measuredServices = [
+  'ingest-gateway',
+  'ledger-worker',
+  'outbox-dispatcher',
+  'partner-notifier',
+  'auditor',
+] as const;
+export type MeasuredService = (typeof measuredServices)[number];
+
+/** What a payment passes until its event is published; the others are consumers of that. */
+export const pipelineServices: readonly MeasuredService[] = measuredServices.slice(0, 3);
+
+/** What one service used in a run, all its replicas together. */
+export type ServiceUse = {
+  /** From the first request until all was drained. */
+  cpuMicros: number;
+  /** What it would have used in the same time with nothing to do. */
+  idleMicros: number;
+  rssBytesPeak: number;
+  rssBytesEnd: number;
+};
+
+/** Load on the empty POST. */
+export type EmptyPostRun = { load: LoadReport; cpuMicros: number };
+
+/** Load on the system, and all that came of it. */
+export type SystemRun = {
+  load: LoadReport;
+  services: Readonly<Record<MeasuredService, ServiceUse>>;
+  /** From the first request until the last payment was published, delivered, and all was drained. */
+  publishedMs: number;
+  deliveredMs: number;
+  drainedMs: number;
+};
+
+/** One repetition: the system between two runs of the empty POST. */
+export type Repetition = { before: EmptyPostRun; system: SystemRun; after: EmptyPostRun };

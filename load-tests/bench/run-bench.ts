@@ -1,0 +1,73 @@
+import { auditSystem, type AuditReport, type System, type Terminal } from '@triplock/demo';
+import type { BenchOptions } from './bench-options.ts';
+import { figuresOf, type Figures } from './cost-sheet.ts';
+import { describeRig, type Rig } from './describe-rig.ts';
+import { measureIdle } from './measure-idle.ts';
+import type { Repetition } from './measurements.ts';
+import { runEmptyPost, runSystem, withHelpers } from './run-load.ts';
+
+/** What `--json` prints. */
+export type BenchReport = {
+  /** The audit found no drift. */
+  ok: boolean;
+  rig: Rig;
+  settings: BenchOptions & { replicas: number };
+  figures: Figures;
+  audit: Pick<AuditReport, 'ok' | 'counts' | 'drift'>;
+  /** What the figures are made of. */
+  repetitions: readonly Repetition[];
+};
+
+const auditWaitMs = 120_000;
+
+/**
+ * Loads the empty POST and the system in turn, so that whatever else the machine does meets both,
+ * and audits the system at the end.
+ */
+export async function runBench(
+  { system, terminal }: { system: System; terminal: Terminal },
+  options: BenchOptions,
+): Promise<BenchReport> {
+  const rig = describeRig();
+  const { seconds, connections, repeat } = options;
+  return withHelpers({ system, terminal }, async (parts) => {
+    // Code that was never hot is compiled now, and not in the first run.
+    const short = { connections, seconds: Math.max(1, Math.min(5, Math.floor(seconds / 4))) };
+    terminal.note('warming up');
+    await runEmptyPost(parts, short);
+    await runSystem(parts, { ...short, idle: noIdle });
+    terminal.note('measuring what the services use with nothing to do');
+    const idle = await measureIdle(system, short.seconds);
+
+    const amount = { connections, seconds };
+    const repetitions: Repetition[] = [];
+    terminal.note(`empty POST: ${seconds} s`);
+    let before = await runEmptyPost(parts, amount);
+    for (let n = 1; n <= repeat; n += 1) {
+      terminal.note(`system, ${n} of ${repeat}: ${seconds} s and until all is delivered`);
+      const run = await runSystem(parts, { ...amount, idle });
+      terminal.note(`empty POST, ${n} of ${repeat}: ${seconds} s`);
+      const after = await runEmptyPost(parts, amount);
+      repetitions.push({ before, system: run, after });
+      before = after;
+    }
+    terminal.note('audit');
+    const { ok, counts, drift } = await auditSystem(system, auditWaitMs);
+    return {
+      ok,
+      rig,
+      settings: { ...options, replicas: system.endpoints.gateways.length },
+      figures: figuresOf(repetitions),
+      audit: { ok, counts, drift },
+      repetitions,
+    };
+  });
+}
+
+const noIdle = {
+  'ingest-gateway': 0,
+  'ledger-worker': 0,
+  'outbox-dispatcher': 0,
+  'partner-notifier': 0,
+  auditor: 0,
+};
