@@ -6,6 +6,7 @@ import {
   openTopicOffsets,
   openUnreadRecords,
   readTopicRetention,
+  requireReadable,
   runConsumer,
   type BrokerConnection,
 } from '@triplock/transport';
@@ -47,6 +48,9 @@ await runService('auditor', readConfig, async (config, service) => {
   service.onClose('subscriber', () => subscriber.close());
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
+  for (const topic of [config.ACCEPTED_TOPIC, config.DEAD_LETTER_TOPIC]) {
+    await requireReadable({ ...kafka, topic });
+  }
   const accepted = runConsumer({
     ...kafka,
     topic: config.ACCEPTED_TOPIC,

@@ -120,3 +120,11 @@ test('a taken admin port ends the boot with a sentence that names it', async (co
   assert.deepEqual(await ended, [1, null]);
   assert.match((await said)[0], new RegExp(`port ${port} .* is taken`));
 });
+
+test('a topic that may hold batches which nobody here can read ends the boot with what to do', async (context) => {
+  const { env } = await aPlace(context);
+  const { topic } = await createTestTopic(context, { compression: 'producer' });
+  const { ended, said } = start(context, { ...env, ACCEPTED_TOPIC: topic });
+  assert.deepEqual(await ended, [1, null]);
+  assert.match((await said)[0], new RegExp(`topic ${topic} has compression.type producer`));
+});

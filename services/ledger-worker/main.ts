@@ -1,7 +1,12 @@
 import { openPostgresLedger } from '@triplock/ledger';
 import { openDatabase } from '@triplock/postgres';
 import { runService } from '@triplock/runtime';
-import { openDeadLetters, readTopicRetention, runConsumer } from '@triplock/transport';
+import {
+  openDeadLetters,
+  readTopicRetention,
+  requireReadable,
+  runConsumer,
+} from '@triplock/transport';
 import { checkRetention } from './check-retention.ts';
 import { readConfig } from './config.ts';
 import { gatherPostings } from './gather-postings.ts';
@@ -23,6 +28,7 @@ await runService('ledger-worker', readConfig, async (config, service) => {
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
   const topic = config.ACCEPTED_TOPIC;
+  await requireReadable({ ...kafka, topic });
   checkRetention(topic, await readTopicRetention({ ...kafka, topic }), logger);
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());

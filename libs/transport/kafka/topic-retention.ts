@@ -1,6 +1,5 @@
-import type { ConfigResourceTypes } from 'kafkajs';
-import { openInquiry } from './ask-brokers.ts';
 import type { BrokerConnection } from './kafka-client.ts';
+import { explain, readTopicConfig } from './topic-config.ts';
 
 /**
  * For how long, and up to what size, a topic keeps records, with `Infinity` where nothing limits
@@ -17,9 +16,6 @@ export type TopicRetention =
     }
   | { outcome: 'unknown'; why: string };
 
-// kafkajs exports its enum in a form that a module cannot import by name; this is its TOPIC.
-const topicResource = 2 as ConfigResourceTypes.TOPIC;
-
 /**
  * Reads how a topic is kept from the brokers (Kafka's topic configs `retention.ms`,
  * `retention.bytes` and `cleanup.policy`), within some 2 s. It never rejects.
@@ -27,30 +23,17 @@ const topicResource = 2 as ConfigResourceTypes.TOPIC;
 export async function readTopicRetention(
   options: BrokerConnection & { topic: string },
 ): Promise<TopicRetention> {
-  const inquiry = openInquiry(options);
+  const config = await readTopicConfig(options);
+  if (config.outcome === 'unknown') return config;
   try {
-    const { resources } = await inquiry.ask((admin) =>
-      admin.describeConfigs({
-        includeSynonyms: false,
-        resources: [{ type: topicResource, name: options.topic }],
-      }),
-    );
-    const entries = resources.flatMap(({ configEntries }) => configEntries);
-    const valueOf = (name: string) => {
-      const entry = entries.find(({ configName }) => configName === name);
-      if (entry === undefined) throw new Error(`the brokers do not tell ${name}`);
-      return entry.configValue;
-    };
     return {
       outcome: 'known',
-      retentionMs: limit(valueOf('retention.ms')),
-      retentionBytes: limit(valueOf('retention.bytes')),
-      keepsEveryRecord: valueOf('cleanup.policy') === 'delete',
+      retentionMs: limit(config.valueOf('retention.ms')),
+      retentionBytes: limit(config.valueOf('retention.bytes')),
+      keepsEveryRecord: config.valueOf('cleanup.policy') === 'delete',
     };
   } catch (error) {
-    return { outcome: 'unknown', why: error instanceof Error ? error.message : String(error) };
-  } finally {
-    await inquiry.close();
+    return { outcome: 'unknown', why: explain(error) };
   }
 }
 
