@@ -1,5 +1,5 @@
 import { openRefusedMessages } from '@triplock/inbox';
-import { openDatabase } from '@triplock/postgres';
+import { openDatabase, type Database } from '@triplock/postgres';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
   openSubscriber,
@@ -9,9 +9,11 @@ import {
   requireReadable,
   runConsumer,
   type BrokerConnection,
+  type RecordConsumer,
 } from '@triplock/transport';
 import { auditPass } from './audit-loop.ts';
 import { auditRoute } from './audit-route.ts';
+import { openAuditTurns } from './audit-turns.ts';
 import { readConfig, type Config } from './config.ts';
 import { eventsHandler } from './events-subscriber.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
@@ -48,23 +50,7 @@ await runService('auditor', readConfig, async (config, service) => {
   service.onClose('subscriber', () => subscriber.close());
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
-  for (const topic of [config.ACCEPTED_TOPIC, config.DEAD_LETTER_TOPIC]) {
-    await requireReadable({ ...kafka, topic });
-  }
-  const accepted = runConsumer({
-    ...kafka,
-    topic: config.ACCEPTED_TOPIC,
-    groupId: acceptedGroup,
-    handle: recordAcceptedBatch(database, metrics),
-  });
-  service.onClose('accepted consumer', () => accepted.close());
-  const deadLetters = runConsumer({
-    ...kafka,
-    topic: config.DEAD_LETTER_TOPIC,
-    groupId: deadLetterGroup,
-    handle: recordDeadLetterBatch(database, metrics),
-  });
-  service.onClose('dead letter consumer', () => deadLetters.close());
+  const accepted = await consumeTopics(config, service, { kafka, database, metrics });
 
   const auditParts = {
     database: openFor(config, service, {
@@ -77,7 +63,13 @@ await runService('auditor', readConfig, async (config, service) => {
       deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroup),
     },
   };
-  const pass = auditPass({ ...auditParts, metrics, logger, overdueMs: config.AUDIT_OVERDUE_MS });
+  const pass = auditPass({
+    ...auditParts,
+    turns: openAuditTurns(database, config.AUDIT_EVERY_MS),
+    metrics,
+    logger,
+    overdueMs: config.AUDIT_OVERDUE_MS,
+  });
   const loop = runLoop(pass, { name: 'audit', idleMs: config.AUDIT_EVERY_MS, logger });
   // An audit only reads, and may take long: a shutdown ends it without waiting for it.
   service.onClose('audit loop', async () => void loop.stop());
@@ -98,6 +90,33 @@ await runService('auditor', readConfig, async (config, service) => {
     return offsets;
   }
 });
+
+/** Records what was accepted and what was set aside; gives the consumer of the first. */
+async function consumeTopics(
+  config: Config,
+  { onClose }: Service,
+  parts: { kafka: BrokerConnection; database: Database; metrics: AuditorMetrics },
+): Promise<RecordConsumer> {
+  const { kafka, database, metrics } = parts;
+  const { ACCEPTED_TOPIC: topic, DEAD_LETTER_TOPIC: deadLetterTopic } = config;
+  await requireReadable({ ...kafka, topic });
+  await requireReadable({ ...kafka, topic: deadLetterTopic });
+  const accepted = runConsumer({
+    ...kafka,
+    topic,
+    groupId: acceptedGroup,
+    handle: recordAcceptedBatch(database, metrics),
+  });
+  onClose('accepted consumer', () => accepted.close());
+  const deadLetters = runConsumer({
+    ...kafka,
+    topic: deadLetterTopic,
+    groupId: deadLetterGroup,
+    handle: recordDeadLetterBatch(database, metrics),
+  });
+  onClose('dead letter consumer', () => deadLetters.close());
+  return accepted;
+}
 
 /** Holds the worker's lag against Kafka's retention from now on. */
 function watchKafka(
