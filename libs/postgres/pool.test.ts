@@ -98,3 +98,24 @@ test('a server that accepts and says nothing is given up on', async (context) =>
   await assert.rejects(database.ping(), /timeout/);
   await database.close();
 });
+
+test('a statement is kept prepared where that is asked for, and only there', async (context) => {
+  const { url } = await openEmptyDatabase(context);
+  for (const [statements, kept] of [
+    ['kept-prepared', 1],
+    ['planned-each-time', 0],
+  ] as const) {
+    const onIdleError = () => undefined;
+    const settings = { url, applicationName: 'test', connectionsMax: 1, onIdleError };
+    const database = openDatabase({ ...settings, statements });
+    context.after(() => database.close());
+    for (const number of [1n, 2n]) {
+      const rows = await database.query('SELECT $1::int8 AS number', [number]);
+      assert.deepEqual(rows, [{ number }]);
+    }
+    const found = await database.query(
+      `SELECT FROM pg_prepared_statements WHERE statement LIKE 'SELECT $1::int8%'`,
+    );
+    assert.equal(found.length, kept);
+  }
+});

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import pg from 'pg';
 
 /** Rows come back as plain objects; `bigint` columns as JavaScript bigints, dates as Date. */
@@ -25,6 +26,11 @@ export type DatabaseOptions = {
   connectTimeoutMs?: number;
   /** How long the server works on one statement; 10 s unless told. */
   statementTimeoutMs?: number;
+  /**
+   * Whether each connection plans a statement once and keeps the plan. For few statements that are
+   * run often; not through a proxy that shares connections between transactions.
+   */
+  statements?: 'planned-each-time' | 'kept-prepared';
   /** Called for errors of idle connections, which nobody awaits. */
   onIdleError: (error: Error) => void;
 };
@@ -51,26 +57,36 @@ export function openDatabase(options: DatabaseOptions): Database {
     types,
   });
   pool.on('error', options.onIdleError);
+  const queryOf = options.statements === 'kept-prepared' ? namedQuery : plainQuery;
+  const on = (client: pg.Pool | pg.PoolClient): Queryable => ({
+    async query<Row extends object>(statement: string, parameters: readonly unknown[] = []) {
+      return (await client.query<Row>(queryOf(statement, parameters))).rows;
+    },
+  });
   return {
-    query: (statement, parameters) => run(pool, statement, parameters),
-    transaction: (work) => inTransaction(pool, work),
-    ping: async () => void (await run(pool, 'SELECT 1')),
+    ...on(pool),
+    transaction: (work) => inTransaction(pool, (client) => work(on(client))),
+    ping: async () => void (await pool.query('SELECT 1')),
     close: () => pool.end(),
   };
 }
 
-async function run<Row extends object>(
-  client: pg.Pool | pg.PoolClient,
-  statement: string,
-  parameters: readonly unknown[] = [],
-): Promise<Row[]> {
-  const result = await client.query<Row>(statement, [...parameters]);
-  return result.rows;
+function plainQuery(text: string, parameters: readonly unknown[]): pg.QueryConfig {
+  return { text, values: [...parameters] };
+}
+
+const names = new Map<string, string>();
+
+/** The client prepares a query that has a name at its first use on each connection. */
+function namedQuery(text: string, parameters: readonly unknown[]): pg.QueryConfig {
+  const name = names.get(text) ?? createHash('sha256').update(text).digest('hex').slice(0, 32);
+  names.set(text, name);
+  return { name, text, values: [...parameters] };
 }
 
 async function inTransaction<Result>(
   pool: pg.Pool,
-  work: (tx: Queryable) => Promise<Result>,
+  work: (client: pg.PoolClient) => Promise<Result>,
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
@@ -79,7 +95,7 @@ async function inTransaction<Result>(
   client.on('error', onLost);
   try {
     await client.query('BEGIN');
-    const result = await work({ query: (text, parameters) => run(client, text, parameters) });
+    const result = await work(client);
     await client.query('COMMIT');
     return result;
   } catch (error) {

@@ -8,6 +8,7 @@ import { testEndpoints } from './endpoints.ts';
 export type TestRole =
   | 'triplock_ledger'
   | 'triplock_gateway'
+  | 'triplock_claims'
   | 'triplock_partners'
   | 'triplock_notifier'
   | 'triplock_auditor';

@@ -1,0 +1,84 @@
+-- Claims a transaction id for one request, or says who has it. One atomic step.
+--
+-- $1 namespace, $2 txn_id, $3 its bucket, $4 owner token, new for every request, $5 fingerprint,
+-- $6 partner, $7 accepted-at, $8 what a read shows while pending, $9 lease in milliseconds, $10 life
+-- of the record in milliseconds, $11 epoch in which the ledger vouched that it knows no such id.
+--
+-- A row with `outcome`:
+--   claimed    ours; accepted_at of the first claim
+--   completed  done before: status, location, body
+--   reused     another request has this id
+--   in-flight  another owner is at work for lease_left_ms
+--   cold       no record, which proves nothing; epoch and barrier of the bucket, null = none
+-- No row: a claim committed between this statement's look and its write. Run it again.
+-- Only `claimed` writes.
+--
+-- The order of the checks is the promise: the fingerprint first, so that a reused key is told from a
+-- retry in every state of the record. `found` is looked at before anything is locked, so replays and
+-- waits write nothing; what ON CONFLICT meets is checked once more, because only there it is sure.
+-- A record that expired is none: its row is written over as a first claim's. The time is the
+-- server's, read once; who waits for a racing claim has an older one, which makes leases look longer
+-- and never shorter.
+WITH asked AS MATERIALIZED (
+  SELECT clock_timestamp() AS at
+),
+found AS MATERIALIZED (
+  SELECT c.*,
+    c.fingerprint <> $5 AS is_reused,
+    c.state = 'in-flight' AND c.lease_until > asked.at AND c.owner <> $4 AS is_at_work
+  FROM claims AS c, asked
+  WHERE c.namespace = $1 AND c.txn_id = $2 AND c.expires_at > asked.at
+),
+memory_kept AS MATERIALIZED (
+  SELECT m.epoch, m.barrier, m.warm OR m.since + $10 * interval '1 ms' <= asked.at AS is_whole
+  FROM memory AS m, asked
+  WHERE m.namespace = $1 AND m.bucket = $3 AND m.history = current_history()
+),
+written AS (
+  INSERT INTO claims AS c (
+    namespace, txn_id, fingerprint, state, owner, lease_until, expires_at, partner, accepted_at, shown
+  )
+  SELECT $1, $2, $5, 'in-flight', $4, asked.at + $9 * interval '1 ms',
+    asked.at + $10 * interval '1 ms', $6, $7, $8
+  FROM asked
+  WHERE CASE
+    WHEN EXISTS (SELECT FROM found) THEN
+      EXISTS (SELECT FROM found WHERE NOT is_reused AND NOT is_at_work AND state <> 'completed')
+    -- The ledger's word holds only in the epoch it was asked in.
+    ELSE EXISTS (SELECT FROM memory_kept WHERE is_whole OR epoch::text = $11)
+  END
+  ON CONFLICT (namespace, txn_id) DO UPDATE SET
+    fingerprint = excluded.fingerprint,
+    state = excluded.state,
+    owner = excluded.owner,
+    lease_until = excluded.lease_until,
+    expires_at = CASE WHEN c.expires_at > (SELECT at FROM asked)
+      THEN c.expires_at ELSE excluded.expires_at END,
+    partner = CASE WHEN c.expires_at > (SELECT at FROM asked)
+      THEN c.partner ELSE excluded.partner END,
+    accepted_at = CASE WHEN c.expires_at > (SELECT at FROM asked)
+      THEN c.accepted_at ELSE excluded.accepted_at END,
+    shown = CASE WHEN c.expires_at > (SELECT at FROM asked)
+      THEN c.shown ELSE excluded.shown END,
+    status = NULL, location = NULL, body = NULL
+  WHERE c.expires_at <= (SELECT at FROM asked)
+    OR c.fingerprint = excluded.fingerprint AND (
+      c.state = 'released'
+      OR c.state = 'in-flight'
+        AND (c.lease_until <= (SELECT at FROM asked) OR c.owner = excluded.owner)
+    )
+  RETURNING c.accepted_at
+)
+SELECT 'claimed' AS outcome, accepted_at, NULL::smallint AS status, NULL AS location, NULL AS body,
+  NULL::float8 AS lease_left_ms, NULL::text AS epoch, NULL AS barrier
+FROM written
+UNION ALL
+SELECT CASE WHEN is_reused THEN 'reused' WHEN state = 'completed' THEN 'completed' ELSE 'in-flight' END,
+  NULL, status, location, body, extract(epoch FROM lease_until - asked.at) * 1000, NULL, NULL
+FROM found, asked
+WHERE is_reused OR is_at_work OR state = 'completed'
+UNION ALL
+SELECT 'cold', NULL, NULL, NULL, NULL, NULL, kept.epoch::text, kept.barrier
+FROM asked LEFT JOIN memory_kept AS kept ON true
+WHERE NOT EXISTS (SELECT FROM found)
+  AND (kept.is_whole OR kept.epoch::text = $11) IS NOT TRUE

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, describe, it, type TestContext } from 'node:test';
+import { loadSql } from '@triplock/postgres';
+import { createLogger } from '@triplock/runtime';
+import { createTestDatabase, testNamespace } from '@triplock/testing';
+import {
+  aClaim,
+  aFingerprint,
+  bucketOfClaim,
+  expectOutcome,
+  warmUp,
+} from '../conformance.testing.ts';
+import { openPostgresClaims } from './postgres-claims.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+const database = await createTestDatabase({ after });
+const owner = database.open();
+const role = database.open('triplock_claims');
+
+function openClaims(t: TestContext) {
+  const namespace = testNamespace('claims');
+  const url = database.url('triplock_claims');
+  const claims = openPostgresClaims({ url, namespace, applicationName: 'test', logger });
+  t.after(() => claims.close());
+  return { claims, namespace };
+}
+
+/** A claim that expired so long ago, claimed in a warm bucket. */
+async function anExpiredClaim(t: TestContext, ago: string) {
+  const { claims, namespace } = openClaims(t);
+  const request = aClaim();
+  await warmUp(claims, request);
+  await claims.claim(request);
+  await owner.query(
+    `UPDATE claims.claims SET expires_at = now() - $2::interval WHERE namespace = $1`,
+    [namespace, ago],
+  );
+  return { claims, namespace, request };
+}
+
+describe('claims in postgres', () => {
+  it('a claim that is sent twice over is still its own', async (t) => {
+    const { claims, namespace } = openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const send = (token: string) =>
+      role.query<{ outcome: string }>(loadSql(import.meta.url, 'claim.sql'), [
+        ...[namespace, request.txnId, bucketOfClaim(request), token, request.fingerprint],
+        ...[request.partnerId, request.acceptedAt, request.shown, 60_000, 60_000, null],
+      ]);
+    const token = randomUUID();
+    assert.equal((await send(token))[0]!.outcome, 'claimed');
+    assert.equal((await send(token))[0]!.outcome, 'claimed');
+    assert.equal((await send(randomUUID()))[0]!.outcome, 'in-flight');
+  });
+
+  it('another history of the server is noticed: old claims count, silence does not', async (t) => {
+    const { claims, namespace } = openClaims(t);
+    const [kept, lost] = [aClaim(), aClaim()];
+    for (const request of [kept, lost]) await warmUp(claims, request);
+    await claims.claim(kept);
+    // What a promoted standby finds: the marker names the timeline that has ended.
+    await owner.query(`UPDATE claims.memory SET history = 'ended' WHERE namespace = $1`, [
+      namespace,
+    ]);
+    expectOutcome(await claims.claim(kept), 'in-flight');
+    expectOutcome(await claims.claim({ ...kept, fingerprint: aFingerprint() }), 'reused');
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold' });
+    const { epoch } = await claims.noteLoss(bucketOfClaim(lost));
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold', epoch });
+  });
+
+  it('the history is that of the cluster and its timeline', async () => {
+    const [row] = await role.query<{ history: string }>('SELECT current_history() AS history');
+    assert.match(row!.history, /^\d{15,20}\/[0-9A-F]{8}$/);
+  });
+
+  it('claims that expired an hour ago leave in small batches, and no other ones', async (t) => {
+    const expired = [];
+    for (let each = 0; each < 3; each += 1) expired.push(await anExpiredClaim(t, '61 minutes'));
+    const young = await anExpiredClaim(t, '59 minutes');
+    const { claims } = young;
+    const reaped = [];
+    for (let pass = 0; pass < 3; pass += 1) reaped.push(await claims.reap({ rowsMax: 2 }));
+    assert.deepEqual(reaped, [2, 1, 0]);
+    const left = await owner.query(`SELECT FROM claims.claims WHERE namespace = ANY($1)`, [
+      [...expired, young].map(({ namespace }) => namespace),
+    ]);
+    assert.equal(left.length, 1);
+    expectOutcome(await claims.claim(young.request), 'claimed');
+  });
+
+  it('the role of the claims forgets nothing by any other way', async () => {
+    for (const statement of [
+      'DELETE FROM claims',
+      'DELETE FROM memory',
+      'TRUNCATE claims, memory',
+      'SELECT FROM ledger.transactions',
+    ]) {
+      await assert.rejects(role.query(statement), /permission denied/, statement);
+    }
+  });
+
+  it('replays and waits write nothing', async (t) => {
+    const { claims, namespace } = openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await claims.claim(request);
+    const version = () =>
+      owner.query<{ xmin: string }>(`SELECT xmin::text FROM claims.claims WHERE namespace = $1`, [
+        namespace,
+      ]);
+    const before = await version();
+    expectOutcome(await claims.claim(request), 'in-flight');
+    expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'reused');
+    assert.deepEqual(await version(), before);
+  });
+});

@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type TxnId } from '@triplock/payments';
+import { loadSql } from '@triplock/postgres';
+import type { Logger } from '@triplock/runtime';
+import type { Claims, OwnerToken } from '../claims.ts';
+import { connectPostgres } from './connect-postgres.ts';
+import {
+  bucketMemory,
+  claimOutcome,
+  pendingRead,
+  type ClaimRow,
+  type ReadRow,
+} from './row-to-outcome.ts';
+
+const sql = (file: string) => loadSql(import.meta.url, file);
+const claimSql = sql('claim.sql');
+const completeSql = sql('complete.sql');
+const releaseSql = sql('release.sql');
+const readSql = sql('read.sql');
+const noteLossSql = sql('note-loss.sql');
+const setBarrierSql = sql('set-barrier.sql');
+const reapSql = sql('reap.sql');
+
+/** Where claims live and for how long; times in milliseconds. */
+export type PostgresClaimsOptions = {
+  /** The database, as the role `triplock_claims`. */
+  url: string;
+  /** Part of every key, so that several systems can share a database. */
+  namespace: string;
+  /** Shown in `pg_stat_activity`. */
+  applicationName: string;
+  logger: Logger;
+  /** How long the one at work is left alone; 30 s unless told: ten times a request's limit. */
+  leaseMs?: number;
+  /** How long a claim is remembered; 24 h unless told, which is what partners are promised. */
+  lifeMs?: number;
+  /** How long the server may take to answer; 1.5 s unless told: half of a request's limit. */
+  answerTimeoutMs?: number;
+};
+
+/** Claims that do not leave by themselves. */
+export type PostgresClaims = Claims & {
+  /** Takes out some that expired more than an hour ago, and tells how many. */
+  reap(limits: { rowsMax: number }): Promise<number>;
+};
+
+/**
+ * Guard 1 on PostgreSQL 15 or newer: one row per claim, and one statement per method, timed by the
+ * server's clock. The server may be away: claims then reject until it is back.
+ *
+ * An acknowledged claim is durable, so a crash or a restart forgets nothing and leaves the buckets
+ * warm. They are cold when the store is new, when its tables were emptied, and after a failover or a
+ * restore to a point in time, because either begins a new timeline and may have lost the latest
+ * claims. What cannot be noticed is a data directory that was put back as a copy: empty the table
+ * `memory` afterwards.
+ */
+export function openPostgresClaims(options: PostgresClaimsOptions): PostgresClaims {
+  const { namespace, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
+  const postgres = connectPostgres(options);
+  const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
+
+  return {
+    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, vouchedIn }) {
+      const token = randomUUID() as OwnerToken;
+      const row = await postgres.row<ClaimRow>(claimSql, [
+        ...[namespace, txnId, bucketFor(txnId), token, fingerprint],
+        ...[partnerId, acceptedAt, shown, leaseMs, lifeMs, vouchedIn ?? null],
+      ]);
+      return claimOutcome(row, token);
+    },
+    async complete({ txnId, token }, { status, location, body }) {
+      const parameters = [namespace, txnId, token, status, location, body];
+      const rows = await postgres.rows(completeSql, parameters);
+      return rows.length > 0 ? 'completed' : 'lost';
+    },
+    async release({ txnId, token }) {
+      const rows = await postgres.rows(releaseSql, [namespace, txnId, token]);
+      return rows.length > 0 ? 'released' : 'lost';
+    },
+    async read(txnId) {
+      const parameters = [namespace, txnId, bucketFor(txnId), lifeMs];
+      return pendingRead(await postgres.row<ReadRow>(readSql, parameters));
+    },
+    async noteLoss(bucket) {
+      return bucketMemory(await postgres.row(noteLossSql, [namespace, bucket, randomUUID()]));
+    },
+    async setBarrier({ bucket, epoch, barrier, warm }) {
+      await postgres.rows(setBarrierSql, [namespace, bucket, epoch, barrier, warm]);
+    },
+    async reap({ rowsMax }) {
+      return (await postgres.row<{ reaped: number }>(reapSql, [rowsMax])).reaped;
+    },
+    ping: () => postgres.ping(),
+    close: () => postgres.close(),
+  };
+}

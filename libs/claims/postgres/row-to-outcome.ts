@@ -1,0 +1,78 @@
+import type { PartnerId } from '@triplock/payments';
+import type {
+  BucketMemory,
+  ClaimOutcome,
+  Cold,
+  MemoryEpoch,
+  OwnerToken,
+  PendingRead,
+} from '../claims.ts';
+
+type MemoryRow = { epoch: string | null; barrier: string | null };
+
+/** A row of claim.sql, as its contract names it. */
+export type ClaimRow = MemoryRow & {
+  outcome: ClaimOutcome['outcome'];
+  accepted_at: Date;
+  status: number;
+  location: string;
+  body: string;
+  lease_left_ms: number;
+};
+
+/** A row of read.sql, as its contract names it. */
+export type ReadRow = MemoryRow & {
+  outcome: PendingRead['outcome'];
+  partner: string;
+  shown: string;
+  accepted_at: Date;
+};
+
+/** What the row of a claim says. */
+export function claimOutcome(row: ClaimRow, token: OwnerToken): ClaimOutcome {
+  const { outcome, status, location, body } = row;
+  switch (outcome) {
+    case 'claimed':
+      return { outcome, token, acceptedAt: row.accepted_at };
+    case 'completed':
+      return { outcome, answer: { status, location, body } };
+    case 'reused':
+      return { outcome };
+    case 'in-flight':
+      return { outcome, leaseLeftMs: Math.ceil(row.lease_left_ms) };
+    case 'cold':
+      return cold(row);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** What the row of a read says. */
+export function pendingRead(row: ReadRow): PendingRead {
+  const { outcome } = row;
+  switch (outcome) {
+    case 'pending': {
+      const { shown, accepted_at: acceptedAt } = row;
+      return { outcome, partnerId: row.partner as PartnerId, shown, acceptedAt };
+    }
+    case 'unknown':
+      return { outcome };
+    case 'cold':
+      return cold(row);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** What the row of note-loss.sql says. */
+export function bucketMemory({ epoch, barrier }: MemoryRow): BucketMemory {
+  return { epoch: epoch as MemoryEpoch, ...(barrier !== null && { barrier }) };
+}
+
+function cold({ epoch, barrier }: MemoryRow): Cold {
+  return {
+    outcome: 'cold',
+    ...(epoch !== null && { epoch: epoch as MemoryEpoch }),
+    ...(barrier !== null && { barrier }),
+  };
+}
