@@ -4,54 +4,105 @@ import { createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { auditPass } from './audit-loop.ts';
 import { auditRoute } from './audit-route.ts';
+import { openAuditTurns } from './audit-turns.ts';
 import { auditorMetrics } from './metrics.ts';
 import { lagOf, wholeSystem } from './whole-system.testing.ts';
 
 const noLag = { worker: lagOf(0), accepted: lagOf(0), deadLetters: lagOf(0) };
 
-async function aScheduledAudit(context: TestContext, overdueMs: number) {
+const everyMs = 60_000;
+
+/** Auditors on one database, and the system that they audit. */
+async function scheduledAudits(context: TestContext, overdueMs: number) {
   const store = await createTestDatabase(context);
+  const owner = store.open();
   const system = wholeSystem({
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
     auditor: store.open('triplock_auditor'),
-    admin: store.open(),
+    admin: owner,
   });
-  const metrics = auditorMetrics(createMetrics('test'));
-  const pass = auditPass({
-    database: store.open('triplock_auditor'),
-    lag: noLag,
-    metrics,
-    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
-    overdueMs,
-  });
-  const drift = async () =>
-    (await metrics.drift.get()).values.map(({ labels, value }) => [labels['check'], value]);
-  return { system, pass, drift, database: store.open('triplock_auditor') };
+  const anAuditor = () => {
+    const metrics = auditorMetrics(createMetrics('test'));
+    const database = store.open('triplock_auditor');
+    const pass = auditPass({
+      database,
+      turns: openAuditTurns(database, everyMs),
+      lag: noLag,
+      metrics,
+      logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+      overdueMs,
+    });
+    const drift = async () =>
+      (await metrics.drift.get()).values.map(({ labels, value }) => [labels['check'], value]);
+    return { pass, drift, database };
+  };
+  const audits = async () => {
+    const sql = `SELECT turn::int, extract(epoch FROM due_at - now())::int AS due, took_ms AS "tookMs"
+                 FROM auditor.scheduled_audit`;
+    return (await owner.query<{ turn: number; due: number; tookMs: number }>(sql))[0]!;
+  };
+  const makeDue = (tookMs = 0) =>
+    owner.query(`UPDATE auditor.scheduled_audit SET due_at = now(), took_ms = $1`, [tookMs]);
+  return { system, anAuditor, audits, makeDue };
 }
 
 test('a scheduled audit calls what is overdue drift, and nothing before', async (context) => {
-  const early = await aScheduledAudit(context, 3_600_000);
-  await early.system.accept(aPayment());
-  await early.pass();
-  assert.deepEqual(await early.drift(), []);
-
-  const late = await aScheduledAudit(context, -1);
-  await late.system.accept(aPayment());
-  await late.pass();
-  assert.deepEqual(await late.drift(), [['accepted-unaccounted', 1]]);
+  for (const [overdueMs, found] of [
+    [3_600_000, []],
+    [-1, [['accepted-unaccounted', 1]]],
+  ] as const) {
+    const { system, anAuditor } = await scheduledAudits(context, overdueMs);
+    const { pass, drift } = anAuditor();
+    await system.accept(aPayment());
+    await pass();
+    assert.deepEqual(await drift(), found);
+  }
 });
 
-test('a scheduled audit rests nine times as long as it took', async (context) => {
-  const { system, pass, drift } = await aScheduledAudit(context, -1);
-  await pass();
+test('of many auditors one audits when it is due, and all tell what it found', async (context) => {
+  const { system, anAuditor, audits, makeDue } = await scheduledAudits(context, -1);
+  const auditors = [anAuditor(), anAuditor(), anAuditor()];
+  const everyone = () => Promise.all(auditors.map(({ pass }) => pass()));
+  await everyone();
+  assert.equal((await audits()).turn, 1);
+
   await system.accept(aPayment());
-  await pass();
-  assert.deepEqual(await drift(), []);
+  await everyone();
+  assert.equal((await audits()).turn, 1);
+  await makeDue();
+  await everyone();
+  await everyone();
+  assert.equal((await audits()).turn, 2);
+  for (const { drift } of auditors) {
+    assert.deepEqual(await drift(), [['accepted-unaccounted', 1]]);
+  }
+});
+
+test('an audit that takes long comes less often, and is not begun by another before it is over', async (context) => {
+  const { anAuditor, audits, makeDue } = await scheduledAudits(context, 0);
+  const turns = openAuditTurns(anAuditor().database, everyMs);
+  await makeDue(10_000);
+  const turn = await turns.take();
+  assert.equal((await audits()).due, 100);
+  await turns.end(turn!, { tookMs: 20_000, drift: {}, inFlight: {} });
+  assert.partialDeepStrictEqual(await audits(), { due: 180, tookMs: 20_000 });
+});
+
+test('an auditor that was overtaken leaves no result', async (context) => {
+  const { anAuditor, makeDue } = await scheduledAudits(context, 0);
+  const turns = openAuditTurns(anAuditor().database, everyMs);
+  const overtaken = await turns.take();
+  await makeDue();
+  const turn = await turns.take();
+  const found = (ids: number) => ({ tookMs: ids, drift: { 'event-parked': ids }, inFlight: {} });
+  await turns.end(turn!, found(1));
+  await turns.end(overtaken!, found(2));
+  assert.deepEqual(await turns.last(), found(1));
 });
 
 test('an audit that cannot see says so instead of a verdict', async (context) => {
-  const { database } = await aScheduledAudit(context, 0);
+  const { database } = (await scheduledAudits(context, 0)).anAuditor();
   const away = { ...lagOf(0), end: () => Promise.reject(new Error('no broker answers')) };
   const answer = await auditRoute({ database, lag: { ...noLag, worker: away } })(
     new URLSearchParams(),

@@ -1,35 +1,36 @@
 import type { Logger, Pass } from '@triplock/runtime';
 import type { Finding } from './audit-result.ts';
+import type { AuditTurns, CountsByCheck, ScheduledResult } from './audit-turns.ts';
 import type { AuditorMetrics } from './metrics.ts';
 import { judge, look, type AuditParts, type Sightings } from './reconcile.ts';
 
 /** What the scheduled audit needs. */
 export type AuditLoopParts = AuditParts & {
+  turns: AuditTurns;
   metrics: AuditorMetrics;
   logger: Logger;
   /** What is in flight for longer counts as drift; milliseconds. */
   overdueMs: number;
 };
 
-// The audit reads whole tables. As they grow it comes less often and stays a tenth of the load.
-const restFactor = 9;
-
-/** A pass that audits and reports; it never has more to do, so it rests afterwards. */
+/**
+ * A pass that audits when it is this auditor's turn, and otherwise tells what another one found: the
+ * metrics of all of them say the same. It never has more to do, so it rests afterwards.
+ */
 export function auditPass(parts: AuditLoopParts): Pass {
-  let notBeforeMs = 0;
   return async () => {
-    const startedMs = performance.now();
-    if (startedMs < notBeforeMs) return 0;
-    const seen = await look(parts);
-    report(parts, seen);
-    const tookMs = performance.now() - startedMs;
-    parts.metrics.auditSeconds.set(tookMs / 1_000);
-    notBeforeMs = performance.now() + tookMs * restFactor;
+    const turn = await parts.turns.take();
+    if (turn !== undefined) {
+      const startedMs = performance.now();
+      const found = report(parts, await look(parts));
+      await parts.turns.end(turn, { ...found, tookMs: performance.now() - startedMs });
+    }
+    setGauges(parts.metrics, await parts.turns.last());
     return 0;
   };
 }
 
-function report({ metrics, logger, overdueMs }: AuditLoopParts, seen: Sightings): void {
+function report({ logger, overdueMs }: AuditLoopParts, seen: Sightings) {
   const { drift, inFlight, counts, settledDown } = judge(seen, { final: false });
   const overdue = seen.findings
     .filter(({ holds, since }) => holds === 'in the end' && Date.now() - +since > overdueMs)
@@ -39,13 +40,22 @@ function report({ metrics, logger, overdueMs }: AuditLoopParts, seen: Sightings)
   const restsOnSums = inFlight.waiting.every(({ check }) => check === 'sums-differ');
   const idle = Object.values(inFlight.lag).every((lag) => lag === 0);
   if (idle && restsOnSums) wrong.push(...inFlight.waiting);
-  setGauges(metrics.drift, wrong);
-  setGauges(metrics.inFlight, inFlight.waiting);
   if (wrong.length > 0) logger.error({ drift: wrong, counts }, 'the audit found drift');
   else logger.info({ counts, settledDown, lag: inFlight.lag }, 'the audit found no drift');
+  return { drift: countsOf(wrong), inFlight: countsOf(inFlight.waiting) };
 }
 
-function setGauges(gauge: AuditorMetrics['drift'], findings: readonly Finding[]): void {
+function countsOf(findings: readonly Finding[]): CountsByCheck {
+  return Object.fromEntries(findings.map(({ check, ids }) => [check, ids.length]));
+}
+
+function setGauges(metrics: AuditorMetrics, last: ScheduledResult): void {
+  metrics.auditSeconds.set(last.tookMs / 1_000);
+  setGauge(metrics.drift, last.drift);
+  setGauge(metrics.inFlight, last.inFlight);
+}
+
+function setGauge(gauge: AuditorMetrics['drift'], counts: CountsByCheck): void {
   gauge.reset();
-  for (const { check, ids } of findings) gauge.set({ check }, ids.length);
+  for (const [check, ids] of Object.entries(counts)) gauge.set({ check }, ids);
 }

@@ -25,7 +25,7 @@ export const settings = {
   EVENTS_SUBSCRIPTION: withDefault(text, 'auditor'),
   /** Messages at work at once. Each holds a database connection for a millisecond or so. */
   EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
-  /** The pause between scheduled audits. */
+  /** From one scheduled audit to the next; however many auditors run, they take turns. */
   AUDIT_EVERY_MS: withDefault(integer({ min: 100, max: 86_400_000 }), 60_000),
   /** What is in flight for longer than this is reported as drift by the scheduled audit. */
   AUDIT_OVERDUE_MS: withDefault(integer({ min: 0, max: 86_400_000 }), 300_000),

@@ -8,7 +8,7 @@ export type AuditorMetrics = {
   /** Records of the accepted topic: payments, and what is none. */
   records: Counter<'outcome'>;
   deadLetters: Counter<'reason'>;
-  /** Offending ids of the last scheduled audit, 100 per check at most. */
+  /** Offending ids of the last scheduled audit, whichever auditor made it, 100 per check at most. */
   drift: Gauge<'check'>;
   inFlight: Gauge<'check'>;
   auditSeconds: Gauge;

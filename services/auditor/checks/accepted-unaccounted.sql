@@ -10,4 +10,3 @@ WHERE NOT EXISTS (
     SELECT FROM auditor.dead_letters
     WHERE dead_letters.txn_id = accepted.txn_id AND dead_letters.fingerprint = accepted.fingerprint
   )
-ORDER BY since LIMIT 100

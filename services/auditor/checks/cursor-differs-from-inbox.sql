@@ -18,4 +18,3 @@ WHERE cursors.last_sequence IS DISTINCT FROM applied.newest
       AND transactions.txn_id = applied.payment_id
       AND transactions.created_at < inbox_horizons.reaped_before + interval '1 hour'
   )
-ORDER BY since LIMIT 100

@@ -11,4 +11,3 @@ WHERE NOT EXISTS (
       AND refused.kafka_partition = dead.kafka_partition
       AND refused.kafka_offset = dead.kafka_offset
   )
-ORDER BY since LIMIT 100

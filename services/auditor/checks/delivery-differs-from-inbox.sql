@@ -11,4 +11,3 @@ WHERE deliveries.event_id IS NULL
       (SELECT reaped_before FROM notifier.inbox_horizons WHERE consumer = 'partner-notifier'),
       '-infinity'
     )
-ORDER BY since LIMIT 100

@@ -2,4 +2,3 @@
 SELECT event_id::text AS id, finished_at AS since
 FROM notifier.deliveries
 WHERE state = 'failed'
-ORDER BY since LIMIT 100

@@ -1,13 +1,17 @@
 -- Deliveries to another partner than the event's, or that tell another thing than the event.
 --
--- An event ends with what its webhook says, so nearly always the text alone shows that they agree;
--- only where it does not are both read.
+-- An event ends with what its webhook says, so nearly always its last bytes show that they agree; only
+-- where they do not are both read.
 SELECT deliveries.event_id::text AS id, deliveries.created_at AS since
 FROM notifier.deliveries
 JOIN ledger.outbox USING (event_id)
 WHERE deliveries.partner_id <> outbox.partner_id
   OR CASE
-    WHEN right(outbox.payload, length(deliveries.body) - 1) = substr(deliveries.body, 2) THEN false
+    WHEN substr(convert_to(deliveries.body, 'UTF8'), 2) = substr(
+      convert_to(outbox.payload, 'UTF8'),
+      octet_length(outbox.payload) - octet_length(deliveries.body) + 2
+    )
+    THEN false
     ELSE (
       deliveries.body::json ->> 'type',
       deliveries.body::json ->> 'sequence',
@@ -18,4 +22,3 @@ WHERE deliveries.partner_id <> outbox.partner_id
       outbox.payload::json ->> 'data'
     )
   END
-ORDER BY since LIMIT 100

@@ -2,4 +2,3 @@
 SELECT event_id::text AS id, created_at AS since
 FROM notifier.deliveries
 WHERE state = 'pending'
-ORDER BY since LIMIT 100

@@ -6,4 +6,3 @@ LEFT JOIN ledger.entries USING (txn_id)
 GROUP BY transactions.txn_id
 HAVING count(entries.txn_id) <> (transactions.state = 'succeeded')::integer
   OR bool_or(entries.amount <> transactions.amount OR entries.currency <> transactions.currency)
-ORDER BY since LIMIT 100

@@ -18,4 +18,3 @@ WHERE settled.settled_at IS NULL
   OR events.created_at IS NULL AND (
     published.first_seen IS NULL OR NOT auditor.left_outbox(txn_id, event_type, event_id)
   )
-ORDER BY since LIMIT 100

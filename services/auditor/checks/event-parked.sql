@@ -2,4 +2,3 @@
 SELECT event_id::text AS id, created_at AS since
 FROM ledger.outbox
 WHERE state = 'parked'
-ORDER BY since LIMIT 100

@@ -2,4 +2,3 @@
 SELECT event_id::text AS id, min(first_seen) AS since
 FROM notifier.altered_copies
 GROUP BY event_id
-ORDER BY since LIMIT 100

@@ -15,4 +15,3 @@ WHERE outbox.state = 'published'
       AND cursors.payment_id = outbox.payment_id
       AND cursors.last_sequence >= outbox.sequence
   )
-ORDER BY since LIMIT 100

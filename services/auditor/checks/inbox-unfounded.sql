@@ -7,4 +7,3 @@ LEFT JOIN auditor.published USING (event_id)
 WHERE inbox.payload_hash <> published.payload_hash
   OR outbox.event_id IS NULL
     AND NOT auditor.left_outbox(published.txn_id, published.event_type, event_id)
-ORDER BY since LIMIT 100

@@ -11,4 +11,3 @@ WHERE outbox.event_type = 'payment.key_conflict'
         'event', accepted.txn_id::text, 'payment.key_conflict', encode(accepted.fingerprint, 'hex')
       )
   )
-ORDER BY since LIMIT 100

@@ -13,4 +13,3 @@ WHERE NOT EXISTS (
     'event', losers.txn_id::text, 'payment.key_conflict', encode(losers.fingerprint, 'hex')
   )
 )
-ORDER BY since LIMIT 100

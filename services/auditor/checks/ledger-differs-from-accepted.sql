@@ -4,4 +4,3 @@ FROM ledger.transactions
 JOIN auditor.accepted USING (txn_id, fingerprint)
 WHERE (transactions.partner_id, transactions.currency, transactions.amount)
   IS DISTINCT FROM (accepted.partner_id, accepted.currency, accepted.amount)
-ORDER BY since LIMIT 100

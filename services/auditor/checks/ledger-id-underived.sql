@@ -2,4 +2,3 @@
 SELECT txn_id::text AS id, created_at AS since
 FROM ledger.transactions
 WHERE txn_id <> auditor.derive_id(kind, partner_id, idempotency_key)
-ORDER BY since LIMIT 100

@@ -5,4 +5,3 @@ WHERE NOT EXISTS (
   SELECT FROM auditor.accepted
   WHERE accepted.txn_id = transactions.txn_id AND accepted.fingerprint = transactions.fingerprint
 )
-ORDER BY since LIMIT 100

@@ -2,4 +2,3 @@
 SELECT txn_id::text AS id, created_at AS since
 FROM ledger.transactions
 WHERE state = 'pending'
-ORDER BY since LIMIT 100

@@ -2,4 +2,3 @@
 SELECT event_id::text AS id, first_seen AS since
 FROM auditor.published
 WHERE altered > 0
-ORDER BY since LIMIT 100

@@ -7,4 +7,3 @@ WHERE NOT EXISTS (
     AND dead.kafka_partition = refused.kafka_partition
     AND dead.kafka_offset = refused.kafka_offset
 )
-ORDER BY since LIMIT 100

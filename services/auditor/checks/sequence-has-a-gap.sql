@@ -19,4 +19,3 @@ SELECT payment_id::text AS id, since
 FROM broken
 LEFT JOIN reaped USING (payment_id)
 WHERE broken.events + coalesce(reaped.events, 0) <> newest
-ORDER BY since LIMIT 100

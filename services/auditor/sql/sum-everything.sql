@@ -4,7 +4,7 @@
 -- their key or were dead-lettered are no transaction anywhere and are left out. Deliveries that left
 -- by age are in the sums that they left behind.
 WITH seen AS (
-  SELECT 'accepted' AS layer, partner_id, currency, 1 AS payments, amount
+  SELECT 'accepted' AS layer, partner_id, currency, count(*) AS payments, sum(amount) AS amount
   FROM auditor.accepted
   WHERE NOT EXISTS (SELECT FROM ledger.transactions
                     WHERE transactions.txn_id = accepted.txn_id
@@ -14,22 +14,27 @@ WITH seen AS (
                       AND dead_letters.fingerprint = accepted.fingerprint
                       AND NOT EXISTS (SELECT FROM ledger.transactions
                                       WHERE transactions.txn_id = accepted.txn_id))
+  GROUP BY partner_id, currency
   UNION ALL
-  SELECT 'ledger', partner_id, currency, 1, amount FROM ledger.transactions
+  SELECT 'ledger', partner_id, currency, count(*), sum(amount)
+  FROM ledger.transactions
+  GROUP BY partner_id, currency
   UNION ALL
-  SELECT 'published', partner_id, currency, 1, amount
+  SELECT 'published', partner_id, currency, count(*), sum(amount)
   FROM auditor.published
   WHERE event_type <> 'payment.key_conflict'
+  GROUP BY partner_id, currency
   UNION ALL
-  SELECT 'delivered', partner_id, told.currency, 1, told.amount
+  SELECT 'delivered', partner_id, body::json #>> '{data,currency}', count(*),
+         sum((body::json #>> '{data,amount}')::bigint)
   FROM notifier.deliveries
-  CROSS JOIN LATERAL json_to_record(body::json) AS webhook (type text, data json)
-  CROSS JOIN LATERAL json_to_record(webhook.data) AS told (currency text, amount bigint)
-  WHERE state = 'delivered' AND webhook.type <> 'payment.key_conflict'
+  WHERE state = 'delivered' AND body::json ->> 'type' <> 'payment.key_conflict'
+  GROUP BY partner_id, body::json #>> '{data,currency}'
   UNION ALL
-  SELECT 'delivered', partner_id, currency, deliveries, amount
+  SELECT 'delivered', partner_id, currency, sum(deliveries)::bigint, sum(amount)
   FROM notifier.reaped_deliveries
   WHERE event_type <> 'payment.key_conflict'
+  GROUP BY partner_id, currency
 )
 SELECT partner_id AS partner, currency,
        coalesce(sum(payments) FILTER (WHERE layer = 'accepted'), 0)::bigint AS "acceptedCount",

@@ -1,0 +1,41 @@
+import { loadSql, type Queryable } from '@triplock/postgres';
+
+const takeAuditTurn = loadSql(import.meta.url, 'sql/take-audit-turn.sql');
+const endAuditTurn = loadSql(import.meta.url, 'sql/end-audit-turn.sql');
+const readAuditTurn = loadSql(import.meta.url, 'sql/read-audit-turn.sql');
+
+/** How many ids each check found. */
+export type CountsByCheck = Readonly<Record<string, number>>;
+
+/** What a scheduled audit came to, as all auditors tell it. */
+export type ScheduledResult = { tookMs: number; drift: CountsByCheck; inFlight: CountsByCheck };
+
+/** The turns of the scheduled audit, which every auditor on one database shares. */
+export type AuditTurns = {
+  /** The number of the turn; `undefined` when the audit is not due or somebody else has it. */
+  take(): Promise<bigint | undefined>;
+  /** Does nothing when the turn was overtaken. */
+  end(turn: bigint, result: ScheduledResult): Promise<void>;
+  last(): Promise<ScheduledResult>;
+};
+
+// The audit reads whole tables. As they grow it comes less often and stays a tenth of the load.
+const restFactor = 9;
+
+/** Turns that come every `everyMs`, or less often when an audit takes long. Clocks are the database's. */
+export function openAuditTurns(database: Queryable, everyMs: number): AuditTurns {
+  return {
+    async take() {
+      const [row] = await database.query<{ turn: bigint }>(takeAuditTurn, [everyMs, restFactor]);
+      return row?.turn;
+    },
+    async end(turn, { tookMs, drift, inFlight }) {
+      const found = [JSON.stringify(drift), JSON.stringify(inFlight)];
+      await database.query(endAuditTurn, [turn, Math.round(tookMs), restFactor, ...found]);
+    },
+    async last() {
+      const [row] = await database.query<ScheduledResult>(readAuditTurn);
+      return row!;
+    },
+  };
+}
