@@ -3,7 +3,7 @@ import type { Home } from './home.ts';
 import { readJson } from './json-file.ts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { ProvisionedDatabase } from './provision/database.ts';
-import { pubsubProject } from './provision/subscriptions.ts';
+import { pubsubProject } from './provision/pubsub-rest.ts';
 import type { Mode } from './services.ts';
 import type { Session } from './session.ts';
 import type { ProcessRecord } from './state.ts';

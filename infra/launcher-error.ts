@@ -7,3 +7,8 @@ export class LauncherError extends Error {
 export class UsageError extends LauncherError {
   override name = 'UsageError';
 }
+
+/** A Ctrl-C, and what the command left behind, to be told; exit code 130. */
+export class Interrupted extends Error {
+  override name = 'AbortError';
+}

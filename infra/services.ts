@@ -2,7 +2,7 @@ import { topics } from '@triplock/contracts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { PortRequest } from './ports.ts';
 import type { DatabaseUrls } from './provision/database.ts';
-import { pubsubProject } from './provision/subscriptions.ts';
+import { pubsubProject } from './provision/pubsub-rest.ts';
 
 /** `demo` and `test` allow what production refuses: crash points, webhooks to this machine. */
 export type Mode = 'demo' | 'test';

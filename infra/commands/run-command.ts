@@ -1,5 +1,5 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { LauncherError, UsageError } from '../launcher-error.ts';
+import { Interrupted, LauncherError, UsageError } from '../launcher-error.ts';
 
 type Options = NonNullable<ParseArgsConfig['options']>;
 type Values<Wanted extends Options> = {
@@ -43,7 +43,7 @@ export async function runCommand<const Wanted extends Options>(
   } catch (error) {
     const stopped = controller.signal.aborted && (error as Error).name === 'AbortError';
     process.exitCode = stopped ? 130 : error instanceof UsageError ? 2 : 1;
-    const said = stopped ? 'interrupted; what it had started is stopped' : describe(error);
+    const said = stopped ? `interrupted; ${leftBy(error)}` : describe(error);
     process.stderr.write(`triplock ${command.name}: ${said}\n`);
   }
 }
@@ -64,6 +64,10 @@ function parse({ name, options, wordsMax = 0 }: Command<Options>) {
     // Node's message goes on with advice about "--" that does not fit npm's own "--".
     throw new UsageError(`${error.message.split('. ')[0]} ${hint}`);
   }
+}
+
+function leftBy(error: unknown): string {
+  return error instanceof Interrupted ? error.message : 'what it had started is stopped';
 }
 
 function describe(error: unknown): string {

@@ -2,8 +2,6 @@ import { LauncherError } from '../launcher-error.ts';
 import { usualNames, type Names } from '../names.ts';
 import { askPubSub, pubsubName } from './pubsub-rest.ts';
 
-export { pubsubProject } from './pubsub-rest.ts';
-
 /** Longer than any consumer holds a message before it acknowledges or gives it back. */
 const ackDeadlineSeconds = 30;
 
