@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
-import { aPayment, eventually } from '@triplock/testing';
+import { aPayment } from '@triplock/testing';
+import { a, b, leasing } from './leasing.conformance.ts';
 import type { BucketLease, Outbox, OutboxRow } from './outbox.ts';
 
 /** An outbox to try, and a way to fill it. */
@@ -20,7 +21,8 @@ export type OutboxUnderTest = {
   stateOf(eventId: EventId): Promise<'pending' | 'published' | 'parked'>;
 };
 
-type Open = (context: TestContext) => Promise<OutboxUnderTest>;
+/** Opens an empty outbox for one test. */
+export type Open = (context: TestContext) => Promise<OutboxUnderTest>;
 
 /** What every outbox promises to dispatchers, whatever it is stored in. */
 export function outboxConformance(name: string, open: Open): void {
@@ -34,81 +36,12 @@ export function outboxConformance(name: string, open: Open): void {
   });
 }
 
-function leasing(open: Open): void {
-  test('a dispatcher alone holds every bucket, and keeps its epochs while it renews', async (context) => {
-    const { outbox } = await open(context);
-    const first = await outbox.leaseBuckets(a);
-    assert.deepEqual(
-      first.map((lease) => lease.bucket),
-      Array.from({ length: bucketCount }, (_, bucket) => bucket),
-    );
-    assert.deepEqual(await outbox.leaseBuckets(a), first);
-  });
-
-  test('a second dispatcher gets its half gradually, and no bucket has two owners', async (context) => {
-    const { outbox, another } = await open(context);
-    await outbox.leaseBuckets(a);
-    assert.deepEqual(await another.leaseBuckets(b), []);
-    let turns = 0;
-    for (;;) {
-      const [mine, theirs] = [await outbox.leaseBuckets(a), await another.leaseBuckets(b)];
-      assertDisjoint(mine, theirs);
-      assert.equal(mine.length + theirs.length, bucketCount);
-      turns += 1;
-      if (theirs.length === bucketCount / 2) break;
-      assert.ok(turns < 10, 'the surplus was never given up');
-    }
-    assert.ok(turns > 1, 'half of the buckets changed hands at once');
-  });
-
-  test('three dispatchers asking at once share everything and hold no bucket twice', async (context) => {
-    const { outbox, another } = await open(context);
-    const owners = [a, b, { ...a, owner: 'c' }];
-    for (let turn = 0; turn < 12; turn += 1) {
-      const held = await Promise.all(
-        owners.map((request, n) => [outbox, another][n % 2]!.leaseBuckets(request)),
-      );
-      // Read at different moments, two may name one bucket, but never under one epoch.
-      const names = held.flat().map(({ bucket, epoch }) => `${bucket}@${epoch}`);
-      assert.equal(new Set(names).size, names.length);
-    }
-    const shares = [];
-    for (const request of owners) shares.push(await outbox.leaseBuckets(request));
-    assert.equal(new Set(shares.flat().map(({ bucket }) => bucket)).size, bucketCount);
-    assert.ok(shares.every((share) => share.length >= 20 && share.length <= 22));
-  });
-
-  test('what a dead dispatcher held is taken over under a higher epoch', async (context) => {
-    const { outbox, another } = await open(context);
-    const lost = await outbox.leaseBuckets({ owner: 'a', leaseMs: 1 });
-    const taken = await eventually(async () => {
-      const held = await another.leaseBuckets(b);
-      return held.length === bucketCount && held;
-    });
-    assertHigherEpochs(taken, lost);
-  });
-
-  test('a dispatcher that lets its own lease expire gets a new epoch', async (context) => {
-    const { outbox } = await open(context);
-    const lost = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
-    assertHigherEpochs(await outbox.leaseBuckets(a), lost);
-  });
-
-  test('released buckets are free at once', async (context) => {
-    const { outbox, another } = await open(context);
-    const before = await outbox.leaseBuckets(a);
-    await outbox.releaseBuckets('a');
-    await outbox.releaseBuckets('a');
-    assertHigherEpochs(await another.leaseBuckets(b), before);
-  });
-}
-
 function taking(open: Open): void {
   test('events come in the order of their payment until they are marked', async (context) => {
     const { outbox, append } = await open(context);
     const { txnId } = aPayment();
     const told = [await append(txnId), await append(txnId), await append(txnId)];
-    const leases = await outbox.leaseBuckets(a);
+    const { leases } = await outbox.leaseBuckets(a);
     assert.deepEqual((await outbox.take(leases, 100)).map(idOf), told);
     assert.deepEqual((await outbox.take(leases, 100)).map(idOf), told);
     const lease = leaseOf(leases, txnId);
@@ -124,7 +57,7 @@ function taking(open: Open): void {
   test('an event that committed late under a lower order id is not passed over', async (context) => {
     const { outbox, append, appendLate } = await open(context);
     const { txnId } = aPayment();
-    const leases = await outbox.leaseBuckets(a);
+    const { leases } = await outbox.leaseBuckets(a);
     const late = await appendLate(txnId);
     const early = await append(sameBucketAs(txnId));
     assert.deepEqual((await outbox.take(leases, 100)).map(idOf), [early]);
@@ -139,7 +72,7 @@ function taking(open: Open): void {
     const other = inBucket((bucketOf(full, bucketCount) + 1) % bucketCount);
     for (let n = 0; n < 10; n += 1) await append(full);
     const last = await append(other);
-    const leases = await outbox.leaseBuckets(a);
+    const { leases } = await outbox.leaseBuckets(a);
     const two = [leaseOf(leases, full), leaseOf(leases, other)];
     const rows = await outbox.take(two, 6);
     assert.ok(rows.length <= 6);
@@ -154,8 +87,8 @@ function fencing(open: Open): void {
     const { outbox, another, append, stateOf } = await open(context);
     const { txnId } = aPayment();
     const eventId = await append(txnId);
-    const stale = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
-    const leases = await another.leaseBuckets(b);
+    const { leases: stale } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    const { leases } = await another.leaseBuckets(b);
     const lost = leaseOf(stale, txnId);
     assert.deepEqual(await outbox.take(stale, 100), []);
     assert.equal(await outbox.markPublished(lost, [eventId]), 0);
@@ -168,7 +101,7 @@ function fencing(open: Open): void {
     const { outbox, append } = await open(context);
     const { txnId } = aPayment();
     const eventId = await append(txnId);
-    const expired = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    const { leases: expired } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
     assert.deepEqual(await outbox.take(expired, 100), []);
     assert.equal(await outbox.markPublished(leaseOf(expired, txnId), [eventId]), 0);
   });
@@ -177,7 +110,7 @@ function fencing(open: Open): void {
     const { outbox, append, stateOf } = await open(context);
     const { txnId } = aPayment();
     const eventId = await append(txnId);
-    const leases = await outbox.leaseBuckets(a);
+    const { leases } = await outbox.leaseBuckets(a);
     const foreign = leases[(bucketOf(txnId, bucketCount) + 1) % bucketCount]!;
     assert.equal(await outbox.markPublished(foreign, [eventId]), 0);
     const lease = leaseOf(leases, txnId);
@@ -193,8 +126,8 @@ function marking(open: Open): void {
     const { outbox, another, append, stateOf } = await open(context);
     const ids = Array.from({ length: 30 }, () => aPayment().txnId);
     const told = await Promise.all(ids.map(append));
-    const stale = await another.leaseBuckets({ owner: 'a', leaseMs: 0 });
-    const leases = await outbox.leaseBuckets(b);
+    const { leases: stale } = await another.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    const { leases } = await outbox.leaseBuckets(b);
     const lost = (n: number) => n % 3 === 0;
     const marked = await Promise.all(
       told.map((eventId, n) =>
@@ -225,7 +158,7 @@ function parking(open: Open): void {
     const neighbour = sameBucketAs(txnId);
     const told = [await append(txnId), await append(txnId), await append(txnId)];
     const other = await append(neighbour);
-    const leases = await outbox.leaseBuckets(a);
+    const { leases } = await outbox.leaseBuckets(a);
     const lease = leaseOf(leases, txnId);
     await outbox.markPublished(lease, told.slice(0, 1));
     const poison = { eventId: told[1]!, reason: 'too large' };
@@ -239,7 +172,7 @@ function parking(open: Open): void {
     const { outbox, append, stateOf } = await open(context);
     const { txnId } = aPayment();
     const eventId = await append(txnId);
-    const leases = await outbox.leaseBuckets(a);
+    const { leases } = await outbox.leaseBuckets(a);
     await outbox.park(leaseOf(leases, txnId), { eventId, reason: 'too large' });
     const later = await append(txnId);
     assert.deepEqual(await outbox.take(leases, 100), []);
@@ -257,14 +190,11 @@ function lag(open: Open): void {
     const waiting = await outbox.pending();
     assert.equal(waiting.rows, 3);
     assert.ok(waiting.oldestSeconds >= 0 && waiting.oldestSeconds < 60);
-    const leases = await outbox.leaseBuckets(a);
+    const { leases } = await outbox.leaseBuckets(a);
     await outbox.markPublished(leaseOf(leases, first), ids);
     assert.equal((await outbox.pending()).rows, 1);
   });
 }
-
-const a = { owner: 'a', leaseMs: 60_000 };
-const b = { owner: 'b', leaseMs: 60_000 };
 
 const idOf = (row: OutboxRow): EventId => row.eventId;
 
@@ -281,18 +211,5 @@ function inBucket(bucket: number): TxnId {
   for (;;) {
     const { txnId } = aPayment();
     if (bucketOf(txnId, bucketCount) === bucket) return txnId;
-  }
-}
-
-function assertDisjoint(some: readonly BucketLease[], others: readonly BucketLease[]): void {
-  const buckets = new Set(some.map(({ bucket }) => bucket));
-  assert.ok(others.every(({ bucket }) => !buckets.has(bucket)));
-}
-
-function assertHigherEpochs(now: readonly BucketLease[], before: readonly BucketLease[]): void {
-  assert.equal(now.length, before.length);
-  for (const [n, lease] of now.entries()) {
-    assert.equal(lease.bucket, before[n]!.bucket);
-    assert.ok(lease.epoch > before[n]!.epoch);
   }
 }

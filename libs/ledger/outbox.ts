@@ -3,6 +3,13 @@ import type { EventId, TxnId } from '@triplock/payments';
 /** The right to publish a bucket's rows until it expires; the epoch grows with every new owner. */
 export type BucketLease = { bucket: number; epoch: bigint };
 
+/** The buckets that an owner holds. */
+export type Holding = {
+  leases: BucketLease[];
+  /** Others hold more than their share and give it up when they renew: ask again soon. */
+  moreToCome: boolean;
+};
+
 /** An event that waits to be published. `payload` is published byte for byte. */
 export type OutboxRow = {
   orderId: bigint;
@@ -23,10 +30,11 @@ export type OutboxRow = {
 export type Outbox = {
   /**
    * Renews the owner's leases and takes free or expired ones until it holds its fair share of the
-   * buckets among the owners that are alive, and gives up a surplus little by little. Returns what
-   * it holds now. Call it well before `leaseMs` is over; an owner that calls late gets new epochs.
+   * buckets among the owners that are alive, and gives up what is more. Returns what it holds now:
+   * nothing may be under way for a bucket that it held before. Call it well before `leaseMs` is
+   * over; an owner that calls late gets new epochs.
    */
-  leaseBuckets(request: { owner: string; leaseMs: number }): Promise<BucketLease[]>;
+  leaseBuckets(request: { owner: string; leaseMs: number }): Promise<Holding>;
   /**
    * Unpublished rows of leased buckets, in order within each: taken by state, whatever their order
    * id. Buckets take turns, so `rowsMax` should be no less than the buckets there are.

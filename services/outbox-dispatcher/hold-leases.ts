@@ -3,8 +3,11 @@ import type { BucketLease, Outbox } from '@triplock/ledger';
 /** The buckets that are ours, and until when that is safe to believe (`performance.now()`). */
 export type HeldLeases = { leases: ReadonlyMap<number, BucketLease>; validUntil: number };
 
-/** Gives the leases held, renewed when a third of their time is over. */
+/** Gives the leases held, renewed when a third of their time is over, or sooner to get more. */
 export type LeaseHolder = () => Promise<HeldLeases>;
+
+/** A bucket that another dispatcher gives up waits no longer than this for its new owner. */
+const askForMoreMs = 250;
 
 /**
  * Holds a dispatcher's share of the buckets. Validity is counted from before the database was
@@ -15,12 +18,14 @@ export function holdLeases(
   { owner, leaseMs }: { owner: string; leaseMs: number },
 ): LeaseHolder {
   let held: HeldLeases = { leases: new Map(), validUntil: -Infinity };
+  let askAgainAt = -Infinity;
   return async () => {
     const askedAt = performance.now();
-    if (held.validUntil - askedAt > (leaseMs * 2) / 3) return held;
-    const leases = await outbox.leaseBuckets({ owner, leaseMs });
+    if (askedAt < askAgainAt) return held;
+    const { leases, moreToCome } = await outbox.leaseBuckets({ owner, leaseMs });
     const byBucket = new Map(leases.map((lease) => [lease.bucket, lease]));
     held = { leases: byBucket, validUntil: askedAt + leaseMs };
+    askAgainAt = askedAt + (moreToCome ? Math.min(askForMoreMs, leaseMs / 3) : leaseMs / 3);
     return held;
   };
 }

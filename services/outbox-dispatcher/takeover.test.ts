@@ -21,7 +21,7 @@ test('what a dead dispatcher held is published by the next, and its late mark ch
   const { post, dispatcher, rows, received } = await aPlace(context);
   await post(aPayment());
   const dead = dispatcher({ name: 'dead' });
-  const lost = await dead.outbox.leaseBuckets({ owner: 'dead', leaseMs: 300 });
+  const { leases: lost } = await dead.outbox.leaseBuckets({ owner: 'dead', leaseMs: 300 });
   const { pass } = dispatcher({ name: 'next', leaseMs: 6_000 });
   await eventually(async () => (await pass()) === 1);
   const [row] = await rows();
@@ -74,4 +74,22 @@ test('leases are asked for again when a third of their time is over, not before'
   });
   assert.ok(renewed.validUntil > first.validUntil);
   assert.deepEqual(renewed.leases, first.leases);
+});
+
+test('a dispatcher that joins has its half soon after the other one’s renewal', async (context) => {
+  const store = await createTestDatabase(context);
+  const leaseMs = 6_000;
+  const [one, two] = ['one', 'two'].map((owner) =>
+    holdLeases(openPostgresOutbox(store.open('triplock_ledger')), { owner, leaseMs }),
+  );
+  assert.equal((await one!()).leases.size, bucketCount);
+  assert.equal((await two!()).leases.size, 0);
+  const joinedAt = performance.now();
+  await eventually(async () => {
+    const [mine, theirs] = [await one!(), await two!()];
+    for (const bucket of mine.leases.keys()) assert.ok(!theirs.leases.has(bucket));
+    return theirs.leases.size === bucketCount / 2;
+  });
+  const tookMs = performance.now() - joinedAt;
+  assert.ok(tookMs < leaseMs / 3 + 1_000, `it took ${tookMs} ms`);
 });

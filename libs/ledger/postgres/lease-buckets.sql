@@ -1,10 +1,12 @@
 -- Renews an owner's leases, gives up what is more than its share, and takes what is free.
 --
--- $1 owner, $2 lease in milliseconds, $3 how many buckets at most are given up at once.
--- A row: a bucket that the owner holds now, and its epoch. No row: it holds none; others that are
--- alive hold their shares, or have yet to give up the surplus.
+-- $1 owner, $2 lease in milliseconds.
+-- A row: a bucket that the owner holds now, its epoch, and `more_to_come`: the owner lacks buckets
+-- that others hold beyond their share, and will give up when they renew. One row without a bucket:
+-- it holds none.
 --
--- The share is the buckets divided by the owners alive, rounded up, so that nothing is left over.
+-- The share is the buckets divided by the owners alive, rounded up, so that nothing is left over. A
+-- surplus is given up at once: whoever lacks buckets asks often, so none of them waits for long.
 -- All leases are locked in one order, so that owners take turns here. Under READ COMMITTED the
 -- locked rows are the newest, also those that a turn before changed.
 WITH announced AS (
@@ -26,8 +28,7 @@ WITH announced AS (
 ), held AS (
   SELECT
     bucket,
-    row_number() OVER (ORDER BY bucket) AS place,
-    count(*) OVER () - least($3::integer, greatest(0, count(*) OVER () - share.buckets)) AS keeps
+    row_number() OVER (ORDER BY bucket) <= share.buckets AS keeps
   FROM leases, share
   WHERE owner = $1::text AND expires_at > now()
 ), free AS (
@@ -38,19 +39,30 @@ WITH announced AS (
 ), kept AS (
   UPDATE ledger.outbox_leases AS lease
   SET expires_at = now() + $2::integer * interval '1 millisecond'
-  FROM held WHERE lease.bucket = held.bucket AND held.place <= held.keeps
+  FROM held WHERE lease.bucket = held.bucket AND held.keeps
   RETURNING lease.bucket, lease.epoch
 ), given_up AS (
   UPDATE ledger.outbox_leases AS lease SET owner = NULL, expires_at = now()
-  FROM held WHERE lease.bucket = held.bucket AND held.place > held.keeps
+  FROM held WHERE lease.bucket = held.bucket AND NOT held.keeps
 ), taken AS (
   UPDATE ledger.outbox_leases AS lease
   SET owner = $1::text, epoch = lease.epoch + 1,
       expires_at = now() + $2::integer * interval '1 millisecond'
   FROM free WHERE lease.bucket = free.bucket
   RETURNING lease.bucket, lease.epoch
+), holding AS (
+  SELECT bucket, epoch FROM kept
+  UNION ALL
+  SELECT bucket, epoch FROM taken
+), surplus AS (
+  SELECT FROM leases, share
+  WHERE owner <> $1::text AND expires_at > now()
+  GROUP BY owner, share.buckets
+  HAVING count(*) > share.buckets
 )
-SELECT bucket, epoch FROM kept
-UNION ALL
-SELECT bucket, epoch FROM taken
-ORDER BY bucket
+SELECT
+  holding.bucket,
+  holding.epoch,
+  (SELECT count(*) FROM holding) < share.buckets AND EXISTS (SELECT FROM surplus) AS more_to_come
+FROM share LEFT JOIN holding ON true
+ORDER BY holding.bucket

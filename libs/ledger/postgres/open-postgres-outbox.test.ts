@@ -64,7 +64,7 @@ test('a bucket cannot pass on between the comparison of a mark and its commit', 
   const { outbox, append, database } = await openUnderTest(context);
   const { txnId } = aPayment();
   const eventId = await append(txnId);
-  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   const lease = leases[bucketOf(txnId, bucketCount)]!;
   let passingOn: Promise<unknown> | undefined;
   await database.transaction(async (tx) => {
@@ -81,7 +81,7 @@ test('what was published long ago leaves in small batches, and everything else s
   const [old, parked, waiting, young] = [aPayment(), aPayment(), aPayment(), aPayment()];
   const told = [await append(old.txnId), await append(old.txnId), await append(old.txnId)];
   const poison = await append(parked.txnId);
-  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   const leaseOf = (paymentId: TxnId) => leases[bucketOf(paymentId, bucketCount)]!;
   await outbox.park(leaseOf(parked.txnId), { eventId: poison, reason: 'too large' });
   await outbox.markPublished(leaseOf(old.txnId), told);
@@ -103,7 +103,7 @@ test('reapers at once take every event out once', async (context) => {
   const { outbox, another, append, grow } = await openUnderTest(context);
   const ids = Array.from({ length: 20 }, () => aPayment().txnId);
   const told = await Promise.all(ids.map(append));
-  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   await Promise.all(
     told.map((eventId, n) =>
       outbox.markPublished(leases[bucketOf(ids[n]!, bucketCount)]!, [eventId]),
@@ -125,7 +125,7 @@ test('republishing takes all events of a payment, in order, and none that waits 
   const [payment, other] = [aPayment(), aPayment()];
   const first = await append(payment.txnId);
   const poison = await append(other.txnId);
-  const leases = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   const leaseOf = (paymentId: TxnId) => leases[bucketOf(paymentId, bucketCount)]!;
   await outbox.park(leaseOf(other.txnId), { eventId: poison, reason: 'too large' });
   await outbox.markPublished(leaseOf(payment.txnId), [first]);

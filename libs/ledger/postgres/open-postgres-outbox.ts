@@ -1,6 +1,6 @@
 import type { EventId, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
-import type { BucketLease, Outbox, OutboxRow } from '../outbox.ts';
+import type { BucketLease, Holding, Outbox, OutboxRow } from '../outbox.ts';
 import { markInGroups } from './mark-published.ts';
 
 const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
@@ -11,17 +11,14 @@ const reapSql = loadSql(import.meta.url, 'reap.sql');
 const republishSql = loadSql(import.meta.url, 'republish.sql');
 const pendingSql = loadSql(import.meta.url, 'pending.sql');
 
-/** Few enough that most buckets go on while an owner that came later takes these over. */
-const surplusMax = 8;
-
 /** Enough that a few busy buckets among idle ones need no turn per row. */
 const perBucketMin = 16;
 
 /** The outbox in PostgreSQL, as the role `triplock_ledger`. Closing it closes the pool. */
 export function openPostgresOutbox(database: Database): Outbox {
   return {
-    leaseBuckets: ({ owner, leaseMs }) =>
-      database.query<BucketLease>(leaseBucketsSql, [owner, leaseMs, surplusMax]),
+    leaseBuckets: async ({ owner, leaseMs }) =>
+      holdingOf(await database.query<LeasedRow>(leaseBucketsSql, [owner, leaseMs])),
     take: (leases, rowsMax) => take(database, { leases, rowsMax }),
     markPublished: markInGroups(database),
     park: async ({ bucket, epoch }, { eventId, reason }) =>
@@ -40,6 +37,15 @@ export function openPostgresOutbox(database: Database): Outbox {
     ping: () => database.ping(),
     close: () => database.close(),
   };
+}
+
+type LeasedRow = { bucket: number | null; epoch: bigint | null; more_to_come: boolean };
+
+function holdingOf(rows: readonly LeasedRow[]): Holding {
+  const leases = rows.flatMap(({ bucket, epoch }) =>
+    bucket === null || epoch === null ? [] : [{ bucket, epoch }],
+  );
+  return { leases, moreToCome: rows[0]!.more_to_come };
 }
 
 type PendingRow = { rows: number; oldest_seconds: number };
