@@ -1,14 +1,16 @@
 import {
+  continueProcess,
   isSameProcess,
+  pauseProcess,
   startTimeOf,
   type ProcessIdentity,
   type ServiceEndpoint,
 } from '@triplock/infra';
 import type { CrashPointName } from '@triplock/runtime';
-import { FaultDidNotFire, fired } from './broken-promise.ts';
+import { BrokenPromise, FaultDidNotFire, fired } from './broken-promise.ts';
 import { arm, disarm, readHits, type ServiceName } from './services.ts';
 import type { System } from './system.ts';
-import { until } from './until.ts';
+import { until, type Wait } from './until.ts';
 
 /** Where a service is to be hit. Every replica is armed, because any may get the work. */
 export type CrashSite = { service: ServiceName; point: CrashPointName };
@@ -28,17 +30,45 @@ export async function killAt(
   try {
     for (const { replica } of targets) await arm(replica, { name: point, action: 'kill' });
     await trigger();
-    const { replica } = await until({
+    const { replica } = await untilFired(system, {
+      fault: `no ${service} died at ${point}`,
       what: `a ${service} to die at ${point}`,
-      signal: system.signal,
       check: async () => targets.find(isGone),
-    }).catch((error: unknown) => {
-      if (system.signal.aborted) throw error;
-      throw new FaultDidNotFire(`no ${service} died at ${point}`, { cause: error });
     });
     return replica;
   } finally {
     await Promise.all(targets.map((target) => disarmSurvivor(target, point)));
+  }
+}
+
+/**
+ * Waits for what a fault brings about.
+ *
+ * @throws FaultDidNotFire, completing "the fault did not fire: …", when it does not come.
+ */
+export async function untilFired<Value>(
+  { signal }: System,
+  { fault, ...wait }: Wait<Value> & { fault: string },
+): Promise<Value> {
+  return until({ signal, ...wait }).catch((error: unknown) => {
+    if (signal.aborted || error instanceof BrokenPromise) throw error;
+    throw new FaultDidNotFire(fault, { cause: error });
+  });
+}
+
+/** Has every replica of a service stand still (SIGSTOP), connections open, while `work` goes on. */
+export async function pauseDuring<Result>(
+  system: System,
+  service: ServiceName,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const { home } = system;
+  const names = system.replicas(service).map(({ name }) => name);
+  try {
+    for (const name of names) pauseProcess({ home, name });
+    return await work();
+  } finally {
+    for (const name of names) continueProcess({ home, name });
   }
 }
 
@@ -65,8 +95,13 @@ export async function pauseAt<Result>(
     fired(`nothing stood still at ${point}`, (await hits()) > before);
     return result;
   } finally {
-    await Promise.all(replicas.map((replica) => disarm(replica, point)));
+    await disarmAll(system, { service, point });
   }
+}
+
+/** Whoever comes to the crash point from now on passes it. */
+export async function disarmAll(system: System, { service, point }: CrashSite): Promise<void> {
+  await Promise.all(system.replicas(service).map((replica) => disarm(replica, point)));
 }
 
 /** Starts a dead replica again and gives its new process. */

@@ -1,4 +1,4 @@
-import { runCommand } from '@triplock/infra';
+import { Interrupted, runCommand } from '@triplock/infra';
 import { renderHeading, renderOutcome } from './print-scenario.ts';
 import { runScenario, type ScenarioReport } from './run-scenario.ts';
 import { allScenarios } from './scenarios/all-scenarios.ts';
@@ -7,13 +7,15 @@ import type { Scenario } from './scenarios/scenario.ts';
 import { startSystem, type System } from './system.ts';
 import { renderTable } from './terminal/table.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
+import { formatSpan } from './terminal/words.ts';
 import { wholeNumber } from './whole-number.ts';
 
 const help = `
 npm run scenario -- NAME [options]
 
 Makes one failure happen for real on the live system, and shows what each guard did about it. What
-is not up is started first and stays up. Exit code 0 when the fault fired and every promise held.
+is not up is started first and stays up; Ctrl-C has what the fault stopped run again. Exit code 0
+when the fault fired and every promise held.
 
   NAME           one of ${allScenarios.map(({ name }) => name).join(', ')}
   --list         shows what each of them does
@@ -47,9 +49,9 @@ await runCommand({
       terminal.result(values.all ? reports : reports[0]);
       if (!reports.every(({ held }) => held)) process.exitCode = 1;
     } catch (error) {
-      const advice = `npm run up${values.home === undefined ? '' : ` -- --home ${values.home}`}`;
-      terminal.line(`the fault may have left something down: ${advice} starts it again`);
-      throw error;
+      await makeWhole(system, terminal);
+      if (!system.signal.aborted) throw error;
+      throw new Interrupted('what the fault had stopped runs again');
     } finally {
       await system.close();
     }
@@ -69,6 +71,7 @@ async function runAll(
   scenarios: readonly Scenario[],
   { system, terminal }: { system: System; terminal: Terminal },
 ): Promise<ScenarioReport[]> {
+  const startedMs = performance.now();
   const reports: ScenarioReport[] = [];
   for (const scenario of scenarios) {
     for (const line of renderHeading(scenario)) terminal.line(line);
@@ -77,5 +80,25 @@ async function runAll(
     terminal.line();
     reports.push(report);
   }
+  const held = reports.filter((report) => report.held).length;
+  const took = formatSpan(performance.now() - startedMs);
+  if (scenarios.length > 1) terminal.line(`${held} of ${scenarios.length} held, in ${took}`);
   return reports;
+}
+
+/**
+ * A fault that was broken off must leave no service down, nor standing still.
+ *
+ * @throws with the advice to a person when it cannot be put right.
+ */
+async function makeWhole(system: System, terminal: Terminal): Promise<void> {
+  terminal.progress('starting again what the fault has stopped');
+  try {
+    // Ctrl-C has ended the scenario; it must not end this.
+    await system.restore(new AbortController().signal);
+  } catch (error) {
+    const advice = `npm run up -- --home '${system.home}'`;
+    terminal.line(`the fault may have left something down: ${advice} starts it again`);
+    throw error;
+  }
 }

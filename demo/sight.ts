@@ -1,5 +1,7 @@
 import { promised } from './broken-promise.ts';
+import type { Watched } from './counters.ts';
 import type { System } from './system.ts';
+import { count } from './terminal/words.ts';
 import { readEffects, type Effects, type EventRow } from './trace/read-effects.ts';
 import { readReceipts, type Receipt } from './trace/read-receipts.ts';
 import { until } from './until.ts';
@@ -42,6 +44,26 @@ export async function untilTold(system: System, txnId: string): Promise<Sight> {
   }
 }
 
+/** Payments whose events come again, and how many copies of them the inbox must drop. */
+export type Copies = { ids: readonly string[]; copies: number; duplicates: Watched };
+
+/**
+ * Waits until the inbox has dropped the copies, and gives their number. All the while each payment
+ * must look as if its event had come once.
+ */
+export function untilDropped(system: System, { ids, copies, duplicates }: Copies): Promise<number> {
+  return until({
+    what: `the inbox to drop ${count(copies, 'copy', 'copies')}`,
+    signal: system.signal,
+    check: async () => {
+      system.progress(`waiting for the inbox to meet ${count(copies, 'copy', 'copies')}`);
+      const dropped = await duplicates.grown();
+      for (const id of ids) promiseOneEffect(id, await lookAt(system, id));
+      return dropped >= copies && dropped;
+    },
+  });
+}
+
 /** The mark of the outbox may come last: a webhook is faster than the dispatcher's next write. */
 function isDone({ state, copies, delivery }: EventRow): boolean {
   return state !== 'pending' && copies > 0 && delivery === 'delivered';
@@ -64,6 +86,7 @@ const oneEffect = {
   alteredCopies: [0],
   deliveries: ['delivered'],
   webhooks: [{ verified: true, effects: 1 }],
+  sentUnasked: 0,
   deadLetters: 0,
 };
 
@@ -76,6 +99,12 @@ function summaryOf({ ledger, entries, events, receipts, deadLetters }: Sight): t
     alteredCopies: events.map(({ altered }) => altered),
     deliveries: events.map(({ delivery }) => delivery ?? 'none'),
     webhooks: receipts.map(({ verified, effects }) => ({ verified, effects })),
+    // Webhooks that came although no delivery says that they were sent.
+    sentUnasked: Math.max(0, attemptsOf(receipts) - attemptsOf(events)),
     deadLetters: deadLetters.length,
   };
+}
+
+function attemptsOf(some: readonly { attempts: number }[]): number {
+  return some.reduce((sum, { attempts }) => sum + attempts, 0);
 }

@@ -4,7 +4,7 @@ import { renderAudit } from './audit/print-audit.ts';
 import { firstPayment } from './first-payment.ts';
 import { renderHeading, renderOutcome } from './print-scenario.ts';
 import { runScenario, type ScenarioReport } from './run-scenario.ts';
-import { allScenarios } from './scenarios/all-scenarios.ts';
+import { storyScenarios } from './scenarios/all-scenarios.ts';
 import type { System } from './system.ts';
 import { style } from './terminal/style.ts';
 import type { Terminal } from './terminal/terminal.ts';
@@ -22,7 +22,7 @@ const auditWaitMs = 60_000;
 /** Tells the story from the first payment to the audit; a step that fails does not end it. */
 export async function tellStory(system: System, terminal: Terminal): Promise<StoryReport> {
   const steps: ScenarioReport[] = [];
-  for (const scenario of [firstPayment, ...allScenarios]) {
+  for (const scenario of [firstPayment, ...storyScenarios]) {
     for (const line of renderHeading(scenario, steps.length + 1)) terminal.line(line);
     const step = await runScenario(scenario, system);
     for (const line of [...renderOutcome(step), '']) terminal.line(line);

@@ -3,7 +3,9 @@ import {
   bringUp,
   systemStatus,
   UsageError,
+  usualNames,
   type Endpoints,
+  type Names,
   type ServiceEndpoint,
 } from '@triplock/infra';
 import { openDatabase, type Database } from '@triplock/postgres';
@@ -20,14 +22,19 @@ export type System = {
   home: string;
   /** As of the last {@link System.restore}. */
   endpoints: Endpoints;
+  /** What its things are called in the parts. */
+  names: Names;
   /** Reads everything, writes nothing. */
   database: Database;
   redis: Redis;
   kafka: Kafka;
   partner(id: 'acme' | 'globex'): Partner;
   replicas(service: ServiceName): ServiceEndpoint[];
-  /** Starts again what was killed; returns when all is ready. */
-  restore(): Promise<void>;
+  /**
+   * Starts again what was killed and has what stands still go on; returns when all is ready.
+   * Ctrl-C ends it, unless it is given another signal to listen to.
+   */
+  restore(signal?: AbortSignal): Promise<void>;
   /** One line of what is done to the system. */
   tell(line: string): void;
   /** What is being waited for. */
@@ -117,6 +124,7 @@ function openSystem(endpoints: Endpoints, listening: Listening): System {
   const system: System = {
     home,
     endpoints,
+    names: usualNames,
     database,
     redis,
     kafka: new Kafka({ clientId: 'demo', brokers, logLevel: logLevel.NOTHING }),
@@ -125,9 +133,10 @@ function openSystem(endpoints: Endpoints, listening: Listening): System {
       return openPartner({ ...partners.find((each) => each.id === id)!, gateways });
     },
     replicas: (service) => system.endpoints.services.filter((each) => each.service === service),
-    restore: async () => {
+    restore: async (until = signal) => {
       const replicas = system.endpoints.gateways.length;
-      system.endpoints = await bringUp(wanted({ home, replicas }, listening));
+      const asked = wanted({ home, replicas }, { terminal, signal: until });
+      system.endpoints = await bringUp(asked);
     },
     tell: (line) => terminal.line(style.faint('   · ') + line),
     progress: (text) => terminal.progress(text),

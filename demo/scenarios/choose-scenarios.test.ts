@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { UsageError } from '@triplock/infra';
-import { allScenarios } from './all-scenarios.ts';
+import { allScenarios, storyScenarios } from './all-scenarios.ts';
 import { chooseScenarios } from './choose-scenarios.ts';
 
 const failures = [
@@ -11,7 +11,10 @@ const failures = [
   'two-at-once',
   'worker-killed',
   'dispatcher-killed',
+  'downstream-replayed',
+  'redelivered-out-of-order',
   'redis-flushed',
+  'keys-race-redis-loss',
   'kafka-replayed',
 ];
 
@@ -29,6 +32,13 @@ test('a scenario says what fails and which guard absorbs it', () => {
     assert.ok(failure.length > 20);
     assert.match(absorbedBy, /^guard [123]/);
   }
+});
+
+test('the story tells some of them, in the same order', () => {
+  assert.deepEqual(
+    storyScenarios,
+    allScenarios.filter((each) => storyScenarios.includes(each)),
+  );
 });
 
 test('one is chosen by its name, and all by --all', () => {

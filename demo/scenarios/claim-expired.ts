@@ -7,7 +7,7 @@ import { claimKey, readClaim } from '../trace/read-claim.ts';
 import { until } from '../until.ts';
 import { recordsOf } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
-import { newOrder, otherBody, promiseReused, send, sendFirst, tellAnswer } from './send.ts';
+import { askAgain, newOrder, promiseReused, sendFirst } from './send.ts';
 
 /** Guard 1 remembers a key for 24 hours; the ledger remembers it for ever. */
 export const claimExpired: Scenario = {
@@ -18,8 +18,7 @@ export const claimExpired: Scenario = {
 };
 
 async function run(system: System): Promise<Observation> {
-  const order = newOrder(system, 'claim-expired');
-  const first = await sendFirst(system, order);
+  const first = await sendFirst(system, newOrder(system, 'claim-expired'));
   const { id } = first;
   await untilTold(system, id);
   // What 24 hours do, in a millisecond: Redis itself lets the record expire.
@@ -31,12 +30,9 @@ async function run(system: System): Promise<Observation> {
   });
   system.tell('its claim has expired');
 
-  const { answer: again, unsure } = await send(system, order);
-  tellAnswer(system, 'the same again', again);
+  const { again, other, unsure } = await askAgain(system, first);
   const same = again.status === first.answer.status && again.body === first.answer.body;
   promised('a late retry gets the same answer', same, { ids: [id], saw: again });
-  const { answer: other } = await send(system, otherBody(order));
-  tellAnswer(system, 'another amount under that key', other);
   promiseReused(first, other);
 
   const { records } = await recordsOf(system, first);

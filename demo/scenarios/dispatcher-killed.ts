@@ -1,7 +1,7 @@
 import { watchCounter } from '../counters.ts';
 import { bringBack, killAt } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
-import { lookAt, promiseOneEffect, untilTold, type Sight } from '../sight.ts';
+import { lookAt, untilDropped, untilTold, type Sight } from '../sight.ts';
 import type { System } from '../system.ts';
 import { count } from '../terminal/words.ts';
 import { until } from '../until.ts';
@@ -38,13 +38,9 @@ async function run(system: System): Promise<Observation> {
   const back = await bringBack(system, died);
   system.tell(`${back.name} is back (pid ${back.pid}) and publishes the same event id again`);
   await untilSeen(system, id, 2);
-  const dropped = await until({
-    what: 'the inbox to meet the second copy',
-    signal: system.signal,
-    check: async () => (await duplicates.grown()) || undefined,
-  });
-  const sight = await untilTold(system, id);
-  promiseOneEffect(id, sight);
+  await untilTold(system, id);
+  const dropped = await untilDropped(system, { ids: [id], copies: 1, duplicates });
+  const sight = await lookAt(system, id);
   return {
     ids: [id],
     guards: {

@@ -7,15 +7,7 @@ import { readClaim } from '../trace/read-claim.ts';
 import { forgetEverything } from './forget-everything.ts';
 import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
-import {
-  newOrder,
-  otherBody,
-  promiseReplay,
-  promiseReused,
-  send,
-  sendFirst,
-  tellAnswer,
-} from './send.ts';
+import { askAgain, newOrder, promiseReplay, promiseReused, sendFirst } from './send.ts';
 
 /** Guard 1 loses its memory; its answers must stay right, not only the effects. */
 export const redisFlushed: Scenario = {
@@ -26,8 +18,7 @@ export const redisFlushed: Scenario = {
 };
 
 async function run(system: System): Promise<Observation> {
-  const order = newOrder(system, 'redis-flushed');
-  const first = await sendFirst(system, order);
+  const first = await sendFirst(system, newOrder(system, 'redis-flushed'));
   const { id } = first;
   await untilTold(system, id);
   const claim = await readClaim(system.redis, id);
@@ -36,11 +27,8 @@ async function run(system: System): Promise<Observation> {
   fired('the claim outlived it', (await readClaim(system.redis, id)) === undefined);
   system.tell(`${command} in Redis: ${count(keys, 'key')} gone`);
 
-  const { answer: again, unsure } = await send(system, order);
-  tellAnswer(system, 'the same again', again);
+  const { again, other, unsure } = await askAgain(system, first);
   promiseReplay(first, again);
-  const { answer: other } = await send(system, otherBody(order));
-  tellAnswer(system, 'another amount under that key', other);
   promiseReused(first, other);
 
   const sight = await untilTold(system, id);

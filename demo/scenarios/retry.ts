@@ -5,15 +5,7 @@ import { formatSpan } from '../terminal/words.ts';
 import { readClaim } from '../trace/read-claim.ts';
 import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
-import {
-  newOrder,
-  otherBody,
-  promiseReplay,
-  promiseReused,
-  send,
-  sendFirst,
-  tellAnswer,
-} from './send.ts';
+import { askAgain, newOrder, promiseReplay, promiseReused, sendFirst } from './send.ts';
 
 /** A partner that lost the answer asks again, and one that mixes up its keys is told. */
 export const retry: Scenario = {
@@ -24,13 +16,9 @@ export const retry: Scenario = {
 };
 
 async function run(system: System): Promise<Observation> {
-  const order = newOrder(system, 'retry');
-  const first = await sendFirst(system, order);
-  const { answer: again } = await send(system, order);
-  tellAnswer(system, 'the same again', again);
+  const first = await sendFirst(system, newOrder(system, 'retry'));
+  const { again, other } = await askAgain(system, first);
   promiseReplay(first, again);
-  const { answer: other } = await send(system, otherBody(order));
-  tellAnswer(system, 'another amount under that key', other);
   promiseReused(first, other);
 
   const sight = await untilTold(system, first.id);

@@ -60,6 +60,18 @@ export async function send(
   return { answer, unsure };
 }
 
+/** What a partner gets that asks twice more. */
+export type AskedAgain = { again: Answer; other: Answer; unsure: number };
+
+/** Sends the same again, and then another amount under its key. Tells both answers, judges neither. */
+export async function askAgain(system: System, order: Order): Promise<AskedAgain> {
+  const { answer: again, unsure } = await send(system, order);
+  tellAnswer(system, 'the same again', again);
+  const { answer: other } = await send(system, otherBody(order));
+  tellAnswer(system, 'another amount under that key', other);
+  return { again, other, unsure };
+}
+
 /** Tells what was sent and answered in one line. */
 export function tellAnswer(system: System, sent: string, answer: Answer): void {
   const { status, tookMs, replayed, retryAfterSeconds: seconds } = answer;
