@@ -4,6 +4,7 @@ import type {
   Fingerprint,
   PartnerId,
   Payment,
+  ProviderName,
   Settlement,
   TransactionState,
   TxnId,
@@ -37,7 +38,20 @@ export type SettleRequest = {
   result: Settlement;
   settledAt: Date;
   traceparent: string;
+  /** The provider's id of the charge, when a card was charged. */
+  chargeId?: string;
 };
+
+/** An intent at the provider, unconfirmed, for one pending row, guarded by the version that was read. */
+export type StoreIntentRequest = {
+  txnId: TxnId;
+  version: number;
+  provider: ProviderName;
+  intentId: string;
+};
+
+/** What storing an intent came to. `stale`: it must never be confirmed, because no row names it. */
+export type StoreIntentOutcome = { outcome: 'stored'; version: number } | { outcome: 'stale' };
 
 /** A page of one partner's payments, and what all of them have in common. */
 export type ListRequest = {
@@ -73,6 +87,8 @@ export type Ledger = {
    * @throws UnpostableError when one of the batch can never be stored; none of it was.
    */
   post(batch: readonly Posting[]): Promise<PostOutcome[]>;
+  /** Makes an intent the one that may be confirmed for a payment; a payment has one, for ever. */
+  storeIntent(request: StoreIntentRequest): Promise<StoreIntentOutcome>;
   settle(request: SettleRequest): Promise<SettleOutcome>;
   /** Tells the partner, by an event, that the key was used for two requests. Once per loser. */
   recordKeyConflict(posting: Posting): Promise<EventId>;

@@ -5,4 +5,5 @@ export * from './identity.ts';
 export * from './money.ts';
 export * from './payment.ts';
 export * from './posting.ts';
+export * from './refund.ts';
 export * from './transaction.ts';

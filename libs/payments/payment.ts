@@ -5,6 +5,8 @@ import type { Failure, TransactionState } from './transaction.ts';
 /** What the partner asked for; absent fields were absent in the request. */
 export type PaymentDetails = {
   readonly money: Money;
+  /** What the provider charges, `pm_…`; absent for a book transfer, which no provider is asked about. */
+  readonly paymentMethod?: string;
   readonly reference?: string;
   readonly description?: string;
   readonly metadata?: Readonly<Record<string, string>>;
@@ -23,6 +25,18 @@ export type AcceptedPayment = {
   readonly details: PaymentDetails;
 };
 
+/** The provider's side of a card payment. */
+export type ProviderCharge = {
+  readonly name: ProviderName;
+  /** Stored before it is confirmed, so that a crash leaves no charge whose intent nobody knows. */
+  readonly intentId: string;
+  /** There once the charge succeeded. */
+  readonly chargeId?: string;
+};
+
+/** Who may be asked to charge. */
+export type ProviderName = 'stripe';
+
 /** A payment as the ledger holds it. */
 export type Payment = AcceptedPayment & {
   readonly state: TransactionState;
@@ -32,4 +46,6 @@ export type Payment = AcceptedPayment & {
   /** When it became final; null while pending. */
   readonly settledAt: Date | null;
   readonly failure?: Failure;
+  /** Cards only, from the moment an intent is stored. */
+  readonly provider?: ProviderCharge;
 };

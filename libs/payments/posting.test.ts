@@ -2,13 +2,28 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PartnerId } from './identity.ts';
 import type { Currency } from './money.ts';
-import { bookTransfer } from './posting.ts';
+import { paymentEntry, refundEntry } from './posting.ts';
+
+const money = { amount: 1_250n, currency: 'EUR' as Currency };
+const partnerId = 'acme' as PartnerId;
 
 test("a book transfer moves the whole amount between two accounts of the partner's own", () => {
-  const money = { amount: 1_250n, currency: 'EUR' as Currency };
-  assert.deepEqual(bookTransfer('acme' as PartnerId, money), {
-    debit: 'acme:clearing',
-    credit: 'acme:payable',
-    money,
-  });
+  const entry = { debit: 'acme:clearing', credit: 'acme:payable', money };
+  assert.deepEqual(paymentEntry({ partnerId, money }), entry);
+});
+
+test('a card payment moves what the provider collected to the partner', () => {
+  const entry = { debit: 'provider.stripe:clearing', credit: 'acme:payable', money };
+  assert.deepEqual(paymentEntry({ partnerId, money, provider: 'stripe' }), entry);
+});
+
+test('a refund goes back the way its payment came', () => {
+  for (const provider of [undefined, 'stripe'] as const) {
+    const { debit, credit } = paymentEntry({ partnerId, money, provider });
+    assert.deepEqual(refundEntry({ partnerId, money, provider }), {
+      debit: credit,
+      credit: debit,
+      money,
+    });
+  }
 });

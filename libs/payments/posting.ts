@@ -1,18 +1,40 @@
 import type { Brand } from './brand.ts';
 import type { PartnerId } from './identity.ts';
 import type { Money } from './money.ts';
+import type { ProviderName } from './payment.ts';
 
-/** An account's name, `<owner>:<purpose>`. */
+/** An account's name, `<owner>:<purpose>`; a provider's owner has a dot, which no partner's id has. */
 export type Account = Brand<string, 'Account'>;
 
 /** One double entry in the form of a transfer: it balances by construction, for any amount. */
 export type Entry = { readonly debit: Account; readonly credit: Account; readonly money: Money };
 
-/** A book transfer moves the partner's funds from what it cleared to what it may pay out. */
-export function bookTransfer(partner: PartnerId, money: Money): Entry {
-  return { debit: account(partner, 'clearing'), credit: account(partner, 'payable'), money };
+/** Whose money moves, and from where: a provider's charge, or the partner's own funds when absent. */
+export type Movement = {
+  readonly partnerId: PartnerId;
+  readonly money: Money;
+  readonly provider?: ProviderName | undefined;
+};
+
+/**
+ * What a payment moves into the partner's payable funds: what the provider collected and owes us,
+ * or, for a book transfer, what the partner itself cleared.
+ */
+export function paymentEntry(movement: Movement): Entry {
+  const { partnerId, money, provider } = movement;
+  return {
+    debit: account(provider === undefined ? partnerId : `provider.${provider}`, 'clearing'),
+    credit: account(partnerId, 'payable'),
+    money,
+  };
 }
 
-function account(partner: PartnerId, purpose: 'clearing' | 'payable'): Account {
-  return `${partner}:${purpose}` as Account;
+/** A refund moves its amount back the way its payment came. */
+export function refundEntry(movement: Movement): Entry {
+  const { debit, credit, money } = paymentEntry(movement);
+  return { debit: credit, credit: debit, money };
+}
+
+function account(owner: string, purpose: 'clearing' | 'payable'): Account {
+  return `${owner}:${purpose}` as Account;
 }

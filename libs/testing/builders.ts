@@ -1,13 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { responseVersion } from '@triplock/contracts';
+import { asSent, refundAsSent, responseVersion } from '@triplock/contracts';
 import {
   deriveTxnId,
   fingerprint,
   type AcceptedPayment,
+  type AcceptedRefund,
   type Currency,
   type IdempotencyKey,
   type PartnerId,
   type PaymentDetails,
+  type RefundDetails,
 } from '@triplock/payments';
 
 /** What a test wants to be special about a payment; the rest is made up. */
@@ -25,14 +27,38 @@ export function aPayment(wish: PaymentWish = {}): AcceptedPayment {
   const partnerId = (partner ?? 'acme') as PartnerId;
   const idempotencyKey = (key ?? `key-${randomBytes(8).toString('hex')}`) as IdempotencyKey;
   const money = { amount: amount ?? 1_250n, currency: (currency ?? 'EUR') as Currency };
-  const body = { amount: Number(money.amount), currency: money.currency, ...texts };
+  const details = { money, ...texts };
   return {
     txnId: deriveTxnId('payment', partnerId, idempotencyKey),
     partnerId,
     key: idempotencyKey,
-    fingerprint: fingerprint({ method: 'POST', path: '/v1/payments', body }),
+    fingerprint: fingerprint({ method: 'POST', path: '/v1/payments', body: asSent(details) }),
     responseVersion,
     acceptedAt: acceptedAt ?? new Date(),
-    details: { money, ...texts },
+    details,
+  };
+}
+
+/** What a test wants to be special about a refund. */
+export type RefundWish = { key?: string; partner?: string; acceptedAt?: Date } & RefundDetails;
+
+/** An accepted refund of a payment, by that payment's partner unless another is wished for. */
+export function aRefund(
+  payment: Pick<AcceptedPayment, 'txnId' | 'partnerId'>,
+  wish: RefundWish = {},
+): AcceptedRefund {
+  const { key, partner, acceptedAt, ...details } = wish;
+  const partnerId = (partner ?? payment.partnerId) as PartnerId;
+  const idempotencyKey = (key ?? `key-${randomBytes(8).toString('hex')}`) as IdempotencyKey;
+  const path = `/v1/payments/${payment.txnId}/refunds`;
+  return {
+    txnId: deriveTxnId('refund', partnerId, idempotencyKey),
+    partnerId,
+    key: idempotencyKey,
+    fingerprint: fingerprint({ method: 'POST', path, body: refundAsSent(details) }),
+    responseVersion,
+    acceptedAt: acceptedAt ?? new Date(),
+    paymentId: payment.txnId,
+    details,
   };
 }

@@ -30,10 +30,11 @@ export function renderAccepted(
 
 /** The request's fields as the partner sent them, in the order in which every answer shows them. */
 export function asSent(details: AcceptedPayment['details']): JsonObject {
-  const { money, reference, description, metadata } = details;
+  const { money, paymentMethod, reference, description, metadata } = details;
   return {
     amount: Number(money.amount),
     currency: money.currency,
+    ...(paymentMethod === undefined ? {} : { payment_method: paymentMethod }),
     ...(reference === undefined ? {} : { reference }),
     ...(description === undefined ? {} : { description }),
     ...(metadata === undefined ? {} : { metadata: sortedByName(metadata) }),

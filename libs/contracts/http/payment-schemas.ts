@@ -28,8 +28,15 @@ const currency = Type.Unsafe<string>({
   description: 'an ISO 4217 currency code in upper case',
 });
 
-/** The place of `payment_method`: nothing is accepted there until cards are. */
-const paymentMethod = Type.Never({
+// Stripe's ids are at most 255 characters (docs.stripe.com/upgrades, "What changes does Stripe
+// consider to be backwards-compatible?"). Whether the method exists is the provider's to say.
+const paymentMethod = Type.String({
+  pattern: '^pm_[A-Za-z0-9_]{1,252}$',
+  description: 'the id of a payment method at the provider, `pm_…`',
+});
+
+/** Nothing is charged yet, so nothing to charge is taken in. */
+export const notYet = Type.Never({
   description: 'nothing here: card payments are not available in this version',
 });
 
@@ -70,7 +77,8 @@ const metadata = Type.Unsafe<Record<string, string>>({
 /** The schemas of one pair of metadata. */
 export const metadataPair = { name: metadataName, value: metadataValue };
 
-const texts = {
+const optional = {
+  payment_method: Type.Optional(paymentMethod),
   reference: Type.Optional(reference),
   description: Type.Optional(description),
   metadata: Type.Optional(metadata),
@@ -83,12 +91,12 @@ const texts = {
 export const paymentFields = {
   amount,
   currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'an ISO 4217 currency code' }),
-  ...texts,
+  ...optional,
 };
 
 /** The body of `POST /v1/payments`. */
 export const paymentRequestSchema = Type.Object(
-  { amount, currency, ...texts, payment_method: Type.Optional(paymentMethod) },
+  { amount, currency, ...optional, payment_method: Type.Optional(notYet) },
   { additionalProperties: false },
 );
 
@@ -109,6 +117,12 @@ export const acceptedPaymentSchema = Type.Object(
   { additionalProperties: false },
 );
 
+/** Why a transaction failed. */
+export const failure = Type.Object(
+  { code: Type.String(), message: Type.String() },
+  { additionalProperties: false, description: 'why it failed; `code` is stable' },
+);
+
 const time = { format: 'date-time', description: 'RFC 3339, UTC, milliseconds' };
 
 /** A payment as `GET /v1/payments/{id}` shows it. */
@@ -125,10 +139,14 @@ export const paymentSchema = Type.Object(
       ...time,
       description: 'when it became final; null while pending',
     }),
-    failure: Type.Optional(
+    failure: Type.Optional(failure),
+    provider: Type.Optional(
       Type.Object(
-        { code: Type.String(), message: Type.String() },
-        { additionalProperties: false, description: 'why it failed; `code` is stable' },
+        { name: Type.String(), charge_id: Type.String() },
+        {
+          additionalProperties: false,
+          description: 'who charged, and its id of the charge; cards only',
+        },
       ),
     ),
   },

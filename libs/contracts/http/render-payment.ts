@@ -12,7 +12,14 @@ export function renderPayment(payment: Payment): JsonObject {
     created_at: payment.acceptedAt.toISOString(),
     settled_at: payment.settledAt?.toISOString() ?? null,
     ...(payment.failure === undefined ? {} : { failure: { ...payment.failure } }),
+    ...renderProvider(payment.provider),
   };
+}
+
+/** Shown once there is a charge: an intent alone has moved nothing. */
+function renderProvider(provider: Payment['provider']): JsonObject {
+  if (provider?.chargeId === undefined) return {};
+  return { provider: { name: provider.name, charge_id: provider.chargeId } };
 }
 
 /** The same fields for a payment that was accepted and that the ledger does not know yet. */

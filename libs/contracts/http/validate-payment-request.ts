@@ -33,9 +33,17 @@ export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPa
 
 /** The domain's form of fields that were validated. */
 export function detailsOf(fields: PaymentRequest): PaymentDetails {
-  const { amount, currency, reference, description, metadata } = fields;
+  const {
+    amount,
+    currency,
+    payment_method: paymentMethod,
+    reference,
+    description,
+    metadata,
+  } = fields;
   return {
     money: { amount: BigInt(amount), currency: currency as Currency },
+    ...(paymentMethod === undefined ? {} : { paymentMethod }),
     ...(reference === undefined ? {} : { reference }),
     ...(description === undefined ? {} : { description }),
     ...(metadata === undefined ? {} : { metadata }),

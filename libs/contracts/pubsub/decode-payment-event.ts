@@ -36,8 +36,9 @@ const eventSchema = Type.Object(
     data: Type.Object({
       id: txnIdSchema,
       object: Type.String(),
-      amount: paymentFields.amount,
-      currency: paymentFields.currency,
+      // A refund that never fitted has none.
+      amount: Type.Optional(paymentFields.amount),
+      currency: Type.Optional(paymentFields.currency),
       fingerprint: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$' })),
     }),
   },
@@ -76,6 +77,9 @@ function checkIdentity(fields: EventFields, received: UndecodedEvent): DecodedEv
   }
   if (fields.data.id !== fields.txn_id) {
     return refused('invalid_event', 'data.id is not the txn_id');
+  }
+  if (fields.type.startsWith('payment.') && fields.data.amount === undefined) {
+    return refused('invalid_event', 'a payment has an amount');
   }
   if (fields.event_id !== expectedId(fields)) {
     return refused('forged_id', 'event_id does not follow from the transaction and the type');

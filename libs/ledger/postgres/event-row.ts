@@ -1,6 +1,5 @@
-import { encodePaymentEvent, keyConflictEventOf, paymentEventOf } from '@triplock/contracts';
+import { encodePaymentEvent, paymentEventOf } from '@triplock/contracts';
 import type { EventId, Payment } from '@triplock/payments';
-import type { Posting } from '../ledger.ts';
 
 /** The part of an outbox row that tells what happened; the same for the same input. */
 export type EventRow = {
@@ -21,11 +20,4 @@ export function settlementEvent(settled: {
   const event = paymentEventOf(payment, type, sequence);
   const { payload } = encodePaymentEvent(event);
   return { eventId: event.event_id, eventType: type, payload, traceparent };
-}
-
-/** The event of a request that lost its key to another one. */
-export function keyConflictEvent({ payment, traceparent }: Posting): EventRow {
-  const event = keyConflictEventOf(payment);
-  const { payload } = encodePaymentEvent(event);
-  return { eventId: event.event_id, eventType: event.type, payload, traceparent };
 }

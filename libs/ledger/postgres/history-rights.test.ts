@@ -32,7 +32,6 @@ const changesOfHistory = [
   'DELETE FROM ledger.transactions',
   'TRUNCATE ledger.transactions, ledger.entries',
   'TRUNCATE ledger.outbox',
-  `UPDATE ledger.transactions SET amount = 1`,
   `UPDATE ledger.transactions SET fingerprint = sha256('')`,
   `UPDATE ledger.transactions SET partner_id = 'globex'`,
   `UPDATE ledger.transactions SET metadata = '{}'`,
@@ -74,6 +73,7 @@ test('what is final never changes, and a version only grows', async (context) =>
       `UPDATE ledger.transactions SET version = version + 1, provider_intent_id = 'pi_1' ${final}`,
       `UPDATE ledger.transactions SET version = version + 1, events = 0 ${final}`,
       `UPDATE ledger.transactions SET refund_reserved = 1 ${final}`,
+      `UPDATE ledger.transactions SET version = version + 1, amount = 1`,
     ];
     await refuses(database, changes, refusedByTrigger);
   }

@@ -9,8 +9,9 @@
 -- sees which wishes are null and takes the index of the others.
 SELECT
   txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, reference, description, metadata, created_at, state, version,
-  events, failure_code, failure_message, settled_at, amount_refunded
+  response_version, amount, currency, payment_method, reference, description, metadata, created_at,
+  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
+  provider, provider_intent_id, provider_charge_id
 FROM ledger.transactions
 WHERE partner_id = $1 AND kind = 'payment'
   AND ($3::timestamptz IS NULL OR (created_at, txn_id) < ($3, $4::uuid))

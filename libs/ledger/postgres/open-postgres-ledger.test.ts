@@ -2,16 +2,29 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { aPayment, createTestDatabase, eventually, freePort } from '@triplock/testing';
-import { ledgerConformance, type LedgerUnderTest } from '../ledger.conformance.ts';
+import { chargingConformance, type ChargingUnderTest } from '../charging.conformance.ts';
+import { ledgerConformance } from '../ledger.conformance.ts';
 import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
+import { refundsConformance } from '../refunds.conformance.ts';
 import { openPostgresLedger } from './open-postgres-ledger.ts';
+import { openPostgresRefunds } from './open-postgres-refunds.ts';
+import { takeDueFrom } from './take-due.ts';
 
-async function openUnderTest(context: TestContext): Promise<LedgerUnderTest> {
+async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
   const store = await createTestDatabase(context);
   const owner = store.open();
+  const [one, two] = [store.open('triplock_ledger'), store.open('triplock_ledger')];
   return {
-    ledger: openPostgresLedger(store.open('triplock_ledger')),
-    another: openPostgresLedger(store.open('triplock_ledger')),
+    ledger: openPostgresLedger(one),
+    another: openPostgresLedger(two),
+    refunds: openPostgresRefunds(one),
+    otherRefunds: openPostgresRefunds(two),
+    takeDue: takeDueFrom(one),
+    letTimePass: async () => {
+      await owner.query(`
+        UPDATE ledger.transactions SET due_at = now(), version = version + 1
+        WHERE state = 'pending'`);
+    },
     entries: () =>
       owner.query(`
         SELECT txn_id AS "txnId", debit_account AS debit, credit_account AS credit, amount
@@ -24,6 +37,8 @@ async function openUnderTest(context: TestContext): Promise<LedgerUnderTest> {
 }
 
 ledgerConformance('ledger on PostgreSQL', openUnderTest);
+chargingConformance('charging on PostgreSQL', openUnderTest);
+refundsConformance('refunds on PostgreSQL', openUnderTest);
 
 const transfer = (wish: Parameters<typeof aPayment>[0] = {}): Posting => ({
   payment: aPayment(wish),

@@ -1,13 +1,12 @@
-import type { Payment, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
-import type { Ledger } from '../ledger.ts';
+import type { Ledger, StoreIntentOutcome, StoreIntentRequest } from '../ledger.ts';
+import { findPayment } from './find-payment.ts';
 import { listPayments } from './list-payments.ts';
-import { paymentOf, type PaymentRow } from './payment-row.ts';
 import { postPayments } from './post-payments.ts';
 import { recordKeyConflict } from './record-key-conflict.ts';
 import { settlePayment } from './settle-payment.ts';
 
-const findSql = loadSql(import.meta.url, 'find.sql');
+const storeIntentSql = loadSql(import.meta.url, 'store-intent.sql');
 const isEmptySql = loadSql(import.meta.url, 'is-empty.sql');
 
 /**
@@ -17,9 +16,10 @@ const isEmptySql = loadSql(import.meta.url, 'is-empty.sql');
 export function openPostgresLedger(database: Database): Ledger {
   return {
     post: (batch) => postPayments(database, batch),
+    storeIntent: (request) => storeIntent(database, request),
     settle: (request) => settlePayment(database, request),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
-    find: (txnId) => find(database, txnId),
+    find: (txnId) => findPayment(database, txnId),
     list: (request) => listPayments(database, request),
     isEmpty: async () => (await database.query<{ empty: boolean }>(isEmptySql))[0]!.empty,
     ping: () => database.ping(),
@@ -27,7 +27,11 @@ export function openPostgresLedger(database: Database): Ledger {
   };
 }
 
-async function find(database: Database, txnId: TxnId): Promise<Payment | undefined> {
-  const [row] = await database.query<PaymentRow>(findSql, [txnId]);
-  return row && paymentOf(row);
+async function storeIntent(
+  database: Database,
+  { txnId, version, provider, intentId }: StoreIntentRequest,
+): Promise<StoreIntentOutcome> {
+  const parameters = [txnId, version, provider, intentId];
+  const [row] = await database.query<{ version: number }>(storeIntentSql, parameters);
+  return row === undefined ? { outcome: 'stale' } : { outcome: 'stored', version: row.version };
 }

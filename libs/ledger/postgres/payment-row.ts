@@ -4,12 +4,21 @@ import type {
   IdempotencyKey,
   PartnerId,
   Payment,
+  ProviderCharge,
+  ProviderName,
   TransactionState,
   TxnId,
 } from '@triplock/payments';
 
+/** The charge that a row names; all null for a book transfer. */
+export type ProviderColumns = {
+  provider: ProviderName | null;
+  provider_intent_id: string | null;
+  provider_charge_id: string | null;
+};
+
 /** A payment as `find.sql` and `settle.sql` give it back. */
-export type PaymentRow = {
+export type PaymentRow = ProviderColumns & {
   txn_id: string;
   partner_id: string;
   idempotency_key: string;
@@ -17,6 +26,7 @@ export type PaymentRow = {
   response_version: number;
   amount: bigint;
   currency: string;
+  payment_method: string | null;
   reference: string | null;
   description: string | null;
   metadata: Record<string, string> | null;
@@ -41,6 +51,7 @@ export function paymentOf(row: PaymentRow): Payment {
     acceptedAt: row.created_at,
     details: {
       money: { amount: row.amount, currency: row.currency as Currency },
+      ...(row.payment_method === null ? {} : { paymentMethod: row.payment_method }),
       ...(row.reference === null ? {} : { reference: row.reference }),
       ...(row.description === null ? {} : { description: row.description }),
       ...(row.metadata === null ? {} : { metadata: row.metadata }),
@@ -49,8 +60,23 @@ export function paymentOf(row: PaymentRow): Payment {
     version: row.version,
     amountRefunded: row.amount_refunded,
     settledAt: row.settled_at,
-    ...(row.failure_code === null
-      ? {}
-      : { failure: { code: row.failure_code, message: row.failure_message ?? '' } }),
+    ...failureOf(row),
+    ...providerOf(row),
   };
+}
+
+/** Why it failed, or nothing. */
+export function failureOf(row: {
+  failure_code: string | null;
+  failure_message: string | null;
+}): Pick<Payment, 'failure'> {
+  if (row.failure_code === null) return {};
+  return { failure: { code: row.failure_code, message: row.failure_message ?? '' } };
+}
+
+/** The provider's side, or nothing as long as no intent is stored. */
+export function providerOf(row: ProviderColumns): { provider?: ProviderCharge } {
+  const { provider: name, provider_intent_id: intentId, provider_charge_id: chargeId } = row;
+  if (name === null || intentId === null) return {};
+  return { provider: { name, intentId, ...(chargeId === null ? {} : { chargeId }) } };
 }

@@ -1,6 +1,7 @@
 import type { Fingerprint, TransactionState, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { Posting, PostOutcome } from '../ledger.ts';
+import { ownMs } from './own-time.ts';
 import { postingJson } from './posting-json.ts';
 import { blamingInput } from './unpostable.ts';
 
@@ -43,7 +44,7 @@ export async function postPayments(
 
 async function insert(database: Database, open: readonly Posting[]): Promise<TxnId[]> {
   const input = `[${open.map(postingJson).join(',')}]`;
-  const rows = await blamingInput(() => database.query<{ txn_id: TxnId }>(postSql, [input]));
+  const rows = await blamingInput(() => database.query<{ txn_id: TxnId }>(postSql, [input, ownMs]));
   return rows.map((row) => row.txn_id);
 }
 

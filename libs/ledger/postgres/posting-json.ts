@@ -1,5 +1,5 @@
 import { bucketCount } from '@triplock/contracts';
-import { bookTransfer, bucketOf, type AcceptedPayment, type Payment } from '@triplock/payments';
+import { bucketOf, paymentEntry, type AcceptedPayment, type Payment } from '@triplock/payments';
 import type { Posting } from '../ledger.ts';
 import { settlementEvent, type EventRow } from './event-row.ts';
 
@@ -10,7 +10,10 @@ import { settlementEvent, type EventRow } from './event-row.ts';
  */
 export function postingJson(posting: Posting): string {
   const { payment, settlement } = posting;
-  if (settlement === undefined) return JSON.stringify({ ...requestRow(payment), state: 'pending' });
+  if (settlement === undefined) {
+    const { traceparent } = posting;
+    return JSON.stringify({ ...requestRow(payment), state: 'pending', traceparent });
+  }
   const settled = settledPayment(payment, settlement);
   const event = settlementEvent({
     payment: settled,
@@ -22,7 +25,7 @@ export function postingJson(posting: Posting): string {
 }
 
 function requestRow(payment: AcceptedPayment): object {
-  const { money, reference, description, metadata } = payment.details;
+  const { money, paymentMethod, reference, description, metadata } = payment.details;
   return {
     txn_id: payment.txnId,
     partner_id: payment.partnerId,
@@ -31,6 +34,7 @@ function requestRow(payment: AcceptedPayment): object {
     response_version: payment.responseVersion,
     amount: String(money.amount),
     currency: money.currency,
+    payment_method: paymentMethod,
     reference,
     description,
     metadata,
@@ -39,10 +43,9 @@ function requestRow(payment: AcceptedPayment): object {
 }
 
 function settlementRow(payment: Payment, event: EventRow): object {
+  const { partnerId, details } = payment;
   const entry =
-    payment.state === 'succeeded'
-      ? bookTransfer(payment.partnerId, payment.details.money)
-      : undefined;
+    payment.state === 'succeeded' ? paymentEntry({ partnerId, money: details.money }) : undefined;
   return {
     state: payment.state,
     failure_code: payment.failure?.code,

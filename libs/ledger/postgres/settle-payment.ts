@@ -1,5 +1,5 @@
 import { bucketCount } from '@triplock/contracts';
-import { bookTransfer, bucketOf } from '@triplock/payments';
+import { bucketOf, paymentEntry } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { SettleOutcome, SettleRequest } from '../ledger.ts';
 import { settlementEvent } from './event-row.ts';
@@ -11,7 +11,7 @@ const appendSettlementSql = loadSql(import.meta.url, 'append-settlement.sql');
 
 /** Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing. */
 export function settlePayment(database: Database, request: SettleRequest): Promise<SettleOutcome> {
-  const { txnId, version, result, settledAt, traceparent } = request;
+  const { txnId, version, result, settledAt, traceparent, chargeId } = request;
   const failure = result.state === 'failed' ? result.failure : undefined;
   return blamingInput(() =>
     database.transaction(async (tx) => {
@@ -22,6 +22,7 @@ export function settlePayment(database: Database, request: SettleRequest): Promi
         failure?.code ?? null,
         failure?.message ?? null,
         settledAt,
+        chargeId ?? null,
       ]);
       if (row === undefined) return { outcome: 'stale' };
       await tx.query(appendSettlementSql, settlementParameters(row, traceparent));
@@ -32,9 +33,11 @@ export function settlePayment(database: Database, request: SettleRequest): Promi
 
 function settlementParameters(row: PaymentRow, traceparent: string): unknown[] {
   const payment = paymentOf(row);
+  const { partnerId, provider } = payment;
   const { money } = payment.details;
   const event = settlementEvent({ payment, sequence: row.events, traceparent });
-  const entry = payment.state === 'succeeded' ? bookTransfer(payment.partnerId, money) : undefined;
+  const movement = { partnerId, money, provider: provider?.name };
+  const entry = payment.state === 'succeeded' ? paymentEntry(movement) : undefined;
   return [
     payment.txnId,
     entry?.debit ?? null,
@@ -43,10 +46,11 @@ function settlementParameters(row: PaymentRow, traceparent: string): unknown[] {
     money.currency,
     event.eventId,
     event.eventType,
-    payment.partnerId,
+    partnerId,
     bucketOf(payment.txnId, bucketCount),
     row.events,
     event.payload,
     event.traceparent,
+    payment.txnId,
   ];
 }

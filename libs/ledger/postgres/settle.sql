@@ -1,7 +1,7 @@
 -- Makes a pending transaction final and takes its next sequence, under the row's lock.
 --
 -- $1 id, $2 the version that was read, $3 succeeded or failed, $4 failure code, $5 failure message,
--- $6 when it was settled.
+-- $6 when it was settled, $7 the provider's id of the charge or null.
 -- A row: the transaction as it is now; its entry and event must follow in the same transaction.
 -- No row: it is final, or of another version, and nothing was written.
 UPDATE ledger.transactions SET
@@ -9,10 +9,13 @@ UPDATE ledger.transactions SET
   failure_code = $4,
   failure_message = $5,
   settled_at = $6,
+  provider_charge_id = $7,
+  due_at = NULL,
   version = version + 1,
   events = events + 1
-WHERE txn_id = $1 AND version = $2 AND state = 'pending'
+WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
 RETURNING
   txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, reference, description, metadata, created_at, state, version,
-  events, failure_code, failure_message, settled_at, amount_refunded
+  response_version, amount, currency, payment_method, reference, description, metadata, created_at,
+  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
+  provider, provider_intent_id, provider_charge_id

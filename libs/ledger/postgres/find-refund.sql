@@ -1,0 +1,15 @@
+-- Reads one refund, and the charge that it is of.
+--
+-- $1 id.
+-- A row: the refund as the ledger holds it. No row: the ledger does not know the id.
+SELECT
+  refund.txn_id, refund.partner_id, refund.idempotency_key,
+  encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
+  refund.requested_amount, refund.reason, refund.amount, refund.currency, refund.created_at,
+  refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
+  refund.provider_refund_id, payment.provider, payment.provider_intent_id,
+  payment.provider_charge_id
+FROM ledger.transactions AS refund
+LEFT JOIN ledger.transactions AS payment
+  ON payment.txn_id = refund.payment_id AND payment.partner_id = refund.partner_id
+WHERE refund.txn_id = $1 AND refund.kind = 'refund'

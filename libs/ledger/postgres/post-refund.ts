@@ -1,0 +1,76 @@
+import type { Fingerprint, Settlement, TransactionState } from '@triplock/payments';
+import { loadSql, type Queryable } from '@triplock/postgres';
+import type { RefundOutcome, RefundPosting, ReservedRefund } from '../refunds.ts';
+import { findRefund } from './find-refund.ts';
+import { ownMs } from './own-time.ts';
+import { settleRefund } from './settle-refund.ts';
+
+const postSql = loadSql(import.meta.url, 'post-refund.sql');
+const classifySql = loadSql(import.meta.url, 'classify.sql');
+const reserveSql = loadSql(import.meta.url, 'reserve-refund.sql');
+
+/** What reserving came to, as `reserve-refund.sql` says it. */
+type Verdict = 'reserved' | 'waiting' | keyof typeof refusals;
+
+const refusals = {
+  payment_not_refundable: 'Only a payment that succeeded can be refunded.',
+  amount_exceeds_refundable: 'More than what is left of the payment.',
+};
+
+/** Posts a refund by `Refunds.post`'s contract, in the transaction that it is given. */
+export async function postRefund(tx: Queryable, posting: RefundPosting): Promise<RefundOutcome> {
+  const { txnId } = posting.refund;
+  const known = await insert(tx, posting);
+  if (known !== undefined) return known;
+  const [judged] = await tx.query<{ verdict: Verdict }>(reserveSql, [txnId]);
+  const refund = await findRefund(tx, txnId);
+  if (refund === undefined) throw new Error(`refund ${txnId} was posted and is not there`);
+  // Another worker made it final while this one waited for its row.
+  if (judged === undefined) return { outcome: 'already-recorded', state: refund.state };
+  if (judged.verdict === 'waiting') return { outcome: 'waiting' };
+  if (judged.verdict === 'reserved' && refund.provider !== undefined) {
+    return { outcome: 'reserved', refund: refund as ReservedRefund };
+  }
+  const result = resultOf(judged.verdict);
+  const { traceparent, settledAt } = posting;
+  const request = { txnId, version: refund.version, result, settledAt, traceparent };
+  const settled = await settleRefund(tx, request);
+  // The row is locked since it was judged, so nobody else can have changed it.
+  if (settled.outcome === 'stale') throw new Error(`refund ${txnId} changed under its lock`);
+  return { outcome: 'settled', state: result.state };
+}
+
+/** Makes the row, or says what stands in its place unless that is the same refund, unfinished. */
+async function insert(
+  tx: Queryable,
+  { refund, traceparent }: RefundPosting,
+): Promise<RefundOutcome | undefined> {
+  const made = await tx.query(postSql, [
+    refund.txnId,
+    refund.partnerId,
+    refund.key,
+    refund.fingerprint,
+    refund.responseVersion,
+    refund.paymentId,
+    refund.details.amount ?? null,
+    refund.details.reason ?? null,
+    refund.acceptedAt,
+    traceparent,
+    ownMs,
+  ]);
+  if (made.length > 0) return undefined;
+  const [row] = await tx.query<{ fingerprint: Fingerprint; state: TransactionState }>(classifySql, [
+    [refund.txnId],
+  ]);
+  if (row === undefined)
+    throw new Error(`the key of refund ${refund.txnId} stands under another id`);
+  if (row.fingerprint !== refund.fingerprint) {
+    return { outcome: 'key-conflict', winner: row.fingerprint };
+  }
+  return row.state === 'pending' ? undefined : { outcome: 'already-recorded', state: row.state };
+}
+
+function resultOf(verdict: 'reserved' | keyof typeof refusals): Settlement {
+  if (verdict === 'reserved') return { state: 'succeeded' };
+  return { state: 'failed', failure: { code: verdict, message: refusals[verdict] } };
+}

@@ -1,0 +1,70 @@
+import type {
+  AcceptedRefund,
+  EventId,
+  Fingerprint,
+  PartnerId,
+  Refund,
+  Settlement,
+  TransactionState,
+  TxnId,
+} from '@triplock/payments';
+import type { SettleOutcome } from './ledger.ts';
+
+/** A refund to post, and when it is settled if nobody outside has to be asked. */
+export type RefundPosting = { refund: AcceptedRefund; traceparent: string; settledAt: Date };
+
+/** What posting a refund, or looking at one again, came to. */
+export type RefundOutcome =
+  /** This call made it final: of a book transfer, or one that can never be given back. */
+  | { outcome: 'settled'; state: 'succeeded' | 'failed' }
+  /** It was final before, and nothing was written. */
+  | { outcome: 'already-recorded'; state: TransactionState }
+  /** Its amount is held on the payment, and the provider must give it back. */
+  | { outcome: 'reserved'; refund: ReservedRefund }
+  /** Its payment is not there or not final: the row is looked at again when it is due. */
+  | { outcome: 'waiting' }
+  /** The key belongs to another request, which was first. */
+  | { outcome: 'key-conflict'; winner: Fingerprint };
+
+/** A refund whose amount no other refund can take, and the charge that it is of. */
+export type ReservedRefund = Refund & Required<Pick<Refund, 'money' | 'provider'>>;
+
+/** A final state for one reserved refund, guarded by the version that was read. */
+export type SettleRefundRequest = {
+  txnId: TxnId;
+  version: number;
+  result: Settlement;
+  settledAt: Date;
+  traceparent: string;
+  /** The provider's own id of it, where there is one. */
+  refundId?: string;
+};
+
+/**
+ * Refunds under guard 2: transactions of their own, capped by a column of their payment that one
+ * guarded statement raises, so that any number at once never exceed it.
+ *
+ * Every method is all-or-nothing and safe to repeat. A rejection other than UnpostableError means
+ * that the outcome is unknown.
+ */
+export type Refunds = {
+  /**
+   * Posts a refund, and reserves or settles it as far as its payment allows, in one transaction.
+   *
+   * @throws UnpostableError when it can never be stored.
+   */
+  post(posting: RefundPosting): Promise<RefundOutcome>;
+  /** Makes a reserved refund final, takes its place in the payment's sequence, and tells of it. */
+  settle(request: SettleRefundRequest): Promise<SettleOutcome>;
+  /** Stores the provider's id of a refund that the provider has yet to finish. */
+  storeRefundId(request: {
+    txnId: TxnId;
+    version: number;
+    refundId: string;
+  }): Promise<{ outcome: 'stored'; version: number } | { outcome: 'stale' }>;
+  /** Tells the partner, by an event, that the key was used for two refunds. Once per loser. */
+  recordKeyConflict(posting: RefundPosting): Promise<EventId>;
+  find(txnId: TxnId): Promise<Refund | undefined>;
+  /** A payment's refunds of that partner, oldest first; `limit` of them at most. */
+  listOf(request: { paymentId: TxnId; partnerId: PartnerId; limit: number }): Promise<Refund[]>;
+};
