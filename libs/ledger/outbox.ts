@@ -60,7 +60,7 @@ export type Outbox = {
    * when none is left. Call it until then; `until` must be in the past, or it never ends.
    */
   republish(range: { since: Date; until: Date; rowsMax: number }): Promise<number>;
-  /** Rows that wait, for the lag metric. */
+  /** Rows that wait, counted up to 10 000, and the age of the oldest; for the lag metric. */
   pending(): Promise<{ rows: number; oldestSeconds: number }>;
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -29,7 +29,10 @@ export function dispatcherMetrics(registry: Registry): DispatcherMetrics {
       registers,
     }),
     leases: gauge('triplock_dispatcher_leases', 'Buckets that this dispatcher publishes.'),
-    waiting: gauge('triplock_outbox_pending_rows', 'Events that wait to be published.'),
+    waiting: gauge(
+      'triplock_outbox_pending_rows',
+      'Events that wait to be published, up to 10 000.',
+    ),
     oldestSeconds: gauge(
       'triplock_outbox_oldest_seconds',
       'Age of the oldest event that waits to be published.',

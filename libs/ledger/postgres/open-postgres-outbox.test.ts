@@ -151,6 +151,21 @@ test('republishing takes all events of a payment, in order, and none that waits 
   assert.equal(await outbox.republish(range), 0);
 });
 
+test('however much waits, no more of it is counted than is needed to see that it is much', async (context) => {
+  const { outbox, database } = await openUnderTest(context);
+  await database.query(`
+    INSERT INTO ledger.outbox (
+      event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent,
+      created_at
+    )
+    SELECT gen_random_uuid(), 'payment.succeeded', id, id, 'acme', n % 64, 1, '{}', 't',
+      now() - interval '1 hour' + n * interval '1 ms'
+    FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 10100) AS n) AS payment`);
+  const { rows, oldestSeconds } = await outbox.pending();
+  assert.equal(rows, 10_000);
+  assert.ok(oldestSeconds > 3_590 && oldestSeconds < 3_660, `${oldestSeconds} s`);
+});
+
 test('there is a lease for every bucket', async (context) => {
   const database = (await createTestDatabase(context)).open('triplock_ledger');
   const rows = await database.query('SELECT bucket FROM ledger.outbox_leases');

@@ -2,6 +2,7 @@ import type { EventId, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { BucketLease, Holding, Outbox, OutboxRow } from '../outbox.ts';
 import { markInGroups } from './mark-published.ts';
+import { measurePending } from './measure-pending.ts';
 
 const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
 const takeSql = loadSql(import.meta.url, 'take.sql');
@@ -9,7 +10,6 @@ const parkSql = loadSql(import.meta.url, 'park.sql');
 const releaseBucketsSql = loadSql(import.meta.url, 'release-buckets.sql');
 const reapSql = loadSql(import.meta.url, 'reap.sql');
 const republishSql = loadSql(import.meta.url, 'republish.sql');
-const pendingSql = loadSql(import.meta.url, 'pending.sql');
 
 /** Enough that a few busy buckets among idle ones need no turn per row. */
 const perBucketMin = 16;
@@ -30,10 +30,7 @@ export function openPostgresOutbox(database: Database): Outbox {
     },
     republish: async ({ since, until, rowsMax }) =>
       (await database.query(republishSql, [since, until, rowsMax])).length,
-    pending: async () => {
-      const [row] = await database.query<PendingRow>(pendingSql);
-      return { rows: row!.rows, oldestSeconds: row!.oldest_seconds };
-    },
+    pending: () => measurePending(database),
     ping: () => database.ping(),
     close: () => database.close(),
   };
@@ -47,8 +44,6 @@ function holdingOf(rows: readonly LeasedRow[]): Holding {
   );
   return { leases, moreToCome: rows[0]!.more_to_come };
 }
-
-type PendingRow = { rows: number; oldest_seconds: number };
 
 type TakenRow = {
   order_id: bigint;
