@@ -1,4 +1,5 @@
 export * from './claims.ts';
+export { openNoClaims } from './no-claims.ts';
 export {
   openPostgresClaims,
   type PostgresClaims,

@@ -2,9 +2,11 @@ import { topics } from '@triplock/contracts';
 import {
   addresses,
   integer,
+  oneOf,
   port,
   readSettings,
   serviceSettings,
+  SettingsError,
   text,
   url,
   withDefault,
@@ -19,6 +21,8 @@ const table = {
   /** Partners come in here. */
   HTTP_HOST: withDefault(text, '127.0.0.1'),
   HTTP_PORT: port,
+  /** Where claims are kept. `none` takes guard 1 away and is refused in production. */
+  CLAIMS: withDefault(oneOf(['redis', 'none']), 'redis'),
   /** Claims. Its maxmemory-policy has to be noeviction. */
   REDIS_URL: url(['redis:', 'rediss:']),
   CLAIM_NAMESPACE: withDefault(text, 'triplock'),
@@ -41,5 +45,9 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  return readSettings(process.env, table);
+  const config = readSettings(process.env, table);
+  if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
+    throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
+  }
+  return config;
 }

@@ -16,6 +16,28 @@ describe('booting the gateway', () => {
     }
   });
 
+  it('refuses to go without claims in production, and says so', async (t) => {
+    const given = await gatewaySettings(t);
+    const settings = { ...given.settings, CLAIMS: 'none', TRIPLOCK_MODE: 'production' };
+    const { exitCode, output } = await startGateway(t, { ...given, settings }).ended;
+    assert.equal(exitCode, 2);
+    assert.match(output, /CLAIMS=none is refused: TRIPLOCK_MODE is production/);
+  });
+
+  it('takes every request for the first when it goes without claims', async (t) => {
+    const given = await gatewaySettings(t);
+    const settings = { ...given.settings, CLAIMS: 'none' };
+    const gateway = startGateway(t, { ...given, settings });
+    await gateway.ready();
+    for (const amount of [1, 1, 2]) {
+      const answer = await gateway.post({ ...body, amount }, { 'idempotency-key': 'one key' });
+      assert.equal(answer.status, 202);
+      assert.equal(answer.headers.get('idempotency-replayed'), null);
+    }
+    gateway.terminate();
+    assert.match((await gateway.ended).output, /CLAIMS is none/);
+  });
+
   it('refuses a Redis that evicts, and says what to set', async (t) => {
     const args = ['--maxmemory-policy', 'allkeys-lru'];
     const [redis, given] = await Promise.all([

@@ -1,4 +1,3 @@
-import { openRedisClaims } from '@triplock/claims';
 import { openPostgresLedger } from '@triplock/ledger';
 import {
   openPartners,
@@ -14,6 +13,7 @@ import { readConfig } from './config.ts';
 import { createHttpServer } from './http-server.ts';
 import { gatewayMetrics } from './metrics.ts';
 import { openAdmission } from './open-admission.ts';
+import { openClaims } from './open-claims.ts';
 import { addPaymentListRoute } from './payment-list-route.ts';
 import { addPaymentRoute } from './payment-route.ts';
 import { addPaymentsRoute } from './payments-route.ts';
@@ -29,11 +29,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = gatewayMetrics(service.metrics);
 
-  const claims = await openRedisClaims({
-    url: config.REDIS_URL,
-    namespace: config.CLAIM_NAMESPACE,
-    logger,
-  });
+  const claims = await openClaims(config, logger);
   service.onClose('claims', () => claims.close());
 
   const database = openDatabase({
