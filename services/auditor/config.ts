@@ -19,6 +19,8 @@ export const settings = {
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
   /** The ledger worker's consumer group, whose lag says what is still in flight. */
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
+  /** The auditor's own, which reads the accepted topic; dead letters are read by another beside it. */
+  AUDITOR_GROUP: withDefault(text, 'auditor'),
   PUBSUB_PROJECT_ID: text,
   /** The emulator's `host:port`; absent, the real service is used. */
   PUBSUB_EMULATOR_HOST: withDefault(address, undefined),

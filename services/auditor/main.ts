@@ -21,8 +21,6 @@ import { recordAcceptedBatch } from './record-accepted.ts';
 import { recordDeadLetterBatch } from './record-dead-letters.ts';
 import { watchRetention } from './watch-retention.ts';
 
-const acceptedGroup = 'auditor';
-const deadLetterGroup = 'auditor-dead-letters';
 // The checks of an audit read whole tables.
 const auditStatementTimeoutMs = 300_000;
 const retentionEveryMs = 15_000;
@@ -59,8 +57,8 @@ await runService('auditor', readConfig, async (config, service) => {
     }),
     lag: {
       worker: offsetsOf(config.ACCEPTED_TOPIC, config.LEDGER_GROUP),
-      accepted: offsetsOf(config.ACCEPTED_TOPIC, acceptedGroup),
-      deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroup),
+      accepted: offsetsOf(config.ACCEPTED_TOPIC, config.AUDITOR_GROUP),
+      deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroupOf(config)),
     },
   };
   const pass = auditPass({
@@ -104,18 +102,22 @@ async function consumeTopics(
   const accepted = runConsumer({
     ...kafka,
     topic,
-    groupId: acceptedGroup,
+    groupId: config.AUDITOR_GROUP,
     handle: recordAcceptedBatch(database, metrics),
   });
   onClose('accepted consumer', () => accepted.close());
   const deadLetters = runConsumer({
     ...kafka,
     topic: deadLetterTopic,
-    groupId: deadLetterGroup,
+    groupId: deadLetterGroupOf(config),
     handle: recordDeadLetterBatch(database, metrics),
   });
   onClose('dead letter consumer', () => deadLetters.close());
   return accepted;
+}
+
+function deadLetterGroupOf({ AUDITOR_GROUP }: Config): string {
+  return `${AUDITOR_GROUP}-dead-letters`;
 }
 
 /** Holds the worker's lag against Kafka's retention from now on. */
