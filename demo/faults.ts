@@ -3,6 +3,7 @@ import {
   isSameProcess,
   pauseProcess,
   startTimeOf,
+  stopProcess,
   type ProcessIdentity,
   type ServiceEndpoint,
 } from '@triplock/infra';
@@ -112,16 +113,19 @@ export async function bringBack(system: System, died: ServiceEndpoint): Promise<
   return back;
 }
 
-/** Asks every replica to finish and end (SIGTERM); resolves when all processes are gone. */
-export async function stopAll(system: System, service: ServiceName): Promise<ServiceEndpoint[]> {
-  const targets = system.replicas(service).map(identified);
-  for (const { replica } of targets) process.kill(replica.pid, 'SIGTERM');
-  await until({
-    what: `every ${service} to end after SIGTERM`,
-    signal: system.signal,
-    check: async () => targets.every(isGone),
-  });
-  return targets.map(({ replica }) => replica);
+/**
+ * Asks every replica to finish and end (SIGTERM); resolves when all processes are gone.
+ *
+ * @throws FaultDidNotFire when one did not end by itself: it was killed, which is another fault.
+ */
+export async function stopAll(
+  { home, replicas }: System,
+  service: ServiceName,
+): Promise<ServiceEndpoint[]> {
+  const targets = replicas(service);
+  const ends = await Promise.all(targets.map(({ name }) => stopProcess({ home, name })));
+  fired(`a ${service} did not end after SIGTERM`, !ends.some((end) => end.outcome === 'killed'));
+  return targets;
 }
 
 type Identified = { replica: ServiceEndpoint; identity: ProcessIdentity };

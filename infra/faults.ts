@@ -1,8 +1,14 @@
 import { homeAt } from './home.ts';
 import { LauncherError } from './launcher-error.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
-import { killProcessFamily, signalFamily } from './processes/signal-process.ts';
+import {
+  killProcessFamily,
+  signalFamily,
+  stopProcess as endProcess,
+  type Stopped,
+} from './processes/signal-process.ts';
 import { readState, type ProcessRecord } from './state.ts';
+import { stopOrderOf } from './stop-order.ts';
 
 /** A process of a home by its name: a part, or `<service>-<replica>`. */
 export type Target = { home?: string; name: string };
@@ -27,6 +33,14 @@ export function continueProcess(target: Target): void {
 /** SIGKILL: resolves when the process and everything below it is gone. `bringUp` starts it again. */
 export async function killProcess(target: Target): Promise<void> {
   await killProcessFamily(recordOf(target));
+}
+
+/**
+ * Asks the process to finish what it holds and end, as `down` does, and resolves when it is gone:
+ * `killed` says that it took too long. `bringUp` starts it again.
+ */
+export function stopProcess(target: Target): Promise<Stopped> {
+  return endProcess(recordOf(target), stopOrderOf(target.name));
 }
 
 function recordOf({ home, name }: Target): ProcessRecord {

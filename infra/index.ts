@@ -2,7 +2,7 @@ export { bringUp, bringUpParts, type BringUp } from './bring-up.ts';
 export { runCommand, type Command } from './commands/run-command.ts';
 export type { PartnerCredentials } from './credentials.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
-export { continueProcess, killProcess, pauseProcess, type Target } from './faults.ts';
+export { continueProcess, killProcess, pauseProcess, stopProcess, type Target } from './faults.ts';
 export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
 export { usualNames, type Names } from './names.ts';
 export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { givenBrokers } from './a-given-broker.ts';
 import { aHome, processesOf } from './a-home.ts';
 import { bringUpServices } from './bring-up.ts';
+import { stopProcess } from './faults.ts';
 import { homeAt } from './home.ts';
 import { withDatabase } from './provision/database.ts';
 import { standIns } from './stand-in/stand-ins.ts';
@@ -30,6 +31,19 @@ test('services start in as many copies as asked, and up again adds to them', asy
 
   await takeDown({ home });
   assert.deepEqual(processesOf(home), []);
+});
+
+test('a process that was asked to end is gone, with what it held, and the next up starts just it', async (t) => {
+  const home = aHome(t);
+  const before = await bringUpServices({ home, replicas: 2 }, standIns());
+  const name = 'ingest-gateway-2';
+  assert.deepEqual(await stopProcess({ home, name }), { outcome: 'stopped' });
+  await assert.rejects(async () => stopProcess({ home, name }), /no process ingest-gateway-2 runs/);
+  const after = await bringUpServices({ home }, standIns());
+  const [same, again] = after.services;
+  assert.deepEqual(same, before.services[0]);
+  assert.notEqual(again!.pid, before.services[1]!.pid);
+  assert.equal(again!.health, before.services[1]!.health);
 });
 
 test('a service whose settings changed is started again, the others are not', async (t) => {
