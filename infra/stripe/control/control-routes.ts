@@ -1,0 +1,118 @@
+import type { FastifyInstance } from 'fastify';
+import { commitChange, type Dials, type Engine } from '../engine/engine.ts';
+import { settleNow } from '../engine/settle-due.ts';
+import type { FaultOrder } from '../faults/faults.ts';
+import { createRandom } from '../faults/random.ts';
+import { authenticateCustomer, type Authentication } from '../operations/authenticate-customer.ts';
+import { auditAccount } from './audit-account.ts';
+import { schemas } from './control-schemas.ts';
+
+/** Everything under `/_simulator`: what no merchant can do, and what a test must be able to. */
+export function addControlRoutes(app: FastifyInstance, engine: Engine): void {
+  addFaultRoutes(app, engine);
+  addWorldRoutes(app, engine);
+  app.get('/_simulator', () => overview(engine));
+  app.get<{ Querystring: { metadata_key?: string } }>('/_simulator/audit', async ({ query }) => {
+    const audit = auditAccount(engine.store.account, query.metadata_key);
+    await engine.store.settled();
+    return audit;
+  });
+}
+
+function addFaultRoutes(app: FastifyInstance, { faults, ...engine }: Engine): void {
+  app.get('/_simulator/faults', () => ({ faults: faults.list() }));
+  app.post<{ Body: FaultOrder }>(
+    '/_simulator/faults',
+    { schema: { body: schemas.fault } },
+    ({ body }) => faults.add(body),
+  );
+  app.delete('/_simulator/faults', () => {
+    const removed = faults.list();
+    faults.clear();
+    return { faults: removed };
+  });
+  app.delete<{ Params: { id: string } }>('/_simulator/faults/:id', ({ params }, reply) => {
+    const done = faults.remove(params.id);
+    return reply.code(done === 'removed' ? 200 : 404).send({ outcome: done });
+  });
+  app.put<{ Body: { seed: number } }>(
+    '/_simulator/seed',
+    { schema: { body: schemas.seed } },
+    ({ body }) => {
+      faults.reseed(body.seed);
+      engine.random = createRandom(body.seed);
+      return body;
+    },
+  );
+}
+
+function addWorldRoutes(app: FastifyInstance, engine: Engine): void {
+  const { store, clock, dials } = engine;
+  app.get('/_simulator/clock', () => clockNow(engine));
+  app.post<{ Body: { advanceMs?: number; offsetMs?: number } }>(
+    '/_simulator/clock',
+    { schema: { body: schemas.clock } },
+    async ({ body }) => {
+      store.moveClock(body.offsetMs ?? clock.offsetMs() + body.advanceMs!);
+      engine.changed();
+      await store.settled();
+      return clockNow(engine);
+    },
+  );
+  app.put<{ Body: Partial<Omit<Dials, 'webhooks'>> }>(
+    '/_simulator/settings',
+    { schema: { body: schemas.settings } },
+    ({ body }) => {
+      const { latency, searchLagMs, settleAfterMs } = Object.assign(dials, body);
+      return { latency, searchLagMs, settleAfterMs };
+    },
+  );
+  app.post<{ Body: { id?: string } }>(
+    '/_simulator/settle',
+    { schema: { body: schemas.settle } },
+    async ({ body }) => {
+      const settled = settleNow(engine, body.id);
+      await store.settled();
+      return { settled };
+    },
+  );
+  app.post<{ Params: { id: string }; Body: { outcome: Authentication } }>(
+    '/_simulator/payment_intents/:id/authenticate',
+    { schema: { body: schemas.authenticate } },
+    async ({ params, body }, reply) => {
+      const done = authenticateCustomer(engine.desk, params.id, body.outcome);
+      if (done.outcome === 'unknown') return reply.code(404).send(done);
+      if (done.outcome === 'not-asked') return reply.code(409).send(done);
+      commitChange(engine, 'authentication', { change: done.change });
+      await store.settled();
+      return { outcome: 'done', status: store.account.paymentIntents.get(params.id)?.status };
+    },
+  );
+  app.post('/_simulator/reset', async () => {
+    store.reset();
+    engine.faults.clear();
+    await store.settled();
+    return { outcome: 'done' };
+  });
+}
+
+function clockNow({ clock }: Engine) {
+  return { now: new Date(clock.now()).toISOString(), offsetMs: clock.offsetMs() };
+}
+
+function overview(engine: Engine) {
+  const { latency, searchLagMs, settleAfterMs, webhooks } = engine.dials;
+  const { account, undelivered } = engine.store;
+  return {
+    clock: clockNow(engine),
+    settings: { latency, searchLagMs, settleAfterMs },
+    webhooks: { ...webhooks, secret: undefined, undelivered: undelivered.size() },
+    faults: engine.faults.list(),
+    objects: {
+      payment_intents: account.paymentIntents.size(),
+      charges: account.charges.size(),
+      refunds: account.refunds.size(),
+      events: account.events.size(),
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import type {
+  ChargeRecord,
+  EventRecord,
+  PaymentIntentRecord,
+  PaymentMethodRecord,
+  RefundRecord,
+} from '../records/records.ts';
+import type { Change } from './entry.ts';
+import { createTable, type Table } from './table.ts';
+
+/** All that the simulated account holds, in memory; the journal is what it is made from. */
+export type Account = {
+  readonly paymentIntents: Table<PaymentIntentRecord>;
+  readonly paymentMethods: Table<PaymentMethodRecord>;
+  readonly charges: Table<ChargeRecord>;
+  readonly refunds: Table<RefundRecord>;
+  readonly events: Table<EventRecord>;
+  /** Ids of what will change by itself: payments in processing, refunds on their way. */
+  readonly unsettled: ReadonlySet<string>;
+  /** Every version of an intent with its time, oldest first: what a search that lags behind sees. */
+  versionsOf(id: string): readonly Version[];
+  refundsOf(paymentIntent: string): readonly RefundRecord[];
+  chargesOf(paymentIntent: string): readonly ChargeRecord[];
+  apply(change: Change, at: number): void;
+  clear(): void;
+};
+
+export type Version = { readonly at: number; readonly record: PaymentIntentRecord };
+
+/** An account in which nothing has happened yet. */
+export function createAccount(): Account {
+  const paymentIntents = createTable<PaymentIntentRecord>();
+  const paymentMethods = createTable<PaymentMethodRecord>();
+  const charges = createTable<ChargeRecord>();
+  const refunds = createTable<RefundRecord>();
+  const events = createTable<EventRecord>();
+  const tables = [paymentIntents, paymentMethods, charges, refunds, events];
+  const unsettled = new Set<string>();
+  const versions = new Map<string, Version[]>();
+  const refundIds = new Map<string, Set<string>>();
+  const chargeIds = new Map<string, Set<string>>();
+
+  const watch = (row: PaymentIntentRecord | RefundRecord) => {
+    if (row.settlement === null) unsettled.delete(row.id);
+    else unsettled.add(row.id);
+  };
+  const idsOf = (index: Map<string, Set<string>>, id: string) => {
+    const known = index.get(id) ?? new Set();
+    index.set(id, known);
+    return known;
+  };
+  return {
+    ...{ paymentIntents, paymentMethods, charges, refunds, events, unsettled },
+    versionsOf: (id) => versions.get(id) ?? [],
+    refundsOf: (id) => [...(refundIds.get(id) ?? [])].map((each) => refunds.get(each)!),
+    chargesOf: (id) => [...(chargeIds.get(id) ?? [])].map((each) => charges.get(each)!),
+    apply(change, at) {
+      change.paymentMethods?.forEach((row) => paymentMethods.put(row));
+      change.events?.forEach((row) => events.put(row));
+      for (const row of change.paymentIntents ?? []) {
+        paymentIntents.put(row);
+        versions.set(row.id, [...(versions.get(row.id) ?? []), { at, record: row }]);
+        watch(row);
+      }
+      for (const row of change.charges ?? []) {
+        charges.put(row);
+        idsOf(chargeIds, row.paymentIntent).add(row.id);
+      }
+      for (const row of change.refunds ?? []) {
+        refunds.put(row);
+        idsOf(refundIds, row.paymentIntent).add(row.id);
+        watch(row);
+      }
+    },
+    clear() {
+      for (const each of [...tables, unsettled, versions, refundIds, chargeIds]) each.clear();
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { mkdir, open, type FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Entry } from './entry.ts';
+import { readWholeLines } from './read-whole-lines.ts';
+
+/** An append-only file of JSON lines: the provider's own truth, which survives SIGKILL. */
+export type Journal = {
+  /** Takes the entry in order; it is durable once `settled()` resolves. */
+  append(entry: Entry): void;
+  /** Resolves when everything appended so far is on disk. Rejects for ever once a write failed. */
+  settled(): Promise<void>;
+  /** Bytes that are on disk: whole lines only. */
+  size(): number;
+  close(): Promise<void>;
+};
+
+/**
+ * Opens a journal, hands every entry to `replay`, and is then ready to append. A last line without
+ * its end was never acknowledged to anyone and is cut off; any other line that cannot be read is
+ * damage, and the simulator does not start on it.
+ *
+ * @throws with the number of the line that cannot be read.
+ */
+export async function openJournal(path: string, replay: (entry: Entry) => void): Promise<Journal> {
+  await mkdir(dirname(path), { recursive: true });
+  const file = await open(path, 'a+');
+  let number = 0;
+  let whole = 0;
+  for await (const line of readWholeLines(path)) {
+    number += 1;
+    whole += line.length + 1;
+    replay(parseLine(line, { path, number }));
+  }
+  await file.truncate(whole);
+  return groupWrites(file, whole);
+}
+
+function parseLine(line: Buffer, place: { path: string; number: number }): Entry {
+  try {
+    return JSON.parse(line.toString('utf8')) as Entry;
+  } catch (cause) {
+    throw new Error(`${place.path}: line ${place.number} cannot be read`, { cause });
+  }
+}
+
+/** One write and one fsync for everything that came while the last one was under way. */
+function groupWrites(file: FileHandle, start: number): Journal {
+  let size = start;
+  let waiting: string[] = [];
+  let writing: Promise<void> | undefined;
+  let broken: Error | undefined;
+
+  const writeAll = async () => {
+    // Entries of the same tick belong to one group.
+    await Promise.resolve();
+    while (waiting.length > 0) {
+      const group = Buffer.from(waiting.join(''));
+      waiting = [];
+      await file.appendFile(group);
+      await file.datasync();
+      size += group.length;
+    }
+  };
+  const startWriting = () =>
+    writeAll()
+      .catch((cause: unknown) => {
+        broken = new Error('the journal cannot be written', { cause });
+      })
+      .finally(() => {
+        writing = undefined;
+      });
+
+  const settled = async () => {
+    await writing;
+    if (broken !== undefined) throw broken;
+  };
+  return {
+    append(entry) {
+      if (broken !== undefined) throw broken;
+      waiting.push(`${JSON.stringify(entry)}\n`);
+      writing ??= startWriting();
+    },
+    settled,
+    size: () => size,
+    async close() {
+      await writing;
+      await file.close();
+      if (broken !== undefined) throw broken;
+    },
+  };
+}
