@@ -5,6 +5,7 @@ import { aPayment, eventually } from '@triplock/testing';
 import { ProduceRefusedError, ProduceUnknownError } from '@triplock/transport';
 import { acceptPayment, type AcceptOutcome } from './accept-payment.ts';
 import { anOrder, openTestGateway } from './test-gateway.testing.ts';
+import { startBudget } from './time-budget.ts';
 
 describe('accepting a payment', () => {
   it('a first request is accepted and its retry gets the same bytes and no second record', async (t) => {
@@ -46,6 +47,27 @@ describe('accepting a payment', () => {
     assert.deepEqual(await acceptPayment(parts, anOrder(other)), { outcome: 'reused' });
     assert.equal((await acceptPayment(parts, anOrder(payment))).outcome, 'replayed');
     assert.equal(await appended(), 2n);
+  });
+
+  it('a claim that comes after the request was answered is let go, and a retry need not wait', async (t) => {
+    const { parts } = await openTestGateway(t);
+    await acceptPayment(parts, anOrder());
+    const payment = aPayment();
+    const mayAnswer = Promise.withResolvers<void>();
+    const claim: typeof parts.claims.claim = async (request) => {
+      const outcome = await parts.claims.claim(request);
+      await mayAnswer.promise;
+      return outcome;
+    };
+    const slow = { ...parts, claims: { ...parts.claims, claim } };
+    const late = await acceptPayment(slow, { ...anOrder(payment), budget: startBudget(50) });
+    assert.equal(late.outcome, 'unavailable');
+    assert.equal((await acceptPayment(parts, anOrder(payment))).outcome, 'in-flight');
+    mayAnswer.resolve();
+    await eventually(async () => {
+      const { outcome } = await acceptPayment(parts, anOrder(payment));
+      return outcome === 'accepted';
+    });
   });
 
   it('the key of another partner is another key', async (t) => {

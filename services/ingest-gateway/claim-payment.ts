@@ -2,12 +2,13 @@ import type { ClaimOutcome, ClaimRequest, Claims, Cold } from '@triplock/claims'
 import { renderAccepted, renderPending } from '@triplock/contracts';
 import type { Ledger } from '@triplock/ledger';
 import type { AcceptedPayment, Fingerprint, Payment } from '@triplock/payments';
+import { DeadlineError } from '@triplock/runtime';
 import type { Memory } from './recover-memory.ts';
 import type { TimeBudget } from './time-budget.ts';
 
 /** What claiming stands on. */
 export type ClaimParts = {
-  claims: Pick<Claims, 'claim'>;
+  claims: Pick<Claims, 'claim' | 'release'>;
   ledger: Pick<Ledger, 'find'>;
   memory: Memory;
 };
@@ -30,7 +31,7 @@ export async function claimPayment(
   { payment, budget }: { payment: AcceptedPayment; budget: TimeBudget },
 ): Promise<DecidedClaim> {
   const request = claimRequest(payment);
-  const first = await budget.hold(claims.claim(request), 'claiming');
+  const first = await claimInTime(claims, { request, budget });
   if (first.outcome !== 'cold') return first;
 
   const recollected = memory.recollect(payment.txnId, first);
@@ -39,9 +40,36 @@ export async function claimPayment(
   if (posted !== undefined) return answerFromLedger(posted, payment.fingerprint);
   if (!caughtUp) return { outcome: 'catching-up' };
 
-  const second = await budget.hold(claims.claim({ ...request, vouchedIn: epoch }), 'claiming');
+  const vouched = { ...request, vouchedIn: epoch };
+  const second = await claimInTime(claims, { request: vouched, budget });
   // Cold again: the memory was lost once more since the epoch was noted.
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
+}
+
+/** A claim that comes when the request was already answered is let go: nobody works on it. */
+async function claimInTime(
+  claims: ClaimParts['claims'],
+  { request, budget }: { request: ClaimRequest; budget: TimeBudget },
+): Promise<ClaimOutcome> {
+  const claiming = claims.claim(request);
+  try {
+    return await budget.hold(claiming, 'claiming');
+  } catch (error) {
+    if (error instanceof DeadlineError) void letGoLate(claims, { request, claiming });
+    throw error;
+  }
+}
+
+async function letGoLate(
+  claims: ClaimParts['claims'],
+  { request, claiming }: { request: ClaimRequest; claiming: Promise<ClaimOutcome> },
+): Promise<void> {
+  try {
+    const late = await claiming;
+    if (late.outcome === 'claimed') await claims.release({ ...request, token: late.token });
+  } catch {
+    // Without an answer the store itself lets go, of the claim as of the release, or the lease ends.
+  }
 }
 
 function claimRequest(payment: AcceptedPayment): ClaimRequest {

@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
-import type { Claims, OwnerToken } from '../claims.ts';
+import type { ClaimOwner, Claims, OwnerToken } from '../claims.ts';
 import { connectRedis } from './connect-redis.ts';
 import { parseClaimReply, parseNoteReply, parseReadReply } from './parse-reply.ts';
+import { releaseLate } from './release-late.ts';
 
 /** Where claims live and for how long; times in milliseconds. */
 export type RedisClaimsOptions = {
@@ -36,28 +37,39 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
   const recordOf = (txnId: TxnId) =>
     `{${namespace}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
   const keysOf = (txnId: TxnId) => [markerOf(bucketOf(txnId, bucketCount)), recordOf(txnId)];
+  const release = async ({ txnId, token }: ClaimOwner) => {
+    const values = [token];
+    const released = await redis.run('releaseRecord', { keys: [recordOf(txnId)], values });
+    return released === 1 ? 'released' : 'lost';
+  };
+  const late = releaseLate({ release, leaseMs, logger });
 
   return {
     async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, vouchedIn }) {
       const token = randomUUID() as OwnerToken;
       const request = [fingerprint, partnerId, acceptedAt.getTime(), shown];
-      const reply = await redis.run('claimRecord', {
-        keys: keysOf(txnId),
-        values: [redis.runId(), token, ...request, leaseMs, lifeMs, vouchedIn ?? ''],
-      });
-      return parseClaimReply(reply, token);
+      // Throws while the server is away: then nothing is sent that would have to be released.
+      const values = [redis.runId(), token, ...request, leaseMs, lifeMs, vouchedIn ?? ''];
+      try {
+        const reply = await redis.run('claimRecord', { keys: keysOf(txnId), values });
+        return parseClaimReply(reply, token);
+      } catch (error) {
+        late.add({ txnId, token });
+        throw error;
+      }
     },
     async complete({ txnId, token }, { status, location, body }) {
       const values = [token, status, location, body];
       const stored = await redis.run('completeRecord', { keys: [recordOf(txnId)], values });
       return stored === 1 ? 'completed' : 'lost';
     },
-    async release({ txnId, token }) {
-      const released = await redis.run('releaseRecord', {
-        keys: [recordOf(txnId)],
-        values: [token],
-      });
-      return released === 1 ? 'released' : 'lost';
+    async release(owner) {
+      try {
+        return await release(owner);
+      } catch (error) {
+        late.add(owner);
+        throw error;
+      }
     },
     async read(txnId) {
       const values = [redis.runId(), lifeMs];
@@ -72,6 +84,9 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       await redis.run('setBarrier', { keys: [markerOf(bucket)], values });
     },
     ping: () => redis.ping(),
-    close: () => redis.close(),
+    close: async () => {
+      await late.close();
+      await redis.close();
+    },
   };
 }
