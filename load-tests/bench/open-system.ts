@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { findSystem, type System, type Terminal } from '@triplock/demo';
 import { bringUp, takeDown, withLock, type SettingsOfServices } from '@triplock/infra';
+import { measuredServices } from './measurements.ts';
 
 /** How the bench speaks and is interrupted, and where profiles go, if they are wanted. */
 export type Opening = { terminal: Terminal; signal: AbortSignal; profileFolder?: string };
@@ -57,9 +58,18 @@ export async function onRunningSystem<Result>(
 /** As production would have it, but for the rate of one partner, which here does the work of all. */
 function settingsOf(profileFolder: string | undefined): SettingsOfServices {
   const rate = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' };
-  const profile: Record<string, string> = {};
-  if (profileFolder !== undefined) {
-    profile['NODE_OPTIONS'] = `--cpu-prof --cpu-prof-dir=${JSON.stringify(profileFolder)}`;
-  }
-  return { all: { LOG_LEVEL: 'info', ...profile }, 'ingest-gateway': rate };
+  const profiles = measuredServices.map((name) => [name, profileOf(name, profileFolder)] as const);
+  const each = Object.fromEntries(profiles);
+  return {
+    ...each,
+    all: { LOG_LEVEL: 'info' },
+    'ingest-gateway': { ...each['ingest-gateway'], ...rate },
+  };
+}
+
+/** Node writes the profile when the service ends. */
+function profileOf(name: string, folder: string | undefined): Record<string, string> {
+  if (folder === undefined) return {};
+  const file = `--cpu-prof-name=${name}.cpuprofile`;
+  return { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${JSON.stringify(folder)} ${file}` };
 }
