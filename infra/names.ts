@@ -1,4 +1,5 @@
 import { topics } from '@triplock/contracts';
+import type { SettingsOfServices } from './services.ts';
 
 /** What the things of one system are called in the parts, which others may share. */
 export type Names = {
@@ -29,3 +30,37 @@ export const usualNames: Names = {
   notifierSubscription: 'partner-notifier',
   auditorSubscription: 'auditor',
 };
+
+/** The names of a system that lives beside another one: nothing of it is called as there. */
+export function namesIn(namespace: string): Names {
+  const inNamespace = (name: string) => `${namespace}.${name}`;
+  return {
+    // PostgreSQL takes such a name without quotes.
+    database: `${usualNames.database}_${namespace.replaceAll('-', '_')}`,
+    claims: inNamespace(usualNames.claims),
+    acceptedTopic: inNamespace(usualNames.acceptedTopic),
+    deadLetterTopic: inNamespace(usualNames.deadLetterTopic),
+    ledgerGroup: inNamespace(usualNames.ledgerGroup),
+    auditorGroup: inNamespace(usualNames.auditorGroup),
+    eventsTopic: inNamespace(usualNames.eventsTopic),
+    notifierSubscription: inNamespace(usualNames.notifierSubscription),
+    auditorSubscription: inNamespace(usualNames.auditorSubscription),
+  };
+}
+
+/** What tells the services these names. */
+export function settingsOf(names: Names): SettingsOfServices {
+  const accepted = { ACCEPTED_TOPIC: names.acceptedTopic, LEDGER_GROUP: names.ledgerGroup };
+  const deadLetter = { DEAD_LETTER_TOPIC: names.deadLetterTopic };
+  const auditing = {
+    AUDITOR_GROUP: names.auditorGroup,
+    EVENTS_SUBSCRIPTION: names.auditorSubscription,
+  };
+  return {
+    'ingest-gateway': { ...accepted, CLAIM_NAMESPACE: names.claims },
+    'ledger-worker': { ...accepted, ...deadLetter },
+    'outbox-dispatcher': { EVENTS_TOPIC: names.eventsTopic },
+    'partner-notifier': { EVENTS_SUBSCRIPTION: names.notifierSubscription },
+    auditor: { ...accepted, ...deadLetter, ...auditing },
+  };
+}

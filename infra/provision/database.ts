@@ -7,6 +7,7 @@ import {
 } from '@triplock/postgres';
 import { rolePassword } from '../credentials.ts';
 import { LauncherError } from '../launcher-error.ts';
+import { usualNames } from '../names.ts';
 import type { Report } from '../session.ts';
 
 /** Who works in the database, by what it works on. The migration of the roles makes them. */
@@ -28,16 +29,17 @@ export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
  * Brings the database up to the newest migration and gives every role its password.
  *
  * @param server the superuser's URL; a database that was given is used as it is, in our own server
- * one is made.
+ * one is made, called `name`.
  * @throws LauncherError in one sentence when the database is of another version; it is not touched.
  */
 export async function provisionDatabase(
-  server: { url: string; origin: 'given' | 'native' },
+  server: { url: string; origin: 'given' | 'native'; name?: string },
   report: Report,
 ): Promise<ProvisionedDatabase> {
-  const owner = server.origin === 'given' ? server.url : await createDatabase(server.url);
+  const { url, origin, name = usualNames.database } = server;
+  const owner = origin === 'given' ? url : await createDatabase(url, name);
   const applied = await migrate(owner, migrationSets).catch((error: unknown) =>
-    refuseOtherVersion(error, server.origin),
+    refuseOtherVersion(error, origin),
   );
   if (applied.length > 0) report(`postgres: ran ${applied.length} migrations`);
   await withDatabase(owner, async (database) => {
@@ -75,8 +77,7 @@ export async function withDatabase<Result>(
   }
 }
 
-async function createDatabase(serverUrl: string): Promise<string> {
-  const name = 'triplock';
+async function createDatabase(serverUrl: string, name: string): Promise<string> {
   await withDatabase(serverUrl, async (database) => {
     const found = await database.query('SELECT 1 FROM pg_database WHERE datname = $1', [name]);
     if (found.length === 0) await database.query(`CREATE DATABASE ${name}`);

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { testEndpoints, testNamespace } from '@triplock/testing';
+import { Redis } from 'ioredis';
+import { namesIn, usualNames, type Names } from '../names.ts';
+import { provisionDatabase, withDatabase } from './database.ts';
+import { dropNames } from './drop-names.ts';
+import { withKafkaAdmin } from './kafka-admin.ts';
+import { createKafkaTopics } from './kafka-topics.ts';
+import { askPubSub } from './pubsub-rest.ts';
+import { createSubscriptions } from './subscriptions.ts';
+
+/** Everything that a system of these names leaves in the parts; dropped after the test. */
+async function fill(t: TestContext, names: Names): Promise<void> {
+  const parts = await testEndpoints();
+  t.after(() => dropNames(parts, names));
+  await Promise.all([
+    provisionDatabase({ url: parts.postgres, origin: 'native', name: names.database }, () => {}),
+    createKafkaTopics(parts.kafka, names),
+    createSubscriptions(parts.pubsub, names),
+  ]);
+  const partitions = [{ partition: 0, offset: '0' }];
+  await withKafkaAdmin(parts.kafka, async (admin) => {
+    for (const groupId of [names.ledgerGroup, `${names.auditorGroup}-dead-letters`]) {
+      await admin.setOffsets({ groupId, topic: names.acceptedTopic, partitions });
+    }
+  });
+  const redis = new Redis(parts.redis);
+  await redis.set(`{${names.claims}:7}:memory`, 'warm');
+  redis.disconnect();
+}
+
+/** What the parts have of these names. */
+async function found(names: Names): Promise<string[]> {
+  const parts = await testEndpoints();
+  const redis = new Redis(parts.redis);
+  const keys = await redis.keys(`{${names.claims}:*`);
+  redis.disconnect();
+  const databases = await withDatabase(parts.postgres, (server) =>
+    server.query<{ datname: string }>('SELECT datname FROM pg_database WHERE datname = $1', [
+      names.database,
+    ]),
+  );
+  const kafka = await withKafkaAdmin(parts.kafka, async (admin) => {
+    const { groups } = await admin.listGroups();
+    return [...(await admin.listTopics()), ...groups.map(({ groupId }) => groupId)];
+  });
+  const resources = [
+    `topics/${names.eventsTopic}`,
+    `subscriptions/${names.notifierSubscription}`,
+    `subscriptions/${names.auditorSubscription}`,
+  ];
+  const pubsub: string[] = [];
+  for (const name of resources) {
+    if ((await askPubSub(parts.pubsub, { method: 'GET', name })).ok) pubsub.push(name);
+  }
+  const ours = kafka.filter((name) => name.startsWith(names.ledgerGroup.split('.')[0]! + '.'));
+  return [...keys, ...databases.map(({ datname }) => datname), ...ours, ...pubsub];
+}
+
+test('all that a namespace left in the parts is dropped, and nothing of its neighbour', async (t) => {
+  const names = namesIn(testNamespace('one'));
+  const neighbour = namesIn(testNamespace('other'));
+  await fill(t, names);
+  await fill(t, neighbour);
+  assert.equal((await found(names)).length, 9);
+  const parts = await testEndpoints();
+  await dropNames(parts, names);
+  assert.deepEqual(await found(names), []);
+  assert.equal((await found(neighbour)).length, 9);
+  await dropNames(parts, names);
+});
+
+test('what a system of its own stands on is never dropped', async () => {
+  const parts = await testEndpoints();
+  const mixed = { ...namesIn('some'), acceptedTopic: usualNames.acceptedTopic };
+  for (const names of [usualNames, mixed]) {
+    await assert.rejects(dropNames(parts, names), /payments.accepted.v1.* must not be dropped/);
+  }
+});
