@@ -1,6 +1,8 @@
-import { runCommand } from '@triplock/infra';
+import { runCommand, UsageError, whatIsAway } from '@triplock/infra';
+import { isOnlyInFlight } from './audit/audit-report.ts';
 import { auditSystem } from './audit/ask-auditor.ts';
 import { renderAudit } from './audit/print-audit.ts';
+import { withParts } from './needed-parts.ts';
 import { findSystem } from './system.ts';
 import { openTerminal } from './terminal/terminal.ts';
 import { wholeNumber } from './whole-number.ts';
@@ -12,7 +14,8 @@ npm run audit -- [options]
 
 Reconciles every layer: the topic of accepted payments, the ledger, its events, what was published,
 the inbox and the webhooks; counts, sums per partner and currency, and the ids that do not agree.
-Exit code 0 without drift, 1 with drift, 2 when the system is not up.
+Exit code 0 without drift, 1 with drift, 2 without a verdict: the system is not up, or what is still
+in flight cannot finish because a part of it is away.
 
   --wait N     seconds to wait for work in flight (${defaultWaitSeconds})
   --home DIR   the instance (.triplock)
@@ -29,7 +32,13 @@ await runCommand({
     const terminal = openTerminal({ json: values.json ?? false });
     const system = await findSystem(values.home, { terminal, signal: interrupted() });
     try {
-      const report = await auditSystem(system, (wait ?? defaultWaitSeconds) * 1_000);
+      const waitMs = (wait ?? defaultWaitSeconds) * 1_000;
+      const needed = ['postgres', 'kafka'] as const;
+      const report = await withParts(system, needed, () => auditSystem(system, waitMs));
+      const away = isOnlyInFlight(report) ? await whatIsAway({ home: system.home }) : [];
+      if (away.length > 0) {
+        throw new UsageError(['no verdict: what is in flight cannot finish', ...away].join('\n'));
+      }
       for (const line of renderAudit(report)) terminal.line(line);
       terminal.result(report);
       if (!report.ok) process.exitCode = 1;

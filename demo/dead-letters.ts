@@ -10,6 +10,7 @@ import {
   type Stores,
 } from './dead-letters/dead-letters.ts';
 import { parseLetterId, renderLetterId } from './dead-letters/letter-id.ts';
+import { withParts } from './needed-parts.ts';
 import { findSystem, type System } from './system.ts';
 import { toJson } from './terminal/json.ts';
 import { renderTable } from './terminal/table.ts';
@@ -23,7 +24,8 @@ npm run dead-letters -- redrive ID... [options]
 What could not go on and was set aside: records that are no payment (kafka:<partition>:<offset> of
 the dead-letter topic), events that cannot be published (outbox:<event id>) and webhooks that were
 given up (webhook:<event id>). Redriving gives it back to where it came from, is recorded with who,
-when and why, and is harmless twice. Exit code 1 when an ID is not there, 2 when the system is not up.
+when and why, and is harmless twice. Exit code 1 when an ID is not there, 2 when the system or a part
+of it is not up.
 
   --why TEXT   why it is redriven
   --by NAME    who redrives it (the user of this machine)
@@ -76,7 +78,9 @@ async function withStores(system: System, work: (stores: Stores) => Promise<void
     onIdleError: () => undefined,
   });
   try {
-    await work({ database, kafka: system.kafka, topics });
+    await withParts(system, ['postgres', 'kafka'], () =>
+      work({ database, kafka: system.kafka, topics }),
+    );
   } finally {
     await database.close();
     await system.close();

@@ -1,4 +1,5 @@
 import { LauncherError, runCommand } from '@triplock/infra';
+import { withParts } from './needed-parts.ts';
 import { findSystem } from './system.ts';
 import { openTerminal } from './terminal/terminal.ts';
 import { renderTrace } from './trace/print-trace.ts';
@@ -10,8 +11,8 @@ npm run trace -- ID [options]
 npm run trace -- PARTNER KEY [options]
 
 Follows one payment, by its id or by its partner and idempotency key, through every layer: claim,
-Kafka records, ledger, outbox, published copies, inbox, delivery and webhook, with times. Exit code
-1 when no layer knows it, 2 when the system is not up.
+Kafka records, ledger, outbox, published copies, inbox, delivery and webhook, in order of time. Exit
+code 1 when no layer knows it, 2 when the system or a part of it is not up.
 
   --home DIR   the instance (.triplock)
   --json       prints everything that was found
@@ -28,7 +29,8 @@ await runCommand({
     const terminal = openTerminal({ json: values.json ?? false });
     const system = await findSystem(values.home, { terminal, signal: interrupted() });
     try {
-      const trace = await tracePayment(system, txnId);
+      const needed = ['postgres', 'kafka', 'redis', 'catcher'] as const;
+      const trace = await withParts(system, needed, () => tracePayment(system, txnId));
       if (trace === undefined) {
         throw new LauncherError(`no layer knows ${txnId}: no claim, no record, no row`);
       }

@@ -12,3 +12,4 @@ export type { Mode, SettingsOfServices } from './services.ts';
 export type { Report } from './session.ts';
 export { systemStatus, type ProcessStatus, type SystemStatus } from './system-status.ts';
 export { takeDown, type TakeDown } from './take-down.ts';
+export { whatIsAway } from './what-is-away.ts';

@@ -1,3 +1,4 @@
+import { withDeadline } from '@triplock/runtime';
 import {
   isWholeSystem,
   readEndpoints,
@@ -13,6 +14,9 @@ import { probeHttp } from './probe-http.ts';
 import { readState, type ProcessRecord } from './state.ts';
 import { inStopOrder, serviceOf } from './stop-order.ts';
 
+/** What takes longer to answer is not ready. All are asked at the same time. */
+export const probeLimitMs = 2_000;
+
 /** One process as it is now. */
 export type ProcessStatus = {
   name: string;
@@ -24,18 +28,22 @@ export type ProcessStatus = {
 /** A home as it is now. */
 export type SystemStatus = {
   home: string;
-  /** Something runs, and everything that was started is ready. */
+  /** Something runs, and everything that was asked is ready. */
   ready: boolean;
   processes: ProcessStatus[];
   /** As `up` left them, with the services that run now; `undefined` when nothing is up. */
   endpoints: Endpoints | PartEndpoints | undefined;
 };
 
-/** Looks at every process of a home and asks each service whether it is ready. */
-export async function systemStatus(options: { home?: string } = {}): Promise<SystemStatus> {
+/** Of which home, and of which of its processes; all of them unless told. */
+export type StatusQuestion = { home?: string; only?: readonly string[] };
+
+/** Looks at the processes of a home and asks each whether it is ready, in two seconds at most. */
+export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
   const home = homeAt(options.home);
   const { processes } = readState(home);
-  const ordered = inStopOrder(Object.keys(processes).sort()).flat();
+  const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
+  const ordered = inStopOrder(names.sort()).flat();
   const running = Object.values(processes).filter(isSameProcess);
   const left = readEndpoints(home);
   const found = await Promise.all(ordered.map((name) => look(processes[name]!, left)));
@@ -62,7 +70,9 @@ async function stateOf(
 ): Promise<ProcessStatus['state']> {
   if (!isSameProcess(record)) return 'gone';
   if (isPaused(record.pid)) return 'paused';
-  const checks = checksOf(record, endpoints).map((check) => check.then(succeeded, failed));
+  const checks = checksOf(record, endpoints).map((check) =>
+    withDeadline(check, { ms: probeLimitMs, what: record.name }).then(succeeded, failed),
+  );
   return (await Promise.all(checks)).every(Boolean) ? 'ready' : 'not ready';
 }
 
@@ -71,7 +81,8 @@ const failed = () => false;
 
 function checksOf(record: ProcessRecord, endpoints: PartEndpoints | undefined): Promise<void>[] {
   const part = allParts.find(({ name }) => name === record.name);
-  if (part) return endpoints ? [part.probe(endpoints[part.name])] : [];
+  const address = part && endpoints?.[part.name];
+  if (part) return address === undefined ? [] : [part.probe(address)];
   const service = services.find(({ name }) => name === serviceOf(record.name));
   return (service?.ports ?? []).map(({ use, ready }) =>
     probeHttp(`http://127.0.0.1:${record.ports[use]}${ready}`),

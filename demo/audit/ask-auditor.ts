@@ -11,9 +11,12 @@ const answerTimeoutMs = 60_000;
  * Audits the whole system once nothing is in flight any more, or when `waitMs` are over; what is
  * still missing then counts as lost.
  *
- * @throws UsageError when no auditor answers.
+ * @throws UsageError when no auditor runs, or none answers.
  */
 export async function auditSystem(system: System, waitMs: number): Promise<AuditReport> {
+  if (system.replicas('auditor').length === 0) {
+    throw new UsageError('no auditor runs: `npm run up` starts it again');
+  }
   const deadline = performance.now() + waitMs;
   const settled = await until({
     what: 'an auditor that answers',

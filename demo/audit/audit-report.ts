@@ -33,5 +33,16 @@ export type AuditReport = {
   counts: Readonly<Record<(typeof countedThings)[number], number>>;
   sums: readonly PartnerSums[];
   /** Checks that found something, and the ids they found. */
-  drift: readonly { check: string; ids: readonly string[] }[];
+  drift: readonly Finding[];
+  /** What may still come right by itself; in a last word it counts as drift as well. */
+  inFlight: { lag: Readonly<Record<string, number>>; waiting: readonly Finding[] };
 };
+
+/** A check that found something, and the ids it found. */
+export type Finding = { check: string; ids: readonly string[] };
+
+/** Whether all that is wrong is work that did not finish in time. */
+export function isOnlyInFlight({ ok, drift, inFlight }: AuditReport): boolean {
+  const unfinished = new Set(['lag', ...inFlight.waiting.map(({ check }) => check)]);
+  return !ok && drift.every(({ check }) => unfinished.has(check));
+}

@@ -29,6 +29,7 @@ const clean: AuditReport = {
     },
   ],
   drift: [],
+  inFlight: { lag: {}, waiting: [] },
 };
 
 test('a clean audit shows equal sums for every layer', () => {

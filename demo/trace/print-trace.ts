@@ -8,10 +8,13 @@ import type { PaymentTrace } from './trace-payment.ts';
 /** Something that happened to the payment, or that a layer has of it. */
 type Line = { at: Date | null; layer: string; what: string };
 
-/** The payment's way in order of its layers, each with its time and the time since it was accepted. */
+/**
+ * The payment's way in order of time, each step with the time since it was accepted. What has no time
+ * stays behind the layer before it.
+ */
 export function renderTrace(trace: PaymentTrace): string[] {
   const start = trace.ledger[0]?.createdAt ?? trace.claim?.acceptedAt;
-  const rows = [
+  const lines = [
     claimLine(trace),
     ...recordLines(trace),
     ...ledgerLines(trace),
@@ -24,7 +27,10 @@ export function renderTrace(trace: PaymentTrace): string[] {
         what: `${reason}, partition ${partition}, offset ${offset}`,
       };
     }),
-  ].map(({ at, layer, what }) => [timeOf(at), sinceStart(at, start), style.name(layer), what]);
+  ];
+  const rows = inOrderOfTime(lines).map(({ at, layer, what }) => {
+    return [timeOf(at), sinceStart(at, start), style.name(layer), what];
+  });
   const columns = [
     { head: 'time (UTC)' },
     { head: 'after', align: 'right' as const },
@@ -32,6 +38,13 @@ export function renderTrace(trace: PaymentTrace): string[] {
     { head: 'what it has' },
   ];
   return [...renderHead(trace), '', ...renderTable(columns, rows)];
+}
+
+/** Layers have clocks and moments of their own: an inbox row may be older than the auditor's look. */
+function inOrderOfTime(lines: readonly Line[]): Line[] {
+  let latest = 0;
+  const placed = lines.map((line) => ({ line, at: (latest = line.at?.getTime() ?? latest) }));
+  return placed.sort((one, other) => one.at - other.at).map(({ line }) => line);
 }
 
 function renderHead({ txnId, ledger }: PaymentTrace): string[] {

@@ -14,7 +14,7 @@ export async function probeKafka(brokers: string): Promise<void> {
     brokers: brokers.split(','),
     logLevel: logLevel.NOTHING,
     connectionTimeout: 2_000,
-    requestTimeout: 5_000,
+    requestTimeout: 2_000,
     retry: { retries: 0 },
   }).admin();
   try {
