@@ -3,6 +3,7 @@ import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } fr
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
 import { withLock } from './lock.ts';
+import { settingsOf, usualNames, type Names } from './names.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
 import { provisionDatabase, type ProvisionedDatabase } from './provision/database.ts';
 import { createKafkaTopics } from './provision/kafka-topics.ts';
@@ -25,10 +26,15 @@ export type BringUp = {
   mode?: Mode;
   /** What services are told beside their addresses: those started without it are started again. */
   settings?: SettingsOfServices;
+  /** Beside another system, instead of with parts of its own. */
+  apart?: Apart;
   report?: Report;
   /** Aborting it stops what this call started, and rejects. */
   signal?: AbortSignal;
 };
+
+/** Where a system is that shares the parts of another one: nothing of it is called as there. */
+export type Apart = { parts: Addresses; names: Names };
 
 /**
  * Has the whole system running and ready. What runs already is left alone, so a second call starts
@@ -53,11 +59,12 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
   return inSession(options, async (session) => {
     const { state, home } = session;
     state.replicas = options.replicas ?? Math.max(1, state.replicas);
-    const { mode = 'demo', settings = {} } = options;
-    const addresses = await startParts(session);
+    const { mode = 'demo', apart } = options;
+    const addresses = apart?.parts ?? (await startParts(session));
+    const settings = merged(apart ? settingsOf(apart.names) : {}, options.settings ?? {});
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
-    const database = await provision(session, addresses, catcherUrl);
+    const database = await provision(session, apart ?? usualPlace(addresses), catcherUrl);
     const partnersFile = join(home.folder, 'partners.json');
     writeJson(partnersFile, partnerSecrets(session));
     const databases = database.roles;
@@ -92,19 +99,31 @@ async function inSession<Result extends object>(
   });
 }
 
+/** Settings of both; where both say something, the second wins. */
+function merged(some: SettingsOfServices, more: SettingsOfServices): SettingsOfServices {
+  const names = [...new Set([...Object.keys(some), ...Object.keys(more)])];
+  return Object.fromEntries(names.map((name) => [name, { ...some[name], ...more[name] }]));
+}
+
+/** `given`: the database is there and is used as it is. */
+type Place = Apart & { origin?: 'given' | 'native' };
+
+function usualPlace(parts: Addresses): Place {
+  const given = process.env['DATABASE_URL']?.trim();
+  return { parts, names: usualNames, origin: given ? 'given' : 'native' };
+}
+
 /** Everything that must be there before the first service starts. */
 async function provision(
   session: Session,
-  addresses: Addresses,
+  { parts, names, origin = 'native' }: Place,
   catcher: string,
 ): Promise<ProvisionedDatabase> {
   const { report, credentials } = session;
-  const given = process.env['DATABASE_URL']?.trim();
-  const origin = given ? 'given' : 'native';
   const [database] = await Promise.all([
-    provisionDatabase({ url: addresses.postgres, origin }, report),
-    createKafkaTopics(addresses.kafka),
-    createSubscriptions(addresses.pubsub),
+    provisionDatabase({ url: parts.postgres, origin, name: names.database }, report),
+    createKafkaTopics(parts.kafka, names),
+    createSubscriptions(parts.pubsub, names),
   ]);
   await seedPartners(database.roles.partners, { partners: credentials.partners, catcher });
   // After the subscriptions, or the events would be published to nobody.

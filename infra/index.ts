@@ -1,12 +1,13 @@
-export { bringUp, bringUpParts, type BringUp } from './bring-up.ts';
+export { bringUp, bringUpParts, type Apart, type BringUp } from './bring-up.ts';
 export { runCommand, type Command } from './commands/run-command.ts';
 export type { PartnerCredentials } from './credentials.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
 export { continueProcess, killProcess, pauseProcess, stopProcess, type Target } from './faults.ts';
 export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
-export { usualNames, type Names } from './names.ts';
+export { namesIn, usualNames, type Names } from './names.ts';
 export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';
 export { withLock } from './lock.ts';
+export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './provision/pubsub-rest.ts';
 export type { Mode, SettingsOfServices } from './services.ts';
 export type { Report } from './session.ts';
