@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { partsFor, type ClaimStore } from './claim-store.ts';
 import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
@@ -24,6 +25,8 @@ export type BringUp = {
   /** Copies of each service; as many as run already, or one. */
   replicas?: number;
   mode?: Mode;
+  /** Where claims are kept. */
+  claims?: ClaimStore;
   /** What services are told beside their addresses: those started without it are started again. */
   settings?: SettingsOfServices;
   /** Beside another system, instead of with parts of its own. */
@@ -50,7 +53,7 @@ export function bringUp(options: BringUp = {}): Promise<Endpoints> {
 /** As {@link bringUp}, without the services and without a schema in the database: for tests. */
 export function bringUpParts(options: BringUp = {}): Promise<PartEndpoints> {
   return inSession(options, async (session) =>
-    partEndpoints(session.home, await startParts(session)),
+    partEndpoints(session.home, await startParts(session, partsFor(options.claims))),
   );
 }
 

@@ -21,6 +21,8 @@ export type PartEndpoints = {
   /** `host:port` of the emulator. */
   pubsub: string;
   pubsubProject: string;
+  /** The URL of DynamoDB Local, where it was asked for. */
+  dynamodb?: string;
 };
 
 /** A running process of a service and its operators' URLs. */

@@ -2,7 +2,8 @@ import { bringUp, bringUpParts } from '../bring-up.ts';
 import { isWholeSystem } from '../endpoints.ts';
 import { withoutPassword } from '../parts/start-parts.ts';
 import { replicasMax } from '../start-services.ts';
-import { parseReplicas, refuseOtherStores } from './up-options.ts';
+import { parseReplicas, refuseOtherClaims, refuseOtherStores } from './up-options.ts';
+import { parseClaimStore } from '../claim-store.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `
@@ -14,15 +15,16 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
   --ledger postgres   where the ledger is kept
   --claims redis      where claims are kept
-  --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub
+  --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub, and what --claims needs
   --home DIR          an instance of its own, with its own data and ports (.triplock)
   --json              prints the endpoints; progress goes to stderr
   --help
 
-Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL or
-PUBSUB_EMULATOR_HOST, else a native process. Ports can be asked for by TRIPLOCK_GATEWAY_PORT,
+Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL,
+PUBSUB_EMULATOR_HOST or DYNAMODB_ENDPOINT, else a native process. Ports can be asked for by TRIPLOCK_GATEWAY_PORT,
 TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT, TRIPLOCK_KAFKA_PORT,
-TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT and TRIPLOCK_PUBSUB_PORT.
+TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT, TRIPLOCK_PUBSUB_PORT and
+TRIPLOCK_DYNAMODB_PORT.
 `;
 
 await runCommand({
@@ -38,6 +40,8 @@ await runCommand({
   },
   run: async ({ values, interrupted }) => {
     refuseOtherStores(values);
+    const claims = parseClaimStore(values.claims);
+    if (!values['parts-only']) refuseOtherClaims(claims);
     const replicas = parseReplicas(values.replicas);
     const startedMs = performance.now();
     const say = values.json ? process.stderr : process.stdout;
@@ -47,6 +51,7 @@ await runCommand({
       signal: interrupted(),
       ...(values.home !== undefined && { home: values.home }),
       ...(replicas !== undefined && { replicas }),
+      ...(claims !== undefined && { claims }),
     };
     const up = values['parts-only'] ? await bringUpParts(wanted) : await bringUp(wanted);
     const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);

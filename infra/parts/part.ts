@@ -3,8 +3,14 @@ import type { StopOrder } from '../processes/signal-process.ts';
 import type { PortRequest } from '../ports.ts';
 import type { Session } from '../session.ts';
 
+/** The servers that the services always stand on. */
+export type UsualPartName = 'redis' | 'kafka' | 'postgres' | 'pubsub';
+
+/** Servers that are started only when asked for, and then stay. */
+export type OptionalPartName = 'dynamodb';
+
 /** The servers that the services stand on. */
-export type PartName = 'redis' | 'kafka' | 'postgres' | 'pubsub';
+export type PartName = UsualPartName | OptionalPartName;
 
 /** A part that can be started here, and the words that say where it came from. */
 export type Fetched = {

@@ -6,12 +6,15 @@ import { signalFamily } from '../processes/signal-process.ts';
 import { startProcess, stillRunning, type Running } from '../processes/start-process.ts';
 import { waitUntilReady } from '../processes/wait-until-ready.ts';
 import type { Session } from '../session.ts';
+import type { ProcessRecord } from '../state.ts';
 import { together } from '../together.ts';
-import { allParts } from './all-parts.ts';
-import type { Fetched, Part, PartName, Site } from './part.ts';
+import { allParts, usualParts } from './all-parts.ts';
+import type { Fetched, OptionalPartName, Part, Site, UsualPartName } from './part.ts';
 
 /** What the services are told about each part. */
-export type Addresses = Readonly<Record<PartName, string>>;
+export type Addresses = Readonly<
+  Record<UsualPartName, string> & Partial<Record<OptionalPartName, string>>
+>;
 
 type Picked =
   | { part: Part; outcome: 'given'; address: string }
@@ -20,12 +23,16 @@ type Picked =
 type Ready = { part: Part; address: string };
 
 /**
- * Has every part running and ready: one that is given by the environment, one that runs already, or
- * one that is started here. Says which it picked. Nothing is started when a part cannot be had.
+ * Has every usual part running and ready, and those that are asked for or run already: one that is
+ * given by the environment, one that runs, or one that is started here. Says which it picked. Nothing
+ * is started when a part cannot be had.
  */
-export async function startParts(session: Session): Promise<Addresses> {
+export async function startParts(
+  session: Session,
+  asked: readonly OptionalPartName[] = [],
+): Promise<Addresses> {
   const tasks: ((signal: AbortSignal) => Promise<Ready>)[] = [];
-  for (const picked of await pickParts(session)) {
+  for (const picked of await pickParts(session, asked)) {
     // One after the other, so that no two are given the same free port.
     const ports = picked.outcome === 'native' ? await portsFor(session, picked.part) : {};
     tasks.push((signal) => startPicked({ ...session, signal }, picked, ports));
@@ -39,10 +46,14 @@ export function withoutPassword(address: string): string {
   return address.replace(/\/\/[^@/]*@/, '//');
 }
 
-async function pickParts(session: Session): Promise<Picked[]> {
+async function pickParts(session: Session, asked: readonly OptionalPartName[]): Promise<Picked[]> {
   const picked: Picked[] = [];
   const problems: string[] = [];
-  for (const part of allParts) {
+  const isWanted = (part: Part) =>
+    usualParts.includes(part) ||
+    asked.some((name) => name === part.name) ||
+    runs(session, part) !== undefined;
+  for (const part of allParts.filter(isWanted)) {
     try {
       picked.push(await pickPart(session, part));
     } catch (error) {
@@ -61,8 +72,8 @@ async function pickPart(session: Session, part: Part): Promise<Picked> {
     session.report(`${part.name}: given by ${part.given.variable}, ${withoutPassword(address)}`);
     return { part, outcome: 'given', address };
   }
-  const record = session.state.processes[part.name];
-  if (record !== undefined && isSameProcess(record)) {
+  const record = runs(session, part);
+  if (record !== undefined) {
     refuseMove(part, record.ports);
     const address = part.address({ session, ports: record.ports });
     return { part, outcome: 'running', running: stillRunning(session, record), address };
@@ -70,6 +81,11 @@ async function pickPart(session: Session, part: Part): Promise<Picked> {
   const fetched = await part.fetch(session);
   session.report(`${part.name}: native, ${fetched.picked}`);
   return { part, outcome: 'native', fetched };
+}
+
+function runs({ state }: Session, { name }: Part): ProcessRecord | undefined {
+  const record = state.processes[name];
+  return record !== undefined && isSameProcess(record) ? record : undefined;
 }
 
 function portsFor(session: Session, { name, ports }: Part): Promise<Site['ports']> {

@@ -29,13 +29,13 @@ export type ClaimsUnderTest = {
 /** Opens an empty store that is closed after the test; times in milliseconds. */
 export type OpenClaims = (
   test: TestContext,
-  times: { leaseMs: number; lifeMs: number },
+  times: { leaseMs: number; lifeMs: number; answerTimeoutMs?: number },
 ) => Promise<ClaimsUnderTest>;
 
 export const hourMs = 3_600_000;
 
-/** Nothing ends while the test runs, unless the claim is made older. */
-export const lasting = { leaseMs: hourMs, lifeMs: 24 * hourMs };
+/** Nothing ends while the test runs, unless the claim is made older; a busy machine is waited for. */
+export const lasting = { leaseMs: hourMs, lifeMs: 24 * hourMs, answerTimeoutMs: 15_000 };
 
 /** A request for an id of its own; the same twice when given what the first one was. */
 export function aClaim(wish: Partial<ClaimRequest> = {}): ClaimRequest {

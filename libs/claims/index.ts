@@ -1,4 +1,7 @@
 export * from './claims.ts';
+export { createClaimsTable } from './dynamodb/create-claims-table.ts';
+export { openDynamoClaims, type DynamoClaimsOptions } from './dynamodb/dynamo-claims.ts';
+export type { DynamoPlace } from './dynamodb/dynamo-place.ts';
 export { openNoClaims } from './no-claims.ts';
 export {
   openPostgresClaims,

@@ -78,7 +78,7 @@ function describeLoss(open: OpenClaims): void {
   });
 
   it('a bucket that remembered for the life of a claim is warm by itself', async (t) => {
-    const { claims } = await open(t, { leaseMs: 1, lifeMs: 100 });
+    const { claims } = await open(t, { ...lasting, lifeMs: 100 });
     const request = aClaim();
     const bucket = bucketOfClaim(request);
     const { epoch } = await claims.noteLoss(bucket);

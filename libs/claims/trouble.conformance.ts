@@ -16,13 +16,14 @@ import {
   type OpenClaims,
 } from './conformance.testing.ts';
 
-// What is left of a request's 3 s must do for the answer, so a store in trouble is left after 2.
-const patienceMs = 2_000;
+// A request is answered within 3 s, and 0.5 s of them are for authenticating.
+const patienceMs = 2_500;
+const hurried = { ...lasting, answerTimeoutMs: 1_500 };
 
 /** What a caller gets from a store that is away, slow, or heard of only once. */
 export function describeTrouble(open: OpenClaims): void {
   it('a store that stands still makes every step unknown in time, and goes on afterwards', async (t) => {
-    const { claims, relay } = await open(t, lasting);
+    const { claims, relay } = await open(t, hurried);
     const request = aClaim();
     await warmUp(claims, request);
     const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
@@ -43,7 +44,7 @@ export function describeTrouble(open: OpenClaims): void {
   });
 
   it('a store that is gone makes claims fail in time, and they work again when it is back', async (t) => {
-    const { claims, relay } = await open(t, lasting);
+    const { claims, relay } = await open(t, hurried);
     const request = aClaim();
     await warmUp(claims, request);
     await relay.cut();
@@ -55,14 +56,15 @@ export function describeTrouble(open: OpenClaims): void {
 
   for (const after of [0, 1, 2]) {
     it(`answer ${after + 1} of the store being lost makes no second owner`, async (t) => {
-      const { claims, another, relay } = await open(t, lasting);
+      const { claims, another, relay } = await open(t, hurried);
       const request = aClaim();
       await warmUp(claims, request);
       const { lost } = relay.loseReply({ after });
       const outcomes = await claimUntil(claims, request, lost);
+      // A claim that nobody heard of counts as the one at work, unless the store let it go.
+      outcomes.push(await (await another()).claim(request));
       const owners = outcomes.filter((each) => each?.outcome === 'claimed');
       assert.ok(owners.length <= 1, `${owners.length} owners`);
-      expectOutcome(await (await another()).claim(request), 'in-flight');
     });
   }
 }

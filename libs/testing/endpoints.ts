@@ -10,6 +10,8 @@ export type TestEndpoints = {
   postgres: string;
   pubsub: string;
   pubsubProject: string;
+  /** The launcher's home that they run in. */
+  home: string;
 };
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -27,15 +29,35 @@ export function testEndpoints(): Promise<TestEndpoints> {
   return started;
 }
 
-async function findEndpoints(): Promise<TestEndpoints> {
-  const given = process.env['TRIPLOCK_TEST_ENDPOINTS'];
-  if (given) return readEndpoints(given);
-  const launcher = ['infra/triplock.mjs', 'up', '--parts-only', '--home', home];
-  await promisify(execFile)(process.execPath, launcher, { cwd: root, maxBuffer: 16 * 1024 * 1024 });
-  return readEndpoints(`${root}${home}/endpoints.json`);
+let dynamodbStarted: Promise<string> | undefined;
+
+/**
+ * The URL of a DynamoDB Local, which few tests need: it is started beside the other parts on first
+ * use, and ends with them.
+ */
+export function testDynamodb(): Promise<string> {
+  dynamodbStarted ??= testEndpoints().then(({ home }) => startDynamodb(home));
+  return dynamodbStarted;
 }
 
-function readEndpoints(file: string): TestEndpoints {
+async function findEndpoints(): Promise<TestEndpoints> {
+  const given = process.env['TRIPLOCK_TEST_ENDPOINTS'];
+  if (given) return readEndpoints<TestEndpoints>(given);
+  await startParts('--home', home);
+  return readEndpoints<TestEndpoints>(`${root}${home}/endpoints.json`);
+}
+
+async function startDynamodb(partsHome: string): Promise<string> {
+  await startParts('--home', partsHome, '--claims', 'dynamodb');
+  return readEndpoints<{ dynamodb: string }>(`${partsHome}/endpoints.json`).dynamodb;
+}
+
+async function startParts(...options: string[]): Promise<void> {
+  const launcher = ['infra/triplock.mjs', 'up', '--parts-only', ...options];
+  await promisify(execFile)(process.execPath, launcher, { cwd: root, maxBuffer: 16 * 1024 * 1024 });
+}
+
+function readEndpoints<Endpoints>(file: string): Endpoints {
   if (!existsSync(file)) throw new Error(`no endpoints at ${file}: run the tests by npm test`);
-  return JSON.parse(readFileSync(file, 'utf8')) as TestEndpoints;
+  return JSON.parse(readFileSync(file, 'utf8')) as Endpoints;
 }

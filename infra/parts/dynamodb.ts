@@ -1,0 +1,72 @@
+import { copyFileSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Session } from '../session.ts';
+import { cached } from './cache.ts';
+import { findJava, javaOptions } from './java.ts';
+import { hasMaven, runMaven } from './maven.ts';
+import { missingPart } from './missing-part.ts';
+import type { Fetched, Part } from './part.ts';
+
+const version = '2.5.2';
+const mainClass = 'com.amazonaws.services.dynamodbv2.local.main.ServerRunner';
+
+/** Guard 1's memory where claims are kept in DynamoDB: DynamoDB Local, started only when asked for. */
+export const dynamodb: Part = {
+  name: 'dynamodb',
+  title: 'DynamoDB Local',
+  given: { variable: 'DYNAMODB_ENDPOINT', address: (value) => value },
+  ports: [{ use: 'port', usual: 18_000, variable: 'TRIPLOCK_DYNAMODB_PORT' }],
+  fetch: fetchDynamodb,
+  address: ({ ports }) => `http://127.0.0.1:${ports['port']}`,
+  probe,
+  stop: { signal: 'SIGTERM', withinMs: 10_000 },
+};
+
+async function fetchDynamodb(session: Session): Promise<Fetched> {
+  const java = await findJava();
+  if (java.outcome === 'missing') throw missing(java.because);
+  const jars = await cached(session, `dynamodb-${version}`, async (filling) => {
+    if (!hasMaven()) throw missing('there is no mvn on PATH to fetch it with');
+    // Maven writes beside the pom, so it gets a copy.
+    copyFileSync(join(import.meta.dirname, 'dynamodb-pom.xml'), join(filling, 'pom.xml'));
+    await runMaven(session, {
+      name: 'fetch-dynamodb',
+      doing: `fetching DynamoDB Local ${version}`,
+      goal: 'copy-dependencies',
+      options: [`-DoutputDirectory=${filling}`],
+      cwd: filling,
+    });
+  });
+  return {
+    picked: `DynamoDB Local ${version} (Maven, Java ${java.major})`,
+    command: async ({ folder, ports }) => {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      const args = [
+        ...[...javaOptions, '-Xmx256m', `-Djava.library.path=${jars}`],
+        ...['-cp', join(jars, '*'), mainClass],
+        // One database whatever a client's credentials and region are, kept like everything else.
+        ...['-port', `${ports['port']}`, '-sharedDb', '-dbPath', folder],
+        ...['-disableTelemetry', '-cors', 'http://127.0.0.1'],
+      ];
+      return { file: java.file, args, cwd: folder, settings: {} };
+    },
+  };
+}
+
+/** DynamoDB refuses a request without a signature, and that is an answer too. */
+async function probe(address: string): Promise<void> {
+  const response = await fetch(address, { signal: AbortSignal.timeout(2_000) });
+  const answer = await response.text();
+  if (!answer.includes('com.amazonaws.dynamodb')) throw new Error(`it answers ${response.status}`);
+}
+
+function missing(because: string): Error {
+  return missingPart({
+    title: 'DynamoDB Local',
+    because,
+    install:
+      'Java 17 and Maven, which fetch it (Debian: apt install openjdk-17-jre-headless maven; macOS: brew install openjdk@17 maven)',
+    variable: 'DYNAMODB_ENDPOINT',
+    example: 'http://127.0.0.1:8000',
+  });
+}

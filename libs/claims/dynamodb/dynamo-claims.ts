@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import type { PartnerId } from '@triplock/payments';
+import type { BucketMemory, ClaimOwner, Claims, MemoryEpoch, PendingRead } from '../claims.ts';
+import { claimItem } from './claim-item.ts';
+import type { Condition, Table, Written } from './connect-dynamo.ts';
+import type { DynamoPlace } from './dynamo-place.ts';
+import { lookUp, markerOf, recordOf, type Layout } from './look-up.ts';
+import { memoryOf } from './read-marker.ts';
+
+/** Where claims live and for how long; times in milliseconds. */
+export type DynamoClaimsOptions = DynamoPlace & {
+  /** Begins every key, so that several systems can share a table. */
+  namespace: string;
+  /** How long the one at work is left alone; 30 s unless told: ten times a request's limit. */
+  leaseMs?: number;
+  /** How long a claim is remembered; 24 h unless told, which is what partners are promised. */
+  lifeMs?: number;
+  /** How long one step may take; 1.5 s unless told: half of a request's limit. */
+  answerTimeoutMs?: number;
+};
+
+/**
+ * Guard 1 on DynamoDB: one item per claim and one warm marker per bucket. Reads are consistent and
+ * every write carries a condition, so that the item decides and not what was read before.
+ *
+ * DynamoDB has no clock that a condition could ask. Its answers tell the time, though, to the
+ * second, and from them each gateway knows an interval that holds it (service-clock.ts), whatever
+ * its own clock says. A lease is written from the latest time it may be and is over when it is over
+ * at the earliest, so no gateway ends another's lease early, and a takeover waits for about a second
+ * more at most.
+ *
+ * What DynamoDB acknowledged it does not forget: buckets are cold where the table is new, was
+ * emptied, or was restored under this name, which is seen within 5 s by the table's id. Claims of
+ * one partner have to go through one region: global tables merge by the last writer and compare
+ * nothing.
+ *
+ * The client takes a third of a second to load, so it is loaded here and not at import.
+ */
+export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Claims> {
+  const { namespace, leaseMs = 30_000, lifeMs = 86_400_000, answerTimeoutMs = 1_500 } = options;
+  const { connectDynamo } = await import('./connect-dynamo.ts');
+  const dynamo = connectDynamo({ ...options, answerTimeoutMs });
+  const layout: Layout = { namespace, leaseMs, lifeMs };
+  const finish = (owner: ClaimOwner, step: Finish) =>
+    dynamo.inTime((table) => finishItem(table, recordOf(layout, owner.txnId), { owner, ...step }));
+
+  return {
+    claim: (request) => dynamo.inTime((table) => claimItem(table, layout, request)),
+    async complete(owner, { status, location, body }) {
+      const answer = { ':status': status, ':location': location, ':body': body };
+      const { outcome } = await finish(owner, {
+        change: 'SET #state = :to, #status = :status, #location = :location, #body = :body',
+        condition: '#owner = :token AND #expires_at > :now',
+        values: { ':to': 'completed', ...answer },
+      });
+      return outcome === 'written' ? 'completed' : 'lost';
+    },
+    async release(owner) {
+      const { outcome } = await finish(owner, {
+        change: 'SET #state = :to',
+        condition: '#owner = :token AND #expires_at > :now AND #state <> :completed',
+        values: { ':to': 'released', ':completed': 'completed' },
+      });
+      return outcome === 'written' ? 'released' : 'lost';
+    },
+    read: (txnId) =>
+      dynamo.inTime(async (table): Promise<PendingRead> => {
+        const { record, cold } = await lookUp(table, layout, txnId);
+        if (record === undefined || Number(record['expires_at']) <= table.now().earliest) {
+          return cold ?? { outcome: 'unknown' };
+        }
+        const acceptedAt = new Date(Number(record['accepted_at']));
+        const partnerId = record['partner'] as PartnerId;
+        return { outcome: 'pending', partnerId, shown: String(record['shown']), acceptedAt };
+      }),
+    noteLoss: (bucket) => dynamo.inTime((table) => noteLoss(table, markerOf(layout, bucket))),
+    async setBarrier({ bucket, epoch, barrier, warm }) {
+      // Why this order is safe is told in ../redis/set-barrier.lua.
+      const change = 'SET #barrier = :barrier, #warm = :warm';
+      const condition = '#epoch = :epoch AND attribute_not_exists(#barrier)';
+      const values = { ':barrier': barrier, ':warm': warm, ':epoch': epoch };
+      const marker = markerOf(layout, bucket);
+      await dynamo.inTime((table) => table.update(marker, { change, condition, values }));
+    },
+    ping: () => dynamo.inTime(async (table) => void (await table.get(markerOf(layout, 0)))),
+    close: () => Promise.resolve(dynamo.close()),
+  };
+}
+
+type Finish = Condition & { change: string };
+
+/** Writes what only the last owner may, while the record lives. */
+async function finishItem(
+  table: Table,
+  id: string,
+  { owner, change, condition, values }: Finish & { owner: ClaimOwner },
+): Promise<Written> {
+  // A connection that has asked nothing yet does not know the time.
+  await table.tableId();
+  const { earliest } = table.now();
+  const owned = { ...values, ':token': owner.token, ':now': earliest };
+  return table.update(id, { change, condition, values: owned });
+}
+
+/** Begins a new epoch for a marker that is missing or tells of another table. */
+async function noteLoss(table: Table, id: string): Promise<BucketMemory> {
+  const [tableId, marker] = await Promise.all([table.tableId(), table.get(id)]);
+  if (marker !== undefined && marker['table_id'] === tableId) return memoryOf(marker);
+  const epoch = randomUUID() as MemoryEpoch;
+  const put = await table.put(
+    { id, epoch, table_id: tableId, since: table.now().latest },
+    {
+      condition: 'attribute_not_exists(#id) OR #table_id <> :table_id',
+      values: { ':table_id': tableId },
+    },
+  );
+  return put.outcome === 'written' ? { epoch } : memoryOf(put.item!);
+}

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { watchServiceClock } from './service-clock.ts';
+
+/** What a service whose clock is `offset` ahead of the monotonic one puts into its Date header. */
+const dateAt = (offset: number, at: number) => new Date(Math.floor((at + offset) / 1_000) * 1_000);
+
+test('the interval always holds the time of the service, and answers make it narrow', () => {
+  const exchange = fc.record({
+    pause: fc.double({ min: 0, max: 400, noNaN: true }),
+    there: fc.double({ min: 0, max: 200, noNaN: true }),
+    back: fc.double({ min: 0, max: 200, noNaN: true }),
+  });
+  const offsets = fc.double({ min: -1e12, max: 1e12, noNaN: true });
+  fc.assert(
+    fc.property(offsets, fc.array(exchange, { minLength: 1 }), (offset, exchanges) => {
+      const clock = watchServiceClock();
+      // In the past of the real monotonic clock, which `now` reads.
+      let at = performance.now() - 100_000;
+      for (const { pause, there, back } of exchanges) {
+        const sentAt = at + pause;
+        const date = dateAt(offset, sentAt + there);
+        const heardAt = sentAt + there + back;
+        clock.hear({ sentAt, heardAt, date });
+        at = heardAt;
+        const { earliest, latest } = clock.now();
+        const truth = performance.now() + offset;
+        assert.ok(earliest <= truth + 1 && truth - 1 <= latest, `${earliest} ${truth} ${latest}`);
+      }
+    }),
+  );
+});
+
+test('answers spread over a second tell the time to a tenth of it', () => {
+  const clock = watchServiceClock();
+  const begin = performance.now() - 2_000;
+  for (let each = 0; each < 20; each += 1) {
+    const sentAt = begin + each * 97;
+    clock.hear({ sentAt, heardAt: sentAt + 4, date: dateAt(5_000_000, sentAt + 2) });
+  }
+  const { earliest, latest } = clock.now();
+  assert.ok(latest - earliest < 250, `${latest - earliest} ms wide`);
+});
+
+test('a service whose clock was set is believed anew', () => {
+  const clock = watchServiceClock();
+  const sentAt = performance.now();
+  clock.hear({ sentAt, heardAt: sentAt + 1, date: dateAt(0, sentAt) });
+  clock.hear({ sentAt: sentAt + 1, heardAt: sentAt + 2, date: dateAt(-3_600_000, sentAt) });
+  const hoursAgo = (performance.now() - clock.now().latest) / 3_600_000;
+  assert.ok(Math.abs(hoursAgo - 1) < 0.01, `${hoursAgo} h`);
+});
+
+test('a service that was never heard has no time', () => {
+  const clock = watchServiceClock();
+  clock.hear({ sentAt: 0, heardAt: 1, date: new Date('no date') });
+  assert.throws(() => clock.now(), /not told the time/);
+});

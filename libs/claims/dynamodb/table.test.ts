@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import {
+  DescribeTimeToLiveCommand,
+  DynamoDBClient,
+  GetItemCommand,
+} from '@aws-sdk/client-dynamodb';
+import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
+import {
+  aClaim,
+  aFingerprint,
+  bucketOfClaim,
+  expectOutcome,
+  warmUp,
+} from '../conformance.testing.ts';
+import { createClaimsTable } from './create-claims-table.ts';
+import { openDynamoClaims } from './dynamo-claims.ts';
+import { dynamoSettings } from './dynamo-place.ts';
+
+const place = await createTestTable({ after }, createClaimsTable);
+const client = new DynamoDBClient(dynamoSettings(place));
+after(() => client.destroy());
+
+async function openClaims(t: TestContext) {
+  const namespace = testNamespace('claims');
+  const relay = await createTestRelay(t, place.emulator);
+  const claims = await openDynamoClaims({ ...place, emulator: relay.url, namespace });
+  t.after(() => claims.close());
+  return { claims, namespace, relay };
+}
+
+describe('the table of the claims', () => {
+  it('a claim whose answer was lost is sent again and known as its own', async (t) => {
+    const { claims, relay } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    // Record and marker are read; the third answer is that of the write.
+    const { lost } = relay.loseReply({ after: 2 });
+    expectOutcome(await claims.claim(request), 'claimed');
+    await lost;
+    expectOutcome(await claims.claim(request), 'in-flight');
+  });
+
+  it('another table under the name is noticed: old claims count, silence does not', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const [kept, lost] = [aClaim(), aClaim()];
+    for (const request of [kept, lost]) await warmUp(claims, request);
+    await claims.claim(kept);
+    // What a restored table holds: markers that tell of the table that was saved.
+    const marker = `${namespace}#memory#${bucketOfClaim(lost)}`;
+    await place.set(marker, { table_id: 'the one that was saved' });
+    expectOutcome(await claims.claim({ ...kept, fingerprint: aFingerprint() }), 'reused');
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold' });
+    const { epoch } = await claims.noteLoss(bucketOfClaim(lost));
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold', epoch });
+  });
+
+  it('DynamoDB may delete an item only after its claim has expired', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await claims.claim(request);
+    const id = { S: `${namespace}#claim#${request.txnId}` };
+    const read = new GetItemCommand({ TableName: place.table, Key: { id } });
+    const { Item: item } = await client.send(read);
+    assert.ok(Number(item!['leaves_at']!.N) * 1_000 > Number(item!['expires_at']!.N));
+    const asked = new DescribeTimeToLiveCommand({ TableName: place.table });
+    const { TimeToLiveDescription: leaving } = await client.send(asked);
+    assert.deepEqual(leaving, { AttributeName: 'leaves_at', TimeToLiveStatus: 'ENABLED' });
+  });
+
+  it('making the table again leaves it as it is', async () => {
+    assert.equal(await createClaimsTable(place), 'was there');
+  });
+});
