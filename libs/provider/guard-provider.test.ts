@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+import { aPayment, eventually } from '@triplock/testing';
+import { guardProvider } from './guard-provider.ts';
+import type { CreateOutcome, IntentRequest, Provider } from './provider.ts';
+
+const created: CreateOutcome = { outcome: 'created', intentId: 'pi_1' };
+const unknown: CreateOutcome = {
+  outcome: 'unknown',
+  error: new Error('reset'),
+  kept: false,
+  sent: true,
+};
+
+/** A provider that answers as told, and the guard in front of it. */
+function aGuarded(limits = { unknownInARowMax: 3, restMs: 50 }) {
+  let answer: CreateOutcome = created;
+  const createIntent = mock.fn(() => Promise.resolve(answer));
+  const states: string[] = [];
+  const guarded = guardProvider({ createIntent } as unknown as Provider, {
+    ...limits,
+    onCircuit: (state) => states.push(state),
+  });
+  const { txnId, partnerId, key, details } = aPayment();
+  const request: IntentRequest = {
+    ...{ txnId, partnerId, key, money: details.money },
+    kind: 'payment',
+    paymentMethod: 'pm_card_visa',
+  };
+  return {
+    ask: () => guarded.createIntent(request),
+    answers: (next: CreateOutcome) => (answer = next),
+    sent: () => createIntent.mock.callCount(),
+    states,
+  };
+}
+
+test('a provider in trouble is not asked until it had its rest, then once, then freely', async () => {
+  const { ask, answers, sent, states } = aGuarded();
+  answers(unknown);
+  for (let n = 0; n < 3; n += 1) assert.equal(await ask(), unknown);
+  const unsent = await ask();
+  assert.ok(unsent.outcome === 'unknown' && !unsent.sent);
+  assert.deepEqual([sent(), states], [3, ['open']]);
+  answers(created);
+  await eventually(async () => (await ask()) === created);
+  assert.equal(sent(), 4);
+  assert.deepEqual(await Promise.all([ask(), ask()]), [created, created]);
+  assert.deepEqual(states, ['open', 'closed']);
+});
+
+test('some unknown outcomes among others trouble nobody', async () => {
+  const { ask, answers, sent } = aGuarded();
+  for (let n = 0; n < 30; n += 1) {
+    answers(n % 3 === 0 ? created : unknown);
+    await ask();
+  }
+  assert.equal(sent(), 30);
+});
+
+test('a provider that says when to come again is left alone until then', async () => {
+  const { ask, answers, sent } = aGuarded();
+  answers({ ...unknown, retryAfterMs: 100 });
+  await ask();
+  answers(created);
+  const unsent = await ask();
+  assert.ok(unsent.outcome === 'unknown' && !unsent.sent && unsent.retryAfterMs! <= 100);
+  assert.equal(sent(), 1);
+  await eventually(async () => (await ask()) === created);
+  assert.equal(sent(), 2);
+});

@@ -1,0 +1,97 @@
+import type {
+  Failure,
+  IdempotencyKey,
+  Money,
+  PartnerId,
+  TransactionKind,
+  TxnId,
+} from '@triplock/payments';
+
+/** Whose call it is: the partner's own key is passed through in every call's idempotency key. */
+export type Caller = {
+  readonly txnId: TxnId;
+  readonly kind: TransactionKind;
+  readonly partnerId: PartnerId;
+  readonly key: IdempotencyKey;
+};
+
+/** A charge to prepare. */
+export type IntentRequest = Caller & { readonly money: Money; readonly paymentMethod: string };
+
+/** An intent to confirm. `attempt` 1 is the rule; see {@link Provider.confirmIntent}. */
+export type ConfirmRequest = Caller & {
+  readonly intentId: string;
+  readonly money: Money;
+  readonly attempt: number;
+};
+
+/** Part of a charge to give back. */
+export type RefundRequest = Caller & { readonly intentId: string; readonly money: Money };
+
+/**
+ * Nobody knows what became of a call: a time-out, a reset, a 429, a 5xx, half an answer, or an
+ * answer that makes no sense. It is never a failure of the payment.
+ */
+export type Unknown = {
+  readonly outcome: 'unknown';
+  readonly error: unknown;
+  /**
+   * Whether the provider gave a definite error and keeps it as its answer to this idempotency key,
+   * so that asking again under the same key can only bring it back.
+   */
+  readonly kept: boolean;
+  /** `false`: the call was never sent, so certainly nothing came of it. */
+  readonly sent: boolean;
+  /** When the provider wants to be asked again, milliseconds. */
+  readonly retryAfterMs?: number;
+};
+
+/** What preparing a charge came to. `refused`: it can never be charged, such as an unknown method. */
+export type CreateOutcome =
+  { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;
+
+/** How a charge stands. */
+export type IntentOutcome =
+  | { outcome: 'succeeded'; chargeId: string }
+  /** The bank or the provider said no, or the intent was cancelled: final. */
+  | { outcome: 'declined'; failure: Failure }
+  /** Nobody has confirmed it, and so it has charged nobody. */
+  | { outcome: 'unconfirmed' }
+  /** The customer has to act, or the provider is at work: it will be told, or can be asked. */
+  | { outcome: 'waiting'; waitsFor: 'customer' | 'provider' }
+  | Unknown;
+
+/** How a refund stands at the provider. */
+export type RefundAtProvider =
+  | { outcome: 'succeeded'; refundId: string }
+  | { outcome: 'waiting'; refundId: string }
+  | { outcome: 'refused'; failure: Failure; refundId?: string }
+  | Unknown;
+
+/**
+ * Who charges cards. Charging is two steps, so that no memory has to last: an intent that is
+ * prepared charges nobody, its id is stored in the ledger, and only a stored one is confirmed. An
+ * intent succeeds once by its own state, however often it is confirmed.
+ *
+ * No method throws for what a provider does: that is `unknown`.
+ */
+export type Provider = {
+  /** Prepares a charge, unconfirmed. The same caller gets the same intent for 24 hours at least. */
+  createIntent(request: IntentRequest): Promise<CreateOutcome>;
+  /**
+   * Confirms a stored intent. A kept error under one attempt's key would come back for ever, so the
+   * next attempt, allowed once the intent was read and is still unconfirmed, has a key of its own.
+   */
+  confirmIntent(request: ConfirmRequest): Promise<IntentOutcome>;
+  /** How an intent stands now, by its id. */
+  readIntent(intentId: string, money: Money): Promise<IntentOutcome>;
+  /** Takes back an intent that nobody will confirm. Its state afterwards, whoever was faster. */
+  cancelIntent(intentId: string, money: Money): Promise<IntentOutcome>;
+  /** Gives money back. Look with `findRefund` before doing so again after an unknown outcome. */
+  refund(request: RefundRequest): Promise<RefundAtProvider>;
+  /**
+   * The refund that an earlier call made for this caller, found in the intent's own list, which is
+   * consistent, by the transaction id that every refund of ours carries.
+   */
+  findRefund(request: RefundRequest): Promise<RefundAtProvider | { outcome: 'none' }>;
+};

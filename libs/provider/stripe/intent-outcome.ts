@@ -1,0 +1,65 @@
+import type { Money } from '@triplock/payments';
+import type Stripe from 'stripe';
+import type { IntentOutcome } from '../provider.ts';
+import { unknownBecause } from './sort-error.ts';
+
+/** What of an intent is looked at; an answer off the wire may have any of it missing. */
+type Seen = Partial<
+  Pick<
+    Stripe.PaymentIntent,
+    'id' | 'status' | 'amount' | 'currency' | 'latest_charge' | 'last_payment_error'
+  >
+>;
+
+/**
+ * How a charge stands, by the intent's own state (docs.stripe.com/payments/paymentintents/lifecycle).
+ * An answer that is not about this intent and this money, or that has no known state, is unknown.
+ */
+export function intentOutcome(
+  intent: Seen,
+  asked: { intentId: string; money: Money },
+): IntentOutcome {
+  const { amount, currency } = asked.money;
+  const same =
+    intent.id === asked.intentId &&
+    intent.amount === Number(amount) &&
+    intent.currency === currency.toLowerCase();
+  if (!same) return nonsense(`the provider answered with another intent than ${asked.intentId}`);
+  switch (intent.status) {
+    case 'succeeded':
+      return succeeded(intent);
+    case 'requires_confirmation':
+      return { outcome: 'unconfirmed' };
+    case 'requires_action':
+      return { outcome: 'waiting', waitsFor: 'customer' };
+    case 'processing':
+      return { outcome: 'waiting', waitsFor: 'provider' };
+    case 'requires_payment_method':
+      return declined(intent);
+    case 'canceled': {
+      const message = 'The payment was not completed in time and was cancelled.';
+      return { outcome: 'declined', failure: { code: 'authentication_required', message } };
+    }
+    case 'requires_capture':
+    case undefined:
+    default:
+      return nonsense(`the provider says ${intent.status} of ${asked.intentId}`);
+  }
+}
+
+function succeeded({ id, latest_charge: charge }: Seen): IntentOutcome {
+  const chargeId = typeof charge === 'string' ? charge : charge?.id;
+  if (chargeId === undefined) return nonsense(`intent ${id} succeeded without a charge`);
+  return { outcome: 'succeeded', chargeId };
+}
+
+/** A decline takes the method off the intent, so that nothing confirms it by accident again. */
+function declined({ last_payment_error: error }: Seen): IntentOutcome {
+  const code = error?.decline_code ?? error?.code ?? 'card_declined';
+  const message = error?.message ?? 'The card was declined.';
+  return { outcome: 'declined', failure: { code, message } };
+}
+
+function nonsense(message: string): IntentOutcome {
+  return unknownBecause(new Error(message));
+}
