@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { appendFile, readFile, writeFile } from 'node:fs/promises';
+import { test, type TestContext } from 'node:test';
+import { createTestStripe, eventually, type TestStripe } from '@triplock/testing';
+import { Stripe } from 'stripe';
+
+// The simulator is the provider in every crash test of the house: it must be the one that forgets
+// nothing it has said, and says nothing it could forget.
+
+const order = { amount: 500, currency: 'eur', payment_method_types: ['card'] };
+const paid = { ...order, payment_method: 'pm_card_visa', confirm: true };
+
+function clientOf({ apiKey, connection }: TestStripe): Stripe {
+  return new Stripe(apiKey, { ...connection, maxNetworkRetries: 0, telemetry: false });
+}
+
+/** Pays under numbered keys, many at once, until the simulator is gone; gives what was answered. */
+async function payUntilKilled(t: TestContext, stripe: TestStripe): Promise<Map<string, string>> {
+  const client = clientOf(stripe);
+  const answered = new Map<string, string>();
+  let count = 0;
+  const payer = async () => {
+    for (;;) {
+      const key = `k-${(count += 1)}`;
+      const answer = await client.paymentIntents.create(paid, { idempotencyKey: key }).then(
+        ({ id }) => id,
+        () => undefined,
+      );
+      if (answer === undefined) return;
+      answered.set(key, answer);
+    }
+  };
+  const payers = Promise.all(Array.from({ length: 8 }, payer));
+  await eventually(async () => answered.size > 100);
+  await stripe.kill();
+  await payers;
+  t.diagnostic(`${answered.size} payments were answered before SIGKILL`);
+  return answered;
+}
+
+test('what was answered before SIGKILL is there after it, once, and is answered the same', async (t) => {
+  const stripe = await createTestStripe(t);
+  const answered = await payUntilKilled(t, stripe);
+  await stripe.start();
+  const client = clientOf(stripe);
+  for (const [key, id] of answered) {
+    const again = await client.paymentIntents.create(paid, { idempotencyKey: key });
+    assert.equal(again.id, id);
+    assert.equal(again.lastResponse.headers['idempotent-replayed'], 'true');
+  }
+  const charged: string[] = [];
+  for await (const { payment_intent, status } of client.charges.list({ limit: 100 })) {
+    if (status === 'succeeded') charged.push(payment_intent as string);
+  }
+  assert.equal(new Set(charged).size, charged.length);
+  assert.deepEqual(
+    [...answered.values()].filter((id) => !charged.includes(id)),
+    [],
+  );
+  assert.deepEqual(
+    (await stripe.control<{ chargedTwice: string[] }>('GET', '/audit')).chargedTwice,
+    [],
+  );
+});
+
+test('a last line that was cut off is no line, and what comes next is written whole', async (t) => {
+  const stripe = await createTestStripe(t);
+  const { id } = await clientOf(stripe).paymentIntents.create(paid);
+  await stripe.kill();
+  await appendFile(stripe.journal, '{"kind":"step","at":17');
+  await stripe.start();
+  assert.equal((await clientOf(stripe).paymentIntents.retrieve(id)).status, 'succeeded');
+  const next = await clientOf(stripe).paymentIntents.create(order);
+  await stripe.kill();
+  await stripe.start();
+  assert.equal((await clientOf(stripe).paymentIntents.retrieve(next.id)).id, next.id);
+});
+
+test('a journal that is damaged inside is not started on', async (t) => {
+  const stripe = await createTestStripe(t);
+  await clientOf(stripe).paymentIntents.create(order);
+  await stripe.kill();
+  await writeFile(stripe.journal, `not json\n${await readFile(stripe.journal, 'utf8')}`);
+  await assert.rejects(stripe.start(), /line 1 cannot be read/);
+});
+
+test('the moved clock, and what is unsettled, outlive a kill', async (t) => {
+  const stripe = await createTestStripe(t, { STRIPE_SIMULATOR_SETTLE_AFTER_MS: '3600000' });
+  const bank = { ...paid, currency: 'usd', payment_method_types: ['us_bank_account'] };
+  const { id } = await clientOf(stripe).paymentIntents.create({
+    ...{ ...bank, payment_method: 'pm_usBankAccount_success' },
+  });
+  await stripe.control('POST', '/clock', { advanceMs: 60_000 });
+  await stripe.kill();
+  await stripe.start();
+  const clock = await stripe.control<{ offsetMs: number }>('GET', '/clock');
+  assert.equal(clock.offsetMs, 60_000);
+  const statusNow = async () => (await clientOf(stripe).paymentIntents.retrieve(id)).status;
+  assert.equal(await statusNow(), 'processing');
+  await stripe.control('POST', '/clock', { advanceMs: 3_600_000 });
+  await eventually(async () => (await statusNow()) === 'succeeded');
+});
+
+test('the journal can be read while it grows, entry by entry', async (t) => {
+  const stripe = await createTestStripe(t);
+  const client = clientOf(stripe);
+  const { id } = await client.paymentIntents.create(paid, { idempotencyKey: 'k' });
+  const read = async (from: number) => {
+    const response = await fetch(`${stripe.url}/_simulator/journal?from=${from}`);
+    const entries = (await response.text()).split('\n').filter((line) => line !== '');
+    return {
+      size: Number(response.headers.get('journal-size')),
+      entries: entries.map((line) => JSON.parse(line)),
+    };
+  };
+  const first = await read(0);
+  assert.partialDeepStrictEqual(first.entries, [
+    { kind: 'step', by: 'payment_intents.create', answer: { key: 'k', status: 200 } },
+  ]);
+  assert.deepEqual((await read(first.size)).entries, []);
+  await client.refunds.create({ payment_intent: id });
+  assert.partialDeepStrictEqual((await read(first.size)).entries, [{ by: 'refunds.create' }]);
+});
+
+test('a reset empties the account for good', async (t) => {
+  const stripe = await createTestStripe(t);
+  await clientOf(stripe).paymentIntents.create(paid, { idempotencyKey: 'k' });
+  await stripe.control('POST', '/reset');
+  await stripe.kill();
+  await stripe.start();
+  assert.deepEqual((await clientOf(stripe).charges.list()).data, []);
+  const { lastResponse } = await clientOf(stripe).paymentIntents.create(paid, {
+    idempotencyKey: 'k',
+  });
+  assert.equal(lastResponse.headers['idempotent-replayed'], undefined);
+});
