@@ -7,7 +7,6 @@ export * from './test-database.ts';
 export * from './test-keyspace.ts';
 export * from './test-namespace.ts';
 export * from './test-redis.ts';
-export * from './test-stripe.ts';
 export * from './test-relay.ts';
 export * from './test-stripe.ts';
 export * from './test-subscription.ts';
