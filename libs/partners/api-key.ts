@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { PartnerId } from '@triplock/payments';
 
 /** Longer texts are refused without being looked up: no key of ours is near this. */
@@ -14,7 +14,12 @@ export function generateApiKey(partnerId: PartnerId): string {
 
 /** What is stored and compared instead of a key. */
 export function hashApiKey(apiKey: string): Buffer {
-  return createHash('sha256').update(apiKey, 'utf8').digest();
+  return hash('sha256', apiKey, 'buffer');
+}
+
+/** The same in base64, which is had for a fifth of the time: every request is known by it. */
+export function nameOfApiKey(apiKey: string): string {
+  return hash('sha256', apiKey, 'base64');
 }
 
 // 156 random bits: what is shown of a key makes the rest no easier to find.

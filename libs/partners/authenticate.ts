@@ -1,6 +1,6 @@
 import type { PartnerId } from '@triplock/payments';
 import { withDeadline } from '@triplock/runtime';
-import { apiKeyLengthMax, hashApiKey } from './api-key.ts';
+import { apiKeyLengthMax, nameOfApiKey } from './api-key.ts';
 import { createKeyMemory, type KeyMemory } from './key-memory.ts';
 import { PartnersUnavailableError, type Authentication } from './partners.ts';
 
@@ -41,9 +41,6 @@ type State = {
   away: boolean;
 };
 
-/** A key by its hash, and the hash as text. */
-type Key = { hash: Buffer; name: string };
-
 /** An authenticator over a store; `clock` gives milliseconds, and tests turn it by hand. */
 export function createAuthenticator(find: FindKey, clock: () => number): Authenticator {
   const good = createKeyMemory(rememberedKeysMax);
@@ -52,9 +49,8 @@ export function createAuthenticator(find: FindKey, clock: () => number): Authent
   return {
     async authenticate(apiKey) {
       if (apiKey.length > apiKeyLengthMax) return refused;
-      const hash = hashApiKey(apiKey);
-      const key = { hash, name: hash.toString('base64') };
-      const known = good.get(key.name) ?? bad.get(key.name);
+      const key = nameOfApiKey(apiKey);
+      const known = good.get(key) ?? bad.get(key);
       if (known !== undefined && clock() < known.trustedUntilMs) return known.said;
       if (known?.said.outcome === 'authenticated') return askAgain(state, key, known.said);
       return askFirst(state, key);
@@ -65,7 +61,7 @@ export function createAuthenticator(find: FindKey, clock: () => number): Authent
   };
 }
 
-async function askFirst(state: State, key: Key): Promise<Authentication> {
+async function askFirst(state: State, key: string): Promise<Authentication> {
   try {
     return await withDeadline(ask(state, key), { ms: keyWaitMs, what: 'the store' });
   } catch (error) {
@@ -75,10 +71,10 @@ async function askFirst(state: State, key: Key): Promise<Authentication> {
 }
 
 /** The store's word when it comes in time, else the good word it gave before. */
-async function askAgain(state: State, key: Key, known: Authentication): Promise<Authentication> {
+async function askAgain(state: State, key: string, known: Authentication): Promise<Authentication> {
   const keep = () => {
     const trustedUntilMs = state.clock() + askAwayStoreEveryMs;
-    state.good.set(key.name, { said: known, trustedUntilMs });
+    state.good.set(key, { said: known, trustedUntilMs });
     return known;
   };
   const answer = ask(state, key);
@@ -94,11 +90,11 @@ async function askAgain(state: State, key: Key, known: Authentication): Promise<
   }
 }
 
-function ask(state: State, key: Key): Promise<Authentication> {
-  const underWay = state.asked.get(key.name);
+function ask(state: State, key: string): Promise<Authentication> {
+  const underWay = state.asked.get(key);
   if (underWay !== undefined) return underWay;
   const question = state
-    .find(key.hash)
+    .find(Buffer.from(key, 'base64'))
     .then(
       (partnerId) => {
         state.away = false;
@@ -109,19 +105,19 @@ function ask(state: State, key: Key): Promise<Authentication> {
         throw error;
       },
     )
-    .finally(() => state.asked.delete(key.name));
-  state.asked.set(key.name, question);
+    .finally(() => state.asked.delete(key));
+  state.asked.set(key, question);
   return question;
 }
 
-function remember(state: State, key: Key, partnerId: PartnerId | undefined): Authentication {
+function remember(state: State, key: string, partnerId: PartnerId | undefined): Authentication {
   if (partnerId === undefined) {
-    state.good.delete(key.name);
-    state.bad.set(key.name, { said: refused, trustedUntilMs: state.clock() + badForMs });
+    state.good.delete(key);
+    state.bad.set(key, { said: refused, trustedUntilMs: state.clock() + badForMs });
     return refused;
   }
   const said: Authentication = { outcome: 'authenticated', partnerId };
-  state.bad.delete(key.name);
-  state.good.set(key.name, { said, trustedUntilMs: state.clock() + goodForMs });
+  state.bad.delete(key);
+  state.good.set(key, { said, trustedUntilMs: state.clock() + goodForMs });
   return said;
 }

@@ -11,5 +11,5 @@ export type FingerprintedRequest = { method: string; path: string; body: JsonVal
  */
 export function fingerprint(request: FingerprintedRequest): Fingerprint {
   const parts = [request.method, request.path, canonicalJson(request.body)];
-  return digestParts(parts).toString('hex') as Fingerprint;
+  return digestParts(parts) as Fingerprint;
 }

@@ -7,7 +7,7 @@ import {
   type JsonValue,
   type TxnId,
 } from '@triplock/payments';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { paymentFields, txnIdSchema } from '../http/payment-schemas.ts';
@@ -88,7 +88,7 @@ function checkIdentity(fields: EventFields, received: UndecodedEvent): DecodedEv
     outcome: 'event',
     event: fields as unknown as PaymentEvent,
     payload: received.data,
-    payloadHash: createHash('sha256').update(received.data).digest('hex'),
+    payloadHash: hash('sha256', received.data, 'hex'),
     traceparent: traceparentOf(received.attributes['traceparent'], fields.txn_id as TxnId),
   };
 }
