@@ -8,17 +8,16 @@ import type { Engine } from '../engine/engine.ts';
  * next reading goes on from.
  */
 export function addJournalRoute(app: FastifyInstance, engine: Engine, path: string): void {
-  const from = { type: 'integer', minimum: 0, default: 0 };
-  app.get<{ Querystring: { from: number } }>(
+  const from = { type: 'string', pattern: '^\\d{1,15}$', default: '0' };
+  app.get<{ Querystring: { from: string } }>(
     '/_simulator/journal',
     { schema: { querystring: { type: 'object', properties: { from } } } },
     async ({ query }, reply) => {
       await engine.store.settled();
       const size = engine.store.journalSize();
-      const none = query.from >= size;
-      const lines = none
-        ? Readable.from([])
-        : createReadStream(path, { start: query.from, end: size - 1 });
+      const start = Number(query.from);
+      const lines =
+        start >= size ? Readable.from([]) : createReadStream(path, { start, end: size - 1 });
       return reply.header('journal-size', size).type('application/x-ndjson').send(lines);
     },
   );

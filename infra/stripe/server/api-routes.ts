@@ -48,7 +48,8 @@ async function answer(
   if (refused !== undefined) return refusal(refused);
   const text = operation.method === 'GET' ? queryOf(request) : ((request.body ?? '') as string);
   const params = parseParams(text);
-  if (params === undefined) return refusal(invalidRequest('The request has too many parameters.'));
+  if (params === undefined)
+    return refusal(invalidRequest('The parameters of this request cannot be read.'));
   const { id = '' } = request.params as { id?: string };
   const key = request.headers['idempotency-key']?.toString();
   return performOperation(engine, { operation, path: pathOf(request), id, params, key });

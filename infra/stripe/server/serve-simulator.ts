@@ -8,7 +8,11 @@ import { addApiRoutes } from './api-routes.ts';
 /** One door for both: the API under `/v1` and the controls under `/_simulator`. */
 export async function buildServer(engine: Engine, journal: string): Promise<FastifyInstance> {
   // A caller that holds its connection open must not hold up the end.
-  const app = fastify({ forceCloseConnections: true });
+  const app = fastify({
+    forceCloseConnections: true,
+    // Controls mean what they say: nothing unknown is dropped, nothing is made to fit.
+    ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
+  });
   await app.register(async (api) => addApiRoutes(api, engine));
   await app.register(async (controls) => {
     addControlRoutes(controls, engine);
