@@ -2,6 +2,7 @@ export * from './claims.ts';
 export { createClaimsTable } from './dynamodb/create-claims-table.ts';
 export { openDynamoClaims, type DynamoClaimsOptions } from './dynamodb/dynamo-claims.ts';
 export type { DynamoPlace } from './dynamodb/dynamo-place.ts';
+export { openHybridClaims, type HybridClaimsOptions } from './hybrid/hybrid-claims.ts';
 export { openNoClaims } from './no-claims.ts';
 export {
   openPostgresClaims,

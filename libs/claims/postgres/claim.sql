@@ -6,7 +6,7 @@
 --
 -- A row with `outcome`:
 --   claimed    ours; accepted_at of the first claim
---   completed  done before: status, location, body
+--   completed  done before: status, location, body, kept for life_left_ms more
 --   reused     another request has this id
 --   in-flight  another owner is at work for lease_left_ms
 --   cold       no record, which proves nothing; epoch and barrier of the bucket, null = none
@@ -70,15 +70,16 @@ written AS (
   RETURNING c.accepted_at
 )
 SELECT 'claimed' AS outcome, accepted_at, NULL::smallint AS status, NULL AS location, NULL AS body,
-  NULL::float8 AS lease_left_ms, NULL::text AS epoch, NULL AS barrier
+  NULL::float8 AS lease_left_ms, NULL::float8 AS life_left_ms, NULL::text AS epoch, NULL AS barrier
 FROM written
 UNION ALL
 SELECT CASE WHEN is_reused THEN 'reused' WHEN state = 'completed' THEN 'completed' ELSE 'in-flight' END,
-  NULL, status, location, body, extract(epoch FROM lease_until - asked.at) * 1000, NULL, NULL
+  NULL, status, location, body, extract(epoch FROM lease_until - asked.at) * 1000,
+  extract(epoch FROM expires_at - asked.at) * 1000, NULL, NULL
 FROM found, asked
 WHERE is_reused OR is_at_work OR state = 'completed'
 UNION ALL
-SELECT 'cold', NULL, NULL, NULL, NULL, NULL, kept.epoch::text, kept.barrier
+SELECT 'cold', NULL, NULL, NULL, NULL, NULL, NULL, kept.epoch::text, kept.barrier
 FROM asked LEFT JOIN memory_kept AS kept ON true
 WHERE NOT EXISTS (SELECT FROM found)
   AND (kept.is_whole OR kept.epoch::text = $11) IS NOT TRUE

@@ -3,6 +3,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, createTestRelay, testNamespace } from '@triplock/testing';
 import { describeClaims } from '../claims.conformance.ts';
 import { openPostgresClaims } from './postgres-claims.ts';
+import { ageRow, forgetRows } from './postgres.testing.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 // One database for the whole suite: every test has a namespace of its own.
@@ -22,20 +23,8 @@ describeClaims('postgres', async (test, times) => {
   return {
     claims: open(relay.url),
     another: () => Promise.resolve(open(url)),
-    async forget() {
-      for (const table of ['claims', 'memory']) {
-        await owner.query(`DELETE FROM claims.${table} WHERE namespace = $1`, [namespace]);
-      }
-    },
-    async age(txnId, ms) {
-      await owner.query(
-        `UPDATE claims.claims
-         SET lease_until = lease_until - $3 * interval '1 ms',
-             expires_at = expires_at - $3 * interval '1 ms'
-         WHERE namespace = $1 AND txn_id = $2`,
-        [namespace, txnId, ms],
-      );
-    },
+    forget: () => forgetRows(owner, namespace),
+    age: (txnId, ms) => ageRow(owner, { namespace, txnId, ms }),
     relay,
   };
 });

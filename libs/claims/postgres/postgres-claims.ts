@@ -3,7 +3,7 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
-import type { Claims, OwnerToken } from '../claims.ts';
+import type { ClaimRequest, Claims, OwnerToken } from '../claims.ts';
 import { connectPostgres } from './connect-postgres.ts';
 import {
   bucketMemory,
@@ -11,6 +11,7 @@ import {
   pendingRead,
   type ClaimRow,
   type ReadRow,
+  type TimedOutcome,
 } from './row-to-outcome.ts';
 
 const sql = (file: string) => loadSql(import.meta.url, file);
@@ -45,6 +46,11 @@ export type PostgresClaims = Claims & {
   reap(limits: { rowsMax: number }): Promise<number>;
 };
 
+/** Claims that also tell for how long an answer is kept. */
+export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
+  claim(request: ClaimRequest): Promise<TimedOutcome>;
+};
+
 /**
  * Guard 1 on PostgreSQL 15 or newer: one row per claim, and one statement per method, timed by the
  * server's clock. The server may be away: claims then reject until it is back.
@@ -55,7 +61,7 @@ export type PostgresClaims = Claims & {
  * claims. What cannot be noticed is a data directory that was put back as a copy: empty the table
  * `memory` afterwards.
  */
-export function openPostgresClaims(options: PostgresClaimsOptions): PostgresClaims {
+export function openPostgresClaims(options: PostgresClaimsOptions): TimedClaims {
   const { namespace, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
   const postgres = connectPostgres(options);
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);

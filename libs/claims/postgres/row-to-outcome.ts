@@ -1,3 +1,4 @@
+import type { StoredAnswer } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import type {
   BucketMemory,
@@ -18,7 +19,13 @@ export type ClaimRow = MemoryRow & {
   location: string;
   body: string;
   lease_left_ms: number;
+  life_left_ms: number;
 };
+
+/** What a claim came to, and for how long its answer is kept, milliseconds. */
+export type TimedOutcome =
+  | Exclude<ClaimOutcome, { outcome: 'completed' }>
+  | { outcome: 'completed'; answer: StoredAnswer; lifeLeftMs: number };
 
 /** A row of read.sql, as its contract names it. */
 export type ReadRow = MemoryRow & {
@@ -29,13 +36,13 @@ export type ReadRow = MemoryRow & {
 };
 
 /** What the row of a claim says. */
-export function claimOutcome(row: ClaimRow, token: OwnerToken): ClaimOutcome {
+export function claimOutcome(row: ClaimRow, token: OwnerToken): TimedOutcome {
   const { outcome, status, location, body } = row;
   switch (outcome) {
     case 'claimed':
       return { outcome, token, acceptedAt: row.accepted_at };
     case 'completed':
-      return { outcome, answer: { status, location, body } };
+      return { outcome, answer: { status, location, body }, lifeLeftMs: row.life_left_ms };
     case 'reused':
       return { outcome };
     case 'in-flight':

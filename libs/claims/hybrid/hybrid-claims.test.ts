@@ -1,0 +1,4 @@
+import { describeClaims } from '../claims.conformance.ts';
+import { openHybrid } from './hybrid.testing.ts';
+
+describeClaims('redis before postgres', openHybrid);

@@ -1,0 +1,52 @@
+import {
+  openPostgresClaims,
+  type PostgresClaims,
+  type PostgresClaimsOptions,
+} from '../postgres/postgres-claims.ts';
+import { connectCache } from './connect-cache.ts';
+
+/** PostgreSQL and the cache before it; times in milliseconds. */
+export type HybridClaimsOptions = PostgresClaimsOptions & {
+  /** The Redis of the cache. It may evict. */
+  cacheUrl: string;
+  /** How long a request waits for the cache; 100 unless told: a retry is worth no more. */
+  cacheTimeoutMs?: number;
+};
+
+/**
+ * Guard 1 on PostgreSQL with Redis before it. PostgreSQL decides every claim; Redis answers retries,
+ * which come in storms, without asking it.
+ *
+ * Only answers of completed claims are cached, by the first retry that misses them, and only a
+ * request with the answer's own fingerprint gets it. A completed claim never changes, so what the
+ * cache holds was true and stays true as long as the claim lives; it expires with it. Everything
+ * else, a fingerprint that differs included, is PostgreSQL's to say: where the two disagree it is
+ * right. Losing the cache costs one more look per answer and changes none.
+ */
+export function openHybridClaims(options: HybridClaimsOptions): PostgresClaims {
+  const { cacheUrl: url, cacheTimeoutMs: timeoutMs = 100, namespace, logger } = options;
+  const postgres = openPostgresClaims(options);
+  const cache = connectCache({ url, namespace, logger, timeoutMs });
+
+  return {
+    ...postgres,
+    async claim(request) {
+      const { txnId, fingerprint } = request;
+      const found = await cache.find(txnId);
+      if (found.outcome === 'hit' && found.fingerprint === fingerprint) {
+        return { outcome: 'completed', answer: found.answer };
+      }
+      const decided = await postgres.claim(request);
+      if (found.outcome === 'miss' && decided.outcome === 'completed') {
+        const { answer, lifeLeftMs } = decided;
+        // The cache's time is from before PostgreSQL was asked, so this ends no later than the claim.
+        const untilMs = found.serverNowMs + Math.floor(lifeLeftMs);
+        cache.keep(txnId, { fingerprint, answer, untilMs });
+      }
+      return decided;
+    },
+    async close() {
+      await Promise.all([cache.close(), postgres.close()]);
+    },
+  };
+}

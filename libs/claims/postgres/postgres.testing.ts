@@ -1,0 +1,23 @@
+import type { TxnId } from '@triplock/payments';
+import type { Database } from '@triplock/postgres';
+
+/** Loses what a namespace holds, as emptied tables do. */
+export async function forgetRows(owner: Database, namespace: string): Promise<void> {
+  for (const table of ['claims', 'memory']) {
+    await owner.query(`DELETE FROM claims.${table} WHERE namespace = $1`, [namespace]);
+  }
+}
+
+/** Makes a claim's row older: its lease and its life end that much sooner. */
+export async function ageRow(
+  owner: Database,
+  { namespace, txnId, ms }: { namespace: string; txnId: TxnId; ms: number },
+): Promise<void> {
+  await owner.query(
+    `UPDATE claims.claims
+     SET lease_until = lease_until - $3 * interval '1 ms',
+         expires_at = expires_at - $3 * interval '1 ms'
+     WHERE namespace = $1 AND txn_id = $2`,
+    [namespace, txnId, ms],
+  );
+}
