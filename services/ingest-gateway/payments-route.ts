@@ -1,6 +1,13 @@
 import { Problem, responseVersion, validatePaymentRequest } from '@triplock/contracts';
-import { deriveTxnId, fingerprint, type AcceptedPayment, type JsonValue } from '@triplock/payments';
-import { traceparentFrom } from '@triplock/runtime';
+import {
+  deriveTxnId,
+  fingerprint,
+  type AcceptedPayment,
+  type JsonValue,
+  type PartnerId,
+  type TxnId,
+} from '@triplock/payments';
+import { traceparentFrom, type Logger } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler } from 'fastify';
 import { acceptPayment, type AcceptOutcome, type AcceptParts } from './accept-payment.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -35,13 +42,24 @@ export function addPaymentsRoute(app: FastifyInstance, parts: PaymentsRouteParts
     const outcome = await acceptPayment(parts, { payment, traceparent, budget });
     endTimer();
     metrics.payments.inc({ outcome: outcome.outcome });
-    const { txnId, partnerId } = payment;
-    const word = { txnId, partnerId, outcome: outcome.outcome, traceparent };
-    if (outcome.outcome === 'unavailable') logger.warn({ ...word, err: outcome.error }, 'payment');
-    else logger.info(word, 'payment');
+    report(logger, outcome, { txnId: payment.txnId, partnerId: payment.partnerId, traceparent });
     return answer(reply, outcome);
   });
 }
+
+/**
+ * An accepted payment is the rule: the counter counts it and the ledger keeps its id and its trace. A
+ * line for each would be nearly all of the log.
+ */
+function report(logger: Logger, outcome: AcceptOutcome, payment: Bindings): void {
+  const word = { ...payment, outcome: outcome.outcome };
+  if (outcome.outcome === 'accepted') logger.debug(word, 'payment');
+  else if (outcome.outcome === 'unavailable') {
+    logger.warn({ ...word, err: outcome.error }, 'payment');
+  } else logger.info(word, 'payment');
+}
+
+type Bindings = { txnId: TxnId; partnerId: PartnerId; traceparent: string };
 
 /** @throws Problem when the key or the body is not one. */
 function paymentOf(request: FastifyRequest): AcceptedPayment {
