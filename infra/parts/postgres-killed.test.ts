@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { before, test } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { givenBrokers } from '../a-given-broker.ts';
 import { aHome } from '../a-home.ts';
 import { bringUpParts } from '../bring-up.ts';
+import { killProcess } from '../faults.ts';
 import { homeAt } from '../home.ts';
 import { withDatabase } from '../provision/database.ts';
 import { readState } from '../state.ts';
@@ -36,4 +40,20 @@ test('up right after a SIGKILL of PostgreSQL waits for the backends that are sti
   );
   await withDatabase(postgres, (database) => database.ping());
   await work;
+});
+
+test('a lock file that names a process of somebody else does not keep PostgreSQL from starting', async (t) => {
+  const home = aHome(t);
+  await bringUpParts({ home });
+  const lockFile = join(home, 'data', 'postgres', 'cluster', 'postmaster.pid');
+  const left = readFileSync(lockFile, 'utf8');
+  await killProcess({ home, name: 'postgres' });
+  // As after a reboot, or while the killed one is not collected: its number is that of a process.
+  // PostgreSQL cares about those of its own user only.
+  const { uid, gid } = statSync(dirname(lockFile));
+  const somebody = spawn('sleep', ['300'], { uid, gid, stdio: 'ignore' });
+  t.after(() => somebody.kill());
+  writeFileSync(lockFile, left.replace(/^\d+/, String(somebody.pid)));
+  const { postgres } = await bringUpParts({ home });
+  await withDatabase(postgres, (database) => database.ping());
 });

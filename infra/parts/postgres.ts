@@ -7,7 +7,7 @@ import type { Session } from '../session.ts';
 import type { Fetched, Part, Site } from './part.ts';
 import { placePostgres, type Place } from './postgres-place.ts';
 import { findPostgres, type PostgresProgram } from './postgres-program.ts';
-import { awaitOldBackends } from './postgres-remains.ts';
+import { clearRemains } from './postgres-remains.ts';
 
 /** The ledger, the outbox and the inboxes. */
 export const postgres: Part = {
@@ -32,7 +32,7 @@ async function command(program: PostgresProgram, site: Site): Promise<Command> {
   const { session, ports } = site;
   const place = placePostgres(session, { program, folder: site.folder });
   const cluster = join(place.folder, 'cluster');
-  if (existsSync(cluster)) await awaitOldBackends(session, cluster);
+  if (existsSync(cluster)) await clearRemains(session, cluster);
   else await initialise(session, place);
   const options = {
     listen_addresses: '127.0.0.1',
