@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { eventually } from '@triplock/testing';
+import type { Endpoints } from '@triplock/infra';
+import { command } from './command.ts';
+import { newKey, partner, sendTo, type Answer, type PartnerRequest } from './partner.ts';
+import { upSystem } from './system.ts';
+import { isSignedBy, openWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
+import { witness, type Witness } from './witness.ts';
+
+const endpointPath = '/v1/webhook-endpoint';
+const name = `hooked-${randomBytes(6).toString('hex')}`;
+
+let system: Endpoints;
+let apiKey: string;
+let receiver: WebhookReceiver;
+let look: Witness;
+
+before(async () => {
+  system = await upSystem();
+  look = witness(system);
+  receiver = await openWebhookReceiver();
+  const added = await command('partners', 'add', name, '--json');
+  assert.equal(added.code, 0, added.stderr);
+  ({ apiKey } = JSON.parse(added.stdout) as { apiKey: string });
+});
+after(async () => {
+  await receiver.close();
+  await look.close();
+});
+
+let turn = 0;
+
+/** Asks as the new partner, one gateway after the other. */
+async function ask(request: PartnerRequest): Promise<{ status: number; body: Asked }> {
+  const gateway = system.gateways[turn++ % system.gateways.length]!;
+  const headers = { authorization: `Bearer ${apiKey}` };
+  const answer: Answer = await sendTo(gateway, { ...request, headers });
+  return { status: answer.status, body: JSON.parse(answer.body) as Asked };
+}
+
+type Asked = Record<string, unknown>;
+
+const setUrl = (url: string) => ask({ method: 'PUT', path: endpointPath, body: { url } });
+
+/** Pays and gives the webhook that came of it. */
+async function webhookOfAPayment() {
+  const before = receiver.received.length;
+  const request = { amount: 3, currency: 'EUR' };
+  const paid = await ask({ method: 'POST', path: '/v1/payments', key: newKey(), body: request });
+  assert.equal(paid.status, 202);
+  const [webhook] = await eventually(async () => {
+    const since = receiver.received.slice(before);
+    return since.some(({ body }) => body.includes(String(paid.body['id']))) && since;
+  });
+  return { webhook: webhook!, txnId: String(paid.body['id']) };
+}
+
+test('a partner sets its endpoint and rotates its secret: both sign until the old one ends', async () => {
+  const none = await ask({ path: endpointPath });
+  assert.equal(none.status, 404);
+  const made = await setUrl(receiver.url);
+  assert.equal(made.status, 201);
+  const old = String(made.body['secret']);
+  assert.ok(isSignedBy(old, (await webhookOfAPayment()).webhook));
+
+  const rotated = await ask({ method: 'POST', path: `${endpointPath}/secrets` });
+  assert.equal(rotated.status, 201);
+  const next = String(rotated.body['secret']);
+  const { webhook: during } = await webhookOfAPayment();
+  assert.deepEqual([isSignedBy(next, during), isSignedBy(old, during)], [true, true]);
+  assert.equal(isSignedBy(old, { ...during, body: `${during.body} ` }), false);
+
+  // The day of both is over.
+  await look.database.query(
+    `UPDATE partners.webhook_endpoints SET second_secret_until = now() - interval '1 second'
+     WHERE partner_id = $1`,
+    [name],
+  );
+  const { webhook: after } = await webhookOfAPayment();
+  assert.deepEqual([isSignedBy(next, after), isSignedBy(old, after)], [true, false]);
+});
+
+test('a webhook that is asked for again comes again, the same under the same id', async () => {
+  await setUrl(receiver.url);
+  const { webhook, txnId } = await webhookOfAPayment();
+  const delivered = async (attempts: number) => {
+    const { body } = await ask({ path: '/v1/webhook-deliveries?status=delivered&limit=100' });
+    const found = (body['data'] as Asked[]).find((each) => each['txn_id'] === txnId);
+    return found?.['attempts'] === attempts && found;
+  };
+  const first = await eventually(() => delivered(1));
+  assert.equal(first['id'], webhook.id);
+
+  const again = `/v1/webhook-deliveries/${webhook.id}/redeliver`;
+  const other = await partner(system, 'acme').send({ method: 'POST', path: again });
+  assert.equal(other.status, 404, other.body);
+  const asked = await ask({ method: 'POST', path: again });
+  assert.deepEqual([asked.status, asked.body['state']], [202, 'pending']);
+  await eventually(() => delivered(2));
+  const copies = receiver.received.filter(({ id }) => id === webhook.id);
+  assert.equal(copies.length, 2);
+  assert.equal(copies[1]!.body, webhook.body);
+});
+
+test('an endpoint inside a private network is refused, and the one before it stays', async () => {
+  await setUrl(receiver.url);
+  for (const url of [
+    'http://10.0.0.1/hooks',
+    'https://192.168.1.1/hooks',
+    'https://169.254.169.254/latest/meta-data/',
+    'https://[fd00::1]/',
+    'https://[::ffff:10.0.0.1]/',
+    'https://0xa000001/',
+    'ftp://partner.example/',
+    'https://user:password@partner.example/',
+  ]) {
+    const refused = await setUrl(url);
+    assert.deepEqual([refused.status, refused.body['code']], [400, 'invalid_request'], url);
+  }
+  assert.equal((await ask({ path: endpointPath })).body['url'], receiver.url);
+});

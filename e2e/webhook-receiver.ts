@@ -1,0 +1,54 @@
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+
+/** A webhook as it came, headers and bytes. */
+export type ReceivedWebhook = { id: string; timestamp: string; signatures: string[]; body: string };
+
+/** A partner's own server for webhooks. It takes everything. */
+export type WebhookReceiver = {
+  url: string;
+  received: ReceivedWebhook[];
+  close(): Promise<void>;
+};
+
+/** Listens on a port of its own on 127.0.0.1, where webhooks may go in demo mode only. */
+export async function openWebhookReceiver(): Promise<WebhookReceiver> {
+  const received: ReceivedWebhook[] = [];
+  const server = createServer((request, response) => {
+    void text(request).then((body) => {
+      const header = (name: string) => String(request.headers[name]);
+      received.push({
+        id: header('webhook-id'),
+        timestamp: header('webhook-timestamp'),
+        signatures: header('webhook-signature').split(' '),
+        body,
+      });
+      response.writeHead(204).end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`,
+    received,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/**
+ * Whether a secret signed the webhook, by the text of Standard Webhooks 1.0 and not by a library
+ * that the sender uses as well.
+ */
+export function isSignedBy(secret: string, webhook: ReceivedWebhook): boolean {
+  const { id, timestamp, signatures, body } = webhook;
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+  const mac = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return signatures.includes(`v1,${mac}`);
+}
