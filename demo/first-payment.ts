@@ -16,7 +16,7 @@ export const firstPayment: Step = {
     const sight = await untilTold(system, id);
     promiseOneEffect(id, sight);
     const { partition, records } = await recordsOf(system, accepted);
-    const claim = await readClaim(system.redis, id);
+    const claim = await readClaim(system, id);
     const { settledAt } = sight.ledger[0]!;
     const { deliveredAt } = sight.events[0]!;
     const after = (date: Date | null) => formatSpan(date === null ? 0 : +date - +sentAt);

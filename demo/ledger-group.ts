@@ -1,32 +1,34 @@
-import { topics } from '@triplock/contracts';
 import type { Admin, Kafka } from 'kafkajs';
+import type { System } from './system.ts';
 
-// The launcher runs the worker with its default LEDGER_GROUP.
-const groupId = 'ledger-worker';
-const topic = topics.accepted;
+type Place = Pick<System, 'kafka' | 'names'>;
 
 /** How far the ledger workers are in one partition, or in all of them together. */
 export type Offsets = ReadonlyMap<number, bigint>;
 
 /** Offsets that the workers' group has committed; 0 where it never did. */
-export function committedOffsets(kafka: Kafka): Promise<Offsets> {
+export function committedOffsets({ kafka, names }: Place): Promise<Offsets> {
   return withAdmin(kafka, async (admin) => {
-    const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
+    const { ledgerGroup: groupId, acceptedTopic } = names;
+    const [answer] = await admin.fetchOffsets({ groupId, topics: [acceptedTopic] });
     return toOffsets(answer?.partitions ?? []);
   });
 }
 
 /** The offset after the last record of each partition. */
-export function endOffsets(kafka: Kafka): Promise<Offsets> {
-  return withAdmin(kafka, async (admin) => toOffsets(await admin.fetchTopicOffsets(topic)));
+export function endOffsets({ kafka, names }: Place): Promise<Offsets> {
+  return withAdmin(kafka, async (admin) =>
+    toOffsets(await admin.fetchTopicOffsets(names.acceptedTopic)),
+  );
 }
 
 /**
  * Sends the whole group back to the first record that Kafka still has. Resolves to `false` while
  * the group has members: Kafka then refuses it.
  */
-export function rewindToEarliest(kafka: Kafka): Promise<boolean> {
+export function rewindToEarliest({ kafka, names }: Place): Promise<boolean> {
   return withAdmin(kafka, async (admin) => {
+    const { ledgerGroup: groupId, acceptedTopic: topic } = names;
     const { groups } = await admin.describeGroups([groupId]);
     if (groups[0]!.members.length > 0) return false;
     const earliest = (await admin.fetchTopicOffsets(topic)).map(({ partition, low }) => {

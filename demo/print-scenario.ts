@@ -23,11 +23,8 @@ export function renderHeading({ name, failure, absorbedBy }: Step, number?: numb
 /** What came of a scenario: a line for each guard, or what broke and where to look. */
 export function renderOutcome({ observation, broken, tookMs }: ScenarioReport): string[] {
   if (observation !== undefined) {
-    const { guards } = observation;
     return [
-      ...guardNames.map(
-        ([guard, name]) => `   ${style.name(pad(name, nameColumns))} ${guards[guard]}`,
-      ),
+      ...renderGuards(observation.guards),
       style.good('   ✔ held') + style.faint(` in ${formatSpan(tookMs)}`),
     ];
   }
@@ -37,4 +34,11 @@ export function renderOutcome({ observation, broken, tookMs }: ScenarioReport): 
     ...(ids.length > 0 ? [`     payments: ${ids.join(' ')}`] : []),
     `     logs: ${logs}`,
   ];
+}
+
+/** What happened at each guard. */
+export function renderGuards(guards: Guards): string[] {
+  return guardNames.map(
+    ([guard, name]) => `   ${style.name(pad(name, nameColumns))} ${guards[guard]}`,
+  );
 }

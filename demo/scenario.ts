@@ -1,4 +1,4 @@
-import { Interrupted, runCommand } from '@triplock/infra';
+import { Interrupted, runCommand, UsageError } from '@triplock/infra';
 import { renderHeading, renderOutcome } from './print-scenario.ts';
 import { runScenario, type ScenarioReport } from './run-scenario.ts';
 import { allScenarios } from './scenarios/all-scenarios.ts';
@@ -9,6 +9,9 @@ import { renderTable } from './terminal/table.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
 import { formatSpan } from './terminal/words.ts';
 import { wholeNumber } from './whole-number.ts';
+import { chooseGuard, type MissingGuard } from './without/missing-guards.ts';
+import { renderWithout, renderWithoutHeading } from './without/print-without.ts';
+import { runWithout } from './without/run-without.ts';
 
 const help = `
 npm run scenario -- NAME [options]
@@ -20,6 +23,9 @@ when the fault fired and every promise held.
   NAME           one of ${allScenarios.map(({ name }) => name).join(', ')}
   --list         shows what each of them does
   --all          runs all of them
+  --without GUARD  takes claims, ledger or inbox away, in a namespace of its own that is dropped
+                 afterwards, and shows which duplicates escape. Exit code 0 only if some did.
+                 NAME may be left out: each guard has one that shows it best
   --replicas N   brings up N of each service (as many as run, or 1)
   --home DIR     the instance (.triplock)
   --json         prints what was seen as JSON
@@ -32,6 +38,7 @@ await runCommand({
   options: {
     list: { type: 'boolean' },
     all: { type: 'boolean' },
+    without: { type: 'string' },
     replicas: { type: 'string' },
     home: { type: 'string' },
     json: { type: 'boolean' },
@@ -39,11 +46,21 @@ await runCommand({
   wordsMax: 1,
   run: async ({ values, words, interrupted }) => {
     const terminal = openTerminal({ json: values.json ?? false });
+    const guard = values.without === undefined ? undefined : chooseGuard(values.without);
+    if (guard && (values.list || values.all)) {
+      throw new UsageError('--without goes with one scenario: leave --list and --all out');
+    }
     if (values.list) return list(terminal);
-    const scenarios = chooseScenarios(words[0], values.all ?? false);
+    const scenarios = chooseScenarios(words[0] ?? guard?.scenario, values.all ?? false);
     const replicas = wholeNumber(values.replicas, { option: 'replicas', min: 1, max: 10 });
     const instance = { home: values.home, replicas };
     const system = await startSystem(instance, { terminal, signal: interrupted() });
+    if (guard) {
+      const [scenario] = scenarios;
+      return goWithout(guard, { scenario: scenario!, main: system, terminal }).finally(
+        system.close,
+      );
+    }
     try {
       const reports = await runAll(scenarios, { system, terminal });
       terminal.result(values.all ? reports : reports[0]);
@@ -65,6 +82,24 @@ function list(terminal: Terminal): void {
   terminal.result(
     allScenarios.map(({ name, failure, absorbedBy }) => ({ name, failure, absorbedBy })),
   );
+}
+
+/** Prints what escapes without a guard; nothing is left of the system that lacked it. */
+async function goWithout(
+  guard: MissingGuard,
+  parts: Parameters<typeof runWithout>[1],
+): Promise<void> {
+  const { scenario, main, terminal } = parts;
+  for (const line of renderWithoutHeading(scenario, guard)) terminal.line(line);
+  try {
+    const report = await runWithout(guard, parts);
+    for (const line of renderWithout(report)) terminal.line(line);
+    terminal.result(report);
+    if (report.duplicates === 0) process.exitCode = 1;
+  } catch (error) {
+    if (!main.signal.aborted) throw error;
+    throw new Interrupted(`without-${guard.name} is dropped`);
+  }
 }
 
 async function runAll(

@@ -4,6 +4,7 @@ import {
   systemStatus,
   UsageError,
   usualNames,
+  type BringUp,
   type Endpoints,
   type Names,
   type ServiceEndpoint,
@@ -52,7 +53,7 @@ export async function startSystem(
   instance: { home: string | undefined; replicas: number | undefined },
   listening: Listening,
 ): Promise<System> {
-  return openSystem(await bringUp(wanted(instance, listening)), listening);
+  return openSystem(await bringUp(wanted(instance, listening)), usually(listening));
 }
 
 /**
@@ -64,7 +65,7 @@ export async function findSystem(home: string | undefined, listening: Listening)
   const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
   const running = processes.some(({ state }) => state !== 'gone');
   if (endpoints !== undefined && 'gateways' in endpoints && running) {
-    return openSystem(endpoints, listening);
+    return openSystem(endpoints, usually(listening));
   }
   const option = home === undefined ? '' : ` -- --home ${home}`;
   throw new UsageError(`the system is not up: start it with \`npm run up${option}\``);
@@ -97,10 +98,23 @@ function wanted(
   };
 }
 
+/** How a system that is up is worked with. */
+export type Handling = Listening & {
+  names: Names;
+  /** Brings up what is missing of an instance. */
+  bringUp: (options: BringUp) => Promise<Endpoints>;
+};
+
+/** One that has its parts to itself. */
+function usually(listening: Listening): Handling {
+  return { ...listening, names: usualNames, bringUp };
+}
+
 const answerTimeoutMs = 5_000;
 
-function openSystem(endpoints: Endpoints, listening: Listening): System {
-  const { terminal, signal } = listening;
+/** Connects to a system that is up. */
+export function openSystem(endpoints: Endpoints, handling: Handling): System {
+  const { terminal, signal, names } = handling;
   // Every wait and every bringUp listens for Ctrl-C.
   setMaxListeners(0, signal);
   const { home } = endpoints;
@@ -124,7 +138,7 @@ function openSystem(endpoints: Endpoints, listening: Listening): System {
   const system: System = {
     home,
     endpoints,
-    names: usualNames,
+    names,
     database,
     redis,
     kafka: new Kafka({ clientId: 'demo', brokers, logLevel: logLevel.NOTHING }),
@@ -136,7 +150,7 @@ function openSystem(endpoints: Endpoints, listening: Listening): System {
     restore: async (until = signal) => {
       const replicas = system.endpoints.gateways.length;
       const asked = wanted({ home, replicas }, { terminal, signal: until });
-      system.endpoints = await bringUp(asked);
+      system.endpoints = await handling.bringUp(asked);
     },
     tell: (line) => terminal.line(style.faint('   · ') + line),
     progress: (text) => terminal.progress(text),

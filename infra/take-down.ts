@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { homeAt } from './home.ts';
+import { homesApart } from './homes-apart.ts';
 import { withLock } from './lock.ts';
 import { removePostgresData } from './parts/postgres-place.ts';
 import { stopProcess } from './processes/signal-process.ts';
@@ -20,12 +21,16 @@ export type TakeDown = {
 
 /**
  * Stops every process of a home: services first, which finish what they hold, then the parts. Leaves
- * no process and no port behind. The fetched programs stay in any case.
+ * no process and no port behind, nor what lived beside it. The fetched programs stay in any case.
  */
 export async function takeDown(options: TakeDown = {}): Promise<void> {
   const home = homeAt(options.home);
   const report = options.report ?? (() => undefined);
   if (!existsSync(home.folder)) return;
+  for (const apart of homesApart(home.folder)) {
+    await takeDown({ home: apart, data: 'forget', report });
+    rmSync(apart, { recursive: true, force: true });
+  }
   const { signal } = new AbortController();
   await withLock(home.lock, { report, signal }, async () => {
     const session = openSession(home, { report, signal });

@@ -22,11 +22,14 @@ async function run(system: System): Promise<Observation> {
   const { id } = first;
   await untilTold(system, id);
   // What 24 hours do, in a millisecond: Redis itself lets the record expire.
-  fired('there was no claim to expire', (await system.redis.pexpire(claimKey(id), 1)) === 1);
+  fired(
+    'there was no claim to expire',
+    (await system.redis.pexpire(claimKey(system, id), 1)) === 1,
+  );
   await until({
     what: 'Redis to let the claim expire',
     signal: system.signal,
-    check: async () => (await readClaim(system.redis, id)) === undefined,
+    check: async () => (await readClaim(system, id)) === undefined,
   });
   system.tell('its claim has expired');
 

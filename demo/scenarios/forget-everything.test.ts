@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { usualNames as names } from '@triplock/infra';
 import { createTestRedis } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { forgetEverything } from './forget-everything.ts';
@@ -17,14 +18,14 @@ async function aRedis(test: TestContext): Promise<Redis> {
 
 test('a Redis of our own forgets everything by FLUSHALL', async (t) => {
   const redis = await aRedis(t);
-  assert.deepEqual(await forgetEverything(redis), { command: 'FLUSHALL', keys: 2 });
+  assert.deepEqual(await forgetEverything({ redis, names }), { command: 'FLUSHALL', keys: 2 });
   assert.equal(await redis.dbsize(), 0);
 });
 
 test("in a Redis that others use too, only our keys go, and nobody's else", async (t) => {
   const redis = await aRedis(t);
   await redis.set('somebody:else', 'precious');
-  const { command, keys } = await forgetEverything(redis);
+  const { command, keys } = await forgetEverything({ redis, names });
   assert.match(command, /UNLINK/);
   assert.equal(keys, 2);
   assert.deepEqual(await redis.keys('*'), ['somebody:else']);
@@ -35,7 +36,7 @@ test('another database of the server counts as somebody else', async (t) => {
   await redis.call('SELECT', '3');
   await redis.set('somebody:else', 'precious');
   await redis.call('SELECT', '0');
-  await forgetEverything(redis);
+  await forgetEverything({ redis, names });
   assert.equal(await redis.dbsize(), 0);
   await redis.call('SELECT', '3');
   assert.equal(await redis.get('somebody:else'), 'precious');

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { claimNamespace } from '../trace/read-claim.ts';
+import type { System } from '../system.ts';
 
 /** What was done to Redis, and how many keys it cost. */
 export type Forgotten = { command: string; keys: number };
@@ -8,12 +8,15 @@ export type Forgotten = { command: string; keys: number };
  * FLUSHALL. On a server that holds somebody else's keys too, which a given REDIS_URL may well do,
  * only our own go: the gateway sees the same loss, and nobody else any.
  */
-export async function forgetEverything(redis: Redis): Promise<Forgotten> {
+export async function forgetEverything({
+  redis,
+  names,
+}: Pick<System, 'redis' | 'names'>): Promise<Forgotten> {
   const ours: string[] = [];
   let foreign = await hasOtherDatabases(redis);
   for await (const keys of redis.scanStream({ count: 1_000 })) {
     for (const key of keys as string[]) {
-      if (key.startsWith(`{${claimNamespace}:`)) ours.push(key);
+      if (key.startsWith(`{${names.claims}:`)) ours.push(key);
       else foreign = true;
     }
   }

@@ -69,28 +69,28 @@ async function run(system: System): Promise<Observation> {
 /** Stops all workers, because Kafka moves the offsets of an empty group only, and moves them. */
 async function rewind(system: System): Promise<{ from: Offsets; back: Offsets }> {
   const stopped = await stopAll(system, 'ledger-worker');
-  const from = await committedOffsets(system.kafka);
+  const from = await committedOffsets(system);
   system.tell(`${stopped.map(({ name }) => name).join(' and ')} stopped by SIGTERM`);
   await until({
     what: "the workers' group to be empty",
     signal: system.signal,
-    check: () => rewindToEarliest(system.kafka),
+    check: () => rewindToEarliest(system),
   });
-  const back = await committedOffsets(system.kafka);
+  const back = await committedOffsets(system);
   fired('the committed offsets did not go back', total(back) < total(from));
   return { from, back };
 }
 
 /** Waits until the workers have settled all that the topic holds now. */
 async function untilCaughtUp(system: System): Promise<void> {
-  const end = await endOffsets(system.kafka);
+  const end = await endOffsets(system);
   let reached = 0n;
   await until({
     what: `the workers to settle ${total(end)} records`,
     progress: () => String(reached),
     signal: system.signal,
     check: async () => {
-      const committed = await committedOffsets(system.kafka);
+      const committed = await committedOffsets(system);
       reached = total(committed);
       system.progress(`the workers are at ${reached} of ${total(end)} records`);
       return havePassed(committed, end);

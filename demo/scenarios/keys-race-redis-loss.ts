@@ -83,15 +83,15 @@ async function raceTwo(
   await until({
     what: `the claim of ${id}`,
     signal: system.signal,
-    check: () => readClaim(system.redis, id),
+    check: () => readClaim(system, id),
   });
   system.tell(
     `${partner.id} pays ${money[0]} under ${key}; it stands still between claim and Kafka`,
   );
   // The other one must not stand still too.
   await disarmAll(system, site);
-  const { command } = await forgetEverything(system.redis);
-  fired('the claim outlived it', (await readClaim(system.redis, id)) === undefined);
+  const { command } = await forgetEverything(system);
+  fired('the claim outlived it', (await readClaim(system, id)) === undefined);
   system.tell(`${command} in Redis; ${partner.id} sends ${money[1]} under the same key`);
   let firstAnswered = false;
   const answered = first.finally(() => (firstAnswered = true));
@@ -108,7 +108,8 @@ async function untilConflictTold(system: System, id: string): Promise<Sight> {
     signal: system.signal,
     check: async () => {
       system.progress('waiting for the partner to be told of the key conflict');
-      const { events, receipts, deadLetters } = await lookAt(system, id);
+      const { ledger, events, receipts, deadLetters } = await lookAt(system, id);
+      promised('one of them is posted', ledger.length <= 1, { ids: [id], saw: ledger });
       return events.length >= 2 && receipts.length >= 2 && deadLetters.length >= 1;
     },
   });

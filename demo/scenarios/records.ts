@@ -1,4 +1,3 @@
-import { topics } from '@triplock/contracts';
 import { promised } from '../broken-promise.ts';
 import type { System } from '../system.ts';
 import { count } from '../terminal/words.ts';
@@ -7,7 +6,7 @@ import type { Accepted } from './send.ts';
 
 /** The payment's records in the topic of accepted payments. */
 export function recordsOf(system: System, { id, sentAt }: Accepted): Promise<RecordsSeen> {
-  return readRecords(system.kafka, { topic: topics.accepted, key: id, since: sentAt });
+  return readRecords(system.kafka, { topic: system.names.acceptedTopic, key: id, since: sentAt });
 }
 
 /** Retries that guard 1 answered have appended nothing. Tells how many records there are. */

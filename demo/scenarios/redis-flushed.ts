@@ -21,10 +21,10 @@ async function run(system: System): Promise<Observation> {
   const first = await sendFirst(system, newOrder(system, 'redis-flushed'));
   const { id } = first;
   await untilTold(system, id);
-  const claim = await readClaim(system.redis, id);
+  const claim = await readClaim(system, id);
   fired('there was no claim to lose', claim?.state === 'completed');
-  const { command, keys } = await forgetEverything(system.redis);
-  fired('the claim outlived it', (await readClaim(system.redis, id)) === undefined);
+  const { command, keys } = await forgetEverything(system);
+  fired('the claim outlived it', (await readClaim(system, id)) === undefined);
   system.tell(`${command} in Redis: ${count(keys, 'key')} gone`);
 
   const { again, other, unsure } = await askAgain(system, first);

@@ -24,7 +24,7 @@ async function run(system: System): Promise<Observation> {
   const sight = await untilTold(system, first.id);
   promiseOneEffect(first.id, sight);
   const records = await promiseOneRecord(system, first);
-  const claim = await readClaim(system.redis, first.id);
+  const claim = await readClaim(system, first.id);
   const left = claim === undefined ? 'is gone' : `lives ${formatSpan(claim.leftMs)} more`;
   const bytes = Buffer.byteLength(again.body);
   return {

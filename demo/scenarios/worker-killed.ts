@@ -38,7 +38,7 @@ async function run(system: System): Promise<Observation> {
   system.tell(`${died.name} (pid ${died.pid}) killed itself right after its commit`);
 
   // Asked first, because with two replicas the other one takes over after a while.
-  const committed = await committedOffsets(system.kafka);
+  const committed = await committedOffsets(system);
   const { partition, records } = await recordsOf(system, accepted!);
   const record = BigInt(records[0]!.offset);
   const next = committed.get(partition) ?? 0n;
@@ -54,7 +54,7 @@ async function run(system: System): Promise<Observation> {
     signal: system.signal,
     check: async () => {
       system.progress('waiting for Kafka to give the partition to a living worker');
-      const committed = await committedOffsets(system.kafka);
+      const committed = await committedOffsets(system);
       return havePassed(committed, new Map([[partition, record + 1n]]));
     },
   });

@@ -1,6 +1,6 @@
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
-import type { Redis } from 'ioredis';
+import type { System } from '../system.ts';
 
 /** Guard 1's record of a payment, as Redis holds it. */
 export type ClaimSeen = {
@@ -14,17 +14,17 @@ export type ClaimSeen = {
   answer: { status: number; body: string } | undefined;
 };
 
-// The launcher runs the gateway with its default CLAIM_NAMESPACE.
-export const claimNamespace = 'triplock';
-
 /** Where Redis keeps a payment's claim. */
-export function claimKey(txnId: TxnId): string {
-  return `{${claimNamespace}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
+export function claimKey({ names }: Pick<System, 'names'>, txnId: TxnId): string {
+  return `{${names.claims}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
 }
 
 /** Reads a claim's record past the gateway; nothing when Redis has none. */
-export async function readClaim(redis: Redis, txnId: TxnId): Promise<ClaimSeen | undefined> {
-  const key = claimKey(txnId);
+export async function readClaim(
+  { redis, names }: Pick<System, 'redis' | 'names'>,
+  txnId: TxnId,
+): Promise<ClaimSeen | undefined> {
+  const key = claimKey({ names }, txnId);
   const [record, leftMs] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
   if (record['fingerprint'] === undefined) return undefined;
   const { state = '', partner = '', fingerprint, accepted_at: acceptedAt } = record;

@@ -14,8 +14,16 @@ export type Receipt = {
 };
 
 /** What the demo's partners were told about a payment since the catcher was started. */
-export async function readReceipts(catcher: string, txnId: string): Promise<Receipt[]> {
-  const url = `${catcher}/received?txn=${txnId}`;
+export function readReceipts(catcher: string, txnId: string): Promise<Receipt[]> {
+  return ask(`${catcher}/received?txn=${txnId}`);
+}
+
+/** What they were told about anything. */
+export function readAllReceipts(catcher: string): Promise<Receipt[]> {
+  return ask(`${catcher}/received`);
+}
+
+async function ask(url: string): Promise<Receipt[]> {
   const answer = await fetch(url, { signal: AbortSignal.timeout(10_000) });
   if (!answer.ok) throw new Error(`the catcher answered ${answer.status}`);
   return (await answer.json()) as Receipt[];

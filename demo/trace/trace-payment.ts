@@ -1,4 +1,3 @@
-import { topics } from '@triplock/contracts';
 import type { TxnId } from '@triplock/payments';
 import { lookAt, type Sight } from '../sight.ts';
 import type { System } from '../system.ts';
@@ -19,10 +18,10 @@ export async function tracePayment(
   system: System,
   txnId: TxnId,
 ): Promise<PaymentTrace | undefined> {
-  const [sight, claim] = await Promise.all([lookAt(system, txnId), readClaim(system.redis, txnId)]);
+  const [sight, claim] = await Promise.all([lookAt(system, txnId), readClaim(system, txnId)]);
   // A payment that only Kafka has was accepted within the life of its claim.
   const since = sight.ledger[0]?.createdAt ?? claim?.acceptedAt ?? new Date(Date.now() - dayMs);
-  const query = { topic: topics.accepted, key: txnId, since };
+  const query = { topic: system.names.acceptedTopic, key: txnId, since };
   const kafka = await readRecords(system.kafka, query);
   const nowhere =
     claim === undefined &&

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { renderWithout } from './print-without.ts';
+import type { WithoutReport } from './run-without.ts';
+
+const report: WithoutReport = {
+  without: 'ledger',
+  scenario: 'kafka-replayed',
+  failure: 'the whole Kafka topic is replayed',
+  did: [],
+  survey: {
+    records: 1,
+    rows: 2,
+    entries: 2,
+    conflicts: 0,
+    events: 2,
+    copies: 2,
+    inboxRows: 1,
+    deliveries: 1,
+    webhooks: 1,
+    webhookIds: 1,
+  },
+  guards: { claims: '1 request', ledger: '2 rows', inbox: '1 inbox row', webhook: '1 webhook' },
+  escaped: [{ id: 'an-id', duplicates: 1, what: '2 rows: 50.00 EUR instead of 25.00 EUR' }],
+  duplicates: 1,
+  complaint: 'broken promise: nothing changes; saw {"rows":2}',
+  tookMs: 1_234,
+};
+
+test('what escaped is shown one by one, behind what each guard saw', () => {
+  assert.deepEqual(renderWithout(report), [
+    '   guard 1 claims  1 request',
+    '   guard 2 ledger  taken away: 2 rows',
+    '   guard 3 inbox   1 inbox row',
+    '   webhook         1 webhook',
+    '   1 duplicate escaped in 1.2 s',
+    '     an-id: 2 rows: 50.00 EUR instead of 25.00 EUR',
+    '   broken promise: nothing changes',
+    '   without-ledger is dropped: processes, database, topics, claims',
+  ]);
+});
+
+test('it is said when the other guards let nothing escape', () => {
+  const text = renderWithout({ ...report, escaped: [], duplicates: 0 }).join('\n');
+  assert.match(text, /✔ none escaped: the other guards held in 1.2 s/);
+});
