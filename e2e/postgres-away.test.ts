@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { killProcess, type Endpoints } from '@triplock/infra';
+import { Redis } from 'ioredis';
+import { command } from './command.ts';
+import { newKey, partner, sendTo, type Partner } from './partner.ts';
+import { home, restore, upSystem } from './system.ts';
+
+let system: Endpoints;
+let acme: Partner;
+const body = { amount: 450, currency: 'EUR' };
+
+before(async () => {
+  system = await upSystem();
+  acme = partner(system, 'acme');
+});
+
+const gateways = () => system.services.filter(({ service }) => service === 'ingest-gateway');
+
+async function readiness(url: string): Promise<{ status: number; text: string }> {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(10_000) });
+  return { status: answer.status, text: await answer.text() };
+}
+
+/**
+ * Makes Redis' memory a day older, as a day without a loss would: whatever was broken before, the
+ * gateways are warm then and need no word of the ledger for a new key.
+ */
+async function letADayPass(): Promise<void> {
+  const redis = new Redis(system.redis);
+  try {
+    const markers = await redis.keys('{triplock:*}:memory');
+    assert.equal(markers.length, 64);
+    for (const marker of markers) await redis.hincrby(marker, 'since', -25 * 3_600_000);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/** Pays as often and gives the ids of what was accepted, which must be all of it. */
+async function payTimes(count: number): Promise<string[]> {
+  const answers = await Promise.all(
+    Array.from({ length: count }, () => acme.pay(newKey('away'), body)),
+  );
+  return answers.map((answer) => {
+    assert.equal(answer.status, 202, answer.body);
+    return (JSON.parse(answer.body) as { id: string }).id;
+  });
+}
+
+test('without PostgreSQL warm gateways go on accepting and say so, and all becomes final afterwards', async () => {
+  await letADayPass();
+  // Every gateway knows the partner after this.
+  await payTimes(4 * gateways().length);
+  let ids: string[];
+  await killProcess({ home, name: 'postgres' });
+  try {
+    ids = await payTimes(40);
+    for (const { ready, name } of gateways()) {
+      const said = await eventually(async () => {
+        const { status, text } = await readiness(ready);
+        return text.includes('degraded') && { status, text };
+      });
+      assert.equal(said.status, 200, `${name}: ${said.text}`);
+      assert.match(said.text, /postgres/);
+    }
+    const [worker] = system.services.filter(({ service }) => service === 'ledger-worker');
+    await eventually(async () => (await readiness(worker!.ready)).status === 503);
+    // What nobody but the ledger knows is not made up: whoever is unknown is told to come again.
+    const stranger = await sendTo(system.gateway, {
+      method: 'POST',
+      path: '/v1/payments',
+      key: newKey('away'),
+      body,
+      headers: { authorization: `Bearer ${newKey('unknown')}` },
+    });
+    assert.equal(stranger.status, 503, stranger.body);
+    assert.ok(stranger.tookMs < 3_500);
+  } finally {
+    await restore();
+  }
+
+  await eventually(
+    async () => {
+      const finals = await Promise.all(ids.map((id) => acme.payment(id, 10)));
+      return finals.every(
+        ({ status, body: text }) => status === 200 && text.includes('"status":"succeeded"'),
+      );
+    },
+    { withinMs: 60_000, what: 'every payment accepted meanwhile to be final' },
+  );
+  for (const { ready } of gateways()) {
+    await eventually(async () => !(await readiness(ready)).text.includes('degraded'));
+  }
+  const { code, stdout, stderr } = await command('audit', '--json', '--wait', '60');
+  assert.equal(code, 0, stdout + stderr);
+});
