@@ -47,8 +47,11 @@ export function startService(
     child.kill('SIGKILL');
     await ended;
   });
-  const admin: TestService['admin'] = (path, method = 'GET') =>
-    fetch(`http://127.0.0.1:${settings['ADMIN_PORT']}${path}`, { method });
+  const admin: TestService['admin'] = async (path, method = 'GET') => {
+    const answer = await fetch(`http://127.0.0.1:${settings['ADMIN_PORT']}${path}`, { method });
+    // Read to its end: an answer that nobody reads keeps its connection, and the server, open.
+    return new Response(await answer.arrayBuffer(), answer);
+  };
   const readiness = { withinMs: 60_000, what: `readiness of ${fileURLToPath(main)}` };
   return {
     child,

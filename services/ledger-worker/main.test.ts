@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
-import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import {
   aPayment,
@@ -11,6 +8,7 @@ import {
   createTestTopic,
   eventually,
   freePort,
+  startService,
   testNamespace,
 } from '@triplock/testing';
 import { createLogger } from '@triplock/runtime';
@@ -18,19 +16,9 @@ import { openGroupCommit } from '@triplock/transport';
 import { closedWayTo } from './forwarder.testing.ts';
 import { ledgerCounts, recordOf } from './worker.testing.ts';
 
-/** The service as a process of its own, killed after the test if it still lives. */
-function start(context: TestContext, env: Readonly<Record<string, string>>) {
-  const main = fileURLToPath(new URL('main.ts', import.meta.url));
-  const child = spawn(process.execPath, [main], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  context.after(() => void child.kill('SIGKILL'));
-  const said = Promise.all([text(child.stdout), text(child.stderr)]);
-  const ended = once(child, 'exit') as Promise<[number | null, string | null]>;
-  const admin = async (path: string) => {
-    const response = await fetch(`http://127.0.0.1:${env['ADMIN_PORT']}${path}`);
-    return { status: response.status, body: await response.text() };
-  };
-  return { child, ended, said, admin };
-}
+const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
+  startService(context, new URL('main.ts', import.meta.url), settings);
+const told = async (answer: Promise<Response>) => (await answer).text();
 
 /** Settings of a worker on topics and a database of one test's own. */
 async function aPlace(context: TestContext) {
@@ -62,51 +50,52 @@ test('a worker starts while PostgreSQL and Kafka are away, says so, and works on
   const toPostgres = await closedWayTo(context, { host: url.hostname, port: Number(url.port) });
   const toKafka = await closedWayTo(context, { host: host!, port: Number(port) });
   url.port = String(toPostgres.port);
-  const { child, ended, admin } = start(context, {
+  const worker = start(context, {
     ...env,
     DATABASE_URL: url.href,
     KAFKA_BROKERS: `127.0.0.1:${toKafka.port}`,
   });
-  await eventually(async () => (await admin('/healthz')).status === 200);
-  const away = await admin('/readyz');
+  await eventually(async () => (await worker.admin('/healthz')).ok);
+  const away = await worker.admin('/readyz');
   assert.equal(away.status, 503);
-  const { checks } = JSON.parse(away.body) as { checks: Record<string, string> };
+  const { checks } = (await away.json()) as { checks: Record<string, string> };
   assert.deepEqual(Object.keys(checks).sort(), ['kafka', 'postgres']);
   assert.ok(Object.values(checks).every((word) => word !== 'ok'));
 
   await pay();
   await toKafka.open();
   await toPostgres.open();
-  await eventually(async () => (await admin('/readyz')).status === 200, within30s('readiness'));
+  await worker.ready();
   await eventually(async () => (await ledgerCounts(owner)).events === 1, within30s('the payment'));
-  assert.match((await admin('/metrics')).body, /triplock_worker_records_total\{outcome="posted"/);
-  child.kill('SIGTERM');
-  assert.deepEqual(await ended, [0, null]);
+  assert.match(
+    await told(worker.admin('/metrics')),
+    /triplock_worker_records_total\{outcome="posted"/,
+  );
+  assert.equal((await worker.terminate()).exitCode, 0);
 });
 
 test('a worker killed between the ledger’s commit and the offset’s is taken over, and the payment is posted once', async (context) => {
   const { env, owner, pay } = await aPlace(context);
   const killed = start(context, { ...env, CRASH_POINTS: 'worker.committed=kill' });
   await pay();
-  assert.deepEqual(await killed.ended, [null, 'SIGKILL']);
+  assert.equal((await killed.ended).signal, 'SIGKILL');
   assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 1 });
   const next = start(context, env);
   const known = /triplock_worker_records_total\{outcome="already-recorded",service="[a-z-]+"\} 1/;
   await eventually(
-    async () => known.test((await next.admin('/metrics')).body),
+    async () => known.test(await told(next.admin('/metrics'))),
     within30s('the redelivery'),
   );
   assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 1 });
-  next.child.kill('SIGTERM');
-  assert.deepEqual(await next.ended, [0, null]);
+  assert.equal((await next.terminate()).exitCode, 0);
 });
 
 test('missing and malformed settings are all named at once', async (context) => {
-  const { ended, said } = start(context, { KAFKA_BROKERS: 'nowhere', ADMIN_PORT: '70000' });
-  assert.deepEqual(await ended, [2, null]);
-  const [, errors] = await said;
+  const settings = { KAFKA_BROKERS: 'nowhere', ADMIN_PORT: '70000' };
+  const { exitCode, stderr } = await start(context, settings).ended;
+  assert.equal(exitCode, 2);
   for (const name of ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL']) {
-    assert.match(errors, new RegExp(`${name} is (missing|malformed)`));
+    assert.match(stderr, new RegExp(`${name} is (missing|malformed)`));
   }
 });
 
@@ -116,15 +105,15 @@ test('a taken admin port ends the boot with a sentence that names it', async (co
   await once(holder, 'listening');
   context.after(() => void holder.close());
   const { port } = holder.address() as AddressInfo;
-  const { ended, said } = start(context, { ...env, ADMIN_PORT: String(port) });
-  assert.deepEqual(await ended, [1, null]);
-  assert.match((await said)[0], new RegExp(`port ${port} .* is taken`));
+  const { exitCode, stdout } = await start(context, { ...env, ADMIN_PORT: String(port) }).ended;
+  assert.equal(exitCode, 1);
+  assert.match(stdout, new RegExp(`port ${port} .* is taken`));
 });
 
 test('a topic that may hold batches which nobody here can read ends the boot with what to do', async (context) => {
   const { env } = await aPlace(context);
   const { topic } = await createTestTopic(context, { compression: 'producer' });
-  const { ended, said } = start(context, { ...env, ACCEPTED_TOPIC: topic });
-  assert.deepEqual(await ended, [1, null]);
-  assert.match((await said)[0], new RegExp(`topic ${topic} has compression.type producer`));
+  const { exitCode, stdout } = await start(context, { ...env, ACCEPTED_TOPIC: topic }).ended;
+  assert.equal(exitCode, 1);
+  assert.match(stdout, new RegExp(`topic ${topic} has compression.type producer`));
 });

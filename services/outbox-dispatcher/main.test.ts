@@ -1,25 +1,11 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
-import { aPayment, eventually, freePort } from '@triplock/testing';
+import { aPayment, eventually, freePort, startService } from '@triplock/testing';
 import { aPlace } from './dispatcher.testing.ts';
 
-/** The service as a process of its own, killed after the test if it still lives. */
-function start(context: TestContext, env: Readonly<Record<string, string>>) {
-  const main = fileURLToPath(new URL('main.ts', import.meta.url));
-  const child = spawn(process.execPath, [main], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  context.after(() => void child.kill('SIGKILL'));
-  const said = Promise.all([text(child.stdout), text(child.stderr)]);
-  const ended = once(child, 'exit') as Promise<[number | null, string | null]>;
-  const admin = async (path: string) => {
-    const response = await fetch(`http://127.0.0.1:${env['ADMIN_PORT']}${path}`);
-    return { status: response.status, body: await response.text() };
-  };
-  return { child, ended, said, admin };
-}
+const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
+  startService(context, new URL('main.ts', import.meta.url), settings);
+const told = async (answer: Promise<Response>) => (await answer).text();
 
 async function aService(context: TestContext) {
   const place = await aPlace(context);
@@ -39,16 +25,15 @@ const within30s = (what: string) => ({ withinMs: 30_000, what });
 
 test('a dispatcher publishes what comes, shows its figures, and gives its buckets back at the end', async (context) => {
   const { env, post, rows, received, store } = await aService(context);
-  const { child, ended, admin } = start(context, env);
-  await eventually(async () => (await admin('/readyz')).status === 200, within30s('readiness'));
+  const dispatcher = start(context, env);
+  await dispatcher.ready();
   await post(aPayment(), aPayment());
   await eventually(async () => received.length === 2, within30s('the events'));
   await eventually(async () => (await rows()).every(({ state }) => state === 'published'));
-  const { body } = await admin('/metrics');
+  const body = await told(dispatcher.admin('/metrics'));
   assert.match(body, /triplock_dispatcher_events_total\{outcome="published",[^}]*\} 2/);
   assert.match(body, /triplock_dispatcher_leases\{[^}]*\} 64/);
-  child.kill('SIGTERM');
-  assert.deepEqual(await ended, [0, null]);
+  assert.equal((await dispatcher.terminate()).exitCode, 0);
   const held = await store.open().query('SELECT FROM ledger.outbox_leases WHERE owner IS NOT NULL');
   assert.equal(held.length, 0);
 });
@@ -57,7 +42,7 @@ test('a dispatcher killed between the publish and the mark is followed by one th
   const { env, post, rows, received } = await aService(context);
   const killed = start(context, { ...env, CRASH_POINTS: 'dispatcher.published=kill' });
   await post(aPayment());
-  assert.deepEqual(await killed.ended, [null, 'SIGKILL']);
+  assert.equal((await killed.ended).signal, 'SIGKILL');
   assert.deepEqual(
     (await rows()).map(({ state }) => state),
     ['pending'],
@@ -70,15 +55,13 @@ test('a dispatcher killed between the publish and the mark is followed by one th
   const ids = received.map(({ attributes }) => attributes['event_id']);
   assert.deepEqual(ids, [row!.eventId, row!.eventId]);
   await eventually(async () => (await rows())[0]?.state === 'published');
-  next.child.kill('SIGTERM');
-  assert.deepEqual(await next.ended, [0, null]);
+  assert.equal((await next.terminate()).exitCode, 0);
 });
 
 test('missing and malformed settings are all named at once', async (context) => {
-  const { ended, said } = start(context, { ADMIN_PORT: '70000', LEASE_MS: '10' });
-  assert.deepEqual(await ended, [2, null]);
-  const [, errors] = await said;
+  const { exitCode, stderr } = await start(context, { ADMIN_PORT: '70000', LEASE_MS: '10' }).ended;
+  assert.equal(exitCode, 2);
   for (const name of ['ADMIN_PORT', 'LEASE_MS', 'DATABASE_URL', 'PUBSUB_PROJECT_ID']) {
-    assert.match(errors, new RegExp(`${name} is (missing|malformed)`));
+    assert.match(stderr, new RegExp(`${name} is (missing|malformed)`));
   }
 });
