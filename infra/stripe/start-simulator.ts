@@ -17,7 +17,7 @@ export type SimulatorOptions = {
   readonly port: number;
   readonly seed: number;
   readonly dials: Dials;
-  /** Its work by time failed, which is the journal not being writable: it must not go on. */
+  /** The journal cannot be written, or work by time failed: it must not go on. */
   readonly onBroken: (error: unknown) => void;
 };
 
@@ -27,7 +27,7 @@ export type Simulator = { readonly url: string; close(): Promise<void> };
 /** Starts the Stripe simulator in this process, on the journal that is there. */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   const clock = createClock();
-  const store = await openStore(options.journal, clock);
+  const store = await openStore(options.journal, clock, options.onBroken);
   const dials = { ...options.dials };
   const engine: Engine = {
     ...{ store, clock, dials },

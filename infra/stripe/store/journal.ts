@@ -14,6 +14,14 @@ export type Journal = {
   close(): Promise<void>;
 };
 
+/** Who wants to know of a journal. */
+export type JournalListener = {
+  /** Called with every entry that is there, in order, before the journal is open. */
+  replay(entry: Entry): void;
+  /** Called once when it cannot be written: whoever goes on would promise what is not kept. */
+  broken(error: Error): void;
+};
+
 /**
  * Opens a journal, hands every entry to `replay`, and is then ready to append. A last line without
  * its end was never acknowledged to anyone and is cut off; any other line that cannot be read is
@@ -21,7 +29,7 @@ export type Journal = {
  *
  * @throws with the number of the line that cannot be read.
  */
-export async function openJournal(path: string, replay: (entry: Entry) => void): Promise<Journal> {
+export async function openJournal(path: string, listener: JournalListener): Promise<Journal> {
   await mkdir(dirname(path), { recursive: true });
   const file = await open(path, 'a+');
   let number = 0;
@@ -29,10 +37,10 @@ export async function openJournal(path: string, replay: (entry: Entry) => void):
   for await (const line of readWholeLines(path)) {
     number += 1;
     whole += line.length + 1;
-    replay(parseLine(line, { path, number }));
+    listener.replay(parseLine(line, { path, number }));
   }
   await file.truncate(whole);
-  return groupWrites(file, whole);
+  return groupWrites(file, whole, listener);
 }
 
 function parseLine(line: Buffer, place: { path: string; number: number }): Entry {
@@ -44,7 +52,11 @@ function parseLine(line: Buffer, place: { path: string; number: number }): Entry
 }
 
 /** One write and one fsync for everything that came while the last one was under way. */
-function groupWrites(file: FileHandle, start: number): Journal {
+function groupWrites(
+  file: FileHandle,
+  start: number,
+  listener: Pick<JournalListener, 'broken'>,
+): Journal {
   let size = start;
   let waiting: string[] = [];
   let writing: Promise<void> | undefined;
@@ -65,6 +77,7 @@ function groupWrites(file: FileHandle, start: number): Journal {
     writeAll()
       .catch((cause: unknown) => {
         broken = new Error('the journal cannot be written', { cause });
+        listener.broken(broken);
       })
       .finally(() => {
         writing = undefined;

@@ -33,8 +33,12 @@ export type Step = {
   keep?(): KeptAnswer;
 };
 
-/** Opens the journal at `path` and makes the world from it. */
-export async function openStore(path: string, clock: Clock): Promise<Store> {
+/** Opens the journal at `path` and makes the world from it. `onBroken`: it cannot be written any more. */
+export async function openStore(
+  path: string,
+  clock: Clock,
+  onBroken: (error: Error) => void,
+): Promise<Store> {
   const account = createAccount();
   const keys = createIdempotencyKeys();
   const undelivered = createUndelivered();
@@ -58,7 +62,7 @@ export async function openStore(path: string, clock: Clock): Promise<Store> {
         return;
     }
   };
-  const journal = await openJournal(path, apply);
+  const journal = await openJournal(path, { replay: apply, broken: onBroken });
   const record = (entry: Entry) => {
     journal.append(entry);
     apply(entry);
