@@ -39,3 +39,17 @@ test('the document is served, and tells of the routes only', async (t) => {
   const { paths } = JSON.parse(answer.body) as Document;
   assert.deepEqual(Object.keys(paths), ['/v1/payments', '/v1/payments/{id}', '/bug']);
 });
+
+test('what a 404 of an unknown path points at is there, without an API key', async (t) => {
+  const edge = await startEdge(t);
+  const lost = await edge.exchange(httpRequest('GET /v1/payment'));
+  const { detail } = JSON.parse(lost.body) as { detail: string };
+  const paths = [...detail.matchAll(/GET (\/[\w.]+)/g)].map(([, path]) => path!);
+  assert.deepEqual(paths, ['/docs', '/openapi.json']);
+  for (const path of paths) {
+    const answer = await edge.exchange(
+      `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+    );
+    assert.equal(answer.status, 200, path);
+  }
+});

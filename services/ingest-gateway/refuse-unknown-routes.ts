@@ -1,6 +1,9 @@
 import { Problem } from '@triplock/contracts';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
+const nothingHere =
+  'There is nothing at this path. GET /docs shows every operation as a page to read, and GET /openapi.json the same for programs; neither needs an API key.';
+
 type KnownPath = { pattern: RegExp; methods: string[] };
 
 /**
@@ -31,7 +34,7 @@ function refusal(request: FastifyRequest, known: Iterable<KnownPath>): Problem {
     const allow = methods.join(', ');
     return new Problem('method_not_allowed', `Use one of: ${allow}.`, { headers: { allow } });
   }
-  return new Problem('not_found', 'There is nothing at this path; /openapi.json lists all paths.');
+  return new Problem('not_found', nothingHere);
 }
 
 /** `/v1/payments/:id` as a pattern; our paths hold no character that is special in one. */
