@@ -87,6 +87,11 @@ export type Claims = {
     barrier: string;
     warm: boolean;
   }): Promise<void>;
+  /**
+   * Makes a bucket cold without losing what it holds: claims may have been made elsewhere, such as
+   * in another store that stood in for this one. No gateway may be at work on it.
+   */
+  distrust(bucket: number): Promise<void>;
   ping(): Promise<void>;
   close(): Promise<void>;
 };

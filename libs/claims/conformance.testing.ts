@@ -67,6 +67,14 @@ export function bucketOfClaim(request: ClaimRequest): number {
   return bucketOf(request.txnId, bucketCount);
 }
 
+/** Another id in the request's bucket. */
+export function idInBucketOf(request: ClaimRequest): TxnId {
+  for (;;) {
+    const other = aClaim();
+    if (bucketOfClaim(other) === bucketOfClaim(request)) return other.txnId;
+  }
+}
+
 /** Makes the request's bucket remember without a gap, as on an empty system. */
 export async function warmUp(claims: Claims, request: ClaimRequest): Promise<MemoryEpoch> {
   const bucket = bucketOfClaim(request);

@@ -1,4 +1,5 @@
 export * from './claims.ts';
+export { DynamoTableError } from './dynamodb/check-table.ts';
 export { createClaimsTable } from './dynamodb/create-claims-table.ts';
 export { openDynamoClaims, type DynamoClaimsOptions } from './dynamodb/dynamo-claims.ts';
 export type { DynamoPlace } from './dynamodb/dynamo-place.ts';
@@ -9,5 +10,6 @@ export {
   type PostgresClaims,
   type PostgresClaimsOptions,
 } from './postgres/postgres-claims.ts';
+export { PostgresDurabilityError } from './postgres/check-durability.ts';
 export { openRedisClaims, type RedisClaimsOptions } from './redis/redis-claims.ts';
 export { RedisPolicyError } from './redis/watch-server.ts';

@@ -7,6 +7,7 @@ import {
   anAnswer,
   bucketOfClaim,
   expectOutcome,
+  idInBucketOf,
   lasting,
   warmUp,
   type OpenClaims,
@@ -87,6 +88,21 @@ function describeLoss(open: OpenClaims): void {
     await t.waitFor(async () => expectOutcome(await claims.claim(request), 'claimed'), {
       timeout: 5_000,
     });
+  });
+
+  it('a bucket that is distrusted is cold, and what it holds still counts', async (t) => {
+    const { claims, another } = await open(t, lasting);
+    const [kept, other] = [aClaim(), aClaim()];
+    const before = await warmUp(claims, kept);
+    await claims.claim(kept);
+    await (await another()).distrust(bucketOfClaim(kept));
+    expectOutcome(await claims.claim(kept), 'in-flight');
+    const same = { ...other, txnId: idInBucketOf(kept) };
+    assert.deepEqual(await claims.claim(same), { outcome: 'cold' });
+    const { epoch } = await claims.noteLoss(bucketOfClaim(kept));
+    assert.notEqual(epoch, before);
+    assert.deepEqual(await claims.claim(same), { outcome: 'cold', epoch });
+    await claims.distrust((bucketOfClaim(kept) + 1) % 64);
   });
 
   it('a loss in one bucket leaves another warm', async (t) => {

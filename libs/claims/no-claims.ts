@@ -17,6 +17,7 @@ export function openNoClaims(): Claims {
     read: async () => ({ outcome: 'unknown' }),
     noteLoss: async () => memory,
     setBarrier: async () => undefined,
+    distrust: async () => undefined,
     ping: async () => undefined,
     close: async () => undefined,
   };

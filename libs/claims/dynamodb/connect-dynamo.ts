@@ -1,6 +1,7 @@
 import {
   ConditionalCheckFailedException,
   DescribeTableCommand,
+  DescribeTimeToLiveCommand,
   DynamoDBClient,
   GetItemCommand,
   PutItemCommand,
@@ -29,6 +30,8 @@ export type Table = {
   update(id: string, change: Condition & { change: string }): Promise<Written>;
   /** Names the table: another one that was made or restored under the same name has another. */
   tableId(): Promise<string>;
+  /** The attribute by which DynamoDB deletes items, where that is on. */
+  leavingAttribute(): Promise<string | undefined>;
   /** The service's time. Ask after something was read: every answer tells it. */
   now(): Moment;
 };
@@ -78,6 +81,11 @@ export function connectDynamo(place: DynamoPlace & { answerTimeoutMs: number }):
           id.catch(() => (known = undefined));
         }
         return known.id;
+      },
+      async leavingAttribute() {
+        const asked = new DescribeTimeToLiveCommand({ TableName });
+        const { TimeToLiveDescription: leaving } = await client.send(asked, during);
+        return leaving?.AttributeName;
       },
       now: () => clock.now(),
     };

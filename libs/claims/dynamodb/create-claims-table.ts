@@ -1,3 +1,4 @@
+import { leavingAttribute } from './check-table.ts';
 import { dynamoSettings, type DynamoPlace } from './dynamo-place.ts';
 
 /**
@@ -19,7 +20,7 @@ export async function createClaimsTable(place: DynamoPlace): Promise<'created' |
       }),
     );
     await aws.waitUntilTableExists({ client, maxWaitTime: 60, minDelay: 1 }, { TableName });
-    const TimeToLiveSpecification = { Enabled: true, AttributeName: 'leaves_at' };
+    const TimeToLiveSpecification = { Enabled: true, AttributeName: leavingAttribute };
     await client.send(new aws.UpdateTimeToLiveCommand({ TableName, TimeToLiveSpecification }));
     return 'created';
   } catch (error) {

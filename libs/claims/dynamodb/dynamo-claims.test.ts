@@ -1,9 +1,11 @@
 import { after } from 'node:test';
+import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
 import { describeClaims } from '../claims.conformance.ts';
 import { createClaimsTable } from './create-claims-table.ts';
 import { openDynamoClaims } from './dynamo-claims.ts';
 
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 // One table for the whole suite: every test has a namespace of its own.
 const place = await createTestTable({ after }, createClaimsTable);
 
@@ -11,7 +13,7 @@ describeClaims('dynamodb', async (test, times) => {
   const namespace = testNamespace('claims');
   const relay = await createTestRelay(test, place.emulator);
   const open = async (emulator: string) => {
-    const claims = await openDynamoClaims({ ...place, emulator, namespace, ...times });
+    const claims = await openDynamoClaims({ ...place, logger, emulator, namespace, ...times });
     test.after(() => claims.close());
     return claims;
   };

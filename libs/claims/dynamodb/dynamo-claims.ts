@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { PartnerId } from '@triplock/payments';
+import type { Logger } from '@triplock/runtime';
 import type { BucketMemory, ClaimOwner, Claims, MemoryEpoch, PendingRead } from '../claims.ts';
+import { checkTable, DynamoTableError } from './check-table.ts';
 import { claimItem } from './claim-item.ts';
 import type { Condition, Table, Written } from './connect-dynamo.ts';
 import type { DynamoPlace } from './dynamo-place.ts';
@@ -11,6 +13,7 @@ import { memoryOf } from './read-marker.ts';
 export type DynamoClaimsOptions = DynamoPlace & {
   /** Begins every key, so that several systems can share a table. */
   namespace: string;
+  logger: Logger;
   /** How long the one at work is left alone; 30 s unless told: ten times a request's limit. */
   leaseMs?: number;
   /** How long a claim is remembered; 24 h unless told, which is what partners are promised. */
@@ -35,11 +38,22 @@ export type DynamoClaimsOptions = DynamoPlace & {
  * nothing.
  *
  * The client takes a third of a second to load, so it is loaded here and not at import.
+ *
+ * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
  */
 export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Claims> {
   const { namespace, leaseMs = 30_000, lifeMs = 86_400_000, answerTimeoutMs = 1_500 } = options;
   const { connectDynamo } = await import('./connect-dynamo.ts');
   const dynamo = connectDynamo({ ...options, answerTimeoutMs });
+  try {
+    await checkTable(dynamo);
+  } catch (error) {
+    if (error instanceof DynamoTableError) {
+      dynamo.close();
+      throw error;
+    }
+    options.logger.warn({ err: error }, 'dynamodb is away at the start, will be asked again');
+  }
   const layout: Layout = { namespace, leaseMs, lifeMs };
   const finish = (owner: ClaimOwner, step: Finish) =>
     dynamo.inTime((table) => finishItem(table, recordOf(layout, owner.txnId), { owner, ...step }));
@@ -81,6 +95,12 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
       const values = { ':barrier': barrier, ':warm': warm, ':epoch': epoch };
       const marker = markerOf(layout, bucket);
       await dynamo.inTime((table) => table.update(marker, { change, condition, values }));
+    },
+    async distrust(bucket) {
+      const change = 'SET #table_id = :none';
+      const unless = { condition: 'attribute_exists(#id)', values: { ':none': 'distrusted' } };
+      const marker = markerOf(layout, bucket);
+      await dynamo.inTime((table) => table.update(marker, { change, ...unless }));
     },
     ping: () => dynamo.inTime(async (table) => void (await table.get(markerOf(layout, 0)))),
     close: () => Promise.resolve(dynamo.close()),

@@ -4,7 +4,9 @@ import {
   DescribeTimeToLiveCommand,
   DynamoDBClient,
   GetItemCommand,
+  UpdateTimeToLiveCommand,
 } from '@aws-sdk/client-dynamodb';
+import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
 import {
   aClaim,
@@ -13,10 +15,12 @@ import {
   expectOutcome,
   warmUp,
 } from '../conformance.testing.ts';
+import { DynamoTableError } from './check-table.ts';
 import { createClaimsTable } from './create-claims-table.ts';
 import { openDynamoClaims } from './dynamo-claims.ts';
 import { dynamoSettings } from './dynamo-place.ts';
 
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const place = await createTestTable({ after }, createClaimsTable);
 const client = new DynamoDBClient(dynamoSettings(place));
 after(() => client.destroy());
@@ -24,7 +28,7 @@ after(() => client.destroy());
 async function openClaims(t: TestContext) {
   const namespace = testNamespace('claims');
   const relay = await createTestRelay(t, place.emulator);
-  const claims = await openDynamoClaims({ ...place, emulator: relay.url, namespace });
+  const claims = await openDynamoClaims({ ...place, logger, emulator: relay.url, namespace });
   t.after(() => claims.close());
   return { claims, namespace, relay };
 }
@@ -67,6 +71,22 @@ describe('the table of the claims', () => {
     const asked = new DescribeTimeToLiveCommand({ TableName: place.table });
     const { TimeToLiveDescription: leaving } = await client.send(asked);
     assert.deepEqual(leaving, { AttributeName: 'leaves_at', TimeToLiveStatus: 'ENABLED' });
+  });
+
+  it('a table whose items leave by anything else is refused', async (t) => {
+    const other = await createTestTable(t, createClaimsTable);
+    const TableName = other.table;
+    const setting = (AttributeName: string, Enabled: boolean) =>
+      new UpdateTimeToLiveCommand({
+        TableName,
+        TimeToLiveSpecification: { AttributeName, Enabled },
+      });
+    await client.send(setting('leaves_at', false));
+    await client.send(setting('accepted_at', true));
+    await assert.rejects(
+      openDynamoClaims({ ...other, logger, namespace: 'any' }),
+      DynamoTableError,
+    );
   });
 
   it('making the table again leaves it as it is', async () => {

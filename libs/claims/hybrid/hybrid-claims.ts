@@ -22,10 +22,12 @@ export type HybridClaimsOptions = PostgresClaimsOptions & {
  * cache holds was true and stays true as long as the claim lives; it expires with it. Everything
  * else, a fingerprint that differs included, is PostgreSQL's to say: where the two disagree it is
  * right. Losing the cache costs one more look per answer and changes none.
+ *
+ * @throws PostgresDurabilityError when PostgreSQL is there and a crash may lose claims.
  */
-export function openHybridClaims(options: HybridClaimsOptions): PostgresClaims {
+export async function openHybridClaims(options: HybridClaimsOptions): Promise<PostgresClaims> {
   const { cacheUrl: url, cacheTimeoutMs: timeoutMs = 100, namespace, logger } = options;
-  const postgres = openPostgresClaims(options);
+  const postgres = await openPostgresClaims(options);
   const cache = connectCache({ url, namespace, logger, timeoutMs });
 
   return {

@@ -23,17 +23,17 @@ export async function openHybrid(
   const [relay, cache] = [await createTestRelay(t, url), await createTestRelay(t, keys.url)];
   const redis = new Redis(keys.url);
   t.after(() => redis.quit());
-  const open = (way: string, cacheUrl: string) => {
+  const open = async (way: string, cacheUrl: string) => {
     const named = { namespace, applicationName: 'test', logger };
-    const claims = openHybridClaims({ url: way, cacheUrl, ...named, ...times });
+    const claims = await openHybridClaims({ url: way, cacheUrl, ...named, ...times });
     t.after(() => claims.close());
     return claims;
   };
   const answerOf = (txnId: TxnId) =>
     `{${namespace}:${bucketOf(txnId, bucketCount)}}:answer:${txnId}`;
   return {
-    claims: open(relay.url, cache.url),
-    another: () => Promise.resolve(open(url, keys.url)),
+    claims: await open(relay.url, cache.url),
+    another: () => open(url, keys.url),
     forget: () => forgetRows(owner, namespace),
     async age(txnId: TxnId, ms: number) {
       await ageRow(owner, { namespace, txnId, ms });

@@ -16,7 +16,6 @@ export type PostgresConnection = {
   rows<Row extends object>(statement: string, parameters: readonly unknown[]): Promise<Row[]>;
   /** The one row of a statement that is run again when it lost a race and gave none. */
   row<Row extends object>(statement: string, parameters: readonly unknown[]): Promise<Row>;
-  ping(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -58,7 +57,6 @@ export function connectPostgres(options: PostgresConnectionOptions): PostgresCon
       inTime(database.query<Row>(statement, parameters)),
     row: <Row extends object>(statement: string, parameters: readonly unknown[]) =>
       inTime(runUntilDecided<Row>(statement, parameters)),
-    ping: () => inTime(database.ping()),
     close: () => database.close(),
   };
 }

@@ -11,6 +11,7 @@ import {
   expectOutcome,
   warmUp,
 } from '../conformance.testing.ts';
+import { checkDurability, PostgresDurabilityError } from './check-durability.ts';
 import { openPostgresClaims } from './postgres-claims.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -18,17 +19,17 @@ const database = await createTestDatabase({ after });
 const owner = database.open();
 const role = database.open('triplock_claims');
 
-function openClaims(t: TestContext) {
+async function openClaims(t: TestContext) {
   const namespace = testNamespace('claims');
   const url = database.url('triplock_claims');
-  const claims = openPostgresClaims({ url, namespace, applicationName: 'test', logger });
+  const claims = await openPostgresClaims({ url, namespace, applicationName: 'test', logger });
   t.after(() => claims.close());
   return { claims, namespace };
 }
 
 /** A claim that expired so long ago, claimed in a warm bucket. */
 async function anExpiredClaim(t: TestContext, ago: string) {
-  const { claims, namespace } = openClaims(t);
+  const { claims, namespace } = await openClaims(t);
   const request = aClaim();
   await warmUp(claims, request);
   await claims.claim(request);
@@ -40,8 +41,22 @@ async function anExpiredClaim(t: TestContext, ago: string) {
 }
 
 describe('claims in postgres', () => {
+  for (const setting of ['synchronous_commit', 'fsync']) {
+    it(`a server that may lose claims unnoticed is refused: ${setting} = off`, () => {
+      const row = { fsync: 'on', synchronous_commit: 'on', [setting]: 'off' };
+      assert.throws(() => checkDurability(row), new RegExp(`set ${setting} to on`));
+    });
+  }
+
+  it('a role whose commits do not wait for the disk is refused at the start', async () => {
+    const url = new URL(database.url('triplock_claims'));
+    url.searchParams.set('options', '-c synchronous_commit=off');
+    const options = { url: url.href, namespace: 'any', applicationName: 'test', logger };
+    await assert.rejects(openPostgresClaims(options), PostgresDurabilityError);
+  });
+
   it('a claim that is sent twice over is still its own', async (t) => {
-    const { claims, namespace } = openClaims(t);
+    const { claims, namespace } = await openClaims(t);
     const request = aClaim();
     await warmUp(claims, request);
     const send = (token: string) =>
@@ -56,7 +71,7 @@ describe('claims in postgres', () => {
   });
 
   it('another history of the server is noticed: old claims count, silence does not', async (t) => {
-    const { claims, namespace } = openClaims(t);
+    const { claims, namespace } = await openClaims(t);
     const [kept, lost] = [aClaim(), aClaim()];
     for (const request of [kept, lost]) await warmUp(claims, request);
     await claims.claim(kept);
@@ -103,7 +118,7 @@ describe('claims in postgres', () => {
   });
 
   it('replays and waits write nothing', async (t) => {
-    const { claims, namespace } = openClaims(t);
+    const { claims, namespace } = await openClaims(t);
     const request = aClaim();
     await warmUp(claims, request);
     await claims.claim(request);

@@ -14,15 +14,15 @@ describeClaims('postgres', async (test, times) => {
   const namespace = testNamespace('claims');
   const url = database.url('triplock_claims');
   const relay = await createTestRelay(test, url);
-  const open = (way: string) => {
+  const open = async (way: string) => {
     const named = { namespace, applicationName: 'test', logger };
-    const claims = openPostgresClaims({ url: way, ...named, ...times });
+    const claims = await openPostgresClaims({ url: way, ...named, ...times });
     test.after(() => claims.close());
     return claims;
   };
   return {
-    claims: open(relay.url),
-    another: () => Promise.resolve(open(url)),
+    claims: await open(relay.url),
+    another: () => open(url),
     forget: () => forgetRows(owner, namespace),
     age: (txnId, ms) => ageRow(owner, { namespace, txnId, ms }),
     relay,

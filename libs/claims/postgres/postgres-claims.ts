@@ -4,6 +4,7 @@ import { bucketOf, type TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
 import type { ClaimRequest, Claims, OwnerToken } from '../claims.ts';
+import { checkDurability, PostgresDurabilityError, readDurabilitySql } from './check-durability.ts';
 import { connectPostgres } from './connect-postgres.ts';
 import {
   bucketMemory,
@@ -21,6 +22,7 @@ const releaseSql = sql('release.sql');
 const readSql = sql('read.sql');
 const noteLossSql = sql('note-loss.sql');
 const setBarrierSql = sql('set-barrier.sql');
+const distrustSql = sql('distrust.sql');
 const reapSql = sql('reap.sql');
 
 /** Where claims live and for how long; times in milliseconds. */
@@ -60,11 +62,27 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  * restore to a point in time, because either begins a new timeline and may have lost the latest
  * claims. What cannot be noticed is a data directory that was put back as a copy: empty the table
  * `memory` afterwards.
+ *
+ * @throws PostgresDurabilityError when the server is there and a crash may lose claims.
  */
-export function openPostgresClaims(options: PostgresClaimsOptions): TimedClaims {
+export async function openPostgresClaims(options: PostgresClaimsOptions): Promise<TimedClaims> {
   const { namespace, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
   const postgres = connectPostgres(options);
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
+
+  const inspect = async () => checkDurability(await postgres.row(readDurabilitySql, []));
+  try {
+    await inspect();
+  } catch (error) {
+    if (error instanceof PostgresDurabilityError) {
+      await postgres.close();
+      throw error;
+    }
+    options.logger.warn(
+      { err: error },
+      'postgres is away at the start, will connect when it comes',
+    );
+  }
 
   return {
     async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, vouchedIn }) {
@@ -94,10 +112,13 @@ export function openPostgresClaims(options: PostgresClaimsOptions): TimedClaims 
     async setBarrier({ bucket, epoch, barrier, warm }) {
       await postgres.rows(setBarrierSql, [namespace, bucket, epoch, barrier, warm]);
     },
+    async distrust(bucket) {
+      await postgres.rows(distrustSql, [namespace, bucket]);
+    },
     async reap({ rowsMax }) {
       return (await postgres.row<{ reaped: number }>(reapSql, [rowsMax])).reaped;
     },
-    ping: () => postgres.ping(),
+    ping: inspect,
     close: () => postgres.close(),
   };
 }

@@ -14,5 +14,6 @@ export const scripts = {
   readRecord: { lua: memory + lua('read.lua'), numberOfKeys: 2 },
   noteLoss: { lua: memory + lua('note-loss.lua'), numberOfKeys: 1 },
   setBarrier: { lua: lua('set-barrier.lua'), numberOfKeys: 1 },
+  distrustBucket: { lua: lua('distrust.lua'), numberOfKeys: 1 },
 } as const;
 export type ScriptName = keyof typeof scripts;

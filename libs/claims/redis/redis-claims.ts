@@ -83,6 +83,9 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       const values = [epoch, barrier, warm ? '1' : '0'];
       await redis.run('setBarrier', { keys: [markerOf(bucket)], values });
     },
+    async distrust(bucket) {
+      await redis.run('distrustBucket', { keys: [markerOf(bucket)], values: [] });
+    },
     ping: () => redis.ping(),
     close: async () => {
       await late.close();
