@@ -20,7 +20,11 @@ export function makeTestHome(): { parent: string; home: string } {
 
 /** Stops what a test's home runs and removes it. */
 export async function removeTestHome(parent: string): Promise<void> {
-  await takeDown({ home: join(parent, homeBelow), data: 'forget' });
+  const home = join(parent, homeBelow);
+  // A test that made a whole checkout there has its instance in the checkout's default home.
+  for (const each of [home, join(home, '.triplock')]) {
+    await takeDown({ home: each, data: 'forget' });
+  }
   rmSync(parent, { recursive: true, force: true });
 }
 

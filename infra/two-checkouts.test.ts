@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { before, test, type TestContext } from 'node:test';
+import { aCheckout, type Checkout } from './a-checkout.ts';
+import { processesOf } from './a-home.ts';
+import { givenBrokers } from './a-given-broker.ts';
+import { homeAt } from './home.ts';
+import { withDatabase } from './provision/database.ts';
+import { postgres } from './parts/postgres.ts';
+import { redis } from './parts/redis.ts';
+import { readState } from './state.ts';
+import type { PartEndpoints } from './endpoints.ts';
+
+before(async () => Object.assign(process.env, await givenBrokers()));
+
+/** Takes the ports that a first clone would have; one that is taken already serves as well. */
+async function takeUsualPorts(t: TestContext): Promise<number[]> {
+  const usual = [...redis.ports, ...postgres.ports].map((port) => port.usual);
+  for (const port of usual) {
+    const squatter = createServer();
+    await new Promise<void>((resolve) => {
+      squatter.once('error', () => resolve());
+      squatter.listen(port, '127.0.0.1', resolve);
+    });
+    t.after(() => squatter.close());
+  }
+  return usual;
+}
+
+async function up(checkout: Checkout): Promise<{ told: string; endpoints: PartEndpoints }> {
+  const { code, stdout, stderr } = await checkout.run('up', '--parts-only', '--json');
+  assert.equal(code, 0, stderr);
+  return { told: stderr, endpoints: JSON.parse(stdout) as PartEndpoints };
+}
+
+const portsOf = ({ home }: Checkout) => Object.values(readState(homeAt(home)).ports);
+
+test('two clones whose usual ports are taken each find others, say so, and leave each other alone', async (t) => {
+  const usual = await takeUsualPorts(t);
+  const [one, other] = [aCheckout(t), aCheckout(t)];
+  const first = await up(one);
+  const second = await up(other);
+  for (const { told } of [first, second]) {
+    for (const port of usual) assert.match(told, new RegExp(`port ${port} is taken, using \\d+`));
+  }
+  assert.equal(new Set([...usual, ...portsOf(one), ...portsOf(other)]).size, 3 * usual.length);
+
+  await withDatabase(first.endpoints.postgres, (database) =>
+    database.query('CREATE TABLE of_the_first (id int)'),
+  );
+  const seen = await withDatabase(second.endpoints.postgres, (database) =>
+    database.query(`SELECT FROM pg_tables WHERE tablename = 'of_the_first'`),
+  );
+  assert.deepEqual(seen, []);
+
+  const running = processesOf(one.home);
+  assert.equal((await other.run('down', '--volumes')).code, 0);
+  assert.deepEqual(processesOf(other.home), []);
+  assert.deepEqual(processesOf(one.home), running);
+  await withDatabase(first.endpoints.postgres, (database) =>
+    database.query('SELECT FROM of_the_first'),
+  );
+});
