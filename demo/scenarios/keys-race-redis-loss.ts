@@ -1,7 +1,7 @@
-import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
+import { deriveTxnId, type IdempotencyKey, type PartnerId, type TxnId } from '@triplock/payments';
 import { auditSystem } from '../audit/ask-auditor.ts';
 import { FaultDidNotFire, fired, promised } from '../broken-promise.ts';
-import { disarmAll, pauseAt } from '../faults.ts';
+import { disarmAll, pauseAt, untilFired } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import type { Answer } from '../partner.ts';
 import { lookAt, untilTold, type Sight } from '../sight.ts';
@@ -23,6 +23,9 @@ export const keysRaceRedisLoss: Scenario = {
 
 /** The first stands still for so long; the rest of a request's 3 s is for the way to Kafka. */
 const site = { service: 'ingest-gateway', point: 'gateway.claimed', pauseMs: 1_500 } as const;
+
+/** Longer than any request takes to its claim. */
+const claimWithinMs = 5_000;
 
 /** On a machine so busy that the second came too late. */
 const attemptsMax = 5;
@@ -55,7 +58,7 @@ async function run(system: System): Promise<Observation> {
 
 const auditWaitMs = 60_000;
 
-type Race = { id: string; order: Order };
+type Race = { id: TxnId; order: Order };
 
 /** Races pairs until both of one were accepted. */
 async function race(system: System): Promise<Race> {
@@ -71,18 +74,34 @@ async function race(system: System): Promise<Race> {
   throw new FaultDidNotFire('no two payments were accepted under one key');
 }
 
-/** Redis forgets the first payment's claim while its record is not yet in Kafka; the other comes. */
-async function raceTwo(
-  system: System,
-  { id, order }: { id: Race['id'] & Parameters<typeof readClaim>[1]; order: Order },
-): Promise<[Answer, Answer]> {
+/** Sends both; the first stands still behind its claim until the second has come. */
+async function raceTwo(system: System, { id, order }: Race): Promise<[Answer, Answer]> {
+  const { partner, key, body } = order;
+  let isOver = false;
+  const first = partner.pay(key, body).finally(() => (isOver = true));
+  const second = loseClaim(system, { id, order }).then(() =>
+    // "Ask again" is no loss, as long as there is a race.
+    until({
+      what: `an answer other than 503 for ${key}`,
+      signal: system.signal,
+      check: async () => {
+        const answer = await partner.pay(key, otherBody(order).body);
+        return (isOver || answer.status !== 503) && answer;
+      },
+    }),
+  );
+  return Promise.all([first, second]);
+}
+
+/** Redis forgets the first payment's claim while its record is not yet in Kafka. */
+async function loseClaim(system: System, { id, order }: Race): Promise<void> {
   const { partner, key, body } = order;
   const other = otherBody(order).body;
   const money = [body, other].map(({ amount, currency }) => formatMoney(amount, currency));
-  const first = partner.pay(key, body);
-  await until({
+  await untilFired(system, {
+    fault: 'there was no claim to lose',
     what: `the claim of ${id}`,
-    signal: system.signal,
+    withinMs: claimWithinMs,
     check: () => readClaim(system, id),
   });
   system.tell(
@@ -93,12 +112,6 @@ async function raceTwo(
   const { command } = await forgetEverything(system);
   fired('the claim outlived it', (await readClaim(system, id)) === undefined);
   system.tell(`${command} in Redis; ${partner.id} sends ${money[1]} under the same key`);
-  let firstAnswered = false;
-  const answered = first.finally(() => (firstAnswered = true));
-  let second = await partner.pay(key, other);
-  // "Ask again", as long as there is a race.
-  while (second.status === 503 && !firstAnswered) second = await partner.pay(key, other);
-  return [await answered, second];
 }
 
 /** Waits until both events of the payment are with the partner, and the loser is a dead letter. */

@@ -40,7 +40,9 @@ test('what escaped is shown one by one, behind what each guard saw', () => {
   ]);
 });
 
-test('it is said when the other guards let nothing escape', () => {
-  const text = renderWithout({ ...report, escaped: [], duplicates: 0 }).join('\n');
-  assert.match(text, /✔ none escaped: the other guards held in 1.2 s/);
+test('it is said when the other guards let nothing escape, and when nothing was tried', () => {
+  const { complaint, ...held } = { ...report, escaped: [], duplicates: 0 };
+  assert.match(renderWithout(held).join('\n'), /✔ none escaped: the other guards held in 1.2 s/);
+  const failed = renderWithout({ ...held, complaint: complaint! }).join('\n');
+  assert.match(failed, /✘ none escaped, and the scenario did not hold in 1.2 s/);
 });

@@ -19,20 +19,21 @@ export function renderWithoutHeading(
 
 /** What came of it: a line for each guard, and the duplicates that escaped one by one. */
 export function renderWithout(report: WithoutReport): string[] {
-  const { without, guards, escaped, duplicates, complaint, tookMs } = report;
+  const { without, guards, escaped, complaint, tookMs } = report;
   const away = { ...guards, [without]: `${style.bad('taken away')}: ${guards[without]}` };
-  const took = style.faint(` in ${formatSpan(tookMs)}`);
-  const verdict =
-    duplicates > 0
-      ? style.bad(`   ${count(duplicates, 'duplicate')} escaped`) + took
-      : style.good('   ✔ none escaped: the other guards held') + took;
   return [
     ...renderGuards(away),
-    verdict,
+    `   ${verdictOf(report)}` + style.faint(` in ${formatSpan(tookMs)}`),
     ...escaped.map(({ id, what }) => `     ${id}: ${what}`),
     ...(complaint === undefined ? [] : [style.faint(`   ${withoutEvidence(complaint)}`)]),
     style.faint(`   without-${without} is dropped: processes, database, topics, claims`),
   ];
+}
+
+function verdictOf({ duplicates, complaint }: WithoutReport): string {
+  if (duplicates > 0) return style.bad(`${count(duplicates, 'duplicate')} escaped`);
+  if (complaint !== undefined) return style.bad('✘ none escaped, and the scenario did not hold');
+  return style.good('✔ none escaped: the other guards held');
 }
 
 /** The evidence is for machines: all of it is in the lines above. */
