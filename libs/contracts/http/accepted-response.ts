@@ -1,4 +1,4 @@
-import type { AcceptedPayment, JsonObject } from '@triplock/payments';
+import type { AcceptedPayment, JsonObject, JsonValue } from '@triplock/payments';
 
 /** The newest form of the 202 body. Add a case to {@link renderAccepted} for another; never edit one. */
 export const responseVersion = 1;
@@ -31,21 +31,21 @@ export function renderAccepted(
 /** The request's fields as the partner sent them, in the order in which every answer shows them. */
 export function asSent(details: AcceptedPayment['details']): JsonObject {
   const { money, paymentMethod, reference, description, metadata } = details;
-  return {
+  // Filled in and not spread together: this is done several times for every payment.
+  const sent: Record<string, JsonValue> = {
     amount: Number(money.amount),
     currency: money.currency,
-    ...(paymentMethod === undefined ? {} : { payment_method: paymentMethod }),
-    ...(reference === undefined ? {} : { reference }),
-    ...(description === undefined ? {} : { description }),
-    ...(metadata === undefined ? {} : { metadata: sortedByName(metadata) }),
   };
+  if (paymentMethod !== undefined) sent['payment_method'] = paymentMethod;
+  if (reference !== undefined) sent['reference'] = reference;
+  if (description !== undefined) sent['description'] = description;
+  if (metadata !== undefined) sent['metadata'] = sortedByName(metadata);
+  return sent;
 }
 
-/** Any order that the partner chose gives the same bytes. */
+/** Any order that the partner chose gives the same bytes. No name is `__proto__`: it was refused. */
 function sortedByName(metadata: Readonly<Record<string, string>>): JsonObject {
-  return Object.fromEntries(
-    Object.keys(metadata)
-      .sort()
-      .map((name) => [name, metadata[name]]),
-  );
+  const sorted: Record<string, string> = {};
+  for (const name of Object.keys(metadata).sort()) sorted[name] = metadata[name]!;
+  return sorted;
 }
