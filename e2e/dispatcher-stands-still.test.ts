@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { continueProcess, pauseProcess } from '@triplock/infra';
+import { eventually } from '@triplock/testing';
+import { acceptedIds, becomeFinalOnce } from './accepted.ts';
+import { sendSteadily } from './kill-storm.ts';
+import { onTheSystem } from './stage.ts';
+import { home } from './system.ts';
+
+const on = onTheSystem();
+const owner = { home, name: 'outbox-dispatcher-1' };
+
+type Lease = { bucket: number; owner: string; epoch: bigint };
+
+/** Live leases by the dispatcher that has them. */
+async function leases(): Promise<Map<string, Lease[]>> {
+  const rows = await on.look.database.query<Lease>(
+    `SELECT bucket, split_part(owner, ':', 1) AS owner, epoch FROM ledger.outbox_leases
+     WHERE owner IS NOT NULL AND expires_at > now()`,
+  );
+  return Map.groupBy(rows, (lease) => lease.owner);
+}
+
+async function bothHaveHalf(): Promise<boolean> {
+  const held = [...(await leases()).values()].map((some) => some.length);
+  return held.length === 2 && held.every((count) => count === 32);
+}
+
+/** Has the owner stand still in the middle of its work: published and not yet marked. */
+async function pauseBeforeTheMark(): Promise<void> {
+  const { health } = on.system.services.find(({ name }) => name === owner.name)!;
+  const admin = (query: string, method: string) =>
+    fetch(new URL(`/crash-points${query}`, health), { method });
+  const hits = async () => {
+    const answer = (await (await admin('', 'GET')).json()) as { hits: Record<string, number> };
+    return answer.hits['dispatcher.published'] ?? 0;
+  };
+  const before = await hits();
+  const point = '?name=dispatcher.published';
+  await (await admin(`${point}&action=pause&pauseMs=3000&times=64`, 'POST')).text();
+  await eventually(async () => (await hits()) > before);
+  pauseProcess(owner);
+}
+
+const leaseMs = 6_000;
+const within = (withinMs: number, what: string) => ({ withinMs, what });
+
+test('a dispatcher that stood still past its lease marks nothing when it goes on, and no event is lost or applied twice', async () => {
+  await eventually(bothHaveHalf, within(30_000, 'half of the buckets for each'));
+  const before = (await logged()).length;
+  const markWasRefused = async () =>
+    (await logged()).slice(before).includes('the lease was lost before the mark');
+  const lost = (await leases()).get(owner.name)!;
+  const calm = new AbortController();
+  const load = sendSteadily(on.acme, { perSecond: 60, stop: calm.signal });
+  let ids: string[];
+  try {
+    await pauseBeforeTheMark();
+    const stoodStillAt = performance.now();
+    const other = await eventually(
+      async () => {
+        const held = await leases();
+        return held.get('outbox-dispatcher-2')?.length === 64 && held;
+      },
+      within(15_000, 'all buckets for the other dispatcher'),
+    );
+    const tookMs = performance.now() - stoodStillAt;
+    assert.ok(tookMs < leaseMs + 4_000, `the takeover took ${Math.round(tookMs)} ms`);
+    const epochs = new Map(other.get('outbox-dispatcher-2')!.map((each) => [each.bucket, each]));
+    for (const { bucket, epoch } of lost) assert.ok(epochs.get(bucket)!.epoch > epoch);
+
+    calm.abort();
+    ids = acceptedIds(await load, 100);
+    await eventually(() => published(ids), within(60_000, 'every event, by the other dispatcher'));
+  } finally {
+    calm.abort();
+    continueProcess(owner);
+  }
+  await eventually(markWasRefused, within(20_000, 'the late mark'));
+  const stale = await on.look.database.query(
+    `SELECT event_id FROM ledger.outbox
+     JOIN unnest($1::smallint[], $2::bigint[]) AS lost (bucket, epoch) USING (bucket)
+     WHERE txn_id = ANY($3::uuid[]) AND published_epoch = lost.epoch
+       AND published_at > (SELECT min(published_at) FROM ledger.outbox AS taken
+                           WHERE taken.bucket = lost.bucket AND taken.published_epoch > lost.epoch)`,
+    [lost.map(({ bucket }) => bucket), lost.map(({ epoch }) => epoch), ids],
+  );
+  assert.deepEqual(stale, []);
+  const copies = await copiesOf(ids);
+  assert.ok(copies.total > copies.events, 'nothing was published twice: the fault did not fire');
+  await becomeFinalOnce(on, ids);
+  for (const id of ids.slice(-20)) {
+    const webhooks = await on.look.webhooks(id);
+    assert.deepEqual(
+      webhooks.map(({ attempts }) => attempts),
+      [1],
+    );
+  }
+  await eventually(bothHaveHalf, within(30_000, 'half of the buckets for each again'));
+});
+
+async function published(ids: readonly string[]): Promise<boolean> {
+  const rows = await on.look.database.query(
+    `SELECT FROM ledger.outbox WHERE txn_id = ANY($1::uuid[]) AND state = 'published'`,
+    [ids],
+  );
+  return rows.length === ids.length;
+}
+
+/** What the dispatcher has logged. It says so when a mark met another epoch. */
+const logged = () => readFile(`${home}/logs/${owner.name}.log`, 'utf8');
+
+async function copiesOf(ids: readonly string[]): Promise<{ events: number; total: number }> {
+  const [copies] = await on.look.database.query<{ events: number; total: number }>(
+    `SELECT count(*)::int AS events, sum(copies)::int AS total
+     FROM auditor.published WHERE txn_id = ANY($1::uuid[])`,
+    [ids],
+  );
+  return copies!;
+}
