@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { eventually } from '@triplock/testing';
 import { givenBrokers } from './a-given-broker.ts';
 import { aHome, processesOf } from './a-home.ts';
 import { bringUpServices } from './bring-up.ts';
-import { stopProcess } from './faults.ts';
+import { killProcess, stopProcess } from './faults.ts';
 import { homeAt } from './home.ts';
 import { withDatabase } from './provision/database.ts';
 import { standIns } from './stand-in/stand-ins.ts';
 import { readState } from './state.ts';
 import { takeDown } from './take-down.ts';
+
+/** Making an empty PostgreSQL cluster takes a while on a busy machine. */
+const startLimit = { withinMs: 60_000, what: 'a service that starts' };
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
@@ -44,6 +48,26 @@ test('a process that was asked to end is gone, with what it held, and the next u
   assert.deepEqual(same, before.services[0]);
   assert.notEqual(again!.pid, before.services[1]!.pid);
   assert.equal(again!.health, before.services[1]!.health);
+
+  await killProcess({ home, name });
+  const once = await bringUpServices({ home }, standIns());
+  assert.deepEqual(once.services[0], same);
+  assert.notEqual(once.services[1]!.pid, again!.pid);
+});
+
+test('Ctrl-C while services start leaves nothing half started, and the next up works', async (t) => {
+  const home = aHome(t);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const up = bringUpServices({ home, signal }, standIns({ STAND_IN: 'is never ready' }));
+  const isStarting = async () => 'ingest-gateway-1' in readState(homeAt(home)).processes;
+  await Promise.race([up, eventually(isStarting, startLimit)]);
+  controller.abort();
+  await assert.rejects(up, { name: 'AbortError' });
+  assert.deepEqual(processesOf(home), []);
+  assert.equal(existsSync(homeAt(home).endpoints), false);
+  const { services } = await bringUpServices({ home }, standIns());
+  assert.equal(services.length, 1);
 });
 
 test('a service whose settings changed is started again, the others are not', async (t) => {

@@ -6,7 +6,8 @@ if (process.env['STAND_IN'] === 'refuses to start') {
   process.stderr.write('the stand-in refuses to start\n');
   process.exit(3);
 }
-createServer((_request, response) => response.writeHead(200).end()).listen({
+const status = process.env['STAND_IN'] === 'is never ready' ? 503 : 200;
+createServer((_request, response) => response.writeHead(status).end()).listen({
   port: Number(port),
   host: '127.0.0.1',
 });
