@@ -72,6 +72,8 @@ async function sendTwo(system: System, order: Order): Promise<Meeting | undefine
   const statuses = answers.map(({ status }) => status);
   const rightful = statuses.every((status) => [202, 409, 503].includes(status));
   promised('two at once get 202, 409 or 503', rightful, { ids: [key], saw: answers });
+  const anew = answers.filter(({ status, replayed }) => status === 202 && !replayed);
+  promised('of two at once one at most is new', anew.length <= 1, { ids: [key], saw: answers });
   const answer = answers.find(({ status }) => status === 202);
   const refused = answers.find(({ status }) => status === 409);
   if (answer === undefined || refused === undefined) return undefined;

@@ -17,7 +17,7 @@ export function describeSurvey({
   const booked = `${count(rows, 'row')}, ${count(entries, 'entry', 'entries')}`;
   const absorbed = records - rows - conflicts;
   const met = [
-    ...(absorbed > 0 ? [`${count(absorbed, 'record')} met its row`] : []),
+    ...(absorbed > 0 ? [`${count(absorbed, 'record')} already recorded`] : []),
     ...(conflicts > 0 ? [count(conflicts, 'key conflict')] : []),
   ];
   const copies = `${count(survey.copies, 'copy', 'copies')} published of ${count(events, 'event')}`;
