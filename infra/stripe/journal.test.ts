@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { appendFile, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { createTestStripe, eventually, type TestStripe } from '@triplock/testing';
 import { Stripe } from 'stripe';
@@ -99,6 +101,27 @@ test('the moved clock, and what is unsettled, outlive a kill', async (t) => {
   assert.equal(await statusNow(), 'processing');
   await stripe.control('POST', '/clock', { advanceMs: 3_600_000 });
   await eventually(async () => (await statusNow()) === 'succeeded');
+});
+
+test('events that were not sent before a kill are sent after it', async (t) => {
+  const stripe = await createTestStripe(t);
+  const received: string[] = [];
+  const endpoint = createServer((request, response) => {
+    request.resume().on('end', () => {
+      received.push(String(request.headers['stripe-signature']));
+      response.writeHead(200).end();
+    });
+  });
+  t.after(() => endpoint.close());
+  await new Promise<void>((resolve) => endpoint.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(endpoint.address() as AddressInfo).port}`;
+  await stripe.control('PUT', '/webhooks', { url, paused: true });
+  await clientOf(stripe).paymentIntents.create(paid);
+  await stripe.kill();
+  await stripe.start();
+  assert.deepEqual(received, []);
+  await stripe.control('PUT', '/webhooks', { url });
+  await eventually(async () => received.length === 3);
 });
 
 test('the journal can be read while it grows, entry by entry', async (t) => {

@@ -136,6 +136,32 @@ test('lifecycle: authentication leads to success, or back to the start without a
   );
 });
 
+test('lifecycle: a customer who is redirected authenticates on a page and comes back', async (t) => {
+  const { stripe } = await aSimulator(t);
+  const asking = { ...card, ...pay, payment_method: 'pm_card_authenticationRequired' };
+  const return_url = 'https://shop.example/done?order=1';
+  for (const [outcome, status] of [
+    ['succeeded', 'succeeded'],
+    ['failed', 'requires_payment_method'],
+  ] as const) {
+    const { id, client_secret, next_action } = await stripe.paymentIntents.create({
+      ...asking,
+      return_url,
+    });
+    const page = next_action!.redirect_to_url!.url!;
+    assert.match(await (await fetch(page)).text(), /<form method="post">/);
+    const body = new URLSearchParams({ outcome });
+    const answer = await fetch(page, { method: 'POST', body, redirect: 'manual' });
+    const back = new URL(answer.headers.get('location')!);
+    assert.deepEqual(Object.fromEntries(back.searchParams), {
+      ...{ order: '1', payment_intent: id, redirect_status: outcome },
+      payment_intent_client_secret: client_secret,
+    });
+    assert.equal((await stripe.paymentIntents.retrieve(id)).status, status);
+    assert.equal((await fetch(page)).status, 404);
+  }
+});
+
 test('testing: a card that asks is declined when nobody is there to answer', async (t) => {
   const { stripe } = await aSimulator(t);
   const payment_method = 'pm_card_authenticationRequired';

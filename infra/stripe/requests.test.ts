@@ -62,6 +62,7 @@ test('what is wrong with a parameter is told by its name and code', async (t) =>
     [`${form}&expand[]=customer`, undefined, 'expand'],
     [`${form}&payment_method_types[]=carrier_pigeon`, undefined, 'payment_method_types'],
     [`${form}&confirm=yes`, undefined, 'confirm'],
+    [`${form}&return_url=nowhere`, 'url_invalid', 'return_url'],
   ] as const;
   for (const [wrong, code, param] of table) {
     const { status, json } = await send({ path, form: wrong });
@@ -122,4 +123,14 @@ test('a request of too many parameters is refused, not cut off', async (t) => {
   assert.equal((await send({ path, form: `${form}&${many}` })).status, 400);
   const deep = `metadata${'[a]'.repeat(20)}=1`;
   assert.equal((await send({ path, form: `${form}&${deep}` })).status, 400);
+});
+
+test('what the server itself refuses has the form of an error of the API too', async (t) => {
+  const { send } = await aSimulator(t);
+  const { status, json, headers } = await send({
+    path,
+    form: `description=${'x'.repeat(2 ** 21)}`,
+  });
+  assert.deepEqual([status, json.error.type], [413, 'invalid_request_error']);
+  assert.match(headers.get('request-id') ?? '', /^req_/);
 });

@@ -29,6 +29,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const clock = createClock();
   const store = await openStore(options.journal, clock, options.onBroken);
   const dials = { ...options.dials };
+  let url = '';
   const engine: Engine = {
     ...{ store, clock, dials },
     faults: createFaults(options.seed),
@@ -36,6 +37,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     desk: {
       account: store.account,
       now: () => clock.now(),
+      publicUrl: () => url,
       settleAfterMs: () => dials.settleAfterMs,
       searchLagMs: () => dials.searchLagMs,
     },
@@ -46,7 +48,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     createAlarm(createDelivering(engine), options.onBroken),
   ];
   const app = await buildServer(engine, options.journal);
-  const url = await app.listen({ host: options.host, port: options.port });
+  url = await app.listen({ host: options.host, port: options.port });
   engine.changed();
   return {
     url,

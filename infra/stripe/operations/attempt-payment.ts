@@ -6,6 +6,7 @@ import type {
   PaymentFailure,
   PaymentIntentRecord,
   PaymentMethodRecord,
+  Redirect,
 } from '../records/records.ts';
 import { testMethodOf } from '../records/test-method-of.ts';
 import { insufficientFunds } from '../records/test-payment-methods.ts';
@@ -19,7 +20,7 @@ export type Attempt = {
   readonly at: number;
   readonly request: EventRecord['request'];
   readonly settleAfterMs: number;
-  readonly returnUrl: string | null;
+  readonly redirect: Redirect | null;
   /** Nobody is there to authenticate, or nobody shall be asked: then asking is declining. */
   readonly unattended: boolean;
   /** The customer has just authenticated. */
@@ -123,7 +124,7 @@ function ask(attempt: Attempt, then: 'succeed' | 'decline'): Attempted {
     status: 'requires_action',
     paymentMethod: attempt.method.id,
     lastFailure: null,
-    action: { returnUrl: attempt.returnUrl, then },
+    action: { redirect: attempt.redirect, then },
   };
   const events = [happened('payment_intent.requires_action', intent, attempt)];
   return { intent, change: change(attempt, { intent, charges: [], events }), failure: null };

@@ -28,7 +28,7 @@ export function authenticateCustomer(
   }
   const attempt = {
     ...{ intent: { ...intent, action: null }, method, at: desk.now(), request: null },
-    ...{ settleAfterMs: desk.settleAfterMs(), returnUrl: null },
+    ...{ settleAfterMs: desk.settleAfterMs(), redirect: null },
     ...{ unattended: false, authenticated: true },
   };
   if (result === 'succeeded') return { outcome: 'done', change: attemptPayment(attempt).change };

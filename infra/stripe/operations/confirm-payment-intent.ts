@@ -7,6 +7,7 @@ import { checkMethodFits, findPaymentMethod } from './find-payment-method.ts';
 import { attemptAnswer, missingMethod, unexpectedState } from './intent-answers.ts';
 import { attemptParams, checkReturnUrl } from './intent-params.ts';
 import type { Call, Desk, Operation, Result } from './operation.ts';
+import { redirectOf } from './redirect-of.ts';
 
 type Wish = {
   readonly values: ValuesOf<typeof attemptParams>;
@@ -56,7 +57,12 @@ function confirm(desk: Desk, call: Call, wish: Wish): Result {
   const { values } = wish;
   const attempted = attemptPayment({
     intent: { ...intent, receiptEmail: values.receipt_email ?? intent.receiptEmail },
-    ...{ method, at: desk.now(), request: call.request, returnUrl: wish.returnUrl },
+    ...{
+      method,
+      at: desk.now(),
+      request: call.request,
+      redirect: redirectOf(desk, intent.id, wish.returnUrl),
+    },
     settleAfterMs: desk.settleAfterMs(),
     unattended: values.off_session === true || values.error_on_requires_action === true,
     authenticated: false,

@@ -21,6 +21,7 @@ import {
   intentParams,
   wholeAmount,
 } from './intent-params.ts';
+import { redirectOf } from './redirect-of.ts';
 import { happened, ok, type Call, type Desk, type Operation, type Result } from './operation.ts';
 
 const params = { ...intentParams, amount: required(wholeAmount), currency: required(currency) };
@@ -110,7 +111,13 @@ function create(desk: Desk, call: Call, order: Order): Result {
     return { change: asItIs, answer: () => unexpectedState(intent, missingMethod) };
   }
   const attempted = attemptPayment({
-    ...{ intent, method, ...when, returnUrl: order.returnUrl, authenticated: false },
+    ...{
+      intent,
+      method,
+      ...when,
+      redirect: redirectOf(desk, intent.id, order.returnUrl),
+      authenticated: false,
+    },
     settleAfterMs: desk.settleAfterMs(),
     unattended: values.off_session === true || values.error_on_requires_action === true,
   });
@@ -128,6 +135,7 @@ function newIntent({ values, automatic, types, method }: Order, at: number): Pay
     amount: values.amount,
     amountReceived: 0,
     currency: values.currency,
+    captureMethod: values.capture_method ?? 'automatic_async',
     status: method ? 'requires_confirmation' : 'requires_payment_method',
     metadata: mergeMetadata({}, values.metadata),
     description: values.description ?? null,

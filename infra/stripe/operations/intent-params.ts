@@ -8,6 +8,7 @@ import {
   text,
   texts,
   unread,
+  url,
 } from '../wire/param-kinds.ts';
 import { refuse, took, type Read } from '../wire/read-params.ts';
 import { invalidRequest } from '../wire/stripe-error.ts';
@@ -15,7 +16,7 @@ import { invalidRequest } from '../wire/stripe-error.ts';
 /** What both creating with `confirm` and confirming take. */
 export const attemptParams = {
   payment_method: text(),
-  return_url: text(),
+  return_url: url,
   off_session: flag,
   error_on_requires_action: flag,
   receipt_email: text(),

@@ -27,9 +27,12 @@ export type PaymentMethodRecord = {
 
 /** The customer's authentication that an intent waits for; `then` is what the charge does after it. */
 export type PendingAction = {
-  readonly returnUrl: string | null;
+  readonly redirect: Redirect | null;
   readonly then: 'succeed' | 'decline';
 };
+
+/** Where the customer is sent to authenticate, and where they come back to. */
+export type Redirect = { readonly url: string; readonly returnUrl: string };
 
 /** How a payment in `processing` will end; `at` is null for the one that stays so for ever. */
 export type PendingSettlement = { readonly at: number | null; readonly failure?: PaymentFailure };
@@ -43,6 +46,7 @@ export type PaymentIntentRecord = {
   readonly amount: number;
   readonly amountReceived: number;
   readonly currency: string;
+  readonly captureMethod: 'automatic' | 'automatic_async';
   readonly status: IntentStatus;
   readonly metadata: Metadata;
   readonly description: string | null;

@@ -20,7 +20,7 @@ export function renderPaymentIntent(record: PaymentIntentRecord): Stripe.Payment
     },
     canceled_at: record.canceledAt === null ? null : seconds(record.canceledAt),
     cancellation_reason: record.cancellationReason,
-    capture_method: 'automatic_async',
+    capture_method: record.captureMethod,
     client_secret: record.clientSecret,
     confirmation_method: 'automatic',
     created: seconds(record.created),
@@ -70,12 +70,10 @@ export function renderFailure(failure: LastFailure): Stripe.PaymentIntent.LastPa
   };
 }
 
-/** Where the customer is sent to authenticate: https://docs.stripe.com/payments/3d-secure/authentication-flow */
-function nextAction({ id, action }: PaymentIntentRecord): Stripe.PaymentIntent.NextAction | null {
+/** https://docs.stripe.com/payments/3d-secure/authentication-flow: by redirect, or within Stripe.js. */
+function nextAction({ action }: PaymentIntentRecord): Stripe.PaymentIntent.NextAction | null {
   if (action === null) return null;
-  const url = `https://hooks.stripe.com/redirect/authenticate/${id}`;
-  if (action.returnUrl === null) {
-    return { type: 'use_stripe_sdk', use_stripe_sdk: {} };
-  }
-  return { type: 'redirect_to_url', redirect_to_url: { return_url: action.returnUrl, url } };
+  if (action.redirect === null) return { type: 'use_stripe_sdk', use_stripe_sdk: {} };
+  const { url, returnUrl: return_url } = action.redirect;
+  return { type: 'redirect_to_url', redirect_to_url: { return_url, url } };
 }

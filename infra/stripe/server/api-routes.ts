@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { performOperation, type Outgoing } from '../engine/perform-operation.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Operation } from '../operations/operation.ts';
@@ -17,6 +17,16 @@ export function addApiRoutes(app: FastifyInstance, engine: Engine): void {
   // Bodies are Stripe's brackets: they stay text until the parser of that syntax reads them.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const status = error.statusCode ?? 500;
+    // A refusal of Fastify's own, such as a body that is too large, or a bug of ours.
+    if (status >= 500) console.error(error);
+    const type = status < 500 ? 'invalid_request_error' : 'api_error';
+    return sendAnswer(
+      { request, reply },
+      refusal(errorAnswer(status, { type, message: error.message })),
+    );
+  });
   for (const operation of operations) {
     app.route({
       method: operation.method,

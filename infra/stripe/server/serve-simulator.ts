@@ -1,4 +1,5 @@
 import { fastify, type FastifyInstance } from 'fastify';
+import { addAuthenticationPage } from '../control/authentication-page.ts';
 import { addControlRoutes } from '../control/control-routes.ts';
 import { addJournalRoute } from '../control/journal-route.ts';
 import { addWebhookRoutes } from '../control/webhook-routes.ts';
@@ -17,6 +18,7 @@ export async function buildServer(engine: Engine, journal: string): Promise<Fast
   await app.register(async (controls) => {
     addControlRoutes(controls, engine);
     addWebhookRoutes(controls, engine);
+    addAuthenticationPage(controls, engine);
     addJournalRoute(controls, engine, journal);
   });
   app.get('/healthz', () => ({ status: 'ok' }));

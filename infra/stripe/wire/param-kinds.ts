@@ -43,6 +43,14 @@ export function integer(limits: { min: number; max: number }): Param<number> {
   };
 }
 
+/** A URL of any scheme: an app comes back to its own (`url_invalid`, https://docs.stripe.com/error-codes). */
+export const url: Param<string> = {
+  read(value, param) {
+    if (typeof value === 'string' && URL.canParse(value)) return took(value);
+    return refuse(invalidRequest('Not a valid URL', { code: 'url_invalid', param }));
+  },
+};
+
 /** One of a few words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Param<Word> {
   return {
