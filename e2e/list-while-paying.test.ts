@@ -1,20 +1,16 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey, partner, type Partner } from './partner.ts';
-import { upSystem } from './system.ts';
+import { newKey } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 
 type Page = { data: { id: string; reference: string; status: string }[]; has_more: boolean };
 
-let acme: Partner;
-
-before(async () => {
-  acme = partner(await upSystem(), 'acme');
-});
+const stage = onTheSystem();
 
 /** One page; each call asks the next gateway. */
 async function page(query: string): Promise<Page> {
-  const answer = await acme.send({ path: `/v1/payments?${query}` });
+  const answer = await stage.acme.send({ path: `/v1/payments?${query}` });
   assert.equal(answer.status, 200, answer.body);
   return JSON.parse(answer.body) as Page;
 }
@@ -23,7 +19,7 @@ async function page(query: string): Promise<Page> {
 async function pay(reference: string, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n += 1) {
-    const { status, body } = await acme.pay(newKey('list'), {
+    const { status, body } = await stage.acme.pay(newKey('list'), {
       amount: 7,
       currency: 'EUR',
       reference,

@@ -1,22 +1,17 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { killProcess, type Endpoints } from '@triplock/infra';
+import { killProcess } from '@triplock/infra';
 import { Redis } from 'ioredis';
 import { command } from './command.ts';
-import { newKey, partner, sendTo, type Partner } from './partner.ts';
-import { home, restore, upSystem } from './system.ts';
+import { newKey, sendTo } from './partner.ts';
+import { onTheSystem } from './stage.ts';
+import { home, restore } from './system.ts';
 
-let system: Endpoints;
-let acme: Partner;
+const stage = onTheSystem();
 const body = { amount: 450, currency: 'EUR' };
 
-before(async () => {
-  system = await upSystem();
-  acme = partner(system, 'acme');
-});
-
-const gateways = () => system.services.filter(({ service }) => service === 'ingest-gateway');
+const replicas = (of: string) => stage.system.services.filter(({ service }) => service === of);
 
 async function readiness(url: string): Promise<{ status: number; text: string }> {
   const answer = await fetch(url, { signal: AbortSignal.timeout(10_000) });
@@ -28,7 +23,7 @@ async function readiness(url: string): Promise<{ status: number; text: string }>
  * gateways are warm then and need no word of the ledger for a new key.
  */
 async function letADayPass(): Promise<void> {
-  const redis = new Redis(system.redis);
+  const redis = new Redis(stage.system.redis);
   try {
     const markers = await redis.keys('{triplock:*}:memory');
     assert.equal(markers.length, 64);
@@ -41,7 +36,7 @@ async function letADayPass(): Promise<void> {
 /** Pays as often and gives the ids of what was accepted, which must be all of it. */
 async function payTimes(count: number): Promise<string[]> {
   const answers = await Promise.all(
-    Array.from({ length: count }, () => acme.pay(newKey('away'), body)),
+    Array.from({ length: count }, () => stage.acme.pay(newKey('away'), body)),
   );
   return answers.map((answer) => {
     assert.equal(answer.status, 202, answer.body);
@@ -52,12 +47,12 @@ async function payTimes(count: number): Promise<string[]> {
 test('without PostgreSQL warm gateways go on accepting and say so, and all becomes final afterwards', async () => {
   await letADayPass();
   // Every gateway knows the partner after this.
-  await payTimes(4 * gateways().length);
+  await payTimes(4 * replicas('ingest-gateway').length);
   let ids: string[];
   await killProcess({ home, name: 'postgres' });
   try {
     ids = await payTimes(40);
-    for (const { ready, name } of gateways()) {
+    for (const { ready, name } of replicas('ingest-gateway')) {
       const said = await eventually(async () => {
         const { status, text } = await readiness(ready);
         return text.includes('degraded') && { status, text };
@@ -65,10 +60,10 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
       assert.equal(said.status, 200, `${name}: ${said.text}`);
       assert.match(said.text, /postgres/);
     }
-    const [worker] = system.services.filter(({ service }) => service === 'ledger-worker');
+    const [worker] = replicas('ledger-worker');
     await eventually(async () => (await readiness(worker!.ready)).status === 503);
     // What nobody but the ledger knows is not made up: whoever is unknown is told to come again.
-    const stranger = await sendTo(system.gateway, {
+    const stranger = await sendTo(stage.system.gateway, {
       method: 'POST',
       path: '/v1/payments',
       key: newKey('away'),
@@ -83,14 +78,14 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
 
   await eventually(
     async () => {
-      const finals = await Promise.all(ids.map((id) => acme.payment(id, 10)));
+      const finals = await Promise.all(ids.map((id) => stage.acme.payment(id, 10)));
       return finals.every(
         ({ status, body: text }) => status === 200 && text.includes('"status":"succeeded"'),
       );
     },
     { withinMs: 60_000, what: 'every payment accepted meanwhile to be final' },
   );
-  for (const { ready } of gateways()) {
+  for (const { ready } of replicas('ingest-gateway')) {
     await eventually(async () => !(await readiness(ready)).text.includes('degraded'));
   }
   const { code, stdout, stderr } = await command('audit', '--json', '--wait', '60');

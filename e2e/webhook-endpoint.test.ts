@@ -1,40 +1,32 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import type { Endpoints } from '@triplock/infra';
 import { command } from './command.ts';
-import { newKey, partner, sendTo, type Answer, type PartnerRequest } from './partner.ts';
-import { upSystem } from './system.ts';
+import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 import { isSignedBy, openWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
-import { witness, type Witness } from './witness.ts';
 
 const endpointPath = '/v1/webhook-endpoint';
 const name = `hooked-${randomBytes(6).toString('hex')}`;
 
-let system: Endpoints;
 let apiKey: string;
 let receiver: WebhookReceiver;
-let look: Witness;
 
-before(async () => {
-  system = await upSystem();
-  look = witness(system);
+const stage = onTheSystem(async () => {
   receiver = await openWebhookReceiver();
   const added = await command('partners', 'add', name, '--json');
   assert.equal(added.code, 0, added.stderr);
   ({ apiKey } = JSON.parse(added.stdout) as { apiKey: string });
 });
-after(async () => {
-  await receiver.close();
-  await look.close();
-});
+after(() => receiver?.close());
 
 let turn = 0;
 
 /** Asks as the new partner, one gateway after the other. */
 async function ask(request: PartnerRequest): Promise<{ status: number; body: Asked }> {
-  const gateway = system.gateways[turn++ % system.gateways.length]!;
+  const { gateways } = stage.system;
+  const gateway = gateways[turn++ % gateways.length]!;
   const headers = { authorization: `Bearer ${apiKey}` };
   const answer: Answer = await sendTo(gateway, { ...request, headers });
   return { status: answer.status, body: JSON.parse(answer.body) as Asked };
@@ -73,7 +65,7 @@ test('a partner sets its endpoint and rotates its secret: both sign until the ol
   assert.equal(isSignedBy(old, { ...during, body: `${during.body} ` }), false);
 
   // The day of both is over.
-  await look.database.query(
+  await stage.look.database.query(
     `UPDATE partners.webhook_endpoints SET second_secret_until = now() - interval '1 second'
      WHERE partner_id = $1`,
     [name],
@@ -94,7 +86,7 @@ test('a webhook that is asked for again comes again, the same under the same id'
   assert.equal(first['id'], webhook.id);
 
   const again = `/v1/webhook-deliveries/${webhook.id}/redeliver`;
-  const other = await partner(system, 'acme').send({ method: 'POST', path: again });
+  const other = await stage.acme.send({ method: 'POST', path: again });
   assert.equal(other.status, 404, other.body);
   const asked = await ask({ method: 'POST', path: again });
   assert.deepEqual([asked.status, asked.body['state']], [202, 'pending']);
