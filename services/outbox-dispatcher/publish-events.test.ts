@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { bucketCount, decodePaymentEvent } from '@triplock/contracts';
 import { bucketOf, deriveEventId } from '@triplock/payments';
 import { CrashPointError } from '@triplock/runtime';
-import { aPayment, eventually } from '@triplock/testing';
+import { aPayment, eventually, seedEvents } from '@triplock/testing';
 import type { IncomingMessage, OutgoingMessage } from '@triplock/transport';
 import { aPlace, paymentsOfOneBucket, traceparent } from './dispatcher.testing.ts';
 
@@ -99,6 +99,35 @@ test('an event that can never be published is parked, and its bucket goes on', a
   assert.match((await rows())[1]?.reason ?? '', /empty/);
   await eventually(async () => received.length === 3);
   assert.deepEqual(eventIdsOf(received), [told[0], told[2], told[3]]);
+});
+
+test('behind an event that can never be published its payment waits, and its bucket goes on', async (context) => {
+  const { store, dispatcher, rows, received } = await aPlace(context);
+  const ledger = store.open('triplock_ledger');
+  const [payment, neighbour] = paymentsOfOneBucket(2);
+  const first = await seedEvents(ledger, payment!, [1]);
+  const others = await seedEvents(ledger, neighbour!, [1]);
+  const [poison, ...behind] = await seedEvents(ledger, payment!, [2, 3]);
+  others.push(...(await seedEvents(ledger, neighbour!, [2, 3])));
+  const spoil = (message: OutgoingMessage): OutgoingMessage =>
+    message.attributes['event_id'] === poison
+      ? { ...message, data: Buffer.alloc(0), attributes: {} }
+      : message;
+  const { pass } = dispatcher({
+    wrap: ({ publishInOrder }) => ({ publishInOrder: (all) => publishInOrder(all.map(spoil)) }),
+  });
+  await eventually(async () => (await pass()) === 0);
+  // One that comes later still waits behind it.
+  behind.push(...(await seedEvents(ledger, payment!, [4])));
+  others.push(...(await seedEvents(ledger, neighbour!, [4])));
+  await eventually(async () => (await pass()) === 0);
+  const states = new Map((await rows()).map(({ eventId, state }) => [eventId, state]));
+  assert.deepEqual(
+    [poison!, ...behind].map((eventId) => states.get(eventId)),
+    ['parked', 'parked', 'pending'],
+  );
+  await eventually(async () => received.length === 5);
+  assert.deepEqual(eventIdsOf(received), [...first, ...others]);
 });
 
 test('an event appended while others wait for their broker comes after them', async (context) => {
