@@ -6,6 +6,7 @@ import { writeJson } from './json-file.ts';
 import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
+import { provisionClaims } from './provision/claims.ts';
 import { provisionDatabase, type ProvisionedDatabase } from './provision/database.ts';
 import { createKafkaTopics } from './provision/kafka-topics.ts';
 import { seedPartners } from './provision/partners.ts';
@@ -25,7 +26,7 @@ export type BringUp = {
   /** Copies of each service; as many as run already, or one. */
   replicas?: number;
   mode?: Mode;
-  /** Where claims are kept. */
+  /** Where claims are kept; where they are kept already, or in Redis. */
   claims?: ClaimStore;
   /** What services are told beside their addresses: those started without it are started again. */
   settings?: SettingsOfServices;
@@ -63,7 +64,8 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const { state, home } = session;
     state.replicas = options.replicas ?? Math.max(1, state.replicas);
     const { mode = 'demo', apart } = options;
-    const addresses = apart?.parts ?? (await startParts(session));
+    const claims = options.claims ?? state.claims ?? 'redis';
+    const addresses = apart?.parts ?? (await startParts(session, partsFor(claims)));
     const settings = merged(apart ? settingsOf(apart.names) : {}, options.settings ?? {});
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
@@ -71,7 +73,10 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const partnersFile = join(home.folder, 'partners.json');
     writeJson(partnersFile, partnerSecrets(session));
     const databases = database.roles;
-    const wiring = { mode, addresses, databases, partnersFile, settings };
+    // A system apart has its own names in the parts, so nothing of another store is in its way.
+    if (apart === undefined)
+      await provisionClaims(session, { store: claims, addresses, databases });
+    const wiring = { mode, addresses, databases, claims, partnersFile, settings };
     await startServices(session, table, wiring);
     return systemEndpoints(session, { addresses, database, mode });
   });

@@ -1,5 +1,8 @@
-import { UsageError } from './launcher-error.ts';
+import { usualNames } from './names.ts';
+import { LauncherError, UsageError } from './launcher-error.ts';
 import type { OptionalPartName } from './parts/part.ts';
+import type { Addresses } from './parts/start-parts.ts';
+import type { DatabaseUrls } from './provision/database.ts';
 
 /** Where the gateways keep their claims. */
 export type ClaimStore = (typeof claimStores)[number];
@@ -19,4 +22,37 @@ export function parseClaimStore(text: string | undefined): ClaimStore | undefine
     throw new UsageError(`--claims ${text} is not known: it takes ${claimStores.join(', ')}`);
   }
   return store;
+}
+
+/** What a gateway is told of its claims. */
+export function claimSettings(wiring: {
+  claims: ClaimStore;
+  addresses: Addresses;
+  databases: Pick<DatabaseUrls, 'claims'>;
+}): Readonly<Record<string, string>> {
+  const { claims, addresses, databases } = wiring;
+  const named = { CLAIMS: claims, CLAIM_NAMESPACE: usualNames.claims };
+  switch (claims) {
+    case 'redis':
+      return { ...named, REDIS_URL: addresses.redis };
+    case 'postgres':
+      return { ...named, CLAIMS_DATABASE_URL: databases.claims };
+    case 'hybrid':
+      return { ...named, CLAIMS_DATABASE_URL: databases.claims, REDIS_URL: addresses.redis };
+    case 'dynamodb': {
+      const { region, table, emulator } = dynamoPlace(addresses);
+      const place = { DYNAMODB_REGION: region, DYNAMODB_TABLE: table };
+      return { ...named, ...place, DYNAMODB_ENDPOINT: emulator };
+    }
+    default:
+      return claims satisfies never;
+  }
+}
+
+/** The table of the claims in DynamoDB Local. */
+export function dynamoPlace({ dynamodb: emulator }: Addresses) {
+  if (emulator === undefined) {
+    throw new LauncherError('claims in dynamodb need DynamoDB Local, which does not run here');
+  }
+  return { region: 'eu-central-1', table: 'triplock-claims', emulator };
 }

@@ -1,3 +1,4 @@
+import type { ClaimStore } from './claim-store.ts';
 import type { PartnerCredentials } from './credentials.ts';
 import type { Home } from './home.ts';
 import { readJson } from './json-file.ts';
@@ -43,6 +44,8 @@ export type Endpoints = PartEndpoints & {
   gateway: string;
   gateways: string[];
   stripe: null;
+  /** Where claims are kept. */
+  claims: ClaimStore;
   catcher: string;
   partners: readonly PartnerCredentials[];
   /** The database's URL as each role. */
@@ -80,6 +83,7 @@ export function systemEndpoints(
     gateway: gateways[0]!,
     gateways,
     stripe: null,
+    claims: state.claims ?? 'redis',
     catcher: urlsOf('catcher')[0]!,
     partners: credentials.partners,
     databases: system.database.roles,

@@ -1,4 +1,5 @@
 import { topics } from '@triplock/contracts';
+import { claimSettings, type ClaimStore } from './claim-store.ts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { PortRequest } from './ports.ts';
 import type { DatabaseUrls } from './provision/database.ts';
@@ -12,6 +13,7 @@ export type Wiring = {
   mode: Mode;
   addresses: Addresses;
   databases: DatabaseUrls;
+  claims: ClaimStore;
   /** The file that tells the catcher the partners' secrets. */
   partnersFile: string;
   settings: SettingsOfServices;
@@ -77,9 +79,8 @@ export const services: readonly Service[] = [
     ports: [adminPort, gatewayPort],
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
-      REDIS_URL: wiring.addresses.redis,
+      ...claimSettings(wiring),
       DATABASE_URL: wiring.databases.gateway,
-      CLAIM_NAMESPACE: 'triplock',
     }),
   },
   {

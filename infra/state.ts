@@ -1,3 +1,4 @@
+import type { ClaimStore } from './claim-store.ts';
 import type { Home } from './home.ts';
 import { readJson, writeJson } from './json-file.ts';
 
@@ -21,6 +22,8 @@ export type State = {
   processes: Record<string, ProcessRecord>;
   /** How many of each service the last `up` asked for; 0 when there are none. */
   replicas: number;
+  /** Where the last `up` with services kept claims; absent before the first. */
+  claims?: ClaimStore;
 };
 
 /** The home's state; an empty one for a new home. */

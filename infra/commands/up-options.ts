@@ -1,17 +1,10 @@
 import { UsageError } from '../launcher-error.ts';
-import type { ClaimStore } from '../claim-store.ts';
 import { replicasMax } from '../start-services.ts';
 
 /** Stores that the interface names; only the first of each is there yet. */
 const stores = {
   ledger: ['postgres', 'spanner'],
 } as const;
-
-/** Refuses, for services, a claim store that only tests know yet. */
-export function refuseOtherClaims(store: ClaimStore | undefined): void {
-  if (store === undefined || store === 'redis') return;
-  throw new UsageError(`--claims ${store} is not available yet: only redis is`);
-}
 
 /** Refuses a store that is unknown or not available yet. */
 export function refuseOtherStores(values: { ledger?: string }): void {

@@ -2,7 +2,7 @@ import { bringUp, bringUpParts } from '../bring-up.ts';
 import { isWholeSystem } from '../endpoints.ts';
 import { withoutPassword } from '../parts/start-parts.ts';
 import { replicasMax } from '../start-services.ts';
-import { parseReplicas, refuseOtherClaims, refuseOtherStores } from './up-options.ts';
+import { parseReplicas, refuseOtherStores } from './up-options.ts';
 import { parseClaimStore } from '../claim-store.ts';
 import { runCommand } from './run-command.ts';
 
@@ -14,17 +14,18 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
 
   --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
   --ledger postgres   where the ledger is kept
-  --claims redis      where claims are kept
+  --claims STORE      where claims are kept: redis, postgres, hybrid or dynamodb. Remembered; the
+                      ledger answers for what another store knew
   --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub, and what --claims needs
   --home DIR          an instance of its own, with its own data and ports (.triplock)
   --json              prints the endpoints; progress goes to stderr
   --help
 
 Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL,
-PUBSUB_EMULATOR_HOST or DYNAMODB_ENDPOINT, else a native process. Ports can be asked for by TRIPLOCK_GATEWAY_PORT,
-TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT, TRIPLOCK_KAFKA_PORT,
-TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT, TRIPLOCK_PUBSUB_PORT and
-TRIPLOCK_DYNAMODB_PORT.
+PUBSUB_EMULATOR_HOST or DYNAMODB_ENDPOINT, else a native process. Ports can be asked for by
+TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT,
+TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT, TRIPLOCK_PUBSUB_PORT
+and TRIPLOCK_DYNAMODB_PORT.
 `;
 
 await runCommand({
@@ -41,7 +42,6 @@ await runCommand({
   run: async ({ values, interrupted }) => {
     refuseOtherStores(values);
     const claims = parseClaimStore(values.claims);
-    if (!values['parts-only']) refuseOtherClaims(claims);
     const replicas = parseReplicas(values.replicas);
     const startedMs = performance.now();
     const say = values.json ? process.stderr : process.stdout;

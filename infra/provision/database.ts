@@ -14,6 +14,7 @@ import type { Report } from '../session.ts';
 const roles = {
   ledger: 'triplock_ledger',
   gateway: 'triplock_gateway',
+  claims: 'triplock_claims',
   partners: 'triplock_partners',
   notifier: 'triplock_notifier',
   auditor: 'triplock_auditor',

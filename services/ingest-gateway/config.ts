@@ -22,9 +22,15 @@ const table = {
   HTTP_HOST: withDefault(text, '127.0.0.1'),
   HTTP_PORT: port,
   /** Where claims are kept. `none` takes guard 1 away and is refused in production. */
-  CLAIMS: withDefault(oneOf(['redis', 'none']), 'redis'),
-  /** Claims. Its maxmemory-policy has to be noeviction. */
-  REDIS_URL: url(['redis:', 'rediss:']),
+  CLAIMS: withDefault(oneOf(['redis', 'postgres', 'hybrid', 'dynamodb', 'none']), 'redis'),
+  /** Claims in `redis`, where its maxmemory-policy has to be noeviction; the cache of `hybrid`. */
+  REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
+  /** Claims in `postgres` and `hybrid`, as the role triplock_claims. */
+  CLAIMS_DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
+  /** Claims in `dynamodb`. The endpoint is that of DynamoDB Local; without one it is the service's. */
+  DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
+  DYNAMODB_REGION: withDefault(text, undefined),
+  DYNAMODB_ENDPOINT: withDefault(url(['http:', 'https:']), undefined),
   CLAIM_NAMESPACE: withDefault(text, 'triplock'),
   KAFKA_BROKERS: addresses,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
@@ -43,9 +49,24 @@ const table = {
 };
 export type Config = ReturnType<typeof readConfig>;
 
+/** What a claim store cannot be opened without. */
+const neededBy = {
+  redis: ['REDIS_URL'],
+  postgres: ['CLAIMS_DATABASE_URL'],
+  hybrid: ['CLAIMS_DATABASE_URL', 'REDIS_URL'],
+  dynamodb: ['DYNAMODB_REGION'],
+  none: [],
+} as const;
+
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
   const config = readSettings(process.env, table);
+  const missing = neededBy[config.CLAIMS].filter((name) => config[name] === undefined);
+  if (missing.length > 0) {
+    throw new SettingsError(
+      missing.map((name) => `${name} is missing: CLAIMS=${config.CLAIMS} needs it`),
+    );
+  }
   if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
     throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
   }

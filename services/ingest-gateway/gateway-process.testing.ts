@@ -41,6 +41,7 @@ export async function gatewaySettings(t: TestContext) {
     ACCEPTED_TOPIC: place.topic,
     LEDGER_GROUP: testNamespace('ledger-worker'),
     DATABASE_URL: database.url('triplock_gateway'),
+    CLAIMS_DATABASE_URL: database.url('triplock_claims'),
   };
   return { settings, apiKey };
 }

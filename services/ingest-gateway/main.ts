@@ -29,8 +29,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = gatewayMetrics(service.metrics);
 
-  const claims = await openClaims(config, logger);
-  service.onClose('claims', () => claims.close());
+  const claims = await openClaims(config, service);
 
   const database = openDatabase({
     url: config.DATABASE_URL,
@@ -81,7 +80,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
 
   await service.serveAdmin({
     readiness: {
-      redis: () => claims.ping(),
+      [config.CLAIMS === 'redis' ? 'redis' : 'claims']: () => claims.ping(),
       kafka: () => log.ping(),
       postgres: checkPostgres({ partners, claims }),
     },

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { openPostgresClaims, openRedisClaims, type Claims } from '@triplock/claims';
+import { bucketCount } from '@triplock/contracts';
+import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
+import { createLogger } from '@triplock/runtime';
+import { createTestDatabase, createTestRedis } from '@triplock/testing';
+import type { ClaimStore } from '../claim-store.ts';
+import { createHome } from '../home.ts';
+import { openSession } from '../session.ts';
+import type { Addresses } from '../parts/start-parts.ts';
+import { provisionClaims } from './claims.ts';
+import type { DatabaseUrls } from './database.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+const anyId = deriveTxnId('payment', 'acme' as PartnerId, 'any' as IdempotencyKey);
+
+/** A home's session, and both stores as its gateways would open them. */
+async function aHomeWithStores(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'triplock-claims-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [redis, database] = await Promise.all([createTestRedis(t), createTestDatabase(t)]);
+  const url = database.url('triplock_claims');
+  const said: string[] = [];
+  const { signal } = new AbortController();
+  const session = openSession(createHome(folder), { report: (line) => said.push(line), signal });
+  const addresses = { redis: redis.url } as Addresses;
+  const databases = { claims: url } as DatabaseUrls;
+  const named = { namespace: 'triplock', logger };
+  const stores = {
+    redis: await openRedisClaims({ ...named, url: redis.url }),
+    postgres: await openPostgresClaims({ ...named, url, applicationName: 'test' }),
+  };
+  t.after(() => Promise.all([stores.redis.close(), stores.postgres.close()]));
+  const keepIn = (store: ClaimStore) => provisionClaims(session, { store, addresses, databases });
+  return { stores, keepIn, said, session };
+}
+
+/** Makes every bucket remember without a gap, as on an empty system. */
+async function warmUp(claims: Claims): Promise<void> {
+  for (let bucket = 0; bucket < bucketCount; bucket += 1) {
+    const { epoch } = await claims.noteLoss(bucket);
+    await claims.setBarrier({ bucket, epoch, barrier: '{}', warm: true });
+  }
+}
+
+const outcomeOf = async (claims: Claims) => (await claims.read(anyId)).outcome;
+
+test('the first store and one that stays are left as they are', async (t) => {
+  const { stores, keepIn, said } = await aHomeWithStores(t);
+  await warmUp(stores.redis);
+  await keepIn('redis');
+  await keepIn('redis');
+  assert.equal(await outcomeOf(stores.redis), 'unknown');
+  assert.deepEqual(said, []);
+});
+
+test('a store that others stood in for is cold when it comes back, and that is said in one line', async (t) => {
+  const { stores, keepIn, said } = await aHomeWithStores(t);
+  await keepIn('redis');
+  await warmUp(stores.redis);
+  await keepIn('postgres');
+  assert.match(
+    said.join('\n'),
+    /^claims: kept in postgres from now on and no longer in redis; .*$/,
+  );
+  assert.equal(await outcomeOf(stores.postgres), 'cold');
+  await warmUp(stores.postgres);
+  await keepIn('redis');
+  assert.equal(said.length, 2);
+  assert.equal(await outcomeOf(stores.redis), 'cold');
+});
+
+test('a cache before PostgreSQL comes and goes without a word', async (t) => {
+  const { stores, keepIn, said } = await aHomeWithStores(t);
+  await keepIn('postgres');
+  await warmUp(stores.postgres);
+  await keepIn('hybrid');
+  await keepIn('postgres');
+  assert.equal(await outcomeOf(stores.postgres), 'unknown');
+  assert.deepEqual(said, []);
+});

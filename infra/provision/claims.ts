@@ -1,0 +1,80 @@
+import {
+  createClaimsTable,
+  openDynamoClaims,
+  openPostgresClaims,
+  openRedisClaims,
+  type Claims,
+} from '@triplock/claims';
+import { bucketCount } from '@triplock/contracts';
+import { createLogger } from '@triplock/runtime';
+import { dynamoPlace, type ClaimStore } from '../claim-store.ts';
+import { usualNames } from '../names.ts';
+import type { Addresses } from '../parts/start-parts.ts';
+import { serviceOf } from '../stop-order.ts';
+import type { Session } from '../session.ts';
+import { stopByName } from '../take-down.ts';
+import type { DatabaseUrls } from './database.ts';
+
+/** Where the stores are, and in which of them claims are kept from now on. */
+export type ClaimPlace = { store: ClaimStore; addresses: Addresses; databases: DatabaseUrls };
+
+/**
+ * Has the claim store ready before a gateway starts.
+ *
+ * Where claims were kept elsewhere until now, the new store knows nothing of the latest ones, though
+ * it may remember that it was once complete. So the gateways are stopped first, all of them, and the
+ * store is made cold: for as long as a claim lives, the ledger answers for keys it does not know.
+ */
+export async function provisionClaims(session: Session, place: ClaimPlace): Promise<void> {
+  const { store, addresses } = place;
+  const { state, report } = session;
+  if (store === 'dynamodb') await createClaimsTable(dynamoPlace(addresses));
+  const gateways = Object.keys(state.processes).filter(isGateway);
+  // A home that was made before there was a choice has its claims in Redis.
+  const before = state.claims ?? (gateways.length > 0 ? 'redis' : undefined);
+  if (before !== undefined && truthOf(before) !== truthOf(store)) {
+    await stopByName(session, gateways);
+    await distrustAll(place);
+    report(
+      `claims: kept in ${store} from now on and no longer in ${before}; ` +
+        'for 24 hours the ledger answers for keys that it does not know',
+    );
+  }
+  state.claims = store;
+}
+
+const isGateway = (name: string) => serviceOf(name) === 'ingest-gateway';
+
+/** Which store decides: a cache before it changes nothing. */
+function truthOf(store: ClaimStore): Exclude<ClaimStore, 'hybrid'> {
+  return store === 'hybrid' ? 'postgres' : store;
+}
+
+async function distrustAll(place: ClaimPlace): Promise<void> {
+  const claims = await openStore(place);
+  try {
+    for (let bucket = 0; bucket < bucketCount; bucket += 1) await claims.distrust(bucket);
+  } finally {
+    await claims.close();
+  }
+}
+
+function openStore({ store, addresses, databases }: ClaimPlace): Promise<Claims> {
+  const logger = createLogger({ service: 'launcher', instance: 'launcher', level: 'silent' });
+  const named = { namespace: usualNames.claims, logger };
+  const truth = truthOf(store);
+  switch (truth) {
+    case 'redis':
+      return openRedisClaims({ ...named, url: addresses.redis });
+    case 'postgres':
+      return openPostgresClaims({
+        ...named,
+        url: databases.claims,
+        applicationName: 'launcher',
+      });
+    case 'dynamodb':
+      return openDynamoClaims({ ...named, ...dynamoPlace(addresses) });
+    default:
+      return truth satisfies never;
+  }
+}
