@@ -33,7 +33,7 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   fc.record({ act: fc.constant('refund'), intent, key, amount: fc.constantFrom(100, 300, 500) }),
 );
 const fault = fc.constantFrom(
-  ...faultKinds.filter((kind) => kind !== 'time-out' && kind !== 'slow'),
+  ...faultKinds.filter((kind) => !['hold', 'time-out', 'slow'].includes(kind)),
 );
 const history = fc.record({
   rounds: fc.array(fc.array(act, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 6 }),

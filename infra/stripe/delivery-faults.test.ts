@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
 import { stripeAt, aSimulator, type ASimulator } from './a-simulator.testing.ts';
 import type { Fault } from './faults/faults.ts';
 
@@ -60,7 +61,7 @@ test('a caller that gives up before the answer was charged all the same', async 
   await control('POST', '/faults', { fault: 'time-out', operation, count: 1 });
   const call = stripeAt(url).paymentIntents.confirm(id, {}, { timeout: 100 });
   await assert.rejects(call, { type: 'StripeConnectionError' });
-  assert.equal((await stripe.paymentIntents.retrieve(id)).status, 'succeeded');
+  await eventually(async () => (await stripe.paymentIntents.retrieve(id)).status === 'succeeded');
 });
 
 test('error-after: a kept 500 hides a charge for a day', async (t) => {

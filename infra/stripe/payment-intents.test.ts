@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
 import { aSimulator, type ASimulator } from './a-simulator.testing.ts';
 
 // https://docs.stripe.com/payments/paymentintents/lifecycle ("lifecycle" below),
@@ -226,10 +227,7 @@ test('a bank debit settles by itself when its time has come', async (t) => {
     payment_method: 'pm_usBankAccount_success',
   });
   await control('POST', '/clock', { advanceMs: 86_400_000 });
-  // The timer is at work in the same process; asking goes on until it has been.
-  let { status } = await stripe.paymentIntents.retrieve(id);
-  while (status === 'processing') ({ status } = await stripe.paymentIntents.retrieve(id));
-  assert.equal(status, 'succeeded');
+  await eventually(async () => (await stripe.paymentIntents.retrieve(id)).status === 'succeeded');
 });
 
 test('lifecycle: a canceled intent says why and takes no money any more', async (t) => {

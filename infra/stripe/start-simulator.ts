@@ -53,6 +53,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   return {
     url,
     async close() {
+      // Whoever is held back goes on, so that nobody is waited for.
+      engine.faults.clear();
       await app.close();
       await Promise.all(alarms.map((alarm) => alarm.close()));
       await store.close();

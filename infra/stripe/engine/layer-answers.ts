@@ -13,6 +13,7 @@ export function refusedBy(fault: Fault): Answer | undefined {
     case 'reset':
       // Nobody gets to read it: the connection is closed instead.
       return errorAnswer(503, { type: 'api_error', message: 'The connection was reset.' });
+    case 'hold':
     case 'error':
     case 'error-after':
     case 'slow':

@@ -97,6 +97,7 @@ async function execute(
   if (prepared.outcome === 'refused') return prepared.answer;
   const latencyMs = drawLatencyMs(engine.dials.latency, engine.random);
   if (latencyMs > 0) await delay(latencyMs);
+  if (fault?.fault === 'hold') await engine.faults.gone(fault.id);
 
   const { change = {}, answer } = withFault(fault, () => prepared.run());
   if (operation.method === 'GET') return answer();

@@ -7,6 +7,8 @@ export const faultKinds = [
   'unavailable',
   'reset',
   'lock-timeout',
+  // Not executed until the fault is removed, and the key is in use for as long.
+  'hold',
   // Executed as far as the key is concerned: a 500 without and with the effect, kept for a day.
   'error',
   'error-after',
@@ -46,11 +48,13 @@ export type Faults = {
   clear(): void;
   /** The fault that strikes this request, if any: the first one whose chance comes up. */
   strike(operation: string): Fault | undefined;
+  /** Resolves once this fault is gone: removed, or cleared with all others. */
+  gone(id: string): Promise<void>;
   /** Begins the chances again from this seed, for faults that are there and those to come. */
   reseed(seed: number): void;
 };
 
-type Switched = { fault: Fault; random: Random };
+type Switched = { fault: Fault; random: Random; gone: PromiseWithResolvers<void> };
 
 /** No faults yet. Each has chances of its own from the seed, so that another one does not shift them. */
 export function createFaults(firstSeed: number): Faults {
@@ -59,28 +63,37 @@ export function createFaults(firstSeed: number): Faults {
   let added = 0;
 
   const randomOf = (id: string) => createRandom(seed ^ Math.imul(Number(id.slice(2)), 0x9e3779b1));
-  const consider = ({ fault, random }: Switched, operation: string): boolean => {
+  const consider = (switchedOn: Switched, operation: string): boolean => {
+    const { fault, random } = switchedOn;
     if (fault.operation !== undefined && fault.operation !== operation) return false;
     if (fault.count !== undefined && fault.hits >= fault.count) return false;
     const strikes = random() < (fault.probability ?? 1);
     const hits = fault.hits + (strikes ? 1 : 0);
-    switched.set(fault.id, { fault: { ...fault, seen: fault.seen + 1, hits }, random });
+    switched.set(fault.id, { ...switchedOn, fault: { ...fault, seen: fault.seen + 1, hits } });
     return strikes;
   };
   return {
     add(order) {
       added += 1;
       const fault: Fault = { ...order, id: `f-${added}`, seen: 0, hits: 0 };
-      switched.set(fault.id, { fault, random: randomOf(fault.id) });
+      const gone = Promise.withResolvers<void>();
+      switched.set(fault.id, { fault, random: randomOf(fault.id), gone });
       return fault;
     },
     list: () => [...switched.values()].map(({ fault }) => fault),
-    remove: (id) => (switched.delete(id) ? 'removed' : 'unknown'),
-    clear: () => switched.clear(),
+    remove(id) {
+      switched.get(id)?.gone.resolve();
+      return switched.delete(id) ? 'removed' : 'unknown';
+    },
+    clear() {
+      for (const { gone } of switched.values()) gone.resolve();
+      switched.clear();
+    },
+    gone: (id) => switched.get(id)?.gone.promise ?? Promise.resolve(),
     strike: (operation) => [...switched.values()].find((each) => consider(each, operation))?.fault,
     reseed(next) {
       seed = next;
-      for (const [id, { fault }] of switched) switched.set(id, { fault, random: randomOf(id) });
+      for (const [id, each] of switched) switched.set(id, { ...each, random: randomOf(id) });
     },
   };
 }

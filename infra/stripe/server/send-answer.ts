@@ -27,6 +27,7 @@ export async function sendAnswer(exchange: Exchange, outgoing: Outgoing): Promis
     case 'rate-limit':
     case 'unavailable':
     case 'lock-timeout':
+    case 'hold':
     case 'error':
     case 'error-after':
     case undefined:
