@@ -78,7 +78,8 @@ function report(
   const said = { eventId, txnId, partnerId, attempt: number, ...outcome };
   switch (recorded) {
     case 'delivered':
-      return logger.info(said, 'webhook delivered');
+      if (number === 1) return logger.debug(said, 'webhook delivered');
+      return logger.info(said, 'webhook delivered, not at the first attempt');
     case 'pending':
       return logger.warn(said, 'webhook not delivered, will retry');
     case 'failed':

@@ -56,7 +56,8 @@ function judge(
   const said = { eventId: event.event_id, txnId: event.txn_id, sequence: event.sequence };
   switch (received.outcome) {
     case 'applied':
-      logger.info(said, 'event applied');
+      // The rule, and told by its rows: the inbox's, and the delivery's with every attempt.
+      logger.debug(said, 'event applied');
       return 'ack';
     case 'duplicate':
       logger.info(said, 'event known, nothing done');
