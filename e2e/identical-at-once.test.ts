@@ -1,24 +1,15 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey, partner, type Partner } from './partner.ts';
-import { upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 
-let acme: Partner;
-let look: Witness;
-
-before(async () => {
-  const system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
-});
-after(() => look.close());
+const on = onTheSystem();
 
 test('1 000 identical requests at once over two gateways are one payment', async () => {
   const key = newKey('identical');
   const body = { amount: 4_200, currency: 'USD', reference: 'thousand' };
-  const answers = await Promise.all(Array.from({ length: 1_000 }, () => acme.pay(key, body)));
+  const answers = await Promise.all(Array.from({ length: 1_000 }, () => on.acme.pay(key, body)));
 
   const byStatus = Object.groupBy(answers, (answer) => answer.status);
   assert.deepEqual(
@@ -32,9 +23,9 @@ test('1 000 identical requests at once over two gateways are one payment', async
   const { id } = JSON.parse(byStatus[202]![0]!.body) as { id: string };
   const once = { ledger: 1, entries: 1, outbox: 1, published: 1, inbox: 1, deliveries: 1 };
   await eventually(async () => {
-    assert.deepEqual(await look.sightings(id), once);
-    return (await look.webhooks(id)).length === 1;
+    assert.deepEqual(await on.look.sightings(id), once);
+    return (await on.look.webhooks(id)).length === 1;
   });
-  const retry = await acme.pay(key, body);
+  const retry = await on.acme.pay(key, body);
   assert.equal(retry.body, byStatus[202]![0]!.body);
 });

@@ -1,20 +1,12 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { continueProcess, pauseProcess } from '@triplock/infra';
-import { newKey, partner, type Answer, type Partner } from './partner.ts';
-import { home, upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey, type Answer } from './partner.ts';
+import { onTheSystem } from './stage.ts';
+import { home } from './system.ts';
 
-let acme: Partner;
-let look: Witness;
-
-before(async () => {
-  const system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
-});
-after(() => look.close());
+const on = onTheSystem();
 
 type Sent = { key: string; body: unknown; answer: Answer };
 
@@ -25,7 +17,7 @@ function load(): { sent: Sent[]; stop(): Promise<void> } {
   const client = async () => {
     while (!stopping) {
       const [key, body] = [newKey('still'), { amount: 300, currency: 'EUR' }];
-      sent.push({ key, body, answer: await acme.pay(key, body) });
+      sent.push({ key, body, answer: await on.acme.pay(key, body) });
     }
   };
   const clients = Array.from({ length: 32 }, client);
@@ -71,7 +63,7 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
   const unknown = sent.filter(({ answer }) => answer.status === 503).slice(0, 20);
   for (const { key, body } of unknown) {
     const retry = await eventually(async () => {
-      const answer = await acme.pay(key, body);
+      const answer = await on.acme.pay(key, body);
       return answer.status === 202 && answer;
     });
     sent.push({ key, body, answer: retry });
@@ -79,11 +71,11 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
   const ids = sent
     .filter(({ answer }) => answer.status === 202)
     .map(({ answer }) => (JSON.parse(answer.body) as { id: string }).id);
-  await eventually(async () => (await look.inLedger(ids)).size === new Set(ids).size, {
+  await eventually(async () => (await on.look.inLedger(ids)).size === new Set(ids).size, {
     withinMs: 60_000,
     what: `all ${ids.length} accepted payments in the ledger`,
   });
-  const twice = await look.database.query(
+  const twice = await on.look.database.query(
     'SELECT txn_id FROM ledger.entries WHERE txn_id = ANY($1::uuid[]) GROUP BY txn_id HAVING count(*) > 1',
     [ids],
   );

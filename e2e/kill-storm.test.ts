@@ -1,34 +1,22 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import type { Endpoints } from '@triplock/infra';
+import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { command } from './command.ts';
 import { killInTurn, sendSteadily } from './kill-storm.ts';
-import { partner, type Partner } from './partner.ts';
-import { upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { onTheSystem } from './stage.ts';
 
 // STORM_SECONDS=60 is the full storm; less of it keeps `npm test` short.
 const stormMs = Number(process.env['STORM_SECONDS'] ?? 15) * 1_000;
 
-let system: Endpoints;
-let acme: Partner;
-let look: Witness;
-
-before(async () => {
-  system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
-});
-after(() => look.close());
+const on = onTheSystem();
 
 test(
   'under a storm of kills every 202 becomes final once, and duplicates get the same bytes',
   { timeout: stormMs + 240_000 },
   async () => {
     const calm = new AbortController();
-    const storm = sendSteadily(acme, { perSecond: 200, stop: calm.signal });
-    const services = system.services.map(({ name }) => name);
+    const storm = sendSteadily(on.acme, { perSecond: 200, stop: calm.signal });
+    const services = on.system.services.map(({ name }) => name);
     try {
       await killInTurn(services, { everyMs: 3_000, forMs: stormMs, killsMin: 4 });
     } finally {
@@ -46,11 +34,11 @@ test(
       assert.equal(new Set(copies.map(({ answer }) => answer.body)).size, 1, key);
     }
     const ids = accepted.map(({ answer }) => (JSON.parse(answer.body) as { id: string }).id);
-    await eventually(async () => (await look.inLedger(ids)).size === bodies.size, {
+    await eventually(async () => (await on.look.inLedger(ids)).size === bodies.size, {
       withinMs: 120_000,
       what: `all ${bodies.size} accepted payments in the ledger`,
     });
-    const twice = await look.database.query(
+    const twice = await on.look.database.query(
       `SELECT reference FROM ledger.transactions
        WHERE reference LIKE 'storm-%' GROUP BY reference HAVING count(*) > 1`,
     );

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   deriveEventId,
   deriveTxnId,
@@ -7,21 +7,10 @@ import {
   type PartnerId,
 } from '@triplock/payments';
 import { eventually } from '@triplock/testing';
-import { newKey, partner, type Partner } from './partner.ts';
-import { upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 
-let acme: Partner;
-let globex: Partner;
-let look: Witness;
-
-before(async () => {
-  const system = await upSystem();
-  acme = partner(system, 'acme');
-  globex = partner(system, 'globex');
-  look = witness(system);
-});
-after(() => look.close());
+const on = onTheSystem();
 
 const order = {
   amount: 1_999,
@@ -32,7 +21,7 @@ const order = {
 
 test('a payment goes from HTTP to one verified webhook, under ids made from its key', async () => {
   const key = newKey();
-  const accepted = await acme.pay(key, order);
+  const accepted = await on.acme.pay(key, order);
   assert.equal(accepted.status, 202, accepted.body);
   const txnId = deriveTxnId('payment', 'acme' as PartnerId, key as IdempotencyKey);
   assert.deepEqual(JSON.parse(accepted.body), {
@@ -43,13 +32,13 @@ test('a payment goes from HTTP to one verified webhook, under ids made from its 
   });
   assert.equal(accepted.headers['location'], `/v1/payments/${txnId}`);
 
-  const final = JSON.parse((await acme.payment(txnId, 30)).body);
+  const final = JSON.parse((await on.acme.payment(txnId, 30)).body);
   assert.equal(final.status, 'succeeded');
   assert.equal(final.amount, order.amount);
   assert.match(final.settled_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
   const [webhook, ...more] = await eventually(async () => {
-    const caught = await look.webhooks(txnId);
+    const caught = await on.look.webhooks(txnId);
     return caught.length > 0 && caught;
   });
   assert.deepEqual(more, []);
@@ -61,51 +50,53 @@ test('a payment goes from HTTP to one verified webhook, under ids made from its 
 
   const once = { ledger: 1, entries: 1, outbox: 1, published: 1, inbox: 1, deliveries: 1 };
   await eventually(async () => {
-    assert.deepEqual(await look.sightings(txnId), once);
+    assert.deepEqual(await on.look.sightings(txnId), once);
     return true;
   });
 });
 
 test('a payment is readable right after its 202, by its own partner alone', async () => {
-  const accepted = await acme.pay(newKey(), order);
+  const accepted = await on.acme.pay(newKey(), order);
   const { id } = JSON.parse(accepted.body) as { id: string };
-  const read = await acme.payment(id);
+  const read = await on.acme.payment(id);
   assert.equal(read.status, 200);
   assert.match((JSON.parse(read.body) as { status: string }).status, /^(pending|succeeded)$/);
-  assert.equal((await globex.payment(id)).status, 404);
+  assert.equal((await on.globex.payment(id)).status, 404);
 });
 
 test('a retry gets the same bytes, a reused key is refused, and neither has an effect', async () => {
   const key = newKey();
-  const first = await acme.pay(key, order);
+  const first = await on.acme.pay(key, order);
   const reordered = {
     metadata: { a: '1', b: '2' },
     reference: 'order-7',
     currency: 'EUR',
     amount: 1_999,
   };
-  const retry = await acme.pay(`"${key}"`, reordered);
+  const retry = await on.acme.pay(`"${key}"`, reordered);
   assert.deepEqual([retry.status, retry.body], [first.status, first.body]);
   assert.equal(retry.headers['location'], first.headers['location']);
   assert.equal(retry.headers['idempotency-replayed'], 'true');
   assert.equal(first.headers['idempotency-replayed'], undefined);
 
-  const reused = await acme.pay(key, { ...order, amount: 2_000 });
+  const reused = await on.acme.pay(key, { ...order, amount: 2_000 });
   assert.equal(reused.status, 422);
   assert.equal(JSON.parse(reused.body).code, 'idempotency_key_reused');
 
   const { id } = JSON.parse(first.body) as { id: string };
-  await acme.payment(id, 30);
-  assert.equal((await look.sightings(id)).ledger, 1);
-  assert.equal(JSON.parse((await acme.payment(id)).body).amount, 1_999);
+  await on.acme.payment(id, 30);
+  assert.equal((await on.look.sightings(id)).ledger, 1);
+  assert.equal(JSON.parse((await on.acme.payment(id)).body).amount, 1_999);
 });
 
 test('two partners with the same key have two payments', async () => {
   const key = newKey();
   const ids = await Promise.all(
-    [acme, globex].map(async (each) => JSON.parse((await each.pay(key, order)).body).id as string),
+    [on.acme, on.globex].map(
+      async (each) => JSON.parse((await each.pay(key, order)).body).id as string,
+    ),
   );
   assert.notEqual(ids[0], ids[1]);
-  await Promise.all([acme.payment(ids[0]!, 30), globex.payment(ids[1]!, 30)]);
-  assert.deepEqual(await look.inLedger(ids), new Set(ids));
+  await Promise.all([on.acme.payment(ids[0]!, 30), on.globex.payment(ids[1]!, 30)]);
+  assert.deepEqual(await on.look.inLedger(ids), new Set(ids));
 });

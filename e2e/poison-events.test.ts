@@ -1,38 +1,29 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import type { PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
 import { eventually, openEmulator } from '@triplock/testing';
-import type { Endpoints } from '@triplock/infra';
-import { newKey, partner, type Partner } from './partner.ts';
-import { upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 
-let system: Endpoints;
-let acme: Partner;
-let look: Witness;
 let pubsub: PubSub;
 
-before(async () => {
-  system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
+const on = onTheSystem(async ({ system }) => {
   pubsub = openEmulator({ projectId: system.pubsubProject, emulatorHost: system.pubsub });
 });
 after(async () => {
   await pubsub.close();
-  await look.close();
 });
 
 type Row = { payload: string; event_id: string; txn_id: string; bucket: number };
 
 /** A payment that has gone all the way, and its event as it was published. */
 async function published(): Promise<{ row: Row; attributes: Record<string, string> }> {
-  const { id } = JSON.parse((await acme.pay(newKey(), { amount: 9, currency: 'EUR' })).body) as {
+  const { id } = JSON.parse((await on.acme.pay(newKey(), { amount: 9, currency: 'EUR' })).body) as {
     id: string;
   };
-  await eventually(async () => (await look.webhooks(id)).length === 1);
-  const rows = await look.database.query<Row>(
+  await eventually(async () => (await on.look.webhooks(id)).length === 1);
+  const rows = await on.look.database.query<Row>(
     'SELECT payload, event_id, txn_id, bucket FROM ledger.outbox WHERE txn_id = $1',
     [id],
   );
@@ -53,7 +44,7 @@ async function publish(data: string, attributes: Record<string, string>): Promis
 }
 
 async function refusedBy(schema: 'notifier' | 'auditor', marker: string): Promise<boolean> {
-  const rows = await look.database.query(
+  const rows = await on.look.database.query(
     `SELECT FROM ${schema}.refused_messages WHERE convert_from(data, 'UTF8') LIKE '%' || $1 || '%'`,
     [marker],
   );
@@ -69,29 +60,29 @@ test('an event published twice has one effect, and an altered copy has none', as
   });
   await publish(forged, attributes);
   await eventually(async () => {
-    const [seen] = await look.database.query<{ copies: number; altered: number }>(
+    const [seen] = await on.look.database.query<{ copies: number; altered: number }>(
       'SELECT copies::int, altered::int FROM auditor.published WHERE event_id = $1',
       [row.event_id],
     );
     return seen !== undefined && seen.copies >= 2 && seen.altered >= 1;
   });
   await eventually(async () => {
-    const alarms = await look.database.query(
+    const alarms = await on.look.database.query(
       'SELECT FROM notifier.altered_copies WHERE event_id = $1',
       [row.event_id],
     );
     return alarms.length === 1;
   });
-  const webhooks = await look.webhooks(row.txn_id);
+  const webhooks = await on.look.webhooks(row.txn_id);
   assert.deepEqual(
     webhooks.map((each) => each.attempts),
     [1],
   );
   // The audit is right to complain about an altered copy; later promises want it green again.
-  await look.database.query('UPDATE auditor.published SET altered = 0 WHERE event_id = $1', [
+  await on.look.database.query('UPDATE auditor.published SET altered = 0 WHERE event_id = $1', [
     row.event_id,
   ]);
-  await look.database.query('DELETE FROM notifier.altered_copies WHERE event_id = $1', [
+  await on.look.database.query('DELETE FROM notifier.altered_copies WHERE event_id = $1', [
     row.event_id,
   ]);
 });

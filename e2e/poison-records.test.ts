@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { encodePaymentAccepted, topics } from '@triplock/contracts';
 import { aPayment, eventually } from '@triplock/testing';
 import { Kafka, logLevel, type IHeaders, type Message } from 'kafkajs';
-import type { Endpoints } from '@triplock/infra';
-import { newKey, partner, type Partner } from './partner.ts';
-import { upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 
-let system: Endpoints;
-let acme: Partner;
-let look: Witness;
-
-before(async () => {
-  system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
-});
-after(() => look.close());
+const on = onTheSystem();
 
 type Poison = { reason: string; message: Message };
 
@@ -63,7 +52,11 @@ function poisons(): Poison[] {
 type DeadLetter = { value: Buffer | null; headers: IHeaders };
 
 test('records that can never be posted become dead letters, bytes intact, and hold up nobody', async () => {
-  const kafka = new Kafka({ clientId: 'e2e', brokers: [system.kafka], logLevel: logLevel.NOTHING });
+  const kafka = new Kafka({
+    clientId: 'e2e',
+    brokers: [on.system.kafka],
+    logLevel: logLevel.NOTHING,
+  });
   const producer = kafka.producer();
   const consumer = kafka.consumer({ groupId: newKey('dead-letters') });
   const dead: DeadLetter[] = [];
@@ -99,10 +92,10 @@ test('records that can never be posted become dead letters, bytes intact, and ho
     await Promise.all([producer.disconnect(), consumer.disconnect()]);
   }
   const good = await Promise.all(
-    Array.from({ length: 24 }, () => acme.pay(newKey(), { amount: 5, currency: 'EUR' })),
+    Array.from({ length: 24 }, () => on.acme.pay(newKey(), { amount: 5, currency: 'EUR' })),
   );
   const ids = good.map((answer) => (JSON.parse(answer.body) as { id: string }).id);
-  await eventually(async () => (await look.inLedger(ids)).size === ids.length);
+  await eventually(async () => (await on.look.inLedger(ids)).size === ids.length);
 });
 
 function sameBytes(a: Buffer | null, b: Buffer | null): boolean {

@@ -1,83 +1,75 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import type { Endpoints } from '@triplock/infra';
 import { continueProcess, pauseProcess } from '@triplock/infra';
-import { newKey, partner, type Answer, type Partner } from './partner.ts';
-import { home, upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey, type Answer } from './partner.ts';
+import { onTheSystem } from './stage.ts';
+import { home } from './system.ts';
 
-let system: Endpoints;
-let acme: Partner;
-let look: Witness;
 let redis: Redis;
 
-before(async () => {
-  system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
+const on = onTheSystem(async ({ system }) => {
   redis = new Redis(system.redis);
 });
 after(async () => {
   redis.disconnect();
-  await look.close();
 });
 
 const body = { amount: 700, currency: 'CHF', description: 'before the loss' };
 const settled = (answer: Answer) => answer.status !== 503 && answer;
 
 async function inLedger(id: string): Promise<boolean> {
-  return (await look.inLedger([id])).has(id);
+  return (await on.look.inLedger([id])).has(id);
 }
 
 test('after FLUSHALL a retry gets the same bytes and another body is refused', async () => {
   const key = newKey('flushed');
-  const first = await acme.pay(key, body);
+  const first = await on.acme.pay(key, body);
   const { id } = JSON.parse(first.body) as { id: string };
   await eventually(() => inLedger(id));
   await redis.flushall();
 
-  const retry = await eventually(async () => settled(await acme.pay(key, body)));
+  const retry = await eventually(async () => settled(await on.acme.pay(key, body)));
   assert.deepEqual([retry.status, retry.body], [202, first.body]);
   assert.equal(retry.headers['idempotency-replayed'], 'true');
   assert.equal(retry.headers['location'], first.headers['location']);
   const other = await eventually(async () =>
-    settled(await acme.pay(key, { ...body, amount: 701 })),
+    settled(await on.acme.pay(key, { ...body, amount: 701 })),
   );
   assert.equal(other.status, 422);
-  assert.equal((await look.sightings(id)).ledger, 1);
+  assert.equal((await on.look.sightings(id)).ledger, 1);
 });
 
 test('after FLUSHALL with the workers paused, answers wait for the ledger and are then right', async () => {
-  const workers = system.services.filter((each) => each.name.startsWith('ledger-worker'));
+  const workers = on.system.services.filter((each) => each.name.startsWith('ledger-worker'));
   const key = newKey('paused');
   let first: Answer;
   try {
     for (const worker of workers) pauseProcess({ home, name: worker.name });
-    first = await eventually(async () => settled(await acme.pay(key, body)));
+    first = await eventually(async () => settled(await on.acme.pay(key, body)));
     assert.equal(first.status, 202, first.body);
     await redis.flushall();
 
     for (const attempt of [body, { ...body, amount: 702 }]) {
-      const unsure = await acme.pay(key, attempt);
+      const unsure = await on.acme.pay(key, attempt);
       assert.equal(unsure.status, 503, 'nobody can know yet whether this is a retry');
       assert.ok(Number(unsure.headers['retry-after']) >= 1);
       assert.ok(unsure.tookMs < 3_000);
     }
     const { id } = JSON.parse(first.body) as { id: string };
-    assert.equal((await acme.payment(id)).status, 503);
+    assert.equal((await on.acme.payment(id)).status, 503);
   } finally {
     for (const worker of workers) continueProcess({ home, name: worker.name });
   }
 
   const limits = { withinMs: 60_000, what: 'the worker passing the barrier' };
-  const retry = await eventually(async () => settled(await acme.pay(key, body)), limits);
+  const retry = await eventually(async () => settled(await on.acme.pay(key, body)), limits);
   assert.deepEqual([retry.status, retry.body], [202, first.body]);
   const other = await eventually(async () =>
-    settled(await acme.pay(key, { ...body, amount: 702 })),
+    settled(await on.acme.pay(key, { ...body, amount: 702 })),
   );
   assert.equal(other.status, 422);
   const { id } = JSON.parse(first.body) as { id: string };
-  assert.equal((await look.sightings(id)).ledger, 1);
+  assert.equal((await on.look.sightings(id)).ledger, 1);
 });

@@ -1,32 +1,16 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { Redis } from 'ioredis';
-import type { Endpoints } from '@triplock/infra';
-import {
-  newKey,
-  partner,
-  sendTo,
-  type Answer,
-  type Partner,
-  type PartnerRequest,
-} from './partner.ts';
-import { upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 
-let system: Endpoints;
-let acme: Partner;
-let look: Witness;
 let redis: Redis;
 
-before(async () => {
-  system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
+const on = onTheSystem(async ({ system }) => {
   redis = new Redis(system.redis);
 });
 after(async () => {
   redis.disconnect();
-  await look.close();
 });
 
 const good = { amount: 100, currency: 'EUR' };
@@ -169,7 +153,7 @@ const refusals: Refusal[] = [
 ];
 
 async function written(): Promise<unknown> {
-  const rows = await look.database.query(
+  const rows = await on.look.database.query(
     'SELECT (SELECT count(*) FROM ledger.transactions)::int AS ledger, (SELECT count(*) FROM ledger.outbox)::int AS outbox',
   );
   return { rows, claims: await redis.dbsize() };
@@ -191,31 +175,31 @@ function assertProblem(answer: Answer, expected: Refusal): void {
 
 test('what the gateway refuses gets its documented answer, writes nothing and harms nobody', async (t) => {
   // One payment first, so that what boot writes is not taken for what a refusal wrote.
-  const first = JSON.parse((await acme.pay(newKey(), good)).body) as { id: string };
-  await acme.payment(first.id, 30);
+  const first = JSON.parse((await on.acme.pay(newKey(), good)).body) as { id: string };
+  await on.acme.payment(first.id, 30);
   const before = await written();
   for (const refusal of refusals) {
     await t.test(refusal.title, async () =>
-      assertProblem(await acme.send(refusal.request), refusal),
+      assertProblem(await on.acme.send(refusal.request), refusal),
     );
   }
   assert.deepEqual(await written(), before);
-  assert.equal((await acme.pay(newKey(), good)).status, 202);
+  assert.equal((await on.acme.pay(newKey(), good)).status, 202);
 });
 
 test('a refusal says how to mend it: Allow, WWW-Authenticate, every wrong field at once', async () => {
-  const wrongMethod = await acme.send({ method: 'PUT', path: '/v1/payments' });
+  const wrongMethod = await on.acme.send({ method: 'PUT', path: '/v1/payments' });
   assert.match(wrongMethod.headers['allow'] ?? '', /POST/);
-  const nobody = await sendTo(system.gateway, post(good));
+  const nobody = await sendTo(on.system.gateway, post(good));
   assert.equal(nobody.status, 401);
   assert.equal(nobody.headers['www-authenticate'], 'Bearer');
-  const both = await acme.send(post({ amount: 0, currency: 'eur' }));
+  const both = await on.acme.send(post({ amount: 0, currency: 'eur' }));
   const pointers = JSON.parse(both.body).errors.map((each: { pointer: string }) => each.pointer);
   assert.deepEqual(pointers.sort(), ['#/amount', '#/currency']);
 });
 
 test('a refused body does not use up its key', async () => {
   const key = newKey();
-  assert.equal((await acme.pay(key, { ...good, amount: 0 })).status, 400);
-  assert.equal((await acme.pay(key, good)).status, 202);
+  assert.equal((await on.acme.pay(key, { ...good, amount: 0 })).status, 400);
+  assert.equal((await on.acme.pay(key, good)).status, 202);
 });

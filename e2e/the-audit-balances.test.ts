@@ -1,20 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { command } from './command.ts';
-import { newKey, partner, type Partner } from './partner.ts';
-import { upSystem } from './system.ts';
-import { witness, type Witness } from './witness.ts';
+import { newKey } from './partner.ts';
+import { onTheSystem } from './stage.ts';
 
-let acme: Partner;
-let look: Witness;
-
-before(async () => {
-  const system = await upSystem();
-  acme = partner(system, 'acme');
-  look = witness(system);
-});
-after(() => look.close());
+const on = onTheSystem();
 
 type Audit = {
   ok: boolean;
@@ -29,7 +20,7 @@ async function audit(): Promise<{ code: number; result: Audit }> {
 }
 
 test('every layer tells of the same payments, whatever was broken before', async () => {
-  await acme.pay(newKey(), { amount: 1, currency: 'JPY' });
+  await on.acme.pay(newKey(), { amount: 1, currency: 'JPY' });
   const { code, result } = await audit();
   assert.deepEqual(result.drift, []);
   assert.equal(code, 0);
@@ -42,12 +33,12 @@ test('every layer tells of the same payments, whatever was broken before', async
 });
 
 test('the audit fails and names the event when a layer tells otherwise', async () => {
-  const { body } = await acme.pay(newKey(), { amount: 2, currency: 'JPY' });
+  const { body } = await on.acme.pay(newKey(), { amount: 2, currency: 'JPY' });
   const { id } = JSON.parse(body) as { id: string };
-  await eventually(async () => (await look.webhooks(id)).length === 1);
+  await eventually(async () => (await on.look.webhooks(id)).length === 1);
   await audit();
   const tell = (hash: string) =>
-    look.database.query<{ event_id: string }>(
+    on.look.database.query<{ event_id: string }>(
       `UPDATE auditor.published SET payload_hash = ${hash} WHERE txn_id = $1 RETURNING event_id`,
       [id],
     );
