@@ -41,7 +41,7 @@ export async function createTestStripe(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<TestStripe> {
   const folder = await mkdtemp(join(tmpdir(), 'triplock-stripe-'));
-  const journal = join(folder, 'journal.jsonl');
+  const journal = settings['STRIPE_SIMULATOR_JOURNAL'] ?? join(folder, 'journal.jsonl');
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const env = {

@@ -60,6 +60,9 @@ export async function openStore(
       case 'reset':
         for (const each of [account, keys, undelivered]) each.clear();
         return;
+      default:
+        entry satisfies never;
+        throw new Error('the journal is one of another version of the simulator');
     }
   };
   const journal = await openJournal(path, { replay: apply, broken: onBroken });
