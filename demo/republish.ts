@@ -5,6 +5,7 @@ import { openPostgresOutbox } from '@triplock/ledger';
 import { loadSql, openDatabase, type Database } from '@triplock/postgres';
 import { republishEvents } from './republish/republish-events.ts';
 import { parseSince } from './republish/since.ts';
+import { withParts } from './needed-parts.ts';
 import { findSystem, type System } from './system.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
 import { count } from './terminal/words.ts';
@@ -53,7 +54,10 @@ await runCommand({
     });
     try {
       const act = [since.toISOString(), values.by ?? userInfo().username, values.why ?? null];
-      const [horizon] = await database.query<{ leftBefore: Date | null }>(recordRepublish, act);
+      // Without the broker nothing that is given to the dispatchers would ever leave them.
+      const [horizon] = await withParts(system, ['postgres', 'pubsub'], () =>
+        database.query<{ leftBefore: Date | null }>(recordRepublish, act),
+      );
       const leftBefore = horizon!.leftBefore;
       if (leftBefore !== null && leftBefore > since) {
         terminal.line(`what was published before ${leftBefore.toISOString()} has left the outbox`);

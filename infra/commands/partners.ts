@@ -4,6 +4,7 @@ import { isWholeSystem } from '../endpoints.ts';
 import { LauncherError, UsageError } from '../launcher-error.ts';
 import { withDatabase } from '../provision/database.ts';
 import { systemStatus } from '../system-status.ts';
+import { whatIsAway } from '../what-is-away.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `
@@ -107,7 +108,11 @@ function newKey(apiKey: string): string[] {
 async function partnersUrl(home: string | undefined): Promise<string> {
   const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
   const running = processes.some(({ state }) => state !== 'gone');
-  if (running && endpoints && isWholeSystem(endpoints)) return endpoints.databases.partners;
+  if (running && endpoints && isWholeSystem(endpoints)) {
+    const away = await whatIsAway({ home: endpoints.home, only: ['postgres'] });
+    if (away.length > 0) throw new LauncherError(away.join('\n'));
+    return endpoints.databases.partners;
+  }
   const option = home === undefined ? '' : ` -- --home ${home}`;
   throw new LauncherError(`the system is not up: start it with \`npm run up${option}\``);
 }
