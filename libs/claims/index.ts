@@ -6,6 +6,17 @@ export type { DynamoPlace } from './dynamodb/dynamo-place.ts';
 export { openHybridClaims, type HybridClaimsOptions } from './hybrid/hybrid-claims.ts';
 export { openNoClaims } from './no-claims.ts';
 export {
+  EffectFailedError,
+  resultBytesMax,
+  type EffectContext,
+  type OnceKey,
+  type OnceOutcome,
+} from './once/effect.ts';
+export { onceInTransaction } from './once/once-in-transaction.ts';
+export type { EffectEnd, EffectOwner, OnceStore, StartOutcome } from './once/once-store.ts';
+export { once } from './once/once.ts';
+export { onceMigrations, openPostgresOnce } from './once/postgres-once.ts';
+export {
   openPostgresClaims,
   type PostgresClaims,
   type PostgresClaimsOptions,

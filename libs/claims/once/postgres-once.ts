@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto';
+import { loadSql, type Queryable } from '@triplock/postgres';
+import type { OwnerToken } from '../claims.ts';
+import type { OnceStore, StartOutcome } from './once-store.ts';
+
+const startSql = loadSql(import.meta.url, 'start.sql');
+const renewSql = loadSql(import.meta.url, 'renew.sql');
+const finishSql = loadSql(import.meta.url, 'finish.sql');
+const reapSql = loadSql(import.meta.url, 'reap.sql');
+
+/** The migrations of the table that effects are remembered in, for a schema of the caller's own. */
+export const onceMigrations = new URL('migrations/', import.meta.url);
+
+type StartRow = {
+  outcome: StartOutcome['outcome'];
+  fence: bigint;
+  result: string;
+  lease_left_ms: number;
+};
+
+// A statement that lost a race sees the winner the next time.
+const racesMax = 5;
+
+/** Effects remembered in PostgreSQL, in the schema that the database's role works in. */
+export function openPostgresOnce(database: Queryable): OnceStore {
+  return {
+    async start({ scope, key, fingerprint, leaseMs, keepMs }) {
+      const token = randomUUID() as OwnerToken;
+      const parameters = [scope, key, fingerprint, token, leaseMs, keepMs];
+      for (let race = 0; race < racesMax; race += 1) {
+        const [row] = await database.query<StartRow>(startSql, parameters);
+        if (row !== undefined) return startOutcome(row, token);
+      }
+      throw new Error(`lost ${racesMax} races for one key in a row`);
+    },
+    async renew({ scope, key, token }, leaseMs) {
+      const rows = await database.query(renewSql, [scope, key, token, leaseMs]);
+      return rows.length > 0 ? 'renewed' : 'lost';
+    },
+    async finish({ scope, key, token }, { state, result = null }) {
+      const rows = await database.query(finishSql, [scope, key, token, state, result]);
+      return rows.length > 0 ? 'finished' : 'lost';
+    },
+    async reap({ rowsMax }) {
+      return (await database.query(reapSql, [rowsMax])).length;
+    },
+  };
+}
+
+function startOutcome(row: StartRow, token: OwnerToken): StartOutcome {
+  const { outcome, fence, result } = row;
+  switch (outcome) {
+    case 'started':
+      return { outcome, token, fence };
+    case 'completed':
+    case 'failed':
+      return { outcome, result };
+    case 'in-flight':
+      return { outcome, leaseLeftMs: Math.ceil(row.lease_left_ms) };
+    case 'reused':
+      return { outcome };
+    default:
+      return outcome satisfies never;
+  }
+}
