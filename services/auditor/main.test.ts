@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { encodePaymentAccepted, encodePaymentEvent } from '@triplock/contracts';
 import { createLogger } from '@triplock/runtime';
 import {
@@ -12,6 +9,7 @@ import {
   createTestTopic,
   eventually,
   freePort,
+  startService,
 } from '@triplock/testing';
 import { openGroupCommit } from '@triplock/transport';
 import type { AuditResult } from './audit-result.ts';
@@ -23,29 +21,24 @@ async function anAuditor(context: TestContext) {
   const pubsub = await createTestSubscription(context);
   const { brokers, topic } = await createTestTopic(context, { partitions: 3 });
   const deadLetters = await createTestTopic(context);
-  const adminPort = await freePort();
-  const auditor = spawn(process.execPath, [fileURLToPath(new URL('main.ts', import.meta.url))], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    env: {
-      TRIPLOCK_MODE: 'test',
-      ADMIN_PORT: String(adminPort),
-      DATABASE_URL: store.url('triplock_auditor'),
-      KAFKA_BROKERS: brokers.join(','),
-      ACCEPTED_TOPIC: topic,
-      DEAD_LETTER_TOPIC: deadLetters.topic,
-      // Nobody commits for this group, so the auditor's own progress stands for it.
-      LEDGER_GROUP: 'auditor',
-      PUBSUB_PROJECT_ID: pubsub.projectId,
-      PUBSUB_EMULATOR_HOST: pubsub.emulatorHost,
-      EVENTS_SUBSCRIPTION: pubsub.subscription,
-    },
+  const auditor = startService(context, new URL('main.ts', import.meta.url), {
+    TRIPLOCK_MODE: 'test',
+    ADMIN_PORT: String(await freePort()),
+    DATABASE_URL: store.url('triplock_auditor'),
+    KAFKA_BROKERS: brokers.join(','),
+    ACCEPTED_TOPIC: topic,
+    DEAD_LETTER_TOPIC: deadLetters.topic,
+    // Nobody commits for this group, so the auditor's own progress stands for it.
+    LEDGER_GROUP: 'auditor',
+    PUBSUB_PROJECT_ID: pubsub.projectId,
+    PUBSUB_EMULATOR_HOST: pubsub.emulatorHost,
+    EVENTS_SUBSCRIPTION: pubsub.subscription,
   });
-  context.after(() => void auditor.kill('SIGKILL'));
-  const ask = (path: string) => fetch(`http://127.0.0.1:${adminPort}${path}`);
-  await eventually(async () => (await ask('/readyz')).ok, { withinMs: 60_000, what: 'readiness' });
+  await auditor.ready();
   return {
     auditor,
-    audit: async (query = '') => (await (await ask(`/audit${query}`)).json()) as AuditResult,
+    audit: async (query = '') =>
+      (await (await auditor.admin(`/audit${query}`)).json()) as AuditResult,
     topic: { brokers, topic },
     pubsub,
     system: wholeSystem({
@@ -94,6 +87,5 @@ test('an auditor sees a payment through Kafka and Pub/Sub and says when all is s
   assert.equal(settled.ok, true);
   assert.partialDeepStrictEqual(settled.counts, { accepted: 1, ledger: 1, published: 1 });
 
-  auditor.kill('SIGTERM');
-  assert.deepEqual(await once(auditor, 'exit'), [0, null]);
+  assert.equal((await auditor.terminate()).exitCode, 0);
 });

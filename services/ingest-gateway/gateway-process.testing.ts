@@ -1,8 +1,5 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
 import { seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
@@ -10,12 +7,12 @@ import {
   createTestDatabase,
   createTestKeyspace,
   createTestTopic,
-  eventually,
   freePort,
+  startService,
   testNamespace,
 } from '@triplock/testing';
 
-const main = fileURLToPath(new URL('main.ts', import.meta.url));
+const main = new URL('main.ts', import.meta.url);
 
 /** Settings that work, over stores of one test's own, and a partner's API key. */
 export async function gatewaySettings(t: TestContext) {
@@ -50,7 +47,7 @@ export async function gatewaySettings(t: TestContext) {
 export type GatewayProcess = {
   post(body: object, headers?: Record<string, string>): Promise<Response>;
   get(path: string, headers?: Record<string, string>): Promise<Response>;
-  admin(path: string, method?: string): Promise<Response>;
+  admin(path: string, method?: 'GET' | 'POST'): Promise<Response>;
   /** Resolves once every dependency answers. */
   ready(): Promise<void>;
   terminate(): void;
@@ -63,17 +60,8 @@ export function startGateway(
   t: TestContext,
   { settings, apiKey }: { settings: Readonly<Record<string, string>>; apiKey: string },
 ): GatewayProcess {
-  const child = spawn(process.execPath, [main], {
-    env: settings,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const written = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
-  const ended = written.then(([out, err]) => ({ exitCode: child.exitCode, output: out + err }));
-  t.after(() => child.kill('SIGKILL'));
-
+  const { child, ended, admin, ready } = startService(t, main, settings);
   const http = `http://127.0.0.1:${settings['HTTP_PORT']}`;
-  const admin = (path: string, method = 'GET') =>
-    fetch(`http://127.0.0.1:${settings['ADMIN_PORT']}${path}`, { method });
   const authorization = `Bearer ${apiKey}`;
   return {
     post: (body, headers = {}) =>
@@ -85,9 +73,9 @@ export function startGateway(
     get: (path, headers = {}) =>
       fetch(`${http}${path}`, { headers: { authorization, ...headers } }),
     admin,
-    ready: async () => void (await eventually(async () => (await admin('/readyz')).ok)),
+    ready,
     terminate: () => void child.kill('SIGTERM'),
-    ended,
+    ended: ended.then(({ exitCode, stdout, stderr }) => ({ exitCode, output: stdout + stderr })),
   };
 }
 

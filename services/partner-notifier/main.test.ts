@@ -1,9 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import { seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
@@ -13,6 +9,8 @@ import {
   createTestSubscription,
   eventually,
   freePort,
+  startService,
+  type TestService,
 } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
 import { succeeded } from './event.testing.ts';
@@ -32,26 +30,20 @@ async function aNotifier(context: TestContext, settings: Record<string, string> 
     webhookUrl: receiver.url,
     webhookSecret: secret,
   });
-  const begin = (more: Record<string, string>, output: 'ignore' | 'pipe' = 'ignore') => {
-    const notifier = spawn(process.execPath, [fileURLToPath(new URL('main.ts', import.meta.url))], {
-      stdio: ['ignore', output, 'inherit'],
-      env: {
-        TRIPLOCK_MODE: 'test',
-        ADMIN_PORT: String(adminPort),
-        DATABASE_URL: store.url('triplock_notifier'),
-        PUBSUB_PROJECT_ID: pubsub.projectId,
-        PUBSUB_EMULATOR_HOST: pubsub.emulatorHost,
-        EVENTS_SUBSCRIPTION: pubsub.subscription,
-        ...settings,
-        ...more,
-      },
+  const begin = (more: Record<string, string> = {}): TestService =>
+    startService(context, new URL('main.ts', import.meta.url), {
+      TRIPLOCK_MODE: 'test',
+      ADMIN_PORT: String(adminPort),
+      DATABASE_URL: store.url('triplock_notifier'),
+      PUBSUB_PROJECT_ID: pubsub.projectId,
+      PUBSUB_EMULATOR_HOST: pubsub.emulatorHost,
+      EVENTS_SUBSCRIPTION: pubsub.subscription,
+      ...settings,
+      ...more,
     });
-    context.after(() => void notifier.kill('SIGKILL'));
-    return notifier;
-  };
-  const start = async (more: Record<string, string> = {}): Promise<ChildProcess> => {
+  const start = async (more?: Record<string, string>): Promise<TestService> => {
     const notifier = begin(more);
-    await eventually(async () => (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok);
+    await notifier.ready();
     return notifier;
   };
   const publish = (event: PaymentEvent) => {
@@ -59,11 +51,11 @@ async function aNotifier(context: TestContext, settings: Record<string, string> 
     const message = { data: Buffer.from(payload), attributes: { ...attributes('') } };
     return pubsub.client.topic(pubsub.topic).publishMessage(message);
   };
-  return { begin, start, publish, receiver, adminPort, store };
+  return { begin, start, publish, receiver, store };
 }
 
 test('an event that is published three times is one verified webhook', async (context) => {
-  const { start, publish, receiver, adminPort } = await aNotifier(context);
+  const { start, publish, receiver } = await aNotifier(context);
   const notifier = await start();
   const event = succeeded(aPayment());
   for (let copy = 0; copy < 3; copy += 1) await publish(event);
@@ -78,12 +70,11 @@ test('an event that is published three times is one verified webhook', async (co
   assert.deepEqual(verified, { type, timestamp, sequence, data });
   // The receiver has its webhook before the sender has recorded the answer.
   await eventually(async () => {
-    const metrics = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
+    const metrics = await (await notifier.admin('/metrics')).text();
     return /triplock_webhook_attempts_total\{outcome="delivered",.*\} 2/.test(metrics);
   });
 
-  notifier.kill('SIGTERM');
-  assert.deepEqual(await once(notifier, 'exit'), [0, null]);
+  assert.equal((await notifier.terminate()).exitCode, 0);
 });
 
 test('a notifier that is killed before it acknowledges still tells, under the same id', async (context) => {
@@ -91,7 +82,7 @@ test('a notifier that is killed before it acknowledges still tells, under the sa
   const first = await start({ CRASH_POINTS: 'notifier.committed=kill' });
   const event = succeeded(aPayment());
   await publish(event);
-  assert.deepEqual(await once(first, 'exit'), [null, 'SIGKILL']);
+  assert.equal((await first.ended).signal, 'SIGKILL');
   await start();
   await eventually(async () => receiver.received.length >= 1, {
     withinMs: 60_000,
@@ -103,8 +94,7 @@ test('a notifier that is killed before it acknowledges still tells, under the sa
 test('a notifier whose inbox would forget before the outbox does says so and does not start', async (context) => {
   const { begin, store } = await aNotifier(context);
   await store.open().query(`SELECT ledger.reap_outbox(interval '31 days', 1)`);
-  const notifier = begin({}, 'pipe');
-  const [said, [code]] = await Promise.all([text(notifier.stdout!), once(notifier, 'exit')]);
-  assert.equal(code, 1);
-  assert.match(said, /INBOX_RETENTION_HOURS is 720 and the dispatchers' .* for 744 hours/);
+  const { exitCode, stdout } = await begin().ended;
+  assert.equal(exitCode, 1);
+  assert.match(stdout, /INBOX_RETENTION_HOURS is 720 and the dispatchers' .* for 744 hours/);
 });
