@@ -48,7 +48,11 @@ test('a service is not ready when one dependency fails or hangs, and says which'
   assert.equal(status, 503);
   assert.deepEqual(JSON.parse(text), {
     ready: false,
-    checks: { postgres: 'ok', redis: 'connection refused', kafka: 'no answer within 2000 ms' },
+    checks: {
+      postgres: 'ok',
+      redis: 'connection refused',
+      kafka: 'kafka did not answer within 2000 ms',
+    },
   });
 });
 

@@ -5,6 +5,7 @@ import {
   type CrashAction,
   type CrashPoints,
 } from './crash-points.ts';
+import { withDeadline } from './deadline.ts';
 import { explainListenError } from './listen-error.ts';
 import type { Registry } from './metrics.ts';
 import { integer } from './settings.ts';
@@ -82,7 +83,10 @@ async function answer(request: IncomingMessage, options: AdminOptions): Promise<
 
 async function readiness(checks: AdminOptions['readiness']): Promise<Answer> {
   const verdicts = await Promise.all(
-    Object.entries(checks).map(async ([name, check]) => ({ name, ...(await verdict(check)) })),
+    Object.entries(checks).map(async ([name, check]) => ({
+      name,
+      ...(await verdict(name, check)),
+    })),
   );
   const ready = verdicts.every(({ state }) => state !== 'away');
   const degraded = verdicts.some(({ state }) => state === 'degraded');
@@ -93,20 +97,15 @@ async function readiness(checks: AdminOptions['readiness']): Promise<Answer> {
 
 type Verdict = { state: 'ok' | 'degraded' | 'away'; word: string };
 
-async function verdict(check: ReadinessCheck): Promise<Verdict> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<Verdict>((resolve) => {
-    const word = `no answer within ${readinessTimeoutMs} ms`;
-    timer = setTimeout(resolve, readinessTimeoutMs, { state: 'away', word });
-  });
-  const asked = check().then(
-    (limits): Verdict =>
-      limits === undefined
-        ? { state: 'ok', word: 'ok' }
-        : { state: 'degraded', word: limits.degraded },
-    (error: unknown): Verdict => ({ state: 'away', word: messageOf(error) }),
-  );
-  return Promise.race([asked, late]).finally(() => clearTimeout(timer));
+async function verdict(name: string, check: ReadinessCheck): Promise<Verdict> {
+  try {
+    const limits = await withDeadline(check(), { ms: readinessTimeoutMs, what: name });
+    return limits === undefined
+      ? { state: 'ok', word: 'ok' }
+      : { state: 'degraded', word: limits.degraded };
+  } catch (error) {
+    return { state: 'away', word: messageOf(error) };
+  }
 }
 
 const pauseLimit = integer({ min: 0, max: 600_000 });
