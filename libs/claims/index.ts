@@ -12,6 +12,12 @@ export {
   type OnceKey,
   type OnceOutcome,
 } from './once/effect.ts';
+export {
+  EffectInFlightError,
+  idempotentConsumer,
+  type ConsumedRecord,
+  type IdempotentConsumerOptions,
+} from './once/idempotent-consumer.ts';
 export { onceInTransaction } from './once/once-in-transaction.ts';
 export type { EffectEnd, EffectOwner, OnceStore, StartOutcome } from './once/once-store.ts';
 export { once } from './once/once.ts';

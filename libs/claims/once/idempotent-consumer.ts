@@ -1,0 +1,75 @@
+import { createHash } from 'node:crypto';
+import type { Database, Queryable } from '@triplock/postgres';
+import { EffectFailedError } from './effect.ts';
+import { onceInTransaction } from './once-in-transaction.ts';
+
+/** A record as a consumer gets it; what kafkajs gives to `eachMessage` fits. */
+export type ConsumedRecord = {
+  topic: string;
+  partition: number;
+  message: { offset: string; value: Buffer | null };
+};
+
+/** How a consumer remembers what took effect. */
+export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
+  database: Database;
+  /** Names the consumer: two of them do not see each other's keys. */
+  scope: string;
+  /** Longer than the topic keeps records, or one that is read again takes effect again. */
+  keepMs: number;
+  /**
+   * What a record is known by. Its place in the topic, unless told, which knows a redelivery; only an
+   * id that the producer gave knows a record that was produced twice.
+   */
+  keyOf?(record: Consumed): string;
+  /**
+   * What can never take effect: the effect failed for good, or the key belongs to another value. It
+   * is handed over on every delivery, and the partition moves on when this resolves.
+   */
+  onRefused(record: Consumed, why: EffectFailedError): Promise<void>;
+};
+
+/** Another one is at work on the record's key, outside of a transaction: deliver it again later. */
+export class EffectInFlightError extends Error {
+  override name = 'EffectInFlightError';
+}
+
+/**
+ * Wraps a consumer of records so that each takes effect once, whatever is redelivered, replayed from
+ * the earliest offset or produced twice. Effect and key commit together, and the offset comes after:
+ * a crash between the two redelivers, and the redelivery is a replay.
+ *
+ * The returned function resolves when the offset may be committed and throws when the record has to
+ * be delivered again.
+ */
+export function idempotentConsumer<Consumed extends ConsumedRecord>(
+  options: IdempotentConsumerOptions<Consumed>,
+  effect: (tx: Queryable, record: Consumed) => Promise<unknown>,
+): (record: Consumed) => Promise<void> {
+  const { database, scope, keepMs, keyOf = placeOf } = options;
+  return async (record) => {
+    const step = { scope, key: keyOf(record), fingerprint: fingerprintOf(record), keepMs };
+    try {
+      const { outcome } = await onceInTransaction(database, step, async (tx) => {
+        await effect(tx, record);
+      });
+      if (outcome === 'in-flight') throw new EffectInFlightError(`${step.key} is at work`);
+      if (outcome === 'reused') {
+        throw new EffectFailedError('key_reused', 'the key belongs to another value');
+      }
+    } catch (error) {
+      if (!(error instanceof EffectFailedError)) throw error;
+      await options.onRefused(record, error);
+    }
+  };
+}
+
+function placeOf({ topic, partition, message }: ConsumedRecord): string {
+  return `${topic}/${partition}/${message.offset}`;
+}
+
+function fingerprintOf({ message: { value } }: ConsumedRecord): string {
+  return createHash('sha256')
+    .update(value ?? '')
+    .digest('hex');
+}
