@@ -2,6 +2,9 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import type { Logger } from '@triplock/runtime';
 import { Kafka, logLevel, type ISocketFactory, type RetryOptions } from 'kafkajs';
 import { logToPino } from './log-to-pino.ts';
+import { restIdleQueues } from './rest-idle-queues.ts';
+
+restIdleQueues();
 
 /** Which brokers to talk to, and as whom. */
 export type BrokerConnection = {
