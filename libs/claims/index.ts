@@ -18,6 +18,13 @@ export {
   type ConsumedRecord,
   type IdempotentConsumerOptions,
 } from './once/idempotent-consumer.ts';
+export {
+  idempotentRoute,
+  type IdempotentRouteOptions,
+  type KeptAnswer,
+  type RoutedReply,
+  type RoutedRequest,
+} from './once/idempotent-route.ts';
 export { onceInTransaction } from './once/once-in-transaction.ts';
 export type { EffectEnd, EffectOwner, OnceStore, StartOutcome } from './once/once-store.ts';
 export { once } from './once/once.ts';

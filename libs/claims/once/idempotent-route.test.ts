@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { Problem } from '@triplock/contracts';
+import type { Queryable } from '@triplock/postgres';
+import fastify, { type FastifyRequest } from 'fastify';
+import { idempotentRoute } from './idempotent-route.ts';
+import { aStep, database } from './once.testing.ts';
+
+type Order = { what: string };
+
+/** A server with one route that writes what it was asked to, and fails on request. */
+function aServer(t: TestContext) {
+  const { scope } = aStep();
+  const app = fastify();
+  t.after(() => app.close());
+  app.setErrorHandler((error, _request, reply) => {
+    if (!(error instanceof Problem)) return reply.code(500).send();
+    return reply.code(error.status).headers(error.headers).send(error.body());
+  });
+  let failing = false;
+  const write = async (tx: Queryable, request: FastifyRequest<{ Body: Order }>) => {
+    const { what } = request.body;
+    await tx.query('INSERT INTO effects VALUES ($1, $2)', [scope, what]);
+    if (failing) throw new Problem('unavailable', 'Try again.');
+    return { status: 201, location: `/orders/${what}`, body: { what, at: 'ümläut ✓' } };
+  };
+  const caller = (request: FastifyRequest) => String(request.headers['x-caller'] ?? 'acme');
+  const scopeOf = (request: FastifyRequest) => `${scope}/${caller(request)}`;
+  app.post<{ Body: Order }>(
+    '/orders',
+    idempotentRoute({ database, scopeOf, keepMs: 86_400_000 }, write),
+  );
+  const post = (what: string, headers: Record<string, string>) =>
+    app.inject({ method: 'POST', url: '/orders', headers, payload: { what } });
+  const effects = async () => {
+    const sql = 'SELECT what FROM effects WHERE scope = $1 ORDER BY what';
+    return (await database.query<{ what: string }>(sql, [scope])).map(({ what }) => what);
+  };
+  return { post, effects, setFailing: (now: boolean) => (failing = now) };
+}
+
+const key = { 'idempotency-key': 'order-1001' };
+
+describe('an idempotent route', () => {
+  it('answers a retry with the same bytes and has the effect once', async (t) => {
+    const { post, effects } = aServer(t);
+    const first = await post('book', key);
+    assert.equal(first.statusCode, 201);
+    assert.equal(first.headers['idempotency-replayed'], undefined);
+    for (const quoted of ['order-1001', '"order-1001"']) {
+      const retry = await post('book', { 'idempotency-key': quoted });
+      assert.equal(retry.statusCode, 201);
+      assert.equal(retry.headers['idempotency-replayed'], 'true');
+      assert.equal(retry.headers.location, '/orders/book');
+      assert.ok(retry.rawPayload.equals(first.rawPayload));
+    }
+    assert.deepEqual(await effects(), ['book']);
+  });
+
+  it('ten at once have one effect and get one answer', async (t) => {
+    const { post, effects } = aServer(t);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => post('book', key)));
+    assert.deepEqual(new Set(answers.map(({ statusCode }) => statusCode)), new Set([201]));
+    assert.equal(new Set(answers.map(({ payload }) => payload)).size, 1);
+    const replayed = answers.filter(({ headers }) => headers['idempotency-replayed'] === 'true');
+    assert.equal(replayed.length, 9);
+    assert.deepEqual(await effects(), ['book']);
+  });
+
+  it('refuses a missing key, a malformed one and one that belongs to another request', async (t) => {
+    const { post, effects } = aServer(t);
+    assert.equal((await post('book', {})).json<{ code: string }>().code, 'idempotency_key_missing');
+    const malformed = await post('book', { 'idempotency-key': 'a, b' });
+    assert.equal(malformed.json<{ code: string }>().code, 'idempotency_key_invalid');
+    await post('book', key);
+    const reused = await post('pen', key);
+    assert.equal(reused.statusCode, 422);
+    assert.deepEqual(await effects(), ['book']);
+  });
+
+  it('keeps nothing of a request that failed, so the same key can succeed', async (t) => {
+    const { post, effects, setFailing } = aServer(t);
+    setFailing(true);
+    assert.equal((await post('book', key)).statusCode, 503);
+    assert.deepEqual(await effects(), []);
+    setFailing(false);
+    const retry = await post('book', key);
+    assert.equal(retry.statusCode, 201);
+    assert.equal(retry.headers['idempotency-replayed'], undefined);
+  });
+
+  it('two callers with one key do not see each other', async (t) => {
+    const { post, effects } = aServer(t);
+    await post('book', { ...key, 'x-caller': 'acme' });
+    const other = await post('pen', { ...key, 'x-caller': 'globex' });
+    assert.equal(other.statusCode, 201);
+    assert.deepEqual(await effects(), ['book', 'pen']);
+  });
+});
