@@ -12,7 +12,12 @@ export type Answer = {
 };
 
 /** What a partner asks for: integer minor units and an ISO 4217 currency. */
-export type PaymentBody = { amount: number; currency: string; reference?: string };
+export type PaymentBody = {
+  amount: number;
+  currency: string;
+  reference?: string;
+  payment_method?: string;
+};
 
 /** A partner as the world sees one: it knows a URL and an API key. */
 export type Partner = {

@@ -72,7 +72,7 @@ const refusals: Refusal[] = [
   invalid('currency in lower case', { ...good, currency: 'eur' }, '#/currency'),
   invalid('currency unknown', { ...good, currency: 'ZZZ' }, '#/currency'),
   invalid('an unknown field', { ...good, colour: 'red' }, '#/colour'),
-  invalid('a card', { ...good, payment_method: 'pm_card_visa' }, '#/payment_method'),
+  invalid('a card number', { ...good, payment_method: '4242424242424242' }, '#/payment_method'),
   invalid('a reference of 65', { ...good, reference: 'é'.repeat(65) }, '#/reference'),
   invalid('a control character', { ...good, reference: 'a\u0000b' }, '#/reference'),
   invalid(

@@ -17,6 +17,7 @@ import { services, type Mode, type Service, type SettingsOfServices } from './se
 import { openSession, type Report, type Session } from './session.ts';
 import { portsOfOne, startServices } from './start-services.ts';
 import { writeState } from './state.ts';
+import { servicesFor, stripePlace } from './stripe-place.ts';
 import { stopByName } from './take-down.ts';
 
 /** What to bring up. */
@@ -67,6 +68,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const claims = options.claims ?? state.claims ?? 'redis';
     const addresses = apart?.parts ?? (await startParts(session, partsFor(claims)));
     const settings = merged(apart ? settingsOf(apart.names) : {}, options.settings ?? {});
+    const stripe = await stripePlace(session, table);
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
     const database = await provision(session, apart ?? usualPlace(addresses), catcherUrl);
@@ -76,9 +78,9 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     // A system apart has its own names in the parts, so nothing of another store is in its way.
     if (apart === undefined)
       await provisionClaims(session, { store: claims, addresses, databases });
-    const wiring = { mode, addresses, databases, claims, partnersFile, settings };
-    await startServices(session, table, wiring);
-    return systemEndpoints(session, { addresses, database, mode });
+    const places = { addresses, databases, claims, stripe, partnersFile, dataFolder: home.data };
+    await startServices(session, servicesFor(stripe, table), { mode, settings, ...places });
+    return systemEndpoints(session, { addresses, database, stripe, mode });
   });
 }
 

@@ -9,6 +9,7 @@ import type { Mode } from './services.ts';
 import type { Session } from './session.ts';
 import type { ProcessRecord } from './state.ts';
 import { inStopOrder, serviceOf } from './stop-order.ts';
+import type { StripePlace } from './stripe-place.ts';
 
 /** Where the parts of a home answer. */
 export type PartEndpoints = {
@@ -43,7 +44,8 @@ export type Endpoints = PartEndpoints & {
   /** The first replica's. */
   gateway: string;
   gateways: string[];
-  stripe: null;
+  /** Stripe's API, or the simulator's. */
+  stripe: string;
   /** Where claims are kept. */
   claims: ClaimStore;
   catcher: string;
@@ -66,7 +68,7 @@ export function partEndpoints(home: Home, addresses: Addresses): PartEndpoints {
 /** The endpoints of a home that has everything up. */
 export function systemEndpoints(
   session: Session,
-  system: { addresses: Addresses; database: ProvisionedDatabase; mode: Mode },
+  system: { addresses: Addresses; database: ProvisionedDatabase; stripe: StripePlace; mode: Mode },
 ): Endpoints {
   const { home, state, credentials } = session;
   const records = Object.values(state.processes);
@@ -82,7 +84,7 @@ export function systemEndpoints(
     mode: system.mode,
     gateway: gateways[0]!,
     gateways,
-    stripe: null,
+    stripe: system.stripe.url,
     claims: state.claims ?? 'redis',
     catcher: urlsOf('catcher')[0]!,
     partners: credentials.partners,

@@ -1,9 +1,11 @@
+import { join } from 'node:path';
 import { topics } from '@triplock/contracts';
 import { claimSettings, type ClaimStore } from './claim-store.ts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { PortRequest } from './ports.ts';
 import type { DatabaseUrls } from './provision/database.ts';
 import { pubsubProject } from './provision/pubsub-rest.ts';
+import type { StripePlace } from './stripe-place.ts';
 
 /** `demo` and `test` allow what production refuses: crash points, webhooks to this machine. */
 export type Mode = 'demo' | 'test';
@@ -14,6 +16,9 @@ export type Wiring = {
   addresses: Addresses;
   databases: DatabaseUrls;
   claims: ClaimStore;
+  stripe: StripePlace;
+  /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
+  dataFolder: string;
   /** The file that tells the catcher the partners' secrets. */
   partnersFile: string;
   settings: SettingsOfServices;
@@ -59,6 +64,14 @@ const catcherPort = {
   variable: 'TRIPLOCK_CATCHER_PORT',
 };
 
+const simulatorPort = {
+  use: 'http',
+  setting: 'STRIPE_SIMULATOR_PORT',
+  ready: '/readyz',
+  usual: 18_095,
+  variable: 'TRIPLOCK_STRIPE_PORT',
+};
+
 const kafkaSettings = ({ addresses }: Wiring) => ({
   KAFKA_BROKERS: addresses.kafka,
   ACCEPTED_TOPIC: topics.accepted,
@@ -92,6 +105,8 @@ export const services: readonly Service[] = [
       ...kafkaSettings(wiring),
       DEAD_LETTER_TOPIC: topics.deadLetter,
       DATABASE_URL: wiring.databases.ledger,
+      STRIPE_API_KEY: wiring.stripe.apiKey,
+      STRIPE_API_URL: wiring.stripe.url,
     }),
   },
   {
@@ -128,6 +143,13 @@ export const services: readonly Service[] = [
       EVENTS_SUBSCRIPTION: 'auditor',
       DATABASE_URL: wiring.databases.auditor,
     }),
+  },
+  {
+    name: 'stripe-simulator',
+    main: 'infra/stripe/main.ts',
+    copies: 'one',
+    ports: [simulatorPort],
+    settings: ({ dataFolder }) => ({ STRIPE_SIMULATOR_JOURNAL: join(dataFolder, 'stripe.jsonl') }),
   },
   {
     name: 'catcher',

@@ -1,3 +1,5 @@
+import { chargedNotSettled } from './charged-not-settled.ts';
+import { chargeTimedOut } from './charge-timed-out.ts';
 import { claimExpired } from './claim-expired.ts';
 import { dispatcherKilled } from './dispatcher-killed.ts';
 import { downstreamReplayed } from './downstream-replayed.ts';
@@ -16,6 +18,8 @@ export const allScenarios: readonly Scenario[] = [
   claimExpired,
   twoAtOnce,
   workerKilled,
+  chargedNotSettled,
+  chargeTimedOut,
   dispatcherKilled,
   downstreamReplayed,
   redeliveredOutOfOrder,
@@ -30,6 +34,7 @@ export const storyScenarios: readonly Scenario[] = [
   claimExpired,
   twoAtOnce,
   workerKilled,
+  chargedNotSettled,
   dispatcherKilled,
   redisFlushed,
   kafkaReplayed,

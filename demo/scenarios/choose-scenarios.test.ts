@@ -10,6 +10,8 @@ const failures = [
   'claim-expired',
   'two-at-once',
   'worker-killed',
+  'charged-not-settled',
+  'charge-timed-out',
   'dispatcher-killed',
   'downstream-replayed',
   'redelivered-out-of-order',

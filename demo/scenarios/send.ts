@@ -21,6 +21,12 @@ export function newOrder(system: System, scenario: string): Order {
   return { partner: system.partner('acme'), key: newKey(scenario), body };
 }
 
+/** The same for a card that the provider accepts. */
+export function newCardOrder(system: System, scenario: string): Order {
+  const order = newOrder(system, scenario);
+  return { ...order, body: { ...order.body, payment_method: 'pm_card_visa' } };
+}
+
 /** The same key with another amount: a mistake of the partner. */
 export function otherBody(order: Order): Order {
   return { ...order, body: { ...order.body, amount: order.body.amount + 100 } };

@@ -24,6 +24,7 @@ const currency = fc.constantFrom('EUR', 'JPY', 'KWD').map((code) => code as Curr
 const details: fc.Arbitrary<PaymentDetails> = fc.record(
   {
     money: fc.tuple(amount, currency).map(([of, code]) => ({ amount: of, currency: code })),
+    paymentMethod: fc.stringMatching(/^pm_[A-Za-z0-9_]{1,40}$/),
     reference: withoutControls(64),
     description: withoutControls(500),
     metadata: fc.dictionary(metadataName, withoutControls(500), {

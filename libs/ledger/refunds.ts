@@ -19,8 +19,10 @@ export type RefundOutcome =
   | { outcome: 'settled'; state: 'succeeded' | 'failed' }
   /** It was final before, and nothing was written. */
   | { outcome: 'already-recorded'; state: TransactionState }
-  /** Its amount is held on the payment, and the provider must give it back. */
+  /** Its amount is held on the payment, and the provider, whom nobody has asked, must give it back. */
   | { outcome: 'reserved'; refund: ReservedRefund }
+  /** The same, but the row was there before: whoever made it may have asked the provider. */
+  | { outcome: 'unfinished'; refund: ReservedRefund }
   /** Its payment is not there or not final: the row is looked at again when it is due. */
   | { outcome: 'waiting' }
   /** The key belongs to another request, which was first. */

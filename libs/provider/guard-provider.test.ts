@@ -26,6 +26,7 @@ function aGuarded(limits = { unknownInARowMax: 3, restMs: 50 }) {
     ...{ txnId, partnerId, key, money: details.money },
     kind: 'payment',
     paymentMethod: 'pm_card_visa',
+    attempt: 1,
   };
   return {
     ask: () => guarded.createIntent(request),

@@ -13,17 +13,19 @@ export type Caller = {
   readonly kind: TransactionKind;
   readonly partnerId: PartnerId;
   readonly key: IdempotencyKey;
+  /**
+   * 1 is the rule. A kept error would come back under one attempt's key for ever, so the next
+   * attempt has a key of its own; it is allowed once it was seen that the one before did nothing
+   * that counts.
+   */
+  readonly attempt: number;
 };
 
 /** A charge to prepare. */
 export type IntentRequest = Caller & { readonly money: Money; readonly paymentMethod: string };
 
-/** An intent to confirm. `attempt` 1 is the rule; see {@link Provider.confirmIntent}. */
-export type ConfirmRequest = Caller & {
-  readonly intentId: string;
-  readonly money: Money;
-  readonly attempt: number;
-};
+/** An intent to confirm. */
+export type ConfirmRequest = Caller & { readonly intentId: string; readonly money: Money };
 
 /** Part of a charge to give back. */
 export type RefundRequest = Caller & { readonly intentId: string; readonly money: Money };
@@ -76,18 +78,21 @@ export type RefundAtProvider =
  * No method throws for what a provider does: that is `unknown`.
  */
 export type Provider = {
-  /** Prepares a charge, unconfirmed. The same caller gets the same intent for 24 hours at least. */
-  createIntent(request: IntentRequest): Promise<CreateOutcome>;
   /**
-   * Confirms a stored intent. A kept error under one attempt's key would come back for ever, so the
-   * next attempt, allowed once the intent was read and is still unconfirmed, has a key of its own.
+   * Prepares a charge, unconfirmed. The same caller gets the same intent for 24 hours at least.
+   * Another attempt is always allowed: an intent that nobody confirms charges nobody.
    */
+  createIntent(request: IntentRequest): Promise<CreateOutcome>;
+  /** Confirms a stored intent. Another attempt is allowed while it reads as unconfirmed. */
   confirmIntent(request: ConfirmRequest): Promise<IntentOutcome>;
   /** How an intent stands now, by its id. */
   readIntent(intentId: string, money: Money): Promise<IntentOutcome>;
   /** Takes back an intent that nobody will confirm. Its state afterwards, whoever was faster. */
   cancelIntent(intentId: string, money: Money): Promise<IntentOutcome>;
-  /** Gives money back. Look with `findRefund` before doing so again after an unknown outcome. */
+  /**
+   * Gives money back. Look with `findRefund` before doing so again after an unknown outcome; another
+   * attempt is allowed when it finds none.
+   */
   refund(request: RefundRequest): Promise<RefundAtProvider>;
   /**
    * The refund that an earlier call made for this caller, found in the intent's own list, which is

@@ -219,8 +219,8 @@ const refused: Case[] = [
     '#/x',
   ],
   [
-    'a card',
-    paymentRequest({}, `${payment.slice(0, -1)},"payment_method":"pm_1"}`),
+    'a card that is none',
+    paymentRequest({}, `${payment.slice(0, -1)},"payment_method":"4242424242424242"}`),
     400,
     'invalid_request',
     '#/payment_method',

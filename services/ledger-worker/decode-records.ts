@@ -1,9 +1,10 @@
 import { decodePaymentAccepted } from '@triplock/contracts';
 import type { ReceivedRecord, Refusal } from '@triplock/transport';
-import { bookTransferOf, type BookTransfer } from './book-transfer.ts';
+import { postingOf } from './book-transfer.ts';
+import type { Posting } from '@triplock/ledger';
 
 /** A record that says a payment, as it is to be posted. */
-export type PaymentRecord = { record: ReceivedRecord; posting: BookTransfer };
+export type PaymentRecord = { record: ReceivedRecord; posting: Posting };
 
 /** A record that can never be posted, and why. */
 export type DeadRecord = { record: ReceivedRecord; refusal: Refusal };
@@ -19,7 +20,7 @@ export function decodeRecords(records: readonly ReceivedRecord[]): {
   for (const record of records) {
     const decoded = decodePaymentAccepted(record);
     if (decoded.outcome === 'payment') {
-      payments.push({ record, posting: bookTransferOf({ ...decoded, settledAt }) });
+      payments.push({ record, posting: postingOf({ ...decoded, settledAt }) });
     } else {
       const { reason, detail } = decoded;
       refused.push({ record, refusal: { reason, detail } });

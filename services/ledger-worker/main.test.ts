@@ -36,6 +36,8 @@ async function aPlace(context: TestContext) {
     ACCEPTED_TOPIC: accepted.topic,
     DEAD_LETTER_TOPIC: letters.topic,
     LEDGER_GROUP: testNamespace('worker'),
+    STRIPE_API_KEY: 'sk_test_nobody',
+    STRIPE_API_URL: 'http://127.0.0.1:1',
   };
   const pay = () => log.append(recordOf(aPayment()));
   return { env, store, owner: store.open(), pay };

@@ -11,6 +11,7 @@ import { checkRetention } from './check-retention.ts';
 import { readConfig } from './config.ts';
 import { gatherPostings } from './gather-postings.ts';
 import { workerMetrics } from './metrics.ts';
+import { openCharging } from './open-charging.ts';
 import { paymentsHandler } from './payments-consumer.ts';
 import { createPostBatch } from './post-batch.ts';
 
@@ -33,6 +34,10 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());
 
+  const charging = openCharging(config, { ...service, database, ledger, metrics });
+  service.onClose('charges', () => charging.desk.close());
+  service.onClose('resolver', () => charging.resolver.stop());
+
   const postRowsMax = config.POST_ROWS_MAX;
   const post = gatherPostings(createPostBatch({ ledger, metrics }), {
     rowsMax: postRowsMax,
@@ -42,7 +47,10 @@ await runService('ledger-worker', readConfig, async (config, service) => {
     ...kafka,
     topic,
     groupId: config.LEDGER_GROUP,
-    ...paymentsHandler({ post, postRowsMax, ledger, deadLetters, metrics, crashPoints, logger }),
+    ...paymentsHandler({
+      ...{ post, postRowsMax, ledger, desk: charging.desk, deadLetters },
+      ...{ metrics, crashPoints, logger },
+    }),
   });
   service.onClose('consumer', () => consumer.close());
 

@@ -4,6 +4,10 @@ import { Counter, Histogram, type Registry } from '@triplock/runtime';
 export type WorkerMetrics = {
   /** Records by what they came to; a redelivered record counts again. */
   records: Counter<'outcome'>;
+  /** Attempts to charge a card by what they came to. */
+  charges: Counter<'outcome'>;
+  /** Pending transactions that the resolver looked after, by what came of it. */
+  resolved: Counter<'outcome'>;
   /** Payments of one statement. */
   statementRows: Histogram;
   /** Time that one statement took, its commit included. */
@@ -17,6 +21,18 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
     records: new Counter({
       name: 'triplock_worker_records_total',
       help: 'Records of the accepted topic by what they came to.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    charges: new Counter({
+      name: 'triplock_worker_charges_total',
+      help: 'Attempts to charge a card by what they came to.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    resolved: new Counter({
+      name: 'triplock_worker_resolved_total',
+      help: 'Pending transactions that the resolver looked after, by what came of it.',
       labelNames: ['outcome'],
       registers,
     }),

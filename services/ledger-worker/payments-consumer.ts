@@ -24,6 +24,10 @@ export function paymentsHandler(parts: ConsumerParts): PaymentsHandler {
   };
 }
 
+const messages: Readonly<Partial<Record<Fate['outcome'], string>>> = {
+  'handed-over': 'payments are pending and looked after',
+};
+
 // Enough ids to follow one up; a replay of a whole topic would fill the log with the others.
 const idsShownMax = 10;
 
@@ -35,15 +39,16 @@ function report(
   for (const [outcome, some] of Map.groupBy(fates, (fate) => fate.outcome)) {
     metrics.records.inc({ outcome }, some.length);
     const txnIds = some.flatMap((fate) => ('txnId' in fate ? fate.txnId : []));
-    if (outcome === 'posted') logger.debug({ partition, txnIds }, 'payments posted');
-    else if (txnIds.length > 0) {
+    if (outcome === 'posted' || outcome === 'charged' || outcome === 'declined') {
+      logger.debug({ partition, outcome, txnIds }, 'payments settled');
+    } else if (txnIds.length > 0) {
       const shown = {
         partition,
         outcome,
         count: some.length,
         txnIds: txnIds.slice(0, idsShownMax),
       };
-      logger.info(shown, 'payments were in the ledger before');
+      logger.info(shown, messages[outcome] ?? 'payments were in the ledger before');
     }
   }
   for (const fate of fates) {

@@ -2,6 +2,8 @@ import type { Ledger } from '@triplock/ledger';
 import type { TxnId } from '@triplock/payments';
 import type { CrashPoints } from '@triplock/runtime';
 import type { DeadLetters, RecordBatch } from '@triplock/transport';
+import { isBookTransfer } from './book-transfer.ts';
+import type { ChargeDesk, ChargeFate } from './charge-desk.ts';
 import { decodeRecords, type DeadRecord, type PaymentRecord } from './decode-records.ts';
 import type { PostBatch, PostResult } from './post-batch.ts';
 import { resumePayment } from './resume-payment.ts';
@@ -13,13 +15,17 @@ export type SettleParts = {
   post: PostBatch;
   postRowsMax: number;
   ledger: Pick<Ledger, 'settle' | 'find' | 'recordKeyConflict'>;
+  desk: Pick<ChargeDesk, 'charge'>;
   deadLetters: Pick<DeadLetters, 'append'>;
   crashPoints: CrashPoints;
 };
 
-/** What became of a record: its payment is final in the ledger, or it is a dead letter. */
+/**
+ * What became of a record: its payment is final in the ledger, or pending there and looked after by
+ * the resolver, or it is a dead letter.
+ */
 export type Fate =
-  | { outcome: 'posted' | 'resumed' | 'already-recorded'; txnId: TxnId }
+  | { outcome: 'posted' | 'resumed' | ChargeFate; txnId: TxnId }
   | { outcome: 'refused' | 'key-conflict' | 'unpostable'; dead: DeadRecord };
 
 /**
@@ -29,7 +35,7 @@ export type Fate =
  *
  * Charging stands between the two others and outside of any transaction. A book transfer has
  * nothing to charge, so it is settled by the statement that posts it; what is left to settle is
- * what another worker posted and did not finish.
+ * cards, and what another worker posted and did not finish.
  *
  * @throws in an outage: nothing is dead-lettered for that, the batch has to come again.
  */
@@ -41,9 +47,9 @@ export async function settlePayments(parts: SettleParts, batch: RecordBatch): Pr
     await batch.heartbeat();
     const some = payments.slice(from, from + parts.postRowsMax);
     const results = await parts.post(some.map(({ posting }) => posting));
-    for (const [n, payment] of some.entries()) {
-      fates.push(await finish(parts, payment, results[n]!));
-    }
+    fates.push(
+      ...(await Promise.all(some.map((payment, n) => finish(parts, payment, results[n]!)))),
+    );
   }
   await parts.crashPoints.reached('worker.committed');
   // After all the ledger's work, so that an outage there does not make a dead letter with every try.
@@ -54,17 +60,22 @@ export async function settlePayments(parts: SettleParts, batch: RecordBatch): Pr
 }
 
 async function finish(
-  { ledger }: SettleParts,
+  { ledger, desk }: SettleParts,
   { record, posting }: PaymentRecord,
   result: PostResult,
 ): Promise<Fate> {
   const { txnId } = posting.payment;
   switch (result.outcome) {
-    case 'posted':
     case 'already-recorded':
-      return { outcome: result.outcome, txnId };
+      return { outcome: 'already-recorded', txnId };
+    case 'posted':
+      if (isBookTransfer(posting)) return { outcome: 'posted', txnId };
+      return { outcome: await desk.charge({ ...posting, posted: 'now' }), txnId };
     case 'unfinished':
-      return { outcome: await resumePayment(ledger, posting, result.version), txnId };
+      if (isBookTransfer(posting)) {
+        return { outcome: await resumePayment(ledger, posting, result.version), txnId };
+      }
+      return { outcome: await desk.charge({ ...posting, posted: 'before' }), txnId };
     case 'key-conflict': {
       const eventId = await ledger.recordKeyConflict(posting);
       const detail = `the key stands for another request, told by event ${eventId}`;

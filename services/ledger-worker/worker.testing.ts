@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { encodePaymentAccepted, type EncodedRecord } from '@triplock/contracts';
-import { openPostgresLedger } from '@triplock/ledger';
+import { openPostgresLedger, openPostgresRefunds, takeDueFrom } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
+import { openStripe, type Provider } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { createTestDatabase, createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import {
@@ -13,6 +14,8 @@ import {
   runConsumer,
   type ReceivedRecord,
 } from '@triplock/transport';
+import { openChargeDesk } from './charge-desk.ts';
+import { finishDue } from './finish-due.ts';
 import { gatherPostings } from './gather-postings.ts';
 import { workerMetrics } from './metrics.ts';
 import { paymentsHandler } from './payments-consumer.ts';
@@ -43,9 +46,13 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   context.after(() => log.close());
 
   /** Starts a worker: one of a new group reads the topic from its beginning. */
-  const work = (wish: { groupId?: string; databaseUrl?: string } = {}) => {
+  const work = (
+    wish: { groupId?: string; databaseUrl?: string; provider?: Provider; handOverMs?: number } = {},
+  ) => {
     const groupId = wish.groupId ?? testNamespace('worker');
-    const parts = openParts(wish.databaseUrl ?? store.url('triplock_ledger'));
+    const url = wish.databaseUrl ?? store.url('triplock_ledger');
+    const { provider = nobody, handOverMs = 10_000 } = wish;
+    const parts = openParts(url, { provider, handOverMs });
     const deadLetters = openDeadLetters({ ...kafka, topic: letters.topic });
     const place = { ...kafka, topic: accepted.topic, groupId };
     const consumer = runConsumer({
@@ -55,6 +62,7 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     const offsets = openTopicOffsets(place);
     context.after(async () => {
       await consumer.close();
+      await parts.desk.close();
       await Promise.all([deadLetters.close(), offsets.close(), parts.ledger.close()]);
     });
     const allCommitted = () =>
@@ -73,7 +81,10 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   };
 }
 
-function openParts(url: string) {
+function openParts(
+  url: string,
+  { provider, handOverMs }: { provider: Provider; handOverMs: number },
+) {
   const onIdleError = () => undefined; // DROP DATABASE ends idle connections, which is no news here.
   const database = openDatabase({ url, applicationName: 'test', onIdleError });
   const ledger = openPostgresLedger(database);
@@ -81,8 +92,16 @@ function openParts(url: string) {
   const crashPoints = createCrashPoints();
   const limits = { rowsMax: 500, statementsMax: 2 };
   const post = gatherPostings(createPostBatch({ ledger, metrics }), limits);
-  return { post, postRowsMax: 500, ledger, metrics, crashPoints };
+  const charging = { ledger, provider, crashPoints, actionExpiresMs: dayMs, metrics, logger };
+  const desk = openChargeDesk({ ...charging, chargesMax: 16, handOverMs });
+  const refunds = openPostgresRefunds(database);
+  const resolve = finishDue({ ...charging, refunds, takeDue: takeDueFrom(database) });
+  return { post, postRowsMax: 500, ledger, desk, refunds, resolve, metrics, crashPoints };
 }
+
+const dayMs = 86_400_000;
+// Nothing answers there: a test that charges brings its own.
+const nobody = openStripe({ apiKey: 'sk_test', apiUrl: 'http://127.0.0.1:1', timeoutMs: 1_000 });
 
 /** What a topic has, as it comes. */
 function readAll(

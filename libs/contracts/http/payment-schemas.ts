@@ -35,11 +35,6 @@ const paymentMethod = Type.String({
   description: 'the id of a payment method at the provider, `pm_…`',
 });
 
-/** Nothing is charged yet, so nothing to charge is taken in. */
-export const notYet = Type.Never({
-  description: 'nothing here: card payments are not available in this version',
-});
-
 const reference = Type.String({
   maxLength: 64,
   pattern: withoutControls,
@@ -96,7 +91,7 @@ export const paymentFields = {
 
 /** The body of `POST /v1/payments`. */
 export const paymentRequestSchema = Type.Object(
-  { amount, currency, ...optional, payment_method: Type.Optional(notYet) },
+  { amount, currency, ...optional },
   { additionalProperties: false },
 );
 

@@ -110,15 +110,18 @@ test('41 characters are too long for a name of metadata', () => {
   assert.equal(result.outcome, 'invalid');
 });
 
-test('a card is refused with the reason, whatever it is', () => {
-  for (const method of ['pm_card_visa', '', null, 1]) {
+test('a card is named by its payment method, and by nothing that cannot be one', () => {
+  const card = validatePaymentRequest({ ...least, payment_method: 'pm_card_visa' });
+  assert.ok(card.outcome === 'valid');
+  assert.equal(card.details.paymentMethod, 'pm_card_visa');
+  for (const method of ['', 'pm_', 'card_1', 'pm_ü', 'pm_1\n', `pm_${'x'.repeat(253)}`, null, 1]) {
     const result = validatePaymentRequest({ ...least, payment_method: method });
     const errors = result.outcome === 'invalid' ? result.errors : [];
     assert.deepEqual(
       errors.map((error) => error.pointer),
       ['#/payment_method'],
     );
-    assert.match(errors[0]!.detail, /card payments are not available in this version/);
+    assert.match(errors[0]!.detail, /the id of a payment method at the provider/);
   }
 });
 

@@ -9,7 +9,7 @@ import {
 } from '@triplock/payments';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { notYet, paymentFields, txnIdSchema } from '../http/payment-schemas.ts';
+import { paymentFields, txnIdSchema } from '../http/payment-schemas.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 import { detailsOf } from '../http/validate-payment-request.ts';
 import { traceparentOf } from '../traceparent.ts';
@@ -40,7 +40,6 @@ const recordSchema = Type.Object(
     response_version: Type.Integer({ minimum: 1 }),
     accepted_at: Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' }),
     ...paymentFields,
-    payment_method: Type.Optional(notYet),
   },
   { additionalProperties: false },
 );

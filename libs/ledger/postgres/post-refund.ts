@@ -20,8 +20,8 @@ const refusals = {
 /** Posts a refund by `Refunds.post`'s contract, in the transaction that it is given. */
 export async function postRefund(tx: Queryable, posting: RefundPosting): Promise<RefundOutcome> {
   const { txnId } = posting.refund;
-  const known = await insert(tx, posting);
-  if (known !== undefined) return known;
+  const standing = await insert(tx, posting);
+  if (standing !== 'made' && standing !== 'unfinished') return standing;
   const [judged] = await tx.query<{ verdict: Verdict }>(reserveSql, [txnId]);
   const refund = await findRefund(tx, txnId);
   if (refund === undefined) throw new Error(`refund ${txnId} was posted and is not there`);
@@ -29,7 +29,8 @@ export async function postRefund(tx: Queryable, posting: RefundPosting): Promise
   if (judged === undefined) return { outcome: 'already-recorded', state: refund.state };
   if (judged.verdict === 'waiting') return { outcome: 'waiting' };
   if (judged.verdict === 'reserved' && refund.provider !== undefined) {
-    return { outcome: 'reserved', refund: refund as ReservedRefund };
+    const outcome = standing === 'made' ? 'reserved' : 'unfinished';
+    return { outcome, refund: refund as ReservedRefund };
   }
   const result = resultOf(judged.verdict);
   const { traceparent, settledAt } = posting;
@@ -40,11 +41,11 @@ export async function postRefund(tx: Queryable, posting: RefundPosting): Promise
   return { outcome: 'settled', state: result.state };
 }
 
-/** Makes the row, or says what stands in its place unless that is the same refund, unfinished. */
+/** Makes the row, or says what stands in its place. */
 async function insert(
   tx: Queryable,
   { refund, traceparent }: RefundPosting,
-): Promise<RefundOutcome | undefined> {
+): Promise<RefundOutcome | 'made' | 'unfinished'> {
   const made = await tx.query(postSql, [
     refund.txnId,
     refund.partnerId,
@@ -58,7 +59,7 @@ async function insert(
     traceparent,
     ownMs,
   ]);
-  if (made.length > 0) return undefined;
+  if (made.length > 0) return 'made';
   const [row] = await tx.query<{ fingerprint: Fingerprint; state: TransactionState }>(classifySql, [
     [refund.txnId],
   ]);
@@ -67,7 +68,7 @@ async function insert(
   if (row.fingerprint !== refund.fingerprint) {
     return { outcome: 'key-conflict', winner: row.fingerprint };
   }
-  return row.state === 'pending' ? undefined : { outcome: 'already-recorded', state: row.state };
+  return row.state === 'pending' ? 'unfinished' : { outcome: 'already-recorded', state: row.state };
 }
 
 function resultOf(verdict: 'reserved' | keyof typeof refusals): Settlement {

@@ -33,7 +33,15 @@ async function aProvider(timeoutMs = 5_000) {
 
 function requestOf(paymentMethod = 'pm_card_visa'): IntentRequest {
   const { txnId, partnerId, key, details } = aPayment({ amount: 1_250n });
-  return { txnId, kind: 'payment', partnerId, key, money: details.money, paymentMethod };
+  return {
+    txnId,
+    kind: 'payment',
+    partnerId,
+    key,
+    money: details.money,
+    paymentMethod,
+    attempt: 1,
+  };
 }
 
 const failureCode = (outcome: IntentOutcome | RefundAtProvider) =>

@@ -68,9 +68,8 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
 }
 
 function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<IntentOutcome> {
-  const { attempt, intentId } = request;
-  const call = attempt === 1 ? 'confirm' : (`confirm:${attempt}` as const);
-  const idempotencyKey = idempotencyKeyOf(request, call);
+  const { intentId } = request;
+  const idempotencyKey = idempotencyKeyOf(request, 'confirm');
   // The method was named when the intent was made. Named here too, it would be charged again after
   // a decline.
   return actOrRead(stripe, request, () =>

@@ -1,0 +1,39 @@
+import { LauncherError } from './launcher-error.ts';
+import type { Service } from './services.ts';
+import type { Session } from './session.ts';
+import { portsOfOne } from './start-services.ts';
+
+/** Whom cards are charged at, and as whom. */
+export type StripePlace = { origin: 'given' | 'simulated'; url: string; apiKey: string };
+
+/** The name of the simulator among the services. */
+export const simulator = 'stripe-simulator';
+
+/**
+ * Stripe itself when the environment gives a test key of it, else the simulator.
+ *
+ * @throws LauncherError for a key that would charge real cards.
+ */
+export async function stripePlace(
+  session: Session,
+  table: readonly Service[],
+): Promise<StripePlace> {
+  const apiKey = process.env['STRIPE_API_KEY']?.trim();
+  if (apiKey?.startsWith('sk_test_')) {
+    return { origin: 'given', url: 'https://api.stripe.com', apiKey };
+  }
+  if (apiKey) {
+    throw new LauncherError(
+      'STRIPE_API_KEY is no test key: give one that begins with sk_test_, or none for the simulator',
+    );
+  }
+  const known = table.some(({ name }) => name === simulator);
+  const ports = known ? await portsOfOne(session, table, simulator) : {};
+  const url = `http://127.0.0.1:${ports['http'] ?? 0}`;
+  return { origin: 'simulated', url, apiKey: 'sk_test_triplock' };
+}
+
+/** The table without the simulator where Stripe itself is asked. */
+export function servicesFor(place: StripePlace, table: readonly Service[]): readonly Service[] {
+  return place.origin === 'simulated' ? table : table.filter(({ name }) => name !== simulator);
+}

@@ -1,0 +1,123 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { AcceptedPayment } from '@triplock/payments';
+import { isFinal, type Payment } from '@triplock/payments';
+import type { Logger } from '@triplock/runtime';
+import pLimit from 'p-limit';
+import { chargePayment, type ChargeOutcome, type ChargeParts } from './charge-payment.ts';
+import type { WorkerMetrics } from './metrics.ts';
+
+/** What the desk stands on; times in milliseconds. */
+export type DeskParts = ChargeParts & {
+  /** Charges under way at once, those that were handed over included. */
+  chargesMax: number;
+  /** How long a batch waits for one of its charges, so that a slow card does not hold a partition. */
+  handOverMs: number;
+  metrics: Pick<WorkerMetrics, 'charges'>;
+  logger: Logger;
+};
+
+/** A card payment that is in the ledger: just posted, or found there unfinished. */
+export type PostedCard = {
+  payment: AcceptedPayment;
+  traceparent: string;
+  posted: 'now' | 'before';
+};
+
+/** What a batch has to know of a charge. `handed-over`: it is pending, durable, and looked after. */
+export type ChargeFate = 'charged' | 'declined' | 'handed-over' | 'already-recorded';
+
+/** Charges for batches. */
+export type ChargeDesk = {
+  /**
+   * Charges once there is a place, and waits for the end of it up to the hand-over. A provider that
+   * is left alone is waited for as long, which holds back the partition's next records and spends no
+   * attempt.
+   *
+   * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
+   */
+  charge(card: PostedCard): Promise<ChargeFate>;
+  /** Waits for the charges under way. */
+  close(): Promise<void>;
+};
+
+/** Opens the desk. */
+export function openChargeDesk(parts: DeskParts): ChargeDesk {
+  const place = pLimit(parts.chargesMax);
+  const underWay = new Set<Promise<unknown>>();
+
+  const charge = async (card: PostedCard): Promise<ChargeFate> => {
+    const begun = Promise.withResolvers<void>();
+    const charged = place(() => {
+      begun.resolve();
+      return chargeInTime(parts, card);
+    });
+    const settled = charged.then(
+      () => undefined,
+      () => undefined,
+    );
+    underWay.add(settled);
+    void settled.then(() => underWay.delete(settled));
+    await begun.promise;
+    const inTime = await Promise.race([charged, handOver(parts.handOverMs)]);
+    if (inTime !== 'handed-over') return inTime;
+    // It goes on. What it throws is no news to the batch, and the row is due for another try.
+    charged.catch((err: unknown) => {
+      parts.logger.warn({ err, txnId: card.payment.txnId }, 'a charge that took long failed');
+    });
+    return 'handed-over';
+  };
+  return {
+    charge,
+    close: async () => void (await Promise.all(underWay)),
+  };
+}
+
+/** Tries again what was not even sent, as long as the batch waits. */
+async function chargeInTime(parts: DeskParts, card: PostedCard): Promise<ChargeFate> {
+  const deadline = performance.now() + parts.handOverMs;
+  for (;;) {
+    const payment = await rowOf(parts, card);
+    if (payment === undefined) return 'already-recorded';
+    const outcome = await chargePayment(parts, { ...card, payment });
+    parts.metrics.charges.inc({ outcome: wordFor(outcome) });
+    if (outcome.outcome !== 'unknown') return fateOf(outcome);
+    const { because } = outcome;
+    const restMs = because.retryAfterMs ?? 0;
+    const late = performance.now() + restMs >= deadline;
+    if (because.sent || late) {
+      parts.logger.warn({ err: because.error, txnId: payment.txnId }, 'a charge is unknown');
+      return 'handed-over';
+    }
+    await delay(restMs);
+  }
+}
+
+/** The row as it is to be charged, or nothing when there is nothing left to do. */
+async function rowOf({ ledger }: DeskParts, card: PostedCard): Promise<Payment | undefined> {
+  if (card.posted === 'now') {
+    const fresh = { state: 'pending', version: 1, amountRefunded: 0n, settledAt: null } as const;
+    return { ...card.payment, ...fresh };
+  }
+  const row = await ledger.find(card.payment.txnId);
+  return row === undefined || isFinal(row.state) ? undefined : row;
+}
+
+function fateOf(outcome: Exclude<ChargeOutcome, { outcome: 'unknown' }>): ChargeFate {
+  switch (outcome.outcome) {
+    case 'settled':
+      return outcome.state === 'succeeded' ? 'charged' : 'declined';
+    case 'waiting':
+      return 'handed-over';
+    case 'taken-over':
+      return isFinal(outcome.state) ? 'already-recorded' : 'handed-over';
+  }
+}
+
+function wordFor(outcome: ChargeOutcome): string {
+  return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
+}
+
+async function handOver(ms: number): Promise<'handed-over'> {
+  await delay(ms, undefined, { ref: false });
+  return 'handed-over';
+}

@@ -1,0 +1,149 @@
+import type { Ledger } from '@triplock/ledger';
+import type { Payment, Settlement, TransactionState } from '@triplock/payments';
+import type { IntentOutcome, Provider, Unknown } from '@triplock/provider';
+import type { CrashPoints } from '@triplock/runtime';
+import { confirmIntent } from './confirm-intent.ts';
+import { createIntent } from './create-intent.ts';
+
+/** What charging stands on. */
+export type ChargeParts = {
+  ledger: Pick<Ledger, 'storeIntent' | 'settle' | 'find'>;
+  provider: Provider;
+  crashPoints: Pick<CrashPoints, 'reached'>;
+  /** How long a customer may take to authenticate before the payment is given up, milliseconds. */
+  actionExpiresMs: number;
+};
+
+/** A pending card payment as it was read, and whose request it was. */
+export type CardPayment = { payment: Payment; traceparent: string };
+
+/** What charging came to. */
+export type ChargeOutcome =
+  /** This call made it final. */
+  | { outcome: 'settled'; state: 'succeeded' | 'failed' }
+  /** The customer or the provider has yet to decide; the row is looked after when it is due. */
+  | { outcome: 'waiting' }
+  /** Nobody knows; the row is looked after when it is due, or by whoever tries again before. */
+  | { outcome: 'unknown'; because: Unknown }
+  /** Somebody else works on it, or has finished it. */
+  | { outcome: 'taken-over'; state: TransactionState };
+
+/**
+ * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between
+ * any two of these steps the process may die and this be called again, by anyone:
+ *
+ * - before the id is stored: an intent that charged nobody is left; within a day the same call gives
+ *   the same intent again, later another one;
+ * - before it is confirmed: the stored one is confirmed, after any time;
+ * - before it is settled: the stored one says how it ended.
+ */
+export async function chargePayment(
+  parts: ChargeParts,
+  { payment, traceparent }: CardPayment,
+): Promise<ChargeOutcome> {
+  const stored = await ensureIntent(parts, payment);
+  if (stored.outcome === 'refused') {
+    const result = { state: 'failed' as const, failure: stored.failure };
+    return settle(parts, { payment, traceparent }, { result });
+  }
+  if (stored.outcome !== 'stored') return stored;
+  const ready = { ...payment, version: stored.version };
+  const charged = await decide(parts, ready, stored);
+  switch (charged.outcome) {
+    case 'succeeded': {
+      const { chargeId } = charged;
+      const result = { state: 'succeeded' as const };
+      return settle(parts, { payment: ready, traceparent }, { result, chargeId });
+    }
+    case 'declined': {
+      const result = { state: 'failed' as const, failure: charged.failure };
+      return settle(parts, { payment: ready, traceparent }, { result });
+    }
+    case 'waiting':
+    case 'unconfirmed':
+      return { outcome: 'waiting' };
+    case 'unknown':
+      return { outcome: 'unknown', because: charged };
+  }
+}
+
+type StoredIntent = { outcome: 'stored'; intentId: string; version: number; isNew: boolean };
+
+/** The intent that may be confirmed for this payment: the one on its row. */
+async function ensureIntent(parts: ChargeParts, payment: Payment) {
+  const { txnId, version, provider } = payment;
+  if (provider !== undefined) {
+    const { intentId } = provider;
+    return { outcome: 'stored', intentId, version, isNew: false } satisfies StoredIntent;
+  }
+  const created = await createIntent(parts.provider, requestOf(payment));
+  if (created.outcome === 'unknown') {
+    return { outcome: 'unknown', because: created } satisfies ChargeOutcome;
+  }
+  if (created.outcome === 'refused') return created;
+  await parts.crashPoints.reached('worker.intent-created');
+  const { intentId } = created;
+  const stored = await parts.ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+  if (stored.outcome === 'stale') return yieldTo(parts, payment, intentId);
+  await parts.crashPoints.reached('worker.intent-stored');
+  return { ...stored, intentId, isNew: true } satisfies StoredIntent;
+}
+
+/** Another worker's intent stands, or the payment is final: ours charges nobody and is taken back. */
+async function yieldTo(
+  { ledger, provider }: ChargeParts,
+  { txnId, details }: Payment,
+  intentId: string,
+): Promise<ChargeOutcome> {
+  const row = await ledger.find(txnId);
+  if (row?.provider?.intentId !== intentId) await provider.cancelIntent(intentId, details.money);
+  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+}
+
+/** How the charge ended. An intent that was not made just now may have been confirmed before. */
+async function decide(
+  { provider, crashPoints, actionExpiresMs }: ChargeParts,
+  payment: Payment,
+  { intentId, isNew }: StoredIntent,
+): Promise<IntentOutcome> {
+  const { money } = payment.details;
+  let outcome: IntentOutcome = isNew
+    ? { outcome: 'unconfirmed' }
+    : await provider.readIntent(intentId, money);
+  if (outcome.outcome === 'unconfirmed') {
+    outcome = await confirmIntent(provider, { ...callerOf(payment), intentId, money });
+    await crashPoints.reached('worker.charged');
+  }
+  const expired = Date.now() - payment.acceptedAt.getTime() > actionExpiresMs;
+  if (outcome.outcome === 'waiting' && outcome.waitsFor === 'customer' && expired) {
+    return provider.cancelIntent(intentId, money);
+  }
+  return outcome;
+}
+
+async function settle(
+  { ledger, crashPoints }: ChargeParts,
+  { payment, traceparent }: CardPayment,
+  end: { result: Settlement; chargeId?: string },
+): Promise<ChargeOutcome> {
+  const { txnId, version } = payment;
+  const settledAt = new Date();
+  const settled = await ledger.settle({ txnId, version, traceparent, settledAt, ...end });
+  if (settled.outcome === 'settled') {
+    await crashPoints.reached('worker.settled');
+    return { outcome: 'settled', state: end.result.state };
+  }
+  // Whoever was faster saw the same intent, and so the same end.
+  const row = await ledger.find(txnId);
+  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+}
+
+function requestOf(payment: Payment) {
+  const { money, paymentMethod } = payment.details;
+  if (paymentMethod === undefined) throw new Error(`payment ${payment.txnId} charges no card`);
+  return { ...callerOf(payment), money, paymentMethod };
+}
+
+function callerOf({ txnId, partnerId, key }: Payment) {
+  return { txnId, kind: 'payment' as const, partnerId, key, attempt: 1 };
+}

@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { after, before, suite, test, type TestContext } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
+import { openStripe } from '@triplock/provider';
+import type { CrashPointName } from '@triplock/runtime';
+import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
+import { aPipeline, outcomesOf, recordOf } from './worker.testing.ts';
+
+let stripe: TestStripe;
+let stopStripe = async () => {};
+before(async () => {
+  stripe = await createTestStripe({ after: (stop) => void (stopStripe = stop) });
+});
+after(() => stopStripe());
+
+const aCard = (paymentMethod = 'pm_card_visa') => aPayment({ amount: 1_250n, paymentMethod });
+
+type ProviderAudit = {
+  charges: Record<string, { count: number; amount: number }>;
+  sharedMetadata: unknown[];
+  paymentIntents: Record<string, number>;
+};
+
+/** A worker that charges at a simulator which has forgotten what the tests before did. */
+async function aCharging(context: TestContext) {
+  await stripe.control('POST', '/reset');
+  const pipeline = await aPipeline(context);
+  const { apiKey, url: apiUrl } = stripe;
+  const provider = openStripe({ apiKey, apiUrl, timeoutMs: 1_000 });
+  const work = (handOverMs = 10_000) => pipeline.work({ provider, handOverMs });
+  const rowOf = async ({ txnId }: AcceptedPayment) => {
+    const [row] = await pipeline.owner.query<{
+      state: string;
+      failure_code: string | null;
+      provider_intent_id: string | null;
+      provider_charge_id: string | null;
+    }>('SELECT * FROM ledger.transactions WHERE txn_id = $1', [txnId]);
+    return row;
+  };
+  const letTimePass = () =>
+    pipeline.owner.query(`
+      UPDATE ledger.transactions SET due_at = now(), version = version + 1
+      WHERE state = 'pending'`);
+  const strike = (fault: object) => stripe.control('POST', '/faults', fault);
+  const provided = () => stripe.control<ProviderAudit>('GET', '/audit?metadata_key=txn_id');
+  /** The ledger and the provider tell of this one charge, and of no other. */
+  const chargedOnce = async (payment: AcceptedPayment) => {
+    const row = await rowOf(payment);
+    assert.equal(row?.state, 'succeeded');
+    assert.match(row.provider_charge_id!, /^ch_/);
+    const { charges, sharedMetadata } = await provided();
+    assert.deepEqual(charges['eur'], { count: 1, amount: 1_250 });
+    assert.deepEqual(sharedMetadata, []);
+    const [counts] = await pipeline.owner.query<{ entries: number; events: number }>(`
+      SELECT (SELECT count(*) FROM ledger.entries)::int AS entries,
+             (SELECT count(*) FROM ledger.outbox)::int AS events`);
+    assert.deepEqual(counts, { entries: 1, events: 1 });
+  };
+  return { ...pipeline, work, rowOf, letTimePass, strike, provided, chargedOnce };
+}
+
+test('a card payment is charged and settled, with its charge on the row', async (context) => {
+  const { work, append, chargedOnce } = await aCharging(context);
+  const worker = work();
+  const payment = aCard();
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await chargedOnce(payment);
+  assert.deepEqual(await outcomesOf(worker), { charged: 1 });
+});
+
+test('a declined card ends its payment as failed, with the bank’s reason, and moves no money', async (context) => {
+  const { work, append, rowOf, owner, provided } = await aCharging(context);
+  const worker = work();
+  const declined = aCard('pm_card_chargeDeclinedInsufficientFunds');
+  const unknown = aCard('pm_nobody');
+  await Promise.all([declined, unknown].map((each) => append(recordOf(each))));
+  await worker.allCommitted();
+  assert.equal((await rowOf(declined))?.failure_code, 'insufficient_funds');
+  assert.equal((await rowOf(unknown))?.failure_code, 'resource_missing');
+  assert.deepEqual(await owner.query('SELECT FROM ledger.entries'), []);
+  assert.deepEqual((await provided()).charges, {});
+});
+
+test('the same record again, and a topic read from its beginning, charge nobody again', async (context) => {
+  const { work, append, chargedOnce } = await aCharging(context);
+  const first = work();
+  const payment = aCard();
+  for (let n = 0; n < 3; n += 1) await append(recordOf(payment));
+  await first.allCommitted();
+  await work().allCommitted();
+  await chargedOnce(payment);
+});
+
+const crashes: readonly CrashPointName[] = [
+  'worker.intent-created',
+  'worker.intent-stored',
+  'worker.charged',
+  'worker.settled',
+];
+suite('a worker that fails between two steps of a charge finds it as it left it', () => {
+  for (const name of crashes) {
+    test(`after ${name}`, async (context) => {
+      const { work, append, chargedOnce } = await aCharging(context);
+      const worker = work();
+      worker.crashPoints.arm({ name, action: { do: 'throw' } });
+      const payment = aCard();
+      await append(recordOf(payment));
+      await worker.allCommitted();
+      assert.deepEqual(worker.crashPoints.hits(), { [name]: 1 });
+      await chargedOnce(payment);
+    });
+  }
+});
+
+suite('what the provider does not tell in time is looked up, and nobody is charged again', () => {
+  const faults = [
+    ['charged, then timed out', { fault: 'time-out', delayMs: 3_000 }],
+    ['charged, then reset', { fault: 'reset-after' }],
+    ['charged, then half an answer', { fault: 'half-body' }],
+    ['a 500 that is kept, without effect', { fault: 'error' }],
+    ['a 500 that is kept, after the charge', { fault: 'error-after' }],
+    ['a rate limit', { fault: 'rate-limit', retryAfterSeconds: 1 }],
+    ['a reset before anything happened', { fault: 'reset' }],
+  ] as const;
+  for (const [what, fault] of faults) {
+    test(what, async (context) => {
+      const { work, append, strike, letTimePass, chargedOnce, rowOf } = await aCharging(context);
+      const worker = work();
+      await strike({ ...fault, operation: 'payment_intents.confirm', count: 2 });
+      const payment = aCard();
+      await append(recordOf(payment));
+      await worker.allCommitted();
+      await eventually(async () => {
+        await letTimePass();
+        await worker.resolve();
+        return (await rowOf(payment))?.state === 'succeeded';
+      });
+      await chargedOnce(payment);
+      type Faults = { faults: { hits: number }[] };
+      const { faults: struck } = await stripe.control<Faults>('GET', '/faults');
+      assert.ok(struck[0]!.hits >= 1);
+    });
+  }
+});
+
+test('a worker that slept for 25 hours between storing an intent and confirming it charges once', async (context) => {
+  const { work, append, letTimePass, chargedOnce, rowOf } = await aCharging(context);
+  const worker = work();
+  const payment = aCard();
+  worker.crashPoints.arm({
+    name: 'worker.intent-stored',
+    action: { do: 'pause', pauseMs: 3_000 },
+  });
+  await append(recordOf(payment));
+  await eventually(async () => (await rowOf(payment))?.provider_intent_id != null);
+  await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
+  await letTimePass();
+  await worker.resolve();
+  await worker.allCommitted();
+  await chargedOnce(payment);
+});
+
+test('a customer who has to act is waited for, and one who never does is given up', async (context) => {
+  const { work, append, owner, letTimePass, rowOf, chargedOnce } = await aCharging(context);
+  const worker = work();
+  const acts = aCard('pm_card_authenticationRequired');
+  const leaves = aPayment({
+    paymentMethod: 'pm_card_authenticationRequired',
+    acceptedAt: new Date(Date.now() - 25 * 3_600_000),
+  });
+  await append(recordOf(acts));
+  await worker.allCommitted();
+  const { provider_intent_id: intent } = (await rowOf(acts))!;
+  assert.equal((await rowOf(acts))?.state, 'pending');
+  await stripe.control('POST', `/payment_intents/${intent}/authenticate`, { outcome: 'succeeded' });
+  await letTimePass();
+  await worker.resolve();
+  await chargedOnce(acts);
+  await append(recordOf(leaves));
+  await worker.allCommitted();
+  assert.equal((await rowOf(leaves))?.failure_code, 'authentication_required');
+  assert.equal((await owner.query('SELECT FROM ledger.entries')).length, 1);
+});
+
+test('two workers that charge one payment at once charge it once, and leave no intent to confirm', async (context) => {
+  const { work, append, chargedOnce, provided, letTimePass } = await aCharging(context);
+  const payment = aCard();
+  await append(recordOf(payment));
+  const workers = [work(), work()];
+  await Promise.all(workers.map((worker) => worker.allCommitted()));
+  await letTimePass();
+  await workers[0]!.resolve();
+  await chargedOnce(payment);
+  const { requires_confirmation: open = 0 } = (await provided()).paymentIntents;
+  assert.equal(open, 0);
+});
+
+test('a slow card holds up neither its partition nor the payments behind it', async (context) => {
+  const { work, append, rowOf, strike, letTimePass } = await aCharging(context);
+  const worker = work(100);
+  await strike({
+    fault: 'time-out',
+    operation: 'payment_intents.confirm',
+    count: 4,
+    delayMs: 5_000,
+  });
+  const [slow, behind] = [aCard(), aPayment()];
+  await append(recordOf(slow));
+  await append(recordOf(behind));
+  await worker.allCommitted();
+  assert.equal((await rowOf(behind))?.state, 'succeeded');
+  assert.deepEqual(await outcomesOf(worker), { posted: 1, 'handed-over': 1 });
+  await eventually(async () => {
+    await letTimePass();
+    await worker.resolve();
+    return (await rowOf(slow))?.state === 'succeeded';
+  });
+});

@@ -1,0 +1,16 @@
+import type { CreateOutcome, IntentRequest, Provider } from '@triplock/provider';
+import { nextAttempt } from './next-attempt.ts';
+
+/**
+ * Prepares a charge, past errors that the provider keeps. What such an attempt may have left behind
+ * is an intent that nobody knows and so nobody confirms: it charges nobody.
+ */
+export async function createIntent(
+  provider: Pick<Provider, 'createIntent'>,
+  request: IntentRequest,
+): Promise<CreateOutcome> {
+  const answer = await provider.createIntent(request);
+  if (answer.outcome !== 'unknown') return answer;
+  const attempt = nextAttempt(request.attempt, answer);
+  return attempt === undefined ? answer : createIntent(provider, { ...request, attempt });
+}

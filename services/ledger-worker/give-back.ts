@@ -1,0 +1,100 @@
+import type { ReservedRefund, Refunds } from '@triplock/ledger';
+import type { Settlement, TransactionState } from '@triplock/payments';
+import type { Provider, RefundAtProvider, RefundRequest, Unknown } from '@triplock/provider';
+import type { CrashPoints } from '@triplock/runtime';
+import { nextAttempt } from './next-attempt.ts';
+
+/** What giving money back stands on. */
+export type GiveBackParts = {
+  refunds: Pick<Refunds, 'settle' | 'storeRefundId' | 'find'>;
+  provider: Pick<Provider, 'refund' | 'findRefund'>;
+  crashPoints: Pick<CrashPoints, 'reached'>;
+};
+
+/** A reserved refund, and whether anybody may have asked the provider for it before. */
+export type RefundToGive = {
+  refund: ReservedRefund;
+  traceparent: string;
+  asked: 'never' | 'perhaps';
+};
+
+/** What giving back came to; as for a charge. */
+export type GiveBackOutcome =
+  | { outcome: 'settled'; state: 'succeeded' | 'failed' }
+  | { outcome: 'waiting' }
+  | { outcome: 'unknown'; because: Unknown }
+  | { outcome: 'taken-over'; state: TransactionState };
+
+/**
+ * Has the provider give a reserved refund back, once: whenever anybody may have asked before, the
+ * charge's refunds are listed and looked through for this one. Within a day the idempotency key
+ * would do; the list does so after any time. What neither closes is a process that sleeps for a day
+ * between looking and asking.
+ */
+export async function giveBack(
+  parts: GiveBackParts,
+  { refund, traceparent, asked }: RefundToGive,
+): Promise<GiveBackOutcome> {
+  const atProvider = await ask(parts.provider, requestOf(refund), asked);
+  await parts.crashPoints.reached('worker.refunded');
+  switch (atProvider.outcome) {
+    case 'succeeded':
+      return settle(parts, refund, {
+        traceparent,
+        result: { state: 'succeeded' },
+        refundId: atProvider.refundId,
+      });
+    case 'refused': {
+      const { failure, refundId } = atProvider;
+      const result = { state: 'failed' as const, failure };
+      return settle(parts, refund, { traceparent, result, ...(refundId ? { refundId } : {}) });
+    }
+    case 'waiting': {
+      const { txnId, version } = refund;
+      if (refund.provider.refundId === undefined) {
+        await parts.refunds.storeRefundId({ txnId, version, refundId: atProvider.refundId });
+      }
+      return { outcome: 'waiting' };
+    }
+    case 'unknown':
+      return { outcome: 'unknown', because: atProvider };
+  }
+}
+
+/** Asks the provider, after a look whenever it may have given the money back already. */
+async function ask(
+  provider: GiveBackParts['provider'],
+  request: RefundRequest,
+  asked: RefundToGive['asked'],
+): Promise<RefundAtProvider> {
+  if (asked === 'perhaps') {
+    const found = await provider.findRefund(request);
+    if (found.outcome !== 'none') return found;
+  }
+  const answer = await provider.refund(request);
+  if (answer.outcome !== 'unknown' || !answer.sent) return answer;
+  const attempt = nextAttempt(request.attempt, answer);
+  if (attempt !== undefined) return ask(provider, { ...request, attempt }, 'perhaps');
+  const found = await provider.findRefund(request);
+  return found.outcome === 'none' ? answer : found;
+}
+
+function requestOf(refund: ReservedRefund): RefundRequest {
+  const { txnId, partnerId, key, money } = refund;
+  const { intentId } = refund.provider;
+  return { txnId, kind: 'refund', partnerId, key, intentId, money, attempt: 1 };
+}
+
+async function settle(
+  { refunds, crashPoints }: GiveBackParts,
+  { txnId, version }: ReservedRefund,
+  end: { result: Settlement; traceparent: string; refundId?: string },
+): Promise<GiveBackOutcome> {
+  const settled = await refunds.settle({ txnId, version, settledAt: new Date(), ...end });
+  if (settled.outcome === 'settled') {
+    await crashPoints.reached('worker.settled');
+    return { outcome: 'settled', state: end.result.state };
+  }
+  const row = await refunds.find(txnId);
+  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+}

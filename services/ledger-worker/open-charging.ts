@@ -1,0 +1,44 @@
+import { openPostgresRefunds, takeDueFrom, type Ledger } from '@triplock/ledger';
+import type { Database } from '@triplock/postgres';
+import { guardProvider, openStripe } from '@triplock/provider';
+import { runLoop, type Loop, type Service } from '@triplock/runtime';
+import { openChargeDesk, type ChargeDesk } from './charge-desk.ts';
+import type { Config } from './config.ts';
+import { finishDue } from './finish-due.ts';
+import type { WorkerMetrics } from './metrics.ts';
+
+/** Ten unknown outcomes in a row are no chance, also where every fifth call goes wrong. */
+const patience = { unknownInARowMax: 10, restMs: 1_000 };
+
+/** What is settled with the provider's help: charges for batches, and what nobody finished. */
+export type Charging = { desk: ChargeDesk; resolver: Loop };
+
+/** Wires the provider to the two that ask it; the resolver runs until it is stopped. */
+export function openCharging(
+  config: Config,
+  parts: Pick<Service, 'crashPoints' | 'logger'> & {
+    database: Database;
+    ledger: Ledger;
+    metrics: WorkerMetrics;
+  },
+): Charging {
+  const { database, logger } = parts;
+  const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
+  const stripe = openStripe({
+    apiKey,
+    timeoutMs: config.PROVIDER_TIMEOUT_MS,
+    ...(apiUrl === undefined ? {} : { apiUrl }),
+  });
+  const onCircuit = (state: string) => logger.warn({ state }, 'the circuit to the provider');
+  const provider = guardProvider(stripe, { ...patience, onCircuit });
+  const actionExpiresMs = config.ACTION_EXPIRES_HOURS * 3_600_000;
+  const asking = { ...parts, provider, actionExpiresMs };
+  const desk = openChargeDesk({
+    ...asking,
+    chargesMax: config.CHARGES_MAX,
+    handOverMs: config.HAND_OVER_MS,
+  });
+  const refunds = openPostgresRefunds(database);
+  const pass = finishDue({ ...asking, refunds, takeDue: takeDueFrom(database) });
+  return { desk, resolver: runLoop(pass, { name: 'resolver', idleMs: 500, logger }) };
+}
