@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Home } from './home.ts';
 import { readJson, writeJson } from './json-file.ts';
 
@@ -27,13 +27,4 @@ export function credentialsOf(home: Home): Credentials {
   };
   writeJson(home.credentials, made);
   return made;
-}
-
-/**
- * A database role's password, derived from the superuser's, so that every launcher that works on one
- * server comes to the same and none locks another's services out.
- */
-export function rolePassword(superuserUrl: string, role: string): string {
-  const secret = decodeURIComponent(new URL(superuserUrl).password) || superuserUrl;
-  return createHmac('sha256', secret).update(role).digest('base64url');
 }

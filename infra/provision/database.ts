@@ -3,9 +3,9 @@ import {
   migrationSets,
   openDatabase,
   OtherVersionError,
+  rolePassword,
   type Database,
 } from '@triplock/postgres';
-import { rolePassword } from '../credentials.ts';
 import { LauncherError } from '../launcher-error.ts';
 import { usualNames } from '../names.ts';
 import type { Report } from '../session.ts';

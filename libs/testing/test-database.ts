@@ -1,6 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { migrate, migrationSets, openDatabase, type Database } from '@triplock/postgres';
+import {
+  migrate,
+  migrationSets,
+  openDatabase,
+  rolePassword,
+  type Database,
+} from '@triplock/postgres';
 import pg from 'pg';
 import { testEndpoints } from './endpoints.ts';
 
@@ -24,7 +30,6 @@ export type TestDatabase = {
 /** What a test offers to clean up after itself; `TestContext` and suite hooks fit. */
 export type Cleanup = { after(fn: () => Promise<void>): void };
 
-const rolePassword = 'test';
 // Only makers of test databases take this lock, in the server's own `postgres` database.
 const templateLock = 7_240_511_804;
 
@@ -69,7 +74,7 @@ async function prepareTemplate(postgres: string): Promise<string> {
       `SELECT rolname FROM pg_roles WHERE rolname LIKE 'triplock\\_%'`,
     );
     for (const { rolname } of rows) {
-      await client.query(`ALTER ROLE ${rolname} PASSWORD '${rolePassword}'`);
+      await client.query(`ALTER ROLE ${rolname} PASSWORD '${rolePassword(postgres, rolname)}'`);
     }
     await client.query(`ALTER DATABASE ${draft} RENAME TO ${template}`);
   });
@@ -101,7 +106,7 @@ function urlOf(base: string, target: { database: string; role?: TestRole }): str
   url.pathname = `/${target.database}`;
   if (target.role) {
     url.username = target.role;
-    url.password = rolePassword;
+    url.password = rolePassword(base, target.role);
   }
   return url.href;
 }
