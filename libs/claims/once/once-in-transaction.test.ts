@@ -48,6 +48,24 @@ describe('an effect in the database', () => {
     assert.deepEqual(await effectsOf(step), ['first']);
   });
 
+  it('of two for a key that is there and free, the second waits for the first', async () => {
+    const step = aStep();
+    await assert.rejects(once(store, step, () => Promise.reject(new Error('a time-out'))));
+    const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const first = onceInTransaction(database, step, async (tx) => {
+      begun.resolve();
+      await gate.promise;
+      return writing(step, 'first')(tx);
+    });
+    await begun.promise;
+    const second = onceInTransaction(database, step, writing(step, 'second'));
+    await eventually(() => isWaiting());
+    gate.resolve();
+    assert.equal((await first).outcome, 'done');
+    assert.equal((await second).outcome, 'replayed');
+    assert.deepEqual(await effectsOf(step), ['first']);
+  });
+
   it('what fails on the way leaves neither effect nor key, and a waiting one does it', async () => {
     const step = aStep();
     const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

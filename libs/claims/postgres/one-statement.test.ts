@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { after, describe, it, type TestContext } from 'node:test';
 import { loadSql } from '@triplock/postgres';
 import { createLogger } from '@triplock/runtime';
-import { createTestDatabase, testNamespace } from '@triplock/testing';
+import { createTestDatabase, eventually, testNamespace } from '@triplock/testing';
+import type { ClaimOutcome } from '../claims.ts';
 import {
   aClaim,
   aFingerprint,
@@ -115,6 +116,34 @@ describe('claims in postgres', () => {
     ]) {
       await assert.rejects(role.query(statement), /permission denied/, statement);
     }
+  });
+
+  it('a claim that commits between look and write is decided by what it is', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const other = { ...request, fingerprint: aFingerprint() };
+    let claiming: Promise<ClaimOutcome> | undefined;
+    await owner.transaction(async (tx) => {
+      // Unseen by the claim below, which meets it only when it writes.
+      await tx.query(
+        `INSERT INTO claims.claims (namespace, txn_id, fingerprint, state, owner, lease_until,
+           expires_at, partner, accepted_at, shown)
+         VALUES ($1, $2, $3, 'released', gen_random_uuid(), now(), now() + interval '1 day',
+           'acme', now(), '{}')`,
+        [namespace, request.txnId, request.fingerprint],
+      );
+      claiming = claims.claim(other);
+      await eventually(async () => {
+        const waiting = await owner.query(
+          `SELECT FROM pg_stat_activity
+           WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        );
+        return waiting.length > 0;
+      });
+    });
+    expectOutcome(await claiming!, 'reused');
+    expectOutcome(await claims.claim(request), 'claimed');
   });
 
   it('replays and waits write nothing', async (t) => {
