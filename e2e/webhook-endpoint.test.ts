@@ -42,11 +42,11 @@ async function webhookOfAPayment() {
   const request = { amount: 3, currency: 'EUR' };
   const paid = await ask({ method: 'POST', path: '/v1/payments', key: newKey(), body: request });
   assert.equal(paid.status, 202);
-  const [webhook] = await eventually(async () => {
-    const since = receiver.received.slice(before);
-    return since.some(({ body }) => body.includes(String(paid.body['id']))) && since;
-  });
-  return { webhook: webhook!, txnId: String(paid.body['id']) };
+  const txnId = String(paid.body['id']);
+  const webhook = await eventually(async () =>
+    receiver.received.slice(before).find(({ body }) => body.includes(txnId)),
+  );
+  return { webhook, txnId };
 }
 
 test('a partner sets its endpoint and rotates its secret: both sign until the old one ends', async () => {

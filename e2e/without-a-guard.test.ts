@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { afterEach, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { askPubSub, homeWithout, type Endpoints } from '@triplock/infra';
 import { openDatabase } from '@triplock/postgres';
 import { Redis } from 'ioredis';
 import { Kafka, logLevel } from 'kafkajs';
 import { command } from './command.ts';
+import { interruptAt } from './interrupt.ts';
 import { home, upSystem } from './system.ts';
 
 let system: Endpoints;
@@ -75,17 +73,12 @@ test('a guard that is none is refused before anything starts', async () => {
 });
 
 test('Ctrl-C takes the second system out again', async () => {
-  const args = ['infra/triplock.mjs', 'scenario', '--without', 'claims', '--home', home];
-  const cwd = fileURLToPath(new URL('../', import.meta.url));
-  const child = spawn(process.execPath, args, { cwd, stdio: ['ignore', 'pipe', 'inherit'] });
-  const exit = once(child, 'exit');
-  for await (const text of child.stdout.setEncoding('utf8')) {
-    if (!/ pays /.test(String(text))) continue;
-    assert.notDeepEqual(await leftovers(), [], 'it is there now');
-    child.kill('SIGINT');
-    break;
-  }
-  assert.deepEqual(await exit, [130, null]);
+  const { code, said } = await interruptAt(
+    / pays /,
+    ['scenario', '--without', 'claims'],
+    async () => assert.notDeepEqual(await leftovers(), [], 'it is there now'),
+  );
+  assert.equal(code, 130, said);
 });
 
 /** What there is of any system that lacks a guard: folders, processes, and things in the parts. */

@@ -22,11 +22,17 @@ test('what a dead dispatcher held is published by the next, and its late mark ch
   await post(aPayment());
   const dead = dispatcher({ name: 'dead' });
   const { leases: lost } = await dead.outbox.leaseBuckets({ owner: 'dead', leaseMs: 300 });
-  const { pass } = dispatcher({ name: 'next', leaseMs: 6_000 });
-  await eventually(async () => (await pass()) === 1);
+  const next = dispatcher({ name: 'next', leaseMs: 6_000 });
+  await eventually(async () => {
+    const { leases } = await next.outbox.leaseBuckets({ owner: 'next', leaseMs: 6_000 });
+    return leases.length === bucketCount;
+  });
+  // The event still waits, so that nothing but the epoch refuses the mark.
   const [row] = await rows();
   const lease = lost.find(({ bucket }) => bucket === row!.bucket)!;
   assert.equal(await dead.outbox.markPublished(lease, [row!.eventId as never]), 0);
+  assert.equal((await rows())[0]!.state, 'pending');
+  assert.equal(await next.pass(), 1);
   await eventually(async () => received.length === 1);
 });
 

@@ -1,0 +1,34 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { home } from './system.ts';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+
+/** What a command came to that was interrupted. */
+export type Interrupted = { code: number; said: string };
+
+/**
+ * Runs a command of the running system as a person does, and presses Ctrl-C once it has said the
+ * words, after `look`. What it says afterwards is read to its end.
+ */
+export async function interruptAt(
+  words: RegExp,
+  args: readonly string[],
+  look: () => Promise<void> = async () => undefined,
+): Promise<Interrupted> {
+  const command = ['infra/triplock.mjs', ...args, '--home', home];
+  const stdio = ['ignore', 'pipe', 'inherit'] as const;
+  const child = spawn(process.execPath, command, { cwd: root, stdio: [...stdio] });
+  const exit = once(child, 'exit');
+  let said = '';
+  for await (const text of child.stdout.setEncoding('utf8')) {
+    const before = words.test(said);
+    said += String(text);
+    if (before || !words.test(said)) continue;
+    await look();
+    child.kill('SIGINT');
+  }
+  const [code] = (await exit) as [number];
+  return { code, said };
+}
