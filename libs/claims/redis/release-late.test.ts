@@ -18,6 +18,7 @@ function told(...words: ('away' | 'lost' | 'released')[]) {
     if (word === 'away') throw new Error('Redis is away');
     return word;
   };
+  // Tries come after 0.25, 0.75, 1.75 and 3.75 s.
   const open = (leaseMs = 30_000) => releaseLate({ release, leaseMs, logger });
   return { tried, open };
 }
@@ -34,12 +35,41 @@ test('a release is tried until the server is back and the late claim has come', 
 test('what time has released is not tried', async () => {
   const { tried, open } = told('lost', 'lost', 'lost');
   const late = open(400);
-  const begin = performance.now();
   late.add(owner(1));
-  await eventually(async () => tried.length > 0 && performance.now() - begin > 400);
-  const before = tried.length;
+  await eventually(async () => tried.length === 1);
+  const begin = performance.now();
+  await eventually(async () => performance.now() - begin > 400);
   await late.close();
-  assert.equal(tried.length, before);
+  assert.equal(tried.length, 1);
+});
+
+test('a server that is silent for longer than a lease ends none', async () => {
+  const { tried, open } = told('away', 'away', 'released');
+  const late = open(300);
+  late.add(owner(1));
+  await eventually(async () => tried.length === 3);
+  await late.close();
+  assert.equal(tried.length, 3);
+});
+
+test('a claim that is made after the silence is let go within its lease', async () => {
+  const { tried, open } = told('away', 'lost', 'released');
+  const late = open(1_300); // Over by the third try, were it counted from the claim.
+  late.add(owner(1));
+  await eventually(async () => tried.length === 3);
+  await late.close();
+  assert.equal(tried.length, 3);
+});
+
+test('each silence has the lease counted anew', async () => {
+  const { tried, open } = told('lost', 'away', 'lost');
+  const late = open(1_200); // Over by the third try, were it counted from the first.
+  late.add(owner(1));
+  await eventually(async () => tried.length === 3);
+  const begin = performance.now();
+  await eventually(async () => performance.now() - begin > 1_200);
+  await late.close();
+  assert.equal(tried.length, 3);
 });
 
 test('a new claim does not wait for the long pause of an old one', async () => {

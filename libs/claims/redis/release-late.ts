@@ -13,12 +13,12 @@ export type LateReleases = {
 export type LateReleaseOptions = {
   /** Rejects while the server is away. */
   release(owner: ClaimOwner): Promise<'released' | 'lost'>;
-  /** A claim that is older needs no release. */
+  /** How long a claim lasts from when the server made it. */
   leaseMs: number;
   logger: Logger;
 };
 
-/** More than can time out before the connection is given up; the oldest make room. */
+/** The bound on memory, however long the server is away; the oldest make room. */
 const waitingMax = 10_000;
 /** Few enough that a server that is just back is not flooded. */
 const atOnceMax = 100;
@@ -32,26 +32,35 @@ const pauseMaxMs = 8_000;
  * A claim that was sent may reach the server long after its connection was given up, even after a
  * release that found nothing. So a release is tried, less and less often, until it met its claim or
  * the claim's lease would be over. It compares the owner token, so it never ends another's claim.
+ *
+ * A lease begins when the server makes the claim, which a server that stands still does only once it
+ * goes on. So the time in which it is silent ends no lease: the count begins with its first answer
+ * after it.
  */
 export function releaseLate(options: LateReleaseOptions): LateReleases {
   const { leaseMs, logger } = options;
-  const waiting = new Map<ClaimOwner['token'], { owner: ClaimOwner; until: number }>();
+  const waiting = new Map<ClaimOwner['token'], { owner: ClaimOwner; until: number | undefined }>();
   let pauseMs = firstPauseMs;
   let next: { timer: NodeJS.Timeout; at: number } | undefined;
   let trying = false;
   let closed = false;
 
+  const tryOne = async (owner: ClaimOwner): Promise<void> => {
+    const outcome = await options.release(owner);
+    const entry = waiting.get(owner.token);
+    if (outcome === 'released') waiting.delete(owner.token);
+    else if (entry !== undefined) entry.until ??= performance.now() + leaseMs;
+  };
   const tryOnce = async (): Promise<void> => {
     const now = performance.now();
-    for (const [token, { until }] of waiting) if (until < now) waiting.delete(token);
+    for (const [token, { until = Infinity }] of waiting) if (until < now) waiting.delete(token);
     const owners = [...waiting.values()].map(({ owner }) => owner);
     for (let done = 0; done < owners.length; done += atOnceMax) {
-      const some = owners.slice(done, done + atOnceMax);
-      await Promise.all(
-        some.map(async (owner) => {
-          if ((await options.release(owner)) === 'released') waiting.delete(owner.token);
-        }),
-      );
+      const tries = await Promise.allSettled(owners.slice(done, done + atOnceMax).map(tryOne));
+      const silent = tries.find(({ status }) => status === 'rejected');
+      if (silent === undefined) continue;
+      for (const entry of waiting.values()) entry.until = undefined;
+      throw (silent as PromiseRejectedResult).reason;
     }
   };
   const schedule = () => {
@@ -72,7 +81,7 @@ export function releaseLate(options: LateReleaseOptions): LateReleases {
   };
   return {
     add: (owner) => {
-      waiting.set(owner.token, { owner, until: performance.now() + leaseMs });
+      waiting.set(owner.token, { owner, until: undefined });
       if (waiting.size > waitingMax) waiting.delete(waiting.keys().next().value!);
       pauseMs = firstPauseMs;
       schedule();
