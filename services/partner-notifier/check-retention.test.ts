@@ -4,7 +4,8 @@ import { createLogger } from '@triplock/runtime';
 import { checkRetention, type Sources } from './check-retention.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-const kept = (hours: number) => ({ outcome: 'known', retentionMs: hours * 3_600_000 }) as const;
+const kept = (hours: number) =>
+  ({ outcome: 'known', retentionMs: hours * 3_600_000, oldestMs: 0 }) as const;
 const silent = { outcome: 'unknown', why: 'it does not answer' } as const;
 const check = (inboxHours: number, sources: Sources) =>
   checkRetention(inboxHours, { ...sources, logger });

@@ -10,6 +10,9 @@ const reapDeliveriesSql = loadSql(import.meta.url, 'sql/reap-deliveries.sql');
 const batchRowsMax = 500;
 const hourMs = 3_600_000;
 
+/** An event may be received before the outbox has it as published: its inbox row is older. */
+const markedLateMs = hourMs;
+
 /** What the reapers stand on, and for how long they keep what is done with. */
 export type ReaperParts = {
   inbox: Pick<Inbox, 'reap'>;
@@ -25,7 +28,7 @@ export type ReaperParts = {
 /**
  * A pass over both: one small batch of inbox rows and one of delivered webhooks that are older than
  * they are kept. The loop comes again at once while there is more. The inbox forgets nothing while
- * something would outlive it.
+ * something would outlive it or the outbox does not tell, and no event that the outbox still has.
  */
 export function reapNotified(parts: ReaperParts): Pass {
   const { database, metrics } = parts;
@@ -39,12 +42,21 @@ export function reapNotified(parts: ReaperParts): Pass {
 }
 
 async function reapInbox({ inbox, keepInboxHours, ...parts }: ReaperParts): Promise<number> {
-  const problem = whyTooShort(keepInboxHours, await parts.sources());
-  if (problem === undefined) {
-    return inbox.reap({ keepMs: keepInboxHours * hourMs, rowsMax: batchRowsMax });
+  const sources = await parts.sources();
+  const { outbox } = sources;
+  if (outbox.outcome === 'unknown') {
+    const { why } = outbox;
+    parts.logger.warn({ why }, 'the inbox forgets nothing for now: the outbox does not tell');
+    return 0;
   }
-  parts.logger.error({ problem }, 'the inbox forgets nothing for now: something would outlive it');
-  return 0;
+  const problem = whyTooShort(keepInboxHours, sources);
+  if (problem !== undefined) {
+    const message = 'the inbox forgets nothing for now: something would outlive it';
+    parts.logger.error({ problem }, message);
+    return 0;
+  }
+  const keepMs = Math.max(keepInboxHours * hourMs, outbox.oldestMs + markedLateMs);
+  return inbox.reap({ keepMs, rowsMax: batchRowsMax });
 }
 
 /**
