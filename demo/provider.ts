@@ -40,6 +40,7 @@ const newestIntents = 100;
 
 /** Asks the provider itself, by its own API. */
 export async function askProvider(system: System, txnId: string): Promise<ProviderSide> {
+  requireSimulator(system);
   type Intent = { status: string; latest_charge: string | null; metadata: { txn_id?: string } };
   const { data } = await ask<{ data: Intent[] }>(
     `${system.endpoints.stripe}/v1/payment_intents?limit=${newestIntents}`,
@@ -58,13 +59,18 @@ export function describeProvider({ intents, charges }: ProviderSide): string {
   return `${charges.length === 1 ? '1 charge' : `${charges.length} charges`} at the provider (intent ${intents.join(', ')})`;
 }
 
+/** @throws UsageError where cards are charged at Stripe itself, which fails on nobody's order. */
+export function requireSimulator({ endpoints }: System): void {
+  if (endpoints.stripe.startsWith('http://127.0.0.1:')) return;
+  throw new UsageError('this needs the Stripe simulator: unset STRIPE_API_KEY and start again');
+}
+
 function control<Answer>(
-  { endpoints }: System,
+  system: System,
   { method, path, body }: { method: string; path: string; body?: object },
 ): Promise<Answer> {
-  if (!endpoints.stripe.startsWith('http://127.0.0.1:')) {
-    throw new UsageError('this needs the Stripe simulator: unset STRIPE_API_KEY and start again');
-  }
+  requireSimulator(system);
+  const { endpoints } = system;
   return ask(`${endpoints.stripe}/_simulator${path}`, {
     method,
     ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),

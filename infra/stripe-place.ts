@@ -19,12 +19,12 @@ export async function stripePlace(
   table: readonly Service[],
 ): Promise<StripePlace> {
   const apiKey = process.env['STRIPE_API_KEY']?.trim();
-  if (apiKey?.startsWith('sk_test_')) {
+  if (apiKey && /^[rs]k_test_/.test(apiKey)) {
     return { origin: 'given', url: 'https://api.stripe.com', apiKey };
   }
   if (apiKey) {
     throw new LauncherError(
-      'STRIPE_API_KEY is no test key: give one that begins with sk_test_, or none for the simulator',
+      'STRIPE_API_KEY is no test key: give one that begins with sk_test_ or rk_test_, or none for the simulator',
     );
   }
   const known = table.some(({ name }) => name === simulator);

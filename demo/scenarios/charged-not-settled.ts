@@ -1,7 +1,7 @@
 import { fired, promised } from '../broken-promise.ts';
 import { bringBack, killAt } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
-import { askProvider, describeProvider } from '../provider.ts';
+import { askProvider, describeProvider, requireSimulator } from '../provider.ts';
 import { lookAt, promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
 import { recordsOf } from './records.ts';
@@ -21,6 +21,7 @@ export const chargedNotSettled: Scenario = {
 const site = { service: 'ledger-worker', point: 'worker.charged' } as const;
 
 async function run(system: System): Promise<Observation> {
+  requireSimulator(system);
   const order = newCardOrder(system, 'charged-not-settled');
   let accepted: Accepted | undefined;
   const died = await killAt(system, site, async () => {

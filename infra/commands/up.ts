@@ -24,8 +24,10 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
 Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL,
 PUBSUB_EMULATOR_HOST or DYNAMODB_ENDPOINT, else a native process. Ports can be asked for by
 TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT,
-TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT, TRIPLOCK_PUBSUB_PORT
-and TRIPLOCK_DYNAMODB_PORT.
+TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT,
+TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT and TRIPLOCK_STRIPE_PORT. Cards are charged at a
+simulator of Stripe, or at Stripe itself when STRIPE_API_KEY gives a test key. A payment that was
+begun at the one cannot be finished at the other.
 `;
 
 await runCommand({

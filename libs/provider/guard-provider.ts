@@ -1,4 +1,5 @@
 import {
+  BrokenCircuitError,
   circuitBreaker,
   ConsecutiveBreaker,
   ExponentialBackoff,
@@ -17,18 +18,26 @@ export type ProviderLimits = {
   onCircuit?: (state: 'open' | 'closed') => void;
 };
 
+/** A provider that can be left alone for good; calls under way go on. */
+export type GuardedProvider = Provider & { close(): void };
+
+/** However long a provider asks to be left alone, it is asked again after this. */
+const restMsMax = 60_000;
+
 /**
  * A provider that is asked nothing while it is in trouble, or as long as it asked to be left alone
  * (`Retry-After`). A call that was not sent is `unknown` like any other: whoever
  * calls asks again later, and nothing was spent on it.
  */
-export function guardProvider(provider: Provider, limits: ProviderLimits): Provider {
+export function guardProvider(provider: Provider, limits: ProviderLimits): GuardedProvider {
   const policy = policyOf(limits);
   let leftAloneUntil = 0;
+  let closed = false;
 
   const guarded = async <Outcome extends { outcome: string }>(
     call: () => Promise<Outcome>,
   ): Promise<Outcome | Unknown> => {
+    if (closed) return unsent(new Error('shutting down'), restMsMax);
     const restMs = leftAloneUntil - performance.now();
     if (restMs > 0) return unsent(new Error('the provider asked to be left alone'), restMs);
     try {
@@ -36,8 +45,8 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Provi
       leftAloneUntil = Math.max(leftAloneUntil, askedToRestUntil(outcome));
       return outcome;
     } catch (error) {
-      // Only the policy throws: the circuit is open.
-      return unsent(error, limits.restMs);
+      if (error instanceof BrokenCircuitError) return unsent(error, limits.restMs);
+      return { outcome: 'unknown', error, kept: false, sent: true };
     }
   };
   return {
@@ -47,6 +56,7 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Provi
     cancelIntent: (...args) => guarded(() => provider.cancelIntent(...args)),
     refund: (request) => guarded(() => provider.refund(request)),
     findRefund: (request) => guarded(() => provider.findRefund(request)),
+    close: () => (closed = true),
   };
 }
 
@@ -55,7 +65,7 @@ function policyOf({ unknownInARowMax, restMs, onCircuit }: ProviderLimits): IPol
     (result) => (result as { outcome: string }).outcome === 'unknown',
   );
   const circuit = circuitBreaker(trouble, {
-    halfOpenAfter: new ExponentialBackoff({ initialDelay: restMs, maxDelay: 60_000 }),
+    halfOpenAfter: new ExponentialBackoff({ initialDelay: restMs, maxDelay: restMsMax }),
     breaker: new ConsecutiveBreaker(unknownInARowMax),
   });
   circuit.onBreak(() => onCircuit?.('open'));
@@ -64,7 +74,8 @@ function policyOf({ unknownInARowMax, restMs, onCircuit }: ProviderLimits): IPol
 }
 
 function askedToRestUntil(outcome: { outcome: string; retryAfterMs?: number }): number {
-  return outcome.retryAfterMs === undefined ? 0 : performance.now() + outcome.retryAfterMs;
+  const { retryAfterMs = 0 } = outcome;
+  return performance.now() + Math.min(retryAfterMs, restMsMax);
 }
 
 function unsent(error: unknown, retryAfterMs: number): Unknown {

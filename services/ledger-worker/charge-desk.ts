@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { AcceptedPayment } from '@triplock/payments';
-import { isFinal, type Payment } from '@triplock/payments';
+import { isFinal, type AcceptedPayment, type Payment } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import pLimit from 'p-limit';
 import { chargePayment, type ChargeOutcome, type ChargeParts } from './charge-payment.ts';
@@ -29,7 +28,7 @@ export type ChargeFate = 'charged' | 'declined' | 'handed-over' | 'already-recor
 /** Charges for batches. */
 export type ChargeDesk = {
   /**
-   * Charges once there is a place, and waits for the end of it up to the hand-over. A provider that
+   * Waits for a place, and then for the end of the charge, up to the hand-over each. A provider that
    * is left alone is waited for as long, which holds back the partition's next records and spends no
    * attempt.
    *
@@ -46,10 +45,13 @@ export function openChargeDesk(parts: DeskParts): ChargeDesk {
   const underWay = new Set<Promise<unknown>>();
 
   const charge = async (card: PostedCard): Promise<ChargeFate> => {
-    const begun = Promise.withResolvers<void>();
-    const charged = place(() => {
-      begun.resolve();
-      return chargeInTime(parts, card);
+    const begun = Promise.withResolvers<'begun'>();
+    let abandoned = false;
+    // A row that had to wait for a place may have been taken by somebody else meanwhile.
+    const posted = place.activeCount < parts.chargesMax ? card.posted : 'before';
+    const charged = place(async () => {
+      begun.resolve('begun');
+      return abandoned ? 'handed-over' : chargeInTime(parts, { ...card, posted });
     });
     const settled = charged.then(
       () => undefined,
@@ -57,7 +59,9 @@ export function openChargeDesk(parts: DeskParts): ChargeDesk {
     );
     underWay.add(settled);
     void settled.then(() => underWay.delete(settled));
-    await begun.promise;
+    const waited = await Promise.race([begun.promise, handOver(parts.handOverMs)]);
+    abandoned = waited === 'handed-over';
+    if (abandoned) return 'handed-over';
     const inTime = await Promise.race([charged, handOver(parts.handOverMs)]);
     if (inTime !== 'handed-over') return inTime;
     // It goes on. What it throws is no news to the batch, and the row is due for another try.
@@ -75,8 +79,8 @@ export function openChargeDesk(parts: DeskParts): ChargeDesk {
 /** Tries again what was not even sent, as long as the batch waits. */
 async function chargeInTime(parts: DeskParts, card: PostedCard): Promise<ChargeFate> {
   const deadline = performance.now() + parts.handOverMs;
-  for (;;) {
-    const payment = await rowOf(parts, card);
+  for (let { posted } = card; ; posted = 'before') {
+    const payment = await rowOf(parts, { ...card, posted });
     if (payment === undefined) return 'already-recorded';
     const outcome = await chargePayment(parts, { ...card, payment });
     parts.metrics.charges.inc({ outcome: wordFor(outcome) });
@@ -110,6 +114,8 @@ function fateOf(outcome: Exclude<ChargeOutcome, { outcome: 'unknown' }>): Charge
       return 'handed-over';
     case 'taken-over':
       return isFinal(outcome.state) ? 'already-recorded' : 'handed-over';
+    default:
+      return outcome satisfies never;
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Ledger } from '@triplock/ledger';
-import type { Payment, Settlement, TransactionState } from '@triplock/payments';
+import { isFinal, type Payment, type Settlement, type TransactionState } from '@triplock/payments';
 import type { IntentOutcome, Provider, Unknown } from '@triplock/provider';
 import type { CrashPoints } from '@triplock/runtime';
 import { confirmIntent } from './confirm-intent.ts';
@@ -64,6 +64,8 @@ export async function chargePayment(
       return { outcome: 'waiting' };
     case 'unknown':
       return { outcome: 'unknown', because: charged };
+    default:
+      return charged satisfies never;
   }
 }
 
@@ -89,14 +91,21 @@ async function ensureIntent(parts: ChargeParts, payment: Payment) {
   return { ...stored, intentId, isNew: true } satisfies StoredIntent;
 }
 
-/** Another worker's intent stands, or the payment is final: ours charges nobody and is taken back. */
+/**
+ * Ours is taken back when another one stands, or none will: it charges nobody. While the row is
+ * pending without an intent it must stay, because for a day whoever comes next gets this very intent
+ * under the same key.
+ */
 async function yieldTo(
   { ledger, provider }: ChargeParts,
   { txnId, details }: Payment,
   intentId: string,
 ): Promise<ChargeOutcome> {
   const row = await ledger.find(txnId);
-  if (row?.provider?.intentId !== intentId) await provider.cancelIntent(intentId, details.money);
+  const decided = row !== undefined && (row.provider !== undefined || isFinal(row.state));
+  if (decided && row.provider?.intentId !== intentId) {
+    await provider.cancelIntent(intentId, details.money);
+  }
   return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
-import { openStripe } from '@triplock/provider';
+import { guardProvider, openStripe } from '@triplock/provider';
 import type { CrashPointName } from '@triplock/runtime';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
 import { aPipeline, outcomesOf, recordOf } from './worker.testing.ts';
@@ -26,7 +26,8 @@ async function aCharging(context: TestContext) {
   await stripe.control('POST', '/reset');
   const pipeline = await aPipeline(context);
   const { apiKey, url: apiUrl } = stripe;
-  const provider = openStripe({ apiKey, apiUrl, timeoutMs: 1_000 });
+  const stripeItself = openStripe({ apiKey, apiUrl, timeoutMs: 1_000 });
+  const provider = guardProvider(stripeItself, { unknownInARowMax: 10, restMs: 200 });
   const work = (handOverMs = 10_000) => pipeline.work({ provider, handOverMs });
   const rowOf = async ({ txnId }: AcceptedPayment) => {
     const [row] = await pipeline.owner.query<{
@@ -154,10 +155,32 @@ test('a worker that slept for 25 hours between storing an intent and confirming 
   });
   await append(recordOf(payment));
   await eventually(async () => (await rowOf(payment))?.provider_intent_id != null);
-  await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
   await letTimePass();
-  await worker.resolve();
+  assert.equal(await worker.resolve(), 1);
+  // No key is remembered any more when the sleeper wakes: only the intent is left to refuse it.
+  await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
   await worker.allCommitted();
+  await chargedOnce(payment);
+});
+
+test('an intent that came too late to be stored stays for whoever gets it next under its key', async (context) => {
+  const { work, append, letTimePass, strike, rowOf, chargedOnce } = await aCharging(context);
+  const worker = work();
+  const payment = aCard();
+  worker.crashPoints.arm({
+    name: 'worker.intent-created',
+    action: { do: 'pause', pauseMs: 3_000 },
+  });
+  await append(recordOf(payment));
+  await eventually(async () => worker.crashPoints.hits()['worker.intent-created'] === 1);
+  await letTimePass();
+  await strike({ fault: 'unavailable', operation: 'payment_intents.create', count: 1 });
+  await worker.resolve();
+  assert.equal((await rowOf(payment))?.provider_intent_id, null);
+  await worker.allCommitted();
+  assert.equal((await rowOf(payment))?.state, 'pending');
+  await letTimePass();
+  assert.equal(await worker.resolve(), 1);
   await chargedOnce(payment);
 });
 

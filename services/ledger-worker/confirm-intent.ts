@@ -13,6 +13,8 @@ export async function confirmIntent(
   const answer = await provider.confirmIntent(request);
   if (answer.outcome !== 'unknown' || !answer.sent) return answer;
   const seen = await provider.readIntent(request.intentId, request.money);
+  // It was sent, whatever the read says of itself.
+  if (seen.outcome === 'unknown') return answer;
   if (seen.outcome !== 'unconfirmed') return seen;
   const attempt = nextAttempt(request.attempt, answer);
   return attempt === undefined ? answer : confirmIntent(provider, { ...request, attempt });

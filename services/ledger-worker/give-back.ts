@@ -28,8 +28,9 @@ export type GiveBackOutcome =
 /**
  * Has the provider give a reserved refund back, once: whenever anybody may have asked before, the
  * charge's refunds are listed and looked through for this one. Within a day the idempotency key
- * would do; the list does so after any time. What neither closes is a process that sleeps for a day
- * between looking and asking.
+ * would do; the list does so after any time. What neither closes is a refund that is still being
+ * carried out under one key while the next key is used, or a process that sleeps for a day between
+ * looking and asking.
  */
 export async function giveBack(
   parts: GiveBackParts,
@@ -72,11 +73,14 @@ async function ask(
     if (found.outcome !== 'none') return found;
   }
   const answer = await provider.refund(request);
-  if (answer.outcome !== 'unknown' || !answer.sent) return answer;
-  const attempt = nextAttempt(request.attempt, answer);
-  if (attempt !== undefined) return ask(provider, { ...request, attempt }, 'perhaps');
+  if (answer.outcome === 'succeeded' || answer.outcome === 'waiting') return answer;
+  if (answer.outcome === 'unknown' && !answer.sent) return answer;
+  // A refusal may be about what somebody else gave back for this very refund.
   const found = await provider.findRefund(request);
-  return found.outcome === 'none' ? answer : found;
+  if (found.outcome !== 'none') return found;
+  if (answer.outcome === 'refused') return answer;
+  const attempt = nextAttempt(request.attempt, answer);
+  return attempt === undefined ? answer : ask(provider, { ...request, attempt }, 'never');
 }
 
 function requestOf(refund: ReservedRefund): RefundRequest {

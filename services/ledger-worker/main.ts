@@ -53,6 +53,8 @@ await runService('ledger-worker', readConfig, async (config, service) => {
     }),
   });
   service.onClose('consumer', () => consumer.close());
+  // First of all: calls under way end, and what has not begun is left for whoever comes next.
+  service.onClose('provider', async () => charging.provider.close());
 
   await service.serveAdmin({
     readiness: {

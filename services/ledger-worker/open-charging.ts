@@ -1,6 +1,6 @@
 import { openPostgresRefunds, takeDueFrom, type Ledger } from '@triplock/ledger';
 import type { Database } from '@triplock/postgres';
-import { guardProvider, openStripe } from '@triplock/provider';
+import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
 import { runLoop, type Loop, type Service } from '@triplock/runtime';
 import { openChargeDesk, type ChargeDesk } from './charge-desk.ts';
 import type { Config } from './config.ts';
@@ -11,7 +11,7 @@ import type { WorkerMetrics } from './metrics.ts';
 const patience = { unknownInARowMax: 10, restMs: 1_000 };
 
 /** What is settled with the provider's help: charges for batches, and what nobody finished. */
-export type Charging = { desk: ChargeDesk; resolver: Loop };
+export type Charging = { desk: ChargeDesk; resolver: Loop; provider: GuardedProvider };
 
 /** Wires the provider to the two that ask it; the resolver runs until it is stopped. */
 export function openCharging(
@@ -40,5 +40,5 @@ export function openCharging(
   });
   const refunds = openPostgresRefunds(database);
   const pass = finishDue({ ...asking, refunds, takeDue: takeDueFrom(database) });
-  return { desk, resolver: runLoop(pass, { name: 'resolver', idleMs: 500, logger }) };
+  return { desk, resolver: runLoop(pass, { name: 'resolver', idleMs: 500, logger }), provider };
 }

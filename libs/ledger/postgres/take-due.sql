@@ -17,4 +17,4 @@ SET version = version + 1,
       least(interval '1 minute', (now() - created_at) / 4)
     )
 FROM due WHERE target.txn_id = due.txn_id AND target.state = 'pending'
-RETURNING target.txn_id, target.kind, target.traceparent
+RETURNING target.txn_id, target.kind, target.version, target.traceparent

@@ -7,7 +7,7 @@ import { findRefund } from './find-refund.ts';
 
 const takeDueSql = loadSql(import.meta.url, 'take-due.sql');
 
-type DueRow = { txn_id: TxnId; kind: TransactionKind; traceparent: string | null };
+type DueRow = { txn_id: TxnId; kind: TransactionKind; version: number; traceparent: string | null };
 
 /** Takes due transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. */
 export function takeDueFrom(database: Database): TakeDue {
@@ -18,14 +18,14 @@ export function takeDueFrom(database: Database): TakeDue {
   };
 }
 
-/** As it is now: whoever finished it since it was taken leaves nothing to do. */
+/** As it was taken: whoever changed it since has it now, or has finished it. */
 async function read(database: Database, row: DueRow): Promise<DueTransaction | undefined> {
   const { txn_id: txnId, kind } = row;
   const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
   if (kind === 'refund') {
     const refund = await findRefund(database, txnId);
-    return refund?.state === 'pending' ? { kind, refund, traceparent } : undefined;
+    return refund?.version === row.version ? { kind, refund, traceparent } : undefined;
   }
   const payment = await findPayment(database, txnId);
-  return payment?.state === 'pending' ? { kind, payment, traceparent } : undefined;
+  return payment?.version === row.version ? { kind, payment, traceparent } : undefined;
 }

@@ -1,4 +1,4 @@
-import type { Money } from '@triplock/payments';
+import type { Failure, Money } from '@triplock/payments';
 import type Stripe from 'stripe';
 import type { IntentOutcome } from '../provider.ts';
 import { unknownBecause } from './sort-error.ts';
@@ -7,7 +7,13 @@ import { unknownBecause } from './sort-error.ts';
 type Seen = Partial<
   Pick<
     Stripe.PaymentIntent,
-    'id' | 'status' | 'amount' | 'currency' | 'latest_charge' | 'last_payment_error'
+    | 'id'
+    | 'status'
+    | 'amount'
+    | 'currency'
+    | 'latest_charge'
+    | 'last_payment_error'
+    | 'cancellation_reason'
   >
 >;
 
@@ -36,10 +42,8 @@ export function intentOutcome(
       return { outcome: 'waiting', waitsFor: 'provider' };
     case 'requires_payment_method':
       return declined(intent);
-    case 'canceled': {
-      const message = 'The payment was not completed in time and was cancelled.';
-      return { outcome: 'declined', failure: { code: 'authentication_required', message } };
-    }
+    case 'canceled':
+      return { outcome: 'declined', failure: cancelled(intent) };
     case 'requires_capture':
     case undefined:
     default:
@@ -53,9 +57,16 @@ function succeeded({ id, latest_charge: charge }: Seen): IntentOutcome {
   return { outcome: 'succeeded', chargeId };
 }
 
+/** Abandoned is what we cancel when a customer never came to authenticate. */
+function cancelled({ cancellation_reason: reason }: Seen): Failure {
+  const message = 'The payment was not completed in time and was cancelled.';
+  if (reason === 'abandoned') return { code: 'authentication_required', message };
+  return { code: 'payment_canceled', message: 'The payment was cancelled at the provider.' };
+}
+
 /** A decline takes the method off the intent, so that nothing confirms it by accident again. */
 function declined({ last_payment_error: error }: Seen): IntentOutcome {
-  const code = error?.decline_code ?? error?.code ?? 'card_declined';
+  const code = error?.decline_code || error?.code || 'card_declined';
   const message = error?.message ?? 'The card was declined.';
   return { outcome: 'declined', failure: { code, message } };
 }

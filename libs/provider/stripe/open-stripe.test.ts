@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { inspect } from 'node:util';
 import { aPayment, createTestStripe, type TestStripe } from '@triplock/testing';
+import { ProviderError } from '../provider-error.ts';
 import type { IntentOutcome, IntentRequest, RefundAtProvider } from '../provider.ts';
 import { openStripe } from './open-stripe.ts';
 
@@ -131,9 +133,10 @@ test('a kept 500 comes back under its key, and the next attempt has another', as
   const { provider, prepared, succeededCharges, strike } = await aProvider();
   const intent = await prepared();
   await strike({ fault: 'error', operation: 'payment_intents.confirm', count: 1 });
-  for (let n = 0; n < 2; n += 1) {
+  // That it is kept is known when it comes a second time.
+  for (const kept of [false, true]) {
     const answer = await provider.confirmIntent({ ...intent, attempt: 1 });
-    assert.ok(answer.outcome === 'unknown' && answer.kept);
+    assert.ok(answer.outcome === 'unknown' && answer.kept === kept);
   }
   const { outcome } = await provider.readIntent(intent.intentId, intent.money);
   assert.equal(outcome, 'unconfirmed');
@@ -147,6 +150,17 @@ test('a rate limit is unknown and says when to come again', async () => {
   await strike({ fault: 'rate-limit', count: 1, retryAfterSeconds: 7 });
   const answer = await provider.createIntent(requestOf());
   assert.ok(answer.outcome === 'unknown' && answer.retryAfterMs === 7_000);
+});
+
+test('what is logged of an error names neither the idempotency key nor the intent', async () => {
+  const { provider, prepared, strike } = await aProvider();
+  const intent = await prepared();
+  await strike({ fault: 'error', operation: 'payment_intents.confirm', count: 1 });
+  const answer = await provider.confirmIntent({ ...intent, attempt: 1 });
+  assert.ok(answer.outcome === 'unknown' && answer.error instanceof ProviderError);
+  const shown = inspect(answer.error, { depth: null });
+  assert.match(shown, /500/);
+  assert.ok(!shown.includes(intent.key) && !shown.includes(intent.intentId), shown);
 });
 
 test('a wrong API key says nothing about a payment', async () => {

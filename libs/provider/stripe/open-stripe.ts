@@ -1,4 +1,4 @@
-import type { Money } from '@triplock/payments';
+import type { Failure, Money } from '@triplock/payments';
 import Stripe from 'stripe';
 import type {
   ConfirmRequest,
@@ -36,11 +36,8 @@ export function openStripe(options: StripeOptions): Provider {
     createIntent: (request) => createIntent(stripe, request),
     confirmIntent: (request) => confirmIntent(stripe, request),
     readIntent: (intentId, money) => readIntent(stripe, { intentId, money }),
-    // Refused when it is no longer to be cancelled: it is final then, or being decided.
     cancelIntent: (intentId, money) =>
-      actOrRead(stripe, { intentId, money }, () =>
-        stripe.paymentIntents.cancel(intentId, { cancellation_reason: 'abandoned' }),
-      ),
+      cancelIntent(stripe, { intentId, money }, { cancellation_reason: 'abandoned' }),
     ...openStripeRefunds(stripe),
   };
 }
@@ -67,20 +64,50 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
   }
 }
 
-function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<IntentOutcome> {
+async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<IntentOutcome> {
   const { intentId } = request;
   const idempotencyKey = idempotencyKeyOf(request, 'confirm');
   // The method was named when the intent was made. Named here too, it would be charged again after
   // a decline.
-  return actOrRead(stripe, request, () =>
+  const confirmed = await actOrRead(stripe, request, () =>
     stripe.paymentIntents.confirm(intentId, {}, { idempotencyKey }),
+  );
+  if (confirmed.outcome !== 'refused') return confirmed;
+  // The refusal is the request's end and not the intent's: as long as it could be confirmed, somebody
+  // who sleeps may do so yet.
+  const ended = await endIntent(stripe, request);
+  return ended.outcome === 'declined' ? { ...ended, failure: confirmed.failure } : ended;
+}
+
+async function endIntent(stripe: Stripe, asked: Asked): Promise<IntentOutcome> {
+  const seen = await readIntent(stripe, asked);
+  return seen.outcome === 'unconfirmed' ? cancelIntent(stripe, asked) : seen;
+}
+
+/** Where the intent is no longer to be cancelled, it is final or being decided. */
+async function cancelIntent(
+  stripe: Stripe,
+  asked: Asked,
+  reason: Stripe.PaymentIntentCancelParams = {},
+): Promise<IntentOutcome> {
+  return certain(
+    await actOrRead(stripe, asked, () => stripe.paymentIntents.cancel(asked.intentId, reason)),
   );
 }
 
 type Asked = { intentId: string; money: Money };
+type Refused = { outcome: 'refused'; failure: Failure };
 
-function readIntent(stripe: Stripe, asked: Asked): Promise<IntentOutcome> {
-  return actOrRead(stripe, asked, () => stripe.paymentIntents.retrieve(asked.intentId));
+async function readIntent(stripe: Stripe, asked: Asked): Promise<IntentOutcome> {
+  return certain(
+    await actOrRead(stripe, asked, () => stripe.paymentIntents.retrieve(asked.intentId)),
+  );
+}
+
+/** Reading and cancelling can be refused by mistake only, which says nothing about the charge. */
+function certain(outcome: IntentOutcome | Refused): IntentOutcome {
+  if (outcome.outcome !== 'refused') return outcome;
+  return unknownBecause(new Error(`the provider refused: ${outcome.failure.code}`));
 }
 
 /** What a call made of an intent; when its state forbade the call, that state. */
@@ -88,19 +115,12 @@ async function actOrRead(
   stripe: Stripe,
   asked: Asked,
   call: () => Promise<Stripe.PaymentIntent>,
-): Promise<IntentOutcome> {
+): Promise<IntentOutcome | Refused> {
   try {
     return intentOutcome(await call(), asked);
   } catch (error) {
     const sorted = sortError(error);
-    switch (sorted.outcome) {
-      case 'unexpected-state':
-        return readIntent(stripe, asked);
-      case 'refused':
-        return { outcome: 'declined', failure: sorted.failure };
-      case 'unknown':
-        return sorted;
-    }
+    return sorted.outcome === 'unexpected-state' ? readIntent(stripe, asked) : sorted;
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Failure } from '@triplock/payments';
 import Stripe from 'stripe';
+import { ProviderError } from '../provider-error.ts';
 import type { Unknown } from '../provider.ts';
 
 /** What an error of the official client says about the call that met it. */
@@ -10,49 +11,66 @@ export type SortedError =
   | { outcome: 'unexpected-state' }
   | Unknown;
 
+/** What the partner chose; a refusal that names another parameter is a mistake of ours. */
+const partnersOwn = ['payment_method', 'amount', 'currency'];
+
+/** Why a charge cannot be given back (docs.stripe.com/error-codes). */
+const notRefundable = [
+  'charge_already_refunded',
+  'charge_disputed',
+  'charge_not_refundable',
+  'refund_disputed_payment',
+];
+
 /**
  * Sorts an error by docs.stripe.com/error-low-level and docs.stripe.com/api/errors. Only what is
- * certain is a refusal: a wrong API key, a lost answer or a stored 500 says nothing about the
- * payment.
+ * certain, and the partner's, is a refusal: a wrong API key or URL, an account that is not set up, a
+ * parameter that Stripe no longer knows, a lost answer or a 500 say nothing about the payment.
  */
 export function sortError(error: unknown): SortedError {
   const { errors } = Stripe;
   if (error instanceof errors.StripeCardError) return refused(error);
-  if (error instanceof errors.StripeIdempotencyError) return unknownBecause(error, { kept: true });
   if (error instanceof errors.StripeInvalidRequestError) {
     if (error.code === 'payment_intent_unexpected_state') return { outcome: 'unexpected-state' };
-    // Somebody else is in the middle of the same call, or of another one on the same object.
-    if (error.statusCode === 409 || error.code === 'lock_timeout') return unknownBecause(error);
-    // An intent of ours that is not there is a mistake of the set-up, such as another account's key.
-    if (error.code === 'resource_missing' && error.param === 'intent') return unknownBecause(error);
-    return refused(error);
-  }
-  if (error instanceof errors.StripeAPIError) {
-    return unknownBecause(error, { kept: (error.statusCode ?? 0) >= 500 });
+    const theirs = partnersOwn.includes(error.param ?? '');
+    if (theirs || notRefundable.includes(error.code ?? '')) return refused(error);
   }
   return unknownBecause(error);
 }
 
 function refused(error: InstanceType<typeof Stripe.errors.StripeError>): SortedError {
-  const code = error.decline_code ?? error.code ?? error.type;
+  const code = error.decline_code || error.code || error.type;
   return { outcome: 'refused', failure: { code, message: error.message } };
 }
 
 /** The unknown outcome of a call that an error ended. */
-export function unknownBecause(error: unknown, { kept } = { kept: false }): Unknown {
+export function unknownBecause(error: unknown): Unknown {
+  if (!(error instanceof Stripe.errors.StripeError)) {
+    return { outcome: 'unknown', error, kept: false, sent: true };
+  }
+  const { type, code, statusCode, requestId } = error;
   const retryAfterMs = retryAfterOf(error);
   return {
     outcome: 'unknown',
-    error,
-    kept,
+    // The client's own error carries the idempotency key, the intent and its secret.
+    error: new ProviderError({ type, code, statusCode, requestId }),
+    kept: isKept(error),
     sent: true,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   };
 }
 
+/**
+ * Only a replay proves that an answer is kept under its key: a gateway's 503 or 504 may be about a
+ * call that is still running. A key of other parameters is as good as kept.
+ */
+function isKept(error: InstanceType<typeof Stripe.errors.StripeError>): boolean {
+  if (error instanceof Stripe.errors.StripeIdempotencyError) return true;
+  return error.headers?.['idempotent-replayed'] === 'true';
+}
+
 /** RFC 9110, section 10.2.3; Stripe sends seconds. */
-function retryAfterOf(error: unknown): number | undefined {
-  if (!(error instanceof Stripe.errors.StripeError)) return undefined;
-  const seconds = Number(error.headers?.['retry-after']);
+function retryAfterOf({ headers }: { headers?: Record<string, string> }): number | undefined {
+  const seconds = Number(headers?.['retry-after']);
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined;
 }
