@@ -1,3 +1,4 @@
+import { describeLife } from './claim-place.ts';
 import { describeInbox, describeWebhook } from './guards.ts';
 import { recordsOf } from './scenarios/records.ts';
 import type { Step } from './scenarios/scenario.ts';
@@ -24,7 +25,7 @@ export const firstPayment: Step = {
     return {
       ids: [id],
       guards: {
-        claims: `new key: claimed, written to Kafka (${where}), answer kept ${formatSpan(claim?.leftMs ?? 0)}`,
+        claims: `new key: claimed, written to Kafka (${where}); the claim ${describeLife(claim, system.endpoints)}`,
         ledger: `1 row, 1 balanced entry and 1 event in one commit, ${after(settledAt)} after the request`,
         inbox: describeInbox(sight),
         webhook: `${describeWebhook(sight)}, ${after(deliveredAt)} after the request`,

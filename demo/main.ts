@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { runCommand, takeDown } from '@triplock/infra';
+import { runCommand, takeDown, type Endpoints } from '@triplock/infra';
+import { placeOfClaims } from './claim-place.ts';
 import { renderInvitation, type Told } from './invitation.ts';
 import { tellStory } from './story.ts';
 import { startSystem } from './system.ts';
@@ -22,9 +23,9 @@ each guard did, audits every layer, and stays up until Ctrl-C, which stops every
 `;
 
 /** What a stranger has to know before the story begins. */
-const legend = [
+const legendOf = (endpoints: Endpoints) => [
   '',
-  `${style.name('guard 1 claims')}  Redis: one request at work per key, and its answer for retries`,
+  `${style.name('guard 1 claims')}  ${placeOfClaims(endpoints)}: one request at work per key, and its answer for retries`,
   `${style.name('guard 2 ledger')}  PostgreSQL: one row per payment id; row, entry and event commit together`,
   `${style.name('guard 3 inbox')}   one effect per event id, however often it is published`,
 ];
@@ -72,7 +73,7 @@ async function tell({ instance, terminal, signal }: Show): Promise<Told> {
     const what = `Redis, Kafka, PostgreSQL, Pub/Sub and ${endpoints.services.length} services`;
     const took = formatSpan(performance.now() - startedMs);
     terminal.line(style.faint(`${what} are up (${took}); gateway ${endpoints.gateways.join(' ')}`));
-    for (const line of legend) terminal.line(line);
+    for (const line of legendOf(endpoints)) terminal.line(line);
     terminal.line();
     const story = await tellStory(system, terminal);
     terminal.result(story);

@@ -1,13 +1,11 @@
 import { Interrupted, runCommand, UsageError } from '@triplock/infra';
-import { renderHeading, renderOutcome } from './print-scenario.ts';
-import { runScenario, type ScenarioReport } from './run-scenario.ts';
+import { runScenarios } from './run-scenarios.ts';
 import { allScenarios } from './scenarios/all-scenarios.ts';
 import { chooseScenarios } from './scenarios/choose-scenarios.ts';
-import type { Scenario } from './scenarios/scenario.ts';
+import { refuseUnfit } from './scenarios/skip-unfit.ts';
 import { startSystem, type System } from './system.ts';
 import { renderTable } from './terminal/table.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
-import { formatSpan } from './terminal/words.ts';
 import { wholeNumber } from './whole-number.ts';
 import { chooseGuard, type MissingGuard } from './without/missing-guards.ts';
 import { renderWithout, renderWithoutHeading } from './without/print-without.ts';
@@ -22,7 +20,7 @@ when the fault fired and every promise held.
 
   NAME           one of ${allScenarios.map(({ name }) => name).join(', ')}
   --list         shows what each of them does
-  --all          runs all of them
+  --all          runs all of them; skips those about another claim store than is used
   --without GUARD  takes claims, ledger or inbox away, in a namespace of its own that is dropped
                  afterwards, and shows which duplicates escape. Exit code 0 only if some did.
                  NAME may be left out: each guard has one that shows it best
@@ -62,9 +60,10 @@ await runCommand({
       );
     }
     try {
-      const reports = await runAll(scenarios, { system, terminal });
+      if (!values.all) refuseUnfit(scenarios[0]!, system.endpoints);
+      const reports = await runScenarios(scenarios, { system, terminal });
       terminal.result(values.all ? reports : reports[0]);
-      if (!reports.every(({ held }) => held)) process.exitCode = 1;
+      if (!reports.every((report) => 'skipped' in report || report.held)) process.exitCode = 1;
     } catch (error) {
       await makeWhole(system, terminal);
       if (!system.signal.aborted) throw error;
@@ -100,25 +99,6 @@ async function goWithout(
     if (!main.signal.aborted) throw error;
     throw new Interrupted(`without-${guard.name} is dropped`);
   }
-}
-
-async function runAll(
-  scenarios: readonly Scenario[],
-  { system, terminal }: { system: System; terminal: Terminal },
-): Promise<ScenarioReport[]> {
-  const startedMs = performance.now();
-  const reports: ScenarioReport[] = [];
-  for (const scenario of scenarios) {
-    for (const line of renderHeading(scenario)) terminal.line(line);
-    const report = await runScenario(scenario, system);
-    for (const line of renderOutcome(report)) terminal.line(line);
-    terminal.line();
-    reports.push(report);
-  }
-  const held = reports.filter((report) => report.held).length;
-  const took = formatSpan(performance.now() - startedMs);
-  if (scenarios.length > 1) terminal.line(`${held} of ${scenarios.length} held, in ${took}`);
-  return reports;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { LauncherError, runCommand } from '@triplock/infra';
+import { placeOfClaims } from './claim-place.ts';
 import { withParts } from './needed-parts.ts';
 import { findSystem } from './system.ts';
 import { openTerminal } from './terminal/terminal.ts';
@@ -29,10 +30,20 @@ await runCommand({
     const terminal = openTerminal({ json: values.json ?? false });
     const system = await findSystem(values.home, { terminal, signal: interrupted() });
     try {
-      const needed = ['postgres', 'kafka', 'redis', 'catcher'] as const;
+      const inRedis = system.endpoints.claims === 'redis';
+      const needed = [
+        'postgres',
+        'kafka',
+        ...(inRedis ? (['redis'] as const) : []),
+        'catcher',
+      ] as const;
       const trace = await withParts(system, needed, () => tracePayment(system, txnId));
       if (trace === undefined) {
-        throw new LauncherError(`no layer knows ${txnId}: no claim, no record, no row`);
+        const claim = inRedis ? 'no claim, ' : '';
+        const where = inRedis
+          ? ''
+          : ` (claims are in ${placeOfClaims(system.endpoints)}, not read)`;
+        throw new LauncherError(`no layer knows ${txnId}: ${claim}no record, no row${where}`);
       }
       for (const line of renderTrace(trace)) terminal.line(line);
       terminal.result(trace);

@@ -14,6 +14,7 @@ export const claimExpired: Scenario = {
   name: 'claim-expired',
   failure: 'a partner sends the same payment again after its claim has expired',
   absorbedBy: 'guard 2: the same key is the same id, and its row is there',
+  needsClaims: 'redis',
   run,
 };
 

@@ -18,6 +18,7 @@ export const keysRaceRedisLoss: Scenario = {
   name: 'keys-race-redis-loss',
   failure: 'two different payments race under one key while Redis loses everything',
   absorbedBy: 'guard 2: the first to be posted stands, and the partner is told of the other',
+  needsClaims: 'redis',
   run,
 };
 

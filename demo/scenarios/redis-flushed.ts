@@ -14,6 +14,7 @@ export const redisFlushed: Scenario = {
   name: 'redis-flushed',
   failure: 'Redis loses everything between a payment and its retry',
   absorbedBy: 'guard 1, which asks the ledger: the same id, the same fingerprint',
+  needsClaims: 'redis',
   run,
 };
 

@@ -1,7 +1,7 @@
+import { describeLife } from '../claim-place.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { formatSpan } from '../terminal/words.ts';
 import { readClaim } from '../trace/read-claim.ts';
 import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
@@ -25,7 +25,7 @@ async function run(system: System): Promise<Observation> {
   promiseOneEffect(first.id, sight);
   const records = await promiseOneRecord(system, first);
   const claim = await readClaim(system, first.id);
-  const left = claim === undefined ? 'is gone' : `lives ${formatSpan(claim.leftMs)} more`;
+  const left = describeLife(claim, system.endpoints);
   const bytes = Buffer.byteLength(again.body);
   return {
     ids: [first.id],

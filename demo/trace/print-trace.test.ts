@@ -28,6 +28,7 @@ function aTrace(): PaymentTrace {
   };
   return {
     txnId: aPayment().txnId,
+    claims: 'redis',
     claim: undefined,
     kafka: {
       partition: 3,
@@ -52,6 +53,16 @@ function aTrace(): PaymentTrace {
     ],
   };
 }
+
+test('a claim that Redis does not keep is not told to be none', () => {
+  const lineOf = (trace: PaymentTrace) => {
+    const lines = renderTrace(trace).map(stripVTControlCharacters);
+    return lines.find((line) => line.includes('guard 1 claim'))!;
+  };
+  assert.match(lineOf(aTrace()), /none: expired or forgotten/);
+  assert.match(lineOf({ ...aTrace(), claims: 'postgres' }), /kept in PostgreSQL, which is not/);
+  assert.match(lineOf({ ...aTrace(), claims: 'dynamodb' }), /kept in DynamoDB, which is not/);
+});
 
 test('a trace is in order of time, and what has no time stays behind the layer before it', () => {
   const [, , , ...rows] = renderTrace(aTrace()).map(stripVTControlCharacters);

@@ -1,3 +1,4 @@
+import { placeOfClaims } from '../claim-place.ts';
 import { formatMoney } from '../terminal/money.ts';
 import { style } from '../terminal/style.ts';
 import { renderTable } from '../terminal/table.ts';
@@ -55,8 +56,15 @@ function renderHead({ txnId, ledger }: PaymentTrace): string[] {
   return [`${style.title(txnId)} · ${about}`];
 }
 
-function claimLine({ claim }: PaymentTrace): Line {
+function claimLine({ claim, claims }: PaymentTrace): Line {
   const layer = 'guard 1 claim';
+  if (claims !== 'redis') {
+    return {
+      at: null,
+      layer,
+      what: `kept in ${placeOfClaims({ claims })}, which is not read here`,
+    };
+  }
   if (claim === undefined) return { at: null, layer, what: 'none: expired or forgotten' };
   const { state, leftMs, answer, acceptedAt } = claim;
   const stored = answer && `, answer ${answer.status} of ${Buffer.byteLength(answer.body)} bytes`;

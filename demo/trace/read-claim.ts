@@ -19,11 +19,13 @@ export function claimKey({ names }: Pick<System, 'names'>, txnId: TxnId): string
   return `{${names.claims}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
 }
 
-/** Reads a claim's record past the gateway; nothing when Redis has none. */
+/** Reads a claim's record past the gateway; nothing when Redis has none or claims are kept elsewhere. */
 export async function readClaim(
-  { redis, names }: Pick<System, 'redis' | 'names'>,
+  { redis, names, endpoints }: Pick<System, 'redis' | 'names' | 'endpoints'>,
   txnId: TxnId,
 ): Promise<ClaimSeen | undefined> {
+  // What an earlier choice of store left there answers nobody.
+  if (endpoints.claims !== 'redis') return undefined;
   const key = claimKey({ names }, txnId);
   const [record, leftMs] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
   if (record['fingerprint'] === undefined) return undefined;

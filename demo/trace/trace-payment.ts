@@ -1,3 +1,4 @@
+import type { Endpoints } from '@triplock/infra';
 import type { TxnId } from '@triplock/payments';
 import { lookAt, type Sight } from '../sight.ts';
 import type { System } from '../system.ts';
@@ -7,6 +8,8 @@ import { readRecords, type RecordsSeen } from './read-records.ts';
 /** One payment as every layer has it now. */
 export type PaymentTrace = Sight & {
   txnId: TxnId;
+  /** Which store keeps claims; only one in Redis is read. */
+  claims: Endpoints['claims'];
   claim: ClaimSeen | undefined;
   kafka: RecordsSeen;
 };
@@ -23,10 +26,11 @@ export async function tracePayment(
   const since = sight.ledger[0]?.createdAt ?? claim?.acceptedAt ?? new Date(Date.now() - dayMs);
   const query = { topic: system.names.acceptedTopic, key: txnId, since };
   const kafka = await readRecords(system.kafka, query);
+  const { claims } = system.endpoints;
   const nowhere =
     claim === undefined &&
     kafka.records.length === 0 &&
     sight.ledger.length === 0 &&
     sight.deadLetters.length === 0;
-  return nowhere ? undefined : { txnId, claim, kafka, ...sight };
+  return nowhere ? undefined : { txnId, claims, claim, kafka, ...sight };
 }
