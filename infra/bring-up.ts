@@ -3,6 +3,7 @@ import { partsFor, type ClaimStore } from './claim-store.ts';
 import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
+import { Interrupted } from './launcher-error.ts';
 import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
@@ -67,7 +68,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const { mode = 'demo', apart } = options;
     const claims = options.claims ?? state.claims ?? 'redis';
     const addresses = apart?.parts ?? (await startParts(session, partsFor(claims)));
-    const settings = merged(apart ? settingsOf(apart.names) : {}, options.settings ?? {});
+    const settings = merged(settingsOf(apart?.names ?? usualNames), options.settings ?? {});
     const stripe = await stripePlace(session, table);
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
@@ -95,14 +96,20 @@ async function inSession<Result extends object>(
   return withLock(home.lock, { report, signal }, async () => {
     const session = openSession(home, { report, signal });
     await removeStrays(session);
+    const ranBefore = Object.keys(session.state.processes);
     try {
       const endpoints = await work(session);
       signal.throwIfAborted();
       writeJson(home.endpoints, endpoints);
       return endpoints;
     } catch (error) {
-      if (signal.aborted) await stopByName(session, session.started);
-      throw error;
+      if (!signal.aborted) throw error;
+      await stopByName(session, session.started);
+      // Stopped to be started again, as after a change of settings or of the claim store.
+      const down = ranBefore.filter((name) => session.state.processes[name] === undefined);
+      if (down.length === 0) throw error;
+      const left = `what it had started is stopped, and so is ${down.join(', ')}`;
+      throw new Interrupted(`${left}: \`npm run up\` starts it again`, { cause: error });
     } finally {
       writeState(home, session.state);
     }

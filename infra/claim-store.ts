@@ -1,4 +1,3 @@
-import { usualNames } from './names.ts';
 import { LauncherError, UsageError } from './launcher-error.ts';
 import type { OptionalPartName } from './parts/part.ts';
 import type { Addresses } from './parts/start-parts.ts';
@@ -31,7 +30,7 @@ export function claimSettings(wiring: {
   databases: Pick<DatabaseUrls, 'claims'>;
 }): Readonly<Record<string, string>> {
   const { claims, addresses, databases } = wiring;
-  const named = { CLAIMS: claims, CLAIM_NAMESPACE: usualNames.claims };
+  const named = { CLAIMS: claims };
   switch (claims) {
     case 'redis':
       return { ...named, REDIS_URL: addresses.redis };

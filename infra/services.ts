@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { topics } from '@triplock/contracts';
 import { claimSettings, type ClaimStore } from './claim-store.ts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { PortRequest } from './ports.ts';
@@ -72,11 +71,7 @@ const simulatorPort = {
   variable: 'TRIPLOCK_STRIPE_PORT',
 };
 
-const kafkaSettings = ({ addresses }: Wiring) => ({
-  KAFKA_BROKERS: addresses.kafka,
-  ACCEPTED_TOPIC: topics.accepted,
-  LEDGER_GROUP: 'ledger-worker',
-});
+const kafkaSettings = ({ addresses }: Wiring) => ({ KAFKA_BROKERS: addresses.kafka });
 
 const pubsubSettings = ({ addresses }: Wiring) => ({
   PUBSUB_PROJECT_ID: pubsubProject,
@@ -103,7 +98,6 @@ export const services: readonly Service[] = [
     ports: [adminPort],
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
-      DEAD_LETTER_TOPIC: topics.deadLetter,
       DATABASE_URL: wiring.databases.ledger,
       STRIPE_API_KEY: wiring.stripe.apiKey,
       STRIPE_API_URL: wiring.stripe.url,
@@ -116,7 +110,6 @@ export const services: readonly Service[] = [
     ports: [adminPort],
     settings: (wiring) => ({
       ...pubsubSettings(wiring),
-      EVENTS_TOPIC: topics.events,
       DATABASE_URL: wiring.databases.ledger,
     }),
   },
@@ -127,7 +120,6 @@ export const services: readonly Service[] = [
     ports: [adminPort],
     settings: (wiring) => ({
       ...pubsubSettings(wiring),
-      EVENTS_SUBSCRIPTION: 'partner-notifier',
       DATABASE_URL: wiring.databases.notifier,
     }),
   },
@@ -139,8 +131,6 @@ export const services: readonly Service[] = [
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
       ...pubsubSettings(wiring),
-      DEAD_LETTER_TOPIC: topics.deadLetter,
-      EVENTS_SUBSCRIPTION: 'auditor',
       DATABASE_URL: wiring.databases.auditor,
     }),
   },

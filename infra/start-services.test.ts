@@ -83,6 +83,24 @@ test('a service whose settings changed is started again, the others are not', as
   }
 });
 
+test('Ctrl-C while a service is started again says that it is down, and the next up starts it', async (t) => {
+  const home = aHome(t);
+  await bringUpServices({ home }, standIns());
+  const { pid } = readState(homeAt(home)).processes['ingest-gateway-1']!;
+  const controller = new AbortController();
+  const { signal } = controller;
+  const up = bringUpServices({ home, signal }, standIns({ STAND_IN: 'is never ready' }));
+  const isStarting = async () => {
+    const again = readState(homeAt(home)).processes['ingest-gateway-1'];
+    return again !== undefined && again.pid !== pid;
+  };
+  await Promise.race([up, eventually(isStarting, startLimit)]);
+  controller.abort();
+  await assert.rejects(up, { name: 'AbortError', message: /so is ingest-gateway-1.*npm run up/ });
+  const { services } = await bringUpServices({ home }, standIns());
+  assert.equal(services.length, 1);
+});
+
 test('a service that does not start is shown with its last words and its log', async (t) => {
   const home = aHome(t);
   const up = bringUpServices({ home }, standIns({ STAND_IN: 'refuses to start' }));
