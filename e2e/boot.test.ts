@@ -9,7 +9,7 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 
 const required: Record<string, string[]> = {
   'ingest-gateway': ['ADMIN_PORT', 'HTTP_PORT', 'REDIS_URL', 'KAFKA_BROKERS', 'DATABASE_URL'],
-  'ledger-worker': ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL'],
+  'ledger-worker': ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL', 'STRIPE_API_KEY'],
   'outbox-dispatcher': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
   'partner-notifier': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
   auditor: ['ADMIN_PORT', 'DATABASE_URL', 'KAFKA_BROKERS', 'PUBSUB_PROJECT_ID'],
@@ -89,6 +89,7 @@ function settingsFor(): Record<string, string> {
     KAFKA_BROKERS: '127.0.0.1:1',
     DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
     PUBSUB_PROJECT_ID: 'nothing',
+    STRIPE_API_KEY: 'sk_test_nobody',
     PUBSUB_EMULATOR_HOST: '127.0.0.1:1',
   };
 }

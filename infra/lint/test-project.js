@@ -4,8 +4,12 @@ import { globSync } from 'node:fs';
 /** Above the longest real test, so that it only ever ends one that hangs. */
 const testTimeoutMs = 300_000;
 
-const [projectRoot, ...options] = process.argv.slice(2);
-const files = globSync(`${projectRoot}/**/*.test.ts`, { exclude: ['**/node_modules'] }).sort();
+const [projectRoot, ...rest] = process.argv.slice(2);
+// `--without=FOLDER`: that part of the project has a target of its own.
+const without = rest.flatMap((option) => /^--without=(.+)$/.exec(option)?.[1] ?? []);
+const options = rest.filter((option) => !option.startsWith('--without='));
+const exclude = ['**/node_modules', ...without];
+const files = globSync(`${projectRoot}/**/*.test.ts`, { exclude }).sort();
 
 if (files.length === 0) {
   console.log(`${projectRoot} has no tests: no file there is named *.test.ts`);

@@ -60,15 +60,30 @@ const neededBy = {
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  const config = readSettings(process.env, table);
-  const missing = neededBy[config.CLAIMS].filter((name) => config[name] === undefined);
-  if (missing.length > 0) {
-    throw new SettingsError(
-      missing.map((name) => `${name} is missing: CLAIMS=${config.CLAIMS} needs it`),
-    );
-  }
+  const missing = missingForClaims(process.env);
+  const config = readAll(missing);
   if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
     throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
   }
   return config;
+}
+
+function missingForClaims(environment: NodeJS.ProcessEnv): string[] {
+  const store = environment['CLAIMS']?.trim() || 'redis';
+  // Another word is malformed, which the table says.
+  if (!Object.hasOwn(neededBy, store)) return [];
+  return neededBy[store as keyof typeof neededBy]
+    .filter((name) => (environment[name]?.trim() ?? '') === '')
+    .map((name) => `${name} is missing: CLAIMS=${store} needs it`);
+}
+
+function readAll(missing: readonly string[]) {
+  try {
+    const config = readSettings(process.env, table);
+    if (missing.length === 0) return config;
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    throw new SettingsError([...error.problems, ...missing]);
+  }
+  throw new SettingsError(missing);
 }
