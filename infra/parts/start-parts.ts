@@ -99,11 +99,19 @@ async function startPicked(session: Session, picked: Picked, ports: Site['ports'
       await probeGiven(part, picked.address);
       return { part, address: picked.address };
     case 'running': {
-      const { pid } = picked.running.record;
+      const { pid, ports: kept } = picked.running.record;
       // A fault that was interrupted may have left it standing still.
       if (isPaused(pid)) signalFamily(pid, 'SIGCONT');
-      await awaitPart(session, part, picked);
-      return { part, address: picked.address };
+      try {
+        await awaitPart(session, part, picked);
+        return { part, address: picked.address };
+      } catch (error) {
+        // Met while it was dying of a signal of a moment ago.
+        if (session.signal.aborted || picked.running.ended() === undefined) throw error;
+        const fetched = await part.fetch(session);
+        session.report(`${part.name}: ended just now, starting it again`);
+        return startPicked(session, { part, outcome: 'native', fetched }, kept);
+      }
     }
     case 'native': {
       const site = { session, folder: join(session.home.data, part.name), ports };
