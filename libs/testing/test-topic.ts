@@ -43,12 +43,8 @@ async function create(admin: Admin, topic: string, shape: TopicShape): Promise<v
   const topics = [{ topic, numPartitions, replicationFactor: 1, configEntries }];
   // kafkajs's own wait for leaders fails when the broker does not know the topic for a moment.
   await admin.createTopics({ topics, waitForLeaders: false });
-  await eventually(() => hasLeaders(admin, topic));
-}
-
-async function hasLeaders(admin: Admin, topic: string): Promise<boolean> {
-  const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
-  return topics[0]!.partitions.every(({ leader }) => leader >= 0);
+  // A broker that is told to be a leader may still refuse as one for a moment: an answer is proof.
+  await eventually(async () => (await admin.fetchTopicOffsets(topic)).length === numPartitions);
 }
 
 async function withAdmin(

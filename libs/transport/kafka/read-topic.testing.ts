@@ -14,10 +14,14 @@ export async function readTopic(place: {
   const missing = new Map<number, bigint>();
   const admin = kafka.admin();
   await admin.connect();
-  for (const { partition, offset } of await admin.fetchTopicOffsets(topic)) {
-    if (offset !== '0') missing.set(partition, BigInt(offset));
+  try {
+    for (const { partition, offset } of await admin.fetchTopicOffsets(topic)) {
+      if (offset !== '0') missing.set(partition, BigInt(offset));
+    }
+  } finally {
+    // One that stayed connected would keep a failed test's process from ending.
+    await admin.disconnect();
   }
-  await admin.disconnect();
   if (missing.size === 0) return [];
 
   const records: ReadRecord[] = [];
