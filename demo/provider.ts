@@ -1,5 +1,6 @@
 import { UsageError } from '@triplock/infra';
 import type { System } from './system.ts';
+import { count } from './terminal/words.ts';
 
 /** A fault of the simulator; infra/README.md has them all. */
 export type ProviderFault = { fault: string; operation: string; count: number; delayMs?: number };
@@ -56,7 +57,7 @@ export async function askProvider(system: System, txnId: string): Promise<Provid
 
 /** In words: what the provider has of a payment. */
 export function describeProvider({ intents, charges }: ProviderSide): string {
-  return `${charges.length === 1 ? '1 charge' : `${charges.length} charges`} at the provider (intent ${intents.join(', ')})`;
+  return `${count(charges.length, 'charge')} at the provider (intent ${intents.join(', ')})`;
 }
 
 /** @throws UsageError where cards are charged at Stripe itself, which fails on nobody's order. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import { eventually } from '@triplock/testing';
+import { eventually, stripeControl } from '@triplock/testing';
 import { command } from './command.ts';
 import { newKey } from './partner.ts';
 import { onTheSystem } from './stage.ts';
@@ -69,12 +69,6 @@ const bookedSql = `
   SELECT count(*)::int AS count, sum(amount)::int AS amount FROM ledger.entries
   WHERE debit_account = 'provider.stripe:clearing' AND currency = 'EUR'`;
 
-async function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-  const response = await fetch(`${on.system.stripe}/_simulator${path}`, {
-    method,
-    ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
-  });
-  const text = await response.text();
-  assert.ok(response.ok, text);
-  return JSON.parse(text) as Answer;
+function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
+  return stripeControl(on.system.stripe)<Answer>(method, path, body);
 }

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { stripeControl } from '@triplock/testing';
 import { Stripe } from 'stripe';
 import type { Dials } from './engine/engine.ts';
 import { startSimulator } from './start-simulator.ts';
@@ -72,7 +73,7 @@ export async function aSimulator(
     await rm(folder, { recursive: true, force: true });
   });
   const { url } = simulator;
-  return { url, journal, stripe: stripeAt(url), send: sendTo(url), control: controlAt(url) };
+  return { url, journal, stripe: stripeAt(url), send: sendTo(url), control: stripeControl(url) };
 }
 
 /** The official package, pointed at a simulator. */
@@ -95,20 +96,5 @@ function sendTo(url: string): ASimulator['send'] {
     const text = await response.text();
     const json = JSON.parse(text) as RawBody;
     return { status: response.status, headers: response.headers, text, json };
-  };
-}
-
-function controlAt(url: string): ASimulator['control'] {
-  return async <Answer>(method: string, path: string, body?: unknown) => {
-    const response = await fetch(`${url}/_simulator${path}`, {
-      method,
-      ...(body !== undefined && {
-        body: JSON.stringify(body),
-        headers: { 'content-type': 'application/json' },
-      }),
-    });
-    const text = await response.text();
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-    return JSON.parse(text) as Answer;
   };
 }

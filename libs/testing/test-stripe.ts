@@ -78,10 +78,11 @@ export async function createTestStripe(
   await start();
   const connection = { host: '127.0.0.1', port, protocol: 'http' } as const;
   const place = { url, apiKey: 'sk_test_triplock', connection, webhookSecret, journal };
-  return { ...place, control: controlAt(url), kill, start };
+  return { ...place, control: stripeControl(url), kill, start };
 }
 
-function controlAt(url: string): TestStripe['control'] {
+/** Asks the simulator at a URL under `/_simulator`; throws when it refuses. */
+export function stripeControl(url: string): TestStripe['control'] {
   return async <Answer>(method: string, path: string, body?: unknown) => {
     const response = await fetch(`${url}/_simulator${path}`, {
       method,

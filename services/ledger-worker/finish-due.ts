@@ -39,8 +39,9 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
     const ended = await finish(parts, due);
     if (ended.outcome === 'unknown') {
       parts.logger.warn({ err: ended.because.error, txnId }, 'a transaction is still unknown');
-    } else
+    } else {
       parts.logger.info({ txnId, outcome: ended.outcome }, 'a pending transaction looked after');
+    }
     return ended.outcome;
   } catch (err) {
     parts.logger.warn({ err, txnId }, 'a pending transaction could not be looked after');
