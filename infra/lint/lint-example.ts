@@ -10,7 +10,7 @@ const { default: config } = (await import(configUrl)) as { default: Linter.Confi
 
 /** An example's file does not exist, so no project can tell its types. */
 const withoutTypes: Linter.Config = {
-  languageOptions: { parserOptions: { projectService: false } },
+  languageOptions: { parserOptions: { project: false } },
   rules: tseslint.configs.disableTypeChecked.rules,
 };
 

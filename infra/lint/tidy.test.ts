@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { posix } from 'node:path';
 import { test } from 'node:test';
-import * as prettier from 'prettier';
 import { projectFolders, root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
 
 type Manifest = Partial<Record<'dependencies' | 'devDependencies', Record<string, string>>>;
@@ -134,18 +133,6 @@ test('every link between documents leads somewhere', () => {
       .map((target) => posix.join(posix.dirname(path), target).replace(/\/$/, ''))
       .filter((target) => !files.some((file) => `${file.path}/`.startsWith(`${target}/`)));
     assert.deepEqual(dead, [], path);
-  }
-});
-
-test('files outside of every project are formatted too', async () => {
-  const outside = files.filter(({ path }) => !projects.some((each) => path.startsWith(`${each}/`)));
-  for (const { path, text } of outside) {
-    const { ignored, inferredParser } = await prettier.getFileInfo(root + path, {
-      ignorePath: `${root}.prettierignore`,
-    });
-    if (ignored || inferredParser === null) continue;
-    const options = await prettier.resolveConfig(root + path, { editorconfig: true });
-    assert.ok(await prettier.check(text(), { ...options, filepath: root + path }), path);
   }
 });
 

@@ -32,7 +32,7 @@ export const typeAware = [
     extends: [tseslint.configs.recommendedTypeChecked],
     languageOptions: {
       parserOptions: {
-        projectService: true,
+        project: 'tsconfig.json',
         tsconfigRootDir: fileURLToPath(new URL('../..', import.meta.url)),
       },
     },
