@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { aPayment, aRefund } from '@triplock/testing';
+import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { pendingOf, settledNow, traceparent } from './example-postings.testing.ts';
-import type { RefundsUnderTest } from './refunds.conformance.ts';
+import { posting, type RefundsUnderTest } from './refunds.conformance.ts';
 import type { TakeDue } from './unfinished.ts';
 
 /** A ledger, and who looks after what nobody finished. */
@@ -82,13 +82,73 @@ function due(open: Open): void {
     const payment = card();
     const waiting = aRefund(payment);
     await ledger.post([pendingOf(payment)]);
-    await refunds.post({ refund: waiting, traceparent, settledAt: settledNow });
+    await refunds.post(posting(waiting));
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
     await letTimePass();
     const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
     assert.deepEqual(taken.map(({ kind }) => kind).sort(), ['payment', 'refund']);
     assert.ok(taken.every((each) => each.traceparent === traceparent));
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
+  });
+
+  for (const state of ['succeeded', 'failed'] as const) {
+    test(`a refund that waits is due as soon as its payment ${state}`, async (context) => {
+      const { ledger, refunds, takeDue } = await open(context);
+      const [payment, another] = [card(), card()];
+      await ledger.post([pendingOf(payment), pendingOf(another)]);
+      const refund = aRefund(payment);
+      for (const each of [refund, aRefund(another)]) await refunds.post(posting(each));
+      const failure = { code: 'card_declined', message: 'declined' };
+      const result = state === 'failed' ? { state, failure } : { state };
+      const settlement = { version: 1, result, settledAt: settledNow, traceparent };
+      await ledger.settle({ txnId: payment.txnId, ...settlement });
+      const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
+      assert.deepEqual(
+        taken.map((due) => due.kind === 'refund' && due.refund.txnId),
+        [refund.txnId],
+      );
+    });
+  }
+
+  test('a refund that is posted while its payment is settled goes on at once or is due', async (context) => {
+    const { ledger, another, refunds, otherRefunds, takeDue } = await open(context);
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    for (let round = 0; round < 20; round += 1) {
+      const payment = aPayment({ amount: 100n });
+      const waits = posting(aRefund(payment, { amount: 1n }));
+      await ledger.post([pendingOf(payment)]);
+      if (round % 2 === 0) await refunds.post(waits);
+      const settle = () =>
+        another.settle({ txnId: payment.txnId, version: 1, traceparent, ...settlement });
+      const [settled, outcome] = await Promise.all([settle(), otherRefunds.post(waits)]);
+      assert.deepEqual(settled, { outcome: 'settled' });
+      const due = await takeDue({ limit: 10, leaseMs: 60_000 });
+      if (outcome.outcome === 'waiting') {
+        const ids = due.map((each) => each.kind === 'refund' && each.refund.txnId);
+        assert.deepEqual(ids, [waits.refund.txnId]);
+      } else {
+        assert.deepEqual([outcome, due], [{ outcome: 'settled', state: 'succeeded' }, []]);
+      }
+    }
+  });
+
+  test('a refund whose payment is not there is due again soon, and then ever later', async (context) => {
+    const { refunds, takeDue } = await open(context);
+    const now = Date.now();
+    const ages = { fresh: 0, older: 40_000, old: 600_000 };
+    for (const ageMs of Object.values(ages)) {
+      await refunds.post(posting(aRefund(card(), { acceptedAt: new Date(now - ageMs) })));
+    }
+    assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
+    const taken = await eventually(async () => {
+      const some = await takeDue({ limit: 10, leaseMs: 60_000 });
+      return some.length > 0 && some;
+    });
+    assert.ok(Date.now() - now < 5_000);
+    assert.deepEqual(
+      taken.map((due) => due.kind === 'refund' && +due.refund.acceptedAt),
+      [now],
+    );
   });
 
   test('several at once take each due row once', async (context) => {

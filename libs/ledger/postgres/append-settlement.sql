@@ -1,4 +1,5 @@
--- Writes what a settlement comes to: its entry, and the event that tells of it.
+-- Writes what a settlement comes to: its entry, the event that tells of it, and that the refunds
+-- which wait for this payment can go on now.
 --
 -- $1 txn id, $2 debit account or null when no money moves, $3 credit account, $4 amount,
 -- $5 currency, $6 event id, $7 event type, $8 partner, $9 bucket, $10 sequence, $11 payload,
@@ -6,10 +7,22 @@
 -- settle-refund.sql, under the payment's lock, so the order id it draws never runs against the
 -- sequence.
 -- Always one row.
+--
+-- A refund that looked at the payment before it was final has committed by now, because it held the
+-- payment's lock, and is seen here: this is a statement of its own. One that is locked by somebody
+-- waits for the payment's lock and will see the payment final; to wait for that refund would be a
+-- deadlock, so it is passed over.
 WITH moved AS (
   INSERT INTO ledger.entries (txn_id, debit_account, credit_account, amount, currency)
   SELECT $1::uuid, $2::text, $3::text, $4::bigint, $5::text
   WHERE $2::text IS NOT NULL
+), waiting AS (
+  SELECT txn_id FROM ledger.transactions
+  WHERE payment_id = $1::uuid AND kind = 'refund' AND state = 'pending' AND due_at > now()
+  FOR NO KEY UPDATE SKIP LOCKED
+), woken AS (
+  UPDATE ledger.transactions AS refund SET due_at = now(), version = version + 1
+  FROM waiting WHERE refund.txn_id = waiting.txn_id
 )
 INSERT INTO ledger.outbox (
   event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent

@@ -1,7 +1,7 @@
-import { bucketCount } from '@triplock/contracts';
+import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import { bucketOf, paymentEntry, type AcceptedPayment, type Payment } from '@triplock/payments';
 import type { Posting } from '../ledger.ts';
-import { settlementEvent, type EventRow } from './event-row.ts';
+import { settlementEvent } from './settlement-event.ts';
 
 /**
  * A posting as the JSON object that `post.sql` reads; absent fields become NULL there. The event's
@@ -9,19 +9,14 @@ import { settlementEvent, type EventRow } from './event-row.ts';
  * the work of posting.
  */
 export function postingJson(posting: Posting): string {
-  const { payment, settlement } = posting;
+  const { payment, settlement, traceparent } = posting;
   if (settlement === undefined) {
-    const { traceparent } = posting;
     return JSON.stringify({ ...requestRow(payment), state: 'pending', traceparent });
   }
   const settled = settledPayment(payment, settlement);
-  const event = settlementEvent({
-    payment: settled,
-    sequence: 1,
-    traceparent: posting.traceparent,
-  });
-  const row = { ...requestRow(payment), ...settlementRow(settled, event) };
-  return `${JSON.stringify(row).slice(0, -1)},"payload":${event.payload}}`;
+  const event = settlementEvent(settled, 1);
+  const row = { ...requestRow(payment), ...settlementRow(settled, event), traceparent };
+  return `${JSON.stringify(row).slice(0, -1)},"payload":${encodePaymentEvent(event).payload}}`;
 }
 
 function requestRow(payment: AcceptedPayment): object {
@@ -43,7 +38,7 @@ function requestRow(payment: AcceptedPayment): object {
   };
 }
 
-function settlementRow(payment: Payment, event: EventRow): object {
+function settlementRow(payment: Payment, event: PaymentEvent): object {
   const { partnerId, details } = payment;
   const entry =
     payment.state === 'succeeded' ? paymentEntry({ partnerId, money: details.money }) : undefined;
@@ -54,10 +49,9 @@ function settlementRow(payment: Payment, event: EventRow): object {
     settled_at: payment.settledAt?.toISOString(),
     debit_account: entry?.debit,
     credit_account: entry?.credit,
-    event_id: event.eventId,
-    event_type: event.eventType,
+    event_id: event.event_id,
+    event_type: event.type,
     bucket: bucketOf(payment.txnId, bucketCount),
-    traceparent: event.traceparent,
   };
 }
 

@@ -8,7 +8,10 @@
 -- The refund is locked before its payment, here and in settle-refund.sql. Under READ COMMITTED both
 -- locked rows are the newest, so of refunds racing on one payment each sees what the others reserved,
 -- and the cap is compared once more by the update and by the table's own check. A payment that is
--- not there a day after its refund was accepted was set aside and will not come by itself.
+-- not there a day after its refund was accepted was set aside and will not come by itself. Until
+-- then the refund is looked at again after a quarter of its age, a second at least and a minute at
+-- most: the statement that posts a batch of payments does not look for their refunds. A payment that is
+-- pending wakes its refunds when it is settled.
 WITH refund AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
   WHERE txn_id = $1 AND kind = 'refund' AND state = 'pending'
@@ -45,5 +48,13 @@ WITH refund AS MATERIALIZED (
   SET amount = judged.amount, currency = judged.currency, version = target.version + 1
   FROM judged
   WHERE target.txn_id = $1 AND judged.verdict = 'fits'
+), soon AS (
+  UPDATE ledger.transactions AS target
+  SET version = target.version + 1,
+      due_at = now() + greatest(
+        interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
+      )
+  FROM judged
+  WHERE target.txn_id = $1 AND judged.verdict = 'waiting' AND judged.payment_id IS NULL
 )
 SELECT CASE verdict WHEN 'fits' THEN 'reserved' ELSE verdict END AS verdict FROM judged

@@ -1,56 +1,28 @@
-import { bucketCount } from '@triplock/contracts';
-import { bucketOf, paymentEntry } from '@triplock/payments';
+import { paymentEntry } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { SettleOutcome, SettleRequest } from '../ledger.ts';
-import { settlementEvent } from './event-row.ts';
+import { appendSettlement, settleParameters } from './append-settlement.ts';
 import { paymentOf, type PaymentRow } from './payment-row.ts';
+import { settlementEvent } from './settlement-event.ts';
 import { blamingInput } from './unpostable.ts';
 
 const settleSql = loadSql(import.meta.url, 'settle.sql');
-const appendSettlementSql = loadSql(import.meta.url, 'append-settlement.sql');
 
 /** Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing. */
 export function settlePayment(database: Database, request: SettleRequest): Promise<SettleOutcome> {
-  const { txnId, version, result, settledAt, traceparent, chargeId } = request;
-  const failure = result.state === 'failed' ? result.failure : undefined;
+  const { traceparent } = request;
+  const parameters = settleParameters(request, request.chargeId);
   return blamingInput(() =>
     database.transaction(async (tx) => {
-      const [row] = await tx.query<PaymentRow>(settleSql, [
-        txnId,
-        version,
-        result.state,
-        failure?.code ?? null,
-        failure?.message ?? null,
-        settledAt,
-        chargeId ?? null,
-      ]);
+      const [row] = await tx.query<PaymentRow>(settleSql, parameters);
       if (row === undefined) return { outcome: 'stale' };
-      await tx.query(appendSettlementSql, settlementParameters(row, traceparent));
+      const payment = paymentOf(row);
+      const event = settlementEvent(payment, row.events);
+      const { partnerId, provider, details } = payment;
+      const movement = { partnerId, money: details.money, provider: provider?.name };
+      const entry = payment.state === 'succeeded' ? paymentEntry(movement) : undefined;
+      await appendSettlement(tx, { event, traceparent, entry });
       return { outcome: 'settled' };
     }),
   );
-}
-
-function settlementParameters(row: PaymentRow, traceparent: string): unknown[] {
-  const payment = paymentOf(row);
-  const { partnerId, provider } = payment;
-  const { money } = payment.details;
-  const event = settlementEvent({ payment, sequence: row.events, traceparent });
-  const movement = { partnerId, money, provider: provider?.name };
-  const entry = payment.state === 'succeeded' ? paymentEntry(movement) : undefined;
-  return [
-    payment.txnId,
-    entry?.debit ?? null,
-    entry?.credit ?? null,
-    money.amount,
-    money.currency,
-    event.eventId,
-    event.eventType,
-    partnerId,
-    bucketOf(payment.txnId, bucketCount),
-    row.events,
-    event.payload,
-    event.traceparent,
-    payment.txnId,
-  ];
 }
