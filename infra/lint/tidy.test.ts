@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { posix } from 'node:path';
 import { test } from 'node:test';
-import { projectFolders, root, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
+import { projectFolders, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
 
 type Manifest = Partial<Record<'dependencies' | 'devDependencies', Record<string, string>>>;
 
