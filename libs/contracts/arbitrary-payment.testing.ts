@@ -11,7 +11,8 @@ import {
 import fc from 'fast-check';
 import { asSent, responseVersion } from './http/accepted-response.ts';
 
-const withoutControls = (lengthMax: number) =>
+/** Any text of that many characters at most, without control characters. */
+export const withoutControls = (lengthMax: number) =>
   fc
     .string({ unit: 'grapheme', maxLength: lengthMax })
     .map((text) => [...text.replace(/\p{Cc}/gu, '')].slice(0, lengthMax).join(''));
@@ -35,7 +36,12 @@ const details: fc.Arbitrary<PaymentDetails> = fc.record(
   { requiredKeys: ['money'], noNullPrototype: true },
 );
 
-const time = fc.date({ min: new Date(0), max: new Date('9999-12-31'), noInvalidDate: true });
+/** Any moment that a record can hold. */
+export const anyTime = fc.date({
+  min: new Date(0),
+  max: new Date('9999-12-31'),
+  noInvalidDate: true,
+});
 
 /** Any payment that the gateway can accept. */
 export const anyAccepted: fc.Arbitrary<AcceptedPayment> = fc
@@ -43,7 +49,7 @@ export const anyAccepted: fc.Arbitrary<AcceptedPayment> = fc
     partner: fc.stringMatching(/^[a-z0-9-]{1,40}$/),
     key: fc.stringMatching(/^[ -~]{1,255}$/),
     details,
-    acceptedAt: time,
+    acceptedAt: anyTime,
   })
   .map(({ partner, key, ...rest }) => ({
     txnId: deriveTxnId('payment', partner as PartnerId, key as IdempotencyKey),
@@ -58,7 +64,7 @@ export const anyAccepted: fc.Arbitrary<AcceptedPayment> = fc
 export const anySettled: fc.Arbitrary<Payment> = fc
   .record({
     accepted: anyAccepted,
-    settledAt: time,
+    settledAt: anyTime,
     end: fc.constantFrom(
       { state: 'succeeded' as const },
       { state: 'failed' as const, failure: { code: 'declined', message: 'Declined.' } },

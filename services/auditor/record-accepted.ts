@@ -1,4 +1,4 @@
-import { decodePaymentAccepted } from '@triplock/contracts';
+import { decodeAccepted } from '@triplock/contracts';
 import { loadSql, type Queryable } from '@triplock/postgres';
 import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
 import type { AuditorMetrics } from './metrics.ts';
@@ -17,7 +17,7 @@ export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics
     const payments: object[] = [];
     const refused: object[] = [];
     for (const record of records) {
-      const decoded = decodePaymentAccepted(record);
+      const decoded = decodeAccepted(record);
       metrics.records.inc({ outcome: decoded.outcome });
       if (decoded.outcome === 'refused') {
         const { reason } = decoded;
@@ -25,6 +25,8 @@ export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics
         refused.push({ topic: record.topic, ...placeOf(record), reason, detail });
         continue;
       }
+      // Counted above; nothing is reconciled with it yet.
+      if (decoded.outcome === 'refund') continue;
       const { txnId, fingerprint, partnerId, details } = decoded.payment;
       payments.push({
         txn_id: txnId,

@@ -1,4 +1,5 @@
-import { decodePaymentAccepted, type DeadLetterHeaders } from '@triplock/contracts';
+import { decodeAccepted, type DeadLetterHeaders } from '@triplock/contracts';
+import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
 import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
 import type { AuditorMetrics } from './metrics.ts';
@@ -6,7 +7,7 @@ import type { AuditorMetrics } from './metrics.ts';
 const recordDeadLetters = loadSql(import.meta.url, 'sql/record-dead-letters.sql');
 
 /**
- * Remembers which records became dead letters. One that reads as a payment is known by its id and
+ * Remembers which records became dead letters. One that can be read is known by its id and
  * fingerprint, any other by its place.
  *
  * @throws when the database is away; the batch then comes again and nothing is counted twice.
@@ -20,13 +21,21 @@ export function recordDeadLetterBatch(database: Queryable, metrics: AuditorMetri
 }
 
 function letterOf(record: ReceivedRecord) {
-  const decoded = decodePaymentAccepted(record);
-  const payment = decoded.outcome === 'payment' ? decoded.payment : undefined;
-  return {
-    ...sourceOf(record),
-    txn_id: payment?.txnId ?? null,
-    fingerprint: payment?.fingerprint ?? null,
-  };
+  const decoded = decodeAccepted(record);
+  const place = sourceOf(record);
+  switch (decoded.outcome) {
+    case 'payment':
+      return { ...place, ...identityOf(decoded.payment) };
+    case 'refund':
+      return { ...place, ...identityOf(decoded.refund) };
+    case 'refused':
+      return { ...place, txn_id: null, fingerprint: null };
+  }
+  return decoded satisfies never;
+}
+
+function identityOf({ txnId, fingerprint }: AcceptedPayment | AcceptedRefund) {
+  return { txn_id: txnId, fingerprint };
 }
 
 /** The record that died; a dead letter that does not say which one stands for itself. */

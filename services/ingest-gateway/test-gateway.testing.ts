@@ -1,6 +1,7 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { openRedisClaims } from '@triplock/claims';
-import { decodePaymentAccepted } from '@triplock/contracts';
+import { decodeAccepted } from '@triplock/contracts';
 import { openPostgresLedger } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { createCrashPoints, createLogger, traceparentFrom } from '@triplock/runtime';
@@ -58,8 +59,8 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
       groupId,
       handle: async ({ records }) => {
         const batch = records.map((record) => {
-          const decoded = decodePaymentAccepted(record);
-          if (decoded.outcome !== 'payment') throw new Error(decoded.detail);
+          const decoded = decodeAccepted(record);
+          assert.ok(decoded.outcome === 'payment', decoded.outcome);
           const settlement = { result: { state: 'succeeded' } as const, settledAt: new Date() };
           return { ...decoded, settlement };
         });

@@ -1,4 +1,4 @@
-import { decodePaymentAccepted } from '@triplock/contracts';
+import { decodeAccepted } from '@triplock/contracts';
 import type { ReceivedRecord, Refusal } from '@triplock/transport';
 import { postingOf } from './book-transfer.ts';
 import type { Posting } from '@triplock/ledger';
@@ -18,12 +18,16 @@ export function decodeRecords(records: readonly ReceivedRecord[]): {
   const payments: PaymentRecord[] = [];
   const refused: DeadRecord[] = [];
   for (const record of records) {
-    const decoded = decodePaymentAccepted(record);
+    const decoded = decodeAccepted(record);
     if (decoded.outcome === 'payment') {
       payments.push({ record, posting: postingOf({ ...decoded, settledAt }) });
-    } else {
+    } else if (decoded.outcome === 'refused') {
       const { reason, detail } = decoded;
       refused.push({ record, refusal: { reason, detail } });
+    } else {
+      // No gateway of this version accepts a refund.
+      const detail = 'a refund, which this version cannot post';
+      refused.push({ record, refusal: { reason: 'invalid_record', detail } });
     }
   }
   return { payments, refused };

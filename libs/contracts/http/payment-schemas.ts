@@ -11,12 +11,16 @@ import { problemCodes } from './problem.ts';
 /** Pairs of metadata. A limit on everything keeps the 202 body and the Kafka record small. */
 export const metadataPairsMax = 20;
 
-// Lengths of JSON schema count Unicode code points. C0, DEL and C1 characters are refused: some
-// stores cannot hold them (PostgreSQL refuses NUL), and they can rewrite a terminal that shows a log.
-const withoutControls = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$';
+/**
+ * The pattern of a text on one line. C0, DEL and C1 characters are refused: some stores cannot hold
+ * them (PostgreSQL refuses NUL), and they can rewrite a terminal that shows a log. Lengths of JSON
+ * schema count Unicode code points.
+ */
+export const withoutControls = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$';
 const withoutControlsButLineFeed = '^[^\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f]*$';
 
-const amount = Type.Integer({
+/** An amount of money of one transaction. */
+export const amountSchema = Type.Integer({
   minimum: 1,
   maximum: Number(amountMax),
   description: `an integer number of minor units (cents, yen, fils) from 1 to ${amountMax}`,
@@ -84,18 +88,18 @@ const optional = {
  * currency is one: the gateway checked it, and a reader with an older list must not refuse it.
  */
 export const paymentFields = {
-  amount,
+  amount: amountSchema,
   currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'an ISO 4217 currency code' }),
   ...optional,
 };
 
 /** The body of `POST /v1/payments`. */
 export const paymentRequestSchema = Type.Object(
-  { amount, currency, ...optional },
+  { amount: amountSchema, currency, ...optional },
   { additionalProperties: false },
 );
 
-/** A payment's id. */
+/** The id of a payment or refund. */
 export const txnIdSchema = Type.String({
   pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$',
   description: 'a lower-case UUIDv8',
@@ -118,7 +122,8 @@ export const failure = Type.Object(
   { additionalProperties: false, description: 'why it failed; `code` is stable' },
 );
 
-const time = { format: 'date-time', description: 'RFC 3339, UTC, milliseconds' };
+/** How a moment is shown. */
+export const shownTime = { format: 'date-time', description: 'RFC 3339, UTC, milliseconds' };
 
 /** A payment as `GET /v1/payments/{id}` shows it. */
 export const paymentSchema = Type.Object(
@@ -128,10 +133,10 @@ export const paymentSchema = Type.Object(
     status: Type.Unsafe<string>({ type: 'string', enum: ['pending', 'succeeded', 'failed'] }),
     ...paymentFields,
     amount_refunded: Type.Integer({ minimum: 0, maximum: Number(amountMax) }),
-    created_at: Type.String(time),
+    created_at: Type.String(shownTime),
     settled_at: Type.Unsafe<string | null>({
       type: ['string', 'null'],
-      ...time,
+      ...shownTime,
       description: 'when it became final; null while pending',
     }),
     failure: Type.Optional(failure),

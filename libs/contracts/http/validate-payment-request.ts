@@ -1,7 +1,7 @@
 import type { Currency, JsonObject, JsonValue, PaymentDetails } from '@triplock/payments';
-import { type Static, type TSchema } from 'typebox';
+import type { Static } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { jsonPointer } from './json-pointer.ts';
+import { compileEach, explainBody, isJsonObject, problem, wanted } from './explain-body.ts';
 import { metadataPair, paymentRequestSchema } from './payment-schemas.ts';
 import type { FieldProblem } from './problem.ts';
 
@@ -13,12 +13,9 @@ export type ValidatedPaymentRequest =
 /** The body of `POST /v1/payments` after validation. */
 export type PaymentRequest = Static<typeof paymentRequestSchema>;
 
-// A body of 64 KiB can hold thousands of wrong fields; the first few are enough to work with.
-const errorsMax = 50;
-
 const request = Compile(paymentRequestSchema);
-const fields = compileEach(paymentRequestSchema.properties);
 const pair = compileEach(metadataPair);
+const explain = explainBody(paymentRequestSchema, explainPairs);
 
 /**
  * Checks a body of `POST /v1/payments` against {@link paymentRequestSchema} and tells every field
@@ -28,7 +25,7 @@ export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPa
   if (request.Check(json)) {
     return { outcome: 'valid', details: detailsOf(json), body: json };
   }
-  return { outcome: 'invalid', errors: explain(json).slice(0, errorsMax) };
+  return { outcome: 'invalid', errors: explain(json) };
 }
 
 /** The domain's form of fields that were validated. */
@@ -50,49 +47,12 @@ export function detailsOf(fields: PaymentRequest): PaymentDetails {
   };
 }
 
-function explain(json: JsonValue | undefined): FieldProblem[] {
-  if (!isObject(json)) return [{ pointer: '#', detail: 'expected a JSON object' }];
-  const missing = paymentRequestSchema.required.filter((name) => !Object.hasOwn(json, name));
-  return [
-    ...missing.map((name) => problem([name], `missing: ${expected(name)}`)),
-    ...Object.keys(json).flatMap((name) => explainField(name, json[name]!)),
-  ];
-}
-
-function explainField(name: string, value: JsonValue): FieldProblem[] {
-  if (!Object.hasOwn(fields, name)) return [problem([name], 'this field is not known')];
-  if (fields[name]!.Check(value)) return [];
-  const inside = name === 'metadata' && isObject(value) ? explainPairs(value) : [];
-  return inside.length > 0 ? inside : [problem([name], expected(name))];
-}
-
-function explainPairs(metadata: JsonObject): FieldProblem[] {
+function explainPairs(name: string, metadata: JsonValue): FieldProblem[] {
+  if (name !== 'metadata' || !isJsonObject(metadata)) return [];
   return Object.entries(metadata).flatMap(([name, value]) => [
     ...(pair['name']!.Check(name) ? [] : [problem(['metadata', name], wanted(metadataPair.name))]),
     ...(pair['value']!.Check(value)
       ? []
       : [problem(['metadata', name], wanted(metadataPair.value))]),
   ]);
-}
-
-function expected(name: string): string {
-  return wanted((paymentRequestSchema.properties as Record<string, TSchema>)[name]!);
-}
-
-function wanted(schema: TSchema & { description?: string }): string {
-  return `expected ${schema.description}`;
-}
-
-function problem(path: readonly string[], detail: string): FieldProblem {
-  return { pointer: jsonPointer(path), detail };
-}
-
-function compileEach(
-  schemas: Readonly<Record<string, TSchema>>,
-): Readonly<Record<string, ReturnType<typeof Compile>>> {
-  return Object.fromEntries(Object.entries(schemas).map(([name, each]) => [name, Compile(each)]));
-}
-
-function isObject(json: JsonValue | undefined): json is JsonObject {
-  return typeof json === 'object' && json !== null && !Array.isArray(json);
 }

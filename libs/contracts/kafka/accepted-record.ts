@@ -1,7 +1,7 @@
-import type { AcceptedPayment } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 
 /** Version of the record's form; another one is dead-lettered, not guessed at. */
-export const paymentAcceptedSchema = 1;
+export const acceptedSchema = 1;
 
 /** A Kafka record as bytes and headers. */
 export type EncodedRecord = {
@@ -26,4 +26,5 @@ export type RecordRefusal = {
 /** What reading a record gives. */
 export type DecodedRecord =
   | { outcome: 'payment'; payment: AcceptedPayment; traceparent: string }
+  | { outcome: 'refund'; refund: AcceptedRefund; traceparent: string }
   | ({ outcome: 'refused' } & RecordRefusal);

@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AcceptedPayment } from '@triplock/payments';
+import { deriveTxnId, type AcceptedPayment, type AcceptedRefund } from '@triplock/payments';
 import fc from 'fast-check';
 import { anyAccepted } from '../arbitrary-payment.testing.ts';
-import { decodePaymentAccepted, type UndecodedRecord } from './decode-payment-accepted.ts';
-import { encodePaymentAccepted } from './encode-payment-accepted.ts';
+import { anyAcceptedRefund } from '../arbitrary-refund.testing.ts';
+import type { EncodedRecord } from './accepted-record.ts';
+import { decodeAccepted, type UndecodedRecord } from './decode-accepted.ts';
+import { encodePaymentAccepted, encodeRefundAccepted } from './encode-accepted.ts';
 
 const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 const payment = fc.sample(anyAccepted, { numRuns: 1, seed: 1 })[0]!;
+const refund = fc.sample(anyAcceptedRefund, { numRuns: 1, seed: 1 })[0]!;
 
 test('a payment comes out of the topic as it went in', () => {
   fc.assert(
     fc.property(anyAccepted, (each) => {
-      assert.deepEqual(decodePaymentAccepted(received(each)), {
+      assert.deepEqual(decodeAccepted(received(each)), {
         outcome: 'payment',
         payment: each,
         traceparent,
@@ -21,28 +24,46 @@ test('a payment comes out of the topic as it went in', () => {
   );
 });
 
-test('the record is keyed by its transaction, so one payment stays in one partition', () => {
+test('a refund comes out of the topic as it went in', () => {
+  fc.assert(
+    fc.property(anyAcceptedRefund, (each) => {
+      assert.deepEqual(decodeAccepted(received(each)), {
+        outcome: 'refund',
+        refund: each,
+        traceparent,
+      });
+    }),
+  );
+});
+
+test('payment and refunds are keyed by the payment, so they stay in one partition, in order', () => {
   assert.equal(encodePaymentAccepted(payment, traceparent).key, payment.txnId);
+  assert.equal(encodeRefundAccepted(refund, traceparent).key, refund.paymentId);
 });
 
 test('any bytes get an answer and never an exception', () => {
   fc.assert(
     fc.property(fc.uint8Array(), fc.option(fc.uint8Array()), (value, key) => {
       const record = { key: key && Buffer.from(key), value: Buffer.from(value), headers: {} };
-      assert.equal(decodePaymentAccepted(record).outcome, 'refused');
+      assert.equal(decodeAccepted(record).outcome, 'refused');
     }),
   );
 });
 
-test('any one field altered is refused or makes another payment under the same id', () => {
-  const fields = JSON.parse(received(payment).value!.toString()) as Record<string, unknown>;
-  fc.assert(
-    fc.property(fc.constantFrom(...Object.keys(fields)), fc.jsonValue(), (name, value) => {
-      const result = decodePaymentAccepted(received(payment, { [name]: value }));
-      if (result.outcome === 'payment') assert.equal(result.payment.txnId, payment.txnId);
-    }),
-  );
-});
+for (const accepted of [payment, refund]) {
+  const record = received(accepted);
+  const fields = JSON.parse(record.value!.toString()) as Record<string, unknown>;
+  test(`any one field of a ${String(fields['kind'])} altered is refused or makes another under the same id`, () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...Object.keys(fields)), fc.jsonValue(), (name, value) => {
+        const result = decodeAccepted(received(accepted, { [name]: value }));
+        if (result.outcome === 'refused') return;
+        const read = result.outcome === 'payment' ? result.payment : result.refund;
+        assert.equal(read.txnId, accepted.txnId);
+      }),
+    );
+  });
+}
 
 const refused: readonly [what: string, reason: string, record: UndecodedRecord][] = [
   ['a null value', 'null_value', { ...received(payment), value: null }],
@@ -60,7 +81,11 @@ const refused: readonly [what: string, reason: string, record: UndecodedRecord][
   ['a version as text', 'unknown_schema', received(payment, { schema: '1' })],
   ['a missing amount', 'invalid_record', received(payment, { amount: undefined })],
   ['an amount of 0', 'invalid_record', received(payment, { amount: 0 })],
-  ['another kind', 'invalid_record', received(payment, { kind: 'refund' })],
+  ['no kind', 'invalid_record', received(payment, { kind: undefined })],
+  ['an unknown kind', 'invalid_record', received(payment, { kind: 'chargeback' })],
+  ['a kind that objects inherit', 'invalid_record', received(payment, { kind: 'constructor' })],
+  ['a payment that says it is a refund', 'invalid_record', received(payment, { kind: 'refund' })],
+  ['a refund that says it is a payment', 'invalid_record', received(refund, { kind: 'payment' })],
   ['an unknown field', 'invalid_record', received(payment, { surprise: 1 })],
   ['NUL in a text', 'invalid_record', received(payment, { reference: '\0' })],
   [
@@ -83,11 +108,45 @@ const refused: readonly [what: string, reason: string, record: UndecodedRecord][
     'partner_mismatch',
     withHeader('partner_id', [Buffer.from(payment.partnerId), Buffer.from('globex')]),
   ],
+  ['a refund of no payment', 'invalid_record', received(refund, { payment_id: undefined })],
+  ['a refund of what is no id', 'invalid_record', received(refund, { payment_id: 'order-1' })],
+  ['a refund of 0', 'invalid_record', received(refund, { amount: 0 })],
+  ['a refund of a fraction', 'not_json', received(refund, { amount: 0.5 })],
+  ['a refund with a currency', 'invalid_record', received(refund, { currency: 'EUR' })],
+  ['a long reason', 'invalid_record', received(refund, { reason: 'r'.repeat(201) })],
+  ['NUL in a reason', 'invalid_record', received(refund, { reason: '\0' })],
+  [
+    'a refund accepted at no date',
+    'invalid_record',
+    received(refund, { accepted_at: '2026-13-40T00:00:00.000Z' }),
+  ],
+  [
+    "a refund under a payment's id",
+    'forged_id',
+    received(refund, { txn_id: idOfPaymentWithKey() }),
+  ],
+  [
+    "another refund's id",
+    'forged_id',
+    received(refund, { idempotency_key: `${refund.key}2`.slice(-255) }),
+  ],
+  [
+    'a refund keyed by itself',
+    'forged_id',
+    { ...received(refund), key: Buffer.from(refund.txnId) },
+  ],
+  ['a refund of another payment', 'forged_id', received(refund, { payment_id: payment.txnId })],
+  ['a refund without a record key', 'forged_id', { ...received(refund), key: null }],
+  [
+    "a refund under another partner's header",
+    'partner_mismatch',
+    withHeader('partner_id', Buffer.from('globex'), refund),
+  ],
 ];
 
 for (const [what, reason, record] of refused) {
   test(`${what} is refused as ${reason}`, () => {
-    const result = decodePaymentAccepted(record);
+    const result = decodeAccepted(record);
     assert.equal(result.outcome === 'refused' && result.reason, reason);
     assert.ok(result.outcome === 'refused' && result.detail.length > 0);
   });
@@ -95,7 +154,7 @@ for (const [what, reason, record] of refused) {
 
 test('a record that names another partner throughout has another id, so nothing can be taken over', () => {
   const record = received(payment, { partner_id: 'globex' });
-  const result = decodePaymentAccepted({
+  const result = decodeAccepted({
     ...record,
     headers: { ...record.headers, partner_id: Buffer.from('globex') },
   });
@@ -104,7 +163,7 @@ test('a record that names another partner throughout has another id, so nothing 
 
 test('a broken trace refuses no payment, and every copy of the record gets the same new one', () => {
   const traces = [undefined, Buffer.from('garbage'), [Buffer.from(traceparent)]].map((header) => {
-    const result = decodePaymentAccepted(withHeader('traceparent', header));
+    const result = decodeAccepted(withHeader('traceparent', header));
     return result.outcome === 'payment' ? result.traceparent : undefined;
   });
   assert.match(traces[0]!, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
@@ -113,10 +172,10 @@ test('a broken trace refuses no payment, and every copy of the record gets the s
 
 /** The record as a consumer gets it, with fields of its JSON replaced (`undefined` removes one). */
 function received(
-  accepted: AcceptedPayment,
+  accepted: AcceptedPayment | AcceptedRefund,
   changed: Record<string, unknown> = {},
 ): UndecodedRecord {
-  const { key, value, headers } = encodePaymentAccepted(accepted, traceparent);
+  const { key, value, headers } = encoded(accepted);
   const fields = { ...(JSON.parse(value.toString()) as object), ...changed };
   return {
     key: Buffer.from(key),
@@ -128,7 +187,22 @@ function received(
   };
 }
 
-function withHeader(name: string, value: UndecodedRecord['headers'][string]): UndecodedRecord {
-  const record = received(payment);
+function encoded(accepted: AcceptedPayment | AcceptedRefund): EncodedRecord {
+  return 'paymentId' in accepted
+    ? encodeRefundAccepted(accepted, traceparent)
+    : encodePaymentAccepted(accepted, traceparent);
+}
+
+/** What a payment would be called that the refund's partner made with the refund's key. */
+function idOfPaymentWithKey(): string {
+  return deriveTxnId('payment', refund.partnerId, refund.key);
+}
+
+function withHeader(
+  name: string,
+  value: UndecodedRecord['headers'][string],
+  accepted: AcceptedPayment | AcceptedRefund = payment,
+): UndecodedRecord {
+  const record = received(accepted);
   return { ...record, headers: { ...record.headers, [name]: value } };
 }
