@@ -1,5 +1,5 @@
 import type { Failure, Money } from '@triplock/payments';
-import Stripe from 'stripe';
+import type Stripe from 'stripe';
 import type {
   ConfirmRequest,
   CreateOutcome,
@@ -9,29 +9,13 @@ import type {
 } from '../provider.ts';
 import { idempotencyKeyOf } from './idempotency-key.ts';
 import { intentOutcome } from './intent-outcome.ts';
+import { openClient, type StripeOptions } from './open-client.ts';
 import { openStripeRefunds } from './open-stripe-refunds.ts';
 import { sortError, unknownBecause } from './sort-error.ts';
 
-/** Where Stripe answers, and for how long it is waited for. */
-export type StripeOptions = {
-  apiKey: string;
-  /** Another place that speaks Stripe's API, such as the simulator; Stripe itself when absent. */
-  apiUrl?: string;
-  /** Until a call is given up, its outcome being unknown then; milliseconds. */
-  timeoutMs: number;
-};
-
-/**
- * Stripe by its official package. The package's own retries are off: whoever calls knows what may
- * be asked again. It still sends once more after a reset connection, under the same idempotency key.
- */
+/** Stripe by its official package. */
 export function openStripe(options: StripeOptions): Provider {
-  const stripe = new Stripe(options.apiKey, {
-    ...addressOf(options.apiUrl),
-    timeout: options.timeoutMs,
-    maxNetworkRetries: 0,
-    telemetry: false,
-  });
+  const stripe = openClient(options);
   return {
     createIntent: (request) => createIntent(stripe, request),
     confirmIntent: (request) => confirmIntent(stripe, request),
@@ -122,14 +106,4 @@ async function actOrRead(
     const sorted = sortError(error);
     return sorted.outcome === 'unexpected-state' ? readIntent(stripe, asked) : sorted;
   }
-}
-
-function addressOf(apiUrl: string | undefined): Stripe.StripeConfig {
-  if (apiUrl === undefined) return {};
-  const { hostname, port, protocol } = new URL(apiUrl);
-  return {
-    host: hostname,
-    ...(port === '' ? {} : { port }),
-    protocol: protocol === 'http:' ? 'http' : 'https',
-  };
 }
