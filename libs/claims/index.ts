@@ -26,9 +26,19 @@ export {
   type RoutedRequest,
 } from './once/idempotent-route.ts';
 export { onceInTransaction } from './once/once-in-transaction.ts';
-export type { EffectEnd, EffectOwner, OnceStore, StartOutcome } from './once/once-store.ts';
+export { openDynamoOnce, type DynamoOnceOptions } from './once/dynamodb/dynamo-once.ts';
+export { openHybridOnce, type HybridOnceOptions } from './once/hybrid/hybrid-once.ts';
+export type {
+  EffectEnd,
+  EffectOwner,
+  OnceStore,
+  OpenedOnceStore,
+  ReapedOnceStore,
+  StartOutcome,
+} from './once/once-store.ts';
 export { once } from './once/once.ts';
 export { onceMigrations, openPostgresOnce } from './once/postgres-once.ts';
+export { openRedisOnce, type RedisOnceOptions } from './once/redis/redis-once.ts';
 export {
   openPostgresClaims,
   type PostgresClaims,

@@ -2,13 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { ClaimOutcome, ClaimRequest, OwnerToken } from '../claims.ts';
 import type { Table, Written } from './connect-dynamo.ts';
 import { decideClaim, type Decision } from './decide-claim.ts';
-import type { Item } from './item.ts';
+import { leavesAt, type Item } from './item.ts';
 import { lookUp, recordOf, type Layout } from './look-up.ts';
 
 // A write that is refused saw a newer item, and the claim is decided again by that.
 const refusalsMax = 5;
-// DynamoDB may delete an item from then on. Only room is won by it, so there is no hurry.
-const leavesAfterMs = 3_600_000;
 
 type Attempt = { layout: Layout; request: ClaimRequest; token: OwnerToken };
 
@@ -69,7 +67,7 @@ function begin(table: Table, { layout, request, token }: Attempt): Promise<Writt
     version: 1,
     lease_until: latest + layout.leaseMs,
     expires_at: expiresAt,
-    leaves_at: Math.ceil((expiresAt + leavesAfterMs) / 1_000),
+    leaves_at: leavesAt(expiresAt),
     partner: request.partnerId,
     accepted_at: request.acceptedAt.getTime(),
     shown: request.shown,

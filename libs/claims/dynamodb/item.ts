@@ -3,6 +3,14 @@ import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 /** An item of the table; whole numbers, texts and truth values are all that claims need. */
 export type Item = Readonly<Record<string, string | number | boolean>>;
 
+// Only room is won by deleting, so there is no hurry.
+const leavesAfterMs = 3_600_000;
+
+/** When DynamoDB may delete what expires then: milliseconds in, seconds out. */
+export function leavesAt(expiresAtMs: number): number {
+  return Math.ceil((expiresAtMs + leavesAfterMs) / 1_000);
+}
+
 /** An item as the service's interface wants it. */
 export function toAttributes(item: Item): Record<string, AttributeValue> {
   return Object.fromEntries(Object.entries(item).map(([name, value]) => [name, toValue(value)]));

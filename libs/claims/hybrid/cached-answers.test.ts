@@ -84,7 +84,10 @@ describe('answers in the cache', () => {
   it('where the two disagree about the request, postgres is right', async (t) => {
     const { claims, request, redis, answerOf } = await aCachedAnswer(t);
     const other = { ...request, fingerprint: aFingerprint() };
-    await redis.hset(answerOf(request.txnId), 'fingerprint', other.fingerprint, 'body', 'wrong');
+    await redis.hset(
+      answerOf(request.txnId),
+      ...['fingerprint', other.fingerprint, 'answer', '"wrong"'],
+    );
     await replay(claims, request);
   });
 

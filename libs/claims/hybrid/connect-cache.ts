@@ -1,6 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { bucketCount, type StoredAnswer } from '@triplock/contracts';
-import { bucketOf, type Fingerprint, type TxnId } from '@triplock/payments';
 import { backoffMs, withDeadline, type Logger } from '@triplock/runtime';
 import { Redis } from 'ioredis';
 
@@ -12,28 +10,28 @@ const scripts = {
 type Scripted = Record<keyof typeof scripts, (...args: (string | number)[]) => Promise<unknown>>;
 
 /** Where answers are cached; the time-out in milliseconds. */
-export type CacheOptions = { url: string; namespace: string; logger: Logger; timeoutMs: number };
+export type CacheOptions = { url: string; logger: Logger; timeoutMs: number };
 
 /** What a look into the cache came to. */
 export type Found =
-  | { outcome: 'hit'; fingerprint: Fingerprint; answer: StoredAnswer }
+  | { outcome: 'hit'; fingerprint: string; answer: string }
   /** The server's time, which an answer's expiry is counted from. */
   | { outcome: 'miss'; serverNowMs: number }
   | { outcome: 'away' };
 
-/** Answers of completed claims in Redis. Nothing here ever rejects: a cache that fails is no cache. */
+/** Answers that never change, as texts in Redis. Nothing here ever rejects: a cache that fails is no cache. */
 export type AnswerCache = {
-  find(txnId: TxnId): Promise<Found>;
+  find(key: string): Promise<Found>;
   /** Keeps an answer until a moment of the server's clock. Nobody waits for it. */
-  keep(txnId: TxnId, kept: KeptAnswer): void;
+  keep(key: string, kept: KeptAnswer): void;
   close(): Promise<void>;
 };
 
 /** An answer to keep. */
-export type KeptAnswer = { fingerprint: Fingerprint; answer: StoredAnswer; untilMs: number };
+export type KeptAnswer = { fingerprint: string; answer: string; untilMs: number };
 
 /** Opens a connection that comes back by itself. The server may be away, and may evict what it likes. */
-export function connectCache({ url, namespace, logger, timeoutMs }: CacheOptions): AnswerCache {
+export function connectCache({ url, logger, timeoutMs }: CacheOptions): AnswerCache {
   const redis = new Redis(url, {
     scripts: { ...scripts },
     connectionName: 'triplock-answers',
@@ -53,23 +51,21 @@ export function connectCache({ url, namespace, logger, timeoutMs }: CacheOptions
   redis.on('close', () => logger.debug('the cache of answers is away'));
   redis.on('error', (err: Error) => logger.debug({ err }, 'the cache of answers failed'));
   const scripted = redis as unknown as Scripted;
-  const keyOf = (txnId: TxnId) => `{${namespace}:${bucketOf(txnId, bucketCount)}}:answer:${txnId}`;
 
   return {
-    async find(txnId) {
+    async find(key) {
       if (redis.status !== 'ready') return { outcome: 'away' };
       try {
         const limit = { ms: timeoutMs, what: 'the cache of answers' };
-        return parseFound(await withDeadline(scripted.findAnswer(keyOf(txnId)), limit));
+        return parseFound(await withDeadline(scripted.findAnswer(key), limit));
       } catch (err) {
         logger.debug({ err }, 'the cache of answers was not asked in time');
         return { outcome: 'away' };
       }
     },
-    keep(txnId, { fingerprint, answer: { status, location, body }, untilMs }) {
-      const values = [untilMs, fingerprint, status, location, body];
-      scripted.keepAnswer(keyOf(txnId), ...values).catch((err: unknown) => {
-        logger.debug({ err, txnId }, 'an answer was not cached');
+    keep(key, { fingerprint, answer, untilMs }) {
+      scripted.keepAnswer(key, untilMs, fingerprint, answer).catch((err: unknown) => {
+        logger.debug({ err, key }, 'an answer was not cached');
       });
     },
     async close() {
@@ -81,8 +77,7 @@ export function connectCache({ url, namespace, logger, timeoutMs }: CacheOptions
 }
 
 function parseFound(reply: unknown): Found {
-  const [serverNowMs, ...kept] = reply as [number, ...string[]];
-  if (kept.length === 0) return { outcome: 'miss', serverNowMs };
-  const [fingerprint, status, location, body] = kept as [Fingerprint, string, string, string];
-  return { outcome: 'hit', fingerprint, answer: { status: Number(status), location, body } };
+  const [serverNowMs, fingerprint, answer] = reply as [number, string?, string?];
+  if (fingerprint === undefined || answer === undefined) return { outcome: 'miss', serverNowMs };
+  return { outcome: 'hit', fingerprint, answer };
 }

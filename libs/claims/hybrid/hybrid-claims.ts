@@ -1,3 +1,5 @@
+import { bucketCount, type StoredAnswer } from '@triplock/contracts';
+import { bucketOf, type TxnId } from '@triplock/payments';
 import {
   openPostgresClaims,
   type PostgresClaims,
@@ -28,22 +30,23 @@ export type HybridClaimsOptions = PostgresClaimsOptions & {
 export async function openHybridClaims(options: HybridClaimsOptions): Promise<PostgresClaims> {
   const { cacheUrl: url, cacheTimeoutMs: timeoutMs = 100, namespace, logger } = options;
   const postgres = await openPostgresClaims(options);
-  const cache = connectCache({ url, namespace, logger, timeoutMs });
+  const cache = connectCache({ url, logger, timeoutMs });
+  const keyOf = (txnId: TxnId) => `{${namespace}:${bucketOf(txnId, bucketCount)}}:answer:${txnId}`;
 
   return {
     ...postgres,
     async claim(request) {
       const { txnId, fingerprint } = request;
-      const found = await cache.find(txnId);
+      const found = await cache.find(keyOf(txnId));
       if (found.outcome === 'hit' && found.fingerprint === fingerprint) {
-        return { outcome: 'completed', answer: found.answer };
+        return { outcome: 'completed', answer: JSON.parse(found.answer) as StoredAnswer };
       }
       const decided = await postgres.claim(request);
       if (found.outcome === 'miss' && decided.outcome === 'completed') {
         const { answer, lifeLeftMs } = decided;
         // The cache's time is from before PostgreSQL was asked, so this ends no later than the claim.
         const untilMs = found.serverNowMs + Math.floor(lifeLeftMs);
-        cache.keep(txnId, { fingerprint, answer, untilMs });
+        cache.keep(keyOf(txnId), { fingerprint, answer: JSON.stringify(answer), untilMs });
       }
       return decided;
     },

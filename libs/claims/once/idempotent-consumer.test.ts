@@ -5,7 +5,8 @@ import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel, type EachMessagePayload } from 'kafkajs';
 import { EffectFailedError } from './effect.ts';
 import { idempotentConsumer } from './idempotent-consumer.ts';
-import { aStep, database } from './once.testing.ts';
+import { database } from './once.testing.ts';
+import { aStep } from './step.testing.ts';
 
 const keepMs = 86_400_000;
 const orderOf = ({ message }: EachMessagePayload) => message.key!.toString();

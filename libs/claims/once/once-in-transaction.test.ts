@@ -5,7 +5,8 @@ import { eventually } from '@triplock/testing';
 import { EffectFailedError } from './effect.ts';
 import { onceInTransaction } from './once-in-transaction.ts';
 import { once } from './once.ts';
-import { ageKey, aStep, database, store } from './once.testing.ts';
+import { ageKey, database, store } from './once.testing.ts';
+import { aStep } from './step.testing.ts';
 
 type Step = ReturnType<typeof aStep>;
 

@@ -21,6 +21,13 @@ export type OnceStore = {
   /** Makes the lease last from now on. */
   renew(owner: EffectOwner, leaseMs: number): Promise<'renewed' | 'lost'>;
   finish(owner: EffectOwner, end: EffectEnd): Promise<'finished' | 'lost'>;
+};
+
+/** A store with connections of its own. */
+export type OpenedOnceStore = OnceStore & { close(): Promise<void> };
+
+/** A store whose keys do not leave by themselves. */
+export type ReapedOnceStore = OnceStore & {
   /** Takes out some keys that expired more than an hour ago, and tells how many. */
   reap(limits: { rowsMax: number }): Promise<number>;
 };

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { loadSql, type Queryable } from '@triplock/postgres';
 import type { OwnerToken } from '../claims.ts';
-import type { OnceStore, StartOutcome } from './once-store.ts';
+import type { ReapedOnceStore, StartOutcome } from './once-store.ts';
 
 const startSql = loadSql(import.meta.url, 'start.sql');
 const renewSql = loadSql(import.meta.url, 'renew.sql');
@@ -16,13 +16,24 @@ type StartRow = {
   fence: bigint;
   result: string;
   lease_left_ms: number;
+  life_left_ms: number;
+};
+
+/** What starting came to, and for how long a result is kept, milliseconds. */
+type TimedStart =
+  | Exclude<StartOutcome, { result: string }>
+  | (Extract<StartOutcome, { result: string }> & { lifeLeftMs: number });
+
+/** A store that also tells for how long a result is kept. */
+export type TimedOnceStore = Omit<ReapedOnceStore, 'start'> & {
+  start(...asked: Parameters<ReapedOnceStore['start']>): Promise<TimedStart>;
 };
 
 // A statement that lost a race sees the winner the next time.
 const racesMax = 5;
 
 /** Effects remembered in PostgreSQL, in the schema that the database's role works in. */
-export function openPostgresOnce(database: Queryable): OnceStore {
+export function openPostgresOnce(database: Queryable): TimedOnceStore {
   return {
     async start({ scope, key, fingerprint, leaseMs, keepMs }) {
       const token = randomUUID() as OwnerToken;
@@ -47,14 +58,14 @@ export function openPostgresOnce(database: Queryable): OnceStore {
   };
 }
 
-function startOutcome(row: StartRow, token: OwnerToken): StartOutcome {
+function startOutcome(row: StartRow, token: OwnerToken): TimedStart {
   const { outcome, fence, result } = row;
   switch (outcome) {
     case 'started':
       return { outcome, token, fence };
     case 'completed':
     case 'failed':
-      return { outcome, result };
+      return { outcome, result, lifeLeftMs: row.life_left_ms };
     case 'in-flight':
       return { outcome, leaseLeftMs: Math.ceil(row.lease_left_ms) };
     case 'reused':

@@ -5,8 +5,8 @@
 --
 -- A row with `outcome`:
 --   started    ours to do, with `fence`
---   completed  done before: result
---   failed     failed for good before: result
+--   completed  done before: result, kept for life_left_ms
+--   failed     failed for good before: result, kept for life_left_ms
 --   reused     the key belongs to another fingerprint
 --   in-flight  another owner is at work for lease_left_ms
 -- No row: a start committed between this statement's look and its write. Run it again.
@@ -45,9 +45,12 @@ written AS (
     )
   RETURNING o.fence
 )
-SELECT 'started' AS outcome, fence, NULL AS result, NULL::float8 AS lease_left_ms FROM written
+SELECT 'started' AS outcome, fence, NULL AS result, NULL::float8 AS lease_left_ms,
+  NULL::float8 AS life_left_ms
+FROM written
 UNION ALL
 SELECT CASE WHEN is_reused THEN 'reused' WHEN is_finished THEN state ELSE 'in-flight' END,
-  NULL, CASE WHEN NOT is_reused THEN result END, extract(epoch FROM lease_until - asked.at) * 1000
+  NULL, CASE WHEN NOT is_reused THEN result END, extract(epoch FROM lease_until - asked.at) * 1000,
+  extract(epoch FROM expires_at - asked.at) * 1000
 FROM found, asked
 WHERE is_reused OR is_finished OR is_at_work

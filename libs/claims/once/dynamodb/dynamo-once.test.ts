@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { after, test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
+import { createClaimsTable } from '../../dynamodb/create-claims-table.ts';
+import { describeOnce } from '../once.conformance.ts';
+import { aStep } from '../step.testing.ts';
+import { openDynamoOnce } from './dynamo-once.ts';
+import { effectId } from './start-effect.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+// One table for the whole suite: every test has a namespace of its own.
+const place = await createTestTable({ after }, createClaimsTable);
+
+async function openHere(t: TestContext) {
+  const namespace = testNamespace('once');
+  const relay = await createTestRelay(t, place.emulator);
+  const open = async (emulator: string) => {
+    const store = await openDynamoOnce({ ...place, logger, emulator, namespace });
+    t.after(() => store.close());
+    return store;
+  };
+  return {
+    store: await open(relay.url),
+    another: () => open(place.emulator),
+    age: (step: { scope: string; key: string }, ms: number) =>
+      place.addTo(effectId(namespace, step), { lease_until: -ms, expires_at: -ms }),
+    relay,
+  };
+}
+
+describeOnce('dynamodb', openHere);
+
+test('a start whose answer was lost is sent again and known as its own', async (t) => {
+  const { store, relay } = await openHere(t);
+  const step = aStep();
+  // The first answer is that of the look, the second one that of the write.
+  const { lost } = relay.loseReply({ after: 1 });
+  assert.equal((await store.start(step)).outcome, 'started');
+  await lost;
+  assert.equal((await store.start(step)).outcome, 'in-flight');
+});

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestKeyspace, createTestRelay } from '@triplock/testing';
+import { Redis } from 'ioredis';
+import { describeOnce } from '../once.conformance.ts';
+import { aStep } from '../step.testing.ts';
+import { openRedisOnce } from './redis-once.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+async function openHere(t: TestContext) {
+  const { url, namespace, forget } = await createTestKeyspace(t);
+  const relay = await createTestRelay(t, url);
+  const open = async (way: string) => {
+    const store = await openRedisOnce({ url: way, namespace, logger });
+    t.after(() => store.close());
+    return store;
+  };
+  const redis = new Redis(url);
+  t.after(() => redis.quit());
+  return {
+    store: await open(relay.url),
+    another: () => open(url),
+    async age({ scope, key }: { scope: string; key: string }, ms: number) {
+      const record = `{${namespace}:once:${scope.length}:${scope}:${key}}`;
+      await redis.hincrby(record, 'lease_until', -ms);
+      const left = (await redis.pttl(record)) - ms;
+      if (left > 0) await redis.pexpire(record, left);
+      else await redis.del(record);
+    },
+    relay,
+    forget,
+  };
+}
+
+describeOnce('redis', openHere);
+
+test('what redis forgot is started anew, with a larger fence than the one before', async (t) => {
+  const { store, forget } = await openHere(t);
+  const step = aStep();
+  const before = await store.start(step);
+  assert.ok(before.outcome === 'started');
+  await forget();
+  const after = await store.start(step);
+  assert.ok(after.outcome === 'started' && after.fence > before.fence);
+  const owner = { ...step, token: before.token };
+  assert.equal(await store.finish(owner, { state: 'completed', result: '1' }), 'lost');
+});
