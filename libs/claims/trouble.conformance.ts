@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { it, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
 import {
   ClaimsUnavailableError,
@@ -67,6 +67,49 @@ export function describeTrouble(open: OpenClaims): void {
       assert.ok(owners.length <= 1, `${owners.length} owners`);
     });
   }
+  describeLate(open);
+}
+
+/** What reached the store although nobody heard of it. */
+function describeLate(open: OpenClaims): void {
+  it('a claim that the store made unheard is let go long before its lease is over', async (t) => {
+    // A store may answer several times before it is asked to write.
+    const made = await Promise.all([0, 1, 2, 3].map((after) => claimUnheard({ t, open }, after)));
+    assert.ok(made.includes('in-flight'), `no claim was made unheard: ${made.join()}`);
+  });
+
+  it('a release that the store did not hear of is made when it is back', async (t) => {
+    const { claims, another, relay } = await open(t, hurried);
+    const other = await another();
+    const request = aClaim();
+    await warmUp(claims, request);
+    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+    relay.freeze();
+    await rejectionMs(claims.release(owner));
+    expectOutcome(await other.claim(request), 'in-flight');
+    await relay.restore();
+    await eventually(async () => (await other.claim(request)).outcome === 'claimed');
+  });
+}
+
+/** What another one saw of a claim while nobody was told of it, which then must be free. */
+async function claimUnheard({ t, open }: { t: TestContext; open: OpenClaims }, after: number) {
+  const { claims, another, relay } = await open(t, hurried);
+  const other = await another();
+  const request = aClaim();
+  await warmUp(claims, request);
+  relay.silence({ after });
+  const heard = await claims.claim(request).then(
+    () => true,
+    () => false,
+  );
+  if (heard) return 'heard';
+  const seen = await other.read(request.txnId);
+  if (seen.outcome === 'unknown') return 'never made';
+  expectOutcome(await other.claim(request), 'in-flight');
+  await relay.restore();
+  await eventually(async () => (await other.claim(request)).outcome === 'claimed');
+  return 'in-flight';
 }
 
 /** Asks again and again until the reply is lost and one came after it; `undefined` is unknown. */

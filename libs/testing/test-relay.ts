@@ -10,6 +10,11 @@ export type TestRelay = {
   cut(): Promise<void>;
   /** The part stands still: connections are taken and stay open, and nothing is answered. */
   freeze(): void;
+  /**
+   * Lets so many answers through and none after that, until it is restored: all that is asked for is
+   * done, and nobody hears of it.
+   */
+  silence(place: { after: number }): void;
   /** As it was before. */
   restore(): Promise<void>;
   /**
@@ -24,6 +29,8 @@ export async function createTestRelay(test: Cleanup, to: string): Promise<TestRe
   const target = new URL(to);
   const sockets = new Set<Socket>();
   let frozen = false;
+  // How many answers still pass.
+  let passing = Infinity;
   let lose: (() => 'lose' | 'pass') | undefined;
   const server = createServer((inbound) => {
     const outbound = connect({ host: target.hostname, port: Number(target.port) });
@@ -34,8 +41,9 @@ export async function createTestRelay(test: Cleanup, to: string): Promise<TestRe
       sockets.add(from);
       from.on('data', (chunk) => {
         if (frozen) return;
-        if (from === outbound && lose?.() === 'lose') inbound.destroy();
-        else into.write(chunk);
+        if (from === inbound) into.write(chunk);
+        else if (lose?.() === 'lose') inbound.destroy();
+        else if (passing-- > 0) into.write(chunk);
       });
       from.on('error', () => into.destroy());
       from.on('close', () => (sockets.delete(from), into.destroy()));
@@ -60,17 +68,18 @@ export async function createTestRelay(test: Cleanup, to: string): Promise<TestRe
       await closed;
     },
     freeze: () => void (frozen = true),
+    silence: ({ after }) => void (passing = after),
     async restore() {
       // What was swallowed is missing in the streams: both ends have to begin anew.
-      if (frozen) end();
-      frozen = false;
+      if (frozen || passing <= 0) end();
+      [frozen, passing] = [false, Infinity];
       if (!server.listening) await listen(server, port);
     },
     loseReply({ after }) {
       const lost = Promise.withResolvers<void>();
-      let passing = after;
+      let left = after;
       lose = () => {
-        if (passing-- > 0) return 'pass';
+        if (left-- > 0) return 'pass';
         lose = undefined;
         lost.resolve();
         return 'lose';

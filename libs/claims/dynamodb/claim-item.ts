@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { ClaimOutcome, ClaimRequest, OwnerToken } from '../claims.ts';
 import type { Table, Written } from './connect-dynamo.ts';
 import { decideClaim, type Decision } from './decide-claim.ts';
@@ -8,19 +7,21 @@ import { lookUp, recordOf, type Layout } from './look-up.ts';
 // A write that is refused saw a newer item, and the claim is decided again by that.
 const refusalsMax = 5;
 
-type Attempt = { layout: Layout; request: ClaimRequest; token: OwnerToken };
+/** One try for a claim, by its own token. */
+export type ClaimAttempt = {
+  layout: Layout;
+  request: ClaimRequest;
+  token: OwnerToken;
+  /** Called before anything is written: from then on the claim may have been made. */
+  onWrite(): void;
+};
 
 /**
  * Claims an id: looks, decides, and writes under the condition that the item is still what was
  * decided by. Only a claim writes.
  */
-export async function claimItem(
-  table: Table,
-  layout: Layout,
-  request: ClaimRequest,
-): Promise<ClaimOutcome> {
-  const token = randomUUID() as OwnerToken;
-  const attempt = { layout, request, token };
+export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<ClaimOutcome> {
+  const { layout, request, token } = attempt;
   const { record: found, cold } = await lookUp(table, layout, request.txnId);
   // The ledger's word holds only in the epoch it was asked in.
   const mayBegin = cold === undefined || (cold.epoch && cold.epoch === request.vouchedIn);
@@ -56,7 +57,7 @@ export async function claimItem(
   throw new Error(`refused ${refusalsMax} times in a row`);
 }
 
-function begin(table: Table, { layout, request, token }: Attempt): Promise<Written> {
+function begin(table: Table, { layout, request, token, onWrite }: ClaimAttempt): Promise<Written> {
   const { earliest, latest } = table.now();
   const expiresAt = latest + layout.lifeMs;
   const item: Item = {
@@ -74,15 +75,17 @@ function begin(table: Table, { layout, request, token }: Attempt): Promise<Writt
   };
   // An item whose life is over counts as none: DynamoDB deletes by TTL days late.
   const condition = 'attribute_not_exists(#id) OR #expires_at <= :now';
+  onWrite();
   return table.put(item, { condition, values: { ':now': earliest } });
 }
 
 function takeOver(
   table: Table,
-  { layout, request, token }: Attempt,
+  { layout, request, token, onWrite }: ClaimAttempt,
   { version, state }: Extract<Decision, { outcome: 'take-over' }>,
 ): Promise<Written> {
   const { latest } = table.now();
+  onWrite();
   return table.update(recordOf(layout, request.txnId), {
     change:
       'SET #state = :mine, #owner = :token, #lease_until = :until, #version = #version + :one',

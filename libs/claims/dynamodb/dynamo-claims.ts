@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
-import type { BucketMemory, ClaimOwner, Claims, MemoryEpoch, PendingRead } from '../claims.ts';
+import type { BucketMemory, Claims, MemoryEpoch, OwnerToken, PendingRead } from '../claims.ts';
+import { releaseLate } from '../release-late.ts';
 import { checkTable, DynamoTableError } from './check-table.ts';
 import { claimItem } from './claim-item.ts';
-import type { Condition, Table, Written } from './connect-dynamo.ts';
+import type { Table } from './connect-dynamo.ts';
 import type { DynamoPlace } from './dynamo-place.ts';
-import { lookUp, markerOf, recordOf, type Layout } from './look-up.ts';
+import { ownersSteps } from './end-claim.ts';
+import { lookUp, markerOf, type Layout } from './look-up.ts';
 import { memoryOf } from './read-marker.ts';
 
 /** Where claims live and for how long; times in milliseconds. */
@@ -55,27 +57,30 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
     options.logger.warn({ err: error }, 'dynamodb is away at the start, will be asked again');
   }
   const layout: Layout = { namespace, leaseMs, lifeMs };
-  const finish = (owner: ClaimOwner, step: Finish) =>
-    dynamo.inTime((table) => finishItem(table, recordOf(layout, owner.txnId), { owner, ...step }));
+  const { complete, release } = ownersSteps(dynamo, layout);
+  const late = releaseLate({ release, leaseMs, logger: options.logger });
 
   return {
-    claim: (request) => dynamo.inTime((table) => claimItem(table, layout, request)),
-    async complete(owner, { status, location, body }) {
-      const answer = { ':status': status, ':location': location, ':body': body };
-      const { outcome } = await finish(owner, {
-        change: 'SET #state = :to, #status = :status, #location = :location, #body = :body',
-        condition: '#owner = :token AND #expires_at > :now',
-        values: { ':to': 'completed', ...answer },
-      });
-      return outcome === 'written' ? 'completed' : 'lost';
+    async claim(request) {
+      const owner = { txnId: request.txnId, token: randomUUID() as OwnerToken };
+      let mayBeMade = false;
+      const onWrite = () => void (mayBeMade = true);
+      const attempt = { layout, request, token: owner.token, onWrite };
+      try {
+        return await dynamo.inTime((table) => claimItem(table, attempt));
+      } catch (error) {
+        if (mayBeMade) late.add(owner);
+        throw error;
+      }
     },
+    complete,
     async release(owner) {
-      const { outcome } = await finish(owner, {
-        change: 'SET #state = :to',
-        condition: '#owner = :token AND #expires_at > :now AND #state <> :completed',
-        values: { ':to': 'released', ':completed': 'completed' },
-      });
-      return outcome === 'written' ? 'released' : 'lost';
+      try {
+        return await release(owner);
+      } catch (error) {
+        late.add(owner);
+        throw error;
+      }
     },
     read: (txnId) =>
       dynamo.inTime(async (table): Promise<PendingRead> => {
@@ -103,23 +108,11 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
       await dynamo.inTime((table) => table.update(marker, { change, ...unless }));
     },
     ping: () => dynamo.inTime(async (table) => void (await table.get(markerOf(layout, 0)))),
-    close: () => Promise.resolve(dynamo.close()),
+    async close() {
+      await late.close();
+      dynamo.close();
+    },
   };
-}
-
-type Finish = Condition & { change: string };
-
-/** Writes what only the last owner may, while the record lives. */
-async function finishItem(
-  table: Table,
-  id: string,
-  { owner, change, condition, values }: Finish & { owner: ClaimOwner },
-): Promise<Written> {
-  // A connection that has asked nothing yet does not know the time.
-  await table.tableId();
-  const { earliest } = table.now();
-  const owned = { ...values, ':token': owner.token, ':now': earliest };
-  return table.update(id, { change, condition, values: owned });
 }
 
 /** Begins a new epoch for a marker that is missing or tells of another table. */

@@ -3,7 +3,8 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
-import type { ClaimRequest, Claims, OwnerToken } from '../claims.ts';
+import type { ClaimOwner, ClaimRequest, Claims, OwnerToken } from '../claims.ts';
+import { releaseLate } from '../release-late.ts';
 import { checkDurability, PostgresDurabilityError, readDurabilitySql } from './check-durability.ts';
 import { connectPostgres } from './connect-postgres.ts';
 import {
@@ -66,7 +67,7 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  * @throws PostgresDurabilityError when the server is there and a crash may lose claims.
  */
 export async function openPostgresClaims(options: PostgresClaimsOptions): Promise<TimedClaims> {
-  const { namespace, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
+  const { namespace, logger, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
   const postgres = connectPostgres(options);
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
 
@@ -78,19 +79,30 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       await postgres.close();
       throw error;
     }
-    options.logger.warn(
-      { err: error },
-      'postgres is away at the start, will connect when it comes',
-    );
+    logger.warn({ err: error }, 'postgres is away at the start, will connect when it comes');
   }
+
+  const release = async ({ txnId, token }: ClaimOwner) => {
+    const rows = await postgres.rows(releaseSql, [namespace, txnId, token]);
+    return rows.length > 0 ? 'released' : 'lost';
+  };
+  const late = releaseLate({ release, leaseMs, logger });
+  /** Nobody will work on the claim, and the server may still make it, unless nothing was sent. */
+  const letGo = (owner: ClaimOwner, error: unknown): never => {
+    if (!wasRefused(error)) late.add(owner);
+    throw error;
+  };
 
   return {
     async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, vouchedIn }) {
       const token = randomUUID() as OwnerToken;
-      const row = await postgres.row<ClaimRow>(claimSql, [
+      const parameters = [
         ...[namespace, txnId, bucketFor(txnId), token, fingerprint],
         ...[partnerId, acceptedAt, shown, leaseMs, lifeMs, vouchedIn ?? null],
-      ]);
+      ];
+      const row = await postgres
+        .row<ClaimRow>(claimSql, parameters)
+        .catch((error: unknown) => letGo({ txnId, token }, error));
       return claimOutcome(row, token);
     },
     async complete({ txnId, token }, { status, location, body }) {
@@ -98,10 +110,7 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       const rows = await postgres.rows(completeSql, parameters);
       return rows.length > 0 ? 'completed' : 'lost';
     },
-    async release({ txnId, token }) {
-      const rows = await postgres.rows(releaseSql, [namespace, txnId, token]);
-      return rows.length > 0 ? 'released' : 'lost';
-    },
+    release: (owner) => release(owner).catch((error: unknown) => letGo(owner, error)),
     async read(txnId) {
       const parameters = [namespace, txnId, bucketFor(txnId), lifeMs];
       return pendingRead(await postgres.row<ReadRow>(readSql, parameters));
@@ -119,6 +128,15 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       return (await postgres.row<{ reaped: number }>(reapSql, [rowsMax])).reaped;
     },
     ping: inspect,
-    close: () => postgres.close(),
+    async close() {
+      await late.close();
+      await postgres.close();
+    },
   };
+}
+
+/** No connection could be made, so nothing was asked for. */
+function wasRefused(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return (cause as { code?: unknown } | undefined)?.code === 'ECONNREFUSED';
 }

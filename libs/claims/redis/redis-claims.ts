@@ -3,9 +3,9 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import type { ClaimOwner, Claims, OwnerToken } from '../claims.ts';
+import { releaseLate } from '../release-late.ts';
 import { connectRedis } from './connect-redis.ts';
 import { parseClaimReply, parseNoteReply, parseReadReply } from './parse-reply.ts';
-import { releaseLate } from './release-late.ts';
 
 /** Where claims live and for how long; times in milliseconds. */
 export type RedisClaimsOptions = {

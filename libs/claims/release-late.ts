@@ -1,5 +1,5 @@
 import type { Logger } from '@triplock/runtime';
-import type { ClaimOwner } from '../claims.ts';
+import type { ClaimOwner } from './claims.ts';
 
 /** Lets go of claims that nobody waits for any more. */
 export type LateReleases = {

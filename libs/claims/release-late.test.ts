@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { TxnId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import { eventually } from '@triplock/testing';
-import type { ClaimOwner, OwnerToken } from '../claims.ts';
+import type { ClaimOwner, OwnerToken } from './claims.ts';
 import { releaseLate } from './release-late.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -15,7 +15,7 @@ function told(...words: ('away' | 'lost' | 'released')[]) {
   const release = async ({ token }: ClaimOwner) => {
     tried.push(token);
     const word = words.shift() ?? 'released';
-    if (word === 'away') throw new Error('Redis is away');
+    if (word === 'away') throw new Error('the store is away');
     return word;
   };
   // Tries come after 0.25, 0.75, 1.75 and 3.75 s.
