@@ -30,6 +30,8 @@ function aGuarded(limits = { unknownInARowMax: 3, restMs: 50 }) {
   };
   return {
     ask: () => guarded.createIntent(request),
+    callersMax: () => guarded.callersMax(),
+    close: () => guarded.close(),
     answers: (next: CreateOutcome) => (answer = next),
     sent: () => createIntent.mock.callCount(),
     states,
@@ -59,14 +61,35 @@ test('some unknown outcomes among others trouble nobody', async () => {
   assert.equal(sent(), 30);
 });
 
+test('who can wait is told to while it rests, that one may try then, and that all may again', async () => {
+  const { ask, callersMax, answers, close } = aGuarded();
+  answers(unknown);
+  for (let n = 0; n < 3; n += 1) {
+    assert.equal(callersMax(), Infinity);
+    await ask();
+  }
+  assert.equal(callersMax(), 0);
+  await eventually(async () => callersMax() === 1);
+  const trying = ask();
+  assert.equal(callersMax(), 0);
+  assert.equal(await trying, unknown);
+  assert.equal(callersMax(), 0);
+  answers(created);
+  await eventually(async () => callersMax() === 1);
+  assert.equal(await ask(), created);
+  assert.equal(callersMax(), Infinity);
+  close();
+  assert.equal(callersMax(), 0);
+});
+
 test('a provider that says when to come again is left alone until then', async () => {
-  const { ask, answers, sent } = aGuarded();
+  const { ask, answers, sent, callersMax } = aGuarded();
   answers({ ...unknown, retryAfterMs: 100 });
   await ask();
   answers(created);
   const unsent = await ask();
   assert.ok(unsent.outcome === 'unknown' && !unsent.sent && unsent.retryAfterMs! <= 100);
-  assert.equal(sent(), 1);
+  assert.deepEqual([sent(), callersMax()], [1, 0]);
   await eventually(async () => (await ask()) === created);
   assert.equal(sent(), 2);
 });

@@ -1,10 +1,12 @@
 import {
   BrokenCircuitError,
   circuitBreaker,
+  CircuitState,
   ConsecutiveBreaker,
   ExponentialBackoff,
   handleWhenResult,
-  type IPolicy,
+  type CircuitBreakerPolicy,
+  type IBackoff,
 } from 'cockatiel';
 import type { Provider, Unknown } from './provider.ts';
 
@@ -19,7 +21,14 @@ export type ProviderLimits = {
 };
 
 /** A provider that can be left alone for good; calls under way go on. */
-export type GuardedProvider = Provider & { close(): void };
+export type GuardedProvider = Provider & {
+  /**
+   * How many callers may begin to ask it now, for those who can wait: none while it is left alone,
+   * one when it is time to try, and any number when it is well.
+   */
+  callersMax(): number;
+  close(): void;
+};
 
 /** However long a provider asks to be left alone, it is asked again after this. */
 const restMsMax = 60_000;
@@ -30,22 +39,22 @@ const restMsMax = 60_000;
  * calls asks again later, and nothing was spent on it.
  */
 export function guardProvider(provider: Provider, limits: ProviderLimits): GuardedProvider {
-  const policy = policyOf(limits);
+  const circuit = circuitOf(limits);
   let leftAloneUntil = 0;
   let closed = false;
+  const restMs = () => leftAloneUntil - performance.now();
 
   const guarded = async <Outcome extends { outcome: string }>(
     call: () => Promise<Outcome>,
   ): Promise<Outcome | Unknown> => {
     if (closed) return unsent(new Error('shutting down'), restMsMax);
-    const restMs = leftAloneUntil - performance.now();
-    if (restMs > 0) return unsent(new Error('the provider asked to be left alone'), restMs);
+    if (restMs() > 0) return unsent(new Error('the provider asked to be left alone'), restMs());
     try {
-      const outcome: Outcome | Unknown = await policy.execute(call);
+      const outcome: Outcome | Unknown = await circuit.policy.execute(call);
       leftAloneUntil = Math.max(leftAloneUntil, askedToRestUntil(outcome));
       return outcome;
     } catch (error) {
-      if (error instanceof BrokenCircuitError) return unsent(error, limits.restMs);
+      if (error instanceof BrokenCircuitError) return unsent(error, circuit.restMs());
       return { outcome: 'unknown', error, kept: false, sent: true };
     }
   };
@@ -56,21 +65,43 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Guard
     cancelIntent: (...args) => guarded(() => provider.cancelIntent(...args)),
     refund: (request) => guarded(() => provider.refund(request)),
     findRefund: (request) => guarded(() => provider.findRefund(request)),
+    callersMax: () => (closed || restMs() > 0 ? 0 : circuit.callersMax()),
     close: () => (closed = true),
   };
 }
 
-function policyOf({ unknownInARowMax, restMs, onCircuit }: ProviderLimits): IPolicy {
+type Circuit = {
+  policy: CircuitBreakerPolicy;
+  callersMax(): number;
+  /** Until an open circuit lets a call try. */
+  restMs(): number;
+};
+
+function circuitOf({ unknownInARowMax, restMs, onCircuit }: ProviderLimits): Circuit {
   const trouble = handleWhenResult(
     (result) => (result as { outcome: string }).outcome === 'unknown',
   );
-  const circuit = circuitBreaker(trouble, {
-    halfOpenAfter: new ExponentialBackoff({ initialDelay: restMs, maxDelay: restMsMax }),
+  let openUntil = 0;
+  // The policy asks for the next rest at the moment in which it opens, and keeps it to itself.
+  const noted = (rest: IBackoff<unknown>): IBackoff<unknown> => {
+    openUntil = performance.now() + rest.duration;
+    return { duration: rest.duration, next: (context) => noted(rest.next(context)) };
+  };
+  const rests = new ExponentialBackoff({ initialDelay: restMs, maxDelay: restMsMax });
+  const policy = circuitBreaker(trouble, {
+    halfOpenAfter: { next: () => noted(rests.next()) },
     breaker: new ConsecutiveBreaker(unknownInARowMax),
   });
-  circuit.onBreak(() => onCircuit?.('open'));
-  circuit.onReset(() => onCircuit?.('closed'));
-  return circuit;
+  policy.onBreak(() => onCircuit?.('open'));
+  policy.onReset(() => onCircuit?.('closed'));
+  return {
+    policy,
+    restMs: () => Math.max(0, openUntil - performance.now()),
+    callersMax: () => {
+      if (policy.state === CircuitState.Closed) return Infinity;
+      return policy.state === CircuitState.Open && performance.now() >= openUntil ? 1 : 0;
+    },
+  };
 }
 
 function askedToRestUntil(outcome: { outcome: string; retryAfterMs?: number }): number {

@@ -58,3 +58,21 @@ test('stopping lets the pass under way finish and begins no other', async () => 
   await stopped;
   assert.equal(turns(), 1);
 });
+
+test('waking ends a rest, also the one that is to come', async () => {
+  const work = Promise.withResolvers<number>();
+  const { loop, started, turns } = loopOver(
+    () => work.promise,
+    async () => 0,
+    async () => 0,
+  );
+  await started[0];
+  loop.wake();
+  work.resolve(0);
+  await started[1];
+  await new Promise(setImmediate);
+  loop.wake();
+  await started[2];
+  await loop.stop();
+  assert.equal(turns(), 3);
+});

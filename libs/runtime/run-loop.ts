@@ -5,8 +5,13 @@ import type { Logger } from './logger.ts';
 /** One turn of a loop. It returns how many things it did; 0 lets the loop rest. */
 export type Pass = () => Promise<number>;
 
-/** A running loop. `stop` lets the pass under way finish and resolves when it has. */
-export type Loop = { stop(): Promise<void> };
+/** A running loop. */
+export type Loop = {
+  /** Ends a rest, or the next one when a pass is under way: there is something to do. */
+  wake(): void;
+  /** Lets the pass under way finish and resolves when it has. */
+  stop(): Promise<void>;
+};
 
 /**
  * Runs a pass forever: at once again while there is work, after `idleMs` when there was none, and
@@ -17,13 +22,16 @@ export function runLoop(
   pass: Pass,
   options: { name: string; idleMs: number; logger: Logger },
 ): Loop {
-  const stopping = new AbortController();
-  const rest = (ms: number) =>
-    delay(ms, undefined, { signal: stopping.signal }).catch(() => undefined);
+  let stopped = false;
+  let resting = new AbortController();
+  const rest = async (ms: number) => {
+    await delay(ms, undefined, { signal: resting.signal }).catch(() => undefined);
+    if (!stopped) resting = new AbortController();
+  };
 
   async function turn(): Promise<void> {
     let failures = 0;
-    while (!stopping.signal.aborted) {
+    while (!stopped) {
       try {
         const done = await pass();
         failures = 0;
@@ -41,8 +49,10 @@ export function runLoop(
 
   const ended = turn();
   return {
+    wake: () => resting.abort(),
     stop: () => {
-      stopping.abort();
+      stopped = true;
+      resting.abort();
       return ended;
     },
   };

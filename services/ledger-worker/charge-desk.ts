@@ -1,17 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isFinal, type AcceptedPayment, type Payment } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
-import pLimit from 'p-limit';
 import { chargePayment, type ChargeOutcome, type ChargeParts } from './charge-payment.ts';
 import type { WorkerMetrics } from './metrics.ts';
+import type { Places } from './places.ts';
 
 /** What the desk stands on; times in milliseconds. */
 export type DeskParts = ChargeParts & {
-  /** Charges under way at once, those that were handed over included. */
-  chargesMax: number;
+  /** Shared with the resolver; a charge keeps its place after it was handed over. */
+  places: Places;
   /** How long a batch waits for one of its charges, so that a slow card does not hold a partition. */
   handOverMs: number;
-  metrics: Pick<WorkerMetrics, 'charges'>;
+  metrics: Pick<WorkerMetrics, 'charges' | 'unknownAge'>;
   logger: Logger;
 };
 
@@ -41,18 +41,24 @@ export type ChargeDesk = {
 
 /** Opens the desk. */
 export function openChargeDesk(parts: DeskParts): ChargeDesk {
-  const place = pLimit(parts.chargesMax);
+  const { places } = parts;
   const underWay = new Set<Promise<unknown>>();
 
   const charge = async (card: PostedCard): Promise<ChargeFate> => {
     const begun = Promise.withResolvers<'begun'>();
     let abandoned = false;
     // A row that had to wait for a place may have been taken by somebody else meanwhile.
-    const posted = place.activeCount < parts.chargesMax ? card.posted : 'before';
-    const charged = place(async () => {
+    const posted = places.free() > 0 ? card.posted : 'before';
+    const chargeInPlace = async () => {
+      await places.take('batch');
       begun.resolve('begun');
-      return abandoned ? 'handed-over' : chargeInTime(parts, { ...card, posted });
-    });
+      try {
+        return abandoned ? 'handed-over' : await chargeInTime(parts, { ...card, posted });
+      } finally {
+        places.giveBack();
+      }
+    };
+    const charged = chargeInPlace();
     const settled = charged.then(
       () => undefined,
       () => undefined,
@@ -89,6 +95,7 @@ async function chargeInTime(parts: DeskParts, card: PostedCard): Promise<ChargeF
     const restMs = because.retryAfterMs ?? 0;
     const late = performance.now() + restMs >= deadline;
     if (because.sent || late) {
+      parts.metrics.unknownAge.observe((Date.now() - payment.acceptedAt.getTime()) / 1_000);
       parts.logger.warn({ err: because.error, txnId: payment.txnId }, 'a charge is unknown');
       return 'handed-over';
     }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
-import { guardProvider, openStripe } from '@triplock/provider';
 import type { CrashPointName } from '@triplock/runtime';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
-import { aPipeline, outcomesOf, recordOf } from './worker.testing.ts';
+import { aPipeline, aProvider, outcomesOf, recordOf } from './worker.testing.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -25,9 +24,7 @@ type ProviderAudit = {
 async function aCharging(context: TestContext) {
   await stripe.control('POST', '/reset');
   const pipeline = await aPipeline(context);
-  const { apiKey, url: apiUrl } = stripe;
-  const stripeItself = openStripe({ apiKey, apiUrl, timeoutMs: 1_000 });
-  const provider = guardProvider(stripeItself, { unknownInARowMax: 10, restMs: 200 });
+  const provider = aProvider(stripe);
   const work = (handOverMs = 10_000) => pipeline.work({ provider, handOverMs });
   const rowOf = async ({ txnId }: AcceptedPayment) => {
     const [row] = await pipeline.owner.query<{

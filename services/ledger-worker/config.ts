@@ -23,7 +23,7 @@ const table = {
   STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
   /** Until a call to the provider is given up as unknown. Stripe's own answers take 1 to 3 s. */
   PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),
-  /** Charges under way at once: as many connections to the provider. */
+  /** Transactions at the provider at once, for batches and the resolver: as many connections. */
   CHARGES_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
   /** How long a batch waits for one of its charges before others look after it. */
   HAND_OVER_MS: withDefault(integer({ min: 0, max: 60_000 }), 5_000),

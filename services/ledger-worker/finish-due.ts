@@ -1,9 +1,11 @@
 import type { DueTransaction, Ledger, Refunds, TakeDue } from '@triplock/ledger';
+import type { GuardedProvider } from '@triplock/provider';
 import type { Logger, Pass } from '@triplock/runtime';
 import { bookTransferOf } from './book-transfer.ts';
 import { chargePayment, type ChargeParts } from './charge-payment.ts';
 import { giveBack, type GiveBackOutcome, type GiveBackParts } from './give-back.ts';
 import type { WorkerMetrics } from './metrics.ts';
+import type { Places } from './places.ts';
 
 /** What the resolver stands on. */
 export type ResolverParts = ChargeParts &
@@ -11,41 +13,81 @@ export type ResolverParts = ChargeParts &
     takeDue: TakeDue;
     ledger: Pick<Ledger, 'settle'>;
     refunds: Pick<Refunds, 'post'>;
-    metrics: Pick<WorkerMetrics, 'resolved'>;
+    provider: Pick<GuardedProvider, 'callersMax'>;
+    /** Shared with the batches that charge. */
+    places: Places;
+    metrics: Pick<WorkerMetrics, 'resolved' | 'unknownAge'>;
     logger: Logger;
   };
 
-/** So many are looked after at once, and until then they are nobody else's. */
-const limits = { limit: 32, leaseMs: 15_000 };
+/** The resolver's two ends. */
+export type DueFinisher = {
+  /**
+   * One pass: takes as many due rows as there are places for, and begins with each. It waits for a
+   * place and for no row's end, so that one slow row leaves the others' places to the next pass.
+   */
+  begin: Pass;
+  /** Waits for what was begun. */
+  ended(): Promise<void>;
+};
+
+/** Of one look, which reads each row. Until then they are nobody else's. */
+const limits = { rowsMax: 64, leaseMs: 15_000 };
 
 /**
- * The resolver: one pass over pending transactions that nobody has looked after in time, because a
+ * The resolver: finishes pending transactions that nobody has looked after in time, because a
  * worker died, the provider was away, or a customer takes long. Several resolvers share the work.
- * One that fails is due again later, and its version tells whoever comes late to do nothing.
+ * One that fails is due again later, and its version tells whoever comes late to do nothing. While
+ * the provider is left alone nothing is taken, so that rows do not lose their turn for nothing.
  */
-export function finishDue(parts: ResolverParts): Pass {
-  return async () => {
-    const due = await parts.takeDue(limits);
-    const outcomes = await Promise.all(due.map((each) => finishOrLeave(parts, each)));
-    for (const outcome of outcomes) parts.metrics.resolved.inc({ outcome });
-    // What waits is due again later: only what was finished says that there may be more to do now.
-    return outcomes.filter((outcome) => outcome === 'settled').length;
+export function openDueFinisher(parts: ResolverParts): DueFinisher {
+  const { places, provider, takeDue } = parts;
+  const underWay = new Set<Promise<void>>();
+  // One, as long as looks find nothing: they hold no place that a batch may want.
+  let expected = 1;
+
+  const begin = (due: DueTransaction) => {
+    const work = finishOrLeave(parts, due).then(() => {
+      places.giveBack();
+      underWay.delete(work);
+    });
+    underWay.add(work);
+  };
+  return {
+    begin: async () => {
+      await places.take('resolver');
+      const wanted = Math.min(expected, provider.callersMax());
+      const held = wanted === 0 ? 1 : 1 + places.takeFree(wanted - 1);
+      let due: DueTransaction[] = [];
+      try {
+        if (wanted > 0) due = await takeDue({ limit: held, leaseMs: limits.leaseMs });
+      } finally {
+        for (let unused = held - due.length; unused > 0; unused -= 1) places.giveBack();
+      }
+      due.forEach(begin);
+      const mayBeMore = due.length === held;
+      expected = mayBeMore ? limits.rowsMax : 1;
+      return mayBeMore ? due.length : 0;
+    },
+    ended: async () => void (await Promise.all(underWay)),
   };
 }
 
-async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise<string> {
-  const { txnId } = due.kind === 'payment' ? due.payment : due.refund;
+async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise<void> {
+  const { logger, metrics } = parts;
+  const { txnId, acceptedAt } = due.kind === 'payment' ? due.payment : due.refund;
   try {
     const ended = await finish(parts, due);
+    metrics.resolved.inc({ outcome: ended.outcome });
     if (ended.outcome === 'unknown') {
-      parts.logger.warn({ err: ended.because.error, txnId }, 'a transaction is still unknown');
+      metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
+      logger.warn({ err: ended.because.error, txnId }, 'a transaction is still unknown');
     } else {
-      parts.logger.info({ txnId, outcome: ended.outcome }, 'a pending transaction looked after');
+      logger.info({ txnId, outcome: ended.outcome }, 'a pending transaction looked after');
     }
-    return ended.outcome;
   } catch (err) {
-    parts.logger.warn({ err, txnId }, 'a pending transaction could not be looked after');
-    return 'failed';
+    metrics.resolved.inc({ outcome: 'failed' });
+    logger.warn({ err, txnId }, 'a pending transaction could not be looked after');
   }
 }
 

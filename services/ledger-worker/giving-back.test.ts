@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import { openPostgresRefunds } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
-import { openStripe } from '@triplock/provider';
 import {
   aPayment,
   aRefund,
@@ -10,7 +9,7 @@ import {
   eventually,
   type TestStripe,
 } from '@triplock/testing';
-import { aPipeline, recordOf, traceparent } from './worker.testing.ts';
+import { aPipeline, aProvider, recordOf, traceparent } from './worker.testing.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -23,8 +22,7 @@ after(() => stopStripe());
 async function aCharge(context: TestContext) {
   await stripe.control('POST', '/reset');
   const pipeline = await aPipeline(context);
-  const { apiKey, url: apiUrl } = stripe;
-  const worker = pipeline.work({ provider: openStripe({ apiKey, apiUrl, timeoutMs: 1_000 }) });
+  const worker = pipeline.work({ provider: aProvider(stripe) });
   const payment = aPayment({ amount: 1_000n, paymentMethod: 'pm_card_visa' });
   await pipeline.append(recordOf(payment));
   await worker.allCommitted();

@@ -8,6 +8,11 @@ export type WorkerMetrics = {
   charges: Counter<'outcome'>;
   /** Pending transactions that the resolver looked after, by what came of it. */
   resolved: Counter<'outcome'>;
+  /**
+   * How long ago a transaction was accepted of which nobody knows what came of it at the provider,
+   * each time that it was looked at and left so, in seconds.
+   */
+  unknownAge: Histogram;
   /** Payments of one statement. */
   statementRows: Histogram;
   /** Time that one statement took, its commit included. */
@@ -34,6 +39,12 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
       name: 'triplock_worker_resolved_total',
       help: 'Pending transactions that the resolver looked after, by what came of it.',
       labelNames: ['outcome'],
+      registers,
+    }),
+    unknownAge: new Histogram({
+      name: 'triplock_worker_unknown_age_seconds',
+      help: 'Age of transactions whose outcome at the provider was unknown when looked at.',
+      buckets: [1, 10, 60, 600, 3_600, 21_600, 86_400],
       registers,
     }),
     statementRows: new Histogram({

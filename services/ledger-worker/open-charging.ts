@@ -4,8 +4,9 @@ import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provi
 import { runLoop, type Loop, type Service } from '@triplock/runtime';
 import { openChargeDesk, type ChargeDesk } from './charge-desk.ts';
 import type { Config } from './config.ts';
-import { finishDue } from './finish-due.ts';
+import { openDueFinisher } from './finish-due.ts';
 import type { WorkerMetrics } from './metrics.ts';
+import { openPlaces } from './places.ts';
 
 /** Ten unknown outcomes in a row are no chance, also where every fifth call goes wrong. */
 const patience = { unknownInARowMax: 10, restMs: 1_000 };
@@ -29,16 +30,21 @@ export function openCharging(
     timeoutMs: config.PROVIDER_TIMEOUT_MS,
     ...(apiUrl === undefined ? {} : { apiUrl }),
   });
-  const onCircuit = (state: string) => logger.warn({ state }, 'the circuit to the provider');
+  const onCircuit = (state: string) => {
+    logger.warn({ state }, 'the circuit to the provider');
+    if (state === 'closed') resolver.wake();
+  };
   const provider = guardProvider(stripe, { ...patience, onCircuit });
   const actionExpiresMs = config.ACTION_EXPIRES_HOURS * 3_600_000;
-  const asking = { ...parts, provider, actionExpiresMs };
-  const desk = openChargeDesk({
-    ...asking,
-    chargesMax: config.CHARGES_MAX,
-    handOverMs: config.HAND_OVER_MS,
-  });
+  const places = openPlaces(config.CHARGES_MAX);
+  const asking = { ...parts, provider, places, actionExpiresMs };
+  const desk = openChargeDesk({ ...asking, handOverMs: config.HAND_OVER_MS });
   const refunds = openPostgresRefunds(database);
-  const pass = finishDue({ ...asking, refunds, takeDue: takeDueFrom(database) });
-  return { desk, resolver: runLoop(pass, { name: 'resolver', idleMs: 500, logger }), provider };
+  const finisher = openDueFinisher({ ...asking, refunds, takeDue: takeDueFrom(database) });
+  const resolver = runLoop(finisher.begin, { name: 'resolver', idleMs: 500, logger });
+  const stop = async () => {
+    await resolver.stop();
+    await finisher.ended();
+  };
+  return { desk, resolver: { ...resolver, stop }, provider };
 }

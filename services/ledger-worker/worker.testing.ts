@@ -4,7 +4,7 @@ import { encodePaymentAccepted, type EncodedRecord } from '@triplock/contracts';
 import { openPostgresLedger, openPostgresRefunds, takeDueFrom } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
-import { openStripe, type Provider } from '@triplock/provider';
+import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { createTestDatabase, createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import {
@@ -15,10 +15,11 @@ import {
   type ReceivedRecord,
 } from '@triplock/transport';
 import { openChargeDesk } from './charge-desk.ts';
-import { finishDue } from './finish-due.ts';
+import { openDueFinisher } from './finish-due.ts';
 import { gatherPostings } from './gather-postings.ts';
-import { workerMetrics } from './metrics.ts';
+import { workerMetrics, type WorkerMetrics } from './metrics.ts';
 import { paymentsHandler } from './payments-consumer.ts';
+import { openPlaces } from './places.ts';
 import { createPostBatch } from './post-batch.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -46,13 +47,11 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   context.after(() => log.close());
 
   /** Starts a worker: one of a new group reads the topic from its beginning. */
-  const work = (
-    wish: { groupId?: string; databaseUrl?: string; provider?: Provider; handOverMs?: number } = {},
-  ) => {
+  const work = (wish: { groupId?: string; databaseUrl?: string } & Partial<Charging> = {}) => {
     const groupId = wish.groupId ?? testNamespace('worker');
     const url = wish.databaseUrl ?? store.url('triplock_ledger');
-    const { provider = nobody, handOverMs = 10_000 } = wish;
-    const parts = openParts(url, { provider, handOverMs });
+    const { provider = nobody, handOverMs = 10_000, placesMax = 16 } = wish;
+    const parts = openParts(url, { provider, handOverMs, placesMax });
     const deadLetters = openDeadLetters({ ...kafka, topic: letters.topic });
     const place = { ...kafka, topic: accepted.topic, groupId };
     const consumer = runConsumer({
@@ -81,10 +80,9 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   };
 }
 
-function openParts(
-  url: string,
-  { provider, handOverMs }: { provider: Provider; handOverMs: number },
-) {
+type Charging = { provider: GuardedProvider; handOverMs: number; placesMax: number };
+
+function openParts(url: string, { provider, handOverMs, placesMax }: Charging) {
   const onIdleError = () => undefined; // DROP DATABASE ends idle connections, which is no news here.
   const database = openDatabase({ url, applicationName: 'test', onIdleError });
   const ledger = openPostgresLedger(database);
@@ -92,16 +90,39 @@ function openParts(
   const crashPoints = createCrashPoints();
   const limits = { rowsMax: 500, statementsMax: 2 };
   const post = gatherPostings(createPostBatch({ ledger, metrics }), limits);
-  const charging = { ledger, provider, crashPoints, actionExpiresMs: dayMs, metrics, logger };
-  const desk = openChargeDesk({ ...charging, chargesMax: 16, handOverMs });
+  const places = openPlaces(placesMax);
+  const asking = { ledger, provider, places, crashPoints, actionExpiresMs: dayMs, metrics, logger };
+  const desk = openChargeDesk({ ...asking, handOverMs });
   const refunds = openPostgresRefunds(database);
-  const resolve = finishDue({ ...charging, refunds, takeDue: takeDueFrom(database) });
-  return { post, postRowsMax: 500, ledger, desk, refunds, resolve, metrics, crashPoints };
+  const finisher = openDueFinisher({ ...asking, refunds, takeDue: takeDueFrom(database) });
+  /** Looks after all that is due, and says how many it settled. */
+  const resolve = async () => {
+    const before = await settledBy(metrics);
+    while ((await finisher.begin()) > 0);
+    await finisher.ended();
+    return (await settledBy(metrics)) - before;
+  };
+  const ours = { finisher, resolve, places };
+  return { post, postRowsMax: 500, ledger, desk, refunds, ...ours, metrics, crashPoints };
+}
+
+async function settledBy({ resolved }: WorkerMetrics): Promise<number> {
+  const { values } = await resolved.get();
+  return values.find(({ labels }) => labels.outcome === 'settled')?.value ?? 0;
 }
 
 const dayMs = 86_400_000;
 // Nothing answers there: a test that charges brings its own.
-const nobody = openStripe({ apiKey: 'sk_test', apiUrl: 'http://127.0.0.1:1', timeoutMs: 1_000 });
+const nobody = aProvider({ apiKey: 'sk_test', url: 'http://127.0.0.1:1' });
+
+/** Stripe at a place of a test's own, left alone for a moment after ten unknown outcomes. */
+export function aProvider(
+  { apiKey, url: apiUrl }: { apiKey: string; url: string },
+  { timeoutMs } = { timeoutMs: 1_000 },
+): GuardedProvider {
+  const stripe = openStripe({ apiKey, apiUrl, timeoutMs });
+  return guardProvider(stripe, { unknownInARowMax: 10, restMs: 200 });
+}
 
 /** What a topic has, as it comes. */
 function readAll(
