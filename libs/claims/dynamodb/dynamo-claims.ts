@@ -3,12 +3,12 @@ import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import type { BucketMemory, Claims, MemoryEpoch, OwnerToken, PendingRead } from '../claims.ts';
 import { releaseLate } from '../release-late.ts';
-import { checkTable, DynamoTableError } from './check-table.ts';
 import { claimItem } from './claim-item.ts';
 import type { Table } from './connect-dynamo.ts';
 import type { DynamoPlace } from './dynamo-place.ts';
 import { ownersSteps } from './end-claim.ts';
 import { lookUp, markerOf, type Layout } from './look-up.ts';
+import { openTable } from './open-table.ts';
 import { memoryOf } from './read-marker.ts';
 
 /** Where claims live and for how long; times in milliseconds. */
@@ -39,23 +39,11 @@ export type DynamoClaimsOptions = DynamoPlace & {
  * one partner have to go through one region: global tables merge by the last writer and compare
  * nothing.
  *
- * The client takes a third of a second to load, so it is loaded here and not at import.
- *
  * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
  */
 export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Claims> {
-  const { namespace, leaseMs = 30_000, lifeMs = 86_400_000, answerTimeoutMs = 1_500 } = options;
-  const { connectDynamo } = await import('./connect-dynamo.ts');
-  const dynamo = connectDynamo({ ...options, answerTimeoutMs });
-  try {
-    await checkTable(dynamo);
-  } catch (error) {
-    if (error instanceof DynamoTableError) {
-      dynamo.close();
-      throw error;
-    }
-    options.logger.warn({ err: error }, 'dynamodb is away at the start, will be asked again');
-  }
+  const { namespace, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
+  const dynamo = await openTable(options);
   const layout: Layout = { namespace, leaseMs, lifeMs };
   const { complete, release } = ownersSteps(dynamo, layout);
   const late = releaseLate({ release, leaseMs, logger: options.logger });

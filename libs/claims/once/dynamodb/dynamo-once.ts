@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from '@triplock/runtime';
 import type { OwnerToken } from '../../claims.ts';
-import { checkTable, DynamoTableError } from '../../dynamodb/check-table.ts';
 import type { Condition, Written } from '../../dynamodb/connect-dynamo.ts';
 import type { DynamoPlace } from '../../dynamodb/dynamo-place.ts';
+import { openTable } from '../../dynamodb/open-table.ts';
 import type { EffectOwner, OpenedOnceStore } from '../once-store.ts';
 import { effectId, startEffect } from './start-effect.ts';
 
@@ -25,19 +25,8 @@ export type DynamoOnceOptions = DynamoPlace & {
  * @throws DynamoTableError when the table is there and DynamoDB may delete keys early.
  */
 export async function openDynamoOnce(options: DynamoOnceOptions): Promise<OpenedOnceStore> {
-  const { namespace, logger, answerTimeoutMs = 1_500 } = options;
-  // The client takes a third of a second to load.
-  const { connectDynamo } = await import('../../dynamodb/connect-dynamo.ts');
-  const dynamo = connectDynamo({ ...options, answerTimeoutMs });
-  try {
-    await checkTable(dynamo);
-  } catch (error) {
-    if (error instanceof DynamoTableError) {
-      dynamo.close();
-      throw error;
-    }
-    logger.warn({ err: error }, 'dynamodb is away at the start, will be asked again');
-  }
+  const { namespace } = options;
+  const dynamo = await openTable(options);
   /** Writes what only the last owner may, while the key lives. */
   const change = (owner: EffectOwner, step: OwnersChange): Promise<Written> =>
     dynamo.inTime(async (table) => {
