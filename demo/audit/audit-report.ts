@@ -1,10 +1,15 @@
 /** Transactions in one layer: how many, and their amounts in minor units. */
 export type LayerSum = { count: number; amount: number | string };
 
-/** What the layers have of one partner and currency. */
+/** What the layers have of one partner and currency: first of its payments, whatever became of them. */
 export type PartnerSums = {
   partner: string;
   currency: string;
+  /** Payments that succeeded. */
+  gross: Readonly<Partial<Record<SummedLayer, LayerSum>>>;
+  /** What of them was given back. */
+  refunds: Readonly<Partial<Record<SummedLayer, LayerSum>>>;
+  net: number | string;
 } & Record<SummedLayer, LayerSum>;
 
 /** The layers that are summed, in the order of a payment's way. */

@@ -4,6 +4,7 @@ import type { AuditReport } from './audit-report.ts';
 import { renderAudit } from './print-audit.ts';
 
 const sum = { count: 2, amount: 5_000 };
+const none = { count: 0, amount: 0 };
 const clean: AuditReport = {
   ok: true,
   settledDown: true,
@@ -26,6 +27,9 @@ const clean: AuditReport = {
       ledger: sum,
       published: sum,
       delivered: sum,
+      gross: { ledger: sum, published: sum, delivered: sum },
+      refunds: { ledger: none, published: none, delivered: none },
+      net: 5_000,
     },
   ],
   drift: [],
@@ -34,8 +38,21 @@ const clean: AuditReport = {
 
 test('a clean audit shows equal sums for every layer', () => {
   const text = renderAudit(clean).join('\n');
-  assert.match(text, /acme {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2}equal/);
+  assert.match(
+    text,
+    /acme {2,}payments {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2}equal/,
+  );
   assert.match(text, /no drift/);
+});
+
+test('refunds are shown with what is left after them', () => {
+  const back = { count: 1, amount: 2_000 };
+  const refunds = { ledger: back, published: back, delivered: back };
+  const sums = clean.sums.map((each) => ({ ...each, refunds, net: 3_000 }));
+  const text = renderAudit({ ...clean, sums }).join('\n');
+  assert.match(text, / gross {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2,}equal/);
+  assert.match(text, / refunds {2,}20\.00 EUR {2,}20\.00 EUR {2,}20\.00 EUR {2,}equal/);
+  assert.match(text, / net {2,}30\.00 EUR/);
 });
 
 test('drift is shown with its check and its ids, and sums that differ say so', () => {

@@ -2,14 +2,21 @@ import { formatMoney } from '../terminal/money.ts';
 import { style } from '../terminal/style.ts';
 import { renderTable } from '../terminal/table.ts';
 import { count } from '../terminal/words.ts';
-import { countedThings, summedLayers, type AuditReport, type PartnerSums } from './audit-report.ts';
+import {
+  countedThings,
+  summedLayers,
+  type AuditReport,
+  type LayerSum,
+  type PartnerSums,
+  type SummedLayer,
+} from './audit-report.ts';
 
 /** The audit for people: what there is, whether the layers agree, and what is wrong. */
 export function renderAudit(report: AuditReport): string[] {
   return [
     ...renderCounts(report),
     '',
-    ...renderTable(sumColumns, report.sums.map(sumRow)),
+    ...renderTable(sumColumns, report.sums.flatMap(sumRows)),
     '',
     ...renderVerdict(report),
   ];
@@ -34,18 +41,34 @@ function renderCounts({ counts }: AuditReport): string[] {
 
 const sumColumns = [
   { head: 'partner' },
+  { head: '' },
   ...summedLayers.map((head) => ({ head, align: 'right' as const })),
   { head: '' },
 ];
 
-function sumRow(sums: PartnerSums): string[] {
-  const [first, ...others] = summedLayers.map((layer) => sums[layer]);
+/** A row for the payments; with refunds one for what succeeded, one for them, and what is left. */
+function sumRows(sums: PartnerSums): string[][] {
+  const payments = sumRow(sums, 'payments', sums);
+  const { currency, gross, refunds, net } = sums;
+  if (!Object.values(refunds).some(({ count }) => count > 0)) return [payments];
+  const left = ['', 'net', '', formatMoney(net, currency), '', '', ''];
+  return [payments, sumRow(sums, 'gross', gross), sumRow(sums, 'refunds', refunds), left];
+}
+
+function sumRow(
+  { partner, currency }: PartnerSums,
+  what: string,
+  layers: Readonly<Partial<Record<SummedLayer, LayerSum>>>,
+): string[] {
+  const there = summedLayers.flatMap((layer) => layers[layer] ?? []);
+  const [first, ...others] = there;
   const same = others.every((each) => each.amount === first!.amount && each.count === first!.count);
-  return [
-    sums.partner,
-    ...summedLayers.map((layer) => formatMoney(sums[layer].amount, sums.currency)),
-    same ? style.good('equal') : style.bad('differ'),
-  ];
+  const amounts = summedLayers.map((layer) => {
+    const sum = layers[layer];
+    return sum === undefined ? '' : formatMoney(sum.amount, currency);
+  });
+  const verdict = same ? style.good('equal') : style.bad('differ');
+  return [what === 'payments' ? partner : '', what, ...amounts, verdict];
 }
 
 function renderVerdict({ ok, drift, settledDown }: AuditReport): string[] {

@@ -27,6 +27,8 @@ const always = [
   'ledger-differs-from-accepted',
   'ledger-id-underived',
   'entry-differs-from-ledger',
+  'refunded-differs-from-refunds',
+  'refund-unfounded',
   'event-differs-from-ledger',
   'event-tells-otherwise',
   'sequence-has-a-gap',

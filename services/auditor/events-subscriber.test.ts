@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
+import { encodePaymentEvent, refundEventOf, type PaymentEvent } from '@triplock/contracts';
 import { openRefusedMessages } from '@triplock/inbox';
+import type { Refund } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase } from '@triplock/testing';
+import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { IncomingMessage } from '@triplock/transport';
 import { eventsHandler } from './events-subscriber.ts';
 import { auditorMetrics } from './metrics.ts';
@@ -50,6 +51,20 @@ test('every copy of an event is counted, and an altered one is told apart', asyn
   const sql = 'SELECT event_id, copies, altered, currency, amount FROM published';
   assert.deepEqual(await rows(sql), [
     { event_id: event.event_id, copies: 3, altered: 1, currency: 'EUR', amount: 42n },
+  ]);
+});
+
+test('a refund that failed because nothing of it fitted tells of no amount', async (context) => {
+  const { handle, rows } = await anAuditor(context);
+  const failed: Refund = {
+    ...aRefund(aPayment()),
+    ...{ state: 'failed', version: 2, settledAt: new Date() },
+    failure: { code: 'amount_exceeds_refundable', message: 'More than what is left.' },
+  };
+  const event = refundEventOf({ refund: failed, orderedBy: failed.paymentId, sequence: 2 });
+  await handle(messageOf(event));
+  assert.deepEqual(await rows('SELECT event_type, sequence, amount, currency FROM published'), [
+    { event_type: 'refund.failed', sequence: 2, amount: null, currency: null },
   ]);
 });
 

@@ -5,7 +5,7 @@ export type AuditorMetrics = {
   /** Events by what their delivery was: the first, another copy, or an altered one. */
   events: Counter<'outcome'>;
   refusedMessages: Counter<'reason'>;
-  /** Records of the accepted topic: payments, and what is none. */
+  /** Records of the accepted topic: payments, refunds, and what is neither. */
   records: Counter<'outcome'>;
   deadLetters: Counter<'reason'>;
   /** Offending ids of the last scheduled audit, whichever auditor made it, 100 per check at most. */
@@ -37,7 +37,7 @@ export function auditorMetrics(registry: Registry): AuditorMetrics {
     }),
     records: new Counter({
       name: 'triplock_auditor_accepted_records_total',
-      help: 'Records of the accepted topic: payment, refused',
+      help: 'Records of the accepted topic: payment, refund, refused',
       labelNames: ['outcome'],
       registers,
     }),

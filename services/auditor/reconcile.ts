@@ -54,7 +54,7 @@ export function judge(seen: Sightings, { final }: { final: boolean }): AuditResu
     ok: drift.length === 0,
     settledDown,
     counts: seen.counts,
-    sums: seen.sums.map(renderSums),
+    sums: renderSums(seen.sums),
     drift,
     inFlight: { lag: seen.lag, waiting },
   };

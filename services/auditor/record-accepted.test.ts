@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { encodePaymentAccepted } from '@triplock/contracts';
+import { encodePaymentAccepted, encodeRefundAccepted } from '@triplock/contracts';
 import { createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase } from '@triplock/testing';
+import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { ReceivedRecord } from '@triplock/transport';
 import fc from 'fast-check';
 import { auditorMetrics } from './metrics.ts';
@@ -48,6 +48,24 @@ test('a batch that comes again, or holds a request twice, is remembered once', a
   assert.deepEqual(await rows('SELECT kafka_partition, reason FROM accepted_refused'), [
     { kafka_partition: 3, reason: 'null_value' },
   ]);
+});
+
+test('a refund is remembered with its payment, and with its amount if it says one', async (context) => {
+  const { accept, rows } = await anAuditor(context);
+  const payment = aPayment();
+  const refunds = [aRefund(payment, { amount: 7n }), aRefund(payment)];
+  const records = refunds.map((refund) => {
+    const { key, value } = encodeRefundAccepted(refund, '');
+    return aRecord({ key: Buffer.from(key), value });
+  });
+  await accept({ records });
+  const remembered = await rows('SELECT * FROM accepted ORDER BY kafka_offset');
+  for (const [place, amount] of [7n, null].entries()) {
+    assert.partialDeepStrictEqual(remembered[place], {
+      ...{ txn_id: refunds[place]!.txnId, kind: 'refund', payment_id: payment.txnId },
+      ...{ partner_id: 'acme', currency: null, amount },
+    });
+  }
 });
 
 test('whatever the bytes of a record are, its batch is remembered', async (context) => {

@@ -1,4 +1,5 @@
 import { decodeAccepted } from '@triplock/contracts';
+import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
 import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
 import type { AuditorMetrics } from './metrics.ts';
@@ -14,32 +15,46 @@ const recordRefusedRecords = loadSql(import.meta.url, 'sql/record-refused-record
  */
 export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics) {
   return async ({ records }: Pick<RecordBatch, 'records'>): Promise<void> => {
-    const payments: object[] = [];
+    const accepted: object[] = [];
     const refused: object[] = [];
     for (const record of records) {
       const decoded = decodeAccepted(record);
       metrics.records.inc({ outcome: decoded.outcome });
-      if (decoded.outcome === 'refused') {
-        const { reason } = decoded;
-        const detail = storable(decoded.detail);
-        refused.push({ topic: record.topic, ...placeOf(record), reason, detail });
-        continue;
+      switch (decoded.outcome) {
+        case 'payment':
+          accepted.push({ ...paymentRow(decoded.payment), ...placeOf(record) });
+          break;
+        case 'refund':
+          accepted.push({ ...refundRow(decoded.refund), ...placeOf(record) });
+          break;
+        case 'refused': {
+          const { reason } = decoded;
+          const detail = storable(decoded.detail);
+          refused.push({ topic: record.topic, ...placeOf(record), reason, detail });
+          break;
+        }
+        default:
+          decoded satisfies never;
       }
-      // Counted above; nothing is reconciled with it yet.
-      if (decoded.outcome === 'refund') continue;
-      const { txnId, fingerprint, partnerId, details } = decoded.payment;
-      payments.push({
-        txn_id: txnId,
-        fingerprint,
-        partner_id: partnerId,
-        currency: details.money.currency,
-        amount: Number(details.money.amount),
-        ...placeOf(record),
-      });
     }
-    if (payments.length > 0) await database.query(recordAccepted, [JSON.stringify(payments)]);
+    if (accepted.length > 0) await database.query(recordAccepted, [JSON.stringify(accepted)]);
     if (refused.length > 0) await database.query(recordRefusedRecords, [JSON.stringify(refused)]);
   };
+}
+
+function paymentRow(payment: AcceptedPayment) {
+  const { currency, amount } = payment.details.money;
+  return { kind: 'payment', ...identityOf(payment), currency, amount: Number(amount) };
+}
+
+function refundRow(refund: AcceptedRefund) {
+  const { amount } = refund.details;
+  const asked = amount === undefined ? {} : { amount: Number(amount) };
+  return { kind: 'refund', ...identityOf(refund), payment_id: refund.paymentId, ...asked };
+}
+
+function identityOf({ txnId, fingerprint, partnerId }: AcceptedPayment | AcceptedRefund) {
+  return { txn_id: txnId, fingerprint, partner_id: partnerId };
 }
 
 function placeOf({ partition, offset }: ReceivedRecord) {

@@ -25,8 +25,8 @@ export async function recordPublished(
     event.partner_id,
     event.sequence ?? null,
     payloadHash,
-    event.data['currency'],
-    event.data['amount'],
+    event.data['currency'] ?? null,
+    event.data['amount'] ?? null,
   ]);
   const { copies, known_hash: knownHash } = row!;
   if (knownHash !== payloadHash) return { outcome: 'altered', copies, knownHash };

@@ -2,29 +2,44 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { differingSums, renderSums, type SumRow } from './sums.ts';
 
-function aRow(wish: Partial<SumRow> = {}): SumRow {
-  return {
-    partner: 'acme',
-    currency: 'EUR',
-    accepted: '9',
-    ledger: '9',
-    published: '9',
-    delivered: '9',
-    acceptedCount: 2n,
-    ledgerCount: 2n,
-    publishedCount: 2n,
-    deliveredCount: 2n,
-    ...wish,
+/** Two payments, one of them partly refunded, as every layer has them, but for what a test wishes. */
+function rowsOf(wish: Readonly<Record<string, Partial<SumRow>>> = {}, partner = 'acme'): SumRow[] {
+  const usual = {
+    payments: ['accepted', 'ledger', 'published', 'delivered'],
+    gross: ['ledger', 'published', 'delivered'],
+    refunds: ['ledger', 'published', 'delivered'],
   };
+  return Object.entries(usual).flatMap(([figure, layers]) =>
+    layers.map((layer) => {
+      const amount = figure === 'refunds' ? '4' : '9';
+      const row = { partner, currency: 'EUR', figure, layer, count: '2', amount };
+      return { ...row, ...wish[`${figure}/${layer}`] };
+    }),
+  );
 }
 
-test('sums differ by one minor unit or by one transaction', () => {
-  assert.deepEqual(differingSums([aRow()]), []);
-  const off = [aRow({ delivered: '8' }), aRow({ partner: 'globex', ledgerCount: 3n })];
-  assert.deepEqual(differingSums([aRow(), ...off]), ['acme/EUR', 'globex/EUR']);
+test('sums differ by one minor unit, by one transaction, or where a layer has nothing', () => {
+  assert.deepEqual(differingSums(rowsOf()), []);
+  for (const [place, wish] of [
+    ['payments/delivered', { amount: '8' }],
+    ['payments/ledger', { count: '3' }],
+    ['gross/published', { amount: '10' }],
+    ['refunds/delivered', { amount: '3' }],
+    ['refunds/ledger', { layer: 'nowhere' }],
+  ] as const) {
+    const rows = [...rowsOf(), ...rowsOf({ [place]: wish }, 'globex')];
+    assert.deepEqual(differingSums(rows), ['globex/EUR'], place);
+  }
+});
+
+test('what is left of the payments is gross without refunds', () => {
+  const [sums] = renderSums(rowsOf());
+  assert.deepEqual(sums!.gross.ledger, { count: 2, amount: 9 });
+  assert.deepEqual(sums!.refunds.delivered, { count: 2, amount: 4 });
+  assert.equal(sums!.net, 5);
 });
 
 test('a sum that JSON numbers would round is told as text', () => {
-  const { accepted, ledger } = renderSums(aRow({ accepted: '9007199254740993' }));
-  assert.deepEqual([accepted.amount, ledger.amount], ['9007199254740993', 9]);
+  const [sums] = renderSums(rowsOf({ 'payments/accepted': { amount: '9007199254740993' } }));
+  assert.deepEqual([sums!.accepted.amount, sums!.ledger.amount], ['9007199254740993', 9]);
 });

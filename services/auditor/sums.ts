@@ -1,10 +1,22 @@
-/** The layers that a payment goes through. */
-const layers = ['accepted', 'ledger', 'published', 'delivered'] as const;
-type Layer = (typeof layers)[number];
+/** The layers in which each figure must be the same. */
+const layersOf = {
+  payments: ['accepted', 'ledger', 'published', 'delivered'],
+  gross: ['ledger', 'published', 'delivered'],
+  refunds: ['ledger', 'published', 'delivered'],
+} as const;
+type Figures = typeof layersOf;
+type Figure = keyof Figures;
+const figures = Object.keys(layersOf) as Figure[];
 
-/** A row of sum-everything.sql; sums come as text, because they may be larger than a bigint column. */
-export type SumRow = { partner: string; currency: string } & Record<Layer, string> &
-  Record<`${Layer}Count`, bigint>;
+/** A row of sum-everything.sql; counts and sums come as text, because they may be large. */
+export type SumRow = {
+  partner: string;
+  currency: string;
+  figure: string;
+  layer: string;
+  count: string;
+  amount: string;
+};
 
 /**
  * Transactions in one layer: how many, and their amounts in minor units; a number where JSON's
@@ -12,35 +24,69 @@ export type SumRow = { partner: string; currency: string } & Record<Layer, strin
  */
 export type LayerSum = { count: number; amount: number | string };
 
-/** What the layers have of one partner and currency. */
-export type PartnerSums = { partner: string; currency: string } & Record<Layer, LayerSum>;
+/** What the layers have of one partner and currency: first of its payments, whatever became of them. */
+export type PartnerSums = Record<Figures['payments'][number], LayerSum> & {
+  partner: string;
+  currency: string;
+  /** Payments that succeeded. */
+  gross: Record<Figures['gross'][number], LayerSum>;
+  /** What of them was given back. */
+  refunds: Record<Figures['refunds'][number], LayerSum>;
+  /** The one without the other, as the ledger has it; minor units. */
+  net: number | string;
+};
 
 /** The sums as the audit shows them. */
-export function renderSums(row: SumRow): PartnerSums {
-  const layer = (name: Layer) => ({
-    count: Number(row[`${name}Count`]),
-    amount: jsonInteger(row[name]),
+export function renderSums(rows: readonly SumRow[]): PartnerSums[] {
+  return byPartner(rows).map(({ partner, currency, sumOf }) => {
+    const show = <Of extends Figure>(figure: Of) =>
+      Object.fromEntries(
+        layersOf[figure].map((layer) => {
+          const { count, amount } = sumOf(figure, layer);
+          return [layer, { count: Number(count), amount: jsonInteger(amount) }];
+        }),
+      ) as Record<Figures[Of][number], LayerSum>;
+    const net = sumOf('gross', 'ledger').amount - sumOf('refunds', 'ledger').amount;
+    const { gross, refunds } = { gross: show('gross'), refunds: show('refunds') };
+    return { partner, currency, ...show('payments'), gross, refunds, net: jsonInteger(net) };
   });
-  return {
-    partner: row.partner,
-    currency: row.currency,
-    accepted: layer('accepted'),
-    ledger: layer('ledger'),
-    published: layer('published'),
-    delivered: layer('delivered'),
-  };
 }
 
 /** The partners and currencies, as `partner/currency`, of which the layers do not have the same. */
 export function differingSums(rows: readonly SumRow[]): string[] {
-  const isOff = (row: SumRow) =>
-    layers.some(
-      (layer) => row[layer] !== row.accepted || row[`${layer}Count`] !== row.acceptedCount,
-    );
-  return rows.filter(isOff).map(({ partner, currency }) => `${partner}/${currency}`);
+  return byPartner(rows)
+    .filter(({ sumOf }) => figures.some((figure) => isOff(figure, sumOf)))
+    .map(({ partner, currency }) => `${partner}/${currency}`);
 }
 
-function jsonInteger(decimal: string): number | string {
-  const number = Number(decimal);
-  return Number.isSafeInteger(number) ? number : decimal;
+function isOff(figure: Figure, sumOf: PartnerRows['sumOf']): boolean {
+  const [first, ...others] = layersOf[figure].map((layer) => sumOf(figure, layer));
+  return others.some(({ count, amount }) => count !== first!.count || amount !== first!.amount);
+}
+
+type Sum = { count: bigint; amount: bigint };
+type PartnerRows = {
+  partner: string;
+  currency: string;
+  /** Zero where the layer has nothing of it. */
+  sumOf(figure: string, layer: string): Sum;
+};
+
+function byPartner(rows: readonly SumRow[]): PartnerRows[] {
+  const groups = Map.groupBy(rows, ({ partner, currency }) => `${partner}/${currency}`);
+  return [...groups.values()].map((group) => {
+    const sums = new Map(
+      group.map(({ figure, layer, count, amount }) => {
+        return [`${figure}/${layer}`, { count: BigInt(count), amount: BigInt(amount) }];
+      }),
+    );
+    const { partner, currency } = group[0]!;
+    const none = { count: 0n, amount: 0n };
+    return { partner, currency, sumOf: (figure, layer) => sums.get(`${figure}/${layer}`) ?? none };
+  });
+}
+
+function jsonInteger(exact: bigint): number | string {
+  const number = Number(exact);
+  return Number.isSafeInteger(number) ? number : String(exact);
 }

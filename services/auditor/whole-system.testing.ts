@@ -1,13 +1,15 @@
 import {
   encodePaymentAccepted,
   encodePaymentEvent,
+  encodeRefundAccepted,
   keyConflictEventOf,
   paymentEventOf,
+  refundEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
 import { openInbox } from '@triplock/inbox';
-import { openPostgresLedger } from '@triplock/ledger';
-import type { AcceptedPayment, EventId } from '@triplock/payments';
+import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import { createMetrics } from '@triplock/runtime';
 import type { Offsets, ReceivedRecord, TopicOffsets } from '@triplock/transport';
@@ -33,11 +35,24 @@ export function wholeSystem(owners: Owners) {
   };
   return {
     ...hops,
+    /** Changes what no role may change, as a bug or a person with too many rights would. */
+    break: (statement: string, parameters: readonly unknown[] = []) =>
+      owners.admin.transaction(async (tx) => {
+        await tx.query('SET LOCAL session_replication_role = replica');
+        await tx.query(statement, parameters);
+      }),
     /** A payment that went all the way. */
     pay: async (payment: AcceptedPayment) => {
       await hops.accept(payment);
       await hops.post(payment);
       await publish(eventOf(payment));
+    },
+    /** A refund of a book transfer that went all the way, at its place in the payment's order. */
+    giveBack: async (refund: AcceptedRefund, sequence: number) => {
+      await hops.accept(refund);
+      const event = await hops.postRefund(refund, sequence);
+      await publish(event);
+      return event;
     },
     /** A request that lost its key, all the way. */
     loseKey: async (payment: AcceptedPayment) => {
@@ -57,8 +72,11 @@ function topicHops({ auditor }: Owners) {
     recordDeadLetterBatch(auditor, metrics),
   ];
   let offset = 0n;
-  const record = (payment: AcceptedPayment): ReceivedRecord => {
-    const { key, value, headers } = encodePaymentAccepted(payment, traceparent);
+  const record = (accepted: AcceptedPayment | AcceptedRefund): ReceivedRecord => {
+    const { key, value, headers } =
+      'paymentId' in accepted
+        ? encodeRefundAccepted(accepted, traceparent)
+        : encodePaymentAccepted(accepted, traceparent);
     offset += 1n;
     return {
       topic: 'payments.accepted.v1',
@@ -70,14 +88,15 @@ function topicHops({ auditor }: Owners) {
       timestamp: '0',
     };
   };
+  const accept = async (accepted: AcceptedPayment | AcceptedRefund) => {
+    const appended = record(accepted);
+    await takeAccepted({ records: [appended] });
+    return appended;
+  };
   return {
     record,
     append: (records: readonly ReceivedRecord[]) => takeAccepted({ records }),
-    accept: async (payment: AcceptedPayment) => {
-      const accepted = record(payment);
-      await takeAccepted({ records: [accepted] });
-      return accepted;
-    },
+    accept,
     deadLetter: async (dead: ReceivedRecord, reason: string) => {
       const added = bytesOf({
         'dead-letter.reason': reason,
@@ -93,12 +112,22 @@ function topicHops({ auditor }: Owners) {
 
 function ledgerHops({ ledger, admin }: Owners) {
   const postgresLedger = openPostgresLedger(ledger);
+  const refunds = openPostgresRefunds(ledger);
   return {
+    /** Posts a refund, which is final then if a book transfer's, and tells of it. */
+    postRefund: async (refund: AcceptedRefund, sequence: number): Promise<PaymentEvent> => {
+      await refunds.post({ refund, traceparent, settledAt: settledAt(refund) });
+      const posted = await refunds.find(refund.txnId);
+      return refundEventOf({ refund: posted!, orderedBy: refund.paymentId, sequence });
+    },
     post: (payment: AcceptedPayment) => {
       const result = { state: 'succeeded' } as const;
       const settlement = { result, settledAt: settledAt(payment) };
       return postgresLedger.post([{ payment, traceparent, settlement }]);
     },
+    /** Posts a refund that has to wait for its payment. */
+    beginRefund: (refund: AcceptedRefund) =>
+      refunds.post({ refund, traceparent, settledAt: settledAt(refund) }),
     begin: (payment: AcceptedPayment) => postgresLedger.post([{ payment, traceparent }]),
     conflict: (payment: AcceptedPayment) =>
       postgresLedger.recordKeyConflict({ payment, traceparent }),
@@ -154,8 +183,8 @@ function bytesOf(headers: Readonly<Record<string, string>>): Record<string, Buff
   return Object.fromEntries(entries) as Record<string, Buffer>;
 }
 
-function settledAt(payment: AcceptedPayment): Date {
-  return new Date(payment.acceptedAt.getTime() + 5);
+function settledAt(accepted: Pick<AcceptedPayment, 'acceptedAt'>): Date {
+  return new Date(accepted.acceptedAt.getTime() + 5);
 }
 
 function hashOf(event: PaymentEvent): string {

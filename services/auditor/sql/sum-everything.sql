@@ -1,12 +1,36 @@
--- Number and sum of transactions per partner and currency, as each layer has them, in minor units.
+-- Number and sum of what each layer has per partner and currency, in minor units.
 --
--- A row: one partner and currency; a layer that has nothing of it shows 0. Requests that lost
--- their key or were dead-lettered are no transaction anywhere and are left out. Deliveries that left
--- by age are in the sums that they left behind.
-WITH seen AS (
-  SELECT 'accepted' AS layer, partner_id, currency, count(*) AS payments, sum(amount) AS amount
+-- A row: one figure of one layer. `payments` are all of them, whatever became of them; requests that
+-- lost their key or were dead-lettered are no transaction anywhere and are left out. `gross` are the
+-- payments that succeeded and `refunds` what of them was given back. Deliveries that left by age are
+-- in the sums that they left behind.
+WITH booked AS MATERIALIZED (
+  SELECT partner_id, currency, kind, state, count(*) AS number, sum(amount) AS amount
+  FROM ledger.transactions
+  WHERE currency IS NOT NULL
+  GROUP BY partner_id, currency, kind, state
+), delivered AS MATERIALIZED (
+  SELECT partner_id, told ->> 'type' AS event_type, told #>> '{data,currency}' AS currency,
+         count(*) AS number, sum((told #>> '{data,amount}')::bigint) AS amount
+  FROM notifier.deliveries, LATERAL (SELECT body::json AS told) AS webhook
+  WHERE state = 'delivered'
+  GROUP BY partner_id, told ->> 'type', told #>> '{data,currency}'
+  UNION ALL
+  SELECT partner_id, event_type, currency, deliveries, amount FROM notifier.reaped_deliveries
+), told AS MATERIALIZED (
+  SELECT 'published' AS layer, partner_id, event_type, currency, count(*) AS number, sum(amount) AS amount
+  FROM auditor.published
+  WHERE currency IS NOT NULL
+  GROUP BY partner_id, event_type, currency
+  UNION ALL
+  SELECT 'delivered', partner_id, event_type, currency, number, amount FROM delivered
+  WHERE currency <> ''
+), seen AS (
+  SELECT 'payments' AS figure, 'accepted' AS layer, partner_id, currency, count(*) AS number,
+         sum(amount) AS amount
   FROM auditor.accepted
-  WHERE NOT EXISTS (SELECT FROM ledger.transactions
+  WHERE kind = 'payment'
+    AND NOT EXISTS (SELECT FROM ledger.transactions
                     WHERE transactions.txn_id = accepted.txn_id
                       AND transactions.fingerprint <> accepted.fingerprint)
     AND NOT EXISTS (SELECT FROM auditor.dead_letters
@@ -16,35 +40,23 @@ WITH seen AS (
                                       WHERE transactions.txn_id = accepted.txn_id))
   GROUP BY partner_id, currency
   UNION ALL
-  SELECT 'ledger', partner_id, currency, count(*), sum(amount)
-  FROM ledger.transactions
-  GROUP BY partner_id, currency
+  SELECT 'payments', 'ledger', partner_id, currency, number, amount FROM booked
+  WHERE kind = 'payment'
   UNION ALL
-  SELECT 'published', partner_id, currency, count(*), sum(amount)
-  FROM auditor.published
-  WHERE event_type <> 'payment.key_conflict'
-  GROUP BY partner_id, currency
+  SELECT CASE kind WHEN 'refund' THEN 'refunds' ELSE 'gross' END, 'ledger',
+         partner_id, currency, number, amount
+  FROM booked
+  WHERE state = 'succeeded'
   UNION ALL
-  SELECT 'delivered', partner_id, body::json #>> '{data,currency}', count(*),
-         sum((body::json #>> '{data,amount}')::bigint)
-  FROM notifier.deliveries
-  WHERE state = 'delivered' AND body::json ->> 'type' <> 'payment.key_conflict'
-  GROUP BY partner_id, body::json #>> '{data,currency}'
+  SELECT 'payments', layer, partner_id, currency, number, amount FROM told
+  WHERE event_type IN ('payment.succeeded', 'payment.failed')
   UNION ALL
-  SELECT 'delivered', partner_id, currency, sum(deliveries)::bigint, sum(amount)
-  FROM notifier.reaped_deliveries
-  WHERE event_type <> 'payment.key_conflict'
-  GROUP BY partner_id, currency
+  SELECT CASE event_type WHEN 'refund.succeeded' THEN 'refunds' ELSE 'gross' END, layer,
+         partner_id, currency, number, amount
+  FROM told
+  WHERE event_type IN ('payment.succeeded', 'refund.succeeded')
 )
-SELECT partner_id AS partner, currency,
-       coalesce(sum(payments) FILTER (WHERE layer = 'accepted'), 0)::bigint AS "acceptedCount",
-       coalesce(sum(payments) FILTER (WHERE layer = 'ledger'), 0)::bigint AS "ledgerCount",
-       coalesce(sum(payments) FILTER (WHERE layer = 'published'), 0)::bigint AS "publishedCount",
-       coalesce(sum(payments) FILTER (WHERE layer = 'delivered'), 0)::bigint AS "deliveredCount",
-       coalesce(sum(amount) FILTER (WHERE layer = 'accepted'), 0)::text AS accepted,
-       coalesce(sum(amount) FILTER (WHERE layer = 'ledger'), 0)::text AS ledger,
-       coalesce(sum(amount) FILTER (WHERE layer = 'published'), 0)::text AS published,
-       coalesce(sum(amount) FILTER (WHERE layer = 'delivered'), 0)::text AS delivered
+SELECT partner_id AS partner, currency, figure, layer, sum(number)::text AS count, sum(amount)::text AS amount
 FROM seen
-GROUP BY partner_id, currency
+GROUP BY partner_id, currency, figure, layer
 ORDER BY partner_id, currency
