@@ -14,6 +14,7 @@ export const crashPointNames = [
   'worker.intent-created',
   'worker.intent-stored',
   'worker.charged',
+  'worker.reserved',
   'worker.refunded',
   'worker.settled',
   'worker.dead-lettered',

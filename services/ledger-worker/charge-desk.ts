@@ -1,19 +1,15 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { isFinal, type AcceptedPayment, type Payment } from '@triplock/payments';
-import type { Logger } from '@triplock/runtime';
 import { chargePayment, type ChargeOutcome, type ChargeParts } from './charge-payment.ts';
+import type { RefundToGive } from './give-back.ts';
+import { openHandOver, type HandOverParts } from './hand-over.ts';
 import type { WorkerMetrics } from './metrics.ts';
-import type { Places } from './places.ts';
+import { giveBackInTime, type RefundDeskParts, type RefundFate } from './refund-desk.ts';
+import { tryUntilSent } from './try-until-sent.ts';
 
-/** What the desk stands on; times in milliseconds. */
-export type DeskParts = ChargeParts & {
-  /** Shared with the resolver; a charge keeps its place after it was handed over. */
-  places: Places;
-  /** How long a batch waits for one of its charges, so that a slow card does not hold a partition. */
-  handOverMs: number;
-  metrics: Pick<WorkerMetrics, 'charges' | 'unknownAge'>;
-  logger: Logger;
-};
+/** What the desk stands on. */
+export type DeskParts = ChargeParts &
+  RefundDeskParts &
+  HandOverParts & { metrics: Pick<WorkerMetrics, 'charges'> };
 
 /** A card payment that is in the ledger: just posted, or found there unfinished. */
 export type PostedCard = {
@@ -25,82 +21,46 @@ export type PostedCard = {
 /** What a batch has to know of a charge. `handed-over`: it is pending, durable, and looked after. */
 export type ChargeFate = 'charged' | 'declined' | 'handed-over' | 'already-recorded';
 
-/** Charges for batches. */
+/**
+ * Charges and gives back for batches. Both wait for a place, and then for their end, up to the
+ * hand-over each. A provider that is left alone is waited for as long, which holds back the
+ * partition's next records and spends no attempt.
+ *
+ * They throw in an outage of the ledger: the row may be pending, and the record has to come again.
+ */
 export type ChargeDesk = {
-  /**
-   * Waits for a place, and then for the end of the charge, up to the hand-over each. A provider that
-   * is left alone is waited for as long, which holds back the partition's next records and spends no
-   * attempt.
-   *
-   * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
-   */
   charge(card: PostedCard): Promise<ChargeFate>;
-  /** Waits for the charges under way. */
+  giveBack(refund: RefundToGive): Promise<RefundFate>;
+  /** Waits for what is under way. */
   close(): Promise<void>;
 };
 
 /** Opens the desk. */
 export function openChargeDesk(parts: DeskParts): ChargeDesk {
-  const { places } = parts;
-  const underWay = new Set<Promise<unknown>>();
-
-  const charge = async (card: PostedCard): Promise<ChargeFate> => {
-    const begun = Promise.withResolvers<'begun'>();
-    let abandoned = false;
-    // A row that had to wait for a place may have been taken by somebody else meanwhile.
-    const posted = places.free() > 0 ? card.posted : 'before';
-    const chargeInPlace = async () => {
-      await places.take('batch');
-      begun.resolve('begun');
-      try {
-        return abandoned ? 'handed-over' : await chargeInTime(parts, { ...card, posted });
-      } finally {
-        places.giveBack();
-      }
-    };
-    const charged = chargeInPlace();
-    const settled = charged.then(
-      () => undefined,
-      () => undefined,
-    );
-    underWay.add(settled);
-    void settled.then(() => underWay.delete(settled));
-    const waited = await Promise.race([begun.promise, handOver(parts.handOverMs)]);
-    abandoned = waited === 'handed-over';
-    if (abandoned) return 'handed-over';
-    const inTime = await Promise.race([charged, handOver(parts.handOverMs)]);
-    if (inTime !== 'handed-over') return inTime;
-    // It goes on. What it throws is no news to the batch, and the row is due for another try.
-    charged.catch((err: unknown) => {
-      parts.logger.warn({ err, txnId: card.payment.txnId }, 'a charge that took long failed');
-    });
-    return 'handed-over';
-  };
+  const work = openHandOver(parts);
   return {
-    charge,
-    close: async () => void (await Promise.all(underWay)),
+    charge: (card) =>
+      work.inTime(card.payment.txnId, (waited) =>
+        chargeInTime(parts, waited ? { ...card, posted: 'before' } : card),
+      ),
+    giveBack: (given) =>
+      work.inTime(given.refund.txnId, (waited) => giveBackInTime(parts, given, waited)),
+    close: () => work.close(),
   };
 }
 
-/** Tries again what was not even sent, as long as the batch waits. */
-async function chargeInTime(parts: DeskParts, card: PostedCard): Promise<ChargeFate> {
-  const deadline = performance.now() + parts.handOverMs;
-  for (let { posted } = card; ; posted = 'before') {
-    const payment = await rowOf(parts, { ...card, posted });
-    if (payment === undefined) return 'already-recorded';
-    const outcome = await chargePayment(parts, { ...card, payment });
-    parts.metrics.charges.inc({ outcome: wordFor(outcome) });
-    if (outcome.outcome !== 'unknown') return fateOf(outcome);
-    const { because } = outcome;
-    const restMs = because.retryAfterMs ?? 0;
-    const late = performance.now() + restMs >= deadline;
-    if (because.sent || late) {
-      parts.metrics.unknownAge.observe((Date.now() - payment.acceptedAt.getTime()) / 1_000);
-      parts.logger.warn({ err: because.error, txnId: payment.txnId }, 'a charge is unknown');
-      return 'handed-over';
-    }
-    await delay(restMs);
-  }
+/** A row that was not posted just now may have been taken by somebody else meanwhile. */
+function chargeInTime(parts: DeskParts, card: PostedCard): Promise<ChargeFate> {
+  return tryUntilSent<ChargeFate>(parts, {
+    transaction: card.payment,
+    attempt: async (again) => {
+      const payment = await rowOf(parts, again ? { ...card, posted: 'before' } : card);
+      if (payment === undefined) return 'already-recorded';
+      const outcome = await chargePayment(parts, { ...card, payment });
+      parts.metrics.charges.inc({ outcome: wordFor(outcome) });
+      return outcome.outcome === 'unknown' ? outcome.because : fateOf(outcome);
+    },
+  });
 }
 
 /** The row as it is to be charged, or nothing when there is nothing left to do. */
@@ -128,9 +88,4 @@ function fateOf(outcome: Exclude<ChargeOutcome, { outcome: 'unknown' }>): Charge
 
 function wordFor(outcome: ChargeOutcome): string {
   return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
-}
-
-async function handOver(ms: number): Promise<'handed-over'> {
-  await delay(ms, undefined, { ref: false });
-  return 'handed-over';
 }

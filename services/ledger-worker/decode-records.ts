@@ -1,34 +1,47 @@
 import { decodeAccepted } from '@triplock/contracts';
+import type { Posting, RefundPosting } from '@triplock/ledger';
 import type { ReceivedRecord, Refusal } from '@triplock/transport';
 import { postingOf } from './book-transfer.ts';
-import type { Posting } from '@triplock/ledger';
 
 /** A record that says a payment, as it is to be posted. */
 export type PaymentRecord = { record: ReceivedRecord; posting: Posting };
 
+/** A record that says a refund, as it is to be posted. */
+export type RefundRecord = { record: ReceivedRecord; posting: RefundPosting };
+
 /** A record that can never be posted, and why. */
 export type DeadRecord = { record: ReceivedRecord; refusal: Refusal };
 
-/** Sorts records into payments and those that are none; both keep their order. */
-export function decodeRecords(records: readonly ReceivedRecord[]): {
+/** Records by what they say; each kind keeps its order. */
+export type DecodedRecords = {
   payments: PaymentRecord[];
+  refunds: RefundRecord[];
   refused: DeadRecord[];
-} {
+};
+
+/** Sorts records into payments, refunds, and those that are neither. */
+export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecords {
   const settledAt = new Date();
-  const payments: PaymentRecord[] = [];
-  const refused: DeadRecord[] = [];
+  const sorted: DecodedRecords = { payments: [], refunds: [], refused: [] };
   for (const record of records) {
     const decoded = decodeAccepted(record);
-    if (decoded.outcome === 'payment') {
-      payments.push({ record, posting: postingOf({ ...decoded, settledAt }) });
-    } else if (decoded.outcome === 'refused') {
-      const { reason, detail } = decoded;
-      refused.push({ record, refusal: { reason, detail } });
-    } else {
-      // No gateway of this version accepts a refund.
-      const detail = 'a refund, which this version cannot post';
-      refused.push({ record, refusal: { reason: 'invalid_record', detail } });
+    switch (decoded.outcome) {
+      case 'payment':
+        sorted.payments.push({ record, posting: postingOf({ ...decoded, settledAt }) });
+        break;
+      case 'refund': {
+        const { refund, traceparent } = decoded;
+        sorted.refunds.push({ record, posting: { refund, traceparent, settledAt } });
+        break;
+      }
+      case 'refused': {
+        const { reason, detail } = decoded;
+        sorted.refused.push({ record, refusal: { reason, detail } });
+        break;
+      }
+      default:
+        decoded satisfies never;
     }
   }
-  return { payments, refused };
+  return sorted;
 }

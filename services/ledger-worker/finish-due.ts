@@ -120,5 +120,7 @@ async function finishRefund(
       return { outcome: 'taken-over', state: posted.state };
     case 'key-conflict':
       throw new Error(`refund ${refund.txnId} was posted and conflicts with itself`);
+    default:
+      return posted satisfies never;
   }
 }

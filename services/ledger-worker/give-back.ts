@@ -59,6 +59,8 @@ export async function giveBack(
     }
     case 'unknown':
       return { outcome: 'unknown', because: atProvider };
+    default:
+      return atProvider satisfies never;
   }
 }
 

@@ -9,12 +9,11 @@ import {
   eventually,
   freePort,
   startService,
-  testNamespace,
 } from '@triplock/testing';
 import { createLogger } from '@triplock/runtime';
 import { openGroupCommit } from '@triplock/transport';
 import { closedWayTo } from './forwarder.testing.ts';
-import { ledgerCounts, recordOf } from './worker.testing.ts';
+import { ledgerCounts, recordOf, settingsOf } from './worker.testing.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
   startService(context, new URL('main.ts', import.meta.url), settings);
@@ -28,17 +27,8 @@ async function aPlace(context: TestContext) {
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const log = openGroupCommit({ ...accepted, clientId: 'test', logger });
   context.after(() => log.close());
-  const env = {
-    TRIPLOCK_MODE: 'test',
-    ADMIN_PORT: String(await freePort()),
-    KAFKA_BROKERS: accepted.brokers[0]!,
-    DATABASE_URL: store.url('triplock_ledger'),
-    ACCEPTED_TOPIC: accepted.topic,
-    DEAD_LETTER_TOPIC: letters.topic,
-    LEDGER_GROUP: testNamespace('worker'),
-    STRIPE_API_KEY: 'sk_test_nobody',
-    STRIPE_API_URL: 'http://127.0.0.1:1',
-  };
+  const settings = settingsOf(store.url('triplock_ledger'), { accepted, letters });
+  const env = { ...settings, ADMIN_PORT: String(await freePort()) };
   const pay = () => log.append(recordOf(aPayment()));
   return { env, store, owner: store.open(), pay };
 }

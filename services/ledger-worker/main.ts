@@ -48,8 +48,8 @@ await runService('ledger-worker', readConfig, async (config, service) => {
     topic,
     groupId: config.LEDGER_GROUP,
     ...paymentsHandler({
-      ...{ post, postRowsMax, ledger, desk: charging.desk, deadLetters },
-      ...{ metrics, crashPoints, logger },
+      ...{ post, postRowsMax, ledger, deadLetters },
+      ...{ desk: charging.desk, refunds: charging.refunds, metrics, crashPoints, logger },
     }),
   });
   service.onClose('consumer', () => consumer.close());

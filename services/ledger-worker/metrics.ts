@@ -6,6 +6,8 @@ export type WorkerMetrics = {
   records: Counter<'outcome'>;
   /** Attempts to charge a card by what they came to. */
   charges: Counter<'outcome'>;
+  /** Attempts to give a refund back at the provider by what they came to. */
+  refunds: Counter<'outcome'>;
   /** Pending transactions that the resolver looked after, by what came of it. */
   resolved: Counter<'outcome'>;
   /**
@@ -32,6 +34,12 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
     charges: new Counter({
       name: 'triplock_worker_charges_total',
       help: 'Attempts to charge a card by what they came to.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    refunds: new Counter({
+      name: 'triplock_worker_refunds_total',
+      help: 'Attempts to give a refund back at the provider by what they came to.',
       labelNames: ['outcome'],
       registers,
     }),

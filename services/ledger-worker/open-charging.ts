@@ -1,4 +1,4 @@
-import { openPostgresRefunds, takeDueFrom, type Ledger } from '@triplock/ledger';
+import { openPostgresRefunds, takeDueFrom, type Ledger, type Refunds } from '@triplock/ledger';
 import type { Database } from '@triplock/postgres';
 import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
 import { runLoop, type Loop, type Service } from '@triplock/runtime';
@@ -11,8 +11,13 @@ import { openPlaces } from './places.ts';
 /** Ten unknown outcomes in a row are no chance, also where every fifth call goes wrong. */
 const patience = { unknownInARowMax: 10, restMs: 1_000 };
 
-/** What is settled with the provider's help: charges for batches, and what nobody finished. */
-export type Charging = { desk: ChargeDesk; resolver: Loop; provider: GuardedProvider };
+/** What is settled with the provider's help: for batches, and what nobody finished. */
+export type Charging = {
+  desk: ChargeDesk;
+  refunds: Refunds;
+  resolver: Loop;
+  provider: GuardedProvider;
+};
 
 /** Wires the provider to the two that ask it; the resolver runs until it is stopped. */
 export function openCharging(
@@ -37,14 +42,14 @@ export function openCharging(
   const provider = guardProvider(stripe, { ...patience, onCircuit });
   const actionExpiresMs = config.ACTION_EXPIRES_HOURS * 3_600_000;
   const places = openPlaces(config.CHARGES_MAX);
-  const asking = { ...parts, provider, places, actionExpiresMs };
-  const desk = openChargeDesk({ ...asking, handOverMs: config.HAND_OVER_MS });
   const refunds = openPostgresRefunds(database);
-  const finisher = openDueFinisher({ ...asking, refunds, takeDue: takeDueFrom(database) });
+  const asking = { ...parts, provider, refunds, places, actionExpiresMs };
+  const desk = openChargeDesk({ ...asking, handOverMs: config.HAND_OVER_MS });
+  const finisher = openDueFinisher({ ...asking, takeDue: takeDueFrom(database) });
   const resolver = runLoop(finisher.begin, { name: 'resolver', idleMs: 500, logger });
   const stop = async () => {
     await resolver.stop();
     await finisher.ended();
   };
-  return { desk, resolver: { ...resolver, stop }, provider };
+  return { desk, refunds, resolver: { ...resolver, stop }, provider };
 }

@@ -1,9 +1,10 @@
 import type { Logger } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
+import type { Fate } from './fate.ts';
 import type { WorkerMetrics } from './metrics.ts';
-import { settlePayments, type Fate, type SettleParts } from './settle-payments.ts';
+import { settleBatch, type SettleParts } from './settle-batch.ts';
 
-/** What consuming payments needs. */
+/** What consuming the accepted topic needs. */
 export type ConsumerParts = SettleParts & { metrics: WorkerMetrics; logger: Logger };
 
 /** The two calls that a consumer makes for each batch: handle it, and tell that it was committed. */
@@ -18,14 +19,24 @@ export function paymentsHandler(parts: ConsumerParts): PaymentsHandler {
   return {
     handle: async (batch) => {
       await crashPoints.reached('worker.polled');
-      report(parts, batch, await settlePayments(parts, batch));
+      report(parts, batch, await settleBatch(parts, batch));
     },
     onCommitted: () => crashPoints.reached('worker.offset-committed'),
   };
 }
 
+/** What is the rule, and so a line only for whoever asks for every one. */
+const usual: ReadonlySet<Fate['outcome']> = new Set([
+  'posted',
+  'charged',
+  'declined',
+  'refunded',
+  'refund-failed',
+]);
+
 const messages: Readonly<Partial<Record<Fate['outcome'], string>>> = {
-  'handed-over': 'payments are pending and looked after',
+  'handed-over': 'transactions are pending and looked after',
+  'refund-waiting': 'refunds wait for their payments',
 };
 
 // Enough ids to follow one up; a replay of a whole topic would fill the log with the others.
@@ -39,8 +50,8 @@ function report(
   for (const [outcome, some] of Map.groupBy(fates, (fate) => fate.outcome)) {
     metrics.records.inc({ outcome }, some.length);
     const txnIds = some.flatMap((fate) => ('txnId' in fate ? fate.txnId : []));
-    if (outcome === 'posted' || outcome === 'charged' || outcome === 'declined') {
-      logger.debug({ partition, outcome, txnIds }, 'payments settled');
+    if (usual.has(outcome)) {
+      logger.debug({ partition, outcome, txnIds }, 'transactions settled');
     } else if (txnIds.length > 0) {
       const shown = {
         partition,
@@ -48,7 +59,7 @@ function report(
         count: some.length,
         txnIds: txnIds.slice(0, idsShownMax),
       };
-      logger.info(shown, messages[outcome] ?? 'payments were in the ledger before');
+      logger.info(shown, messages[outcome] ?? 'transactions were in the ledger before');
     }
   }
   for (const fate of fates) {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { aPayment, eventually } from '@triplock/testing';
 import type { RecordBatch } from '@triplock/transport';
 import { closedWayTo } from './forwarder.testing.ts';
-import { settlePayments } from './settle-payments.ts';
+import { settleBatch } from './settle-batch.ts';
 import { aPipeline, ledgerCounts, outcomesOf, recordOf } from './worker.testing.ts';
 
 const once = { rows: 3, entries: 3, events: 3 };
@@ -81,6 +81,6 @@ test('a worker whose partition was taken away posts nothing more', async (contex
     isStale: () => true,
   };
   const parts = { ...work(), deadLetters: { append: () => assert.fail('dead-lettered') } };
-  await assert.rejects(settlePayments(parts, batch), /another member has it/);
+  await assert.rejects(settleBatch(parts, batch), /another member has it/);
   assert.deepEqual(await ledgerCounts(owner), { rows: 0, entries: 0, events: 0 });
 });

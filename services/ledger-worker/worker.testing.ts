@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { encodePaymentAccepted, type EncodedRecord } from '@triplock/contracts';
+import {
+  encodePaymentAccepted,
+  encodeRefundAccepted,
+  type EncodedRecord,
+} from '@triplock/contracts';
 import { openPostgresLedger, openPostgresRefunds, takeDueFrom } from '@triplock/ledger';
-import type { AcceptedPayment } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
@@ -35,6 +39,11 @@ export type RawRecord = {
 /** The record that the gateway makes of a payment. */
 export function recordOf(payment: AcceptedPayment): EncodedRecord {
   return encodePaymentAccepted(payment, traceparent);
+}
+
+/** The record that the gateway makes of a refund. */
+export function refundRecordOf(refund: AcceptedRefund): EncodedRecord {
+  return encodeRefundAccepted(refund, traceparent);
 }
 
 /** A worker's surroundings, its topics and database being one test's own. */
@@ -74,9 +83,28 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
   return {
     work,
     store,
+    /** Of a worker that is a process of its own. */
+    settings: settingsOf(store.url('triplock_ledger'), { accepted, letters }),
     owner: store.open(),
     append: (record: RawRecord) => log.append(record as EncodedRecord),
     deadLetters: readAll(context, { ...kafka, topic: letters.topic }),
+  };
+}
+
+/** Settings of a worker process on given places; of the group nobody is a member yet. */
+export function settingsOf(
+  databaseUrl: string,
+  { accepted, letters }: Record<'accepted' | 'letters', { brokers: string[]; topic: string }>,
+) {
+  return {
+    TRIPLOCK_MODE: 'test',
+    KAFKA_BROKERS: accepted.brokers[0]!,
+    DATABASE_URL: databaseUrl,
+    ACCEPTED_TOPIC: accepted.topic,
+    DEAD_LETTER_TOPIC: letters.topic,
+    LEDGER_GROUP: testNamespace('worker'),
+    STRIPE_API_KEY: 'sk_test_nobody',
+    STRIPE_API_URL: 'http://127.0.0.1:1',
   };
 }
 
@@ -91,10 +119,12 @@ function openParts(url: string, { provider, handOverMs, placesMax }: Charging) {
   const limits = { rowsMax: 500, statementsMax: 2 };
   const post = gatherPostings(createPostBatch({ ledger, metrics }), limits);
   const places = openPlaces(placesMax);
-  const asking = { ledger, provider, places, crashPoints, actionExpiresMs: dayMs, metrics, logger };
-  const desk = openChargeDesk({ ...asking, handOverMs });
   const refunds = openPostgresRefunds(database);
-  const finisher = openDueFinisher({ ...asking, refunds, takeDue: takeDueFrom(database) });
+  const stores = { ledger, refunds };
+  const reporting = { crashPoints, metrics, logger };
+  const asking = { ...stores, provider, places, actionExpiresMs: dayMs, ...reporting };
+  const desk = openChargeDesk({ ...asking, handOverMs });
+  const finisher = openDueFinisher({ ...asking, takeDue: takeDueFrom(database) });
   /** Looks after all that is due, and says how many it settled. */
   const resolve = async () => {
     const before = await settledBy(metrics);

@@ -1,16 +1,17 @@
 import type { Ledger } from '@triplock/ledger';
-import type { TxnId } from '@triplock/payments';
 import type { CrashPoints } from '@triplock/runtime';
 import type { DeadLetters, RecordBatch } from '@triplock/transport';
 import { isBookTransfer } from './book-transfer.ts';
-import type { ChargeDesk, ChargeFate } from './charge-desk.ts';
-import { decodeRecords, type DeadRecord, type PaymentRecord } from './decode-records.ts';
+import type { ChargeDesk } from './charge-desk.ts';
+import { decodeRecords, type PaymentRecord } from './decode-records.ts';
+import { keyConflict, unpostable, type Fate } from './fate.ts';
 import type { PostBatch, PostResult } from './post-batch.ts';
 import { resumePayment } from './resume-payment.ts';
 import { setAside } from './set-aside.ts';
+import { settleRefunds, type RefundParts } from './settle-refunds.ts';
 
-/** What settling payments needs. */
-export type SettleParts = {
+/** What settling a batch needs. */
+export type SettleParts = RefundParts & {
   /** Takes `postRowsMax` payments at most in one call. */
   post: PostBatch;
   postRowsMax: number;
@@ -21,26 +22,22 @@ export type SettleParts = {
 };
 
 /**
- * What became of a record: its payment is final in the ledger, or pending there and looked after by
- * the resolver, or it is a dead letter.
- */
-export type Fate =
-  | { outcome: 'posted' | 'resumed' | ChargeFate; txnId: TxnId }
-  | { outcome: 'refused' | 'key-conflict' | 'unpostable'; dead: DeadRecord };
-
-/**
- * Takes a batch of accepted payments to its end, in three steps: post, charge, settle. Once it
- * resolves, all is durable and the batch's offset may be committed. Done again, after whatever
- * crash, it finds what it did and does the rest.
+ * Takes a batch of accepted payments and refunds to its end, in three steps: post, charge or give
+ * back, settle. Once it resolves, all is durable and the batch's offset may be committed. Done again,
+ * after whatever crash, it finds what it did and does the rest.
  *
  * Charging stands between the two others and outside of any transaction. A book transfer has
  * nothing to charge, so it is settled by the statement that posts it; what is left to settle is
  * cards, and what another worker posted and did not finish.
  *
+ * All payments go before all refunds. A refund's record has its payment's key and so stands behind it
+ * in the partition; that other payments come forward too changes nothing, because no payment depends
+ * on a refund.
+ *
  * @throws in an outage: nothing is dead-lettered for that, the batch has to come again.
  */
-export async function settlePayments(parts: SettleParts, batch: RecordBatch): Promise<Fate[]> {
-  const { payments, refused } = decodeRecords(batch.records);
+export async function settleBatch(parts: SettleParts, batch: RecordBatch): Promise<Fate[]> {
+  const { payments, refunds, refused } = decodeRecords(batch.records);
   const fates: Fate[] = refused.map((dead) => ({ outcome: 'refused', dead }));
   for (let from = 0; from < payments.length; from += parts.postRowsMax) {
     // Throws once the partition is another worker's: it has begun the same batch.
@@ -51,6 +48,7 @@ export async function settlePayments(parts: SettleParts, batch: RecordBatch): Pr
       ...(await Promise.all(some.map((payment, n) => finish(parts, payment, results[n]!)))),
     );
   }
+  fates.push(...(await settleRefunds(parts, batch, refunds)));
   await parts.crashPoints.reached('worker.committed');
   // After all the ledger's work, so that an outage there does not make a dead letter with every try.
   const dead = fates.flatMap((fate) => ('dead' in fate ? fate.dead : []));
@@ -76,18 +74,10 @@ async function finish(
         return { outcome: await resumePayment(ledger, posting, result.version), txnId };
       }
       return { outcome: await desk.charge({ ...posting, posted: 'before' }), txnId };
-    case 'key-conflict': {
-      const eventId = await ledger.recordKeyConflict(posting);
-      const detail = `the key stands for another request, told by event ${eventId}`;
-      return {
-        outcome: 'key-conflict',
-        dead: { record, refusal: { reason: 'key_conflict', detail } },
-      };
-    }
-    case 'unpostable': {
-      const refusal = { reason: 'unpostable', detail: result.detail };
-      return { outcome: 'unpostable', dead: { record, refusal } };
-    }
+    case 'key-conflict':
+      return keyConflict(record, await ledger.recordKeyConflict(posting));
+    case 'unpostable':
+      return unpostable(record, result.detail);
     default:
       return result satisfies never;
   }

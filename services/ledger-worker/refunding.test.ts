@@ -1,0 +1,282 @@
+import assert from 'node:assert/strict';
+import { after, before, test, type TestContext } from 'node:test';
+import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import type { CrashPointName } from '@triplock/runtime';
+import {
+  aPayment,
+  aRefund,
+  createTestStripe,
+  eventually,
+  freePort,
+  startService,
+  testNamespace,
+  type TestStripe,
+} from '@triplock/testing';
+import {
+  aPipeline,
+  aProvider,
+  ledgerCounts,
+  outcomesOf,
+  recordOf,
+  refundRecordOf,
+} from './worker.testing.ts';
+
+let stripe: TestStripe;
+let stopStripe = async () => {};
+before(async () => {
+  stripe = await createTestStripe({ after: (stop) => void (stopStripe = stop) });
+});
+after(() => stopStripe());
+
+const aTransfer = () => aPayment({ amount: 1_000n });
+const aCard = (paymentMethod = 'pm_card_visa') => aPayment({ amount: 1_000n, paymentMethod });
+
+/** A worker that gives back at a simulator which has forgotten what the tests before did. */
+async function aRefunding(context: TestContext) {
+  await stripe.control('POST', '/reset');
+  const pipeline = await aPipeline(context);
+  const provider = aProvider(stripe);
+  const work = (handOverMs = 10_000) => pipeline.work({ provider, handOverMs });
+  const worker = work();
+  /** Both append together and in order, so that records come in one batch or a few. */
+  const pay = (...payments: AcceptedPayment[]) =>
+    Promise.all(payments.map((each) => pipeline.append(recordOf(each))));
+  const refund = (...refunds: AcceptedRefund[]) =>
+    Promise.all(refunds.map((each) => pipeline.append(refundRecordOf(each))));
+  /** What a payment's refunds came to, how often each. */
+  const cameTo = async ({ txnId }: AcceptedPayment) => {
+    const rows = await pipeline.owner.query<{ word: string; count: number }>(
+      `SELECT coalesce(failure_code, state) AS word, count(*)::int AS count
+       FROM ledger.transactions WHERE payment_id = $1 GROUP BY 1 ORDER BY 1`,
+      [txnId],
+    );
+    return Object.fromEntries(rows.map(({ word, count }) => [word, count]));
+  };
+  /** What was given back of a payment by the ledger, and what it still holds for refunds. */
+  const givenBack = async ({ txnId }: AcceptedPayment) => {
+    const [row] = await pipeline.owner.query<{ refunded: bigint; reserved: bigint }>(
+      `SELECT amount_refunded AS refunded, refund_reserved AS reserved
+       FROM ledger.transactions WHERE txn_id = $1`,
+      [txnId],
+    );
+    return row;
+  };
+  /** Passes of the resolver, until what it looks after came to this. */
+  const untilItCameTo = (payment: AcceptedPayment, wanted: Record<string, number>) =>
+    eventually(async () => {
+      await worker.resolve();
+      assert.deepEqual(await cameTo(payment), wanted);
+      return true;
+    });
+  const letTimePass = () =>
+    pipeline.owner.query(`
+      UPDATE ledger.transactions SET due_at = now(), version = version + 1
+      WHERE state = 'pending'`);
+  return {
+    ...pipeline,
+    ...{ work, worker, pay, refund, cameTo, givenBack, untilItCameTo, letTimePass },
+  };
+}
+
+/** What the provider gave back, how often and how much. */
+async function providerGaveBack() {
+  type Audit = { refunds: Record<string, { count: number; amount: number }> };
+  const { refunds } = await stripe.control<Audit>('GET', '/audit');
+  return refunds['eur'] ?? { count: 0, amount: 0 };
+}
+
+test('a storm of refunds gives back no more than was paid, and all of what fits, whoever has the money', async (context) => {
+  const { work, worker, pay, refund, cameTo, givenBack, owner } = await aRefunding(context);
+  const [transfer, card, otherTransfer, otherCard] = [aTransfer(), aCard(), aTransfer(), aCard()];
+  const big = (payment: AcceptedPayment) =>
+    Array.from({ length: 10 }, () => aRefund(payment, { amount: 600n }));
+  const small = (payment: AcceptedPayment) =>
+    Array.from({ length: 100 }, () => aRefund(payment, { amount: 10n }));
+  // At once: most of a payment's refunds are in its own batch.
+  await Promise.all([
+    pay(transfer, card, otherTransfer, otherCard),
+    refund(...[transfer, card].flatMap(big), ...[otherTransfer, otherCard].flatMap(small)),
+  ]);
+  await worker.allCommitted();
+  for (const payment of [transfer, card]) {
+    assert.deepEqual(await cameTo(payment), { amount_exceeds_refundable: 9, succeeded: 1 });
+    assert.deepEqual(await givenBack(payment), { refunded: 600n, reserved: 600n });
+  }
+  for (const payment of [otherTransfer, otherCard]) {
+    assert.deepEqual(await cameTo(payment), { succeeded: 100 });
+    assert.deepEqual(await givenBack(payment), { refunded: 1_000n, reserved: 1_000n });
+  }
+  assert.deepEqual(await providerGaveBack(), { count: 101, amount: 1_600 });
+  const sequences = await owner.query<{ sequence: bigint }>(
+    'SELECT sequence FROM ledger.outbox WHERE payment_id = $1 ORDER BY order_id',
+    [otherCard.txnId],
+  );
+  assert.deepEqual(
+    sequences.map(({ sequence }) => Number(sequence)),
+    Array.from({ length: 101 }, (_, n) => n + 1),
+  );
+
+  const counts = await ledgerCounts(owner);
+  const replay = work();
+  await replay.allCommitted();
+  assert.deepEqual(await outcomesOf(replay), { 'already-recorded': 224 });
+  assert.deepEqual(await ledgerCounts(owner), counts);
+  assert.deepEqual(await providerGaveBack(), { count: 101, amount: 1_600 });
+});
+
+test('a worker that is killed at every point around a refund gives it back once', async (context) => {
+  const { worker, pay, refund, settings, givenBack, cameTo, owner } = await aRefunding(context);
+  const card = aCard();
+  await pay(card);
+  await worker.allCommitted();
+  await worker.consumer.close();
+  await refund(aRefund(card, { amount: 400n }));
+
+  // Each begins the topic anew, so that nobody waits for the session of a dead member to end.
+  const start = async (crash: Record<string, string>) =>
+    startService(context, new URL('main.ts', import.meta.url), {
+      ...settings,
+      ...{ LEDGER_GROUP: testNamespace('worker'), ADMIN_PORT: String(await freePort()) },
+      ...{ STRIPE_API_KEY: stripe.apiKey, STRIPE_API_URL: stripe.url, ...crash },
+    });
+  const points: readonly CrashPointName[] = [
+    'worker.reserved',
+    'worker.refunded',
+    'worker.settled',
+    'worker.committed',
+    'worker.offset-committed',
+  ];
+  for (const point of points) {
+    const killed = await start({ CRASH_POINTS: `${point}=kill` });
+    assert.equal((await killed.ended).signal, 'SIGKILL', point);
+    // The provider has forgotten the key by then: its list of refunds is what is left.
+    if (point === 'worker.refunded') {
+      await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
+    }
+  }
+  assert.deepEqual(await cameTo(card), { succeeded: 1 });
+  assert.deepEqual(await givenBack(card), { refunded: 400n, reserved: 400n });
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 400 });
+  assert.deepEqual(await ledgerCounts(owner), { rows: 2, entries: 2, events: 2 });
+});
+
+const faults = [
+  { fault: 'reset-after' },
+  { fault: 'half-body' },
+  { fault: 'error-after' },
+  { fault: 'error' },
+  { fault: 'reset' },
+  { fault: 'unavailable' },
+  { fault: 'time-out', delayMs: 3_000 },
+];
+
+test('a refund whose answer the provider loses is given back once, and holds up nobody', async (context) => {
+  const { work, worker, pay, refund, cameTo, letTimePass } = await aRefunding(context);
+  const impatient = work(100);
+  const cards = faults.map(() => aCard());
+  await pay(...cards);
+  await worker.allCommitted();
+  await worker.consumer.close();
+  for (const [n, fault] of faults.entries()) {
+    const { id } = await stripe.control<{ id: string }>('POST', '/faults', {
+      ...fault,
+      ...{ operation: 'refunds.create', count: 2 },
+    });
+    await refund(aRefund(cards[n]!, { amount: 400n }));
+    await impatient.allCommitted();
+    await eventually(async () => {
+      await letTimePass();
+      await impatient.resolve();
+      assert.deepEqual(await cameTo(cards[n]!), { succeeded: 1 }, fault.fault);
+      return true;
+    });
+    type Struck = { faults: { id: string; hits: number }[] };
+    const { faults: struck } = await stripe.control<Struck>('GET', '/faults');
+    assert.ok(struck.find((each) => each.id === id)!.hits > 0, fault.fault);
+    await stripe.control('DELETE', `/faults/${id}`);
+  }
+  const { length } = faults;
+  assert.deepEqual(await providerGaveBack(), { count: length, amount: 400 * length });
+});
+
+test('a refund that comes before its payment waits, and goes on as soon as that is final', async (context) => {
+  const { worker, pay, refund, cameTo, untilItCameTo, owner } = await aRefunding(context);
+  const authenticates = aCard('pm_card_authenticationRequired');
+  const [leaves, late] = [aCard('pm_card_authenticationRequired'), aTransfer()];
+  await pay(authenticates, leaves);
+  await refund(...[authenticates, leaves, late].map((payment) => aRefund(payment)));
+  await worker.allCommitted();
+  for (const payment of [authenticates, leaves, late]) {
+    assert.deepEqual(await cameTo(payment), { pending: 1 });
+  }
+  await pay(late);
+  const intents = await owner.query<{ txn_id: string; provider_intent_id: string }>(
+    'SELECT txn_id, provider_intent_id FROM ledger.transactions WHERE provider_intent_id IS NOT NULL',
+  );
+  for (const { txn_id: id, provider_intent_id: intent } of intents) {
+    const outcome = id === authenticates.txnId ? 'succeeded' : 'failed';
+    await stripe.control('POST', `/payment_intents/${intent}/authenticate`, { outcome });
+  }
+  // Only the payments are looked at: their refunds become due by what they come to.
+  await owner.query(`
+    UPDATE ledger.transactions SET due_at = now(), version = version + 1
+    WHERE state = 'pending' AND kind = 'payment'`);
+  const startedMs = performance.now();
+  await untilItCameTo(authenticates, { succeeded: 1 });
+  await untilItCameTo(leaves, { payment_not_refundable: 1 });
+  await untilItCameTo(late, { succeeded: 1 });
+  assert.ok(performance.now() - startedMs < 10_000);
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 1_000 });
+});
+
+test('a refund that can never be given back says why, and holds nothing of its payment', async (context) => {
+  const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
+  const [declined, card, transfer] = [aCard('pm_card_chargeDeclined'), aCard(), aTransfer()];
+  await pay(declined, card, transfer);
+  await worker.allCommitted();
+  // Somebody gave the charge back at the provider itself.
+  const { connection, apiKey } = stripe;
+  const { provider } = (await worker.ledger.find(card.txnId))!;
+  const answer = await fetch(`http://${connection.host}:${connection.port}/v1/refunds`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${apiKey}`,
+      'content-type': 'application/x-www-form-urlencoded',
+    },
+    body: `payment_intent=${provider!.intentId}`,
+  });
+  assert.equal(answer.status, 200);
+  const tooMuch = aRefund(transfer, { amount: 1_001n });
+  await refund(aRefund(declined), aRefund(card), tooMuch);
+  await worker.allCommitted();
+  assert.deepEqual(await cameTo(declined), { payment_not_refundable: 1 });
+  assert.deepEqual(await cameTo(card), { charge_already_refunded: 1 });
+  assert.deepEqual(await cameTo(transfer), { amount_exceeds_refundable: 1 });
+  for (const payment of [card, transfer]) {
+    assert.deepEqual(await givenBack(payment), { refunded: 0n, reserved: 0n });
+  }
+  assert.equal((await outcomesOf(worker))['refund-failed'], 3);
+});
+
+test('of two refunds under one key the first stands; that one and what nobody can store are set aside', async (context) => {
+  const { worker, pay, refund, cameTo, owner, deadLetters } = await aRefunding(context);
+  await owner.query(`
+    ALTER TABLE ledger.transactions ADD CONSTRAINT no_poison CHECK (reason <> 'poison')`);
+  const transfer = aTransfer();
+  const winner = aRefund(transfer, { key: 'return-1', amount: 100n });
+  const loser = aRefund(transfer, { key: 'return-1', amount: 200n });
+  await pay(transfer);
+  for (const each of [winner, loser, aRefund(transfer, { reason: 'poison' })]) await refund(each);
+  await refund(aRefund(transfer));
+  await worker.allCommitted();
+  await eventually(async () => deadLetters.length === 2);
+  assert.deepEqual(deadLetters.map(({ headers }) => String(headers['dead-letter.reason'])).sort(), [
+    'key_conflict',
+    'unpostable',
+  ]);
+  assert.deepEqual(await cameTo(transfer), { succeeded: 2 });
+  assert.equal((await worker.refunds.find(winner.txnId))?.money?.amount, 100n);
+  const told = await owner.query(`
+    SELECT FROM ledger.outbox WHERE event_type = 'payment.key_conflict'`);
+  assert.equal(told.length, 1);
+});
