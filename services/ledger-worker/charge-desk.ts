@@ -1,10 +1,10 @@
 import { isFinal, type AcceptedPayment, type Payment } from '@triplock/payments';
+import { askUntilKnown } from './ask-until-known.ts';
 import { chargePayment, type ChargeOutcome, type ChargeParts } from './charge-payment.ts';
 import type { RefundToGive } from './give-back.ts';
-import { openHandOver, type HandOverParts } from './hand-over.ts';
+import { openHandOver, type HandOverParts, type Turn } from './hand-over.ts';
 import type { WorkerMetrics } from './metrics.ts';
 import { giveBackInTime, type RefundDeskParts, type RefundFate } from './refund-desk.ts';
-import { tryUntilSent } from './try-until-sent.ts';
 
 /** What the desk stands on. */
 export type DeskParts = ChargeParts &
@@ -39,22 +39,24 @@ export type ChargeDesk = {
 export function openChargeDesk(parts: DeskParts): ChargeDesk {
   const work = openHandOver(parts);
   return {
-    charge: (card) =>
-      work.inTime(card.payment.txnId, (waited) =>
-        chargeInTime(parts, waited ? { ...card, posted: 'before' } : card),
-      ),
+    charge: (card) => work.inTime(card.payment.txnId, (turn) => chargeInTime(parts, card, turn)),
     giveBack: (given) =>
-      work.inTime(given.refund.txnId, (waited) => giveBackInTime(parts, given, waited)),
+      work.inTime(given.refund.txnId, (turn) => giveBackInTime(parts, given, turn)),
     close: () => work.close(),
   };
 }
 
 /** A row that was not posted just now may have been taken by somebody else meanwhile. */
-function chargeInTime(parts: DeskParts, card: PostedCard): Promise<ChargeFate> {
-  return tryUntilSent<ChargeFate>(parts, {
+function chargeInTime(
+  parts: DeskParts,
+  card: PostedCard,
+  { waited, letGo }: Turn,
+): Promise<ChargeFate> {
+  return askUntilKnown<ChargeFate>(parts, {
     transaction: card.payment,
+    letGo,
     attempt: async (again) => {
-      const payment = await rowOf(parts, again ? { ...card, posted: 'before' } : card);
+      const payment = await rowOf(parts, waited || again ? { ...card, posted: 'before' } : card);
       if (payment === undefined) return 'already-recorded';
       const outcome = await chargePayment(parts, { ...card, payment });
       parts.metrics.charges.inc({ outcome: wordFor(outcome) });

@@ -142,6 +142,19 @@ suite('what the provider does not tell in time is looked up, and nobody is charg
   }
 });
 
+test('a 500 that the provider keeps holds up no batch and is passed by a second later, by nobody else', async (context) => {
+  const { work, append, strike, rowOf, chargedOnce } = await aCharging(context);
+  const worker = work();
+  await strike({ fault: 'error', operation: 'payment_intents.confirm', count: 1 });
+  const payment = aCard();
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  assert.deepEqual(await outcomesOf(worker), { 'handed-over': 1 });
+  // No resolver runs here.
+  await eventually(async () => (await rowOf(payment))?.state === 'succeeded');
+  await chargedOnce(payment);
+});
+
 test('a worker that slept for 25 hours between storing an intent and confirming it charges once', async (context) => {
   const { work, append, letTimePass, chargedOnce, rowOf } = await aCharging(context);
   const worker = work();

@@ -2,21 +2,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '@triplock/runtime';
 import type { Places } from './places.ts';
 
+/** What work is told that got its place. */
+export type Turn = {
+  /** It had to wait for its place, so somebody else may have done it meanwhile. */
+  waited: boolean;
+  /** The batch need not wait any longer: it is handed over, and goes on. */
+  letGo(): void;
+};
+
 /** Work for batches that asks the provider, and never holds up a batch for long. */
 export type HandOver = {
   /**
    * Waits for a place, and then for the end of the work, up to the hand-over each. `handed-over`: the
    * work goes on, or was not begun, and whoever looks after pending rows does the rest.
    *
-   * `waited` tells the work whether it had to wait for its place: somebody else may have done it
-   * meanwhile.
-   *
    * @throws what the work throws in time.
    */
-  inTime<Fate>(
-    txnId: string,
-    work: (waited: boolean) => Promise<Fate>,
-  ): Promise<Fate | 'handed-over'>;
+  inTime<Fate>(txnId: string, work: (turn: Turn) => Promise<Fate>): Promise<Fate | 'handed-over'>;
   /** Waits for the work under way. */
   close(): Promise<void>;
 };
@@ -43,13 +45,15 @@ export function openHandOver({ places, handOverMs, logger }: HandOverParts): Han
   return {
     inTime: async (txnId, work) => {
       const begun = Promise.withResolvers<'begun'>();
+      const gone = Promise.withResolvers<'handed-over'>();
+      const letGo = () => gone.resolve('handed-over');
       let abandoned = false;
       const waited = places.free() === 0;
       const workInPlace = async () => {
         await places.take('batch');
         begun.resolve('begun');
         try {
-          return abandoned ? 'handed-over' : await work(waited);
+          return abandoned ? 'handed-over' : await work({ waited, letGo });
         } finally {
           places.giveBack();
         }
@@ -58,7 +62,7 @@ export function openHandOver({ places, handOverMs, logger }: HandOverParts): Han
       follow(done);
       abandoned = (await Promise.race([begun.promise, after(handOverMs)])) === 'handed-over';
       if (abandoned) return 'handed-over';
-      const inTime = await Promise.race([done, after(handOverMs)]);
+      const inTime = await Promise.race([done, gone.promise, after(handOverMs)]);
       if (inTime !== 'handed-over') return inTime;
       // It goes on. What it throws is no news to the batch, and the row is due for another try.
       done.catch((err: unknown) => logger.warn({ err, txnId }, 'what took long failed'));

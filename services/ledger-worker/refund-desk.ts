@@ -1,16 +1,17 @@
 import { isFinal } from '@triplock/payments';
+import { askUntilKnown, type AskingParts } from './ask-until-known.ts';
 import {
   giveBack,
   type GiveBackOutcome,
   type GiveBackParts,
   type RefundToGive,
 } from './give-back.ts';
+import type { Turn } from './hand-over.ts';
 import type { WorkerMetrics } from './metrics.ts';
-import { tryUntilSent, type TryParts } from './try-until-sent.ts';
 
 /** What giving back for batches stands on. */
 export type RefundDeskParts = GiveBackParts &
-  TryParts & { metrics: Pick<WorkerMetrics, 'refunds'> };
+  AskingParts & { metrics: Pick<WorkerMetrics, 'refunds'> };
 
 /** What a batch has to know of a refund. `handed-over`: it is pending, durable, and looked after. */
 export type RefundFate = 'refunded' | 'refund-failed' | 'handed-over' | 'already-recorded';
@@ -22,10 +23,11 @@ export type RefundFate = 'refunded' | 'refund-failed' | 'handed-over' | 'already
 export function giveBackInTime(
   parts: RefundDeskParts,
   given: RefundToGive,
-  waited: boolean,
+  { waited, letGo }: Turn,
 ): Promise<RefundFate> {
-  return tryUntilSent<RefundFate>(parts, {
+  return askUntilKnown<RefundFate>(parts, {
     transaction: given.refund,
+    letGo,
     attempt: async (again) => {
       const now = waited || again ? await asItStands(parts, given) : given;
       if (now === undefined) return 'already-recorded';

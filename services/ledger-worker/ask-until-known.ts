@@ -1,0 +1,54 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Unknown } from '@triplock/provider';
+import type { Logger } from '@triplock/runtime';
+import type { WorkerMetrics } from './metrics.ts';
+
+/** Who waits for an answer, and for how long, milliseconds. */
+export type AskingParts = {
+  handOverMs: number;
+  metrics: Pick<WorkerMetrics, 'unknownAge'>;
+  logger: Logger;
+};
+
+/** One transaction to ask the provider for. */
+export type Asking<Fate extends string> = {
+  transaction: { txnId: string; acceptedAt: Date };
+  /** `again`: not the first attempt, so somebody else may have been at work meanwhile. */
+  attempt(again: boolean): Promise<Fate | Unknown>;
+  /** Lets the batch go on without this one. */
+  letGo(): void;
+};
+
+/**
+ * Of what was sent and is not known, before it is left to the resolver: all within the time for which
+ * a pending row is its poster's own, and seconds apart, because each uses up one fresh key at most.
+ */
+const restsMs = [1_000, 3_000];
+
+/**
+ * Asks until the answer is known. What was not even sent, because the provider is left alone, is
+ * tried again as long as the batch waits. What was sent and is not known is no longer waited for, and
+ * asked a few times more: most errors are gone a second later, and the resolver comes later.
+ */
+export async function askUntilKnown<Fate extends string>(
+  { handOverMs, metrics, logger }: AskingParts,
+  { transaction, attempt, letGo }: Asking<Fate>,
+): Promise<Fate | 'handed-over'> {
+  const { txnId, acceptedAt } = transaction;
+  const deadline = performance.now() + handOverMs;
+  const rests = restsMs.values();
+  for (let again = false; ; again = true) {
+    const fate = await attempt(again);
+    if (typeof fate === 'string') return fate;
+    const { error, sent, retryAfterMs = 0 } = fate;
+    const late = performance.now() + retryAfterMs >= deadline;
+    const rest = sent ? rests.next().value : late ? undefined : 0;
+    if (sent) letGo();
+    if (sent || late) {
+      metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
+      logger.warn({ err: error, txnId }, 'what the provider did is unknown');
+    }
+    if (rest === undefined) return 'handed-over';
+    await delay(Math.max(rest, retryAfterMs));
+  }
+}
