@@ -27,6 +27,7 @@ export function inboxConformance(
     duplicates(open);
     alteredCopies(open);
     order(open);
+    batches(open);
     outages(open);
   });
 }
@@ -125,13 +126,17 @@ function order(open: Open): void {
     const property = fc.asyncProperty(
       deliveries,
       fc.integer({ min: 1, max: 4 }),
-      async (some, width) => {
+      fc.integer({ min: 1, max: 4 }),
+      async (some, width, together) => {
         const payment = aPaymentId();
         const last = Math.max(0, ...some);
         const all = Array.from({ length: last }, (_, index) =>
           anEvent({ payment, sequence: index + 1 }),
         );
-        await deliverAtOnce(some, width, (sequence) => inbox.receive(all[sequence - 1]!, effect));
+        const groups = Array.from({ length: Math.ceil(some.length / together) }, (_, n) =>
+          some.slice(n * together, (n + 1) * together).map((sequence) => all[sequence - 1]!),
+        );
+        await deliverAtOnce(groups, width, (group) => inbox.receiveMany(group, effect));
         // The broker gives back what was nacked until everything is acknowledged.
         for (const each of all) await inbox.receive(each, effect);
         const mine = (await effects()).filter(({ eventId }) =>
@@ -147,12 +152,72 @@ function order(open: Open): void {
   });
 }
 
+function batches(open: Open): void {
+  test('of events that are received together each has its own outcome', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const payment = aPaymentId();
+    const [known, fresh, conflict] = [anEvent(), anEvent(), anEvent({ sequence: undefined })];
+    const [first, second] = [anEvent({ payment, sequence: 1 }), anEvent({ payment, sequence: 2 })];
+    const early = anEvent({ sequence: 3 });
+    const unstorable = anEvent({ sequence: 3_000_000_000 });
+    await inbox.receive(known, effect);
+    const altered = { ...known, payloadHash: hashOf('other bytes') };
+    const posing = {
+      event: { ...known.event, sequence: 2 },
+      payloadHash: hashOf('posing'),
+    };
+    const batch = [known, fresh, second, early, first, altered, fresh, conflict, posing];
+    const outcomes = await inbox.receiveMany([...batch, unstorable, conflict], effect);
+    assert.deepEqual(
+      outcomes.map(({ outcome }) => outcome),
+      [
+        ...['duplicate', 'applied', 'applied', 'early', 'applied', 'altered', 'duplicate'],
+        ...['applied', 'altered', 'unstorable', 'duplicate'],
+      ],
+    );
+    assert.deepEqual(
+      (await effects()).map(({ eventId }) => eventId).sort(),
+      [known, fresh, first, second, conflict].map(({ event }) => event.event_id).sort(),
+    );
+    assert.deepEqual(await inbox.receiveMany([], effect), []);
+  });
+
+  test('receivers that race on the same batch, each in its own order, apply it once', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const batch = Array.from({ length: 30 }, () => anEvent());
+    await inbox.receiveMany(batch, effect);
+    const next = batch.map(({ event }) => anEvent({ payment: event.payment_id, sequence: 2 }));
+    const fresh = Array.from({ length: 30 }, () => anEvent());
+    const outcomes = await Promise.all(
+      Array.from({ length: 6 }, (_, n) => {
+        const all = [...next, ...fresh];
+        const turned = [...all.slice(n * 10), ...all.slice(0, n * 10)];
+        return inbox.receiveMany(n % 2 === 0 ? turned : turned.reverse(), effect);
+      }),
+    );
+    assert.deepEqual(countOf(outcomes.flat()), { applied: 60, duplicate: 300 });
+    assert.equal((await effects()).length, 90);
+  });
+
+  test('an effect that throws leaves nothing of its batch', async (context) => {
+    const { inbox, effect, effects } = await open(context);
+    const batch = [anEvent(), anEvent()];
+    const broken: Effect = async (tx, events) => {
+      await effect(tx, events);
+      throw new Error('the consumer died');
+    };
+    await assert.rejects(inbox.receiveMany(batch, broken), /the consumer died/);
+    assert.deepEqual(await effects(), []);
+    assert.deepEqual(countOf(await inbox.receiveMany(batch, effect)), { applied: 2 });
+  });
+}
+
 function outages(open: Open): void {
   test('an effect that throws leaves neither inbox row nor cursor', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
-    const broken: Effect = async (tx, event) => {
-      await effect(tx, event);
+    const broken: Effect = async (tx, events) => {
+      await effect(tx, events);
       throw new Error('the consumer died');
     };
     await assert.rejects(inbox.receive(received, broken), /the consumer died/);
@@ -163,12 +228,12 @@ function outages(open: Open): void {
 }
 
 /** Deliveries in the given order, `width` of them at work at any time. */
-async function deliverAtOnce(
-  sequences: readonly number[],
+async function deliverAtOnce<Delivery>(
+  deliveries: readonly Delivery[],
   width: number,
-  deliver: (sequence: number) => Promise<unknown>,
+  deliver: (delivery: Delivery) => Promise<unknown>,
 ): Promise<void> {
-  const queue = [...sequences];
+  const queue = [...deliveries];
   const worker = async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) await deliver(next);
   };

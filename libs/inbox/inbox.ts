@@ -4,8 +4,11 @@ import type { Queryable } from '@triplock/postgres';
 /** An event as received: parsed, and the hash of its bytes as published. */
 export type ReceivedEvent = { event: PaymentEvent; payloadHash: string };
 
-/** Does the consumer's work inside the transaction that remembers the event. */
-export type Effect = (tx: Queryable, event: PaymentEvent) => Promise<void>;
+/**
+ * Does the consumer's work inside the transaction that remembers the events. They are of different
+ * payments, so they have no order among themselves.
+ */
+export type Effect = (tx: Queryable, events: readonly PaymentEvent[]) => Promise<void>;
 
 /** What receiving an event came to. Everything but `early` is to be acknowledged. */
 export type ReceiveOutcome =
@@ -16,7 +19,9 @@ export type ReceiveOutcome =
   /** A known event id with other bytes: not applied, and somebody must look. */
   | { outcome: 'altered'; knownHash: string }
   /** An earlier sequence of the payment is still to come: give it back to the broker. */
-  | { outcome: 'early'; expected: number };
+  | { outcome: 'early'; expected: number }
+  /** It reads like an event, and yet no redelivery will make the database take it: keep it aside. */
+  | { outcome: 'unstorable'; detail: string };
 
 /**
  * Guard 3 at the receiver: one effect per (consumer, event id), in the payment's sequence.
@@ -25,6 +30,12 @@ export type ReceiveOutcome =
  */
 export type Inbox = {
   receive(received: ReceivedEvent, effect: Effect): Promise<ReceiveOutcome>;
+  /**
+   * Receives many by few statements, with the outcome of each in the order given. They share
+   * transactions, and one that the database does not take spoils none of the others. Events of one
+   * payment are applied in their sequence, whatever order they are given in.
+   */
+  receiveMany(received: readonly ReceivedEvent[], effect: Effect): Promise<ReceiveOutcome[]>;
   /**
    * Forgets up to `rowsMax` events that were received longer than `keepMs` ago, a day at least,
    * oldest first. Returns how many. The cursors stay, so a copy that comes later is still known by

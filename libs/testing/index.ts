@@ -2,6 +2,7 @@ export * from './builders.ts';
 export * from './endpoints.ts';
 export * from './eventually.ts';
 export * from './free-port.ts';
+export * from './published-events.ts';
 export * from './seed-events.ts';
 export * from './start-service.ts';
 export * from './test-database.ts';

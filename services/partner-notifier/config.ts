@@ -25,7 +25,7 @@ export const settings = {
   INBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
   /** How long a delivered webhook can still be looked at and sent again. */
   DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
-  /** Messages at work at once. Each holds a database connection for some milliseconds. */
+  /** Messages in hand at once. */
   EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
   /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave room. */
   WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),

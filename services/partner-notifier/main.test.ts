@@ -10,10 +10,10 @@ import {
   eventually,
   freePort,
   startService,
+  succeeded,
   type TestService,
 } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
-import { succeeded } from './event.testing.ts';
 import { aReceiver } from './receiver.testing.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';

@@ -1,16 +1,22 @@
-import { openInbox, openRefusedMessages, type Inbox } from '@triplock/inbox';
+import {
+  checkRetention,
+  eventsHandler,
+  gatherEvents,
+  openInbox,
+  openRefusedMessages,
+  readOutboxRetention,
+  type Inbox,
+} from '@triplock/inbox';
 import { openPartners, targetPolicyOf } from '@triplock/partners';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import { openSubscriber, readSubscriptionRetention } from '@triplock/transport';
-import { checkRetention } from './check-retention.ts';
 import { dnsResolver } from './checked-lookup.ts';
 import { readConfig, type Config } from './config.ts';
 import { openDeliveries } from './deliveries.ts';
-import { eventsHandler } from './events-subscriber.ts';
 import { measureBacklog } from './measure-backlog.ts';
 import { notifierMetrics, type NotifierMetrics } from './metrics.ts';
-import { readOutboxRetention } from './read-outbox-retention.ts';
+import { notifyPartners } from './notify-partners.ts';
 import { reapNotified } from './reap-notified.ts';
 import { createSender, runSendLoop } from './send-loop.ts';
 import { createSendWebhook } from './send-webhook.ts';
@@ -19,6 +25,8 @@ const consumer = 'partner-notifier';
 
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;
+// A webhook is this much later for it; a batch holds one connection for some milliseconds.
+const batchLimits = { gatherMs: 10, eventsMax: 256 };
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
 const hourMs = 3_600_000;
@@ -55,11 +63,11 @@ await runService(consumer, readConfig, async (config, service) => {
     maxInFlight: config.EVENTS_IN_FLIGHT_MAX,
     logger,
     handle: eventsHandler({
-      inbox,
+      receive: gatherEvents((received) => notifyPartners(inbox, received), batchLimits),
       refusedMessages: openRefusedMessages(database, consumer),
       metrics,
       logger,
-      crashPoints,
+      reached: (step) => crashPoints.reached(`notifier.${step}`),
     }),
   });
   service.onClose('subscriber', () => subscriber.close());

@@ -1,11 +1,8 @@
+import type { EventsMetrics } from '@triplock/inbox';
 import { Counter, Gauge, type Registry } from '@triplock/runtime';
 
 /** What the notifier counts. */
-export type NotifierMetrics = {
-  /** Events by what receiving them came to. */
-  events: Counter<'outcome'>;
-  /** Messages that were no event of ours. */
-  refusedMessages: Counter<'reason'>;
+export type NotifierMetrics = EventsMetrics & {
   /** Attempts by what they came to. */
   attempts: Counter<'outcome'>;
   /** Deliveries without success to the last attempt: each needs a person. */

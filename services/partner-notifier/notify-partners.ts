@@ -2,17 +2,24 @@ import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome } from '@triplock/inb
 import { loadSql } from '@triplock/postgres';
 import { webhookBody } from './webhook-body.ts';
 
-const insertDelivery = loadSql(import.meta.url, 'sql/insert-delivery.sql');
+const insertDeliveries = loadSql(import.meta.url, 'sql/insert-deliveries.sql');
 
 /**
- * The story of the notifier: an event becomes one delivery row, in the transaction that remembers
+ * The story of the notifier: each event becomes one delivery row, in the transaction that remembers
  * the event. Sending the webhook is the send loop's, so a dead endpoint holds up no event.
  */
-export function notifyPartners(inbox: Inbox, received: ReceivedEvent): Promise<ReceiveOutcome> {
-  return inbox.receive(received, makeDelivery);
+export function notifyPartners(
+  inbox: Inbox,
+  received: readonly ReceivedEvent[],
+): Promise<ReceiveOutcome[]> {
+  return inbox.receiveMany(received, makeDeliveries);
 }
 
-const makeDelivery: Effect = async (tx, event) => {
-  const row = [event.event_id, event.partner_id, event.txn_id, webhookBody(event)];
-  await tx.query(insertDelivery, row);
+const makeDeliveries: Effect = async (tx, events) => {
+  await tx.query(insertDeliveries, [
+    events.map((event) => event.event_id),
+    events.map((event) => event.partner_id),
+    events.map((event) => event.txn_id),
+    events.map(webhookBody),
+  ]);
 };

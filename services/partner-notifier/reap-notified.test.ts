@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openInbox } from '@triplock/inbox';
+import { openInbox, readOutboxRetention } from '@triplock/inbox';
 import { createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase } from '@triplock/testing';
-import { succeeded } from './event.testing.ts';
+import { aPayment, createTestDatabase, succeeded } from '@triplock/testing';
 import { notifierMetrics } from './metrics.ts';
 import { notifyPartners } from './notify-partners.ts';
-import { readOutboxRetention } from './read-outbox-retention.ts';
 import { reapNotified } from './reap-notified.ts';
 
 const dayMs = 86_400_000;
@@ -37,7 +35,10 @@ test('delivered webhooks leave with their attempts, those that wait or were give
   const database = store.open('triplock_notifier');
   const inbox = openInbox(database, 'partner-notifier');
   const events = [aPayment(), aPayment(), aPayment(), aPayment()].map(succeeded);
-  for (const event of events) await notifyPartners(inbox, { event, payloadHash: event.event_id });
+  await notifyPartners(
+    inbox,
+    events.map((event) => ({ event, payloadHash: event.event_id })),
+  );
   const ids = events.map(({ event_id: id }) => id);
   const [delivered, failed, waiting, young] = ids;
   const end = (eventId: string | undefined, state: string, days: number) =>
@@ -67,7 +68,7 @@ test('the inbox forgets nothing while dispatchers keep events for longer, whenev
   const database = store.open('triplock_notifier');
   const inbox = openInbox(database, 'partner-notifier');
   const event = succeeded(aPayment());
-  await notifyPartners(inbox, { event, payloadHash: event.event_id });
+  await notifyPartners(inbox, [{ event, payloadHash: event.event_id }]);
   await store.open().query(`UPDATE notifier.inbox SET received_at = now() - interval '31 days'`);
   assert.equal((await readOutboxRetention(database)).outcome, 'unknown');
 
@@ -92,7 +93,7 @@ test('the inbox remembers what is still in the outbox, whatever the dispatchers 
   for (const days of [41, 40]) {
     const payment = aPayment();
     const event = succeeded(payment);
-    await notifyPartners(inbox, { event, payloadHash: event.event_id });
+    await notifyPartners(inbox, [{ event, payloadHash: event.event_id }]);
     await owner.query(publishedSql, [event.event_id, payment.txnId, days]);
     // It was received before it was marked, by a minute.
     await owner.query(receivedSql, [event.event_id, days]);

@@ -4,9 +4,8 @@ import { openInbox } from '@triplock/inbox';
 import { openPartners, openWebhookDeliveries, seedPartner } from '@triplock/partners';
 import type { EventId, PartnerId } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
+import { aPayment, createTestDatabase, eventually, succeeded } from '@triplock/testing';
 import { aReceiver } from './receiver.testing.ts';
-import { succeeded } from './event.testing.ts';
 import { openDeliveries } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
 import { notifyPartners } from './notify-partners.ts';
@@ -47,7 +46,7 @@ async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {})
       }),
     async notify(partner: string) {
       const event = succeeded(aPayment({ partner }));
-      await notifyPartners(inbox, { event, payloadHash: 'hash' });
+      await notifyPartners(inbox, [{ event, payloadHash: 'hash' }]);
       return event.event_id;
     },
     askAgain: (eventId: EventId) =>

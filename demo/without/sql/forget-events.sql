@@ -1,28 +1,31 @@
 -- Takes guard 3 out of a database: the notifier knows no event again.
 --
--- No parameters, no rows. The statement that admits an event names the inbox's key, so the key stays
--- and the memory goes: whatever is known of an event is taken out when a copy of it comes. That is
--- its inbox row, the payment's cursor, and the delivery that it made, whose key would know it too.
--- It holds for the first event of a payment: of
--- the later ones the admission reads the cursor as it was before this trigger.
+-- No parameters, no rows. The statement that admits events names the keys of cursors and inbox, so
+-- the keys stay and the memory goes: whatever is known of a payment's first event is taken out when
+-- a copy of it comes and its cursor is to begin. That is its inbox row, the cursor, and the delivery
+-- that it made, whose key would know it too. Of the later events the cursor goes on knowing.
 
 DROP TRIGGER IF EXISTS cursors_are_kept ON notifier.cursors;
 
 CREATE OR REPLACE FUNCTION notifier.forget_event() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = notifier, pg_temp AS $$
+DECLARE known uuid[];
 BEGIN
-  DELETE FROM inbox WHERE consumer = NEW.consumer AND event_id = NEW.event_id;
-  IF NEW.sequence = 1 THEN
-    DELETE FROM cursors WHERE consumer = NEW.consumer AND payment_id = NEW.payment_id;
-  END IF;
-  DELETE FROM delivery_attempts WHERE event_id = NEW.event_id;
+  DELETE FROM cursors WHERE consumer = NEW.consumer AND payment_id = NEW.payment_id;
+  WITH forgotten AS (
+    DELETE FROM inbox
+    WHERE consumer = NEW.consumer AND payment_id = NEW.payment_id AND sequence = 1
+    RETURNING event_id
+  )
+  SELECT array_agg(event_id) INTO known FROM forgotten;
+  DELETE FROM delivery_attempts WHERE event_id = ANY (known);
   WITH gone AS (
-    DELETE FROM deliveries WHERE event_id = NEW.event_id RETURNING *
+    DELETE FROM deliveries WHERE event_id = ANY (known) RETURNING *
   )
   INSERT INTO earlier_deliveries SELECT * FROM gone;
   RETURN NEW;
 END
 $$;
 
-CREATE OR REPLACE TRIGGER forget_event BEFORE INSERT ON notifier.inbox
+CREATE OR REPLACE TRIGGER forget_event BEFORE INSERT ON notifier.cursors
   FOR EACH ROW EXECUTE FUNCTION notifier.forget_event();

@@ -16,9 +16,11 @@ async function openUnderTest(context: TestContext): Promise<InboxUnderTest> {
   return {
     inbox: openInbox(database, 'partner-notifier'),
     other: openInbox(database, 'another'),
-    effect: async (tx, event) => {
-      const row = [event.event_id, event.sequence ?? null];
-      await tx.query('INSERT INTO effects (event_id, sequence) VALUES ($1, $2)', row);
+    effect: async (tx, events) => {
+      for (const event of events) {
+        const row = [event.event_id, event.sequence ?? null];
+        await tx.query('INSERT INTO effects (event_id, sequence) VALUES ($1, $2)', row);
+      }
     },
     effects: () => database.query('SELECT event_id AS "eventId", sequence FROM effects ORDER BY n'),
     reap: async (eventId) => {

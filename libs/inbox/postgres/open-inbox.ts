@@ -1,36 +1,27 @@
-import { loadSql, type Database, type Queryable } from '@triplock/postgres';
-import type { Inbox, ReceivedEvent, ReceiveOutcome } from '../inbox.ts';
+import { databaseErrorKind, loadSql, type Database } from '@triplock/postgres';
+import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome } from '../inbox.ts';
+import { roundsOf } from '../rounds-of.ts';
+import { whyNotApplied } from './why-not-applied.ts';
 
-const admitEvent = loadSql(import.meta.url, 'admit-event.sql');
-const recordAlteredCopy = loadSql(import.meta.url, 'record-altered-copy.sql');
+const admitEvents = loadSql(import.meta.url, 'admit-events.sql');
 const reapSql = loadSql(import.meta.url, 'reap.sql');
-const readCursor = loadSql(import.meta.url, 'read-cursor.sql');
 
-/** Leaves the transaction so that it rolls back: the event was remembered, but it is not its turn. */
-class OutOfTurn extends Error {
-  override name = 'OutOfTurn';
+/** Leaves the transaction so that it rolls back: a cursor moved for an event whose id was known. */
+class KnownInTurn extends Error {
+  override name = 'KnownInTurn';
 }
+
+type Store = { database: Database; consumer: string };
 
 /**
  * A consumer's inbox in the schema that the database's role works in. `consumer` is part of every
  * key, so two consumers of one schema do not see each other.
  */
 export function openInbox(database: Database, consumer: string): Inbox {
+  const store = { database, consumer };
   return {
-    async receive(received, effect) {
-      try {
-        return await database.transaction(async (tx): Promise<ReceiveOutcome> => {
-          const admission = await admit(tx, { consumer, received });
-          if (!admission.remembered) return compareWithKnown(tx, { consumer, received });
-          if (!admission.in_order) throw new OutOfTurn();
-          await effect(tx, received.event);
-          return { outcome: 'applied' };
-        });
-      } catch (error) {
-        if (!(error instanceof OutOfTurn)) throw error;
-        return whyOutOfTurn(database, { consumer, received });
-      }
-    },
+    receive: async (received, effect) => (await receiveMany(store, [received], effect))[0]!,
+    receiveMany: (received, effect) => receiveMany(store, received, effect),
     async reap({ keepMs, rowsMax }) {
       const parameters = [consumer, keepMs, rowsMax];
       const [row] = await database.query<{ reaped: number }>(reapSql, parameters);
@@ -39,45 +30,83 @@ export function openInbox(database: Database, consumer: string): Inbox {
   };
 }
 
-type Receipt = { consumer: string; received: ReceivedEvent };
-
-async function admit(
-  tx: Queryable,
-  { consumer, received: { event, payloadHash } }: Receipt,
-): Promise<{ remembered: boolean; in_order: boolean }> {
-  const { event_id: eventId, payment_id: paymentId, sequence = null } = event;
-  const parameters = [consumer, eventId, payloadHash, paymentId, sequence];
-  const [row] = await tx.query<{ remembered: boolean; in_order: boolean }>(admitEvent, parameters);
-  return row!;
+async function receiveMany(
+  store: Store,
+  received: readonly ReceivedEvent[],
+  effect: Effect,
+): Promise<ReceiveOutcome[]> {
+  // The same object given twice is two copies, each with an outcome of its own.
+  const copies = received.map((each) => ({ ...each }));
+  const outcomes = new Map<ReceivedEvent, ReceiveOutcome>();
+  for (const round of roundsOf(copies)) {
+    for (const [each, outcome] of await receiveRound(store, round, effect)) {
+      outcomes.set(each, outcome);
+    }
+  }
+  return copies.map((each) => outcomes.get(each)!);
 }
 
-async function compareWithKnown(
-  tx: Queryable,
-  { consumer, received }: Receipt,
-): Promise<ReceiveOutcome> {
-  const [altered] = await tx.query<{ known_hash: string }>(recordAlteredCopy, [
-    consumer,
-    received.event.event_id,
-    received.payloadHash,
-  ]);
-  if (altered === undefined) return { outcome: 'duplicate' };
-  return { outcome: 'altered', knownHash: altered.known_hash };
+type Outcomes = readonly (readonly [ReceivedEvent, ReceiveOutcome])[];
+
+/** Receives events of different payments. What fails together is tried again one by one. */
+async function receiveRound(
+  store: Store,
+  round: readonly ReceivedEvent[],
+  effect: Effect,
+): Promise<Outcomes> {
+  try {
+    const applied = await applyThoseInTurn(store, round, effect);
+    const judge = async (each: ReceivedEvent): Promise<Outcomes[number]> => [
+      each,
+      applied.has(each) ? { outcome: 'applied' } : await whyNotApplied(store, each),
+    ];
+    return await Promise.all(round.map(judge));
+  } catch (error) {
+    const known = error instanceof KnownInTurn;
+    if (!known && databaseErrorKind(error) !== 'data') throw error;
+    if (round.length > 1) return receiveOneByOne(store, round, effect);
+    const [only] = round;
+    if (known) return [[only!, await whyNotApplied(store, only!)]];
+    return [[only!, { outcome: 'unstorable', detail: String(error) }]];
+  }
 }
 
-/**
- * An event that was not remembered although its sequence is behind the cursor took effect so long
- * ago that its inbox row has left. When the cursor has moved up to the event in the meantime it
- * still counts as early: its next delivery is in order.
- */
-async function whyOutOfTurn(
-  database: Queryable,
-  { consumer, received: { event } }: Receipt,
-): Promise<ReceiveOutcome> {
-  const rows = await database.query<{ last_sequence: number }>(readCursor, [
-    consumer,
-    event.payment_id,
-  ]);
-  const last = rows[0]?.last_sequence ?? 0;
-  if (event.sequence !== undefined && event.sequence <= last) return { outcome: 'duplicate' };
-  return { outcome: 'early', expected: last + 1 };
+async function receiveOneByOne(
+  store: Store,
+  round: readonly ReceivedEvent[],
+  effect: Effect,
+): Promise<Outcomes> {
+  const outcomes = [];
+  for (const each of round) outcomes.push(...(await receiveRound(store, [each], effect)));
+  return outcomes;
+}
+
+type Admission = { at: number; remembered: boolean };
+
+function applyThoseInTurn(
+  { database, consumer }: Store,
+  round: readonly ReceivedEvent[],
+  effect: Effect,
+): Promise<ReadonlySet<ReceivedEvent>> {
+  const columns = [
+    round.map(({ event }) => event.event_id),
+    round.map(({ payloadHash }) => payloadHash),
+    round.map(({ event }) => event.payment_id),
+    round.map(({ event }) => event.sequence ?? null),
+  ];
+  return database.transaction(async (tx) => {
+    const rows = await tx.query<Admission>(admitEvents, [consumer, ...columns]);
+    const inTurn = rows.map(({ at, remembered }) => ({ each: round[at - 1]!, remembered }));
+    if (inTurn.some(({ each, remembered }) => !remembered && each.event.sequence !== undefined)) {
+      throw new KnownInTurn();
+    }
+    const applied = inTurn.filter(({ remembered }) => remembered).map(({ each }) => each);
+    if (applied.length > 0) {
+      await effect(
+        tx,
+        applied.map(({ event }) => event),
+      );
+    }
+    return new Set(applied);
+  });
 }

@@ -1,6 +1,6 @@
 import { loadSql, type Queryable } from '@triplock/postgres';
 
-const readOutboxRetentionSql = loadSql(import.meta.url, 'sql/read-outbox-retention.sql');
+const readOutboxRetentionSql = loadSql(import.meta.url, 'read-outbox-retention.sql');
 
 /**
  * For how long a published event can be republished, or why that is not known: as it is set, and the

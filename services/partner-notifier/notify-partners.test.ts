@@ -1,23 +1,24 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { encodePaymentEvent } from '@triplock/contracts';
-import { openInbox, openRefusedMessages } from '@triplock/inbox';
+import { eventsHandler, gatherEvents, openInbox, openRefusedMessages } from '@triplock/inbox';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase } from '@triplock/testing';
-import { messageOf, succeeded } from './event.testing.ts';
-import { eventsHandler } from './events-subscriber.ts';
+import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
 import { notifierMetrics } from './metrics.ts';
+import { notifyPartners } from './notify-partners.ts';
 
 async function aSubscriber(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_notifier');
   const crashPoints = createCrashPoints();
   const metrics = notifierMetrics(createMetrics('test'));
+  const inbox = openInbox(database, 'partner-notifier');
+  const together = { gatherMs: 0, eventsMax: 100 };
   const handle = eventsHandler({
-    inbox: openInbox(database, 'partner-notifier'),
+    receive: gatherEvents((received) => notifyPartners(inbox, received), together),
     refusedMessages: openRefusedMessages(database, 'partner-notifier'),
     metrics,
     logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
-    crashPoints,
+    reached: (step) => crashPoints.reached(`notifier.${step}`),
   });
   const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
   return { handle, rows, crashPoints, metrics };

@@ -1,8 +1,11 @@
 import type { Logger } from '@triplock/runtime';
-import type { SubscriptionRetention } from '@triplock/transport';
-import type { OutboxRetention } from './read-outbox-retention.ts';
+import type { OutboxRetention } from './postgres/read-outbox-retention.ts';
 
 const hourMs = 3_600_000;
+
+/** For how long messages can come again to a subscription, or why that cannot be told. */
+type SubscriptionRetention =
+  { outcome: 'known'; retentionMs: number } | { outcome: 'unknown'; why: string };
 
 /** What can bring an event again, and for how long. */
 export type Sources = { subscription: SubscriptionRetention; outbox: OutboxRetention };

@@ -1,6 +1,5 @@
 import { encodePaymentEvent, paymentEventOf, type PaymentEvent } from '@triplock/contracts';
 import type { AcceptedPayment } from '@triplock/payments';
-import type { IncomingMessage } from '@triplock/transport';
 
 /** The event of a payment that succeeded, for tests. */
 export function succeeded(payment: AcceptedPayment): PaymentEvent {
@@ -11,6 +10,16 @@ export function succeeded(payment: AcceptedPayment): PaymentEvent {
   };
   return paymentEventOf({ ...payment, state: 'succeeded', ...settled }, 'payment.succeeded', 1);
 }
+
+/** A message as a subscriber gets it. */
+type IncomingMessage = {
+  id: string;
+  data: Buffer;
+  attributes: Readonly<Record<string, string>>;
+  orderingKey: string;
+  deliveryAttempt: number;
+  publishTime: Date;
+};
 
 let messages = 0;
 

@@ -1,0 +1,88 @@
+import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
+import type { Counter, Logger } from '@triplock/runtime';
+import type { ReceivedEvent, ReceiveOutcome } from './inbox.ts';
+import type { DeliveredMessage, Refusal, RefusedMessages } from './refused-messages.ts';
+
+/** What receiving a message needs. */
+export type EventsParts = {
+  /** The consumer's story: what became of the event is durable when it resolves. */
+  receive(received: ReceivedEvent): Promise<ReceiveOutcome>;
+  refusedMessages: RefusedMessages;
+  metrics: EventsMetrics;
+  logger: Logger;
+  /** Called before anything was done with a message, and when what became of it is durable. */
+  reached(step: 'received' | 'committed'): Promise<void>;
+};
+
+/** What a consumer counts of its messages. */
+export type EventsMetrics = {
+  /** Events by what receiving them came to. */
+  events: Counter<'outcome'>;
+  /** Messages that were no event of ours. */
+  refusedMessages: Counter<'reason'>;
+};
+
+/** `ack`: durable here, never send it again. `nack`: send it again. */
+type Verdict = 'ack' | 'nack';
+
+/**
+ * Answers each message of a subscription. `ack` only once what became of it is durable: the effect,
+ * the knowledge that it is a duplicate, or the refused message itself.
+ *
+ * The handler throws when the database is away; the message then comes again.
+ */
+export function eventsHandler(parts: EventsParts) {
+  return async (message: DeliveredMessage): Promise<Verdict> => {
+    await parts.reached('received');
+    const decoded = decodePaymentEvent(message);
+    if (decoded.outcome === 'refused') return refuse(parts, message, decoded);
+    const verdict = await judge(parts, message, decoded);
+    await parts.reached('committed');
+    return verdict;
+  };
+}
+
+async function judge(
+  parts: EventsParts,
+  message: DeliveredMessage,
+  { event, payloadHash }: Extract<DecodedEvent, { outcome: 'event' }>,
+): Promise<Verdict> {
+  const { metrics, logger } = parts;
+  const received = await parts.receive({ event, payloadHash });
+  if (received.outcome === 'unstorable') {
+    return refuse(parts, message, { reason: 'unstorable', detail: received.detail });
+  }
+  metrics.events.inc({ outcome: received.outcome });
+  const said = { eventId: event.event_id, txnId: event.txn_id, sequence: event.sequence };
+  switch (received.outcome) {
+    case 'applied':
+      // The rule, and told by its rows: the inbox's and the effect's.
+      logger.debug(said, 'event applied');
+      return 'ack';
+    case 'duplicate':
+      logger.info(said, 'event known, nothing done');
+      return 'ack';
+    case 'altered':
+      logger.error(
+        { ...said, payloadHash, knownHash: received.knownHash },
+        'a copy of a known event has other bytes: not applied',
+      );
+      return 'ack';
+    case 'early':
+      logger.debug({ ...said, expected: received.expected }, 'event came early, given back');
+      return 'nack';
+    default:
+      return received satisfies never;
+  }
+}
+
+async function refuse(
+  { refusedMessages, metrics, logger }: EventsParts,
+  message: DeliveredMessage,
+  { reason, detail }: Refusal,
+): Promise<Verdict> {
+  const outcome = await refusedMessages.record(message, { reason, detail });
+  metrics.refusedMessages.inc({ reason });
+  logger.error({ messageId: message.id, reason, detail, outcome }, 'message refused and kept');
+  return 'ack';
+}
