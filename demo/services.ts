@@ -1,9 +1,14 @@
 import type { CrashPointName } from '@triplock/runtime';
 import { LauncherError, type ServiceEndpoint } from '@triplock/infra';
 
-/** The five services by their folder's name; replicas are called `<service>-1`, `<service>-2`, …. */
+/** The services by their folder's name; replicas are called `<service>-1`, `<service>-2`, …. */
 export type ServiceName =
-  'ingest-gateway' | 'ledger-worker' | 'outbox-dispatcher' | 'partner-notifier' | 'auditor';
+  | 'ingest-gateway'
+  | 'ledger-worker'
+  | 'outbox-dispatcher'
+  | 'partner-notifier'
+  | 'settlement-feed'
+  | 'auditor';
 
 /** A crash point to arm. */
 export type CrashOrder = {

@@ -31,6 +31,7 @@ const services = [
   'ledger-worker',
   'outbox-dispatcher',
   'partner-notifier',
+  'settlement-feed',
   'auditor',
 ];
 

@@ -12,6 +12,7 @@ const required: Record<string, string[]> = {
   'ledger-worker': ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL', 'STRIPE_API_KEY'],
   'outbox-dispatcher': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
   'partner-notifier': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
+  'settlement-feed': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
   auditor: ['ADMIN_PORT', 'DATABASE_URL', 'KAFKA_BROKERS', 'PUBSUB_PROJECT_ID'],
 };
 

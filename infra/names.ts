@@ -15,6 +15,7 @@ export type Names = {
   /** The topic and its subscriptions, one for each consumer, in Pub/Sub. */
   eventsTopic: string;
   notifierSubscription: string;
+  settlementSubscription: string;
   auditorSubscription: string;
 };
 
@@ -28,6 +29,7 @@ export const usualNames: Names = {
   auditorGroup: 'auditor',
   eventsTopic: topics.events,
   notifierSubscription: 'partner-notifier',
+  settlementSubscription: 'settlement-feed',
   auditorSubscription: 'auditor',
 };
 
@@ -44,6 +46,7 @@ export function namesIn(namespace: string): Names {
     auditorGroup: inNamespace(usualNames.auditorGroup),
     eventsTopic: inNamespace(usualNames.eventsTopic),
     notifierSubscription: inNamespace(usualNames.notifierSubscription),
+    settlementSubscription: inNamespace(usualNames.settlementSubscription),
     auditorSubscription: inNamespace(usualNames.auditorSubscription),
   };
 }
@@ -61,6 +64,7 @@ export function settingsOf(names: Names): SettingsOfServices {
     'ledger-worker': { ...accepted, ...deadLetter },
     'outbox-dispatcher': { EVENTS_TOPIC: names.eventsTopic },
     'partner-notifier': { EVENTS_SUBSCRIPTION: names.notifierSubscription },
+    'settlement-feed': { EVENTS_SUBSCRIPTION: names.settlementSubscription },
     auditor: { ...accepted, ...deadLetter, ...auditing },
   };
 }

@@ -124,6 +124,16 @@ export const services: readonly Service[] = [
     }),
   },
   {
+    name: 'settlement-feed',
+    main: 'services/settlement-feed/main.ts',
+    copies: 'replicas',
+    ports: [adminPort],
+    settings: (wiring) => ({
+      ...pubsubSettings(wiring),
+      DATABASE_URL: wiring.databases.settlement,
+    }),
+  },
+  {
     name: 'auditor',
     main: 'services/auditor/main.ts',
     copies: 'replicas',

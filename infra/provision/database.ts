@@ -17,6 +17,7 @@ const roles = {
   claims: 'triplock_claims',
   partners: 'triplock_partners',
   notifier: 'triplock_notifier',
+  settlement: 'triplock_settlement',
   auditor: 'triplock_auditor',
 } as const;
 

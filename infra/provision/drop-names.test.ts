@@ -48,6 +48,7 @@ async function found(names: Names): Promise<string[]> {
   const resources = [
     `topics/${names.eventsTopic}`,
     `subscriptions/${names.notifierSubscription}`,
+    `subscriptions/${names.settlementSubscription}`,
     `subscriptions/${names.auditorSubscription}`,
   ];
   const pubsub: string[] = [];
@@ -63,11 +64,11 @@ test('all that a namespace left in the parts is dropped, and nothing of its neig
   const neighbour = namesIn(testNamespace('other'));
   await fill(t, names);
   await fill(t, neighbour);
-  assert.equal((await found(names)).length, 9);
+  assert.equal((await found(names)).length, 10);
   const parts = await testEndpoints();
   await dropNames(parts, names);
   assert.deepEqual(await found(names), []);
-  assert.equal((await found(neighbour)).length, 9);
+  assert.equal((await found(neighbour)).length, 10);
   await dropNames(parts, names);
 });
 

@@ -63,9 +63,10 @@ async function deleteGroups(admin: Admin, groups: string[]): Promise<void> {
 
 /** Subscriptions first: the emulator keeps those of a deleted topic. */
 async function dropFromPubSub(emulator: string, names: Names): Promise<void> {
-  const { notifierSubscription, auditorSubscription, eventsTopic } = names;
+  const { notifierSubscription, settlementSubscription, auditorSubscription, eventsTopic } = names;
   const resources = [
     `subscriptions/${notifierSubscription}`,
+    `subscriptions/${settlementSubscription}`,
     `subscriptions/${auditorSubscription}`,
     `topics/${eventsTopic}`,
   ];

@@ -5,7 +5,10 @@ import { askPubSub, pubsubName } from './pubsub-rest.ts';
 /** Longer than any consumer holds a message before it acknowledges or gives it back. */
 const ackDeadlineSeconds = 30;
 
-type EventNames = Pick<Names, 'eventsTopic' | 'notifierSubscription' | 'auditorSubscription'>;
+type EventNames = Pick<
+  Names,
+  'eventsTopic' | 'notifierSubscription' | 'settlementSubscription' | 'auditorSubscription'
+>;
 
 /**
  * Makes the events topic and every subscription, through the emulator's REST interface. The emulator
@@ -18,7 +21,8 @@ export async function createSubscriptions(
 ): Promise<void> {
   const topic = `topics/${names.eventsTopic}`;
   await put(emulator, topic, {});
-  for (const name of [names.notifierSubscription, names.auditorSubscription]) {
+  const { notifierSubscription, settlementSubscription, auditorSubscription } = names;
+  for (const name of [notifierSubscription, settlementSubscription, auditorSubscription]) {
     const options = { topic: pubsubName(topic), enableMessageOrdering: true, ackDeadlineSeconds };
     await put(emulator, `subscriptions/${name}`, options);
   }

@@ -14,5 +14,15 @@ export const migrationSets: readonly MigrationSet[] = [
   { owner: 'partners', schema: 'partners', folder: folder('libs/partners/postgres/migrations') },
   { owner: 'notifier-inbox', schema: 'notifier', folder: folder('libs/inbox/postgres/migrations') },
   { owner: 'notifier', schema: 'notifier', folder: folder('services/partner-notifier/migrations') },
+  {
+    owner: 'settlement-inbox',
+    schema: 'settlement',
+    folder: folder('libs/inbox/postgres/migrations'),
+  },
+  {
+    owner: 'settlement',
+    schema: 'settlement',
+    folder: folder('services/settlement-feed/migrations'),
+  },
   { owner: 'auditor', schema: 'auditor', folder: folder('services/auditor/migrations') },
 ];

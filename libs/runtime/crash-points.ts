@@ -24,6 +24,8 @@ export const crashPointNames = [
   'dispatcher.marked',
   'notifier.received',
   'notifier.committed',
+  'settlement.received',
+  'settlement.committed',
   'webhook.leased',
   'webhook.answered',
   'webhook.recorded',

@@ -17,6 +17,7 @@ export type TestRole =
   | 'triplock_claims'
   | 'triplock_partners'
   | 'triplock_notifier'
+  | 'triplock_settlement'
   | 'triplock_auditor';
 
 /** A migrated database of one test's own. */

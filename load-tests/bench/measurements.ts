@@ -6,6 +6,7 @@ export const measuredServices = [
   'ledger-worker',
   'outbox-dispatcher',
   'partner-notifier',
+  'settlement-feed',
   'auditor',
 ] as const;
 export type MeasuredService = (typeof measuredServices)[number];

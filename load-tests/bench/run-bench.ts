@@ -69,5 +69,6 @@ const noIdle = {
   'ledger-worker': 0,
   'outbox-dispatcher': 0,
   'partner-notifier': 0,
+  'settlement-feed': 0,
   auditor: 0,
 };

@@ -47,6 +47,13 @@ const eventSchema = Type.Object(
 type EventFields = Static<typeof eventSchema>;
 const eventCheck = Compile(eventSchema);
 
+/** A refund that failed, or that lost its key, may have asked for "all that is left". */
+const alwaysOfMoney: ReadonlySet<string> = new Set([
+  'payment.succeeded',
+  'payment.failed',
+  'refund.succeeded',
+]);
+
 const requiredAttributes = ['event_id', 'event_type', 'txn_id', 'payment_id'] as const;
 
 /**
@@ -78,8 +85,9 @@ function checkIdentity(fields: EventFields, received: UndecodedEvent): DecodedEv
   if (fields.data.id !== fields.txn_id) {
     return refused('invalid_event', 'data.id is not the txn_id');
   }
-  if (fields.type.startsWith('payment.') && fields.data.amount === undefined) {
-    return refused('invalid_event', 'a payment has an amount');
+  const { amount, currency } = fields.data;
+  if (alwaysOfMoney.has(fields.type) && (amount === undefined || currency === undefined)) {
+    return refused('invalid_event', `without amount or currency nothing can be ${fields.type}`);
   }
   if (fields.event_id !== expectedId(fields)) {
     return refused('forged_id', 'event_id does not follow from the transaction and the type');

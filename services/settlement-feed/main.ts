@@ -1,0 +1,81 @@
+import {
+  checkRetention,
+  eventsHandler,
+  gatherEvents,
+  openInbox,
+  openRefusedMessages,
+  readOutboxRetention,
+  reapInbox,
+  type Inbox,
+} from '@triplock/inbox';
+import { openDatabase, type Database } from '@triplock/postgres';
+import { runLoop, runService, type Service } from '@triplock/runtime';
+import { openSubscriber, readSubscriptionRetention } from '@triplock/transport';
+import { addToBatches } from './add-to-batches.ts';
+import { readConfig, type Config } from './config.ts';
+import { settlementMetrics, type SettlementMetrics } from './metrics.ts';
+
+const consumer = 'settlement-feed';
+
+// A settlement is this much later for it; a batch holds one connection for some milliseconds.
+const batchLimits = { gatherMs: 25, eventsMax: 256 };
+const reapEveryMs = 60_000;
+
+await runService(consumer, readConfig, async (config, service) => {
+  const { logger, metrics: registry, crashPoints } = service;
+  const metrics = settlementMetrics(registry);
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    applicationName: config.INSTANCE_NAME,
+    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+  });
+  service.onClose('database', () => database.close());
+
+  const inbox = openInbox(database, consumer);
+  await forgetWhatIsOld(config, service, { inbox, database, metrics });
+  const subscriber = openSubscriber({
+    ...subscriptionOf(config),
+    maxInFlight: config.EVENTS_IN_FLIGHT_MAX,
+    logger,
+    handle: eventsHandler({
+      receive: gatherEvents((received) => addToBatches(inbox, received), batchLimits),
+      refusedMessages: openRefusedMessages(database, consumer),
+      metrics,
+      logger,
+      reached: (step) => crashPoints.reached(`settlement.${step}`),
+    }),
+  });
+  service.onClose('subscriber', () => subscriber.close());
+
+  await service.serveAdmin({
+    readiness: { postgres: () => database.ping(), pubsub: () => subscriber.ping() },
+  });
+});
+
+function subscriptionOf(config: Config) {
+  return {
+    projectId: config.PUBSUB_PROJECT_ID,
+    emulatorHost: config.PUBSUB_EMULATOR_HOST,
+    subscription: config.EVENTS_SUBSCRIPTION,
+  };
+}
+
+/** Reaps by the horizon of the settings, once it is sure that it outlives what may come again. */
+async function forgetWhatIsOld(
+  config: Config,
+  { logger, onClose }: Service,
+  { inbox, database, metrics }: { inbox: Inbox; database: Database; metrics: SettlementMetrics },
+): Promise<void> {
+  const { INBOX_RETENTION_HOURS: keepInboxHours } = config;
+  const subscription = await readSubscriptionRetention(subscriptionOf(config));
+  const outbox = await readOutboxRetention(database);
+  checkRetention(keepInboxHours, { subscription, outbox, logger });
+  const sources = async () => ({ subscription, outbox: await readOutboxRetention(database) });
+  const pass = async () => {
+    const events = await reapInbox({ inbox, keepInboxHours, sources, logger });
+    metrics.reaped.inc(events);
+    return events;
+  };
+  const reaper = runLoop(pass, { name: 'reap', idleMs: reapEveryMs, logger });
+  onClose('reaper', () => reaper.stop());
+}
