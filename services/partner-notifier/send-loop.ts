@@ -84,7 +84,7 @@ const idleMs = 100;
 const shutdownGraceMs = 8_000;
 
 /** Sends for ever. Stopping takes no new deliveries and lets those under way come to their end. */
-export function runSendLoop(sender: Sender, logger: DeliverParts['logger']): Loop {
+export function runSendLoop(sender: Sender, logger: DeliverParts['logger']): Pick<Loop, 'stop'> {
   // A partner whose share is full has more to send as soon as one of its attempts ends.
   const pass = async () => (await sender.pass()) || sender.roomWithin(idleMs);
   const loop = runLoop(pass, { name: 'send webhooks', idleMs: 1, logger });
