@@ -1,5 +1,5 @@
 import type { Endpoints } from '@triplock/infra';
-import type { ClaimSeen } from './trace/read-claim.ts';
+import type { ClaimSeen } from '@triplock/testing';
 import { formatSpan } from './terminal/words.ts';
 
 const places: Readonly<Record<Endpoints['claims'], string>> = {
@@ -14,11 +14,7 @@ export function placeOfClaims({ claims }: Pick<Endpoints, 'claims'>): string {
   return places[claims];
 }
 
-/** What is left of a claim: only one in Redis can be looked at from outside. */
-export function describeLife(
-  claim: ClaimSeen | undefined,
-  endpoints: Pick<Endpoints, 'claims'>,
-): string {
-  if (endpoints.claims !== 'redis') return `is kept in ${placeOfClaims(endpoints)}`;
+/** What is left of a claim. */
+export function describeLife(claim: ClaimSeen | undefined): string {
   return claim === undefined ? 'is gone' : `lives ${formatSpan(claim.leftMs)} more`;
 }

@@ -5,7 +5,6 @@ import type { Step } from './scenarios/scenario.ts';
 import { newOrder, sendFirst } from './scenarios/send.ts';
 import { promiseOneEffect, untilTold } from './sight.ts';
 import { formatSpan } from './terminal/words.ts';
-import { readClaim } from './trace/read-claim.ts';
 
 /** The story begins with nothing going wrong. */
 export const firstPayment: Step = {
@@ -17,7 +16,7 @@ export const firstPayment: Step = {
     const sight = await untilTold(system, id);
     promiseOneEffect(id, sight);
     const { partition, records } = await recordsOf(system, accepted);
-    const claim = await readClaim(system, id);
+    const claim = await system.claims.look(id);
     const { settledAt } = sight.ledger[0]!;
     const { deliveredAt } = sight.events[0]!;
     const after = (date: Date | null) => formatSpan(date === null ? 0 : +date - +sentAt);
@@ -25,7 +24,7 @@ export const firstPayment: Step = {
     return {
       ids: [id],
       guards: {
-        claims: `new key: claimed, written to Kafka (${where}); the claim ${describeLife(claim, system.endpoints)}`,
+        claims: `new key: claimed, written to Kafka (${where}); the claim ${describeLife(claim)}`,
         ledger: `1 row, 1 balanced entry and 1 event in one commit, ${after(settledAt)} after the request`,
         inbox: describeInbox(sight),
         webhook: `${describeWebhook(sight)}, ${after(deliveredAt)} after the request`,

@@ -1,7 +1,6 @@
 import type { Guards } from './guards.ts';
 import type { ScenarioReport } from './run-scenario.ts';
 import type { Step } from './scenarios/scenario.ts';
-import type { SkippedScenario } from './scenarios/skip-unfit.ts';
 import { pad, style } from './terminal/style.ts';
 import { formatSpan } from './terminal/words.ts';
 
@@ -35,11 +34,6 @@ export function renderOutcome({ observation, broken, tookMs }: ScenarioReport): 
     ...(ids.length > 0 ? [`     payments: ${ids.join(' ')}`] : []),
     `     logs: ${logs}`,
   ];
-}
-
-/** Why a scenario was left out. */
-export function renderSkipped({ skipped }: SkippedScenario): string[] {
-  return [style.faint(`   – skipped: ${skipped}`)];
 }
 
 /** What happened at each guard. */

@@ -2,10 +2,9 @@ import { auditSystem } from './audit/ask-auditor.ts';
 import type { AuditReport } from './audit/audit-report.ts';
 import { renderAudit } from './audit/print-audit.ts';
 import { firstPayment } from './first-payment.ts';
-import { renderHeading, renderOutcome, renderSkipped } from './print-scenario.ts';
+import { renderHeading, renderOutcome } from './print-scenario.ts';
 import { runScenario, type ScenarioReport } from './run-scenario.ts';
 import { storyScenarios } from './scenarios/all-scenarios.ts';
-import { skipUnfit, type SkippedScenario } from './scenarios/skip-unfit.ts';
 import type { System } from './system.ts';
 import { style } from './terminal/style.ts';
 import type { Terminal } from './terminal/terminal.ts';
@@ -15,8 +14,6 @@ export type StoryReport = {
   /** Every step held, and so did the audit. */
   ok: boolean;
   steps: readonly ScenarioReport[];
-  /** Those that are about another claim store. */
-  skipped: readonly SkippedScenario[];
   audit: AuditReport;
 };
 
@@ -25,15 +22,7 @@ const auditWaitMs = 60_000;
 /** Tells the story from the first payment to the audit; a step that fails does not end it. */
 export async function tellStory(system: System, terminal: Terminal): Promise<StoryReport> {
   const steps: ScenarioReport[] = [];
-  const skipped: SkippedScenario[] = [];
   for (const scenario of [firstPayment, ...storyScenarios]) {
-    const unfit = skipUnfit(scenario, system.endpoints);
-    if (unfit !== undefined) {
-      const lines = [...renderHeading(scenario), ...renderSkipped(unfit), ''];
-      for (const line of lines) terminal.line(line);
-      skipped.push(unfit);
-      continue;
-    }
     for (const line of renderHeading(scenario, steps.length + 1)) terminal.line(line);
     const step = await runScenario(scenario, system);
     for (const line of [...renderOutcome(step), '']) terminal.line(line);
@@ -43,5 +32,5 @@ export async function tellStory(system: System, terminal: Terminal): Promise<Sto
   const audit = await auditSystem(system, auditWaitMs);
   for (const line of renderAudit(audit)) terminal.line(line === '' ? '' : `   ${line}`);
   terminal.line();
-  return { ok: audit.ok && steps.every(({ held }) => held), steps, skipped, audit };
+  return { ok: audit.ok && steps.every(({ held }) => held), steps, audit };
 }

@@ -10,7 +10,7 @@ import {
   type ServiceEndpoint,
 } from '@triplock/infra';
 import { openDatabase, type Database } from '@triplock/postgres';
-import { Redis } from 'ioredis';
+import { reachClaims, type ReachedClaims } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { openPartner, type Partner } from './partner.ts';
 import type { ServiceName } from './services.ts';
@@ -27,7 +27,8 @@ export type System = {
   names: Names;
   /** Reads everything, writes nothing. */
   database: Database;
-  redis: Redis;
+  /** The claim store, past the gateways. */
+  claims: ReachedClaims;
   kafka: Kafka;
   partner(id: 'acme' | 'globex'): Partner;
   replicas(service: ServiceName): ServiceEndpoint[];
@@ -110,8 +111,6 @@ function usually(listening: Listening): Handling {
   return { ...listening, names: usualNames, bringUp };
 }
 
-const answerTimeoutMs = 5_000;
-
 /** Connects to a system that is up. */
 export function openSystem(endpoints: Endpoints, handling: Handling): System {
   const { terminal, signal, names } = handling;
@@ -125,22 +124,14 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     // A query tells its own error; an idle connection that broke has none to tell.
     onIdleError: () => undefined,
   });
-  const redis = new Redis(endpoints.redis, {
-    lazyConnect: true,
-    maxRetriesPerRequest: 3,
-    // A server that stands still is an error to tell, and not a command that hangs.
-    connectTimeout: answerTimeoutMs,
-    commandTimeout: answerTimeoutMs,
-  });
-  // Commands reject by themselves; without a listener a lost connection would end the process.
-  redis.on('error', () => undefined);
+  const claims = reachClaims({ ...endpoints, namespace: names.claims });
   const brokers = endpoints.kafka.split(',');
   const system: System = {
     home,
     endpoints,
     names,
     database,
-    redis,
+    claims,
     kafka: new Kafka({ clientId: 'demo', brokers, logLevel: logLevel.NOTHING }),
     partner: (id) => {
       const { gateways, partners } = system.endpoints;
@@ -156,8 +147,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     progress: (text) => terminal.progress(text),
     signal,
     close: async () => {
-      redis.disconnect();
-      await database.close();
+      await Promise.all([claims.close(), database.close()]);
     },
   };
   return system;

@@ -1,5 +1,4 @@
 import { LauncherError, runCommand } from '@triplock/infra';
-import { placeOfClaims } from './claim-place.ts';
 import { withParts } from './needed-parts.ts';
 import { findSystem } from './system.ts';
 import { openTerminal } from './terminal/terminal.ts';
@@ -39,11 +38,7 @@ await runCommand({
       ] as const;
       const trace = await withParts(system, needed, () => tracePayment(system, txnId));
       if (trace === undefined) {
-        const claim = inRedis ? 'no claim, ' : '';
-        const where = inRedis
-          ? ''
-          : ` (claims are in ${placeOfClaims(system.endpoints)}, not read)`;
-        throw new LauncherError(`no layer knows ${txnId}: ${claim}no record, no row${where}`);
+        throw new LauncherError(`no layer knows ${txnId}: no claim, no record, no row`);
       }
       for (const line of renderTrace(trace)) terminal.line(line);
       terminal.result(trace);

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { killProcess } from '@triplock/infra';
-import { Redis } from 'ioredis';
 import { command } from './command.ts';
 import { newKey, sendTo } from './partner.ts';
 import { onTheSystem } from './stage.ts';
@@ -19,18 +18,11 @@ async function readiness(url: string): Promise<{ status: number; text: string }>
 }
 
 /**
- * Makes Redis' memory a day older, as a day without a loss would: whatever was broken before, the
+ * Makes the claims' memory a day older, as a day without a loss would: whatever was broken before, the
  * gateways are warm then and need no word of the ledger for a new key.
  */
 async function letADayPass(): Promise<void> {
-  const redis = new Redis(stage.system.redis);
-  try {
-    const markers = await redis.keys('{triplock:*}:memory');
-    assert.equal(markers.length, 64);
-    for (const marker of markers) await redis.hincrby(marker, 'since', -25 * 3_600_000);
-  } finally {
-    redis.disconnect();
-  }
+  assert.equal(await stage.claims.ageMemory(25 * 3_600_000), 64);
 }
 
 /** Pays as often and gives the ids of what was accepted, which must be all of it. */
@@ -44,7 +36,10 @@ async function payTimes(count: number): Promise<string[]> {
   });
 }
 
-test('without PostgreSQL warm gateways go on accepting and say so, and all becomes final afterwards', async () => {
+test('without PostgreSQL warm gateways go on accepting and say so, and all becomes final afterwards', async (t) => {
+  if (['postgres', 'hybrid'].includes(stage.system.claims)) {
+    return t.skip('claims are in PostgreSQL, and without it nothing is accepted');
+  }
   await letADayPass();
   // Every gateway knows the partner after this.
   await payTimes(4 * replicas('ingest-gateway').length);

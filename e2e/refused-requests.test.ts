@@ -1,17 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
-import { Redis } from 'ioredis';
+import { test } from 'node:test';
 import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
 import { onTheSystem } from './stage.ts';
 
-let redis: Redis;
-
-const on = onTheSystem(async ({ system }) => {
-  redis = new Redis(system.redis);
-});
-after(async () => {
-  redis.disconnect();
-});
+const on = onTheSystem();
 
 const good = { amount: 100, currency: 'EUR' };
 const post = (body: unknown, headers: Record<string, string> = {}): PartnerRequest => ({
@@ -156,7 +148,7 @@ async function written(): Promise<unknown> {
   const rows = await on.look.database.query(
     'SELECT (SELECT count(*) FROM ledger.transactions)::int AS ledger, (SELECT count(*) FROM ledger.outbox)::int AS outbox',
   );
-  return { rows, claims: await redis.dbsize() };
+  return { rows, claims: await on.claims.count() };
 }
 
 function assertProblem(answer: Answer, expected: Refusal): void {

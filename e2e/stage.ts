@@ -1,5 +1,6 @@
 import { after, before } from 'node:test';
-import type { Endpoints } from '@triplock/infra';
+import { usualNames, type Endpoints } from '@triplock/infra';
+import { reachClaims, type ReachedClaims } from '@triplock/testing';
 import { partner, type Partner } from './partner.ts';
 import { upSystem } from './system.ts';
 import { witness, type Witness } from './witness.ts';
@@ -10,6 +11,8 @@ export type Stage = {
   acme: Partner;
   globex: Partner;
   look: Witness;
+  /** The claim store, past the gateways. */
+  claims: ReachedClaims;
 };
 
 /**
@@ -21,9 +24,11 @@ export function onTheSystem(prepare?: (stage: Stage) => Promise<void>): Stage {
   before(async () => {
     const system = await upSystem();
     const [acme, globex] = [partner(system, 'acme'), partner(system, 'globex')];
-    Object.assign(stage, { system, acme, globex, look: witness(system) } satisfies Stage);
+    const claims = reachClaims({ ...system, namespace: usualNames.claims });
+    const look = witness(system);
+    Object.assign(stage, { system, acme, globex, look, claims } satisfies Stage);
     await prepare?.(stage);
   });
-  after(() => stage.look?.close());
+  after(() => Promise.all([stage.look?.close(), stage.claims?.close()]));
   return stage;
 }

@@ -4,9 +4,9 @@ import { claimExpired } from './claim-expired.ts';
 import { dispatcherKilled } from './dispatcher-killed.ts';
 import { downstreamReplayed } from './downstream-replayed.ts';
 import { kafkaReplayed } from './kafka-replayed.ts';
-import { keysRaceRedisLoss } from './keys-race-redis-loss.ts';
+import { keysRaceClaimsLoss } from './keys-race-claims-loss.ts';
 import { redeliveredOutOfOrder } from './redelivered-out-of-order.ts';
-import { redisFlushed } from './redis-flushed.ts';
+import { claimsForgotten } from './claims-forgotten.ts';
 import { retry } from './retry.ts';
 import type { Scenario } from './scenario.ts';
 import { twoAtOnce } from './two-at-once.ts';
@@ -23,8 +23,8 @@ export const allScenarios: readonly Scenario[] = [
   dispatcherKilled,
   downstreamReplayed,
   redeliveredOutOfOrder,
-  redisFlushed,
-  keysRaceRedisLoss,
+  claimsForgotten,
+  keysRaceClaimsLoss,
   kafkaReplayed,
 ];
 
@@ -36,6 +36,6 @@ export const storyScenarios: readonly Scenario[] = [
   workerKilled,
   chargedNotSettled,
   dispatcherKilled,
-  redisFlushed,
+  claimsForgotten,
   kafkaReplayed,
 ];

@@ -15,8 +15,8 @@ const failures = [
   'dispatcher-killed',
   'downstream-replayed',
   'redelivered-out-of-order',
-  'redis-flushed',
-  'keys-race-redis-loss',
+  'claims-forgotten',
+  'keys-race-claims-loss',
   'kafka-replayed',
 ];
 

@@ -2,7 +2,6 @@ import { describeLife } from '../claim-place.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { readClaim } from '../trace/read-claim.ts';
 import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { askAgain, newOrder, promiseReplay, promiseReused, sendFirst } from './send.ts';
@@ -24,8 +23,8 @@ async function run(system: System): Promise<Observation> {
   const sight = await untilTold(system, first.id);
   promiseOneEffect(first.id, sight);
   const records = await promiseOneRecord(system, first);
-  const claim = await readClaim(system, first.id);
-  const left = describeLife(claim, system.endpoints);
+  const claim = await system.claims.look(first.id);
+  const left = describeLife(claim);
   const bytes = Buffer.byteLength(again.body);
   return {
     ids: [first.id],

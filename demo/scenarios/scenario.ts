@@ -10,8 +10,6 @@ export type Scenario = {
   failure: string;
   /** The guard that absorbs it. */
   absorbedBy: string;
-  /** Where claims have to be kept, when it does something to them there. */
-  needsClaims?: 'redis';
   /**
    * Makes it happen and looks from outside at what came of it.
    *

@@ -58,14 +58,10 @@ function renderHead({ txnId, ledger }: PaymentTrace): string[] {
 
 function claimLine({ claim, claims }: PaymentTrace): Line {
   const layer = 'guard 1 claim';
-  if (claims !== 'redis') {
-    return {
-      at: null,
-      layer,
-      what: `kept in ${placeOfClaims({ claims })}, which is not read here`,
-    };
+  if (claim === undefined) {
+    const what = `none in ${placeOfClaims({ claims })}: expired or forgotten`;
+    return { at: null, layer, what };
   }
-  if (claim === undefined) return { at: null, layer, what: 'none: expired or forgotten' };
   const { state, leftMs, answer, acceptedAt } = claim;
   const stored = answer && `, answer ${answer.status} of ${Buffer.byteLength(answer.body)} bytes`;
   return {

@@ -1,14 +1,14 @@
 import type { Endpoints } from '@triplock/infra';
 import type { TxnId } from '@triplock/payments';
+import type { ClaimSeen } from '@triplock/testing';
 import { lookAt, type Sight } from '../sight.ts';
 import type { System } from '../system.ts';
-import { readClaim, type ClaimSeen } from './read-claim.ts';
 import { readRecords, type RecordsSeen } from './read-records.ts';
 
 /** One payment as every layer has it now. */
 export type PaymentTrace = Sight & {
   txnId: TxnId;
-  /** Which store keeps claims; only one in Redis is read. */
+  /** Which store keeps claims. */
   claims: Endpoints['claims'];
   claim: ClaimSeen | undefined;
   kafka: RecordsSeen;
@@ -21,7 +21,7 @@ export async function tracePayment(
   system: System,
   txnId: TxnId,
 ): Promise<PaymentTrace | undefined> {
-  const [sight, claim] = await Promise.all([lookAt(system, txnId), readClaim(system, txnId)]);
+  const [sight, claim] = await Promise.all([lookAt(system, txnId), system.claims.look(txnId)]);
   // A payment that only Kafka has was accepted within the life of its claim.
   const since = sight.ledger[0]?.createdAt ?? claim?.acceptedAt ?? new Date(Date.now() - dayMs);
   const query = { topic: system.names.acceptedTopic, key: txnId, since };

@@ -1,4 +1,5 @@
 export * from './builders.ts';
+export * from './claims/reach-claims.ts';
 export * from './endpoints.ts';
 export * from './eventually.ts';
 export * from './free-port.ts';

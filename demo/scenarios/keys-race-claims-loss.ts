@@ -7,18 +7,15 @@ import type { Answer } from '../partner.ts';
 import { lookAt, untilTold, type Sight } from '../sight.ts';
 import type { System } from '../system.ts';
 import { formatMoney } from '../terminal/money.ts';
-import { readClaim } from '../trace/read-claim.ts';
 import { until } from '../until.ts';
-import { forgetEverything } from './forget-everything.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newOrder, otherBody, tellAnswer, type Order } from './send.ts';
 
 /** The one window that guard 1 leaves: whoever asks cannot know of a record that is under way. */
-export const keysRaceRedisLoss: Scenario = {
-  name: 'keys-race-redis-loss',
-  failure: 'two different payments race under one key while Redis loses everything',
+export const keysRaceClaimsLoss: Scenario = {
+  name: 'keys-race-claims-loss',
+  failure: 'two different payments race under one key while the claim store loses everything',
   absorbedBy: 'guard 2: the first to be posted stands, and the partner is told of the other',
-  needsClaims: 'redis',
   run,
 };
 
@@ -64,7 +61,7 @@ type Race = { id: TxnId; order: Order };
 /** Races pairs until both of one were accepted. */
 async function race(system: System): Promise<Race> {
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
-    const order = newOrder(system, 'keys-race-redis-loss');
+    const order = newOrder(system, 'keys-race-claims-loss');
     const id = deriveTxnId('payment', order.partner.id as PartnerId, order.key as IdempotencyKey);
     const [first, second] = await pauseAt(system, site, () => raceTwo(system, { id, order }));
     tellAnswer(system, 'the first', first);
@@ -94,7 +91,7 @@ async function raceTwo(system: System, { id, order }: Race): Promise<[Answer, An
   return Promise.all([first, second]);
 }
 
-/** Redis forgets the first payment's claim while its record is not yet in Kafka. */
+/** The store forgets the first payment's claim while its record is not yet in Kafka. */
 async function loseClaim(system: System, { id, order }: Race): Promise<void> {
   const { partner, key, body } = order;
   const other = otherBody(order).body;
@@ -103,16 +100,16 @@ async function loseClaim(system: System, { id, order }: Race): Promise<void> {
     fault: 'there was no claim to lose',
     what: `the claim of ${id}`,
     withinMs: claimWithinMs,
-    check: () => readClaim(system, id),
+    check: () => system.claims.look(id),
   });
   system.tell(
     `${partner.id} pays ${money[0]} under ${key}; it stands still between claim and Kafka`,
   );
   // The other one must not stand still too.
   await disarmAll(system, site);
-  const { command } = await forgetEverything(system);
-  fired('the claim outlived it', (await readClaim(system, id)) === undefined);
-  system.tell(`${command} in Redis; ${partner.id} sends ${money[1]} under the same key`);
+  const { command } = await system.claims.forget();
+  fired('the claim outlived it', (await system.claims.look(id)) === undefined);
+  system.tell(`${command}; ${partner.id} sends ${money[1]} under the same key`);
 }
 
 /** Waits until both events of the payment are with the partner, and the loser is a dead letter. */

@@ -1,20 +1,12 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { Redis } from 'ioredis';
 import { continueProcess, pauseProcess } from '@triplock/infra';
 import { newKey, type Answer } from './partner.ts';
 import { onTheSystem } from './stage.ts';
 import { home } from './system.ts';
 
-let redis: Redis;
-
-const on = onTheSystem(async ({ system }) => {
-  redis = new Redis(system.redis);
-});
-after(async () => {
-  redis.disconnect();
-});
+const on = onTheSystem();
 
 const body = { amount: 700, currency: 'CHF', description: 'before the loss' };
 const settled = (answer: Answer) => answer.status !== 503 && answer;
@@ -23,12 +15,12 @@ async function inLedger(id: string): Promise<boolean> {
   return (await on.look.inLedger([id])).has(id);
 }
 
-test('after FLUSHALL a retry gets the same bytes and another body is refused', async () => {
+test('after the claim store lost everything a retry gets the same bytes and another body is refused', async () => {
   const key = newKey('flushed');
   const first = await on.acme.pay(key, body);
   const { id } = JSON.parse(first.body) as { id: string };
   await eventually(() => inLedger(id));
-  await redis.flushall();
+  await on.claims.forget();
 
   const retry = await eventually(async () => settled(await on.acme.pay(key, body)));
   assert.deepEqual([retry.status, retry.body], [202, first.body]);
@@ -41,7 +33,7 @@ test('after FLUSHALL a retry gets the same bytes and another body is refused', a
   assert.equal((await on.look.sightings(id)).ledger, 1);
 });
 
-test('after FLUSHALL with the workers paused, answers wait for the ledger and are then right', async () => {
+test('after such a loss with the workers paused, answers wait for the ledger and are then right', async () => {
   const workers = on.system.services.filter((each) => each.name.startsWith('ledger-worker'));
   const key = newKey('paused');
   let first: Answer;
@@ -49,7 +41,7 @@ test('after FLUSHALL with the workers paused, answers wait for the ledger and ar
     for (const worker of workers) pauseProcess({ home, name: worker.name });
     first = await eventually(async () => settled(await on.acme.pay(key, body)));
     assert.equal(first.status, 202, first.body);
-    await redis.flushall();
+    await on.claims.forget();
 
     for (const attempt of [body, { ...body, amount: 702 }]) {
       const unsure = await on.acme.pay(key, attempt);

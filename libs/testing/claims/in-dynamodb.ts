@@ -1,0 +1,107 @@
+import type { AttributeValue, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { ReachedClaims } from './reach-claims.ts';
+
+type Attributes = Record<string, AttributeValue>;
+
+/** The table that the launcher names. */
+const TableName = 'triplock-claims';
+
+/** Claims in DynamoDB Local. */
+export function reachDynamoClaims({
+  url,
+  namespace,
+}: {
+  url: string;
+  namespace: string;
+}): ReachedClaims {
+  // Loaded when it is needed, because it takes a third of a second.
+  const library = import('@aws-sdk/client-dynamodb');
+  const opened = library.then(
+    (aws) => new aws.DynamoDBClient({ region: 'eu-central-1', endpoint: url, credentials }),
+  );
+  const withClient = async <Result>(
+    work: (aws: Awaited<typeof library>, client: DynamoDBClient) => Promise<Result>,
+  ) => work(await library, await opened);
+  const keyOf = (txnId: string) => ({ id: { S: `${namespace}#claim#${txnId}` } });
+  const ourItems = (kind = '') =>
+    withClient(async (aws, client) => {
+      const ours: Attributes[] = [];
+      for await (const { Items = [] } of aws.paginateScan({ client }, { TableName })) {
+        ours.push(...Items.filter(({ id }) => id!.S!.startsWith(`${namespace}#${kind}`)));
+      }
+      return ours;
+    });
+  const eachOf = (items: readonly Attributes[], change: (id: AttributeValue) => Promise<unknown>) =>
+    inBatches(items, (item) => change(item['id']!));
+  return {
+    look: (txnId) =>
+      withClient(async (aws, client) => {
+        const get = { TableName, Key: keyOf(txnId), ConsistentRead: true };
+        const { Item: item } = await client.send(new aws.GetItemCommand(get));
+        const leftMs = Number(item?.['expires_at']?.N) - Date.now();
+        return item === undefined || leftMs <= 0 ? undefined : seen(item, leftMs);
+      }),
+    expire: (txnId) => withClient((aws, client) => expireItem({ aws, client }, keyOf(txnId))),
+    forget: () =>
+      withClient(async (aws, client) => {
+        const items = await ourItems();
+        await eachOf(items, (id) =>
+          client.send(new aws.DeleteItemCommand({ TableName, Key: { id } })),
+        );
+        return { command: 'DELETE of all items in DynamoDB', keys: items.length };
+      }),
+    count: async () => (await ourItems()).length,
+    ageMemory: (ms) =>
+      withClient(async (aws, client) => {
+        const markers = await ourItems('memory#');
+        await eachOf(markers, (id) => {
+          const ExpressionAttributeValues = { ':older': { N: `${-ms}` } };
+          const change = { UpdateExpression: 'ADD since :older', ExpressionAttributeValues };
+          return client.send(new aws.UpdateItemCommand({ TableName, Key: { id }, ...change }));
+        });
+        return markers.length;
+      }),
+    close: async () => (await opened).destroy(),
+  };
+}
+
+/** Has an item's life be over; tells whether there is one. */
+async function expireItem(
+  { aws, client }: { aws: typeof import('@aws-sdk/client-dynamodb'); client: DynamoDBClient },
+  Key: Attributes,
+): Promise<boolean> {
+  const change = {
+    UpdateExpression: 'SET expires_at = :past',
+    // Without it the update would make an item.
+    ConditionExpression: 'attribute_exists(id)',
+    ExpressionAttributeValues: { ':past': { N: '0' } },
+  };
+  try {
+    await client.send(new aws.UpdateItemCommand({ TableName, Key, ...change }));
+    return true;
+  } catch (error) {
+    if (error instanceof aws.ConditionalCheckFailedException) return false;
+    throw error;
+  }
+}
+
+// It takes any; without some the client would look for real ones.
+const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
+
+const atOnceMax = 32;
+
+async function inBatches<Item>(items: readonly Item[], change: (item: Item) => Promise<unknown>) {
+  for (let done = 0; done < items.length; done += atOnceMax) {
+    await Promise.all(items.slice(done, done + atOnceMax).map(change));
+  }
+}
+
+function seen(item: Attributes, leftMs: number) {
+  const text = (name: string) => item[name]?.S ?? '';
+  const status = item['status']?.N;
+  return {
+    ...{ state: text('state'), partner: text('partner'), fingerprint: text('fingerprint'), leftMs },
+    acceptedAt: new Date(Number(item['accepted_at']!.N)),
+    answer: status === undefined ? undefined : { status: Number(status), body: text('body') },
+  };
+}

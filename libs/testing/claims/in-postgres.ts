@@ -1,0 +1,70 @@
+import { openDatabase } from '@triplock/postgres';
+import type { ReachedClaims } from './reach-claims.ts';
+
+type ClaimRow = {
+  state: string;
+  partner: string;
+  fingerprint: string;
+  accepted_at: Date;
+  left_ms: number;
+  status: number | null;
+  body: string | null;
+};
+
+/** Claims in PostgreSQL, as the owner of their tables. */
+export function reachPostgresClaims({
+  url,
+  namespace,
+}: {
+  url: string;
+  namespace: string;
+}): ReachedClaims {
+  const database = openDatabase({
+    ...{ url, applicationName: 'claims from outside', connectionsMax: 2 },
+    // A query tells its own error; an idle connection that broke has none to tell.
+    onIdleError: () => undefined,
+  });
+  const changed = async (statement: string, ...more: (string | number)[]) =>
+    (await database.query(`${statement} RETURNING true`, [namespace, ...more])).length;
+  return {
+    async look(txnId) {
+      const [row] = await database.query<ClaimRow>(
+        `SELECT state, partner, fingerprint, accepted_at, status, body,
+           extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000 AS left_ms
+         FROM claims.claims
+         WHERE namespace = $1 AND txn_id = $2 AND expires_at > clock_timestamp()`,
+        [namespace, txnId],
+      );
+      if (row === undefined) return undefined;
+      const { state, partner, fingerprint, status, body } = row;
+      return {
+        ...{ state, partner, fingerprint, acceptedAt: row.accepted_at, leftMs: row.left_ms },
+        answer: status === null ? undefined : { status, body: body ?? '' },
+      };
+    },
+    async expire(txnId) {
+      const expiry = `UPDATE claims.claims SET expires_at = clock_timestamp()
+        WHERE namespace = $1 AND txn_id = $2 AND expires_at > clock_timestamp()`;
+      return (await changed(expiry, txnId)) > 0;
+    },
+    async forget() {
+      const claims = await changed('DELETE FROM claims.claims WHERE namespace = $1');
+      const markers = await changed('DELETE FROM claims.memory WHERE namespace = $1');
+      return { command: 'DELETE of all claims in PostgreSQL', keys: claims + markers };
+    },
+    async count() {
+      const [row] = await database.query<{ count: number }>(
+        `SELECT ((SELECT count(*) FROM claims.claims WHERE namespace = $1)
+          + (SELECT count(*) FROM claims.memory WHERE namespace = $1))::int AS count`,
+        [namespace],
+      );
+      return row!.count;
+    },
+    ageMemory: (ms) =>
+      changed(
+        `UPDATE claims.memory SET since = since - $2 * interval '1 ms' WHERE namespace = $1`,
+        ms,
+      ),
+    close: () => database.close(),
+  };
+}

@@ -1,0 +1,93 @@
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type TxnId } from '@triplock/payments';
+import { Redis } from 'ioredis';
+import type { Forgotten, ReachedClaims } from './reach-claims.ts';
+
+type Keyspace = { redis: Redis; namespace: string };
+
+const answerTimeoutMs = 5_000;
+
+/** Claims in Redis, or the answers that Redis keeps before PostgreSQL. */
+export function reachRedisClaims({
+  url,
+  namespace,
+}: {
+  url: string;
+  namespace: string;
+}): ReachedClaims {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    maxRetriesPerRequest: 3,
+    // A server that stands still is an error to tell, and not a command that hangs.
+    connectTimeout: answerTimeoutMs,
+    commandTimeout: answerTimeoutMs,
+  });
+  // Commands reject by themselves; without a listener a lost connection would end the process.
+  redis.on('error', () => undefined);
+  const keyOf = (kind: 'claim' | 'answer', txnId: string) =>
+    `{${namespace}:${bucketOf(txnId as TxnId, bucketCount)}}:${kind}:${txnId}`;
+  return {
+    async look(txnId) {
+      const key = keyOf('claim', txnId);
+      const [record, leftMs] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
+      if (record['fingerprint'] === undefined) return undefined;
+      const { state = '', partner = '', fingerprint, accepted_at: acceptedAt } = record;
+      const { status, body } = record;
+      return {
+        ...{ state, partner, fingerprint, leftMs, acceptedAt: new Date(Number(acceptedAt)) },
+        answer: status === undefined ? undefined : { status: Number(status), body: body ?? '' },
+      };
+    },
+    async expire(txnId) {
+      const keys = [keyOf('claim', txnId), keyOf('answer', txnId)];
+      const expired = await Promise.all(keys.map((key) => redis.pexpire(key, 0)));
+      return expired.includes(1);
+    },
+    forget: () => forgetEverything({ redis, namespace }),
+    count: async () => (await ourKeys({ redis, namespace })).ours.length,
+    async ageMemory(ms) {
+      const { ours } = await ourKeys({ redis, namespace });
+      const markers = ours.filter((key) => key.endsWith(':memory'));
+      for (const marker of markers) await redis.hincrby(marker, 'since', -ms);
+      return markers.length;
+    },
+    close: () => Promise.resolve(redis.disconnect()),
+  };
+}
+
+/**
+ * FLUSHALL. On a server that holds somebody else's keys too, which a given REDIS_URL may well do,
+ * only our own go: the gateway sees the same loss, and nobody else any.
+ */
+async function forgetEverything({ redis, namespace }: Keyspace): Promise<Forgotten> {
+  const { ours, foreign } = await ourKeys({ redis, namespace });
+  if (!foreign) {
+    await redis.flushall();
+    return { command: 'FLUSHALL in Redis', keys: ours.length };
+  }
+  for (let from = 0; from < ours.length; from += 1_000) {
+    await redis.unlink(...ours.slice(from, from + 1_000));
+  }
+  return { command: 'UNLINK of our keys in Redis (it holds others too)', keys: ours.length };
+}
+
+async function ourKeys({ redis, namespace }: Keyspace): Promise<{
+  ours: string[];
+  foreign: boolean;
+}> {
+  const ours: string[] = [];
+  let foreign = await hasOtherDatabases(redis);
+  for await (const keys of redis.scanStream({ count: 1_000 })) {
+    for (const key of keys as string[]) {
+      if (key.startsWith(`{${namespace}:`)) ours.push(key);
+      else foreign = true;
+    }
+  }
+  return { ours, foreign };
+}
+
+/** INFO keyspace has a line for each database that is not empty. */
+async function hasOtherDatabases(redis: Redis): Promise<boolean> {
+  const used = (await redis.info('keyspace')).match(/^db\d+:/gm) ?? [];
+  return used.some((line) => line !== `db${redis.options.db ?? 0}:`);
+}
