@@ -1,8 +1,13 @@
 import { fileURLToPath } from 'node:url';
 import { bringUp, type Endpoints } from '@triplock/infra';
 
+const homeNamed = (name: string) => fileURLToPath(new URL(`../.triplock/${name}`, import.meta.url));
+
+/** The instance of `npm run prove`, which tells the promises of it by TRIPLOCK_E2E_HOME. */
+export const proveHome = homeNamed('prove');
+
 /** The instance that all promises are tried on: its own ports and data, two of each service. */
-export const home = fileURLToPath(new URL('../.triplock/e2e', import.meta.url));
+export const home = process.env['TRIPLOCK_E2E_HOME'] ?? homeNamed('e2e');
 
 let system: Promise<Endpoints> | undefined;
 

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
+import { claimStores, UsageError } from '@triplock/infra';
+import { chooseFiles } from './choose-files.ts';
+import { chooseStores, type Proof } from './prove-stores.ts';
+import { renderProof } from './render-proof.ts';
+import type { TestResult } from './run-promise.ts';
+
+test('each test of a file is told of: held, broken, left out with its reason', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'promises-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'a.test.mjs');
+  const runner = `
+    import { runPromise } from ${JSON.stringify(import.meta.resolve('./run-promise.ts'))};
+    const results = await runPromise(${JSON.stringify(path)}, new AbortController().signal);
+    console.log(JSON.stringify(results));`;
+  // By a process of its own: Node runs no test files from within one.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const resultsOf = (text: string) => {
+    writeFileSync(path, `import test from 'node:test';\n${text}`);
+    writeFileSync(join(folder, 'run.mjs'), runner);
+    const said = execFileSync(process.execPath, [join(folder, 'run.mjs')], {
+      encoding: 'utf8',
+      env,
+    });
+    const results = JSON.parse(said) as TestResult[];
+    return results.map((each) => [each.outcome, 'why' in each ? each.why : each.name]);
+  };
+  assert.deepEqual(
+    resultsOf(`
+      test('one', () => undefined);
+      test('two', () => { throw new Error('it broke') });
+      test('three', (t) => t.skip('not here'));
+      test('four', async (t) => { await t.test('inner', () => { throw new Error('inner') }) });
+    `),
+    [
+      ['passed', 'one'],
+      ['failed', 'it broke'],
+      ['not applicable', 'not here'],
+      ['failed', '1 subtest failed'],
+    ],
+  );
+  const [[outcome]] = resultsOf('process.exit(3);') as [string[]];
+  assert.equal(outcome, 'failed', 'a file that dies');
+  const [[silent]] = resultsOf(`throw new Error('at import');`) as [string[]];
+  assert.equal(silent, 'failed', 'a file that cannot be loaded');
+});
+
+test('stores and promises are chosen by one list, and an unknown word is refused', () => {
+  assert.deepEqual(chooseStores(undefined), { stores: claimStores, rest: [] });
+  assert.deepEqual(chooseStores('hybrid, one-payment'), {
+    stores: ['hybrid'],
+    rest: ['one-payment'],
+  });
+  const names = (only: readonly string[], short: boolean) =>
+    chooseFiles({ only, short }).map(({ name }) => name);
+  assert.deepEqual(names(['one-payment'], true), ['one-payment']);
+  assert.ok(names([], true).length < names([], false).length);
+  assert.throws(() => names(['one-paiment'], false), UsageError);
+});
+
+test('the table tells every store apart, each reason once, and what failed', () => {
+  const passed: TestResult = { name: 'it holds', outcome: 'passed', seconds: 2 };
+  const broken: TestResult = { name: 'it holds', outcome: 'failed', seconds: 2, why: 'two rows' };
+  const left: TestResult = { name: 'a', outcome: 'not applicable', why: 'no claim there' };
+  const on = (store: Proof['stores'][number]['store'], result: TestResult) => ({
+    store,
+    seconds: 60,
+    promises: [
+      { promise: 'a', seconds: 0, outcome: left.outcome, tests: [left] },
+      { promise: 'b', seconds: 2, outcome: result.outcome, tests: [result] },
+    ],
+  });
+  const stores = [on('redis', passed), on('postgres', broken)];
+  const lines = renderProof({ ok: false, seconds: 120, stores }).map(stripVTControlCharacters);
+  assert.match(lines[1]!, /^a +n\/a +n\/a$/);
+  assert.match(lines[2]!, /^b +✔ 1\/1 in 2 s +✘ 0\/1 in 2 s$/);
+  assert.ok(lines.includes('  a: no claim there (redis, postgres)'), lines.join('\n'));
+  assert.ok(lines.includes('✘ postgres: b, “it holds”'));
+  assert.ok(lines.includes('  two rows'));
+  assert.equal(lines.at(-1), '✘ a promise failed');
+});
