@@ -7,6 +7,7 @@ export * from './http/payment-schemas.ts';
 export * from './http/problem.ts';
 export * from './http/render-payment.ts';
 export * from './http/render-refund.ts';
+export * from './http/refund-list-query.ts';
 export * from './http/refund-schemas.ts';
 export * from './http/strict-json.ts';
 export * from './http/validate-payment-request.ts';

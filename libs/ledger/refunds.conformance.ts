@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { deriveEventId, type AcceptedRefund } from '@triplock/payments';
+import { deriveEventId, type AcceptedRefund, type PartnerId, type TxnId } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import { bookTransferOf, pendingOf, settledNow, traceparent } from './example-postings.testing.ts';
 import type { LedgerUnderTest } from './ledger.conformance.ts';
@@ -16,6 +16,7 @@ type Open = (context: TestContext) => Promise<RefundsUnderTest>;
 export function refundsConformance(name: string, open: Open): void {
   suite(name, () => {
     bookRefunds(open);
+    listing(open);
     waiting(open);
     refusals(open);
     refundCap(open);
@@ -73,12 +74,39 @@ function bookRefunds(open: Open): void {
     await store.refunds.post(posting(rest));
     const row = await store.refunds.find(rest.txnId);
     assert.deepEqual([row?.money?.amount, row?.details], [70n, {}]);
-    const all = await store.refunds.listOf({
-      paymentId: payment.txnId,
-      partnerId: payment.partnerId,
-      limit: 10,
+  });
+}
+
+function listing(open: Open): void {
+  test('a list shows a payment’s refunds newest first, by pages, and nobody else’s', async (context) => {
+    const store = await open(context);
+    const [payment, neighbour] = [await aTransfer(store), await aTransfer(store)];
+    const seconds = [0, 1, 1, 1, 2];
+    const made = seconds.map((second) => {
+      const acceptedAt = new Date(Date.UTC(2026, 2, 4, 5, 6, second));
+      return aRefund(payment, { amount: 10n, acceptedAt });
     });
-    assert.deepEqual(all.map(({ money }) => money?.amount).sort(), [30n, 70n]);
+    const others = [aRefund(neighbour, { amount: 1n }), aRefund(payment, { partner: 'globex' })];
+    for (const each of [...made, ...others]) await store.refunds.post(posting(each));
+    const { txnId: paymentId, partnerId } = payment;
+    const newestFirst = made
+      .toSorted((one, two) => +two.acceptedAt - +one.acceptedAt || (two.txnId < one.txnId ? -1 : 1))
+      .map(({ txnId }) => txnId);
+    const walked: string[] = [];
+    for (let after: TxnId | undefined, hasMore = true; hasMore; after = walked.at(-1) as TxnId) {
+      const page = await store.refunds.listOf({ paymentId, partnerId, limit: 2, after });
+      assert.ok(page.outcome === 'page');
+      walked.push(...page.refunds.map(({ txnId }) => txnId));
+      ({ hasMore } = page);
+    }
+    assert.deepEqual(walked, newestFirst);
+    for (const { txnId: after } of [...others, aRefund(payment)]) {
+      const lost = await store.refunds.listOf({ paymentId, partnerId, limit: 2, after });
+      assert.deepEqual(lost, { outcome: 'unknown-cursor' });
+    }
+    const theirs = { paymentId: neighbour.txnId, partnerId: 'globex' as PartnerId, limit: 2 };
+    const none = await store.refunds.listOf(theirs);
+    assert.deepEqual(none, { outcome: 'page', refunds: [], hasMore: false });
   });
 }
 

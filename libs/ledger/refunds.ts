@@ -42,6 +42,18 @@ export type SettleRefundRequest = {
   refundId?: string;
 };
 
+/** Which of a payment's refunds to list; `after` is the last one of the page before. */
+export type RefundListRequest = {
+  paymentId: TxnId;
+  partnerId: PartnerId;
+  limit: number;
+  after?: TxnId;
+};
+
+/** What asking for a page gives. Another payment's refund is an unknown cursor. */
+export type RefundListOutcome =
+  { outcome: 'page'; refunds: readonly Refund[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
+
 /**
  * Refunds under guard 2: transactions of their own, capped by a column of their payment that one
  * guarded statement raises, so that any number at once never exceed it.
@@ -67,6 +79,6 @@ export type Refunds = {
   /** Tells the partner, by an event, that the key was used for two refunds. Once per loser. */
   recordKeyConflict(posting: RefundPosting): Promise<EventId>;
   find(txnId: TxnId): Promise<Refund | undefined>;
-  /** A payment's refunds of that partner, oldest first; `limit` of them at most. */
-  listOf(request: { paymentId: TxnId; partnerId: PartnerId; limit: number }): Promise<Refund[]>;
+  /** A page of a payment's refunds of that partner, newest first, as `Ledger.list` is of payments. */
+  listOf(request: RefundListRequest): Promise<RefundListOutcome>;
 };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createClaimsTable } from '@triplock/claims';
 import { createTestTable } from '@triplock/testing';
-import { gatewaySettings, startGateway } from './gateway-process.testing.ts';
+import { gatewaySettings, startGateway, type GatewayProcess } from './gateway-process.testing.ts';
 
 const body = { amount: 1_250, currency: 'EUR', description: 'one  ✓' };
 
@@ -11,30 +11,40 @@ async function dynamoSettings(t: TestContext) {
   return { DYNAMODB_REGION: region, DYNAMODB_TABLE: table, DYNAMODB_ENDPOINT: emulator };
 }
 
+/** Posts it, retries it, reuses its key, and gives the path at which it is read. */
+async function acceptOnce(
+  { post, get }: GatewayProcess,
+  { path, body }: { path: string; body: { amount: number } },
+): Promise<string> {
+  const key = { 'idempotency-key': 'order-1001' };
+  const first = await post(body, key, path);
+  assert.equal(first.status, 202);
+  assert.equal(first.headers.get('idempotency-replayed'), null);
+  const answered = await first.text();
+  for (let retry = 0; retry < 3; retry += 1) {
+    const replay = await post(body, key, path);
+    assert.equal(replay.status, 202);
+    assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+    assert.equal(await replay.text(), answered);
+  }
+  const reused = await post({ ...body, amount: body.amount + 1 }, key, path);
+  assert.equal(reused.status, 422);
+  const location = first.headers.get('location')!;
+  assert.equal((await get(location)).status, 200);
+  return location;
+}
+
 describe('claim stores of the gateway', () => {
   for (const store of ['postgres', 'hybrid', 'dynamodb']) {
-    it(`a payment, its retry and a reused key are told apart by claims in ${store}`, async (t) => {
+    it(`payments and refunds, their retries and reused keys are told apart by claims in ${store}`, async (t) => {
       const given = await gatewaySettings(t);
       const place = store === 'dynamodb' ? await dynamoSettings(t) : {};
       const settings = { ...given.settings, ...place, CLAIMS: store };
       const gateway = startGateway(t, { ...given, settings });
       await gateway.ready();
 
-      const key = { 'idempotency-key': 'order-1001' };
-      const first = await gateway.post(body, key);
-      assert.equal(first.status, 202);
-      assert.equal(first.headers.get('idempotency-replayed'), null);
-      const answered = await first.text();
-      for (let retry = 0; retry < 3; retry += 1) {
-        const replay = await gateway.post(body, key);
-        assert.equal(replay.status, 202);
-        assert.equal(replay.headers.get('idempotency-replayed'), 'true');
-        assert.equal(await replay.text(), answered);
-      }
-      const reused = await gateway.post({ ...body, amount: 1_251 }, key);
-      assert.equal(reused.status, 422);
-      const { status } = await gateway.get(first.headers.get('location')!);
-      assert.equal(status, 200);
+      const payment = await acceptOnce(gateway, { path: '/v1/payments', body });
+      await acceptOnce(gateway, { path: `${payment}/refunds`, body: { amount: 250 } });
 
       const { checks } = (await (await gateway.admin('/readyz')).json()) as { checks: object };
       assert.deepEqual(Object.keys(checks).sort(), ['claims', 'kafka', 'postgres']);

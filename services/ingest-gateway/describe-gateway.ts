@@ -1,10 +1,9 @@
-import { createLogger } from '@triplock/runtime';
+import { createLogger, createMetrics } from '@triplock/runtime';
 import { createHttpServer } from './http-server.ts';
+import { gatewayMetrics } from './metrics.ts';
 import { renderOpenApi } from './openapi.ts';
-import { addPaymentListRoute, type PaymentListRouteParts } from './payment-list-route.ts';
-import { addPaymentRoute, type PaymentRouteParts } from './payment-route.ts';
-import { addPaymentsRoute, type PaymentsRouteParts } from './payments-route.ts';
 import { createRateLimiter } from './rate-limiter.ts';
+import { addTransactionRoutes, type TransactionRoutesParts } from './transaction-routes.ts';
 import { addWebhookRoutes, type WebhookRoutesParts } from './webhook-routes.ts';
 
 /** Where the OpenAPI document is checked in. */
@@ -13,6 +12,7 @@ export const openApiFile = new URL('../../docs/openapi.json', import.meta.url);
 /** The OpenAPI document of all routes as text, made without anything that they stand on. */
 export async function describeGateway(): Promise<string> {
   const logger = createLogger({ service: 'ingest-gateway', instance: 'none', level: 'silent' });
+  const metrics = gatewayMetrics(createMetrics('none'));
   const app = await createHttpServer({
     logger,
     admission: {
@@ -22,9 +22,7 @@ export async function describeGateway(): Promise<string> {
     },
     routes(server) {
       // No request ever comes, so no handler looks at its parts.
-      addPaymentsRoute(server, { logger } as PaymentsRouteParts);
-      addPaymentRoute(server, { logger } as PaymentRouteParts);
-      addPaymentListRoute(server, { logger } as PaymentListRouteParts);
+      addTransactionRoutes(server, { logger, metrics } as TransactionRoutesParts);
       addWebhookRoutes(server, { logger } as WebhookRoutesParts);
     },
   });

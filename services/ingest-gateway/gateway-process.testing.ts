@@ -45,7 +45,8 @@ export async function gatewaySettings(t: TestContext) {
 
 /** The gateway as a process of its own, killed after the test. */
 export type GatewayProcess = {
-  post(body: object, headers?: Record<string, string>): Promise<Response>;
+  /** Posts a payment, or something else to a path of its own. */
+  post(body: object, headers?: Record<string, string>, path?: string): Promise<Response>;
   get(path: string, headers?: Record<string, string>): Promise<Response>;
   admin(path: string, method?: 'GET' | 'POST'): Promise<Response>;
   /** Resolves once every dependency answers. */
@@ -64,8 +65,8 @@ export function startGateway(
   const http = `http://127.0.0.1:${settings['HTTP_PORT']}`;
   const authorization = `Bearer ${apiKey}`;
   return {
-    post: (body, headers = {}) =>
-      fetch(`${http}/v1/payments`, {
+    post: (body, headers = {}, path = '/v1/payments') =>
+      fetch(`${http}${path}`, {
         method: 'POST',
         headers: { authorization, 'content-type': 'application/json', ...headers },
         body: JSON.stringify(body),

@@ -1,4 +1,4 @@
-import { openPostgresLedger } from '@triplock/ledger';
+import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
 import {
   openPartners,
   openWebhookDeliveries,
@@ -14,10 +14,8 @@ import { createHttpServer } from './http-server.ts';
 import { gatewayMetrics } from './metrics.ts';
 import { openAdmission } from './open-admission.ts';
 import { openClaims } from './open-claims.ts';
-import { addPaymentListRoute } from './payment-list-route.ts';
-import { addPaymentRoute } from './payment-route.ts';
-import { addPaymentsRoute } from './payments-route.ts';
 import { recoverMemory } from './recover-memory.ts';
+import { addTransactionRoutes } from './transaction-routes.ts';
 import { watchProgress } from './watch-progress.ts';
 import { addWebhookRoutes } from './webhook-routes.ts';
 
@@ -40,6 +38,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   });
   service.onClose('database', () => database.close());
   const ledger = openPostgresLedger(database);
+  const refunds = openPostgresRefunds(database);
   const partners = openPartners(database);
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
@@ -56,7 +55,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   const prepared = withDeadline(memory.prepare(), { ms: budgetMs, what: 'noting a loss' });
   await prepared.catch((err: unknown) => logger.warn({ err }, 'claims could not be looked at yet'));
 
-  const parts = { claims, ledger, memory, log, metrics, crashPoints, logger, budgetMs };
+  const parts = { claims, memory, log, metrics, crashPoints, logger, budgetMs };
   const webhooks = {
     endpoints: openWebhookEndpoints(database),
     deliveries: openWebhookDeliveries(database),
@@ -67,9 +66,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     admission: openAdmission(partners, config),
     trustedProxies: config.TRUSTED_PROXIES,
     routes: (app) => {
-      addPaymentsRoute(app, parts);
-      addPaymentRoute(app, parts);
-      addPaymentListRoute(app, parts);
+      addTransactionRoutes(app, { ...parts, ledger, refunds });
       addWebhookRoutes(app, { ...parts, ...webhooks });
     },
   });

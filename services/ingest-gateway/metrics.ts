@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from '@triplock/runtime';
 /** The gateway's own figures. */
 export type GatewayMetrics = {
   payments: Counter<'outcome'>;
+  refunds: Counter<'outcome'>;
   acceptSeconds: Histogram;
   reads: Counter<'outcome'>;
   lists: Counter<'outcome'>;
@@ -33,6 +34,12 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
       labelNames: ['outcome'],
       registers,
     }),
+    refunds: new Counter({
+      name: 'triplock_gateway_refunds_total',
+      help: 'Requests for a refund by what came of them.',
+      labelNames: ['outcome'],
+      registers,
+    }),
     acceptSeconds: new Histogram({
       name: 'triplock_gateway_accept_seconds',
       help: 'Time from a valid request to its outcome.',
@@ -41,19 +48,19 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
     }),
     reads: new Counter({
       name: 'triplock_gateway_reads_total',
-      help: 'Reads of one payment by what came of them.',
+      help: 'Reads of one payment or refund by what came of them.',
       labelNames: ['outcome'],
       registers,
     }),
     lists: new Counter({
       name: 'triplock_gateway_lists_total',
-      help: 'Pages of payments by what came of asking for one.',
+      help: 'Pages of payments and refunds by what came of asking for one.',
       labelNames: ['outcome'],
       registers,
     }),
     waiters: new Gauge({
       name: 'triplock_gateway_waiting_reads',
-      help: 'Reads that wait for a payment to become final.',
+      help: 'Reads that wait for a payment or refund to become final.',
       registers,
     }),
     metCold: () => void (coldAt = performance.now()),

@@ -1,9 +1,12 @@
 import { fastifySwagger } from '@fastify/swagger';
 import {
   acceptedPaymentSchema,
+  acceptedRefundSchema,
   paymentRequestSchema,
   paymentSchema,
   problemSchema,
+  refundRequestSchema,
+  refundSchema,
   webhookDeliveryListSchema,
   webhookDeliverySchema,
   webhookEndpointRequestSchema,
@@ -17,8 +20,8 @@ const info = {
   version: '1',
   description:
     'A payment takes effect once, and no accepted payment is lost, whatever crashes: effectively ' +
-    'once. Every payment needs an `Idempotency-Key`; repeat a request with the same key and body ' +
-    'as often as you like. What manages webhooks needs none: repeating it does no harm.',
+    'once. So do refunds. Each needs an `Idempotency-Key`; repeat a request with the same key and ' +
+    'body as often as you like. What manages webhooks needs none: repeating it does no harm.',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 };
 
@@ -27,6 +30,9 @@ const schemas = {
   PaymentRequest: paymentRequestSchema,
   AcceptedPayment: acceptedPaymentSchema,
   Payment: paymentSchema,
+  RefundRequest: refundRequestSchema,
+  AcceptedRefund: acceptedRefundSchema,
+  Refund: refundSchema,
   WebhookEndpointRequest: webhookEndpointRequestSchema,
   WebhookEndpoint: webhookEndpointSchema,
   WebhookSecret: webhookSecretSchema,

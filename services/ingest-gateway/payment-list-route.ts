@@ -1,11 +1,11 @@
-import { parsePaymentListQuery, Problem, type PaymentListQuery } from '@triplock/contracts';
-import type { FieldProblem } from '@triplock/contracts';
+import { parsePaymentListQuery, type PaymentListQuery } from '@triplock/contracts';
 import type { Logger } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import './http-types.ts';
 import { listPayments, type ListParts, type ListPageOutcome } from './list-payments.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import { listPaymentsOperation } from './payment-operations.ts';
+import { incorrectParameters, queryText } from './query-text.ts';
 import { unknownYet } from './story-problems.ts';
 
 /** What the route stands on. */
@@ -28,9 +28,8 @@ export function addPaymentListRoute(app: FastifyInstance, parts: PaymentListRout
 
 /** @throws Problem that points at every parameter that is wrong. */
 function queryOf(target: string): PaymentListQuery {
-  const at = target.indexOf('?');
-  const parsed = parsePaymentListQuery(at < 0 ? '' : target.slice(at + 1));
-  if (parsed.outcome === 'invalid') throw malformed(parsed.errors);
+  const parsed = parsePaymentListQuery(queryText(target));
+  if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
   return parsed.query;
 }
 
@@ -43,13 +42,9 @@ function answer(
       return reply.code(200).type('application/json').send(outcome.body);
     case 'unknown-cursor': {
       const detail = 'expected the id of a payment of yours that was listed before';
-      throw malformed([{ pointer: '#/starting_after', detail }]);
+      throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
     }
     case 'unavailable':
       throw unknownYet();
   }
-}
-
-function malformed(errors: readonly FieldProblem[]): Problem {
-  return new Problem('invalid_request', 'Correct these parameters and ask again.', { errors });
 }

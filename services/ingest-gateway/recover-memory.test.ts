@@ -2,54 +2,55 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { bucketCount, renderAccepted } from '@triplock/contracts';
 import { aPayment } from '@triplock/testing';
-import { acceptPayment } from './accept-payment.ts';
+import { acceptTransaction } from './accept-transaction.ts';
 import { recoverMemory } from './recover-memory.ts';
 import { anOrder, openTestGateway } from './test-gateway.testing.ts';
 import { watchProgress } from './watch-progress.ts';
+import { paymentForm } from './transaction-form.ts';
 
 describe('a gateway whose claims were lost', () => {
   it('answers a posted payment from the ledger: the same bytes, or 422 for another body', async (t) => {
     const { parts, forgetClaims, catchUp, appended } = await openTestGateway(t);
     const payment = aPayment({ reference: 'R-1', metadata: { z: 'Ω', a: '' } });
-    await acceptPayment(parts, anOrder(payment));
+    await acceptTransaction(parts, anOrder(payment));
     await catchUp();
     await forgetClaims();
-    const retry = await acceptPayment(parts, anOrder({ ...payment, acceptedAt: new Date() }));
+    const retry = await acceptTransaction(parts, anOrder({ ...payment, acceptedAt: new Date() }));
     assert.deepEqual(retry, { outcome: 'replayed', answer: renderAccepted(payment) });
     const other = aPayment({ key: payment.key, amount: 1n });
-    assert.deepEqual(await acceptPayment(parts, anOrder(other)), { outcome: 'reused' });
+    assert.deepEqual(await acceptTransaction(parts, anOrder(other)), { outcome: 'reused' });
     assert.equal(await appended(), 1n);
   });
 
   it('knows nothing of unposted keys until the ledger has passed the barrier', async (t) => {
     const { parts, forgetClaims, catchUp, appended } = await openTestGateway(t);
     const [payment, fresh] = [aPayment(), aPayment()];
-    await acceptPayment(parts, anOrder(payment));
+    await acceptTransaction(parts, anOrder(payment));
     await forgetClaims();
-    assert.deepEqual(await acceptPayment(parts, anOrder(payment)), { outcome: 'cold' });
-    assert.deepEqual(await acceptPayment(parts, anOrder(fresh)), { outcome: 'cold' });
+    assert.deepEqual(await acceptTransaction(parts, anOrder(payment)), { outcome: 'cold' });
+    assert.deepEqual(await acceptTransaction(parts, anOrder(fresh)), { outcome: 'cold' });
     await catchUp();
-    const retry = await acceptPayment(parts, anOrder(payment));
+    const retry = await acceptTransaction(parts, anOrder(payment));
     assert.deepEqual(retry, { outcome: 'replayed', answer: renderAccepted(payment) });
-    assert.equal((await acceptPayment(parts, anOrder(fresh))).outcome, 'accepted');
-    assert.equal((await acceptPayment(parts, anOrder(fresh))).outcome, 'replayed');
+    assert.equal((await acceptTransaction(parts, anOrder(fresh))).outcome, 'accepted');
+    assert.equal((await acceptTransaction(parts, anOrder(fresh))).outcome, 'replayed');
     assert.equal(await appended(), 2n);
   });
 
   it('answers what is posted although the ledger is behind with the rest', async (t) => {
     const { parts, forgetClaims, catchUp } = await openTestGateway(t);
     const [posted, waiting] = [aPayment(), aPayment()];
-    await acceptPayment(parts, anOrder(posted));
+    await acceptTransaction(parts, anOrder(posted));
     await catchUp();
-    await acceptPayment(parts, anOrder(waiting));
+    await acceptTransaction(parts, anOrder(waiting));
     await forgetClaims();
-    assert.equal((await acceptPayment(parts, anOrder(posted))).outcome, 'replayed');
-    assert.equal((await acceptPayment(parts, anOrder(waiting))).outcome, 'cold');
+    assert.equal((await acceptTransaction(parts, anOrder(posted))).outcome, 'replayed');
+    assert.equal((await acceptTransaction(parts, anOrder(waiting))).outcome, 'cold');
   });
 
   it('does not take the word of the ledger over another loss', async (t) => {
     const { parts, forgetClaims, catchUp, appended } = await openTestGateway(t);
-    await acceptPayment(parts, anOrder());
+    await acceptTransaction(parts, anOrder());
     await catchUp();
     await forgetClaims();
     const ledger = {
@@ -60,22 +61,25 @@ describe('a gateway whose claims were lost', () => {
       },
     };
     const payment = aPayment();
-    const outcome = await acceptPayment({ ...parts, ledger }, anOrder(payment));
+    const outcome = await acceptTransaction(
+      { ...parts, form: paymentForm(ledger) },
+      anOrder(payment),
+    );
     assert.deepEqual(outcome, { outcome: 'cold' });
     assert.equal(await appended(), 1n);
-    assert.equal((await acceptPayment(parts, anOrder(payment))).outcome, 'accepted');
+    assert.equal((await acceptTransaction(parts, anOrder(payment))).outcome, 'accepted');
   });
 
   it('goes on where another gateway died between epoch and barrier', async (t) => {
     const { parts, catchUp } = await openTestGateway(t);
     for (let bucket = 0; bucket < bucketCount; bucket += 1) await parts.claims.noteLoss(bucket);
-    assert.equal((await acceptPayment(parts, anOrder())).outcome, 'accepted');
+    assert.equal((await acceptTransaction(parts, anOrder())).outcome, 'accepted');
     await catchUp();
   });
 
   it('asks the topic once, however many requests meet the loss', async (t) => {
     const { parts, offsets, forgetClaims, catchUp } = await openTestGateway(t);
-    await acceptPayment(parts, anOrder());
+    await acceptTransaction(parts, anOrder());
     await catchUp();
     await forgetClaims();
     const asked = { end: 0, committed: 0 };
@@ -87,7 +91,7 @@ describe('a gateway whose claims were lost', () => {
     const onCold = () => undefined;
     const memory = recoverMemory({ ...parts, offsets: counted, progress, onCold });
     const outcomes = await Promise.all(
-      Array.from({ length: 300 }, () => acceptPayment({ ...parts, memory }, anOrder())),
+      Array.from({ length: 300 }, () => acceptTransaction({ ...parts, memory }, anOrder())),
     );
     assert.deepEqual(new Set(outcomes.map(({ outcome }) => outcome)), new Set(['accepted']));
     // Once for the barrier, once to see who has passed it.
@@ -97,7 +101,7 @@ describe('a gateway whose claims were lost', () => {
   it('answers that it does not know while Kafka is away, and writes nothing', async (t) => {
     const { parts, forgetClaims, catchUp } = await openTestGateway(t);
     const payment = aPayment();
-    await acceptPayment(parts, anOrder(payment));
+    await acceptTransaction(parts, anOrder(payment));
     await catchUp();
     await forgetClaims();
     const away = {
@@ -107,24 +111,27 @@ describe('a gateway whose claims were lost', () => {
     const progress = watchProgress(away);
     const memory = recoverMemory({ ...parts, offsets: away, progress, onCold: () => undefined });
     const other = aPayment({ key: payment.key, amount: 1n });
-    const unknown = await acceptPayment({ ...parts, memory }, anOrder(other));
+    const unknown = await acceptTransaction({ ...parts, memory }, anOrder(other));
     assert.equal(unknown.outcome, 'unavailable');
-    assert.equal((await acceptPayment(parts, anOrder(payment))).outcome, 'replayed');
+    assert.equal((await acceptTransaction(parts, anOrder(payment))).outcome, 'replayed');
   });
 });
 
 describe('a gateway that is new', () => {
   it('starts warm: the second request needs no ledger', async (t) => {
     const { parts } = await openTestGateway(t);
-    await acceptPayment(parts, anOrder());
+    await acceptTransaction(parts, anOrder());
     const ledger = { find: () => Promise.reject(new Error('PostgreSQL is away')) };
-    assert.equal((await acceptPayment({ ...parts, ledger }, anOrder())).outcome, 'accepted');
+    assert.equal(
+      (await acceptTransaction({ ...parts, form: paymentForm(ledger) }, anOrder())).outcome,
+      'accepted',
+    );
   });
 
   it('is cold when the topic is not empty, although the ledger is', async (t) => {
     const { parts, forgetClaims } = await openTestGateway(t);
-    await acceptPayment(parts, anOrder());
+    await acceptTransaction(parts, anOrder());
     await forgetClaims();
-    assert.deepEqual(await acceptPayment(parts, anOrder()), { outcome: 'cold' });
+    assert.deepEqual(await acceptTransaction(parts, anOrder()), { outcome: 'cold' });
   });
 });

@@ -27,6 +27,6 @@ export function unknownYet(): Problem {
 }
 
 /** Nothing there, or another partner's: 404. */
-export function notFound(): Problem {
-  return new Problem('not_found', 'There is no such payment.');
+export function notFound(what: 'payment' | 'refund'): Problem {
+  return new Problem('not_found', `There is no such ${what}.`);
 }

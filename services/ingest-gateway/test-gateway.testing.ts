@@ -1,9 +1,9 @@
-import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { openRedisClaims } from '@triplock/claims';
-import { decodeAccepted } from '@triplock/contracts';
-import { openPostgresLedger } from '@triplock/ledger';
+import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
+import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
+import type { Database } from '@triplock/postgres';
 import { createCrashPoints, createLogger, traceparentFrom } from '@triplock/runtime';
 import {
   aPayment,
@@ -14,9 +14,10 @@ import {
   testNamespace,
 } from '@triplock/testing';
 import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
-import type { PaymentOrder } from './accept-payment.ts';
+import type { Order } from './accept-transaction.ts';
 import { recoverMemory } from './recover-memory.ts';
 import { startBudget } from './time-budget.ts';
+import { paymentForm, type AcceptedTransaction } from './transaction-form.ts';
 import { watchProgress } from './watch-progress.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -51,32 +52,51 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
   };
 
   /** Posts everything in the topic, as the ledger's worker does, and gives the records it met. */
-  const catchUp = async (): Promise<AcceptedPayment[]> => {
-    const posted: AcceptedPayment[] = [];
-    const writer = openPostgresLedger(database.open('triplock_ledger'));
+  const catchUp = async (): Promise<AcceptedTransaction[]> => {
+    const posted: AcceptedTransaction[] = [];
+    const writer = database.open('triplock_ledger');
     const consumer = runConsumer({
       ...kafka,
       groupId,
       handle: async ({ records }) => {
-        const batch = records.map((record) => {
-          const decoded = decodeAccepted(record);
-          assert.ok(decoded.outcome === 'payment', decoded.outcome);
-          const settlement = { result: { state: 'succeeded' } as const, settledAt: new Date() };
-          return { ...decoded, settlement };
-        });
-        await writer.post(batch);
-        posted.push(...batch.map(({ payment }) => payment));
+        for (const record of records) posted.push(await post(writer, record));
       },
     });
     await eventually(caughtUp).finally(() => consumer.close());
     return posted;
   };
 
-  const parts = { claims, ledger, memory, log, crashPoints, logger };
+  const refunds = openPostgresRefunds(database.open('triplock_gateway'));
+  const form = paymentForm(ledger);
+  const parts = { claims, ledger, refunds, form, memory, log, crashPoints, logger };
   return { parts, offsets, forgetClaims: keys.forget, appended, catchUp };
 }
 
+async function post(writer: Database, record: UndecodedRecord): Promise<AcceptedTransaction> {
+  const decoded = decodeAccepted(record);
+  const settledAt = new Date();
+  switch (decoded.outcome) {
+    case 'payment': {
+      const settlement = { result: { state: 'succeeded' } as const, settledAt };
+      await openPostgresLedger(writer).post([{ ...decoded, settlement }]);
+      return decoded.payment;
+    }
+    case 'refund':
+      await openPostgresRefunds(writer).post({ ...decoded, settledAt });
+      return decoded.refund;
+    case 'refused':
+      throw new Error(decoded.detail);
+  }
+}
+
 /** An order for a payment, with a budget of its own. */
-export function anOrder(payment: AcceptedPayment = aPayment()): PaymentOrder {
-  return { payment, traceparent: traceparentFrom(undefined), budget: startBudget(2_200) };
+export function anOrder(payment: AcceptedPayment = aPayment()): Order<AcceptedPayment> {
+  return orderOf(payment);
+}
+
+/** An order for a payment or refund, with a budget of its own. */
+export function orderOf<Accepted extends AcceptedTransaction>(
+  transaction: Accepted,
+): Order<Accepted> {
+  return { transaction, traceparent: traceparentFrom(undefined), budget: startBudget(2_200) };
 }

@@ -1,14 +1,10 @@
-import {
-  pageSizeUsual,
-  parseWebhookDeliveryListQuery,
-  Problem,
-  type FieldProblem,
-} from '@triplock/contracts';
+import { pageSizeUsual, parseWebhookDeliveryListQuery, Problem } from '@triplock/contracts';
 import type { DeliveryQuestion, ShownDelivery, WebhookDeliveries } from '@triplock/partners';
 import { isTxnId, type EventId } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
+import { incorrectParameters, queryText } from './query-text.ts';
 import { refuseBody } from './refuse-body.ts';
 import { listDeliveriesOperation, redeliverOperation } from './webhook-delivery-operations.ts';
 
@@ -28,7 +24,7 @@ export function addWebhookDeliveryRoutes(
     const page = await askStore(parts, { what: 'listing deliveries', work });
     if (page.outcome === 'unknown-cursor') {
       const detail = 'expected the id of a delivery of yours that was listed before';
-      throw malformed([{ pointer: '#/starting_after', detail }]);
+      throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
     }
     const data = page.deliveries.map(render);
     const body = JSON.stringify({ object: 'list', data, has_more: page.more });
@@ -57,9 +53,8 @@ export function addWebhookDeliveryRoutes(
 
 /** @throws Problem that points at every parameter that is wrong. */
 function questionOf({ url, partnerId }: FastifyRequest): DeliveryQuestion {
-  const at = url.indexOf('?');
-  const parsed = parseWebhookDeliveryListQuery(at < 0 ? '' : url.slice(at + 1));
-  if (parsed.outcome === 'invalid') throw malformed(parsed.errors);
+  const parsed = parseWebhookDeliveryListQuery(queryText(url));
+  if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
   const { limit = pageSizeUsual, starting_after: startingAfter, status: state } = parsed.values;
   return {
     partnerId,
@@ -89,10 +84,6 @@ function render(delivery: ShownDelivery) {
     delivered_at: delivery.deliveredAt?.toISOString() ?? null,
     next_attempt_at: delivery.nextAttemptAt?.toISOString() ?? null,
   };
-}
-
-function malformed(errors: readonly FieldProblem[]): Problem {
-  return new Problem('invalid_request', 'Correct these parameters and ask again.', { errors });
 }
 
 function noDelivery(): Problem {

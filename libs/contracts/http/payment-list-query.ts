@@ -7,17 +7,18 @@ import type { FieldProblem } from './problem.ts';
 /** How many are on a page of a list when the partner does not say. */
 export const pageSizeUsual = 20;
 
+/** How many a page may have. */
+export const limitSchema = Type.Integer({
+  minimum: 1,
+  maximum: 100,
+  default: pageSizeUsual,
+  description: 'a whole number from 1 to 100',
+});
+
 /** The query of `GET /v1/payments`; what validates is what the OpenAPI document shows. */
 export const paymentListQuerySchema = Type.Object(
   {
-    limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 100,
-        default: pageSizeUsual,
-        description: 'a whole number from 1 to 100',
-      }),
-    ),
+    limit: Type.Optional(limitSchema),
     starting_after: Type.Optional(
       Type.Unsafe<TxnId>({
         ...txnIdSchema,

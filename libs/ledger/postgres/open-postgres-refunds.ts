@@ -1,13 +1,12 @@
 import { loadSql, type Database } from '@triplock/postgres';
 import type { Refunds } from '../refunds.ts';
 import { findRefund } from './find-refund.ts';
+import { listRefunds } from './list-refunds.ts';
 import { postRefund } from './post-refund.ts';
 import { recordRefundConflict } from './record-key-conflict.ts';
-import { refundOf, type RefundRow } from './refund-row.ts';
 import { settleRefund } from './settle-refund.ts';
 import { blamingInput } from './unpostable.ts';
 
-const listSql = loadSql(import.meta.url, 'list-refunds.sql');
 const storeIdSql = loadSql(import.meta.url, 'store-refund-id.sql');
 
 /**
@@ -26,7 +25,6 @@ export function openPostgresRefunds(database: Database): Refunds {
     },
     recordKeyConflict: (posting) => recordRefundConflict(database, posting),
     find: (txnId) => findRefund(database, txnId),
-    listOf: async ({ paymentId, partnerId, limit }) =>
-      (await database.query<RefundRow>(listSql, [paymentId, partnerId, limit])).map(refundOf),
+    listOf: (request) => listRefunds(database, request),
   };
 }

@@ -1,15 +1,13 @@
 import type { ClaimOutcome, ClaimRequest, Claims, Cold } from '@triplock/claims';
-import { renderAccepted, renderPending } from '@triplock/contracts';
-import type { Ledger } from '@triplock/ledger';
-import type { AcceptedPayment, Fingerprint, Payment } from '@triplock/payments';
 import { DeadlineError } from '@triplock/runtime';
 import type { Memory } from './recover-memory.ts';
 import type { TimeBudget } from './time-budget.ts';
+import type { AcceptedTransaction, AcceptForm } from './transaction-form.ts';
 
 /** What claiming stands on. */
-export type ClaimParts = {
+export type ClaimParts<Accepted extends AcceptedTransaction> = {
   claims: Pick<Claims, 'claim' | 'release'>;
-  ledger: Pick<Ledger, 'find'>;
+  form: Pick<AcceptForm<Accepted>, 'find' | 'renderAccepted' | 'renderPending'>;
   memory: Memory;
 };
 
@@ -20,24 +18,30 @@ export type DecidedClaim =
   | { outcome: 'catching-up' };
 
 /**
- * Claims a payment. While the bucket is cold the ledger answers for it: a row there is the proof
+ * Claims a payment or refund. While the bucket is cold the ledger answers for it: a row there is the proof
  * that the key was used; no row proves something only after the barrier, and then the claim is
  * made with the ledger's word.
  *
  * @throws when the claim store, or while cold Kafka or the ledger, does not answer in time.
  */
-export async function claimPayment(
-  { claims, ledger, memory }: ClaimParts,
-  { payment, budget }: { payment: AcceptedPayment; budget: TimeBudget },
+export async function claimTransaction<Accepted extends AcceptedTransaction>(
+  { claims, form, memory }: ClaimParts<Accepted>,
+  { transaction, budget }: { transaction: Accepted; budget: TimeBudget },
 ): Promise<DecidedClaim> {
-  const request = claimRequest(payment);
+  const { txnId, partnerId, fingerprint, acceptedAt } = transaction;
+  const shown = JSON.stringify(form.renderPending(transaction));
+  const request = { txnId, partnerId, fingerprint, acceptedAt, shown };
   const first = await claimInTime(claims, { request, budget });
   if (first.outcome !== 'cold') return first;
 
-  const recollected = memory.recollect(payment.txnId, first);
+  const recollected = memory.recollect(txnId, first);
   const { epoch, caughtUp } = await budget.hold(recollected, 'recovering the claims');
-  const posted = await budget.hold(ledger.find(payment.txnId), 'the ledger');
-  if (posted !== undefined) return answerFromLedger(posted, payment.fingerprint);
+  const posted = await budget.hold(form.find(txnId), 'the ledger');
+  if (posted !== undefined) {
+    if (posted.fingerprint !== fingerprint) return { outcome: 'reused' };
+    // The row makes the same bytes as the claim would have kept.
+    return { outcome: 'completed', answer: form.renderAccepted(posted) };
+  }
   if (!caughtUp) return { outcome: 'catching-up' };
 
   const vouched = { ...request, vouchedIn: epoch };
@@ -46,9 +50,11 @@ export async function claimPayment(
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
 }
 
+type LettingGo = Pick<Claims, 'claim' | 'release'>;
+
 /** A claim that comes when the request was already answered is let go: nobody works on it. */
 async function claimInTime(
-  claims: ClaimParts['claims'],
+  claims: LettingGo,
   { request, budget }: { request: ClaimRequest; budget: TimeBudget },
 ): Promise<ClaimOutcome> {
   const claiming = claims.claim(request);
@@ -61,7 +67,7 @@ async function claimInTime(
 }
 
 async function letGoLate(
-  claims: ClaimParts['claims'],
+  claims: LettingGo,
   { request, claiming }: { request: ClaimRequest; claiming: Promise<ClaimOutcome> },
 ): Promise<void> {
   try {
@@ -70,16 +76,4 @@ async function letGoLate(
   } catch {
     // Without an answer the store itself lets go, of the claim as of the release, or the lease ends.
   }
-}
-
-function claimRequest(payment: AcceptedPayment): ClaimRequest {
-  const { txnId, partnerId, fingerprint, acceptedAt } = payment;
-  const shown = JSON.stringify(renderPending(payment));
-  return { txnId, partnerId, fingerprint, acceptedAt, shown };
-}
-
-/** The row makes the same bytes as the claim would have kept. */
-function answerFromLedger(posted: Payment, fingerprint: Fingerprint): DecidedClaim {
-  if (posted.fingerprint !== fingerprint) return { outcome: 'reused' };
-  return { outcome: 'completed', answer: renderAccepted(posted) };
 }

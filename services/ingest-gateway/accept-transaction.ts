@@ -1,21 +1,26 @@
 import type { ClaimOwner, Claims } from '@triplock/claims';
-import { encodePaymentAccepted, renderAccepted, type StoredAnswer } from '@triplock/contracts';
-import type { AcceptedPayment } from '@triplock/payments';
+import type { StoredAnswer } from '@triplock/contracts';
 import { withDeadline, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
-import { claimPayment, type ClaimParts } from './claim-payment.ts';
+import { claimTransaction, type ClaimParts } from './claim-transaction.ts';
 import type { TimeBudget } from './time-budget.ts';
+import type { AcceptedTransaction, AcceptForm } from './transaction-form.ts';
 
 /** What accepting stands on. */
-export type AcceptParts = ClaimParts & {
+export type AcceptParts<Accepted extends AcceptedTransaction> = ClaimParts<Accepted> & {
+  form: AcceptForm<Accepted>;
   claims: Pick<Claims, 'claim' | 'complete' | 'release'>;
   log: Pick<GroupCommit, 'append'>;
   crashPoints: Pick<CrashPoints, 'reached'>;
   logger: Logger;
 };
 
-/** An authenticated and valid request for a payment. */
-export type PaymentOrder = { payment: AcceptedPayment; traceparent: string; budget: TimeBudget };
+/** An authenticated and valid request. */
+export type Order<Accepted extends AcceptedTransaction> = {
+  transaction: Accepted;
+  traceparent: string;
+  budget: TimeBudget;
+};
 
 /** What accepting came to. */
 export type AcceptOutcome =
@@ -29,25 +34,26 @@ export type AcceptOutcome =
   | { outcome: 'in-flight' }
   /** The claims were lost and the ledger has not caught up with what was accepted before. */
   | { outcome: 'cold' }
-  /** Something did not answer in time. Whether the payment was accepted is unknown. */
+  /** Something did not answer in time. Whether it was accepted is unknown. */
   | { outcome: 'unavailable'; error: unknown };
 
 /**
- * Accepts a payment at most once per key: claim, append to the topic, complete the claim, answer.
+ * Accepts a payment or refund at most once per key: claim, append to the topic, complete the claim, answer.
  * Always gives an outcome within the request's budget and the 200 ms that letting go may take.
  */
-export async function acceptPayment(
-  parts: AcceptParts,
-  order: PaymentOrder,
+export async function acceptTransaction<Accepted extends AcceptedTransaction>(
+  parts: AcceptParts<Accepted>,
+  order: Order<Accepted>,
 ): Promise<AcceptOutcome> {
-  const claim = await claimPayment(parts, order).catch(unavailable);
+  const { transaction } = order;
+  const claim = await claimTransaction(parts, order).catch(unavailable);
   switch (claim.outcome) {
     case 'claimed':
       // A takeover goes on with the time of the first claim, so that every copy says the same.
       return append(parts, {
         ...order,
-        payment: { ...order.payment, acceptedAt: claim.acceptedAt },
-        owner: { txnId: order.payment.txnId, token: claim.token },
+        transaction: { ...transaction, acceptedAt: claim.acceptedAt },
+        owner: { txnId: transaction.txnId, token: claim.token },
       });
     case 'completed':
       return { outcome: 'replayed', answer: claim.answer };
@@ -60,12 +66,16 @@ export async function acceptPayment(
   }
 }
 
-type OwnedOrder = PaymentOrder & { owner: ClaimOwner };
+type Owned = { owner: ClaimOwner };
 
-async function append(parts: AcceptParts, order: OwnedOrder): Promise<AcceptOutcome> {
+async function append<Accepted extends AcceptedTransaction>(
+  parts: AcceptParts<Accepted>,
+  order: Order<Accepted> & Owned,
+): Promise<AcceptOutcome> {
+  const { form } = parts;
   try {
-    const answer = renderAccepted(order.payment);
-    const record = encodePaymentAccepted(order.payment, order.traceparent);
+    const answer = form.renderAccepted(order.transaction);
+    const record = form.encode(order.transaction, order.traceparent);
     await parts.crashPoints.reached('gateway.claimed');
     await order.budget.hold(parts.log.append(record), 'Kafka');
     await keepAnswer(parts, order, answer);
@@ -78,13 +88,15 @@ async function append(parts: AcceptParts, order: OwnedOrder): Promise<AcceptOutc
   }
 }
 
+type KeepParts = Pick<AcceptParts<AcceptedTransaction>, 'claims' | 'crashPoints' | 'logger'>;
+
 /**
- * The payment is durable and its answer a function of the request: nothing that goes wrong from
+ * The record is durable and its answer a function of the request: nothing that goes wrong from
  * here on makes it less accepted. A retry then takes over, appends a second copy and answers alike.
  */
 async function keepAnswer(
-  { claims, crashPoints, logger }: AcceptParts,
-  { owner, budget }: OwnedOrder,
+  { claims, crashPoints, logger }: KeepParts,
+  { owner, budget }: Owned & { budget: TimeBudget },
   answer: StoredAnswer,
 ): Promise<void> {
   try {
@@ -93,7 +105,10 @@ async function keepAnswer(
     if (kept === 'lost') logger.warn({ txnId: owner.txnId }, 'the claim had a new owner already');
     await crashPoints.reached('gateway.completed');
   } catch (error) {
-    logger.warn({ err: error, txnId: owner.txnId }, 'the answer was not kept, the payment stands');
+    logger.warn(
+      { err: error, txnId: owner.txnId },
+      'the answer was not kept, what was accepted stands',
+    );
   }
 }
 
@@ -101,7 +116,7 @@ async function keepAnswer(
 // has waited long enough.
 const releaseMs = 200;
 
-async function letGo({ claims, logger }: AcceptParts, owner: ClaimOwner): Promise<void> {
+async function letGo({ claims, logger }: KeepParts, owner: ClaimOwner): Promise<void> {
   try {
     await withDeadline(claims.release(owner), { ms: releaseMs, what: 'releasing the claim' });
   } catch (error) {

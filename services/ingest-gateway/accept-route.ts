@@ -1,0 +1,100 @@
+import { Problem, type FieldProblem } from '@triplock/contracts';
+import { traceparentFrom, type Counter, type Logger } from '@triplock/runtime';
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  onResponseHookHandler,
+} from 'fastify';
+import type { AcceptOutcome, Order } from './accept-transaction.ts';
+import type { GatewayMetrics } from './metrics.ts';
+import { inUse, maybeAccepted, reused } from './story-problems.ts';
+import { startBudget } from './time-budget.ts';
+import type { AcceptedTransaction } from './transaction-form.ts';
+
+/** What every such route stands on. */
+export type AcceptRouteParts = {
+  metrics: Pick<GatewayMetrics, 'acceptSeconds'>;
+  logger: Logger;
+  /** How long accepting may take before it is answered with a 503, milliseconds. */
+  budgetMs: number;
+};
+
+/** A POST that takes effect once per key. */
+export type AcceptRoute<Accepted extends AcceptedTransaction> = {
+  path: string;
+  schema: FastifySchema;
+  /** What the log calls it. */
+  what: 'payment' | 'refund';
+  outcomes: Counter<'outcome'>;
+  /** @throws Problem when the request does not say one. */
+  transactionOf(request: FastifyRequest): Accepted;
+  /** @throws Problem when it can be refused before the story begins. */
+  accept(order: Order<Accepted>): Promise<AcceptOutcome>;
+};
+
+/** Adds a route on which a request becomes a transaction, and an outcome an answer. */
+export function addAcceptRoute<Accepted extends AcceptedTransaction>(
+  app: FastifyInstance,
+  { metrics, logger, budgetMs }: AcceptRouteParts,
+  { path, schema, what, outcomes, transactionOf, accept }: AcceptRoute<Accepted>,
+): void {
+  const countRefusal: onResponseHookHandler = (_request, { statusCode }, done) => {
+    if (isRefusal(statusCode)) outcomes.inc({ outcome: 'refused' });
+    done();
+  };
+  app.post(path, { schema, onResponse: countRefusal }, async (request, reply) => {
+    const transaction = transactionOf(request);
+    const traceparent = traceparentFrom(request.headers.traceparent as string | undefined);
+    const endTimer = metrics.acceptSeconds.startTimer();
+    const outcome = await accept({ transaction, traceparent, budget: startBudget(budgetMs) });
+    endTimer();
+    outcomes.inc({ outcome: outcome.outcome });
+    const { txnId, partnerId } = transaction;
+    report(logger, { what, outcome, bindings: { txnId, partnerId, traceparent } });
+    return answer(reply, outcome);
+  });
+}
+
+/**
+ * An accepted one is the rule: the counter counts it and the ledger keeps its id and its trace. A
+ * line for each would be nearly all of the log.
+ */
+function report(
+  logger: Logger,
+  { what, outcome, bindings }: { what: string; outcome: AcceptOutcome; bindings: object },
+): void {
+  const word = { ...bindings, outcome: outcome.outcome };
+  if (outcome.outcome === 'accepted') logger.debug(word, what);
+  else if (outcome.outcome === 'unavailable') logger.warn({ ...word, err: outcome.error }, what);
+  else logger.info(word, what);
+}
+
+/** Everything that ends before the story begins; 409 and 422 are outcomes of it. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 409 && status !== 422;
+}
+
+function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+  switch (outcome.outcome) {
+    case 'accepted':
+    case 'replayed': {
+      const { status, location, body } = outcome.answer;
+      if (outcome.outcome === 'replayed') reply.header('Idempotency-Replayed', 'true');
+      return reply.code(status).header('Location', location).type('application/json').send(body);
+    }
+    case 'reused':
+      throw reused();
+    case 'in-flight':
+      throw inUse();
+    case 'cold':
+    case 'unavailable':
+      throw maybeAccepted();
+  }
+}
+
+/** A body that is not what the route asks for: 400, with every field that is wrong. */
+export function incorrectFields(errors: readonly FieldProblem[]): Problem {
+  return new Problem('invalid_request', 'Correct these fields and send it again.', { errors });
+}

@@ -1,0 +1,12 @@
+import { Problem, type FieldProblem } from '@triplock/contracts';
+
+/** The query of a request target, without its `?`. */
+export function queryText(target: string): string {
+  const at = target.indexOf('?');
+  return at < 0 ? '' : target.slice(at + 1);
+}
+
+/** A query that is not what the route asks for: 400, with every parameter that is wrong. */
+export function incorrectParameters(errors: readonly FieldProblem[]): Problem {
+  return new Problem('invalid_request', 'Correct these parameters and ask again.', { errors });
+}
