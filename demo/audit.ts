@@ -12,21 +12,28 @@ const defaultWaitSeconds = 60;
 const help = `
 npm run audit -- [options]
 
-Reconciles every layer: the topic of accepted payments, the ledger, its events, what was published,
-the inbox and the webhooks; counts, sums per partner and currency, and the ids that do not agree.
-Exit code 0 without drift, 1 with drift, 2 without a verdict: the system is not up, or what is still
+Reconciles every layer: the topic of accepted payments and refunds, the provider's own books, the
+ledger, its events, what was published, the inbox and the webhooks; counts, sums per partner and
+currency, and the ids that do not agree. Exit code 0 without drift, 1 with drift, also when the
+provider could not be asked about cards, 2 without a verdict: the system is not up, or what is still
 in flight cannot finish because a part of it is away.
 
-  --wait N     seconds to wait for work in flight (${defaultWaitSeconds})
-  --home DIR   the instance (.triplock)
-  --json       prints { ok, settledDown, counts, sums, drift }
+  --wait N       seconds to wait for work in flight (${defaultWaitSeconds})
+  --everything   lists all that the provider has, not only what is new since the last audit
+  --home DIR     the instance (.triplock)
+  --json         prints { ok, settledDown, counts, sums, drift, inFlight, notCompared }
   --help
 `;
 
 await runCommand({
   name: 'audit',
   help,
-  options: { wait: { type: 'string' }, home: { type: 'string' }, json: { type: 'boolean' } },
+  options: {
+    wait: { type: 'string' },
+    everything: { type: 'boolean' },
+    home: { type: 'string' },
+    json: { type: 'boolean' },
+  },
   run: async ({ values, interrupted }) => {
     const wait = wholeNumber(values.wait, { option: 'wait', min: 0, max: 86_400 });
     const terminal = openTerminal({ json: values.json ?? false });
@@ -34,7 +41,8 @@ await runCommand({
     try {
       const waitMs = (wait ?? defaultWaitSeconds) * 1_000;
       const needed = ['postgres', 'kafka'] as const;
-      const report = await withParts(system, needed, () => auditSystem(system, waitMs));
+      const listing = values.everything ? 'everything' : 'new';
+      const report = await withParts(system, needed, () => auditSystem(system, waitMs, listing));
       const away = isOnlyInFlight(report) ? await whatIsAway({ home: system.home }) : [];
       if (away.length > 0) {
         throw new UsageError(['no verdict: what is in flight cannot finish', ...away].join('\n'));

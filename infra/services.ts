@@ -78,6 +78,11 @@ const pubsubSettings = ({ addresses }: Wiring) => ({
   PUBSUB_EMULATOR_HOST: addresses.pubsub,
 });
 
+const stripeSettings = ({ stripe }: Wiring) => ({
+  STRIPE_API_KEY: stripe.apiKey,
+  STRIPE_API_URL: stripe.url,
+});
+
 /** Every service, in the order in which `down` stops them: first those that take work in. */
 export const services: readonly Service[] = [
   {
@@ -99,8 +104,7 @@ export const services: readonly Service[] = [
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
       DATABASE_URL: wiring.databases.ledger,
-      STRIPE_API_KEY: wiring.stripe.apiKey,
-      STRIPE_API_URL: wiring.stripe.url,
+      ...stripeSettings(wiring),
     }),
   },
   {
@@ -141,6 +145,7 @@ export const services: readonly Service[] = [
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
       ...pubsubSettings(wiring),
+      ...stripeSettings(wiring),
       DATABASE_URL: wiring.databases.auditor,
     }),
   },

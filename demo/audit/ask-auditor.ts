@@ -4,6 +4,9 @@ import { askAdmin } from '../services.ts';
 import type { System } from '../system.ts';
 import { until } from '../until.ts';
 
+/** Which of the provider's charges are listed: those that are new since the last audit, or every one. */
+export type Listing = 'new' | 'everything';
+
 /** The audit reads every layer; with a million payments that takes a while. */
 const answerTimeoutMs = 60_000;
 
@@ -13,17 +16,25 @@ const answerTimeoutMs = 60_000;
  *
  * @throws UsageError when no auditor runs, or none answers.
  */
-export async function auditSystem(system: System, waitMs: number): Promise<AuditReport> {
+export async function auditSystem(
+  system: System,
+  waitMs: number,
+  listing: Listing = 'new',
+): Promise<AuditReport> {
   if (system.replicas('auditor').length === 0) {
     throw new UsageError('no auditor runs: `npm run up` starts it again');
   }
   const deadline = performance.now() + waitMs;
+  // Told once: whoever asks again joins what is under way.
+  let path = listing === 'everything' ? '/audit?everything=true' : '/audit';
   const settled = await until({
     what: 'an auditor that answers',
     withinMs: Math.max(waitMs, 1_000),
     signal: system.signal,
     check: async () => {
-      const report = await askAuditor(system, '/audit');
+      const asked = path;
+      path = '/audit';
+      const report = await askAuditor(system, asked);
       const over = performance.now() >= deadline;
       system.progress(describeProgress(report, deadline));
       return (report.settledDown || over) && report;

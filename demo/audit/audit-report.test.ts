@@ -15,6 +15,7 @@ const found = (...drift: Finding[]): AuditReport => ({
   sums: [],
   drift,
   inFlight: { lag: { worker: 3 }, waiting: [waiting] },
+  notCompared: [],
 });
 
 test('what is only in flight is told from what is wrong', () => {

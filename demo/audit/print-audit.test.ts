@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AuditReport } from './audit-report.ts';
+import { isOnlyInFlight, type AuditReport } from './audit-report.ts';
 import { renderAudit } from './print-audit.ts';
 
 const sum = { count: 2, amount: 5_000 };
@@ -30,18 +30,20 @@ const clean: AuditReport = {
       gross: { ledger: sum, published: sum, delivered: sum },
       refunds: { ledger: none, published: none, delivered: none },
       net: 5_000,
+      cards: {
+        charged: { ledger: none, provider: none },
+        givenBack: { ledger: none, provider: none },
+      },
     },
   ],
   drift: [],
   inFlight: { lag: {}, waiting: [] },
+  notCompared: [],
 };
 
 test('a clean audit shows equal sums for every layer', () => {
   const text = renderAudit(clean).join('\n');
-  assert.match(
-    text,
-    /acme {2,}payments {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2}equal/,
-  );
+  assert.match(text, /acme {2,}payments( {2,}50\.00 EUR){4} {2}equal/);
   assert.match(text, /no drift/);
 });
 
@@ -50,9 +52,29 @@ test('refunds are shown with what is left after them', () => {
   const refunds = { ledger: back, published: back, delivered: back };
   const sums = clean.sums.map((each) => ({ ...each, refunds, net: 3_000 }));
   const text = renderAudit({ ...clean, sums }).join('\n');
-  assert.match(text, / gross {2,}50\.00 EUR {2,}50\.00 EUR {2,}50\.00 EUR {2,}equal/);
-  assert.match(text, / refunds {2,}20\.00 EUR {2,}20\.00 EUR {2,}20\.00 EUR {2,}equal/);
+  assert.match(text, / gross( {2,}50\.00 EUR){3} {2,}equal/);
+  assert.match(text, / refunds( {2,}20\.00 EUR){3} {2,}equal/);
   assert.match(text, / net {2,}30\.00 EUR/);
+});
+
+test('cards are shown as the provider has them', () => {
+  const charged = { ledger: sum, provider: { count: 3, amount: 6_000 } };
+  const givenBack = { ledger: { count: 1, amount: 700 }, provider: { count: 1, amount: 700 } };
+  const sums = clean.sums.map((each) => ({ ...each, cards: { charged, givenBack } }));
+  const text = renderAudit({ ...clean, sums }).join('\n');
+  assert.match(text, / by card {2,}60\.00 EUR {2,}50\.00 EUR {2,}differ/);
+  assert.match(text, / to cards {2,}7\.00 EUR {2,}7\.00 EUR {2,}equal/);
+});
+
+test('what could not be compared is told with its next step, and is not called work in flight', () => {
+  const report: AuditReport = {
+    ...clean,
+    ...{ ok: false, settledDown: false, drift: [{ check: 'not-compared', ids: ['provider'] }] },
+    notCompared: [{ part: 'provider', why: 'Stripe did not answer', next: 'audit again' }],
+  };
+  const text = renderAudit(report).join('\n');
+  assert.match(text, /provider not compared: Stripe did not answer; audit again/);
+  assert.equal(isOnlyInFlight(report), false);
 });
 
 test('drift is shown with its check and its ids, and sums that differ say so', () => {

@@ -46,20 +46,30 @@ const sumColumns = [
   { head: '' },
 ];
 
-/** A row for the payments; with refunds one for what succeeded, one for them, and what is left. */
+/**
+ * A row for the payments; with refunds one for what succeeded, one for them, and what is left; with
+ * cards what the provider says of them.
+ */
 function sumRows(sums: PartnerSums): string[][] {
-  const payments = sumRow(sums, 'payments', sums);
-  const { currency, gross, refunds, net } = sums;
-  if (!Object.values(refunds).some(({ count }) => count > 0)) return [payments];
-  const left = ['', 'net', '', formatMoney(net, currency), '', '', ''];
-  return [payments, sumRow(sums, 'gross', gross), sumRow(sums, 'refunds', refunds), left];
+  const { currency, gross, refunds, net, cards } = sums;
+  const { accepted, ledger, published, delivered } = sums;
+  const left = ['', 'net', '', '', formatMoney(net, currency), '', '', ''];
+  return [
+    sumRow(sums, 'payments', { accepted, ledger, published, delivered }),
+    ...(isAny(cards.charged) ? [sumRow(sums, 'by card', cards.charged)] : []),
+    ...(isAny(refunds) ? [sumRow(sums, 'gross', gross), sumRow(sums, 'refunds', refunds)] : []),
+    ...(isAny(cards.givenBack) ? [sumRow(sums, 'to cards', cards.givenBack)] : []),
+    ...(isAny(refunds) ? [left] : []),
+  ];
 }
 
-function sumRow(
-  { partner, currency }: PartnerSums,
-  what: string,
-  layers: Readonly<Partial<Record<SummedLayer, LayerSum>>>,
-): string[] {
+type Layers = Readonly<Partial<Record<SummedLayer, LayerSum>>>;
+
+function isAny(layers: Layers): boolean {
+  return Object.values(layers).some(({ count }) => count > 0);
+}
+
+function sumRow({ partner, currency }: PartnerSums, what: string, layers: Layers): string[] {
   const there = summedLayers.flatMap((layer) => layers[layer] ?? []);
   const [first, ...others] = there;
   const same = others.every((each) => each.amount === first!.amount && each.count === first!.count);
@@ -71,11 +81,14 @@ function sumRow(
   return [what === 'payments' ? partner : '', what, ...amounts, verdict];
 }
 
-function renderVerdict({ ok, drift, settledDown }: AuditReport): string[] {
+function renderVerdict({ ok, drift, settledDown, notCompared }: AuditReport): string[] {
   if (ok) {
     const rest = settledDown ? 'nothing is in flight' : 'work is still in flight';
     return [`${style.good('✔ no drift')}: every layer has the same payments; ${rest}`];
   }
   const found = drift.map(({ check, ids }) => `  ${check}: ${ids.join(' ')}`);
-  return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found];
+  const unseen = notCompared.map(
+    ({ part, why, next }) => `  ${part} not compared: ${why}; ${next}`,
+  );
+  return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...unseen];
 }

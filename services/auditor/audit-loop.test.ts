@@ -6,9 +6,7 @@ import { auditPass } from './audit-loop.ts';
 import { auditRoute } from './audit-route.ts';
 import { openAuditTurns } from './audit-turns.ts';
 import { auditorMetrics } from './metrics.ts';
-import { lagOf, wholeSystem } from './whole-system.testing.ts';
-
-const noLag = { worker: lagOf(0), accepted: lagOf(0), deadLetters: lagOf(0) };
+import { auditPartsOf, lagOf, wholeSystem } from './whole-system.testing.ts';
 
 const everyMs = 60_000;
 
@@ -26,9 +24,8 @@ async function scheduledAudits(context: TestContext, overdueMs: number) {
     const metrics = auditorMetrics(createMetrics('test'));
     const database = store.open('triplock_auditor');
     const pass = auditPass({
-      database,
+      ...auditPartsOf(database),
       turns: openAuditTurns(database, everyMs),
-      lag: noLag,
       metrics,
       logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
       overdueMs,
@@ -104,9 +101,9 @@ test('an auditor that was overtaken leaves no result', async (context) => {
 test('an audit that cannot see says so instead of a verdict', async (context) => {
   const { database } = (await scheduledAudits(context, 0)).anAuditor();
   const away = { ...lagOf(0), end: () => Promise.reject(new Error('no broker answers')) };
-  const answer = await auditRoute({ database, lag: { ...noLag, worker: away } })(
-    new URLSearchParams(),
-  );
+  const parts = auditPartsOf(database);
+  const ask = auditRoute({ ...parts, lag: { ...parts.lag, worker: away } });
+  const answer = await ask(new URLSearchParams());
   assert.equal(answer.status, 503);
   assert.match(JSON.stringify(answer.body), /no broker answers/);
 });

@@ -20,6 +20,9 @@ export type AuditCounts = Record<
   number
 >;
 
+/** A part that could not be asked, so that nothing is known of what it would have shown. */
+export type NotCompared = { part: 'provider'; why: string; next: string };
+
 /** What an audit says: the body of `GET /audit`. */
 export type AuditResult = {
   /** No drift. It is the last word only when everything has `settledDown`. */
@@ -31,4 +34,6 @@ export type AuditResult = {
   /** What is wrong and cannot come right by waiting; with `final`, what has not come right by now. */
   drift: readonly Finding[];
   inFlight: { lag: Lag; waiting: readonly Finding[] };
+  /** What this is no verdict about; in the end that is drift as well. */
+  notCompared: readonly NotCompared[];
 };

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { keyConflictEventOf, type PaymentEvent } from '@triplock/contracts';
-import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
-import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { createTestDatabase } from '@triplock/testing';
 import { checks } from './checks.ts';
-import { eventOf, wholeSystem } from './whole-system.testing.ts';
+import { aCardScene, sabotageAtProvider } from './harm-at-provider.testing.ts';
+import { aScene, sabotage } from './harm.testing.ts';
+import { wholeSystem, type System } from './whole-system.testing.ts';
 
 const closing: (() => Promise<void>)[] = [];
-let system: ReturnType<typeof wholeSystem>;
+let system: System;
 let find: (sql: string) => Promise<string[]>;
 before(async () => {
   const store = await createTestDatabase({ after: (close) => void closing.push(close) });
@@ -22,241 +22,21 @@ before(async () => {
 });
 after(() => Promise.all(closing.map((close) => close())));
 
-/** A payment and a partial refund of it that went all the way, to be harmed. */
-type Scene = {
-  paid: AcceptedPayment;
-  refund: AcceptedRefund;
-  /** The events of the two. */
-  told: PaymentEvent;
-  refunded: PaymentEvent;
-};
+test('cards that are in both books harm no check', async () => {
+  const { paid, refund, intentId, chargeId, refundId } = await aCardScene(system);
+  const ids = [paid.txnId, refund.txnId, intentId, chargeId, refundId];
+  for (const { name, sql } of checks) {
+    const found = (await find(sql)).filter((id) => ids.includes(id));
+    assert.deepEqual(found, [], name);
+  }
+});
 
-async function aScene(): Promise<Scene> {
-  const paid = aPayment({ amount: 1_250n });
-  const refund = aRefund(paid, { amount: 250n });
-  await system.pay(paid);
-  const refunded = await system.giveBack(refund, 2);
-  return { paid, refund, told: eventOf(paid), refunded };
-}
-
-const loserOf = (winner: AcceptedPayment) =>
-  aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
-
-/** Does harm, and tells the id that must be named for it. */
-type Sabotage = (scene: Scene) => Promise<string>;
-
-/** Changes a transaction's row or rows; both kinds have checks of their own. */
-const harm =
-  (of: 'paid' | 'refund', statement: string): Sabotage =>
-  async (scene) => {
-    const { txnId } = scene[of];
-    await system.break(`${statement} WHERE txn_id = $1`, [txnId]);
-    return txnId;
-  };
-
-/** Changes the rows of an event. */
-const harmEvent =
-  (of: 'told' | 'refunded', statement: string): Sabotage =>
-  async (scene) => {
-    const { event_id: eventId } = scene[of];
-    await system.break(`${statement} WHERE event_id = $1`, [eventId]);
-    return eventId;
-  };
-
-const harmTransactions = (of: 'paid' | 'refund', change: string) =>
-  harm(of, `UPDATE ledger.transactions SET ${change}`);
-
-/** Harms the rows of both a payment and a refund, one at a time. */
-const both = (statement: string) => [harm('paid', statement), harm('refund', statement)];
-const bothEvents = (statement: string) => [
-  harmEvent('told', statement),
-  harmEvent('refunded', statement),
-];
-
-async function harmPayment({ paid }: Scene, statement: string): Promise<string> {
-  await system.break(`${statement} WHERE payment_id = $1`, [paid.txnId]);
-  return paid.txnId;
-}
-
-/** For every check some things that it exists to see, done to what was well. */
-const sabotage: Record<string, readonly Sabotage[]> = {
-  'accepted-unaccounted': [
-    async () => {
-      const lost = aPayment();
-      await system.accept(lost);
-      return lost.txnId;
-    },
-    async ({ paid }) => {
-      const lost = aRefund(paid);
-      await system.accept(lost);
-      return lost.txnId;
-    },
-  ],
-  'key-conflict-untold': [
-    async ({ paid }) => {
-      await system.deadLetter(await system.accept(loserOf(paid)), 'key_conflict');
-      return paid.txnId;
-    },
-    async ({ paid, refund }) => {
-      const loser = aRefund(paid, { key: refund.key, amount: 7n });
-      await system.deadLetter(await system.accept(loser), 'key_conflict');
-      return refund.txnId;
-    },
-  ],
-  'key-conflict-unfounded': [
-    async ({ paid }) => {
-      const loser = loserOf(paid);
-      await system.conflict(loser);
-      return keyConflictEventOf(loser).event_id;
-    },
-  ],
-  'refused-record-not-dead-lettered': [
-    async () => {
-      const record = { ...system.record(aPayment()), value: null };
-      await system.append([record]);
-      return `${record.topic}/0/${record.offset}`;
-    },
-  ],
-  'dead-letter-unfounded': [
-    async () => {
-      const record = { ...system.record(aPayment()), value: null };
-      await system.deadLetter(record, 'null_value');
-      return `${record.topic}/0/${record.offset}`;
-    },
-  ],
-  'ledger-not-accepted': [
-    async () => {
-      const invented = aPayment();
-      await system.post(invented);
-      return invented.txnId;
-    },
-    async ({ paid }) => {
-      const invented = aRefund(paid);
-      await system.postRefund(invented, 3);
-      return invented.txnId;
-    },
-  ],
-  'ledger-unfinished': [
-    async () => {
-      const pending = aPayment();
-      await system.begin(pending);
-      return pending.txnId;
-    },
-    async () => {
-      const early = aRefund(aPayment());
-      await system.beginRefund(early);
-      return early.txnId;
-    },
-  ],
-  'event-unpublished': [
-    async () => {
-      const quiet = aPayment();
-      await system.post(quiet);
-      return eventOf(quiet).event_id;
-    },
-  ],
-  'published-unseen': bothEvents('DELETE FROM auditor.published'),
-  'inbox-missing': bothEvents('DELETE FROM notifier.inbox'),
-  'delivery-waiting': bothEvents(
-    `UPDATE notifier.deliveries SET state = 'pending', finished_at = NULL`,
-  ),
-  'ledger-differs-from-accepted': [
-    harmTransactions('paid', 'amount = amount + 1'),
-    harmTransactions('paid', `partner_id = 'globex'`),
-    harmTransactions('refund', 'requested_amount = NULL'),
-    harmTransactions('refund', 'amount = amount + 1'),
-    harmTransactions('refund', 'payment_id = gen_random_uuid()'),
-  ],
-  'ledger-id-underived': both(`UPDATE ledger.transactions SET idempotency_key = gen_random_uuid()`),
-  'entry-differs-from-ledger': [
-    ...both('DELETE FROM ledger.entries'),
-    ...both('UPDATE ledger.entries SET amount = amount + 1'),
-    // The money goes the wrong way.
-    ...both(
-      'UPDATE ledger.entries SET debit_account = credit_account, credit_account = debit_account',
-    ),
-  ],
-  'refunded-differs-from-refunds': [
-    harmTransactions('paid', 'amount_refunded = amount_refunded - 1'),
-    harmTransactions('paid', 'refund_reserved = refund_reserved + 1'),
-    async (scene) => {
-      await harmTransactions('refund', 'amount = amount + 1')(scene);
-      return scene.paid.txnId;
-    },
-  ],
-  'refund-unfounded': [
-    harmTransactions('refund', 'payment_id = gen_random_uuid()'),
-    harmTransactions('refund', `currency = 'USD'`),
-    harmTransactions('refund', `partner_id = 'globex'`),
-  ],
-  'event-differs-from-ledger': both('DELETE FROM ledger.outbox'),
-  'event-tells-otherwise': [
-    ...['paid', 'refund'].map((of): Sabotage => async (scene) => {
-      const event = of === 'paid' ? scene.told : scene.refunded;
-      await system.break(
-        `UPDATE ledger.outbox SET payload = replace(payload, '250,', '251,') WHERE event_id = $1`,
-        [event.event_id],
-      );
-      return event.event_id;
-    }),
-    harmEvent('refunded', 'UPDATE ledger.outbox SET payment_id = gen_random_uuid()'),
-    async ({ refund, refunded }) => {
-      await harmTransactions('refund', 'payment_id = gen_random_uuid()')({ refund } as Scene);
-      return refunded.event_id;
-    },
-  ],
-  'sequence-has-a-gap': [
-    (scene) => harmPayment(scene, 'UPDATE ledger.outbox SET sequence = sequence + 10'),
-    (scene) => harmPayment(scene, 'UPDATE ledger.outbox SET sequence = sequence * 2 - 1'),
-  ],
-  'event-parked': bothEvents(
-    `UPDATE ledger.outbox SET state = 'parked', parked_reason = 'too large',
-     published_at = NULL, published_epoch = NULL`,
-  ),
-  'published-unfounded': [
-    async () => {
-      const forged = eventOf(aPayment());
-      await system.see(forged);
-      return forged.event_id;
-    },
-  ],
-  'published-differs-from-outbox': bothEvents(
-    `UPDATE auditor.published SET payload_hash = 'another'`,
-  ),
-  'published-altered': [
-    async ({ refunded }) => {
-      await system.see({ ...refunded, timestamp: '2020-01-01T00:00:00.000Z' });
-      return refunded.event_id;
-    },
-  ],
-  'inbox-unfounded': [
-    async () => {
-      const forged = eventOf(aPayment());
-      await system.notify(forged);
-      return forged.event_id;
-    },
-  ],
-  'inbox-altered': [
-    async ({ told }) => {
-      await system.notify({ ...told, timestamp: '2020-01-01T00:00:00.000Z' });
-      return told.event_id;
-    },
-  ],
-  'cursor-differs-from-inbox': [
-    (scene) => harmPayment(scene, 'UPDATE notifier.cursors SET last_sequence = 3'),
-  ],
-  'delivery-differs-from-inbox': bothEvents('DELETE FROM notifier.deliveries'),
-  'delivery-tells-otherwise': [
-    ...bothEvents(`UPDATE notifier.deliveries SET partner_id = 'globex'`),
-    ...bothEvents(`UPDATE notifier.deliveries SET body = replace(body, '250,', '251,')`),
-  ],
-  'delivery-given-up': bothEvents(`UPDATE notifier.deliveries SET state = 'failed'`),
-};
+const allSabotage = { ...sabotage, ...sabotageAtProvider };
 
 for (const { name, sql } of checks) {
   test(`${name} is seen, and its id is told`, async () => {
-    for (const [place, harmIt] of sabotage[name]!.entries()) {
-      const scene = await aScene();
+    for (const [place, harmIt] of allSabotage[name]!.entries()) {
+      const scene = await aScene(system);
       const earlier = await find(sql);
       const id = await harmIt(scene);
       const found = (await find(sql)).filter((each) => !earlier.includes(each));
@@ -266,5 +46,5 @@ for (const { name, sql } of checks) {
 }
 
 test('every check has its sabotage', () => {
-  assert.deepEqual(checks.map(({ name }) => name).sort(), Object.keys(sabotage).sort());
+  assert.deepEqual(checks.map(({ name }) => name).sort(), Object.keys(allSabotage).sort());
 });

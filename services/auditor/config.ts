@@ -27,6 +27,17 @@ export const settings = {
   EVENTS_SUBSCRIPTION: withDefault(text, 'auditor'),
   /** Messages at work at once. Each holds a database connection for a millisecond or so. */
   EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
+  /**
+   * Whose books are compared with the ledger, by a key of its own that only reads: PaymentIntents, and
+   * Charges and Refunds. Absent, the audit says of cards that they could not be compared.
+   */
+  STRIPE_API_KEY: withDefault(text, undefined),
+  /** Another place that speaks Stripe's API, such as the simulator. */
+  STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
+  /** Until a page is given up and asked for again. */
+  PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),
+  /** Pages of 100 are read no faster. Stripe allows 25 reads a second in test mode, 100 in live mode. */
+  PROVIDER_READS_PER_SECOND: withDefault(integer({ min: 1, max: 100 }), 10),
   /** From one scheduled audit to the next; however many auditors run, they take turns. */
   AUDIT_EVERY_MS: withDefault(integer({ min: 100, max: 86_400_000 }), 60_000),
   /** What is in flight for longer than this is reported as drift by the scheduled audit. */

@@ -1,5 +1,6 @@
 import { openRefusedMessages } from '@triplock/inbox';
 import { openDatabase, type Database } from '@triplock/postgres';
+import { openStripeBooks, type ProviderBooks } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
   openSubscriber,
@@ -17,6 +18,7 @@ import { openAuditTurns } from './audit-turns.ts';
 import { readConfig, type Config } from './config.ts';
 import { eventsHandler } from './events-subscriber.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
+import { openProviderBook } from './provider-book.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
 import { recordDeadLetterBatch } from './record-dead-letters.ts';
 import { watchRetention } from './watch-retention.ts';
@@ -50,16 +52,18 @@ await runService('auditor', readConfig, async (config, service) => {
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
   const accepted = await consumeTopics(config, service, { kafka, database, metrics });
 
+  const auditDatabase = openFor(config, service, {
+    connectionsMax: 2,
+    statementTimeoutMs: auditStatementTimeoutMs,
+  });
   const auditParts = {
-    database: openFor(config, service, {
-      connectionsMax: 2,
-      statementTimeoutMs: auditStatementTimeoutMs,
-    }),
+    database: auditDatabase,
     lag: {
       worker: offsetsOf(config.ACCEPTED_TOPIC, config.LEDGER_GROUP),
       accepted: offsetsOf(config.ACCEPTED_TOPIC, config.AUDITOR_GROUP),
       deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroupOf(config)),
     },
+    provider: openProviderBook({ database: auditDatabase, books: booksOf(config), logger }),
   };
   const pass = auditPass({
     ...auditParts,
@@ -114,6 +118,17 @@ async function consumeTopics(
   });
   onClose('dead letter consumer', () => deadLetters.close());
   return accepted;
+}
+
+function booksOf(config: Config): ProviderBooks | undefined {
+  const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
+  if (apiKey === undefined) return undefined;
+  return openStripeBooks({
+    apiKey,
+    ...(apiUrl === undefined ? {} : { apiUrl }),
+    timeoutMs: config.PROVIDER_TIMEOUT_MS,
+    requestsPerSecondMax: config.PROVIDER_READS_PER_SECOND,
+  });
 }
 
 function deadLetterGroupOf({ AUDITOR_GROUP }: Config): string {

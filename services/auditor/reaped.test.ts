@@ -5,7 +5,7 @@ import { openPostgresOutbox } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { judge, look } from './reconcile.ts';
-import { eventOf, lagOf, wholeSystem } from './whole-system.testing.ts';
+import { auditPartsOf, eventOf, wholeSystem } from './whole-system.testing.ts';
 
 const dayMs = 86_400_000;
 const horizon = { keepMs: 30 * dayMs, rowsMax: 100 };
@@ -27,11 +27,11 @@ async function anAgingSystem(context: TestContext) {
       await tx.query('SET LOCAL session_replication_role = replica');
       for (const statement of statements) await tx.query(statement);
     });
-  const lag = { worker: lagOf(0), accepted: lagOf(0), deadLetters: lagOf(0) };
+  const parts = auditPartsOf(owners.auditor);
   return {
     system,
     withoutTriggers,
-    audit: async () => judge(await look({ database: owners.auditor, lag }), { final: true }),
+    audit: async () => judge(await look(parts), { final: true }),
     /** Makes everything that is there as old as told. */
     age: (days: number) =>
       withoutTriggers([

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { judge, look } from './reconcile.ts';
-import { eventOf, lagOf, wholeSystem } from './whole-system.testing.ts';
+import { auditPartsOf, eventOf, wholeSystem } from './whole-system.testing.ts';
 
 async function aSystem(context: TestContext) {
   const store = await createTestDatabase(context);
@@ -16,8 +16,7 @@ async function aSystem(context: TestContext) {
   });
   const database = store.open('triplock_auditor');
   const audit = async ({ final = false, workerLag = 0 } = {}) => {
-    const lag = { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) };
-    return judge(await look({ database, lag }), { final });
+    return judge(await look(auditPartsOf(database, { workerLag })), { final });
   };
   return { system, audit };
 }
@@ -57,6 +56,7 @@ test('a system in which everything arrived has settled down without drift', asyn
     },
     drift: [],
     inFlight: { lag: { worker: 0, accepted: 0, deadLetters: 0 }, waiting: [] },
+    notCompared: [],
   });
   const everywhere = (count: number, amount: number) => {
     const sum = { count, amount };
@@ -66,16 +66,21 @@ test('a system in which everything arrived has settled down without drift', asyn
     const layers = { accepted: { count, amount }, ...everywhere(count, amount) };
     return { ...layers, gross: everywhere(count, amount) };
   };
+  const none = { count: 0, amount: 0 };
+  const neither = { ledger: none, provider: none };
+  const noCards = { charged: neither, givenBack: neither };
   assert.deepEqual(sums, [
     {
       ...{ partner: 'acme', currency: 'EUR', ...payments(2, 1_500) },
       refunds: everywhere(2, 1_000),
       net: 500,
+      cards: noCards,
     },
     {
       ...{ partner: 'globex', currency: 'JPY', ...payments(1, 300) },
       refunds: everywhere(0, 0),
       net: 300,
+      cards: noCards,
     },
   ]);
 });

@@ -8,6 +8,8 @@ function rowsOf(wish: Readonly<Record<string, Partial<SumRow>>> = {}, partner = 
     payments: ['accepted', 'ledger', 'published', 'delivered'],
     gross: ['ledger', 'published', 'delivered'],
     refunds: ['ledger', 'published', 'delivered'],
+    charged: ['ledger', 'provider'],
+    givenBack: ['ledger', 'provider'],
   };
   return Object.entries(usual).flatMap(([figure, layers]) =>
     layers.map((layer) => {
@@ -19,17 +21,25 @@ function rowsOf(wish: Readonly<Record<string, Partial<SumRow>>> = {}, partner = 
 }
 
 test('sums differ by one minor unit, by one transaction, or where a layer has nothing', () => {
-  assert.deepEqual(differingSums(rowsOf()), []);
+  const withProvider = true;
+  assert.deepEqual(differingSums(rowsOf(), { withProvider }), []);
   for (const [place, wish] of [
     ['payments/delivered', { amount: '8' }],
     ['payments/ledger', { count: '3' }],
     ['gross/published', { amount: '10' }],
     ['refunds/delivered', { amount: '3' }],
     ['refunds/ledger', { layer: 'nowhere' }],
+    ['charged/provider', { amount: '8' }],
+    ['givenBack/ledger', { count: '1' }],
   ] as const) {
     const rows = [...rowsOf(), ...rowsOf({ [place]: wish }, 'globex')];
-    assert.deepEqual(differingSums(rows), ['globex/EUR'], place);
+    assert.deepEqual(differingSums(rows, { withProvider }), ['globex/EUR'], place);
   }
+});
+
+test('a provider that was not asked differs from nobody', () => {
+  const rows = rowsOf({ 'charged/provider': { amount: '8' } });
+  assert.deepEqual(differingSums(rows, { withProvider: false }), []);
 });
 
 test('what is left of the payments is gross without refunds', () => {

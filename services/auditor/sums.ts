@@ -3,6 +3,8 @@ const layersOf = {
   payments: ['accepted', 'ledger', 'published', 'delivered'],
   gross: ['ledger', 'published', 'delivered'],
   refunds: ['ledger', 'published', 'delivered'],
+  charged: ['ledger', 'provider'],
+  givenBack: ['ledger', 'provider'],
 } as const;
 type Figures = typeof layersOf;
 type Figure = keyof Figures;
@@ -34,6 +36,11 @@ export type PartnerSums = Record<Figures['payments'][number], LayerSum> & {
   refunds: Record<Figures['refunds'][number], LayerSum>;
   /** The one without the other, as the ledger has it; minor units. */
   net: number | string;
+  /** Of the gross, what was charged to cards, and of the refunds, what went back to them. */
+  cards: {
+    charged: Record<Figures['charged'][number], LayerSum>;
+    givenBack: Record<Figures['givenBack'][number], LayerSum>;
+  };
 };
 
 /** The sums as the audit shows them. */
@@ -47,16 +54,30 @@ export function renderSums(rows: readonly SumRow[]): PartnerSums[] {
         }),
       ) as Record<Figures[Of][number], LayerSum>;
     const net = sumOf('gross', 'ledger').amount - sumOf('refunds', 'ledger').amount;
-    const { gross, refunds } = { gross: show('gross'), refunds: show('refunds') };
-    return { partner, currency, ...show('payments'), gross, refunds, net: jsonInteger(net) };
+    return {
+      ...{ partner, currency, ...show('payments') },
+      ...{ gross: show('gross'), refunds: show('refunds'), net: jsonInteger(net) },
+      cards: { charged: show('charged'), givenBack: show('givenBack') },
+    };
   });
 }
 
-/** The partners and currencies, as `partner/currency`, of which the layers do not have the same. */
-export function differingSums(rows: readonly SumRow[]): string[] {
+/**
+ * The partners and currencies, as `partner/currency`, of which the layers do not have the same. The
+ * provider is one of them only when it was asked.
+ */
+export function differingSums(
+  rows: readonly SumRow[],
+  { withProvider }: { withProvider: boolean },
+): string[] {
+  const compared = figures.filter((each) => withProvider || !isOfProvider(each));
   return byPartner(rows)
-    .filter(({ sumOf }) => figures.some((figure) => isOff(figure, sumOf)))
+    .filter(({ sumOf }) => compared.some((figure) => isOff(figure, sumOf)))
     .map(({ partner, currency }) => `${partner}/${currency}`);
+}
+
+function isOfProvider(figure: Figure): boolean {
+  return layersOf[figure].some((layer) => layer === 'provider');
 }
 
 function isOff(figure: Figure, sumOf: PartnerRows['sumOf']): boolean {

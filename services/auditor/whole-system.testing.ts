@@ -8,13 +8,20 @@ import {
   type PaymentEvent,
 } from '@triplock/contracts';
 import { openInbox } from '@triplock/inbox';
-import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
+import {
+  openPostgresLedger,
+  openPostgresRefunds,
+  type Ledger,
+  type Refunds,
+} from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
-import { createMetrics } from '@triplock/runtime';
+import type { ProviderBooks } from '@triplock/provider';
+import { createLogger, createMetrics } from '@triplock/runtime';
 import type { Offsets, ReceivedRecord, TopicOffsets } from '@triplock/transport';
 import { createHash } from 'node:crypto';
 import { auditorMetrics } from './metrics.ts';
+import { openProviderBook } from './provider-book.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
 import { recordDeadLetterBatch } from './record-dead-letters.ts';
 import { recordPublished } from './record-published.ts';
@@ -23,6 +30,12 @@ import { recordPublished } from './record-published.ts';
 export type Owners = { ledger: Database; notifier: Database; auditor: Database; admin: Database };
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+
+/** Stores an intent's id on a payment's row. */
+export type HoldIntent = (intentId: string) => Promise<unknown>;
+
+/** What the services do, hop by hop. */
+export type System = ReturnType<typeof wholeSystem>;
 
 /** Does to the stores what the services do, one hop at a time, so that a test may leave one out. */
 export function wholeSystem(owners: Owners) {
@@ -53,6 +66,20 @@ export function wholeSystem(owners: Owners) {
       const event = await hops.postRefund(refund, sequence);
       await publish(event);
       return event;
+    },
+    /** A card payment that went all the way: its intent stored, charged as told, and settled. */
+    payByCard: async (payment: AcceptedPayment, charge: (hold: HoldIntent) => Promise<string>) => {
+      await hops.accept(payment);
+      await hops.begin(payment);
+      const chargeId = await charge((intentId) => hops.storeIntent(payment, intentId));
+      await publish(await hops.settleCharge(payment, chargeId));
+    },
+    /** A refund of a card payment that went all the way: reserved, given back as told, and settled. */
+    giveBackByCard: async (refund: AcceptedRefund, giveBack: () => Promise<string>) => {
+      await hops.accept(refund);
+      await hops.beginRefund(refund);
+      const refundId = await giveBack();
+      await publish(await hops.settleRefund(refund, { sequence: 2, refundId }));
     },
     /** A request that lost its key, all the way. */
     loseKey: async (payment: AcceptedPayment) => {
@@ -114,6 +141,7 @@ function ledgerHops({ ledger, admin }: Owners) {
   const postgresLedger = openPostgresLedger(ledger);
   const refunds = openPostgresRefunds(ledger);
   return {
+    ...cardHops(postgresLedger, refunds),
     /** Posts a refund, which is final then if a book transfer's, and tells of it. */
     postRefund: async (refund: AcceptedRefund, sequence: number): Promise<PaymentEvent> => {
       await refunds.post({ refund, traceparent, settledAt: settledAt(refund) });
@@ -137,6 +165,35 @@ function ledgerHops({ ledger, admin }: Owners) {
          WHERE event_id = $1`,
         [eventId],
       ),
+  };
+}
+
+/** What the worker does about cards, but for asking the provider. */
+function cardHops(ledger: Ledger, refunds: Refunds) {
+  const result = { state: 'succeeded' } as const;
+  return {
+    storeIntent: async ({ txnId }: AcceptedPayment, intentId: string) => {
+      const { version } = (await ledger.find(txnId))!;
+      return ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+    },
+    settleCharge: async (payment: AcceptedPayment, chargeId: string): Promise<PaymentEvent> => {
+      const { txnId } = payment;
+      const { version } = (await ledger.find(txnId))!;
+      const end = { result, chargeId, settledAt: settledAt(payment), traceparent };
+      await ledger.settle({ txnId, version, ...end });
+      return paymentEventOf((await ledger.find(txnId))!, 'payment.succeeded', 1);
+    },
+    settleRefund: async (
+      refund: AcceptedRefund,
+      { sequence, refundId }: { sequence: number; refundId: string },
+    ): Promise<PaymentEvent> => {
+      const { txnId, paymentId } = refund;
+      const { version } = (await refunds.find(txnId))!;
+      const end = { result, refundId, settledAt: settledAt(refund), traceparent };
+      await refunds.settle({ txnId, version, ...end });
+      const settled = (await refunds.find(txnId))!;
+      return refundEventOf({ refund: settled, orderedBy: paymentId, sequence });
+    },
   };
 }
 
@@ -166,6 +223,19 @@ function eventHops({ notifier, auditor }: Owners) {
 export function eventOf(payment: AcceptedPayment): PaymentEvent {
   const settled = { version: 1, amountRefunded: 0n, settledAt: settledAt(payment) };
   return paymentEventOf({ ...payment, state: 'succeeded', ...settled }, 'payment.succeeded', 1);
+}
+
+/** What an audit looks at: as the auditor, with such a lag, and with the provider's books if there are any. */
+export function auditPartsOf(
+  database: Database,
+  { workerLag = 0, books }: { workerLag?: number; books?: ProviderBooks } = {},
+) {
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  return {
+    database,
+    lag: { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) },
+    provider: openProviderBook({ database, books, logger }),
+  };
 }
 
 /** Offsets of a topic with one partition whose consumer is so many records behind. */

@@ -1,5 +1,6 @@
 import { isTxnId, type PartnerId } from '@triplock/payments';
 import type Stripe from 'stripe';
+import { ProviderError } from '../provider-error.ts';
 import type { BookKind, BookRow, BookStatus } from '../provider-books.ts';
 
 /** What Stripe lists. */
@@ -8,13 +9,18 @@ export type Listed = Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund;
 /**
  * An object of Stripe's as a row of the books.
  *
- * @throws for a status that is not known here: what it means for the money nobody can say.
+ * @throws ProviderError for a status that is not known here: what it means for money nobody can say.
  */
 export function bookRowOf(listed: Listed): BookRow {
   const { id, amount, currency, created, metadata } = listed;
   const kind = kindOf(listed);
   const status = statuses[kind][listed.status ?? ''];
-  if (status === undefined) throw new Error(`Stripe says ${listed.status} of ${kind} ${id}`);
+  if (status === undefined) {
+    const code = `${listed.status} of ${id}`;
+    throw new ProviderError({
+      ...{ type: 'unknown_status', code, statusCode: undefined, requestId: undefined },
+    });
+  }
   const intentId = intentOf(listed);
   const txnId = metadata?.['txn_id'];
   return {

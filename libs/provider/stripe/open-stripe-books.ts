@@ -13,10 +13,10 @@ export type BooksOptions = StripeOptions & {
    * (docs.stripe.com/rate-limits), and whoever charges needs most of them.
    */
   requestsPerSecondMax: number;
+  /** Rows of a page: 100 unless told, which is the most there can be (docs.stripe.com/api/pagination). */
+  pageMax?: number;
 };
 
-/** What one page may hold (docs.stripe.com/api/pagination). */
-const pageMax = 100;
 const retriesMax = 3;
 const retryMsMax = 5_000;
 
@@ -29,23 +29,24 @@ export function openStripeBooks(options: BooksOptions): ProviderBooks {
   const stripe = openClient(options);
   const paced = paceOf(options.requestsPerSecondMax);
   const policy = retryPolicy();
+  const { pageMax: limit = 100 } = options;
   const ask = <Answer>(call: () => Promise<Answer>) =>
     policy.execute(async () => {
       await paced();
       return call();
     });
   return {
-    list: (query) => listPage(() => ask(() => pageOf(stripe, query))),
+    list: (query) => listPage(query, () => ask(() => pageOf(stripe, query, limit))),
     read: (kind, id) => readOne(() => ask(() => objectOf(stripe, kind, id))),
   };
 }
 
 type Page = { data: Listed[]; has_more: boolean };
 
-function pageOf(stripe: Stripe, { kind, since, after }: BookQuery): Promise<Page> {
+function pageOf(stripe: Stripe, { kind, since, after }: BookQuery, limit: number): Promise<Page> {
   const asked = {
     created: { gte: Math.floor(since.getTime() / 1_000) },
-    limit: pageMax,
+    limit,
     ...(after === undefined ? {} : { starting_after: after }),
   };
   switch (kind) {
@@ -73,14 +74,14 @@ function objectOf(stripe: Stripe, kind: BookKind, id: string): Promise<Listed> {
   }
 }
 
-async function listPage(ask: () => Promise<Page>): Promise<BookPage> {
+async function listPage({ after }: BookQuery, ask: () => Promise<Page>): Promise<BookPage> {
   try {
     const { data, has_more: more } = await ask();
     const next = more ? data.at(-1)?.id : undefined;
     const rows = data.map(bookRowOf);
     return { outcome: 'page', rows, ...(next === undefined ? {} : { next }) };
   } catch (error) {
-    if (isMissing(error)) return { outcome: 'unknown-cursor' };
+    if (after !== undefined && isMissing(error)) return { outcome: 'unknown-cursor' };
     throw tellable(error);
   }
 }

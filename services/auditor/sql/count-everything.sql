@@ -3,7 +3,7 @@
 -- `accepted` is every distinct request in the topic, readable or not, so that it equals ledger rows,
 -- dead letters and key conflicts together. A dead letter that lost its key is a key conflict, and
 -- one that was posted later is a ledger row: neither is counted as a dead letter. What left by age
--- is still counted.
+-- is still counted. `charges` are the provider's, that succeeded.
 SELECT
   (SELECT count(*) FROM auditor.accepted) + (SELECT count(*) FROM auditor.accepted_refused)
     AS accepted,
@@ -14,8 +14,7 @@ SELECT
          AND NOT EXISTS (SELECT FROM ledger.transactions
                          WHERE transactions.txn_id = dead_letters.txn_id)) AS "deadLettered",
   (SELECT count(*) FROM ledger.outbox WHERE event_type = 'payment.key_conflict') AS "keyConflicts",
-  (SELECT count(*) FROM ledger.transactions
-   WHERE provider IS NOT NULL AND state = 'succeeded') AS charges,
+  (SELECT count(*) FROM auditor.charges WHERE status = 'succeeded') AS charges,
   (SELECT count(*) FROM ledger.outbox) + (SELECT events FROM ledger.outbox_horizon) AS events,
   (SELECT count(*) FROM auditor.published) AS published,
   (SELECT count(*) FROM notifier.inbox WHERE consumer = 'partner-notifier')

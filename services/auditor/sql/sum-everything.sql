@@ -2,13 +2,16 @@
 --
 -- A row: one figure of one layer. `payments` are all of them, whatever became of them; requests that
 -- lost their key or were dead-lettered are no transaction anywhere and are left out. `gross` are the
--- payments that succeeded and `refunds` what of them was given back. Deliveries that left by age are
--- in the sums that they left behind.
+-- payments that succeeded and `refunds` what of them was given back; `charged` and `givenBack` are
+-- those of cards. Deliveries that left by age are in the sums that they left behind.
 WITH booked AS MATERIALIZED (
-  SELECT partner_id, currency, kind, state, count(*) AS number, sum(amount) AS amount
+  SELECT transactions.partner_id, transactions.currency, transactions.kind, transactions.state,
+         coalesce(transactions.payment_method, payments.payment_method) IS NOT NULL AS by_card,
+         count(*) AS number, sum(transactions.amount) AS amount
   FROM ledger.transactions
-  WHERE currency IS NOT NULL
-  GROUP BY partner_id, currency, kind, state
+  LEFT JOIN ledger.transactions AS payments ON payments.txn_id = transactions.payment_id
+  WHERE transactions.currency IS NOT NULL
+  GROUP BY 1, 2, 3, 4, 5
 ), delivered AS MATERIALIZED (
   SELECT partner_id, told ->> 'type' AS event_type, told #>> '{data,currency}' AS currency,
          count(*) AS number, sum((told #>> '{data,amount}')::bigint) AS amount
@@ -47,6 +50,17 @@ WITH booked AS MATERIALIZED (
          partner_id, currency, number, amount
   FROM booked
   WHERE state = 'succeeded'
+  UNION ALL
+  SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'ledger',
+         partner_id, currency, number, amount
+  FROM booked
+  WHERE state = 'succeeded' AND by_card
+  UNION ALL
+  SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'provider',
+         partner_id, currency, count(*), sum(amount)
+  FROM auditor.provider_book
+  WHERE kind IN ('charge', 'refund') AND status = 'succeeded' AND partner_id IS NOT NULL
+  GROUP BY kind, partner_id, currency
   UNION ALL
   SELECT 'payments', layer, partner_id, currency, number, amount FROM told
   WHERE event_type IN ('payment.succeeded', 'payment.failed')

@@ -1,0 +1,70 @@
+import { loadSql, type Queryable } from '@triplock/postgres';
+import { bookKinds, type BookKind, type BookRow, type ProviderBooks } from '@triplock/provider';
+
+const readWalk = loadSql(import.meta.url, 'sql/read-walk.sql');
+const restartWalk = loadSql(import.meta.url, 'sql/restart-walk.sql');
+const recordPage = loadSql(import.meta.url, 'sql/record-page.sql');
+const endWholeWalk = loadSql(import.meta.url, 'sql/end-whole-walk.sql');
+const lookAgain = loadSql(import.meta.url, 'sql/look-again.sql');
+const noteReading = loadSql(import.meta.url, 'sql/note-reading.sql');
+
+/** Where the copy is kept, and what it is a copy of. */
+export type BookParts = { database: Queryable; books: ProviderBooks };
+
+/** The provider's clocks may differ by so much, so that something older appears behind a newer one. */
+const overlapMs = 60_000;
+
+/** What does not agree is asked about one by one; what is more than this, by the next audit. */
+const doubtfulMax = 100;
+
+/**
+ * Brings the copy of the provider's books up to date: what is new since the last time, and what does
+ * not agree with the ledger. Everything that the provider told anybody of before this was called is
+ * in it then. Any number may walk at once, and one that was interrupted is gone on with.
+ */
+export async function walkProviderBook(parts: BookParts): Promise<void> {
+  for (const kind of bookKinds) await walk(parts, kind);
+  const doubtful = await parts.database.query<{ kind: BookKind; id: string }>(lookAgain, [
+    doubtfulMax,
+  ]);
+  for (const { kind, id } of doubtful) {
+    const read = await parts.books.read(kind, id);
+    if (read !== undefined) await parts.database.query(noteReading, [JSON.stringify(rowOf(read))]);
+  }
+}
+
+type WalkRow = { cursor: string | null; knownUntil: Date };
+
+async function walk({ database, books }: BookParts, kind: BookKind): Promise<void> {
+  // A walk that somebody began earlier may have passed what is newer than its beginning.
+  let beganHere = false;
+  for (;;) {
+    const [row] = await database.query<WalkRow>(readWalk, [kind]);
+    const { cursor, knownUntil } = row!;
+    beganHere ||= cursor === null;
+    const since = new Date(knownUntil.getTime() - overlapMs);
+    const page = await books.list({ kind, since, ...(cursor === null ? {} : { after: cursor }) });
+    if (page.outcome === 'unknown-cursor') {
+      await database.query(restartWalk, [kind, cursor]);
+      continue;
+    }
+    const rows = JSON.stringify(page.rows.map(rowOf));
+    const next = page.next ?? null;
+    const parameters = [kind, rows, cursor, next, knownUntil];
+    const [moved] = await database.query<{ everythingSince: Date | null }>(recordPage, parameters);
+    if (moved === undefined || next !== null) continue;
+    const { everythingSince } = moved;
+    if (everythingSince !== null) await database.query(endWholeWalk, [kind, everythingSince]);
+    if (beganHere) return;
+  }
+}
+
+function rowOf(row: BookRow) {
+  const { kind, id, status, amount, currency, createdAt, intentId, txnId, partnerId } = row;
+  const ours = txnId === undefined ? {} : { txn_id: txnId, partner_id: partnerId };
+  return {
+    ...{ kind, id, status, amount: Number(amount), currency, created_at: createdAt },
+    ...(intentId === undefined ? {} : { intent_id: intentId }),
+    ...ours,
+  };
+}
