@@ -9,6 +9,7 @@ export * from './http/render-payment.ts';
 export * from './http/render-refund.ts';
 export * from './http/refund-list-query.ts';
 export * from './http/refund-schemas.ts';
+export * from './http/settlement-schemas.ts';
 export * from './http/strict-json.ts';
 export * from './http/validate-payment-request.ts';
 export * from './http/validate-refund-request.ts';

@@ -17,6 +17,7 @@ async function scheduledAudits(context: TestContext, overdueMs: number) {
   const system = wholeSystem({
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
     auditor: store.open('triplock_auditor'),
     admin: owner,
   });

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import { createTestDatabase } from '@triplock/testing';
 import { checks } from './checks.ts';
 import { aCardScene, sabotageAtProvider } from './harm-at-provider.testing.ts';
+import { sabotageOfSettlement } from './harm-settlement.testing.ts';
 import { aScene, sabotage } from './harm.testing.ts';
 import { wholeSystem, type System } from './whole-system.testing.ts';
 
@@ -15,6 +16,7 @@ before(async () => {
   system = wholeSystem({
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
     auditor,
     admin: store.open(),
   });
@@ -31,7 +33,7 @@ test('cards that are in both books harm no check', async () => {
   }
 });
 
-const allSabotage = { ...sabotage, ...sabotageAtProvider };
+const allSabotage = { ...sabotage, ...sabotageAtProvider, ...sabotageOfSettlement };
 
 for (const { name, sql } of checks) {
   test(`${name} is seen, and its id is told`, async () => {

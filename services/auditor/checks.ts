@@ -26,6 +26,7 @@ const inTheEnd = [
   'event-unpublished',
   'published-unseen',
   'inbox-missing',
+  'settlement-missing',
   'delivery-waiting',
 ];
 
@@ -57,6 +58,7 @@ const always = [
   'delivery-differs-from-inbox',
   'delivery-tells-otherwise',
   'delivery-given-up',
+  'settlement-differs-from-ledger',
 ];
 
 /**

@@ -44,6 +44,7 @@ async function anAuditor(context: TestContext) {
     system: wholeSystem({
       ledger: store.open('triplock_ledger'),
       notifier: store.open('triplock_notifier'),
+      settlement: store.open('triplock_settlement'),
       auditor: store.open('triplock_auditor'),
       admin: store.open(),
     }),

@@ -28,6 +28,7 @@ async function aCardSystem(context: TestContext) {
   const system = wholeSystem({
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
     auditor,
     admin: store.open(),
   });

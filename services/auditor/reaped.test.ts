@@ -18,6 +18,7 @@ async function anAgingSystem(context: TestContext) {
   const owners = {
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
     auditor: store.open('triplock_auditor'),
     admin,
   };

@@ -11,6 +11,7 @@ async function aSystem(context: TestContext) {
   const system = wholeSystem({
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
     auditor: store.open('triplock_auditor'),
     admin,
   });

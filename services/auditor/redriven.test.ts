@@ -10,6 +10,7 @@ test('the audit balances when a redriven dead letter is as bad as before', async
   const system = wholeSystem({
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
     auditor: database,
     admin: store.open(),
   });

@@ -25,9 +25,10 @@ import { openProviderBook } from './provider-book.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
 import { recordDeadLetterBatch } from './record-dead-letters.ts';
 import { recordPublished } from './record-published.ts';
+import { settlementHop } from './settlement-hop.testing.ts';
 
 /** The database as each owner sees it. */
-export type Owners = { ledger: Database; notifier: Database; auditor: Database; admin: Database };
+export type Owners = Record<'ledger' | 'notifier' | 'settlement' | 'auditor' | 'admin', Database>;
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 
@@ -44,6 +45,7 @@ export function wholeSystem(owners: Owners) {
     await hops.mark(event.event_id);
     await hops.see(event);
     await hops.notify(event);
+    await hops.addUp(event);
     await hops.deliver(event.event_id);
   };
   return {
@@ -198,7 +200,7 @@ function cardHops(ledger: Ledger, refunds: Refunds) {
 }
 
 /** What the subscribers do with an event. */
-function eventHops({ notifier, auditor }: Owners) {
+function eventHops({ notifier, settlement, auditor }: Owners) {
   const inbox = openInbox(notifier, 'partner-notifier');
   return {
     see: (event: PaymentEvent) => recordPublished(auditor, { event, payloadHash: hashOf(event) }),
@@ -211,6 +213,7 @@ function eventHops({ notifier, auditor }: Owners) {
           [event.event_id, event.partner_id, event.txn_id, body],
         );
       }),
+    addUp: settlementHop(settlement, hashOf),
     deliver: (eventId: EventId) =>
       notifier.query(
         `UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE event_id = $1`,

@@ -4,6 +4,7 @@ import { gatewayMetrics } from './metrics.ts';
 import { renderOpenApi } from './openapi.ts';
 import { createRateLimiter } from './rate-limiter.ts';
 import { addTransactionRoutes, type TransactionRoutesParts } from './transaction-routes.ts';
+import { addSettlementRoutes, type SettlementsRouteParts } from './settlements-route.ts';
 import { addWebhookRoutes, type WebhookRoutesParts } from './webhook-routes.ts';
 
 /** Where the OpenAPI document is checked in. */
@@ -23,6 +24,7 @@ export async function describeGateway(): Promise<string> {
     routes(server) {
       // No request ever comes, so no handler looks at its parts.
       addTransactionRoutes(server, { logger, metrics } as TransactionRoutesParts);
+      addSettlementRoutes(server, { logger } as SettlementsRouteParts);
       addWebhookRoutes(server, { logger } as WebhookRoutesParts);
     },
   });

@@ -1,6 +1,7 @@
 import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
 import {
   openPartners,
+  openSettlements,
   openWebhookDeliveries,
   openWebhookEndpoints,
   targetPolicyOf,
@@ -16,6 +17,7 @@ import { openAdmission } from './open-admission.ts';
 import { openClaims } from './open-claims.ts';
 import { recoverMemory } from './recover-memory.ts';
 import { addTransactionRoutes } from './transaction-routes.ts';
+import { addSettlementRoutes } from './settlements-route.ts';
 import { watchProgress } from './watch-progress.ts';
 import { addWebhookRoutes } from './webhook-routes.ts';
 
@@ -67,6 +69,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     trustedProxies: config.TRUSTED_PROXIES,
     routes: (app) => {
       addTransactionRoutes(app, { ...parts, ledger, refunds });
+      addSettlementRoutes(app, { ...parts, settlements: openSettlements(database) });
       addWebhookRoutes(app, { ...parts, ...webhooks });
     },
   });

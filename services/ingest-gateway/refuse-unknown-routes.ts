@@ -37,7 +37,11 @@ function refusal(request: FastifyRequest, known: Iterable<KnownPath>): Problem {
   return new Problem('not_found', nothingHere);
 }
 
-/** `/v1/payments/:id` as a pattern; our paths hold no character that is special in one. */
+/**
+ * `/v1/payments/:id` or `/v1/things/:name(.*).csv` as a pattern; no other character of our paths is
+ * special in one.
+ */
 function patternOf(url: string): RegExp {
-  return new RegExp(`^${url.replace(/:[^/]+/g, '[^/]+')}$`);
+  const literal = url.split(/:\w+(?:\([^)]*\))?/).map((part) => part.replaceAll('.', '\\.'));
+  return new RegExp(`^${literal.join('[^/]+')}$`);
 }

@@ -1,0 +1,20 @@
+import type { PartnerId } from '@triplock/payments';
+
+/** What a partner is owed of one UTC day in one currency, in minor units. */
+export type SettlementBatch = {
+  /** `yyyy-mm-dd`. */
+  date: string;
+  currency: string;
+  gross: bigint;
+  refunds: bigint;
+  /** Below zero on a day on which more was refunded than paid. */
+  net: bigint;
+  payments: bigint;
+  refundCount: bigint;
+};
+
+/** Settlement batches as partners see them. Rejects when PostgreSQL is away. */
+export type Settlements = {
+  /** A partner's batches of a day by currency; none when nothing succeeded on it. */
+  ofDay(day: { partnerId: PartnerId; date: string }): Promise<SettlementBatch[]>;
+};

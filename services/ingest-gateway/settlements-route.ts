@@ -1,0 +1,86 @@
+import {
+  dayMeaning,
+  isDay,
+  parseSettlementQuery,
+  Problem,
+  settlementColumns,
+  type FieldProblem,
+} from '@triplock/contracts';
+import type { SettlementBatch, Settlements } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import type { FastifyInstance } from 'fastify';
+import { askStore, type AskParts } from './ask-store.ts';
+import './http-types.ts';
+import { downloadSettlementsOperation, listSettlementsOperation } from './settlement-operations.ts';
+
+/** What the routes stand on. */
+export type SettlementsRouteParts = AskParts & { settlements: Settlements };
+
+/** `GET /v1/settlements` and `GET /v1/settlements/{date}.csv`. */
+export function addSettlementRoutes(app: FastifyInstance, parts: SettlementsRouteParts): void {
+  const batchesOf = (partnerId: PartnerId, date: string) =>
+    askStore(parts, {
+      what: 'reading settlements',
+      work: parts.settlements.ofDay({ partnerId, date }),
+    });
+
+  app.get('/v1/settlements', { schema: listSettlementsOperation }, async (request, reply) => {
+    const batches = await batchesOf(request.partnerId, askedDay(request.url));
+    const body = JSON.stringify({ object: 'list', data: batches.map(render) });
+    return reply.type('application/json').send(body);
+  });
+
+  app.get<{ Params: { date: string } }>(
+    '/v1/settlements/:date(.*).csv',
+    { schema: downloadSettlementsOperation },
+    async ({ partnerId, params }, reply) => {
+      const date = checkedDay(params.date);
+      const text = csvOf(await batchesOf(partnerId, date));
+      return reply
+        .type('text/csv; charset=utf-8')
+        .header('content-disposition', `attachment; filename="settlements-${date}.csv"`)
+        .send(text);
+    },
+  );
+}
+
+/** The day of the query, or today. */
+function askedDay(url: string): string {
+  const at = url.indexOf('?');
+  const parsed = parseSettlementQuery(at < 0 ? '' : url.slice(at + 1));
+  if (parsed.outcome === 'invalid') throw malformed(parsed.errors);
+  const today = new Date().toISOString().slice(0, 'yyyy-mm-dd'.length);
+  return checkedDay(parsed.values.date ?? today);
+}
+
+/** @throws Problem that points at the date when there is no such day. */
+function checkedDay(text: string): string {
+  if (isDay(text)) return text;
+  throw malformed([{ pointer: '#/date', detail: `expected ${dayMeaning}` }]);
+}
+
+/** A day's sums are far below 2^53 minor units, up to which numbers are exact. */
+function render(batch: SettlementBatch) {
+  return {
+    date: batch.date,
+    currency: batch.currency,
+    gross: Number(batch.gross),
+    refunds: Number(batch.refunds),
+    net: Number(batch.net),
+    payments: Number(batch.payments),
+    refund_count: Number(batch.refundCount),
+  };
+}
+
+/** No value needs quotes, and none can be taken for a formula: dates, codes and whole numbers. */
+function csvOf(batches: readonly SettlementBatch[]): string {
+  const rows = batches.map((batch) => {
+    const shown = render(batch);
+    return settlementColumns.map((column) => shown[column]);
+  });
+  return [settlementColumns, ...rows].map((values) => `${values.join(',')}\r\n`).join('');
+}
+
+function malformed(errors: readonly FieldProblem[]): Problem {
+  return new Problem('invalid_request', 'Correct these parameters and ask again.', { errors });
+}
