@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { partsFor, type ClaimStore } from './claim-store.ts';
 import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
+import { webhookSecretsOf } from './credentials.ts';
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
 import { Interrupted } from './launcher-error.ts';
@@ -8,11 +9,7 @@ import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
 import { provisionClaims } from './provision/claims.ts';
-import { provisionDatabase, type ProvisionedDatabase } from './provision/database.ts';
-import { createKafkaTopics } from './provision/kafka-topics.ts';
-import { seedPartners } from './provision/partners.ts';
-import { refillTopic } from './provision/refill-topic.ts';
-import { createSubscriptions } from './provision/subscriptions.ts';
+import { provisionSystem } from './provision/system.ts';
 import { removeStrays } from './remove-strays.ts';
 import { services, type Mode, type Service, type SettingsOfServices } from './services.ts';
 import { openSession, type Report, type Session } from './session.ts';
@@ -72,9 +69,11 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const stripe = await stripePlace(session, table);
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
-    const database = await provision(session, apart ?? usualPlace(addresses), catcherUrl);
+    const { partners } = session.credentials;
+    const place = { ...(apart ?? usualPlace(addresses)), partners, catcher: catcherUrl };
+    const database = await provisionSystem(place, session.report);
     const partnersFile = join(home.folder, 'partners.json');
-    writeJson(partnersFile, partnerSecrets(session));
+    writeJson(partnersFile, webhookSecretsOf(partners));
     const databases = database.roles;
     // A system apart has its own names in the parts, so nothing of another store is in its way.
     if (apart === undefined)
@@ -122,32 +121,7 @@ function merged(some: SettingsOfServices, more: SettingsOfServices): SettingsOfS
   return Object.fromEntries(names.map((name) => [name, { ...some[name], ...more[name] }]));
 }
 
-/** `given`: the database is there and is used as it is. */
-type Place = Apart & { origin?: 'given' | 'native' };
-
-function usualPlace(parts: Addresses): Place {
+function usualPlace(parts: Addresses): Apart & { origin: 'given' | 'native' } {
   const given = process.env['DATABASE_URL']?.trim();
   return { parts, names: usualNames, origin: given ? 'given' : 'native' };
-}
-
-/** Everything that must be there before the first service starts. */
-async function provision(
-  session: Session,
-  { parts, names, origin = 'native' }: Place,
-  catcher: string,
-): Promise<ProvisionedDatabase> {
-  const { report, credentials } = session;
-  const [database] = await Promise.all([
-    provisionDatabase({ url: parts.postgres, origin, name: names.database }, report),
-    createKafkaTopics(parts.kafka, names),
-    createSubscriptions(parts.pubsub, names),
-  ]);
-  await seedPartners(database.roles.partners, { partners: credentials.partners, catcher });
-  // After the subscriptions, or the events would be published to nobody.
-  if (session.started.includes('pubsub')) await refillTopic(database.owner, report);
-  return database;
-}
-
-function partnerSecrets({ credentials }: Session) {
-  return credentials.partners.map(({ id, webhookSecret }) => ({ id, webhookSecret }));
 }

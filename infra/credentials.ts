@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { Home } from './home.ts';
 import { readJson, writeJson } from './json-file.ts';
 
 /** A demo partner as a client of the system sees it. */
@@ -12,9 +11,14 @@ export type Credentials = {
   partners: readonly PartnerCredentials[];
 };
 
-/** Reads the home's credentials, and makes them the first time. */
-export function credentialsOf(home: Home): Credentials {
-  const stored = readJson(home.credentials) as Credentials | undefined;
+/** What a partner's own endpoint has to know: no API key. */
+export function webhookSecretsOf(partners: readonly PartnerCredentials[]) {
+  return partners.map(({ id, webhookSecret }) => ({ id, webhookSecret }));
+}
+
+/** Reads the credentials in a file, and makes them the first time. */
+export function credentialsIn(file: string): Credentials {
+  const stored = readJson(file) as Credentials | undefined;
   if (stored !== undefined) return stored;
   const made: Credentials = {
     postgresPassword: randomBytes(24).toString('base64url'),
@@ -25,6 +29,6 @@ export function credentialsOf(home: Home): Credentials {
       webhookSecret: `whsec_${randomBytes(32).toString('base64')}`,
     })),
   };
-  writeJson(home.credentials, made);
+  writeJson(file, made);
   return made;
 }

@@ -1,4 +1,4 @@
-import { credentialsOf, type Credentials } from './credentials.ts';
+import { credentialsIn, type Credentials } from './credentials.ts';
 import type { Home } from './home.ts';
 import { readState, writeState, type ProcessRecord, type State } from './state.ts';
 
@@ -24,7 +24,7 @@ export function openSession(home: Home, working: Pick<Session, 'report' | 'signa
     state: readState(home),
     // Made when first needed: a home that is only looked at gets none.
     get credentials() {
-      return credentialsOf(home);
+      return credentialsIn(home.credentials);
     },
     ...working,
     started: [],

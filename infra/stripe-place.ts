@@ -18,7 +18,20 @@ export async function stripePlace(
   session: Session,
   table: readonly Service[],
 ): Promise<StripePlace> {
-  const apiKey = process.env['STRIPE_API_KEY']?.trim();
+  const given = givenStripe(process.env['STRIPE_API_KEY']);
+  if (given !== undefined) return given;
+  const known = table.some(({ name }) => name === simulator);
+  const ports = known ? await portsOfOne(session, table, simulator) : {};
+  return simulatedStripe(`http://127.0.0.1:${ports['http'] ?? 0}`);
+}
+
+/**
+ * Stripe itself, for a test key of it; `undefined` when there is no key.
+ *
+ * @throws LauncherError for a key that would charge real cards.
+ */
+export function givenStripe(key: string | undefined): StripePlace | undefined {
+  const apiKey = key?.trim();
   if (apiKey && /^[rs]k_test_/.test(apiKey)) {
     return { origin: 'given', url: 'https://api.stripe.com', apiKey };
   }
@@ -27,9 +40,11 @@ export async function stripePlace(
       'STRIPE_API_KEY is no test key: give one that begins with sk_test_ or rk_test_, or none for the simulator',
     );
   }
-  const known = table.some(({ name }) => name === simulator);
-  const ports = known ? await portsOfOne(session, table, simulator) : {};
-  const url = `http://127.0.0.1:${ports['http'] ?? 0}`;
+  return undefined;
+}
+
+/** The simulator at a URL, which takes every test key. */
+export function simulatedStripe(url: string): StripePlace {
   return { origin: 'simulated', url, apiKey: 'sk_test_triplock' };
 }
 

@@ -15,7 +15,7 @@ async function aCatcher(context: TestContext, webhooksMax = 10) {
       caught: createCaughtWebhooks(webhooksMax),
       behaviour: createBehaviour(),
     },
-    0,
+    { host: '127.0.0.1', port: 0 },
   );
   context.after(() => catcher.close());
   const post = async (path: string, text = '', headers = {}) => {

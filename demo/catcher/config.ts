@@ -1,7 +1,8 @@
-import { port, readSettings, text } from '@triplock/runtime';
+import { port, readSettings, text, withDefault } from '@triplock/runtime';
 
 /** The settings of the catcher. */
 export const settings = {
+  CATCHER_HOST: withDefault(text, '127.0.0.1'),
   CATCHER_PORT: port,
   /** A JSON file: `[{ id, webhookSecret }]`. */
   CATCHER_PARTNERS_FILE: text,

@@ -9,14 +9,14 @@ import { serveCatcher } from './serve-catcher.ts';
 const webhooksMax = 10_000;
 
 try {
-  const { CATCHER_PORT, CATCHER_PARTNERS_FILE } = readConfig();
+  const { CATCHER_HOST: host, CATCHER_PORT: port, CATCHER_PARTNERS_FILE } = readConfig();
   const catcher = await serveCatcher(
     {
       secrets: readPartners(CATCHER_PARTNERS_FILE),
       caught: createCaughtWebhooks(webhooksMax),
       behaviour: createBehaviour(),
     },
-    CATCHER_PORT,
+    { host, port },
   );
   console.log(`catcher listens on ${catcher.url}`);
   const stop = () => {

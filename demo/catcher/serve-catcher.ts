@@ -14,15 +14,18 @@ export type Catcher = { url: string; close(): Promise<void> };
 
 const bodyBytesMax = 1024 * 1024;
 
-/** Serves the partners' endpoints on 127.0.0.1. Rejects when the port is taken. */
-export async function serveCatcher(parts: CatcherParts, port: number): Promise<Catcher> {
+/** Serves the partners' endpoints. Rejects when the port is taken. */
+export async function serveCatcher(
+  parts: CatcherParts,
+  { host, port }: { host: string; port: number },
+): Promise<Catcher> {
   const server = createServer(answerWith(parts));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(explainListenError(error, 'CATCHER_PORT')));
-    server.listen({ host: '127.0.0.1', port }, resolve);
+    server.listen({ host, port }, resolve);
   });
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     close: () =>
       new Promise((resolve, reject) => {
         server.close((error) => (error ? reject(error) : resolve()));

@@ -47,6 +47,16 @@ test('the demo may send to this machine, and not to its neighbours', () => {
   }
 });
 
+test('a demo in containers may send to a private network, and not to link-local addresses', () => {
+  for (const address of ['127.0.0.1', '10.1.2.3', '172.18.0.5', '192.168.0.1', 'fd00::1']) {
+    assert.equal(isAllowedAddress(address, 'private-too'), true, address);
+  }
+  for (const address of ['169.254.169.254', '0.0.0.0', 'fe80::1']) {
+    assert.equal(isAllowedAddress(address, 'private-too'), false, address);
+  }
+  assert.equal(targetRefusal(new URL('http://catcher:8090/hooks'), 'private-too'), undefined);
+});
+
 test('an address is known in every way to write it', () => {
   for (const host of [
     '127.1',

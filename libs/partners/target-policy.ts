@@ -2,9 +2,12 @@ import { BlockList, isIP } from 'node:net';
 
 /**
  * Where webhooks may go. `public`: https to addresses of the public internet. `loopback-too`: also
- * http, and this machine's own loopback addresses, for the demo and for tests.
+ * http, and this machine's own loopback addresses, for the demo and for tests. `private-too`: also
+ * private networks, for a demo in containers, which reach each other over one.
  */
-export type TargetPolicy = 'public' | 'loopback-too';
+export type TargetPolicy = (typeof targetPolicies)[number];
+
+export const targetPolicies = ['public', 'loopback-too', 'private-too'] as const;
 
 // IANA's special-purpose address registries (RFC 6890 and its updates): everything that is not
 // globally reachable, or that embeds another address and may lead to one that is not.
@@ -45,11 +48,19 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
+// RFC 1918 and RFC 4193. Link-local addresses, where clouds keep their credentials, are not in it.
+const privateNetworks = new BlockList();
+privateNetworks.addSubnet('10.0.0.0', 8, 'ipv4');
+privateNetworks.addSubnet('172.16.0.0', 12, 'ipv4');
+privateNetworks.addSubnet('192.168.0.0', 16, 'ipv4');
+privateNetworks.addSubnet('fc00::', 7, 'ipv6');
+
 /** Whether a webhook may connect to an IP address. */
 export function isAllowedAddress(address: string, policy: TargetPolicy): boolean {
   const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
   if (isIP(address) === 0) return false;
-  if (policy === 'loopback-too' && loopback.check(address, family)) return true;
+  if (policy !== 'public' && loopback.check(address, family)) return true;
+  if (policy === 'private-too' && privateNetworks.check(address, family)) return true;
   if (family === 'ipv6' && !globalUnicast.check(address, family)) return false;
   return !specialPurpose.check(address, family);
 }
@@ -72,12 +83,12 @@ export function targetPolicyOf(mode: 'production' | 'demo' | 'test'): TargetPoli
  * nothing speaks against it; what a name resolves to is judged when it is connected to.
  */
 export function targetRefusal(target: URL, policy: TargetPolicy): string | undefined {
-  const protocols = policy === 'loopback-too' ? ['https:', 'http:'] : ['https:'];
+  const protocols = policy === 'public' ? ['https:'] : ['https:', 'http:'];
   if (!protocols.includes(target.protocol)) return `${target.protocol} is not allowed`;
   if (target.username !== '' || target.password !== '') return 'it carries a user or a password';
   const host = target.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
   if (isIP(host) !== 0 && !isAllowedAddress(host, policy)) return 'its address is not public';
-  if (policy === 'loopback-too') return undefined;
+  if (policy !== 'public') return undefined;
   if (isIP(host) === 0 && localName.test(host)) return 'its host name is not public';
   // No port in the URL is the protocol's own, 443.
   if (target.port !== '' && Number(target.port) < firstFreePort) return 'its port is not allowed';

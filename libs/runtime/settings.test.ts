@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import {
   address,
   addresses,
   integer,
+  isSet,
   oneOf,
   port,
   readSettings,
@@ -80,6 +84,19 @@ test('a value is never repeated, because it may be a secret', () => {
       assert.equal(message.includes(value), false);
     }),
   );
+});
+
+test('a value may be in a file, which is then the only place that tells it', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'triplock-settings-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'name');
+  writeFileSync(file, 'from the file\n');
+  const { NAME, ...rest } = good;
+  assert.equal(readSettings({ ...rest, NAME_FILE: file }, table).NAME, 'from the file');
+  assert.ok(isSet({ NAME_FILE: file }, 'NAME') && isSet({ NAME }, 'NAME') && !isSet({}, 'NAME'));
+  assert.match(problemsOf({ ...good, NAME_FILE: file }).message, /NAME and NAME_FILE are both set/);
+  const { message } = problemsOf({ ...rest, NAME_FILE: `${file}.absent` });
+  assert.match(message, /NAME_FILE names a file that cannot be read \(ENOENT\)/);
 });
 
 test('a whole number is digits within its limits and nothing else', () => {

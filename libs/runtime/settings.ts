@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+
 /** How one environment variable becomes a value. `expected` completes the sentence "expected …". */
 export type Setting<Value> = {
   readonly expected: string;
@@ -23,7 +25,8 @@ export class SettingsError extends Error {
 }
 
 /**
- * Reads a service's settings table from the environment.
+ * Reads a service's settings table from the environment. `NAME_FILE` names a file that holds the value
+ * of `NAME`, so that a secret need not be in an environment, which many can look into.
  *
  * @throws SettingsError with all problems, so that a boot fails once and not once per variable.
  */
@@ -34,7 +37,11 @@ export function readSettings<const Table extends SettingsTable>(
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries(table)) {
-    const text = environment[name]?.trim() ?? '';
+    const { text, problem } = textOf(environment, name);
+    if (problem !== undefined) {
+      problems.push(problem);
+      continue;
+    }
     if (text === '') {
       if (!('fallback' in setting))
         problems.push(`${name} is missing: expected ${setting.expected}`);
@@ -48,6 +55,27 @@ export function readSettings<const Table extends SettingsTable>(
   }
   if (problems.length > 0) throw new SettingsError(problems);
   return values as SettingsOf<Table>;
+}
+
+/** Whether the environment says something of a setting, by itself or by a file. */
+export function isSet(environment: NodeJS.ProcessEnv, name: string): boolean {
+  return [name, `${name}_FILE`].some((each) => (environment[each]?.trim() ?? '') !== '');
+}
+
+function textOf(
+  environment: NodeJS.ProcessEnv,
+  name: string,
+): { text: string; problem?: undefined } | { text?: undefined; problem: string } {
+  const text = environment[name]?.trim() ?? '';
+  const file = environment[`${name}_FILE`]?.trim() ?? '';
+  if (file === '') return { text };
+  if (text !== '') return { problem: `${name} and ${name}_FILE are both set: keep one of them` };
+  try {
+    return { text: readFileSync(file, 'utf8').trim() };
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    return { problem: `${name}_FILE names a file that cannot be read (${code})` };
+  }
 }
 
 /** The same setting, with a value for when the variable is absent. */

@@ -2,6 +2,7 @@ import { topics } from '@triplock/contracts';
 import {
   addresses,
   integer,
+  isSet,
   oneOf,
   port,
   readSettings,
@@ -73,7 +74,7 @@ function missingForClaims(environment: NodeJS.ProcessEnv): string[] {
   // Another word is malformed, which the table says.
   if (!Object.hasOwn(neededBy, store)) return [];
   return neededBy[store as keyof typeof neededBy]
-    .filter((name) => (environment[name]?.trim() ?? '') === '')
+    .filter((name) => !isSet(environment, name))
     .map((name) => `${name} is missing: CLAIMS=${store} needs it`);
 }
 

@@ -1,8 +1,11 @@
+import { targetPolicies } from '@triplock/partners';
 import {
   address,
   integer,
+  oneOf,
   readSettings,
   serviceSettings,
+  SettingsError,
   text,
   url,
   withDefault,
@@ -30,6 +33,8 @@ export const settings = {
   /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave room. */
   WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),
   WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
+  /** Where webhooks may go; unless told, what the mode allows. Production allows `public` alone. */
+  WEBHOOK_TARGETS: withDefault(oneOf(targetPolicies), undefined),
   /** How long one attempt may take, from the look-up of the name to the head of the answer. */
   WEBHOOK_TIMEOUT_MS: withDefault(integer({ min: 100, max: 60_000 }), 15_000),
   /** The pause after the first failed attempt; it doubles up to the longest one. */
@@ -41,7 +46,12 @@ export const settings = {
 
 /** Reads the settings, or throws a SettingsError that names all problems. */
 export function readConfig() {
-  return readSettings(process.env, settings);
+  const config = readSettings(process.env, settings);
+  const { WEBHOOK_TARGETS: targets = 'public', TRIPLOCK_MODE: mode } = config;
+  if (targets !== 'public' && mode === 'production') {
+    throw new SettingsError([`WEBHOOK_TARGETS=${targets} is refused: TRIPLOCK_MODE is production`]);
+  }
+  return config;
 }
 
 /** The settings as read. */

@@ -112,7 +112,7 @@ function sendWebhooks(
   parts: Omit<Parameters<typeof createSender>[0], 'send' | 'retry'>,
 ): void {
   const send = createSendWebhook({
-    policy: targetPolicyOf(config.TRIPLOCK_MODE),
+    policy: config.WEBHOOK_TARGETS ?? targetPolicyOf(config.TRIPLOCK_MODE),
     resolve: dnsResolver(),
     timeoutMs: config.WEBHOOK_TIMEOUT_MS,
   });

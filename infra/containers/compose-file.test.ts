@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import { cloneFolder } from '../home.ts';
+import { kafkaProperties } from '../parts/kafka-properties.ts';
+import { services, type Service } from '../services.ts';
+import { replicasMax } from '../start-services.ts';
+import { inNetwork, wiringFiles, wiringInNetwork } from './places.ts';
+
+type ComposeService = {
+  image: string;
+  build?: { args: { WORKSPACE: string } };
+  command?: string[];
+  environment?: Record<string, string | number>;
+  ports?: string[];
+  healthcheck?: object;
+  mem_limit?: string;
+};
+
+const text = readFileSync(join(cloneFolder, 'docker-compose.yml'), 'utf8');
+const file = parse(text, { merge: true }) as { services: Record<string, ComposeService> };
+
+/** What a container is told because it is one, and not because of what the system is. */
+const ofContainers = ['TRIPLOCK_MODE', 'LOG_LEVEL', 'WEBHOOK_TARGETS'];
+const secretFiles = new Set([
+  ...Object.values(wiringFiles.databases),
+  wiringFiles.stripeApiKey,
+  wiringFiles.stripeUrl,
+]);
+
+test('every service of the launcher is in the file, made of the same main file', () => {
+  for (const { name, main } of services) {
+    const container = serviceAt(name);
+    const { WORKSPACE } = container.build!.args;
+    assert.equal(join(WORKSPACE, container.command?.[1] ?? 'main.ts'), main, name);
+  }
+});
+
+test('a service in a container is told what the launcher tells it, and nothing else', () => {
+  for (const service of services) {
+    const told = Object.entries(serviceAt(service.name).environment ?? {});
+    const system = told.filter(([name]) => !ofContainers.includes(name) && !listens(service, name));
+    assert.deepEqual(Object.fromEntries(system), settingsOf(service), service.name);
+  }
+});
+
+test('a service listens where the network and the host look for it', () => {
+  for (const [index, { name, ports }] of services.entries()) {
+    const published = serviceAt(name).ports!.join(' ');
+    for (const { use, usual } of ports) {
+      const port = use === 'admin' ? usual + index * replicasMax : usual;
+      assert.match(published, new RegExp(`:-${port}[-}]`), `${name} ${use}`);
+    }
+  }
+  const inside = (name: string) => serviceAt(name).ports!.map((each) => each.split(':').at(-1));
+  assert.deepEqual(inside('catcher'), [new URL(inNetwork.catcher).port]);
+  assert.deepEqual(inside('stripe-simulator'), [new URL(inNetwork.stripe).port]);
+});
+
+test('Kafka in a container is set as the native one, but for its listeners', () => {
+  const told = serviceAt('kafka').environment!;
+  const lines = kafkaProperties({ ports: {}, log: '' }).trim().split('\n');
+  const properties = lines.map((line) => line.split('=') as [string, string]);
+  const placed = /listener|voters|log\.dirs/;
+  for (const [name, value] of properties.filter(([each]) => !placed.test(each))) {
+    const variable = `KAFKA_${name.toUpperCase().replaceAll('.', '_')}`;
+    assert.equal(String(told[variable]), value, variable);
+  }
+});
+
+test('nothing is published beyond this machine, images are pinned, and no secret is in the file', () => {
+  for (const [name, { image, build, ports = [], environment = {} }] of entries()) {
+    for (const port of ports) assert.match(port, /^127\.0\.0\.1:/, name);
+    if (build === undefined) assert.match(image, /:(?!latest)[\w.-]+\}?$/, name);
+    for (const [variable, value] of Object.entries(environment)) {
+      if (!/PASSWORD|SECRET|KEY|DATABASE_URL/.test(variable)) continue;
+      assert.match(variable.endsWith('_FILE') ? '${:-}' : String(value), /^\$\{\w*:-\}$/, variable);
+    }
+  }
+});
+
+test('everything that goes on running says how it is and has a bound on its memory', () => {
+  const ends = ['credentials', 'provision', 'k6'];
+  const hasNoShell = ['spanner'];
+  for (const [name, { healthcheck, mem_limit: memory }] of entries()) {
+    if (ends.includes(name)) continue;
+    assert.notEqual(memory, undefined, name);
+    if (!hasNoShell.includes(name)) assert.notEqual(healthcheck, undefined, name);
+  }
+});
+
+function entries(): [string, ComposeService][] {
+  return Object.entries(file.services);
+}
+
+function serviceAt(name: string): ComposeService {
+  const found = file.services[name];
+  assert.ok(found, `docker-compose.yml has no ${name}`);
+  return found;
+}
+
+/** Ports, and hosts beside them: a container listens on all its addresses. */
+function listens({ ports }: Service, name: string): boolean {
+  return ports.some(({ setting }) => [setting, setting.replace(/PORT$/, 'HOST')].includes(name));
+}
+
+function settingsOf(service: Service): Record<string, string> {
+  const settings = Object.entries(service.settings(wiringInNetwork));
+  const told = settings.map(([name, value]) => [
+    secretFiles.has(value) ? `${name}_FILE` : name,
+    value,
+  ]);
+  return Object.fromEntries(told) as Record<string, string>;
+}

@@ -1,0 +1,36 @@
+import type { PartnerCredentials } from '../credentials.ts';
+import type { Names } from '../names.ts';
+import type { Addresses } from '../parts/start-parts.ts';
+import type { Report } from '../session.ts';
+import { provisionDatabase, type ProvisionedDatabase } from './database.ts';
+import { createKafkaTopics } from './kafka-topics.ts';
+import { seedPartners } from './partners.ts';
+import { refillTopic } from './refill-topic.ts';
+import { createSubscriptions } from './subscriptions.ts';
+
+/** Where the parts are, what a system calls its things in them, and who its partners are. */
+export type SystemPlace = {
+  parts: Addresses;
+  names: Names;
+  /** `given`: the database is there and is used as it is. */
+  origin?: 'given' | 'native';
+  partners: readonly PartnerCredentials[];
+  /** The URL of the catcher as the notifier reaches it. */
+  catcher: string;
+};
+
+/** Has everything in the parts that must be there before the first service starts. */
+export async function provisionSystem(
+  { parts, names, origin = 'native', partners, catcher }: SystemPlace,
+  report: Report,
+): Promise<ProvisionedDatabase> {
+  const [database, , subscriptions] = await Promise.all([
+    provisionDatabase({ url: parts.postgres, origin, name: names.database }, report),
+    createKafkaTopics(parts.kafka, names),
+    createSubscriptions(parts.pubsub, names),
+  ]);
+  await seedPartners(database.roles.partners, { partners, catcher });
+  // After the subscriptions, or the events would be published to nobody.
+  if (subscriptions.outcome === 'made') await refillTopic(database.owner, report);
+  return database;
+}
