@@ -104,6 +104,14 @@ async function actOrRead(
     return intentOutcome(await call(), asked);
   } catch (error) {
     const sorted = sortError(error);
-    return sorted.outcome === 'unexpected-state' ? readIntent(stripe, asked) : sorted;
+    switch (sorted.outcome) {
+      case 'unexpected-state':
+        return readIntent(stripe, asked);
+      case 'refused':
+      case 'unknown':
+        return sorted;
+      default:
+        return sorted satisfies never;
+    }
   }
 }
