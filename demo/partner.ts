@@ -19,11 +19,18 @@ export type PaymentBody = {
   payment_method?: string;
 };
 
+/** What it asks back of a payment; all that is left without an amount. */
+export type RefundBody = { amount?: number; reason?: string };
+
 /** A partner as the world sees one: it knows a URL and an API key. */
 export type Partner = {
   id: string;
   /** POST /v1/payments under an idempotency key. */
   pay(key: string, body: PaymentBody): Promise<Answer>;
+  /** POST /v1/payments/{id}/refunds under an idempotency key. */
+  refund(paymentId: string, key: string, body: RefundBody): Promise<Answer>;
+  /** GET /v1/payments/{id}. */
+  read(id: string): Promise<Answer>;
 };
 
 /** What is needed to act as a partner. Requests go to the gateways in turn. */
@@ -35,23 +42,27 @@ const answerTimeoutMs = 30_000;
 /** A partner that speaks HTTP, on connections that are kept open. */
 export function openPartner({ id, apiKey, gateways }: PartnerAccess): Partner {
   let turn = 0;
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const gateway = gateways[turn++ % gateways.length]!;
+    const started = performance.now();
+    const response = await fetch(`${gateway}${path}`, {
+      ...init,
+      headers: { ...init.headers, authorization: `Bearer ${apiKey}` },
+      signal: AbortSignal.timeout(answerTimeoutMs),
+    });
+    return readAnswer(response, started);
+  };
+  const post = (path: string, key: string, body: object) =>
+    ask(path, {
+      method: 'POST',
+      headers: { 'idempotency-key': key, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
   return {
     id,
-    pay: async (key, body) => {
-      const gateway = gateways[turn++ % gateways.length]!;
-      const started = performance.now();
-      const response = await fetch(`${gateway}/v1/payments`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${apiKey}`,
-          'idempotency-key': key,
-          'content-type': 'application/json',
-        },
-        body: JSON.stringify(body),
-        signal: AbortSignal.timeout(answerTimeoutMs),
-      });
-      return readAnswer(response, started);
-    },
+    pay: (key, body) => post('/v1/payments', key, body),
+    refund: (paymentId, key, body) => post(`/v1/payments/${paymentId}/refunds`, key, body),
+    read: (paymentId) => ask(`/v1/payments/${paymentId}`),
   };
 }
 

@@ -36,15 +36,37 @@ export async function withProviderFault(
   }
 }
 
-// A scenario looks at a payment of moments ago.
-const newestIntents = 100;
+/**
+ * Moves the provider's clock while `work` goes on: what it remembers for a day is forgotten after one.
+ */
+export async function withProviderClock<Result>(
+  system: System,
+  offsetMs: number,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const move = (ms: number) =>
+    control(system, { method: 'POST', path: '/clock', body: { offsetMs: ms } });
+  const { offsetMs: before } = await control<{ offsetMs: number }>(system, {
+    method: 'GET',
+    path: '/clock',
+  });
+  await move(before + offsetMs);
+  try {
+    return await work();
+  } finally {
+    await move(before);
+  }
+}
+
+// A scenario looks at payments and refunds of moments ago.
+const newestMax = 100;
 
 /** Asks the provider itself, by its own API. */
 export async function askProvider(system: System, txnId: string): Promise<ProviderSide> {
   requireSimulator(system);
   type Intent = { status: string; latest_charge: string | null; metadata: { txn_id?: string } };
   const { data } = await ask<{ data: Intent[] }>(
-    `${system.endpoints.stripe}/v1/payment_intents?limit=${newestIntents}`,
+    `${system.endpoints.stripe}/v1/payment_intents?limit=${newestMax}`,
     { headers: { authorization: 'Bearer sk_test_triplock' } },
   );
   const mine = data.filter(({ metadata }) => metadata.txn_id === txnId);
@@ -53,6 +75,24 @@ export async function askProvider(system: System, txnId: string): Promise<Provid
     intents: mine.map(({ status }) => status),
     charges: charged.map(({ latest_charge: charge }) => charge!),
   };
+}
+
+/** What the provider gave back for these refunds of ours, in minor units each. */
+export async function askProviderRefunds(
+  system: System,
+  txnIds: readonly string[],
+): Promise<number[]> {
+  requireSimulator(system);
+  type Refund = { status: string; amount: number; metadata: { txn_id?: string } };
+  const { data } = await ask<{ data: Refund[] }>(
+    `${system.endpoints.stripe}/v1/refunds?limit=${newestMax}`,
+    { headers: { authorization: 'Bearer sk_test_triplock' } },
+  );
+  return data
+    .filter(
+      ({ status, metadata: { txn_id: id } }) => status === 'succeeded' && txnIds.includes(id!),
+    )
+    .map(({ amount }) => amount);
 }
 
 /** In words: what the provider has of a payment. */

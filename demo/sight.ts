@@ -71,8 +71,29 @@ function isDone({ state, copies, delivery }: EventRow): boolean {
 
 /** Holds the system to the one promise: the payment took effect once, in every layer. */
 export function promiseOneEffect(txnId: string, sight: Sight): void {
+  promiseOne(oneEffect, { txnId, sight });
+}
+
+/** The same of a refund that gave money back. */
+export function promiseOneRefund(txnId: string, sight: Sight): void {
+  promiseOne({ ...oneEffect, events: ['refund.succeeded, published'] }, { txnId, sight });
+}
+
+/** Holds the system to telling once of a payment or refund that failed, and to moving no money. */
+export function promiseOneFailure(
+  kind: 'payment' | 'refund',
+  { txnId, sight }: { txnId: string; sight: Sight },
+): void {
+  const events = [`${kind}.failed, published`];
+  promiseOne({ ...oneEffect, ledger: ['failed'], entries: 0, events }, { txnId, sight });
+}
+
+function promiseOne(
+  wanted: typeof oneEffect,
+  { txnId, sight }: { txnId: string; sight: Sight },
+): void {
   const saw = summaryOf(sight);
-  const same = JSON.stringify(saw) === JSON.stringify(oneEffect);
+  const same = JSON.stringify(saw) === JSON.stringify(wanted);
   promised('a payment takes effect once, in every layer', same, { ids: [txnId], saw });
   const [id, eventId] = [sight.receipts[0]!.id, sight.events[0]!.eventId];
   promised('the webhook-id is the event id', id === eventId, { ids: [txnId], saw: id });

@@ -1,6 +1,7 @@
 import { auditSystem } from './audit/ask-auditor.ts';
 import type { AuditReport } from './audit/audit-report.ts';
 import { renderAudit } from './audit/print-audit.ts';
+import { cardPayments } from './card-payments.ts';
 import { firstPayment } from './first-payment.ts';
 import { renderHeading, renderOutcome } from './print-scenario.ts';
 import { runScenario, type ScenarioReport } from './run-scenario.ts';
@@ -22,7 +23,7 @@ const auditWaitMs = 60_000;
 /** Tells the story from the first payment to the audit; a step that fails does not end it. */
 export async function tellStory(system: System, terminal: Terminal): Promise<StoryReport> {
   const steps: ScenarioReport[] = [];
-  for (const scenario of [firstPayment, ...storyScenarios]) {
+  for (const scenario of [firstPayment, cardPayments, ...storyScenarios]) {
     for (const line of renderHeading(scenario, steps.length + 1)) terminal.line(line);
     const step = await runScenario(scenario, system);
     for (const line of [...renderOutcome(step), '']) terminal.line(line);

@@ -105,6 +105,8 @@ export const services: readonly Service[] = [
       ...kafkaSettings(wiring),
       DATABASE_URL: wiring.databases.ledger,
       ...stripeSettings(wiring),
+      // A simulator answers within milliseconds, or not at all because it was told so.
+      ...(wiring.stripe.origin === 'simulated' && { PROVIDER_TIMEOUT_MS: '3000' }),
     }),
   },
   {

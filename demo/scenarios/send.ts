@@ -1,6 +1,13 @@
 import type { TxnId } from '@triplock/payments';
 import { promised } from '../broken-promise.ts';
-import { idOf, newKey, type Answer, type Partner, type PaymentBody } from '../partner.ts';
+import {
+  idOf,
+  newKey,
+  type Answer,
+  type Partner,
+  type PaymentBody,
+  type RefundBody,
+} from '../partner.ts';
 import type { System } from '../system.ts';
 import { formatMoney } from '../terminal/money.ts';
 import { count, formatSpan } from '../terminal/words.ts';
@@ -21,10 +28,14 @@ export function newOrder(system: System, scenario: string): Order {
   return { partner: system.partner('acme'), key: newKey(scenario), body };
 }
 
-/** The same for a card that the provider accepts. */
-export function newCardOrder(system: System, scenario: string): Order {
+/** The same for a card, one that the provider accepts unless told otherwise. */
+export function newCardOrder(
+  system: System,
+  scenario: string,
+  card: 'pm_card_visa' | 'pm_card_chargeDeclinedInsufficientFunds' = 'pm_card_visa',
+): Order {
   const order = newOrder(system, scenario);
-  return { ...order, body: { ...order.body, payment_method: 'pm_card_visa' } };
+  return { ...order, body: { ...order.body, payment_method: card } };
 }
 
 /** The same key with another amount: a mistake of the partner. */
@@ -64,6 +75,25 @@ export async function send(
     },
   });
   return { answer, unsure };
+}
+
+/** Asks a part of a payment back, under a key of its own; gives the refund's id. */
+export async function sendRefund(
+  system: System,
+  { partner, id, key: paidUnder }: Accepted,
+  body: RefundBody,
+): Promise<TxnId> {
+  const key = newKey(`${paidUnder}-refund`);
+  const answer = await until({
+    what: `an answer other than 503 for ${key}`,
+    signal: system.signal,
+    check: async () => {
+      const latest = await partner.refund(id, key, body);
+      return latest.status !== 503 && latest;
+    },
+  });
+  promised('a refund is answered 202', answer.status === 202, { ids: [key], saw: answer });
+  return idOf(answer);
 }
 
 /** What a partner gets that asks twice more. */

@@ -6,6 +6,8 @@ export type LedgerRow = {
   key: string;
   fingerprint: string;
   state: string;
+  /** Why it failed. */
+  failure: string | null;
   amount: bigint;
   currency: string;
   createdAt: Date;
@@ -49,7 +51,7 @@ export type Effects = {
 
 const ledgerSql = `
   SELECT partner_id AS partner, idempotency_key AS key, encode(fingerprint, 'hex') AS fingerprint,
-         state, amount, currency, created_at AS "createdAt", settled_at AS "settledAt"
+         state, failure_code AS failure, amount, currency, created_at AS "createdAt", settled_at AS "settledAt"
   FROM ledger.transactions WHERE txn_id = $1`;
 
 const entriesSql = `

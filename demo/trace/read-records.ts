@@ -5,6 +5,7 @@ import {
   type Consumer,
   type EachBatchPayload,
   type Kafka,
+  type KafkaMessage,
 } from 'kafkajs';
 
 /** A record of the accepted topic that carries the payment's id. */
@@ -29,16 +30,29 @@ const scanMaxMs = 60_000;
 /** Clocks of gateway and broker may differ by this much. */
 const clockSlackMs = 60_000;
 
-/**
- * All records with one key, read from the key's partition up to its end of now. More than one is a
- * duplicate that the gateway produced. Leaves nothing behind on the broker.
- */
+/** All records with one key. More than one is a duplicate that the gateway produced, or a refund. */
 export async function readRecords(kafka: Kafka, query: RecordQuery): Promise<RecordsSeen> {
+  const { messages, ...rest } = await readMessages(kafka, query);
+  const records = messages.map(({ offset, timestamp, value }) => ({
+    offset,
+    at: new Date(Number(timestamp)),
+    bytes: value?.length ?? 0,
+  }));
+  return { ...rest, records };
+}
+
+type MessagesSeen = Omit<RecordsSeen, 'records'> & { messages: KafkaMessage[] };
+
+/**
+ * The same with what is in them, read from the key's partition up to its end of now. Leaves nothing
+ * behind on the broker.
+ */
+export async function readMessages(kafka: Kafka, query: RecordQuery): Promise<MessagesSeen> {
   const admin = kafka.admin();
   await admin.connect();
   try {
     const range = await findRange(admin, query);
-    if (range.from >= range.to) return { partition: range.partition, records: [], complete: true };
+    if (range.from >= range.to) return { partition: range.partition, messages: [], complete: true };
     const groupId = `triplock-trace-${randomBytes(6).toString('hex')}`;
     // The defaults are for services that share work; this group has one member that stays a second.
     const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100 });
@@ -83,21 +97,18 @@ function partitionOf(key: string, { topic, count }: { topic: string; count: numb
 async function scan(
   consumer: Consumer,
   { query, range }: { query: RecordQuery; range: Range },
-): Promise<RecordsSeen> {
+): Promise<MessagesSeen> {
   const { topic, key } = query;
   const { partition } = range;
   const last = range.to - range.from > recordsMax ? range.from + BigInt(recordsMax) : range.to;
-  const records: RecordSeen[] = [];
+  const messages: KafkaMessage[] = [];
   let next = range.from;
   const done = Promise.withResolvers<void>();
   const eachBatch = async ({ batch }: EachBatchPayload) => {
     // A batch fetched before the seek took hold begins at the topic's end.
     const first = BigInt(batch.firstOffset() ?? -1);
     if (batch.partition !== partition || first < next || first >= range.to) return;
-    for (const { key: found, offset, timestamp, value } of batch.messages) {
-      if (found?.toString() !== key) continue;
-      records.push({ offset, at: new Date(Number(timestamp)), bytes: value?.length ?? 0 });
-    }
+    messages.push(...batch.messages.filter(({ key: found }) => found?.toString() === key));
     next = BigInt(batch.lastOffset()) + 1n;
     if (next >= last) done.resolve();
   };
@@ -108,5 +119,5 @@ async function scan(
   consumer.seek({ topic, partition, offset: range.from.toString() });
   const late = setTimeout(() => done.reject(new Error(`${topic} was not read in time`)), scanMaxMs);
   await done.promise.finally(() => clearTimeout(late));
-  return { partition, records, complete: last === range.to };
+  return { partition, messages, complete: last === range.to };
 }

@@ -15,7 +15,7 @@ export function keepJournal(system: System, journal: Exchange[]): System {
     partner: (id) => {
       const partner = system.partner(id);
       return {
-        id,
+        ...partner,
         pay: async (key, body) => {
           const answer = await partner.pay(key, body);
           journal.push({ partner: id, key, body, answer });
