@@ -17,6 +17,7 @@ const commands = {
   scenario: ['demo/scenario.ts', 'runs one failure for real and shows which guard absorbed it'],
   audit: ['demo/audit.ts', 'reconciles every layer'],
   trace: ['demo/trace.ts', 'follows one payment through all layers'],
+  saga: ['demo/saga.ts', 'pays for an order and hands it over, or gives the money back'],
   partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
   'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
   republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
