@@ -7,7 +7,6 @@ import {
   type PartnerId,
 } from '@triplock/payments';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command } from './command.ts';
 import { newKey, type Answer } from './partner.ts';
 import { onTheSystem } from './stage.ts';
 
@@ -114,9 +113,6 @@ test('a payment that failed has nothing to give back', async () => {
   const refused = await final(await on.acme.refund(id, newKey('refund'), {}));
   assert.deepEqual([refused.status, refused.failure?.code], ['failed', 'payment_not_refundable']);
   assert.equal((JSON.parse((await on.acme.payment(id)).body) as Shown).status, 'failed');
-
-  const audit = await command('audit', '--wait', '60');
-  assert.equal(audit.code, 0, audit.stdout + audit.stderr);
 });
 
 type Sum = { count: number; amount: number };

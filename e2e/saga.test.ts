@@ -9,21 +9,20 @@ const on = onTheSystem();
 
 type End = { outcome: string; payment: string; refund?: string };
 
-/** Runs an order that dies after each of these steps in turn, and then twice more to its end. */
+/** Runs an order that dies after each of these steps in turn, and then two at once to its end. */
 async function runDying(article: string, steps: readonly string[]): Promise<End> {
-  const words = ['saga', newKey('order'), '--article', article, '--json'];
+  const order = newKey('order');
+  const run = (...more: string[]) =>
+    command('saga', order, '--article', article, '--json', ...more);
   for (const step of steps) {
-    const died = await command(...(words as [string]), '--die-after', step);
+    const died = await run('--die-after', step);
     assert.notEqual(died.code, 0, `${step}: ${died.stdout}`);
     assert.equal(died.stdout, '', step);
   }
-  const [ended, again] = [
-    await command(...(words as [string])),
-    await command(...(words as [string])),
-  ];
-  assert.equal(ended.code, 0, ended.stderr);
-  assert.deepEqual(JSON.parse(again.stdout), JSON.parse(ended.stdout));
-  return JSON.parse(ended.stdout) as End;
+  const [one, other] = await Promise.all([run(), run()]);
+  assert.equal(one.code, 0, one.stderr);
+  assert.equal(other.stdout, one.stdout);
+  return JSON.parse(one.stdout) as End;
 }
 
 test('an order that dies after every step is paid once and handed over once, or paid back once', async (t) => {
@@ -31,7 +30,7 @@ test('an order that dies after every step is paid once and handed over once, or 
   t.after(() => shop.close());
   const before = await shop.stock();
   const [sold, missed] = await Promise.all([
-    runDying('book', ['payment-accepted', 'paid', 'decided']),
+    runDying('book', ['decided']),
     runDying('rare-book', ['payment-accepted', 'paid', 'decided', 'refund-accepted', 'refunded']),
   ]);
   assert.equal(sold.outcome, 'fulfilled');
