@@ -21,6 +21,7 @@ const commands = {
   partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
   'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
   republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
+  load: ['load-tests/load.ts', 'loads the system with k6, and audits it'],
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   prove: ['e2e/prove.ts', 'runs the promises end to end on every claim store'],
   test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
