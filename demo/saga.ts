@@ -11,7 +11,8 @@ npm run saga -- ORDER [options]
 
 A shop's order in two steps: acme is paid, then hands the article over. When there is none left it
 gives the money back. Run it again with the same ORDER, after any crash and as often as you like:
-nothing happens twice. Exit code 0 when the order came to an end, whichever.
+nothing happens twice. Exit code 0 when the order came to an end; 1 when a person has to look, because
+the money could not be given back, or when no answer came for long.
 
   --article A       book, of which there are many (usual), or rare-book, which is sold out
   --die-after STEP  the process kills itself there: ${sagaSteps.join(', ')}
