@@ -2,7 +2,7 @@ import { LauncherError, UsageError, whatIsAway } from '@triplock/infra';
 import type { System } from './system.ts';
 
 /** What a command cannot do its work without. */
-export type NeededPart = 'redis' | 'kafka' | 'postgres' | 'pubsub' | 'catcher';
+export type NeededPart = 'redis' | 'dynamodb' | 'kafka' | 'postgres' | 'pubsub' | 'catcher';
 
 /**
  * Does the work if the parts that it needs do theirs.

@@ -7,13 +7,13 @@ export { continueProcess, killProcess, pauseProcess, stopProcess, type Target } 
 export { homeWithout } from './homes-apart.ts';
 export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
 export { namesIn, usualNames, type Names } from './names.ts';
-export { findK6, type K6 } from './parts/k6.ts';
 export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';
 export { withLock } from './lock.ts';
 export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './provision/pubsub-rest.ts';
 export type { Mode, SettingsOfServices } from './services.ts';
 export type { Report } from './session.ts';
+export { stripeKeyFor } from './stripe-place.ts';
 export { systemStatus, type ProcessStatus, type SystemStatus } from './system-status.ts';
 export { takeDown, type TakeDown } from './take-down.ts';
 export { whatIsAway } from './what-is-away.ts';

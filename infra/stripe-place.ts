@@ -6,6 +6,15 @@ import { portsOfOne } from './start-services.ts';
 /** Whom cards are charged at, and as whom. */
 export type StripePlace = { origin: 'given' | 'simulated'; url: string; apiKey: string };
 
+/** What the simulator takes for a key. */
+const simulatorKey = 'sk_test_triplock';
+const stripeUrl = 'https://api.stripe.com';
+
+/** The key for whom a running system charges cards at: Stripe itself, or the simulator. */
+export function stripeKeyFor(url: string): string | undefined {
+  return url === stripeUrl ? process.env['STRIPE_API_KEY']?.trim() : simulatorKey;
+}
+
 /** The name of the simulator among the services. */
 export const simulator = 'stripe-simulator';
 
@@ -33,7 +42,7 @@ export async function stripePlace(
 export function givenStripe(key: string | undefined): StripePlace | undefined {
   const apiKey = key?.trim();
   if (apiKey && /^[rs]k_test_/.test(apiKey)) {
-    return { origin: 'given', url: 'https://api.stripe.com', apiKey };
+    return { origin: 'given', url: stripeUrl, apiKey };
   }
   if (apiKey) {
     throw new LauncherError(
@@ -45,7 +54,7 @@ export function givenStripe(key: string | undefined): StripePlace | undefined {
 
 /** The simulator at a URL, which takes every test key. */
 export function simulatedStripe(url: string): StripePlace {
-  return { origin: 'simulated', url, apiKey: 'sk_test_triplock' };
+  return { origin: 'simulated', url, apiKey: simulatorKey };
 }
 
 /** The table without the simulator where Stripe itself is asked. */

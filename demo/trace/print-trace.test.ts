@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { aPayment } from '@triplock/testing';
+import type { BookRow } from '@triplock/provider';
+import { aPayment, aRefund } from '@triplock/testing';
 import { renderTrace } from './print-trace.ts';
 import type { PaymentTrace } from './trace-payment.ts';
 
@@ -26,13 +27,14 @@ function aTrace(): PaymentTrace {
     attempts: 1,
     deliveredAt: at(52),
   };
+  const { txnId } = aPayment();
   return {
-    txnId: aPayment().txnId,
+    txnId,
     claims: 'redis',
     claim: undefined,
     kafka: {
       partition: 3,
-      records: [{ offset: '7', at: at(10), bytes: 1 }],
+      records: [{ offset: '7', at: at(10), bytes: 1, txnId }],
       complete: true,
     },
     ledger: [],
@@ -51,8 +53,72 @@ function aTrace(): PaymentTrace {
         lastAt: at(50).toISOString(),
       },
     ],
+    provider: [],
+    refunds: [],
+    unasked: [],
   };
 }
+
+const text = (trace: PaymentTrace) => renderTrace(trace).map(stripVTControlCharacters).join('\n');
+
+/** The trace of a card payment of which something was given back, once tried in vain. */
+function aCardTrace(): PaymentTrace {
+  const paid = aTrace();
+  const refund = aRefund({ ...aPayment(), txnId: paid.txnId });
+  const money = { amount: 1_250n, currency: 'EUR' };
+  const row = {
+    ...{ partner: 'acme', key: 'k', fingerprint: 'f', state: 'succeeded', failure: null },
+    ...{ ...money, createdAt: at(0), settledAt: at(25) },
+    ...{ intentId: 'pi_1', chargeId: 'ch_1', refundId: null },
+  };
+  const booked: BookRow = {
+    ...{ kind: 'charge', id: 'ch_1', status: 'succeeded', createdAt: at(0) },
+    ...money,
+  };
+  const given = { ...row, state: 'failed', failure: 'amount_exceeds_refundable' };
+  const records = [
+    { offset: '7', at: at(10), bytes: 1, txnId: paid.txnId },
+    { offset: '8', at: at(60), bytes: 1, txnId: refund.txnId },
+    { offset: '9', at: at(70), bytes: 1, txnId: refund.txnId },
+  ];
+  return {
+    ...paid,
+    kafka: { partition: 3, records, complete: true },
+    ledger: [{ ...row, kind: 'payment', paymentId: null }],
+    provider: [
+      { kind: 'charge', id: 'ch_1', row: booked },
+      { kind: 'intent', id: 'pi_1', row: undefined },
+    ],
+    refunds: [
+      {
+        ...{ txnId: refund.txnId, claim: undefined, receipts: [], provider: [], entries: [] },
+        ...{ events: [], deadLetters: [] },
+        ledger: [{ ...given, kind: 'refund', paymentId: paid.txnId, amount: null, currency: null }],
+      },
+    ],
+  };
+}
+
+test('a payment is told with its refunds and with what the provider has', () => {
+  const trace = aCardTrace();
+  const told = text(trace);
+  const [refund] = trace.refunds;
+  assert.match(told, new RegExp(`refund ${refund!.txnId} · failed: amount_exceeds_refundable`));
+  assert.match(told, /provider {2,}charge ch_1 succeeded, 12\.50 EUR/);
+  assert.match(told, /provider {2,}no intent pi_1/);
+  assert.match(told, / Kafka {2,}partition 3, offset 7\n/);
+  assert.match(told, / refund: Kafka {2,}partition 3, offset 8\n/);
+  assert.match(told, / refund: Kafka {2,}partition 3, offset 9 \(a duplicate/);
+});
+
+test('a part that was not asked is named, and nothing is said for it', () => {
+  const why = 'kafka is not running: `npm run up` starts it again';
+  const unasked = ['kafka', 'redis', 'postgres'].map((part) => ({ part, why }));
+  const told = text({ ...aTrace(), kafka: undefined, unasked });
+  assert.match(told, /not asked: kafka is not running: `npm run up` starts it again/);
+  assert.doesNotMatch(told, /Kafka {2,}|guard 1 claim|guard 2 ledger|not in the ledger/);
+  assert.match(told, /webhook {2,}e, signature verified/);
+});
 
 test('a claim that is gone is told by the store that it was in', () => {
   const lineOf = (trace: PaymentTrace) => {

@@ -4,29 +4,22 @@ import { style } from '../terminal/style.ts';
 import { renderTable } from '../terminal/table.ts';
 import { count, formatSpan } from '../terminal/words.ts';
 import type { EventRow } from './read-effects.ts';
-import type { PaymentTrace } from './trace-payment.ts';
+import type { RecordsSeen } from './read-records.ts';
+import { partOfClaims, type PaymentTrace, type TransactionTrace } from './trace-payment.ts';
 
 /** Something that happened to the payment, or that a layer has of it. */
 type Line = { at: Date | null; layer: string; what: string };
 
 /**
- * The payment's way in order of time, each step with the time since it was accepted. What has no time
- * stays behind the layer before it.
+ * The way of a payment and its refunds in order of time, each step with the time since the payment was
+ * accepted. What has no time stays behind the layer before it.
  */
 export function renderTrace(trace: PaymentTrace): string[] {
   const start = trace.ledger[0]?.createdAt ?? trace.claim?.acceptedAt;
   const lines = [
-    claimLine(trace),
-    ...recordLines(trace),
-    ...ledgerLines(trace),
-    ...trace.events.flatMap(eventLines),
-    ...receiptLines(trace),
-    ...trace.deadLetters.map(({ reason, partition, offset, at }) => {
-      return {
-        at,
-        layer: 'dead letter',
-        what: `${reason}, partition ${partition}, offset ${offset}`,
-      };
+    ...linesOf(trace, trace),
+    ...trace.refunds.flatMap((refund) => {
+      return linesOf(refund, trace).map((line) => ({ ...line, layer: `refund: ${line.layer}` }));
     }),
   ];
   const rows = inOrderOfTime(lines).map(({ at, layer, what }) => {
@@ -38,7 +31,38 @@ export function renderTrace(trace: PaymentTrace): string[] {
     { head: 'layer' },
     { head: 'what it has' },
   ];
-  return [...renderHead(trace), '', ...renderTable(columns, rows)];
+  const unasked = trace.unasked.map(({ why }) => style.bad(`not asked: ${why}`));
+  return [...renderHead(trace), ...unasked, '', ...renderTable(columns, rows)];
+}
+
+/** What all transactions of a trace have in common. */
+type Around = Pick<PaymentTrace, 'kafka' | 'claims' | 'unasked'>;
+
+/** What one transaction left in the layers; one that was not asked has no say. */
+function linesOf(trace: TransactionTrace, { kafka, claims, unasked }: Around): Line[] {
+  const isAsked = (name: string) => unasked.every(({ part }) => part !== name);
+  return [
+    ...(isAsked(partOfClaims({ claims })) ? [claimLine(trace, claims)] : []),
+    ...(kafka === undefined ? [] : recordLines(trace, kafka)),
+    ...(isAsked('postgres') ? ledgerLines(trace) : []),
+    ...providerLines(trace),
+    ...trace.events.flatMap(eventLines),
+    ...receiptLines(trace),
+    ...trace.deadLetters.map(({ reason, partition, offset, at }) => {
+      const what = `${reason}, partition ${partition}, offset ${offset}`;
+      return { at, layer: 'dead letter', what };
+    }),
+  ];
+}
+
+function providerLines({ provider }: TransactionTrace): Line[] {
+  const layer = 'provider';
+  return provider.map(({ kind, id, row }) => {
+    if (row === undefined) return { at: null, layer, what: `no ${kind} ${id}` };
+    const { status, amount, currency } = row;
+    // Its times are whole seconds, which would put it before what caused it.
+    return { at: null, layer, what: `${kind} ${id} ${status}, ${formatMoney(amount, currency)}` };
+  });
 }
 
 /** Layers have clocks and moments of their own: an inbox row may be older than the auditor's look. */
@@ -48,15 +72,30 @@ function inOrderOfTime(lines: readonly Line[]): Line[] {
   return placed.sort((one, other) => one.at - other.at).map(({ line }) => line);
 }
 
-function renderHead({ txnId, ledger }: PaymentTrace): string[] {
+function renderHead({ txnId, ledger, refunds, unasked }: PaymentTrace): string[] {
   const [row] = ledger;
-  if (row === undefined) return [`${style.title(txnId)} is not in the ledger`];
-  const { partner, key, amount, currency, state } = row;
-  const about = [partner, key, formatMoney(amount, currency), state].join(' · ');
-  return [`${style.title(txnId)} · ${about}`];
+  if (row === undefined) {
+    const isAsked = unasked.every(({ part }) => part !== 'postgres');
+    return [isAsked ? `${style.title(txnId)} is not in the ledger` : style.title(txnId)];
+  }
+  const { kind, paymentId, partner, key, amount, currency, state } = row;
+  const money =
+    amount === null || currency === null ? 'no amount yet' : formatMoney(amount, currency);
+  const about = [partner, key, money, state].join(' · ');
+  const head = `${style.title(txnId)} · ${about}`;
+  if (kind === 'refund') return [head, `a refund of ${paymentId}`];
+  return [head, ...refunds.map((refund) => describeRefund(refund))];
 }
 
-function claimLine({ claim, claims }: PaymentTrace): Line {
+function describeRefund({ txnId, ledger: [row] }: TransactionTrace): string {
+  if (row === undefined) return `refund ${txnId}`;
+  const { amount, currency, state, failure } = row;
+  const money = amount === null || currency === null ? [] : [formatMoney(amount, currency)];
+  const end = failure === null ? state : `${state}: ${failure}`;
+  return [`refund ${txnId}`, ...money, end].join(' · ');
+}
+
+function claimLine({ claim }: TransactionTrace, claims: PaymentTrace['claims']): Line {
   const layer = 'guard 1 claim';
   if (claim === undefined) {
     const what = `none in ${placeOfClaims({ claims })}: expired or forgotten`;
@@ -71,9 +110,13 @@ function claimLine({ claim, claims }: PaymentTrace): Line {
   };
 }
 
-function recordLines({ kafka: { partition, records, complete } }: PaymentTrace): Line[] {
+function recordLines(
+  { txnId }: TransactionTrace,
+  { partition, records, complete }: RecordsSeen,
+): Line[] {
   const layer = 'Kafka';
-  const found = records.map(({ at, offset }, index) => {
+  const mine = records.filter((record) => record.txnId === txnId);
+  const found = mine.map(({ at, offset }, index) => {
     const which = index === 0 ? '' : ' (a duplicate that guard 2 absorbs)';
     return { at, layer, what: `partition ${partition}, offset ${offset}${which}` };
   });
@@ -82,7 +125,7 @@ function recordLines({ kafka: { partition, records, complete } }: PaymentTrace):
   return found.length > 0 ? found : [none];
 }
 
-function ledgerLines({ ledger, entries }: PaymentTrace): Line[] {
+function ledgerLines({ ledger, entries }: TransactionTrace): Line[] {
   const layer = 'guard 2 ledger';
   if (ledger.length === 0) return [{ at: null, layer, what: 'no row' }];
   return [
@@ -118,7 +161,7 @@ function inboxOf({ inboxRows, delivery }: EventRow): string {
   return delivery === null ? 'not there yet' : 'row gone by age, its effect stays';
 }
 
-function receiptLines({ receipts }: PaymentTrace): Line[] {
+function receiptLines({ receipts }: TransactionTrace): Line[] {
   return receipts.map(({ id, verified, attempts, firstAt }) => {
     const signature = verified ? 'signature verified' : 'signature WRONG';
     const what = `${id}, ${signature}, ${count(attempts, 'attempt')}`;

@@ -1,17 +1,25 @@
 import type { Queryable } from '@triplock/postgres';
 
-/** The ledger's row of a payment and the entry it made. */
+/** The ledger's row of a payment or a refund. */
 export type LedgerRow = {
+  kind: 'payment' | 'refund';
+  /** A refund's payment. */
+  paymentId: string | null;
   partner: string;
   key: string;
   fingerprint: string;
   state: string;
   /** Why it failed. */
   failure: string | null;
-  amount: bigint;
-  currency: string;
+  /** Null for a refund of which it is not known yet what fits. */
+  amount: bigint | null;
+  currency: string | null;
   createdAt: Date;
   settledAt: Date | null;
+  /** What the provider calls them; cards only. */
+  intentId: string | null;
+  chargeId: string | null;
+  refundId: string | null;
 };
 
 /** Money moved by a payment. */
@@ -50,8 +58,11 @@ export type Effects = {
 };
 
 const ledgerSql = `
-  SELECT partner_id AS partner, idempotency_key AS key, encode(fingerprint, 'hex') AS fingerprint,
-         state, failure_code AS failure, amount, currency, created_at AS "createdAt", settled_at AS "settledAt"
+  SELECT kind, payment_id AS "paymentId",
+         partner_id AS partner, idempotency_key AS key, encode(fingerprint, 'hex') AS fingerprint,
+         state, failure_code AS failure, amount, currency,
+         created_at AS "createdAt", settled_at AS "settledAt", provider_intent_id AS "intentId",
+         provider_charge_id AS "chargeId", provider_refund_id AS "refundId"
   FROM ledger.transactions WHERE txn_id = $1`;
 
 const entriesSql = `
@@ -77,6 +88,16 @@ const eventsSql = `
 const deadLettersSql = `
   SELECT reason, kafka_partition AS partition, kafka_offset AS offset, first_seen AS at
   FROM auditor.dead_letters WHERE txn_id = $1 ORDER BY first_seen`;
+
+const refundsSql = `
+  SELECT txn_id AS "txnId" FROM ledger.transactions
+  WHERE payment_id = $1 AND kind = 'refund' ORDER BY created_at, txn_id LIMIT 100`;
+
+/** The refunds of a payment, oldest first; 100 at most. */
+export async function readRefundIds(database: Queryable, paymentId: string): Promise<string[]> {
+  const rows = await database.query<{ txnId: string }>(refundsSql, [paymentId]);
+  return rows.map(({ txnId }) => txnId);
+}
 
 /** Reads them in one connection's turn each; nothing is locked, so a payment may move meanwhile. */
 export async function readEffects(database: Queryable, txnId: string): Promise<Effects> {

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
+import type { TxnId } from '@triplock/payments';
 import {
   Partitioners,
   type Admin,
@@ -8,8 +10,8 @@ import {
   type KafkaMessage,
 } from 'kafkajs';
 
-/** A record of the accepted topic that carries the payment's id. */
-export type RecordSeen = { offset: string; at: Date; bytes: number };
+/** A record of the accepted topic under the payment's id: of the payment, of a refund, or of neither. */
+export type RecordSeen = { offset: string; at: Date; bytes: number; txnId: TxnId | undefined };
 
 /** What a look into the topic gives. */
 export type RecordsSeen = {
@@ -30,15 +32,30 @@ const scanMaxMs = 60_000;
 /** Clocks of gateway and broker may differ by this much. */
 const clockSlackMs = 60_000;
 
-/** All records with one key. More than one is a duplicate that the gateway produced, or a refund. */
+/** All records with one key. More than one of a transaction is a duplicate that the gateway produced. */
 export async function readRecords(kafka: Kafka, query: RecordQuery): Promise<RecordsSeen> {
   const { messages, ...rest } = await readMessages(kafka, query);
-  const records = messages.map(({ offset, timestamp, value }) => ({
+  const records = messages.map(({ key, offset, timestamp, value, headers = {} }) => ({
     offset,
     at: new Date(Number(timestamp)),
     bytes: value?.length ?? 0,
+    txnId: txnIdOf({ key, value, headers }),
   }));
   return { ...rest, records };
+}
+
+function txnIdOf(record: UndecodedRecord): TxnId | undefined {
+  const decoded = decodeAccepted(record);
+  switch (decoded.outcome) {
+    case 'payment':
+      return decoded.payment.txnId;
+    case 'refund':
+      return decoded.refund.txnId;
+    case 'refused':
+      return undefined;
+    default:
+      return decoded satisfies never;
+  }
 }
 
 type MessagesSeen = Omit<RecordsSeen, 'records'> & { messages: KafkaMessage[] };

@@ -159,13 +159,14 @@ test('what the provider took or gave back beside the ledger is named', async (co
 
 test('an audit lists only what is new', async (context) => {
   const { pay, audit, real, charge } = await aCardSystem(context);
+  await stripe.control('POST', '/clock', { offsetMs: -3_000_000 });
   await pay();
   await charge(aPayment());
   await charge(aPayment());
   const first = watched(real);
   await audit(first.books);
   assert.equal(first.asked.length, 5, 'two pages of intents and charges, one of refunds');
-  await stripe.control('POST', '/clock', { advanceMs: 3_600_000 });
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
   await pay();
   await audit();
   const later = watched({
@@ -179,11 +180,19 @@ test('an audit lists only what is new', async (context) => {
   await audit(later.books);
   assert.equal(later.asked.length, 3);
   // A clock that went back, as no list by time would see: it is asked about by its id.
-  await stripe.control('POST', '/clock', { offsetMs: 0 });
+  await stripe.control('POST', '/clock', { offsetMs: -3_000_000 });
   const { charged } = await pay();
   const found = watched(real);
   assert.equal(driftOf(await audit(found.books))['charge-missing'], undefined);
   assert.deepEqual(found.asked.at(-1), charged.chargeId);
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
+  // One that ran ahead, after which the others are listed all the same.
+  await stripe.control('POST', '/clock', { offsetMs: 90_000_000 });
+  await pay();
+  await audit();
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
+  const unknown = await charge(aPayment());
+  assert.ok(driftOf(await audit())['charge-unfounded']!.includes(unknown.chargeId));
 });
 
 test('a walk that was interrupted goes on where it was, and two at once do no harm', async (context) => {

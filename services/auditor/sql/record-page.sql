@@ -6,7 +6,8 @@
 -- page is in the book all the same.
 --
 -- What says nothing of us is somebody else's and left out, but for refunds of intents that are ours.
--- What is final stays so when an older answer comes late.
+-- What is final stays so when an older answer comes late. A clock of the provider's that ran ahead once
+-- does not make later ones seem known.
 WITH told AS (
   SELECT * FROM json_to_recordset($2::json) AS row (
     id text, status text, amount bigint, currency text, created_at timestamptz, intent_id text,
@@ -38,7 +39,7 @@ UPDATE provider_walks SET
   newest = CASE WHEN $4::text IS NOT NULL
     THEN greatest(newest, (SELECT max(created_at) FROM told)) END,
   known_until = CASE WHEN $4::text IS NOT NULL THEN known_until
-    ELSE greatest(known_until, newest, (SELECT max(created_at) FROM told)) END,
+    ELSE least(now(), greatest(known_until, newest, (SELECT max(created_at) FROM told))) END,
   cursor = $4,
   walked_at = CASE WHEN $4::text IS NOT NULL THEN walked_at ELSE now() END
 WHERE kind = $1 AND cursor IS NOT DISTINCT FROM $3::text AND known_until = $5::timestamptz
