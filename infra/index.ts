@@ -9,6 +9,7 @@ export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
 export { namesIn, usualNames, type Names } from './names.ts';
 export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';
 export { withLock } from './lock.ts';
+export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './provision/pubsub-rest.ts';
 export type { Mode, SettingsOfServices } from './services.ts';

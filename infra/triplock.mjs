@@ -21,6 +21,7 @@ const commands = {
   'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
   republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
+  compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],
   prove: ['e2e/prove.ts', 'runs the promises end to end on every claim store'],
   test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
 };

@@ -61,6 +61,10 @@ export function reachDynamoClaims({
         });
         return markers.length;
       }),
+    bytesPerClaim: async () => {
+      const some = (await ourItems('claim#')).slice(0, 500);
+      return some.reduce((sum, item) => sum + billedBytes(item), 0) / some.length;
+    },
     close: async () => (await opened).destroy(),
   };
 }
@@ -83,6 +87,18 @@ async function expireItem(
     if (error instanceof aws.ConditionalCheckFailedException) return false;
     throw error;
   }
+}
+
+/**
+ * What DynamoDB bills an item's storage by: names and values in UTF-8, numbers by their digits, and 100
+ * bytes for the index (AWS, "DynamoDB item sizes and formats").
+ */
+function billedBytes(item: Attributes): number {
+  const sizes = Object.entries(item).map(([name, { S, N = '' }]) => {
+    const value = S === undefined ? Math.ceil(N.length / 2) + 1 : Buffer.byteLength(S);
+    return Buffer.byteLength(name) + value;
+  });
+  return sizes.reduce((sum, size) => sum + size, 100);
 }
 
 // It takes any; without some the client would look for real ones.

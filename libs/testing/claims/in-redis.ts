@@ -51,6 +51,13 @@ export function reachRedisClaims({
       for (const marker of markers) await redis.hincrby(marker, 'since', -ms);
       return markers.length;
     },
+    /** The memory of a key with its value, of some. */
+    async bytesPerClaim() {
+      const { ours } = await ourKeys({ redis, namespace });
+      const some = ours.filter((key) => key.includes(':claim:')).slice(0, 500);
+      const sizes = await Promise.all(some.map((key) => redis.memory('USAGE', key)));
+      return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0) / some.length;
+    },
     close: () => Promise.resolve(redis.disconnect()),
   };
 }

@@ -38,6 +38,8 @@ export type ReachedClaims = {
   count(): Promise<number>;
   /** Makes its memory so much older, as time without a loss does; tells of how many buckets. */
   ageMemory(ms: number): Promise<number>;
+  /** What one of its claims takes in the store, all claims being alike: see each store. */
+  bytesPerClaim(): Promise<number>;
   close(): Promise<void>;
 };
 

@@ -1,0 +1,101 @@
+import type { Claims } from '@triplock/claims';
+import type { Terminal } from '@triplock/demo';
+import type { ClaimStore } from '@triplock/infra';
+import { spread, type Spread } from '../bench/cost-sheet.ts';
+import { describeRig, type Rig } from '../bench/describe-rig.ts';
+import type { ComparedStore } from './on-own-stores.ts';
+import { killAndLook, type Survival } from './kill-and-look.ts';
+import { aFreshClaim, claimAndComplete, keepBusy, warmUp } from './work-claims.ts';
+
+/** What was asked for. */
+export type CompareSettings = { seconds: number; repeat: number; atOnce: number; claims: number };
+
+/** What one store came to. */
+export type StoreFigures = {
+  store: ClaimStore;
+  /** Claims, each with its completion. */
+  perSecond: Spread;
+  /** Of the claim alone. */
+  latencyMs: { p50: Spread; p99: Spread };
+  /** CPU of the process that claims, its client included, for a claim and its completion. */
+  cpuMicros: Spread;
+  bytesPerClaim: number;
+  afterKill: Survival;
+};
+
+/** What `--json` prints. */
+export type Comparison = { rig: Rig; settings: CompareSettings; stores: readonly StoreFigures[] };
+
+type Run = { perSecond: number; p50: number; p99: number; cpuMicros: number };
+
+/** Measures the stores in turn, so that whatever else the machine does meets all, and kills each. */
+export async function compareStores(
+  {
+    stores,
+    terminal,
+    signal,
+  }: {
+    stores: readonly ComparedStore[];
+    terminal: Terminal;
+    signal: AbortSignal;
+  },
+  settings: CompareSettings,
+): Promise<Comparison> {
+  const rig = describeRig();
+  const { atOnce, repeat, seconds } = settings;
+  const runs = new Map<ClaimStore, Run[]>(stores.map(({ name }) => [name, []]));
+  const opened = await Promise.all(
+    stores.map(async ({ name, open }) => ({ name, claims: await open() })),
+  );
+  try {
+    terminal.note('warming up');
+    for (const { claims } of opened) {
+      await warmUp(claims);
+      await measure(claims, { atOnce, ms: 1_000, signal });
+    }
+    for (let n = 1; n <= repeat; n += 1) {
+      for (const { name, claims } of opened) {
+        terminal.note(`${name}, ${n} of ${repeat}: ${seconds} s`);
+        runs.get(name)!.push(await measure(claims, { atOnce, ms: seconds * 1_000, signal }));
+      }
+    }
+  } finally {
+    await Promise.all(opened.map(({ claims }) => claims.close()));
+  }
+  const figures: StoreFigures[] = [];
+  for (const store of stores) {
+    const reached = store.reach();
+    const bytesPerClaim = await reached.bytesPerClaim().finally(() => reached.close());
+    terminal.note(`${store.name}: kill -9`);
+    const afterKill = await killAndLook(store, { ...settings, signal });
+    const over = (figure: (run: Run) => number) => spread(runs.get(store.name)!.map(figure));
+    figures.push({
+      store: store.name,
+      perSecond: over((run) => run.perSecond),
+      latencyMs: { p50: over(({ p50 }) => p50), p99: over(({ p99 }) => p99) },
+      cpuMicros: over((run) => run.cpuMicros),
+      ...{ bytesPerClaim, afterKill },
+    });
+  }
+  return { rig, settings, stores: figures };
+}
+
+async function measure(
+  claims: Claims,
+  amount: { atOnce: number; ms: number; signal: AbortSignal },
+): Promise<Run> {
+  const took: number[] = [];
+  const [began, cpuBefore] = [performance.now(), process.cpuUsage()];
+  await keepBusy(amount, async () => {
+    took.push(await claimAndComplete(claims, aFreshClaim()));
+  });
+  const { user, system } = process.cpuUsage(cpuBefore);
+  const passedMs = performance.now() - began;
+  const sorted = took.toSorted((one, other) => one - other);
+  const quantile = (part: number) => sorted[Math.floor((sorted.length - 1) * part)]!;
+  return {
+    perSecond: (took.length * 1_000) / passedMs,
+    ...{ p50: quantile(0.5), p99: quantile(0.99) },
+    cpuMicros: (user + system) / took.length,
+  };
+}
