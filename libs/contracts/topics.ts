@@ -10,3 +10,9 @@ export const topics = {
 
 /** Ordering keys of the events topic, outbox leases and warm markers: 64 buckets each. */
 export const bucketCount = 64;
+
+/**
+ * How long a claim is kept from the first request on, in every store, milliseconds: partners are promised
+ * that a retry is answered for so long. What retries are answered about has to be kept for longer.
+ */
+export const claimLifeMs = 86_400_000;

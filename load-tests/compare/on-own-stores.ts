@@ -85,7 +85,9 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
 
   const logger = createLogger({ service: 'compare', instance: 'compare', level: 'silent' });
   const open = (name: ClaimStore): Promise<Claims> => {
-    const named = { namespace: name, logger, applicationName: 'compare' };
+    // A slow answer is a figure here, and no outage.
+    const answerTimeoutMs = 30_000;
+    const named = { namespace: name, logger, applicationName: 'compare', answerTimeoutMs };
     switch (name) {
       case 'redis':
         return openRedisClaims({ ...named, url: parts.redis });

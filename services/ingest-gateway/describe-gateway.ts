@@ -1,11 +1,9 @@
 import { createLogger, createMetrics } from '@triplock/runtime';
+import { addGatewayRoutes, type GatewayRoutesParts } from './gateway-routes.ts';
 import { createHttpServer } from './http-server.ts';
 import { gatewayMetrics } from './metrics.ts';
 import { renderOpenApi } from './openapi.ts';
 import { createRateLimiter } from './rate-limiter.ts';
-import { addTransactionRoutes, type TransactionRoutesParts } from './transaction-routes.ts';
-import { addSettlementRoutes, type SettlementsRouteParts } from './settlements-route.ts';
-import { addWebhookRoutes, type WebhookRoutesParts } from './webhook-routes.ts';
 
 /** Where the OpenAPI document is checked in. */
 export const openApiFile = new URL('../../docs/openapi.json', import.meta.url);
@@ -23,9 +21,7 @@ export async function describeGateway(): Promise<string> {
     },
     routes(server) {
       // No request ever comes, so no handler looks at its parts.
-      addTransactionRoutes(server, { logger, metrics } as TransactionRoutesParts);
-      addSettlementRoutes(server, { logger } as SettlementsRouteParts);
-      addWebhookRoutes(server, { logger } as WebhookRoutesParts);
+      addGatewayRoutes(server, { logger, metrics } as GatewayRoutesParts);
     },
   });
   const text = renderOpenApi(app);

@@ -11,15 +11,13 @@ import { explainListenError, runService, withDeadline } from '@triplock/runtime'
 import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
 import { checkPostgres } from './check-postgres.ts';
 import { readConfig } from './config.ts';
+import { addGatewayRoutes } from './gateway-routes.ts';
 import { createHttpServer } from './http-server.ts';
 import { gatewayMetrics } from './metrics.ts';
 import { openAdmission } from './open-admission.ts';
 import { openClaims } from './open-claims.ts';
 import { recoverMemory } from './recover-memory.ts';
-import { addTransactionRoutes } from './transaction-routes.ts';
-import { addSettlementRoutes } from './settlements-route.ts';
 import { watchProgress } from './watch-progress.ts';
-import { addWebhookRoutes } from './webhook-routes.ts';
 
 // A request is answered within 3 s. Authenticating may take 0.5 s of them and letting go of a claim
 // 0.2 s; the rest is for everything between.
@@ -63,15 +61,12 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     deliveries: openWebhookDeliveries(database),
     targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
   };
+  const settlements = openSettlements(database);
   const server = await createHttpServer({
     logger,
     admission: openAdmission(partners, config),
     trustedProxies: config.TRUSTED_PROXIES,
-    routes: (app) => {
-      addTransactionRoutes(app, { ...parts, ledger, refunds });
-      addSettlementRoutes(app, { ...parts, settlements: openSettlements(database) });
-      addWebhookRoutes(app, { ...parts, ...webhooks });
-    },
+    routes: (app) => addGatewayRoutes(app, { ...parts, ledger, refunds, settlements, ...webhooks }),
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {
     throw explainListenError(error, 'HTTP_PORT');

@@ -1,8 +1,7 @@
+import { claimLifeMs } from '@triplock/contracts';
 import type { Logger } from '@triplock/runtime';
 import type { TopicRetention } from '@triplock/transport';
 
-/** As long as the gateway answers a retry from its claim, and so appends nothing a second time. */
-const claimLifeMs = 86_400_000;
 const hourMs = 3_600_000;
 
 /**

@@ -87,7 +87,7 @@ test('an event that can never be published is parked, and its bucket goes on', a
   // Pub/Sub refuses a message that is empty; an event of ours never is.
   const spoil = (message: OutgoingMessage): OutgoingMessage =>
     message.attributes['event_id'] === told[1]
-      ? { ...message, data: Buffer.alloc(0), attributes: {} }
+      ? { ...message, data: Buffer.alloc(0), attributes: {} as { event_id: string } }
       : message;
   const { pass } = dispatcher({
     wrap: ({ publishInOrder }) => ({ publishInOrder: (all) => publishInOrder(all.map(spoil)) }),
@@ -111,7 +111,7 @@ test('behind an event that can never be published its payment waits, and its buc
   others.push(...(await seedEvents(ledger, neighbour!, [2, 3])));
   const spoil = (message: OutgoingMessage): OutgoingMessage =>
     message.attributes['event_id'] === poison
-      ? { ...message, data: Buffer.alloc(0), attributes: {} }
+      ? { ...message, data: Buffer.alloc(0), attributes: {} as { event_id: string } }
       : message;
   const { pass } = dispatcher({
     wrap: ({ publishInOrder }) => ({ publishInOrder: (all) => publishInOrder(all.map(spoil)) }),

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { claimLifeMs } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import type { BucketMemory, Claims, MemoryEpoch, OwnerToken, PendingRead } from '../claims.ts';
@@ -42,7 +43,7 @@ export type DynamoClaimsOptions = DynamoPlace & {
  * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
  */
 export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Claims> {
-  const { namespace, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
+  const { namespace, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
   const dynamo = await openTable(options);
   const layout: Layout = { namespace, leaseMs, lifeMs };
   const { complete, release } = ownersSteps(dynamo, layout);

@@ -9,6 +9,7 @@ import { database } from './once.testing.ts';
 import { aStep } from './step.testing.ts';
 
 const keepMs = 86_400_000;
+const retentionMs = keepMs - 1;
 const orderOf = ({ message }: EachMessagePayload) => message.key!.toString();
 
 /** A topic with records `key=value`, and a consumer of it. */
@@ -67,7 +68,7 @@ describe('a consumer of records', () => {
       refused.push(`${message.value!.toString()}: ${why.code}`);
     };
     const handle = idempotentConsumer(
-      { database, scope, keepMs, keyOf: orderOf, onRefused },
+      { database, scope, keepMs, retentionMs, keyOf: orderOf, onRefused },
       write,
     );
 
@@ -89,10 +90,13 @@ describe('a consumer of records', () => {
       refused.push(code);
     };
     let runs = 0;
-    const handle = idempotentConsumer({ database, scope, keepMs, onRefused }, async () => {
-      runs += 1;
-      throw new EffectFailedError('no_such_order', 'there is no such order');
-    });
+    const handle = idempotentConsumer(
+      { database, scope, keepMs, retentionMs, onRefused },
+      async () => {
+        runs += 1;
+        throw new EffectFailedError('no_such_order', 'there is no such order');
+      },
+    );
     const at = (offset: string) => ({
       topic: 'orders',
       partition: 0,
@@ -107,13 +111,27 @@ describe('a consumer of records', () => {
     const { scope } = aStep();
     let tries = 0;
     const onRefused = () => Promise.reject(new Error('nothing is to be refused'));
-    const handle = idempotentConsumer({ database, scope, keepMs, onRefused }, async (tx) => {
-      await tx.query('INSERT INTO effects VALUES ($1, $2)', [scope, 'done']);
-      if ((tries += 1) === 1) throw new Error('a time-out');
-    });
+    const handle = idempotentConsumer(
+      { database, scope, keepMs, retentionMs, onRefused },
+      async (tx) => {
+        await tx.query('INSERT INTO effects VALUES ($1, $2)', [scope, 'done']);
+        if ((tries += 1) === 1) throw new Error('a time-out');
+      },
+    );
     const record = { topic: 'orders', partition: 0, message: { offset: '7', value: null } };
     await assert.rejects(handle(record), /a time-out/);
     await handle(record);
     assert.deepEqual(await effectsOf(scope), ['done']);
+  });
+
+  it('keys that would be forgotten before their records are refused', () => {
+    for (const kept of [retentionMs, retentionMs - 1]) {
+      const options = { database, scope: 'short', keepMs: kept, retentionMs };
+      const onRefused = () => Promise.resolve();
+      assert.throws(
+        () => idempotentConsumer({ ...options, onRefused }, async () => {}),
+        RangeError,
+      );
+    }
   });
 });

@@ -17,6 +17,8 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
   scope: string;
   /** Longer than the topic keeps records, or one that is read again takes effect again. */
   keepMs: number;
+  /** How long the topic keeps records, its `retention.ms`; what the broker says, and not a guess. */
+  retentionMs: number;
   /**
    * What a record is known by. Its place in the topic, unless told, which knows a redelivery; only an
    * id that the producer gave knows a record that was produced twice.
@@ -41,12 +43,18 @@ export class EffectInFlightError extends Error {
  *
  * The returned function resolves when the offset may be committed and throws when the record has to
  * be delivered again.
+ *
+ * @throws RangeError when a key would be forgotten while its record can still be read.
  */
 export function idempotentConsumer<Consumed extends ConsumedRecord>(
   options: IdempotentConsumerOptions<Consumed>,
   effect: (tx: Queryable, record: Consumed) => Promise<unknown>,
 ): (record: Consumed) => Promise<void> {
-  const { database, scope, keepMs, keyOf = placeOf } = options;
+  const { database, scope, keepMs, retentionMs, keyOf = placeOf } = options;
+  if (keepMs <= retentionMs) {
+    const why = `the topic keeps records for ${retentionMs} ms and keys would be kept for ${keepMs} ms`;
+    throw new RangeError(`${why}: keys have to be kept longer`);
+  }
   return async (record) => {
     const step = { scope, key: keyOf(record), fingerprint: fingerprintOf(record), keepMs };
     try {

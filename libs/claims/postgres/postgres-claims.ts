@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { bucketCount } from '@triplock/contracts';
+import { bucketCount, claimLifeMs } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
@@ -67,7 +67,7 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  * @throws PostgresDurabilityError when the server is there and a crash may lose claims.
  */
 export async function openPostgresClaims(options: PostgresClaimsOptions): Promise<TimedClaims> {
-  const { namespace, logger, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
+  const { namespace, logger, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
   const postgres = connectPostgres(options);
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
 

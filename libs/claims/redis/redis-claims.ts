@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { bucketCount } from '@triplock/contracts';
+import { bucketCount, claimLifeMs } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import type { ClaimOwner, Claims, OwnerToken } from '../claims.ts';
@@ -28,7 +28,7 @@ export type RedisClaimsOptions = {
  * @throws RedisPolicyError when the server is there and may evict claims.
  */
 export async function openRedisClaims(options: RedisClaimsOptions): Promise<Claims> {
-  const { namespace, logger, leaseMs = 30_000, lifeMs = 86_400_000 } = options;
+  const { namespace, logger, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
   const { url, answerTimeoutMs = 1_500 } = options;
   const redis = await connectRedis({ url, answerTimeoutMs, logger });
   const markerOf = (bucket: number) => `{${namespace}:${bucket}}:memory`;

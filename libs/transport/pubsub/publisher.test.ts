@@ -47,7 +47,8 @@ const numbered = (key: string, count: number) =>
 const neverTaken = (orderingKey: string): OutgoingMessage => ({
   orderingKey,
   data: Buffer.alloc(0),
-  attributes: {},
+  // Neither data nor attributes, which Pub/Sub refuses; our types refuse it too.
+  attributes: {} as { event_id: string },
 });
 const words = (outcomes: readonly { outcome: string }[]) => outcomes.map(({ outcome }) => outcome);
 

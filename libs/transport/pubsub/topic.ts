@@ -2,7 +2,8 @@
 export type OutgoingMessage = {
   orderingKey: string;
   data: Buffer;
-  attributes: Readonly<Record<string, string>>;
+  /** `event_id` is what consumers know a copy by: nothing is published without. */
+  attributes: Readonly<Record<string, string> & { event_id: string }>;
 };
 
 /** What publishing one message came to, in the order given. */

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { PartnerId } from '@triplock/payments';
+import { createMetrics } from '@triplock/runtime';
+import type { FastifyInstance } from 'fastify';
+import { addGatewayRoutes } from './gateway-routes.ts';
+import { createHttpServer } from './http-server.ts';
+import { gatewayMetrics } from './metrics.ts';
+import type { SettlementsRouteParts } from './settlements-route.ts';
+import {
+  findMissingClaim,
+  listMutatingRoutes,
+  type Attempt,
+  type MutatingRoute,
+} from './survey-routes.testing.ts';
+import { testAdmission } from './test-admission.testing.ts';
+import { openTestGateway } from './test-gateway.testing.ts';
+import type { WebhookRoutesParts } from './webhook-routes.ts';
+
+/** Routes whose repetition does no harm, and why; everything else has to claim. */
+const harmless: Readonly<Record<string, string>> = {
+  'PUT /v1/webhook-endpoint': 'the same URL again is the same endpoint',
+  'POST /v1/webhook-endpoint/secrets':
+    'moves no money; each call is meant to make another secret, and the last one signs',
+  'POST /v1/webhook-deliveries/:id/redeliver':
+    'sends the same webhook again, under the webhook-id that receivers know',
+};
+
+/** How each of the others is tried. A route that is new needs a line here, or one above. */
+const attempts: Readonly<Record<string, (paymentId: string) => Attempt>> = {
+  'POST /v1/payments': () => ({
+    path: '/v1/payments',
+    body: { amount: 100, currency: 'EUR' },
+    otherBody: { amount: 101, currency: 'EUR' },
+  }),
+  'POST /v1/payments/:id/refunds': (id) => ({
+    path: `/v1/payments/${id}/refunds`,
+    body: { amount: 10 },
+    otherBody: { amount: 11 },
+  }),
+};
+
+/** Routes about webhooks and settlements are only looked at: they stand on nothing here. */
+const otherParts = {} as WebhookRoutesParts & SettlementsRouteParts;
+
+const nameOf = ({ method, url }: MutatingRoute) => `${method} ${url}`;
+
+/** The gateway's routes and more, on real stores, and the list of those that mutate. */
+async function aGateway(t: TestContext, more: (app: FastifyInstance) => void = () => undefined) {
+  const { parts, appended } = await openTestGateway(t);
+  const metrics = gatewayMetrics(createMetrics('test'));
+  let routes: MutatingRoute[] = [];
+  const app = await createHttpServer({
+    logger: parts.logger,
+    admission: testAdmission(async (key) => ({
+      outcome: 'authenticated',
+      partnerId: key as PartnerId,
+    })),
+    routes: (server) => {
+      routes = listMutatingRoutes(server);
+
+      addGatewayRoutes(server, { ...otherParts, ...parts, metrics, budgetMs: 2_200 });
+      more(server);
+    },
+  });
+  t.after(() => app.close());
+  return { app, routes, appended };
+}
+
+async function aPaymentOn(app: FastifyInstance): Promise<string> {
+  const { payload } = await app.inject({
+    method: 'POST',
+    url: '/v1/payments',
+    headers: { authorization: 'Bearer acme', 'idempotency-key': 'to be refunded' },
+    payload: { amount: 100, currency: 'EUR' },
+  });
+  return (JSON.parse(payload) as { id: string }).id;
+}
+
+test('every mutating route claims its key before it takes effect, or says why it need not', async (t) => {
+  const { app, routes, appended } = await aGateway(t);
+  const names = routes.map(nameOf);
+  assert.deepEqual(names.sort(), [...Object.keys(harmless), ...Object.keys(attempts)].sort());
+  const id = await aPaymentOn(app);
+  for (const route of routes) {
+    const attempt = attempts[nameOf(route)]?.(id);
+    if (attempt === undefined) continue;
+    const before = await appended();
+    assert.deepEqual(await findMissingClaim(app, route, attempt), [], nameOf(route));
+    assert.equal((await appended()) - before, 1n, `${nameOf(route)}: records of four requests`);
+  }
+});
+
+test('a route that takes effect without a claim is found', async (t) => {
+  let effects = 0;
+  const { app, routes } = await aGateway(t, (server) => {
+    server.post('/v1/payouts', async (_request, reply) => {
+      effects += 1;
+      return reply.code(202).type('application/json').send(`{"effect":${effects}}`);
+    });
+  });
+  const payouts = routes.find((route) => route.url === '/v1/payouts');
+  assert.ok(payouts, 'the list has what was added');
+  assert.ok(!Object.hasOwn(harmless, nameOf(payouts)) && !Object.hasOwn(attempts, nameOf(payouts)));
+  const attempt = { path: '/v1/payouts', body: { amount: 1 }, otherBody: { amount: 2 } };
+  assert.deepEqual(await findMissingClaim(app, payouts, attempt), [
+    'takes effect without a key (202)',
+    'does not tell a retry that it is one (202)',
+    'gives a retry other bytes',
+    'takes a used key for another request (202)',
+  ]);
+});
