@@ -3,11 +3,13 @@ import { suite, test, type TestContext } from 'node:test';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { pendingOf, settledNow, traceparent } from './example-postings.testing.ts';
 import { posting, type RefundsUnderTest } from './refunds.conformance.ts';
-import type { TakeDue } from './unfinished.ts';
+import { waking } from './waking.conformance.ts';
+import type { TakeDue, WakeDue } from './unfinished.ts';
 
 /** A ledger, and who looks after what nobody finished. */
 export type ChargingUnderTest = RefundsUnderTest & {
   takeDue: TakeDue;
+  wakeDue: WakeDue;
   /** Lets every pending row be due now, as time does. */
   letTimePass(): Promise<void>;
 };
@@ -22,6 +24,7 @@ export function chargingConformance(name: string, open: Open): void {
   suite(name, () => {
     intents(open);
     due(open);
+    waking(open);
   });
 }
 

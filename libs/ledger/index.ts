@@ -4,5 +4,6 @@ export * from './postgres/open-postgres-ledger.ts';
 export * from './postgres/open-postgres-outbox.ts';
 export * from './postgres/open-postgres-refunds.ts';
 export * from './postgres/take-due.ts';
+export * from './postgres/wake-due.ts';
 export * from './refunds.ts';
 export * from './unfinished.ts';

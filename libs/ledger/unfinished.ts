@@ -1,4 +1,4 @@
-import type { Payment, Refund } from '@triplock/payments';
+import type { Payment, ProviderName, Refund, TxnId } from '@triplock/payments';
 
 /** A pending row that nobody has looked after in time, as it is now. */
 export type DueTransaction =
@@ -11,3 +11,29 @@ export type DueTransaction =
  * pending (`leaseMs` at least, a minute at most). Whoever holds an older version writes nothing.
  */
 export type TakeDue = (request: { limit: number; leaseMs: number }) => Promise<DueTransaction[]>;
+
+/** What a provider told by an event of its own: something is new about one intent or its refunds. */
+export type ProviderEvent = {
+  provider: ProviderName;
+  /** The provider's, the same for every copy. */
+  eventId: string;
+  type: string;
+  intentId: string;
+};
+
+/** What an event came to. Each is to be acknowledged. */
+export type WakeOutcome =
+  /** These are due once the grace is over. */
+  | { outcome: 'woken'; txnIds: TxnId[] }
+  /** It woke somebody before: nothing was written. */
+  | { outcome: 'duplicate' }
+  /** No pending transaction is about that intent: nothing was written. */
+  | { outcome: 'nothing-waits' };
+
+/**
+ * Lets the pending transactions be due that an event is about, once per event id, both in one
+ * transaction. `graceMs` is left to whoever may be at work on them and about to finish: their
+ * version does not change. What the event says of itself is not looked at, so events may come in
+ * any order, late, and more than once.
+ */
+export type WakeDue = (event: ProviderEvent, wait: { graceMs: number }) => Promise<WakeOutcome>;

@@ -9,6 +9,7 @@ import { refundsConformance } from '../refunds.conformance.ts';
 import { openPostgresLedger } from './open-postgres-ledger.ts';
 import { openPostgresRefunds } from './open-postgres-refunds.ts';
 import { takeDueFrom } from './take-due.ts';
+import { wakeDueIn } from './wake-due.ts';
 
 async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
   const store = await createTestDatabase(context);
@@ -20,6 +21,7 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
     refunds: openPostgresRefunds(one),
     otherRefunds: openPostgresRefunds(two),
     takeDue: takeDueFrom(one),
+    wakeDue: wakeDueIn(two),
     letTimePass: async () => {
       await owner.query(`
         UPDATE ledger.transactions SET due_at = now(), version = version + 1

@@ -4,37 +4,71 @@ import Stripe from 'stripe';
 import { readStripeEvent } from './read-stripe-event.ts';
 
 const secret = 'whsec_test';
+const mode = 'test' as const;
+const succeeded = 'payment_intent.succeeded';
+
+type Wish = { ageSeconds?: number; by?: string; event?: object };
 
 /** A webhook as Stripe sends it, signed `ageSeconds` ago. */
-function aWebhook(object: object, { ageSeconds = 0, type = 'payment_intent.succeeded' } = {}) {
-  const payload = JSON.stringify({ id: 'evt_1', object: 'event', type, data: { object } });
+function aWebhook(object: object, { ageSeconds = 0, by = secret, event = {} }: Wish = {}) {
+  const told = { id: 'evt_1', object: 'event', type: succeeded, livemode: false };
+  const payload = JSON.stringify({ ...told, data: { object }, ...event });
   const timestamp = Math.floor(Date.now() / 1_000) - ageSeconds;
-  const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp });
-  return { body: Buffer.from(payload), signature, secret };
+  const signed = { payload, secret: by, timestamp };
+  const signature = Stripe.webhooks.generateTestHeaderString(signed);
+  return { body: Buffer.from(payload), signature, secrets: [secret], mode };
 }
 
+const intent = { id: 'pi_1' };
+
 test('an event names the intent that has something new, its own or its refund’s', () => {
-  for (const object of [{ id: 'pi_1' }, { id: 're_1', payment_intent: 'pi_1' }]) {
+  for (const object of [intent, { id: 're_1', payment_intent: 'pi_1' }]) {
     assert.deepEqual(readStripeEvent(aWebhook(object)), {
       outcome: 'event',
-      event: { id: 'evt_1', type: 'payment_intent.succeeded', intentId: 'pi_1' },
+      event: { id: 'evt_1', type: succeeded, intentId: 'pi_1' },
     });
   }
 });
 
-test('an event about something else is genuine and ignored', () => {
-  const read = readStripeEvent(aWebhook({ id: 'cus_1' }, { type: 'customer.created' }));
-  assert.deepEqual(read, { outcome: 'ignored', type: 'customer.created' });
+test('an event about something else, or of a step on the way, is genuine and ignored', () => {
+  const customer = aWebhook({ id: 'cus_1' }, { event: { type: 'customer.created' } });
+  assert.deepEqual(readStripeEvent(customer), { outcome: 'ignored', type: 'customer.created' });
+  const created = aWebhook(intent, { event: { type: 'payment_intent.created' } });
+  assert.equal(readStripeEvent(created).outcome, 'ignored');
+  for (const event of [{ data: undefined }, { data: { object: null } }, { id: 7 }]) {
+    assert.equal(readStripeEvent(aWebhook(intent, { event })).outcome, 'ignored');
+  }
+});
+
+test('an event of live mode or of another account is genuine and not ours', () => {
+  for (const event of [{ livemode: true }, { account: 'acct_other' }]) {
+    const read = readStripeEvent(aWebhook(intent, { event }));
+    assert.deepEqual(read, { outcome: 'foreign', type: succeeded });
+  }
+  const live = { ...aWebhook(intent, { event: { livemode: true } }), mode: 'live' as const };
+  assert.equal(readStripeEvent(live).outcome, 'event');
+});
+
+test('while one secret follows the other both are good, and no third', () => {
+  const secrets = ['whsec_new', 'whsec_old'];
+  for (const by of secrets) {
+    assert.equal(readStripeEvent({ ...aWebhook(intent, { by }), secrets }).outcome, 'event');
+  }
+  const other = aWebhook(intent, { by: 'whsec_other' });
+  assert.equal(readStripeEvent({ ...other, secrets }).outcome, 'forged');
 });
 
 test('what is unsigned, altered, signed by somebody else or old is forged', () => {
-  const genuine = aWebhook({ id: 'pi_1' });
+  const genuine = aWebhook(intent);
   const forgeries = [
     { ...genuine, signature: undefined },
     { ...genuine, signature: 'nonsense' },
+    { ...genuine, signature: '' },
     { ...genuine, body: Buffer.from(`${genuine.body.toString()} `) },
-    { ...genuine, secret: 'whsec_other' },
-    aWebhook({ id: 'pi_1' }, { ageSeconds: 301 }),
+    { ...genuine, body: Buffer.from([0xff, 0xfe]) },
+    { ...genuine, secrets: ['whsec_other'] },
+    { ...genuine, secrets: [] },
+    aWebhook(intent, { ageSeconds: 301 }),
   ];
   for (const each of forgeries) assert.equal(readStripeEvent(each).outcome, 'forged');
 });

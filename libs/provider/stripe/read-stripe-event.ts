@@ -1,6 +1,6 @@
 import Stripe from 'stripe';
 
-/** What of a webhook of Stripe's is acted on: which intent or refund has something new. */
+/** What of a webhook of Stripe's is acted on: which intent has something new, or a refund of it. */
 export type StripeEvent = { id: string; type: string; intentId: string };
 
 /** What reading a webhook gives. */
@@ -8,29 +8,78 @@ export type ReadStripeEvent =
   | { outcome: 'event'; event: StripeEvent }
   /** Genuine, and about nothing that is waited for. */
   | { outcome: 'ignored'; type: string }
-  /** Not signed by Stripe with our secret, too old, or altered. */
+  /** Genuine, and of another account, or of live mode where this is a test, or the reverse. */
+  | { outcome: 'foreign'; type: string }
+  /** Not signed by Stripe with a secret of ours, too old, or altered. */
   | { outcome: 'forged'; detail: string };
 
+/** docs.stripe.com/webhooks#replay-attacks: the tolerance of the official libraries. */
+const toleranceSeconds = 300;
+
 /**
- * Verifies a webhook over its raw bytes (docs.stripe.com/webhooks#verify-official-libraries): its
- * signature and that it was signed within the last five minutes. What it says is only a hint to
- * look: the state of an intent is read from Stripe, so order and copies do not matter.
+ * Events after which an intent or a refund may have ended (docs.stripe.com/api/events/types). Those
+ * of the steps before, most of them our own, would only have us look for nothing.
+ */
+const telling = new Set([
+  'payment_intent.succeeded',
+  'payment_intent.payment_failed',
+  'payment_intent.canceled',
+  'charge.refunded',
+  'charge.refund.updated',
+  'refund.updated',
+  'refund.failed',
+]);
+
+/**
+ * Verifies a webhook over its raw bytes (docs.stripe.com/webhooks#verify-official-libraries): that
+ * one of our secrets signed it, and within the last five minutes. Several secrets are for the time
+ * in which one follows the other. What it says is only a hint to look: the state of an intent is
+ * read from Stripe, so order and copies do not matter.
  */
 export function readStripeEvent(received: {
   body: Buffer;
   signature: string | undefined;
-  secret: string;
+  secrets: readonly string[];
+  /** Whether the API key is one that moves real money. */
+  mode: 'live' | 'test';
 }): ReadStripeEvent {
-  const { body, signature, secret } = received;
+  const { signature, mode } = received;
   if (signature === undefined) return { outcome: 'forged', detail: 'without Stripe-Signature' };
-  try {
-    const { id, type, data } = Stripe.webhooks.constructEvent(body, signature, secret);
-    const intentId = intentOf(data.object as { id?: unknown; payment_intent?: unknown });
-    if (intentId === undefined) return { outcome: 'ignored', type };
-    return { outcome: 'event', event: { id, type, intentId } };
-  } catch (error) {
-    return { outcome: 'forged', detail: (error as Error).message };
+  const verified = verify({ ...received, signature });
+  if (verified.outcome === 'forged') return verified;
+  const { id, type, data, account, livemode } = verified.event;
+  // Only an event of a connected account names one.
+  if (account || livemode !== (mode === 'live')) return { outcome: 'foreign', type };
+  const intentId = telling.has(type) ? intentOf(data?.object ?? {}) : undefined;
+  if (intentId === undefined || typeof id !== 'string') return { outcome: 'ignored', type };
+  return { outcome: 'event', event: { id, type, intentId } };
+}
+
+/** What of an event is looked at; one that is genuine may still be of a form not known here. */
+type Seen = Partial<Pick<Stripe.Event, 'id' | 'account' | 'livemode'>> & {
+  type: string;
+  data?: { object?: { id?: unknown; payment_intent?: unknown } };
+};
+
+function verify({
+  body,
+  signature,
+  secrets,
+}: {
+  body: Buffer;
+  signature: string;
+  secrets: readonly string[];
+}): { outcome: 'genuine'; event: Seen } | { outcome: 'forged'; detail: string } {
+  let detail = 'there is no secret';
+  for (const secret of secrets) {
+    try {
+      const event = Stripe.webhooks.constructEvent(body, signature, secret, toleranceSeconds);
+      return { outcome: 'genuine', event: event as Seen };
+    } catch (error) {
+      detail = (error as Error).message;
+    }
   }
+  return { outcome: 'forged', detail };
 }
 
 /** An intent's event is about that intent; a refund's or a charge's names it. */
