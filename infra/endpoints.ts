@@ -46,6 +46,8 @@ export type Endpoints = PartEndpoints & {
   gateways: string[];
   /** Stripe's API, or the simulator's. */
   stripe: string;
+  /** Where Stripe, or whoever forges it, may tell each worker something. */
+  stripeWebhooks: string[];
   /** Where claims are kept. */
   claims: ClaimStore;
   catcher: string;
@@ -72,12 +74,13 @@ export function systemEndpoints(
 ): Endpoints {
   const { home, state, credentials } = session;
   const records = Object.values(state.processes);
-  const urlsOf = (service: string) =>
+  const urlsOf = (service: string, use = 'http') =>
     records
       .filter(({ name }) => serviceOf(name) === service)
       .sort(byName)
-      .map(({ ports }) => `http://127.0.0.1:${ports['http']}`);
+      .flatMap(({ ports }) => (ports[use] === undefined ? [] : `http://127.0.0.1:${ports[use]}`));
   const gateways = urlsOf('ingest-gateway');
+  const hearing = urlsOf('ledger-worker', 'webhooks');
   return {
     ...partEndpoints(home, system.addresses),
     postgres: system.database.owner,
@@ -85,6 +88,7 @@ export function systemEndpoints(
     gateway: gateways[0]!,
     gateways,
     stripe: system.stripe.url,
+    stripeWebhooks: hearing.map((url) => `${url}/stripe/webhooks`),
     claims: state.claims ?? 'redis',
     catcher: urlsOf('catcher')[0]!,
     partners: credentials.partners,

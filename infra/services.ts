@@ -55,6 +55,15 @@ const gatewayPort = {
   variable: 'TRIPLOCK_GATEWAY_PORT',
 };
 
+/** Where the provider tells what it decided later. */
+const webhooksPort = {
+  use: 'webhooks',
+  setting: 'WEBHOOKS_PORT',
+  ready: '/healthz',
+  usual: 18_085,
+  variable: 'TRIPLOCK_STRIPE_WEBHOOKS_PORT',
+};
+
 const catcherPort = {
   use: 'http',
   setting: 'CATCHER_PORT',
@@ -100,11 +109,12 @@ export const services: readonly Service[] = [
     name: 'ledger-worker',
     main: 'services/ledger-worker/main.ts',
     copies: 'replicas',
-    ports: [adminPort],
+    ports: [webhooksPort, adminPort],
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
       DATABASE_URL: wiring.databases.ledger,
       ...stripeSettings(wiring),
+      ...(wiring.stripe.webhooks && { STRIPE_WEBHOOK_SECRETS: wiring.stripe.webhooks.secrets }),
       // A simulator answers within milliseconds, or not at all because it was told so.
       ...(wiring.stripe.origin === 'simulated' && { PROVIDER_TIMEOUT_MS: '3000' }),
     }),
@@ -156,7 +166,13 @@ export const services: readonly Service[] = [
     main: 'infra/stripe/main.ts',
     copies: 'one',
     ports: [simulatorPort],
-    settings: ({ dataFolder }) => ({ STRIPE_SIMULATOR_JOURNAL: join(dataFolder, 'stripe.jsonl') }),
+    settings: ({ dataFolder, stripe: { webhooks } }) => ({
+      STRIPE_SIMULATOR_JOURNAL: join(dataFolder, 'stripe.jsonl'),
+      ...(webhooks && {
+        STRIPE_SIMULATOR_WEBHOOK_URL: webhooks.url,
+        STRIPE_SIMULATOR_WEBHOOK_SECRET: webhooks.secrets,
+      }),
+    }),
   },
   {
     name: 'catcher',

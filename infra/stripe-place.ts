@@ -4,7 +4,13 @@ import type { Session } from './session.ts';
 import { portsOfOne } from './start-services.ts';
 
 /** Whom cards are charged at, and as whom. */
-export type StripePlace = { origin: 'given' | 'simulated'; url: string; apiKey: string };
+export type StripePlace = {
+  origin: 'given' | 'simulated';
+  url: string;
+  apiKey: string;
+  /** Where it tells what it decided later, and what it signs that with; absent: it tells nothing. */
+  webhooks?: { url: string; secrets: string };
+};
 
 /** What the simulator takes for a key. */
 const simulatorKey = 'sk_test_triplock';
@@ -18,8 +24,12 @@ export function stripeKeyFor(url: string): string | undefined {
 /** The name of the simulator among the services. */
 export const simulator = 'stripe-simulator';
 
+/** Of several workers any one will do; this one is always there. */
+const hearing = 'ledger-worker-1';
+
 /**
- * Stripe itself when the environment gives a test key of it, else the simulator.
+ * Stripe itself when the environment gives a test key of it, else the simulator. Stripe tells what
+ * it decided later where the environment also gives the secret that it signs that with.
  *
  * @throws LauncherError for a key that would charge real cards.
  */
@@ -27,11 +37,18 @@ export async function stripePlace(
   session: Session,
   table: readonly Service[],
 ): Promise<StripePlace> {
+  const { webhooks } = await portsIn(session, table, hearing);
+  const told = (secrets: string | undefined) =>
+    secrets && webhooks
+      ? { webhooks: { url: `http://127.0.0.1:${webhooks}/stripe/webhooks`, secrets } }
+      : {};
   const given = givenStripe(process.env['STRIPE_API_KEY']);
-  if (given !== undefined) return given;
-  const known = table.some(({ name }) => name === simulator);
-  const ports = known ? await portsOfOne(session, table, simulator) : {};
-  return simulatedStripe(`http://127.0.0.1:${ports['http'] ?? 0}`);
+  if (given !== undefined) {
+    return { ...given, ...told(process.env['STRIPE_WEBHOOK_SECRETS']?.trim()) };
+  }
+  const { http = 0 } = await portsIn(session, table, simulator);
+  const simulated = simulatedStripe(`http://127.0.0.1:${http}`);
+  return { ...simulated, ...told('whsec_triplock_simulator') };
 }
 
 /**
@@ -57,7 +74,26 @@ export function simulatedStripe(url: string): StripePlace {
   return { origin: 'simulated', url, apiKey: simulatorKey };
 }
 
-/** The table without the simulator where Stripe itself is asked. */
+/** The ports of a process, none where the table does not have it. */
+async function portsIn(
+  session: Session,
+  table: readonly Service[],
+  name: string,
+): Promise<{ http?: number; webhooks?: number }> {
+  const known = table.some((service) => name === service.name || name === `${service.name}-1`);
+  return known ? portsOfOne(session, table, name) : {};
+}
+
+/**
+ * The table without the simulator where Stripe itself is asked, and without a door for what it tells
+ * where it tells nothing.
+ */
 export function servicesFor(place: StripePlace, table: readonly Service[]): readonly Service[] {
-  return place.origin === 'simulated' ? table : table.filter(({ name }) => name !== simulator);
+  const asked =
+    place.origin === 'simulated' ? table : table.filter(({ name }) => name !== simulator);
+  if (place.webhooks) return asked;
+  return asked.map((each) => ({
+    ...each,
+    ports: each.ports.filter(({ use }) => use !== 'webhooks'),
+  }));
 }

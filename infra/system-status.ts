@@ -84,7 +84,7 @@ function checksOf(record: ProcessRecord, endpoints: PartEndpoints | undefined): 
   const address = part && endpoints?.[part.name];
   if (part) return address === undefined ? [] : [part.probe(address)];
   const service = services.find(({ name }) => name === serviceOf(record.name));
-  return (service?.ports ?? []).map(({ use, ready }) =>
-    probeHttp(`http://127.0.0.1:${record.ports[use]}${ready}`),
-  );
+  return (service?.ports ?? [])
+    .filter(({ use }) => record.ports[use] !== undefined)
+    .map(({ use, ready }) => probeHttp(`http://127.0.0.1:${record.ports[use]}${ready}`));
 }

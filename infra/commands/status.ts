@@ -22,6 +22,7 @@ const nothingUp = {
   postgres: null,
   pubsub: null,
   stripe: null,
+  stripeWebhooks: [],
   partners: [],
   catcher: null,
   services: [],

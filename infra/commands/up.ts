@@ -25,9 +25,12 @@ Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE
 PUBSUB_EMULATOR_HOST or DYNAMODB_ENDPOINT, else a native process. Ports can be asked for by
 TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT,
 TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT,
-TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT and TRIPLOCK_STRIPE_PORT. Cards are charged at a
-simulator of Stripe, or at Stripe itself when STRIPE_API_KEY gives a test key. A payment that was
-begun at the one cannot be finished at the other.
+TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_STRIPE_PORT and
+TRIPLOCK_STRIPE_WEBHOOKS_PORT. Cards are charged at a simulator of Stripe, or at Stripe itself when
+STRIPE_API_KEY gives a test key. A payment that was begun at the one cannot be finished at the
+other. Stripe's webhooks reach a worker with STRIPE_WEBHOOK_SECRETS, the secret that
+\`stripe listen --forward-to 127.0.0.1:18085/stripe/webhooks\` prints; without them a payment that
+waits for a customer or a bank is final some seconds to a minute later.
 `;
 
 await runCommand({

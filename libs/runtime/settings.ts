@@ -26,13 +26,15 @@ export class SettingsError extends Error {
 
 /**
  * Reads a service's settings table from the environment. `NAME_FILE` names a file that holds the value
- * of `NAME`, so that a secret need not be in an environment, which many can look into.
+ * of `NAME`, so that a secret need not be in an environment, which many can look into. `alsoWrong` are
+ * problems that no table tells, such as a setting that another one needs.
  *
  * @throws SettingsError with all problems, so that a boot fails once and not once per variable.
  */
 export function readSettings<const Table extends SettingsTable>(
   environment: NodeJS.ProcessEnv,
   table: Table,
+  alsoWrong: readonly string[] = [],
 ): SettingsOf<Table> {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
@@ -53,6 +55,7 @@ export function readSettings<const Table extends SettingsTable>(
       problems.push(`${name} is malformed: expected ${setting.expected}`);
     }
   }
+  problems.push(...alsoWrong);
   if (problems.length > 0) throw new SettingsError(problems);
   return values as SettingsOf<Table>;
 }

@@ -61,8 +61,7 @@ const neededBy = {
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  const missing = missingForClaims(process.env);
-  const config = readAll(missing);
+  const config = readSettings(process.env, table, missingForClaims(process.env));
   if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
     throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
   }
@@ -76,15 +75,4 @@ function missingForClaims(environment: NodeJS.ProcessEnv): string[] {
   return neededBy[store as keyof typeof neededBy]
     .filter((name) => !isSet(environment, name))
     .map((name) => `${name} is missing: CLAIMS=${store} needs it`);
-}
-
-function readAll(missing: readonly string[]) {
-  try {
-    const config = readSettings(process.env, table);
-    if (missing.length === 0) return config;
-  } catch (error) {
-    if (!(error instanceof SettingsError)) throw error;
-    throw new SettingsError([...error.problems, ...missing]);
-  }
-  throw new SettingsError(missing);
 }

@@ -2,12 +2,26 @@ import { topics } from '@triplock/contracts';
 import {
   addresses,
   integer,
+  isSet,
+  port,
   readSettings,
   serviceSettings,
   text,
   url,
   withDefault,
+  type Setting,
 } from '@triplock/runtime';
+
+/** Two, because one follows the other while it is rotated. */
+const webhookSecrets: Setting<readonly string[]> = {
+  expected: 'a secret that begins with whsec_, or two separated by a comma',
+  parse: (value) => {
+    const secrets = value.split(',').map((each) => each.trim());
+    return secrets.length <= 2 && secrets.every((each) => /^whsec_\S{8,}$/.test(each))
+      ? secrets
+      : undefined;
+  },
+};
 
 /** The settings of ledger-worker. */
 const table = {
@@ -21,6 +35,18 @@ const table = {
   STRIPE_API_KEY: text,
   /** Another place that speaks Stripe's API, such as the simulator. */
   STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
+  /**
+   * Stripe's webhooks come in here, at `POST /stripe/webhooks`: what waits for a customer or a bank is
+   * then final within a second. Without a port nothing listens, and the resolver finds out by itself,
+   * within a minute or so. Any one of several workers may get them.
+   */
+  WEBHOOKS_HOST: withDefault(text, '127.0.0.1'),
+  WEBHOOKS_PORT: withDefault(port, undefined),
+  /**
+   * What Stripe signs them with, as its dashboard or `stripe listen` shows it; needed with a port. To
+   * rotate it give both, the new one and the old one, until Stripe no longer signs with the old one.
+   */
+  STRIPE_WEBHOOK_SECRETS: withDefault(webhookSecrets, []),
   /** Until a call to the provider is given up as unknown. Stripe's own answers take 1 to 3 s. */
   PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),
   /** Transactions at the provider at once, for batches and the resolver: as many connections. */
@@ -42,5 +68,14 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  return readSettings(process.env, table);
+  return readSettings(process.env, table, missingForWebhooks(process.env));
+}
+
+/** A door without a lock, and a lock without a door, are both a mistake. */
+function missingForWebhooks(environment: NodeJS.ProcessEnv): string[] {
+  const pair = ['WEBHOOKS_PORT', 'STRIPE_WEBHOOK_SECRETS'] as const;
+  const missing = pair.filter((name) => !isSet(environment, name));
+  if (missing.length !== 1) return [];
+  const [given] = pair.filter((name) => !missing.includes(name));
+  return [`${missing[0]} is missing: ${given} needs it`];
 }

@@ -83,10 +83,11 @@ test('a worker killed between the ledger’s commit and the offset’s is taken 
 });
 
 test('missing and malformed settings are all named at once', async (context) => {
-  const settings = { KAFKA_BROKERS: 'nowhere', ADMIN_PORT: '70000' };
+  const settings = { KAFKA_BROKERS: 'nowhere', ADMIN_PORT: '70000', WEBHOOKS_PORT: '1024' };
   const { exitCode, stderr } = await start(context, settings).ended;
   assert.equal(exitCode, 2);
-  for (const name of ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL']) {
+  const names = ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL', 'STRIPE_WEBHOOK_SECRETS'];
+  for (const name of names) {
     assert.match(stderr, new RegExp(`${name} is (missing|malformed)`));
   }
 });

@@ -1,4 +1,4 @@
-import { openPostgresLedger } from '@triplock/ledger';
+import { openPostgresLedger, wakeDueIn } from '@triplock/ledger';
 import { openDatabase } from '@triplock/postgres';
 import { runService } from '@triplock/runtime';
 import {
@@ -12,6 +12,7 @@ import { readConfig } from './config.ts';
 import { gatherPostings } from './gather-postings.ts';
 import { workerMetrics } from './metrics.ts';
 import { openCharging } from './open-charging.ts';
+import { openWebhooks } from './open-webhooks.ts';
 import { paymentsHandler } from './payments-consumer.ts';
 import { createPostBatch } from './post-batch.ts';
 
@@ -53,6 +54,7 @@ await runService('ledger-worker', readConfig, async (config, service) => {
     }),
   });
   service.onClose('consumer', () => consumer.close());
+  await openWebhooks(config, { ...service, ...charging, metrics, wakeDue: wakeDueIn(database) });
   // First of all: calls under way end, and what has not begun is left for whoever comes next.
   service.onClose('provider', async () => charging.provider.close());
 

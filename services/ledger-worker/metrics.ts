@@ -10,6 +10,8 @@ export type WorkerMetrics = {
   refunds: Counter<'outcome'>;
   /** Pending transactions that the resolver looked after, by what came of it. */
   resolved: Counter<'outcome'>;
+  /** Webhooks of the provider by what they came to. */
+  providerEvents: Counter<'outcome'>;
   /**
    * How long ago a transaction was accepted of which nobody knows what came of it at the provider,
    * each time that it was looked at and left so, in seconds.
@@ -46,6 +48,12 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
     resolved: new Counter({
       name: 'triplock_worker_resolved_total',
       help: 'Pending transactions that the resolver looked after, by what came of it.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    providerEvents: new Counter({
+      name: 'triplock_worker_provider_events_total',
+      help: 'Webhooks of the provider by what they came to.',
       labelNames: ['outcome'],
       registers,
     }),

@@ -46,7 +46,7 @@ export function openCharging(
   const asking = { ...parts, provider, refunds, places, actionExpiresMs };
   const desk = openChargeDesk({ ...asking, handOverMs: config.HAND_OVER_MS });
   const finisher = openDueFinisher({ ...asking, takeDue: takeDueFrom(database) });
-  const resolver = runLoop(finisher.begin, { name: 'resolver', idleMs: 500, logger });
+  const resolver = runLoop(finisher.begin, { name: 'resolver', idleMs: 1_000, logger });
   const stop = async () => {
     await resolver.stop();
     await finisher.ended();

@@ -1,0 +1,68 @@
+import type { WakeDue } from '@triplock/ledger';
+import { readStripeEvent, type ReadStripeEvent } from '@triplock/provider';
+import { withDeadline, type Logger, type Loop } from '@triplock/runtime';
+import type { WorkerMetrics } from './metrics.ts';
+
+/** What hearing Stripe stands on. */
+export type StripeHearing = {
+  wakeDue: WakeDue;
+  resolver: Pick<Loop, 'wake'>;
+  /** Those that Stripe may sign with; two while one follows the other. */
+  secrets: readonly string[];
+  mode: 'live' | 'test';
+  metrics: Pick<WorkerMetrics, 'providerEvents'>;
+  logger: Logger;
+};
+
+/** What a webhook came to. `heard`: it is durable, or of no concern, and must not come again. */
+export type Heard = 'heard' | 'forged';
+
+/**
+ * Stripe tells of most charges while the worker that confirmed one is about to settle it by its own
+ * answer. So long it is given, and then nobody else has to ask.
+ */
+const graceMs = 300;
+
+/** Clocks of the database are read in milliseconds, and timers fire up to one early. */
+const lateMs = 10;
+
+/** Stripe sends again what is not answered in time; this leaves it its own limits. */
+const answerWithinMs = 5_000;
+
+/**
+ * Hears one webhook of Stripe's: when it is genuine, what it is about is due now, and the resolver
+ * looks at the intent itself. Nothing that the webhook says of a state is believed, so copies, any
+ * order, and one that is early or late or about nothing of ours do no harm. One that is lost costs
+ * time: the row is due by itself later.
+ *
+ * @throws when the ledger does not answer; then it has to come again.
+ */
+export async function hearStripe(
+  parts: StripeHearing,
+  webhook: { body: Buffer; signature: string | undefined },
+): Promise<Heard> {
+  const read = readStripeEvent({ ...webhook, secrets: parts.secrets, mode: parts.mode });
+  const outcome = read.outcome === 'event' ? await wake(parts, read.event) : read.outcome;
+  parts.metrics.providerEvents.inc({ outcome });
+  if (read.outcome === 'forged') parts.logger.debug({ detail: read.detail }, 'a forged webhook');
+  return read.outcome === 'forged' ? 'forged' : 'heard';
+}
+
+type StripeEvent = Extract<ReadStripeEvent, { outcome: 'event' }>['event'];
+
+async function wake(
+  { wakeDue, resolver, logger }: StripeHearing,
+  { id: eventId, type, intentId }: StripeEvent,
+): Promise<string> {
+  const event = { provider: 'stripe' as const, eventId, type, intentId };
+  const woken = await withDeadline(wakeDue(event, { graceMs }), {
+    ms: answerWithinMs,
+    what: 'the ledger',
+  });
+  if (woken.outcome === 'woken') {
+    logger.debug({ txnIds: woken.txnIds, eventId, type }, 'the provider has news');
+    // Whichever worker looks first: this one need not wait for its next look.
+    setTimeout(() => resolver.wake(), graceMs + lateMs).unref();
+  }
+  return woken.outcome;
+}

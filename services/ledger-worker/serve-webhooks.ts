@@ -1,0 +1,97 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { explainListenError, type Logger } from '@triplock/runtime';
+import type { Heard } from './hear-stripe.ts';
+
+/** Where Stripe's webhooks come in, and who hears them. */
+export type WebhookOptions = {
+  host: string;
+  port: number;
+  hear(webhook: { body: Buffer; signature: string | undefined }): Promise<Heard>;
+  logger: Logger;
+};
+
+/** Stripe's largest objects are some tens of kilobytes. */
+export const bodyBytesMax = 256 * 1_024;
+
+/** Far above how many Stripe holds open, and few enough to keep each one's body in memory. */
+const connectionsMax = 256;
+const requestTimeoutMs = 10_000;
+/** What a request that is under way may still take once the worker stops. */
+const drainMs = 2_000;
+
+/**
+ * Serves `POST /stripe/webhooks`, and `GET /healthz` for whoever spreads the load. It answers 2xx
+ * once what was heard is durable, 400 to a forgery, and 503 when Stripe has to send it again.
+ * Rejects when the port is taken.
+ */
+export async function serveWebhooks(options: WebhookOptions): Promise<{ close(): Promise<void> }> {
+  const server = createServer({ requestTimeout: requestTimeoutMs }, (request, response) => {
+    answer(options, request).then(
+      (status) => send(response, status),
+      (err: unknown) => {
+        options.logger.warn({ err }, 'a webhook could not be heard, it has to come again');
+        send(response, 503);
+      },
+    );
+  });
+  server.maxConnections = connectionsMax;
+  server.listen({ host: options.host, port: options.port });
+  await once(server, 'listening').catch((error: Error) => {
+    throw explainListenError(error, 'WEBHOOKS_PORT');
+  });
+  return { close: () => closeInTime(server) };
+}
+
+type Status = 200 | 400 | 404 | 405 | 413 | 503;
+
+const words: Readonly<Record<Status, string>> = {
+  200: 'ok',
+  400: 'not signed by Stripe with a secret that is known here, or too old',
+  404: 'nothing is here',
+  405: 'POST only',
+  413: 'too large',
+  503: 'not now',
+};
+
+async function answer({ hear }: WebhookOptions, request: IncomingMessage): Promise<Status> {
+  const path = request.url?.split('?', 1)[0];
+  if (path === '/healthz') return 200;
+  if (path !== '/stripe/webhooks') return 404;
+  if (request.method !== 'POST') return 405;
+  const body = await readBody(request);
+  if (body === 'too large') return 413;
+  const signature = request.headers['stripe-signature'];
+  const heard = await hear({ body, signature: signature?.toString() });
+  return heard === 'heard' ? 200 : 400;
+}
+
+/** The bytes as they came, because they are what was signed. */
+async function readBody(request: IncomingMessage): Promise<Buffer | 'too large'> {
+  if (Number(request.headers['content-length'] ?? 0) > bodyBytesMax) return 'too large';
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bodyBytesMax) return 'too large';
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function send(response: ServerResponse, status: Status): void {
+  // What was not read of a refused body must not be taken for the next request.
+  const close = status === 413 ? { connection: 'close' } : {};
+  const later = status === 503 ? { 'retry-after': '5' } : {};
+  response.writeHead(status, { 'content-type': 'application/json', ...close, ...later });
+  response.end(JSON.stringify({ detail: words[status] }));
+}
+
+async function closeInTime(server: Server): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  await Promise.race([closed, delay(drainMs, undefined, { ref: false })]);
+  server.closeAllConnections();
+  await closed;
+}
