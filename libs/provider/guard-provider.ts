@@ -61,8 +61,8 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Guard
   return {
     createIntent: (request) => guarded(() => provider.createIntent(request)),
     confirmIntent: (request) => guarded(() => provider.confirmIntent(request)),
-    readIntent: (...args) => guarded(() => provider.readIntent(...args)),
-    cancelIntent: (...args) => guarded(() => provider.cancelIntent(...args)),
+    readIntent: (asked) => guarded(() => provider.readIntent(asked)),
+    cancelIntent: (asked) => guarded(() => provider.cancelIntent(asked)),
     refund: (request) => guarded(() => provider.refund(request)),
     findRefund: (request) => guarded(() => provider.findRefund(request)),
     callersMax: () => (closed || restMs() > 0 ? 0 : circuit.callersMax()),

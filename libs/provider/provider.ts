@@ -24,11 +24,18 @@ export type Caller = {
 /** A charge to prepare. */
 export type IntentRequest = Caller & { readonly money: Money; readonly paymentMethod: string };
 
+/** An intent, and what it must be about: an answer about anything else is unknown. */
+export type IntentInQuestion = {
+  readonly intentId: string;
+  readonly txnId: TxnId;
+  readonly money: Money;
+};
+
 /** An intent to confirm. */
-export type ConfirmRequest = Caller & { readonly intentId: string; readonly money: Money };
+export type ConfirmRequest = Caller & IntentInQuestion;
 
 /** Part of a charge to give back. */
-export type RefundRequest = Caller & { readonly intentId: string; readonly money: Money };
+export type RefundRequest = Caller & IntentInQuestion;
 
 /**
  * Nobody knows what became of a call: a time-out, a reset, a 429, a 5xx, half an answer, or an
@@ -86,9 +93,9 @@ export type Provider = {
   /** Confirms a stored intent. Another attempt is allowed while it reads as unconfirmed. */
   confirmIntent(request: ConfirmRequest): Promise<IntentOutcome>;
   /** How an intent stands now, by its id. */
-  readIntent(intentId: string, money: Money): Promise<IntentOutcome>;
+  readIntent(asked: IntentInQuestion): Promise<IntentOutcome>;
   /** Takes back an intent that nobody will confirm. Its state afterwards, whoever was faster. */
-  cancelIntent(intentId: string, money: Money): Promise<IntentOutcome>;
+  cancelIntent(asked: IntentInQuestion): Promise<IntentOutcome>;
   /**
    * Gives money back. Look with `findRefund` before doing so again after an unknown outcome; another
    * attempt is allowed when it finds none.

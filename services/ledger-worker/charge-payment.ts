@@ -104,7 +104,7 @@ async function yieldTo(
   const row = await ledger.find(txnId);
   const decided = row !== undefined && (row.provider !== undefined || isFinal(row.state));
   if (decided && row.provider?.intentId !== intentId) {
-    await provider.cancelIntent(intentId, details.money);
+    await provider.cancelIntent({ txnId, intentId, money: details.money });
   }
   return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }
@@ -115,17 +115,17 @@ async function decide(
   payment: Payment,
   { intentId, isNew }: StoredIntent,
 ): Promise<IntentOutcome> {
-  const { money } = payment.details;
+  const asked = { ...callerOf(payment), intentId, money: payment.details.money };
   let outcome: IntentOutcome = isNew
     ? { outcome: 'unconfirmed' }
-    : await provider.readIntent(intentId, money);
+    : await provider.readIntent(asked);
   if (outcome.outcome === 'unconfirmed') {
-    outcome = await confirmIntent(provider, { ...callerOf(payment), intentId, money });
+    outcome = await confirmIntent(provider, asked);
     await crashPoints.reached('worker.charged');
   }
   const expired = Date.now() - payment.acceptedAt.getTime() > actionExpiresMs;
   if (outcome.outcome === 'waiting' && outcome.waitsFor === 'customer' && expired) {
-    return provider.cancelIntent(intentId, money);
+    return provider.cancelIntent(asked);
   }
   return outcome;
 }

@@ -12,7 +12,7 @@ export async function confirmIntent(
 ): Promise<IntentOutcome> {
   const answer = await provider.confirmIntent(request);
   if (answer.outcome !== 'unknown' || !answer.sent) return answer;
-  const seen = await provider.readIntent(request.intentId, request.money);
+  const seen = await provider.readIntent(request);
   // It was sent, whatever the read says of itself.
   if (seen.outcome === 'unknown') return answer;
   if (seen.outcome !== 'unconfirmed') return seen;

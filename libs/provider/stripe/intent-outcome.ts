@@ -1,6 +1,7 @@
-import type { Failure, Money } from '@triplock/payments';
+import type { Failure } from '@triplock/payments';
 import type Stripe from 'stripe';
-import type { IntentOutcome } from '../provider.ts';
+import type { IntentInQuestion, IntentOutcome } from '../provider.ts';
+import { isAbout } from './is-about.ts';
 import { unknownBecause } from './sort-error.ts';
 
 /** What of an intent is looked at; an answer off the wire may have any of it missing. */
@@ -11,6 +12,7 @@ type Seen = Partial<
     | 'status'
     | 'amount'
     | 'currency'
+    | 'metadata'
     | 'latest_charge'
     | 'last_payment_error'
     | 'cancellation_reason'
@@ -19,17 +21,11 @@ type Seen = Partial<
 
 /**
  * How a charge stands, by the intent's own state (docs.stripe.com/payments/paymentintents/lifecycle).
- * An answer that is not about this intent and this money, or that has no known state, is unknown.
+ * An answer that is not about this intent, this payment and this money, or that has no known state,
+ * is unknown.
  */
-export function intentOutcome(
-  intent: Seen,
-  asked: { intentId: string; money: Money },
-): IntentOutcome {
-  const { amount, currency } = asked.money;
-  const same =
-    intent.id === asked.intentId &&
-    intent.amount === Number(amount) &&
-    intent.currency === currency.toLowerCase();
+export function intentOutcome(intent: Seen, asked: IntentInQuestion): IntentOutcome {
+  const same = intent.id === asked.intentId && isAbout(intent, asked);
   if (!same) return nonsense(`the provider answered with another intent than ${asked.intentId}`);
   switch (intent.status) {
     case 'succeeded':

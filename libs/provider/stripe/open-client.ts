@@ -19,7 +19,30 @@ export function openClient({ apiKey, apiUrl, timeoutMs }: StripeOptions): Stripe
     timeout: timeoutMs,
     maxNetworkRetries: 0,
     telemetry: false,
+    httpClient: refusingBareValues(Stripe.createNodeHttpClient()),
   });
+}
+
+type HttpClient = ReturnType<typeof Stripe.createNodeHttpClient>;
+
+/**
+ * The package (23.1) takes any JSON for an object: a text or a number, as a proxy may answer, ends the
+ * process by a rejection that nobody handles, and the call never returns. Refused here, it becomes an
+ * error like any other answer that makes no sense.
+ */
+function refusingBareValues(client: HttpClient): HttpClient {
+  const makeRequest = client.makeRequest.bind(client);
+  client.makeRequest = async (...request) => {
+    const response = await makeRequest(...request);
+    const toJSON = response.toJSON.bind(response);
+    response.toJSON = async () => {
+      const answer: unknown = await toJSON();
+      if (typeof answer === 'object' && answer !== null) return answer;
+      throw new Error('an answer that is no object');
+    };
+    return response;
+  };
+  return client;
 }
 
 function addressOf(apiUrl: string | undefined): Stripe.StripeConfig {

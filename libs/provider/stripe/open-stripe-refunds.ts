@@ -26,7 +26,7 @@ async function createRefund(stripe: Stripe, request: RefundRequest): Promise<Ref
       },
       { idempotencyKey: idempotencyKeyOf(request, 'refund') },
     );
-    return refundOutcome(refund, money);
+    return refundOutcome(refund, request);
   } catch (error) {
     const sorted = sortError(error);
     return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
@@ -46,7 +46,7 @@ async function findRefund(
       .list({ payment_intent: request.intentId, limit: 100 })
       .autoPagingToArray({ limit: listedMax });
     const mine = refunds.find(({ metadata }) => metadata?.['txn_id'] === request.txnId);
-    if (mine !== undefined) return refundOutcome(mine, request.money);
+    if (mine !== undefined) return refundOutcome(mine, request);
     if (refunds.length < listedMax) return { outcome: 'none' };
     return unknownBecause(
       new Error(`intent ${request.intentId} has too many refunds to look through`),

@@ -52,7 +52,7 @@ const failureCode = (outcome: IntentOutcome | RefundAtProvider) =>
 test('an intent that is prepared charges nobody, and one that is confirmed charges once', async () => {
   const { provider, prepared, succeededCharges } = await aProvider();
   const intent = await prepared();
-  assert.deepEqual(await provider.readIntent(intent.intentId, intent.money), {
+  assert.deepEqual(await provider.readIntent(intent), {
     outcome: 'unconfirmed',
   });
   assert.equal((await succeededCharges()).count, 0);
@@ -84,7 +84,7 @@ test('a decline is final and carries the bank’s reason', async () => {
     assert.equal(failureCode(await provider.confirmIntent({ ...intent, attempt: 1 })), code);
     // A second confirm does not charge the method again, and the intent still knows why.
     assert.equal(failureCode(await provider.confirmIntent({ ...intent, attempt: 2 })), code);
-    assert.equal(failureCode(await provider.readIntent(intent.intentId, intent.money)), code);
+    assert.equal(failureCode(await provider.readIntent(intent)), code);
   }
   assert.equal((await succeededCharges()).count, 0);
 });
@@ -102,7 +102,7 @@ test('a customer who has to act, and a bank that takes its time, are waited for'
     outcome: 'waiting',
     waitsFor: 'customer',
   });
-  const cancelled = await provider.cancelIntent(intent.intentId, intent.money);
+  const cancelled = await provider.cancelIntent(intent);
   assert.equal(failureCode(cancelled), 'authentication_required');
 });
 
@@ -110,7 +110,7 @@ test('an intent that succeeded cannot be cancelled, and says so', async () => {
   const { provider, prepared } = await aProvider();
   const intent = await prepared();
   const charged = await provider.confirmIntent({ ...intent, attempt: 1 });
-  assert.deepEqual(await provider.cancelIntent(intent.intentId, intent.money), charged);
+  assert.deepEqual(await provider.cancelIntent(intent), charged);
 });
 
 const lostAnswers = ['time-out', 'reset-after', 'half-body'] as const;
@@ -123,7 +123,7 @@ for (const fault of lostAnswers) {
     await strike({ fault, operation: 'payment_intents.confirm', count: 2, ...times });
     const lost = await provider.confirmIntent({ ...intent, attempt: 1 });
     assert.ok(lost.outcome === 'unknown' && !lost.kept && lost.sent);
-    const seen = await provider.readIntent(intent.intentId, intent.money);
+    const seen = await provider.readIntent(intent);
     assert.equal(seen.outcome, 'succeeded');
     assert.equal((await succeededCharges()).count, 1);
   });
@@ -138,7 +138,7 @@ test('a kept 500 comes back under its key, and the next attempt has another', as
     const answer = await provider.confirmIntent({ ...intent, attempt: 1 });
     assert.ok(answer.outcome === 'unknown' && answer.kept === kept);
   }
-  const { outcome } = await provider.readIntent(intent.intentId, intent.money);
+  const { outcome } = await provider.readIntent(intent);
   assert.equal(outcome, 'unconfirmed');
   const second = await provider.confirmIntent({ ...intent, attempt: 2 });
   assert.equal(second.outcome, 'succeeded');

@@ -1,14 +1,16 @@
-import type { Failure, Money } from '@triplock/payments';
+import type { Failure } from '@triplock/payments';
 import type Stripe from 'stripe';
 import type {
   ConfirmRequest,
   CreateOutcome,
+  IntentInQuestion,
   IntentOutcome,
   IntentRequest,
   Provider,
 } from '../provider.ts';
 import { idempotencyKeyOf } from './idempotency-key.ts';
 import { intentOutcome } from './intent-outcome.ts';
+import { isAbout } from './is-about.ts';
 import { openClient, type StripeOptions } from './open-client.ts';
 import { openStripeRefunds } from './open-stripe-refunds.ts';
 import { sortError, unknownBecause } from './sort-error.ts';
@@ -19,9 +21,8 @@ export function openStripe(options: StripeOptions): Provider {
   return {
     createIntent: (request) => createIntent(stripe, request),
     confirmIntent: (request) => confirmIntent(stripe, request),
-    readIntent: (intentId, money) => readIntent(stripe, { intentId, money }),
-    cancelIntent: (intentId, money) =>
-      cancelIntent(stripe, { intentId, money }, { cancellation_reason: 'abandoned' }),
+    readIntent: (asked) => readIntent(stripe, asked),
+    cancelIntent: (asked) => cancelIntent(stripe, asked, { cancellation_reason: 'abandoned' }),
     ...openStripeRefunds(stripe),
   };
 }
@@ -40,8 +41,9 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
       },
       { idempotencyKey: idempotencyKeyOf(request, 'create') },
     );
-    if (typeof intent.id === 'string') return { outcome: 'created', intentId: intent.id };
-    return unknownBecause(new Error('an intent came without an id'));
+    const { id: intentId } = intent as Partial<Stripe.PaymentIntent>;
+    if (intentId !== undefined && isAbout(intent, request)) return { outcome: 'created', intentId };
+    return unknownBecause(new Error('the provider answered with no intent, or another one'));
   } catch (error) {
     const sorted = sortError(error);
     return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
@@ -63,7 +65,7 @@ async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<I
   return ended.outcome === 'declined' ? { ...ended, failure: confirmed.failure } : ended;
 }
 
-async function endIntent(stripe: Stripe, asked: Asked): Promise<IntentOutcome> {
+async function endIntent(stripe: Stripe, asked: IntentInQuestion): Promise<IntentOutcome> {
   const seen = await readIntent(stripe, asked);
   return seen.outcome === 'unconfirmed' ? cancelIntent(stripe, asked) : seen;
 }
@@ -71,7 +73,7 @@ async function endIntent(stripe: Stripe, asked: Asked): Promise<IntentOutcome> {
 /** Where the intent is no longer to be cancelled, it is final or being decided. */
 async function cancelIntent(
   stripe: Stripe,
-  asked: Asked,
+  asked: IntentInQuestion,
   reason: Stripe.PaymentIntentCancelParams = {},
 ): Promise<IntentOutcome> {
   return certain(
@@ -79,10 +81,9 @@ async function cancelIntent(
   );
 }
 
-type Asked = { intentId: string; money: Money };
 type Refused = { outcome: 'refused'; failure: Failure };
 
-async function readIntent(stripe: Stripe, asked: Asked): Promise<IntentOutcome> {
+async function readIntent(stripe: Stripe, asked: IntentInQuestion): Promise<IntentOutcome> {
   return certain(
     await actOrRead(stripe, asked, () => stripe.paymentIntents.retrieve(asked.intentId)),
   );
@@ -97,7 +98,7 @@ function certain(outcome: IntentOutcome | Refused): IntentOutcome {
 /** What a call made of an intent; when its state forbade the call, that state. */
 async function actOrRead(
   stripe: Stripe,
-  asked: Asked,
+  asked: IntentInQuestion,
   call: () => Promise<Stripe.PaymentIntent>,
 ): Promise<IntentOutcome | Refused> {
   try {

@@ -1,17 +1,20 @@
-import type { Money } from '@triplock/payments';
 import type Stripe from 'stripe';
-import type { RefundAtProvider } from '../provider.ts';
+import type { IntentInQuestion, RefundAtProvider } from '../provider.ts';
+import { isAbout } from './is-about.ts';
 import { unknownBecause } from './sort-error.ts';
 
 /** What of a refund is looked at; an answer off the wire may have any of it missing. */
 type Seen = Partial<
-  Pick<Stripe.Refund, 'id' | 'status' | 'amount' | 'currency' | 'failure_reason'>
+  Pick<
+    Stripe.Refund,
+    'id' | 'status' | 'amount' | 'currency' | 'metadata' | 'payment_intent' | 'failure_reason'
+  >
 >;
 
 /** How a refund stands, by its own state (docs.stripe.com/api/refunds/object). */
-export function refundOutcome(refund: Seen, money: Money): RefundAtProvider {
-  const { id: refundId, status, amount, currency } = refund;
-  const same = amount === Number(money.amount) && currency === money.currency.toLowerCase();
+export function refundOutcome(refund: Seen, asked: IntentInQuestion): RefundAtProvider {
+  const { id: refundId, status } = refund;
+  const same = refund.payment_intent === asked.intentId && isAbout(refund, asked);
   if (refundId === undefined || !same) return nonsense('the provider answered with another refund');
   switch (status) {
     case 'succeeded':

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { afterEach, test } from 'node:test';
+import { eventually, stripeControl } from '@triplock/testing';
+import { becomeFinalOnce } from './accepted.ts';
+import { newKey } from './partner.ts';
+import { onTheSystem } from './stage.ts';
+
+const on = onTheSystem();
+// Whatever became of the test: Stripe tells what it has to tell, once.
+afterEach(() => control('PUT', '/webhooks', { paused: false, copies: 1, order: 'any' }));
+
+const asks = 'pm_card_authenticationRequired';
+// Far below the 20 s after which a row is looked at without being told of.
+const soon = { withinMs: 10_000 };
+
+test('who authenticates, fails to, or has a slow bank is told of by Stripe, however often and in any order', async () => {
+  await control('PUT', '/webhooks', { paused: true, copies: 3, order: 'reversed' });
+  const [acts, fails, bank] = await Promise.all([
+    waiting(asks),
+    waiting(asks),
+    waiting('pm_usBankAccount_success', 'USD'),
+  ]);
+  const before = await woken();
+  await customer(acts, 'succeeded');
+  await customer(fails, 'failed');
+  await control('POST', '/settle', { id: bank.intentId });
+  await control('PUT', '/webhooks', { paused: false });
+  await becomes(acts.id, 'succeeded');
+  await becomes(bank.id, 'succeeded');
+  const failed = await becomes(fails.id, 'failed');
+  assert.equal(failed.failure_code, 'payment_intent_authentication_failure');
+  assert.ok((await woken()) >= before + 3);
+  await eventually(async () => {
+    const [caught] = await on.look.webhooks(fails.id);
+    return caught?.verified === true && caught.body.type === 'payment.failed';
+  });
+  await everythingTold();
+  for (const { id } of [acts, fails, bank]) {
+    const { entries, outbox } = await on.look.sightings(id);
+    assert.deepEqual([entries, outbox], [id === fails.id ? 0 : 1, 1]);
+  }
+});
+
+test('what Stripe could not tell is found out all the same, and what it tells too late changes nothing', async () => {
+  await control('PUT', '/webhooks', { paused: true });
+  const acts = await waiting(asks);
+  await customer(acts, 'succeeded');
+  // As time does.
+  await on.look.database.query(
+    `UPDATE ledger.transactions SET due_at = now() WHERE txn_id = $1 AND state = 'pending'`,
+    [acts.id],
+  );
+  await becomes(acts.id, 'succeeded');
+  await control('PUT', '/webhooks', { paused: false });
+  await everythingTold();
+  await becomeFinalOnce(on, [acts.id]);
+});
+
+test('what was not signed by Stripe is refused by every worker, and believed by none', async () => {
+  const { id, intentId } = await waiting(asks);
+  const body = JSON.stringify({
+    ...{ id: 'evt_forged', object: 'event', type: 'payment_intent.succeeded', livemode: false },
+    data: { object: { id: intentId, status: 'succeeded' } },
+  });
+  const at = Math.floor(Date.now() / 1_000);
+  const mac = createHmac('sha256', 'whsec_guessed').update(`${at}.${body}`).digest('hex');
+  const rowNow = () => on.look.database.query(rowSql, [id]);
+  const before = await rowNow();
+  assert.equal(on.system.stripeWebhooks.length, 2);
+  for (const url of on.system.stripeWebhooks) {
+    for (const headers of [{}, { 'stripe-signature': `t=${at},v1=${mac}` }]) {
+      const answer = await fetch(url, { method: 'POST', body, headers });
+      assert.equal(answer.status, 400);
+      await answer.body?.cancel();
+    }
+  }
+  assert.deepEqual(await rowNow(), before);
+  await control('POST', `/payment_intents/${intentId}/authenticate`, { outcome: 'succeeded' });
+  await becomes(id, 'succeeded');
+});
+
+type Waiting = { id: string; intentId: string };
+type Row = { state: string; failure_code: string | null; provider_intent_id: string | null };
+
+const rowSql = `
+  SELECT state, failure_code, provider_intent_id, version, due_at
+  FROM ledger.transactions WHERE txn_id = $1`;
+
+/** A payment that somebody outside has to decide. */
+async function waiting(method: string, currency = 'EUR'): Promise<Waiting> {
+  const body = { amount: 1_250, currency, payment_method: method };
+  const answer = await on.acme.pay(newKey('asks'), body);
+  assert.equal(answer.status, 202);
+  const { id } = JSON.parse(answer.body) as { id: string };
+  const intentId = await eventually(async () => {
+    const [row] = await on.look.database.query<Row>(rowSql, [id]);
+    const stored = row?.provider_intent_id;
+    if (!stored) return false;
+    const intent = await fetch(`${on.system.stripe}/v1/payment_intents/${stored}`, {
+      headers: { authorization: 'Bearer sk_test_triplock' },
+    });
+    const { status } = (await intent.json()) as { status: string };
+    return ['requires_action', 'processing'].includes(status) && stored;
+  });
+  return { id, intentId };
+}
+
+function becomes(id: string, state: string): Promise<Row> {
+  const what = `payment ${id} to be ${state}`;
+  return eventually(
+    async () => {
+      const [row] = await on.look.database.query<Row>(rowSql, [id]);
+      return row?.state === state && row;
+    },
+    { ...soon, what },
+  );
+}
+
+function customer({ intentId }: Waiting, outcome: 'succeeded' | 'failed'): Promise<unknown> {
+  return control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
+}
+
+async function everythingTold(): Promise<void> {
+  type Shown = { undelivered: unknown[] };
+  await eventually(async () => {
+    const { undelivered } = await control<Shown>('GET', '/webhooks');
+    return undelivered.length === 0;
+  });
+}
+
+/** How many of Stripe's webhooks had a row looked at, over all workers. */
+async function woken(): Promise<number> {
+  const workers = on.system.services.filter(({ service }) => service === 'ledger-worker');
+  const counts = await Promise.all(
+    workers.map(async ({ metrics }) => {
+      const text = await (await fetch(metrics)).text();
+      const line = /^triplock_worker_provider_events_total\{outcome="woken".*\} (\d+)$/m;
+      return Number(line.exec(text)?.[1] ?? 0);
+    }),
+  );
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
+  return stripeControl(on.system.stripe)<Answer>(method, path, body);
+}

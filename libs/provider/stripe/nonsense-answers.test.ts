@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { aPayment } from '@triplock/testing';
+import { openStripe } from './open-stripe.ts';
+
+const { txnId, partnerId, key, details } = aPayment({ amount: 1_250n, currency: 'EUR' });
+const { money } = details;
+const caller = { txnId, partnerId, key, attempt: 1 };
+const charge = { ...caller, kind: 'payment' as const, money, paymentMethod: 'pm_card_visa' };
+const refund = { ...caller, kind: 'refund' as const, money, intentId: 'pi_1' };
+
+const intent = {
+  ...{ id: 'pi_1', object: 'payment_intent', amount: 1_250, currency: 'eur' },
+  ...{ status: 'succeeded', latest_charge: 'ch_1', metadata: { txn_id: txnId } },
+};
+const given = {
+  ...{ id: 're_1', object: 'refund', amount: 1_250, currency: 'eur', status: 'succeeded' },
+  ...{ payment_intent: 'pi_1', metadata: { txn_id: txnId } },
+};
+const listed = (object: unknown) => ({ object: 'list', url: '/', has_more: false, data: [object] });
+
+type Answer = { status?: number; type?: string; body: unknown };
+
+/** Something that answers every request alike, and the provider that takes it for Stripe. */
+async function answering(context: TestContext) {
+  let answer: Answer = { body: {} };
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      const { status = 200, type = 'application/json', body } = answer;
+      response.writeHead(status, { 'content-type': type });
+      response.end(typeof body === 'string' ? body : JSON.stringify(body));
+    });
+  });
+  server.listen({ port: 0, host: '127.0.0.1' });
+  await once(server, 'listening');
+  context.after(() => void server.close());
+  const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const provider = openStripe({ apiKey: 'sk_test', apiUrl, timeoutMs: 5_000 });
+  const asked = { txnId, intentId: 'pi_1', money };
+  const calls = {
+    create: () => provider.createIntent(charge),
+    confirm: () => provider.confirmIntent({ ...charge, intentId: 'pi_1' }),
+    read: () => provider.readIntent(asked),
+    cancel: () => provider.cancelIntent(asked),
+    refund: () => provider.refund(refund),
+    find: () => provider.findRefund(refund),
+  };
+  type Name = keyof typeof calls;
+  const outcome = async (call: Name, next: Answer) => {
+    answer = next;
+    return (await calls[call]()).outcome;
+  };
+  return { outcome, names: Object.keys(calls) as Name[] };
+}
+
+test('an answer that is no answer of Stripe’s is unknown, whatever was asked', async (context) => {
+  const { outcome, names } = await answering(context);
+  const page = '<!doctype html><title>Please log in</title>';
+  const nonsense: Answer[] = [
+    { body: page, type: 'text/html' },
+    { body: page, type: 'text/html', status: 502 },
+    { body: page, type: 'text/html', status: 404 },
+    ...[
+      '',
+      'null',
+      '[]',
+      '{}',
+      '"ok"',
+      '7',
+      'true',
+      '{"error":7}',
+      '{"id":',
+      '{"data":[null]}',
+    ].map((body) => ({ body })),
+    { body: { error: 'no object' }, status: 400 },
+    { body: { ok: true }, status: 302 },
+  ];
+  for (const answer of nonsense) {
+    for (const name of names) {
+      assert.equal(await outcome(name, answer), 'unknown', `${name}: ${JSON.stringify(answer)}`);
+    }
+  }
+});
+
+test('an answer about another payment, amount or currency is unknown, however it ended', async (context) => {
+  const { outcome } = await answering(context);
+  const others = [
+    { amount: 1_251 },
+    { amount: '1250' },
+    { currency: 'usd' },
+    { metadata: { txn_id: aPayment().txnId } },
+    { metadata: null },
+    { id: undefined },
+    { status: 'a state that is not known' },
+  ];
+  for (const other of others) {
+    const body = { ...intent, ...other };
+    const what = JSON.stringify(other);
+    for (const name of ['confirm', 'read', 'cancel'] as const) {
+      assert.equal(await outcome(name, { body }), 'unknown', `${name}: ${what}`);
+    }
+    if (!('status' in other)) assert.equal(await outcome('create', { body }), 'unknown', what);
+    const answer = { ...given, ...other };
+    assert.equal(await outcome('refund', { body: answer }), 'unknown', what);
+    // One of another transaction is not the one that is looked for.
+    const expected = 'metadata' in other ? 'none' : 'unknown';
+    assert.equal(await outcome('find', { body: listed(answer) }), expected, what);
+  }
+  for (const body of [
+    { ...intent, id: 'pi_2' },
+    { ...intent, latest_charge: null },
+  ]) {
+    assert.equal(await outcome('read', { body }), 'unknown');
+  }
+  const elsewhere = { ...given, payment_intent: 'pi_2' };
+  assert.equal(await outcome('refund', { body: elsewhere }), 'unknown');
+});
+
+test('the same answers about ours are believed', async (context) => {
+  const { outcome } = await answering(context);
+  assert.equal(await outcome('create', { body: intent }), 'created');
+  assert.equal(await outcome('read', { body: intent }), 'succeeded');
+  assert.equal(await outcome('refund', { body: given }), 'succeeded');
+  assert.equal(await outcome('find', { body: listed(given) }), 'succeeded');
+  assert.equal(await outcome('find', { body: { ...listed(given), data: [] } }), 'none');
+});
