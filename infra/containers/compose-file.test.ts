@@ -6,6 +6,7 @@ import { parse } from 'yaml';
 import { cloneFolder } from '../home.ts';
 import { kafkaProperties } from '../parts/kafka-properties.ts';
 import { services, type Service } from '../services.ts';
+import { servicesFor } from '../stripe-place.ts';
 import { replicasMax } from '../start-services.ts';
 import { inNetwork, wiringFiles, wiringInNetwork } from './places.ts';
 
@@ -47,7 +48,8 @@ test('a service in a container is told what the launcher tells it, and nothing e
 });
 
 test('a service listens where the network and the host look for it', () => {
-  for (const [index, { name, ports }] of services.entries()) {
+  const placed = servicesFor(wiringInNetwork.stripe, services);
+  for (const [index, { name, ports }] of placed.entries()) {
     const published = serviceAt(name).ports!.join(' ');
     for (const { use, usual } of ports) {
       const port = use === 'admin' ? usual + index * replicasMax : usual;
