@@ -1,7 +1,9 @@
 import {
+  measuredParts,
   measuredServices,
   pipelineServices,
   type EmptyPostRun,
+  type MeasuredPart,
   type MeasuredService,
   type Repetition,
 } from './measurements.ts';
@@ -30,6 +32,10 @@ export type Figures = {
   services: Readonly<Record<MeasuredService, ServiceCost>>;
   /** Microseconds a payment: until it is published, and with the consumers of what is published. */
   cpuMicros: { published: Spread; together: Spread };
+  /** CPU of the servers beside it, microseconds a payment; absent where they run elsewhere. */
+  parts?: Readonly<Record<MeasuredPart, Spread>>;
+  /** In the gateway: a payment, and the answer to its retry; microseconds, and the one by the other. */
+  replay: { cpuMicros: Spread; ofFresh: Spread; requestsPerSecond: Spread };
   emptyPost: { requestsPerSecond: Spread; cpuMicros: Spread };
   /** Those by the empty POST's microseconds a request, of the runs just before and after. */
   ratio: { published: Spread; together: Spread };
@@ -57,6 +63,14 @@ export function figuresOf(repetitions: readonly Repetition[]): Figures {
     },
     services: Object.fromEntries(services) as Figures['services'],
     cpuMicros: { published: over(published), together: over(together) },
+    ...partFigures(repetitions, over),
+    replay: {
+      cpuMicros: over(replayMicros),
+      ofFresh: over((each) => replayMicros(each) / cpuPerPayment(each, ['ingest-gateway'])),
+      requestsPerSecond: over(({ system: { replay } }) =>
+        perSecond(replay.load, replay.load.tookMs),
+      ),
+    },
     emptyPost: {
       requestsPerSecond: over(({ before, after }) =>
         mean(perSecond(before.load, before.load.tookMs), perSecond(after.load, after.load.tookMs)),
@@ -100,6 +114,21 @@ function costOf(
     rssMiBPeak: over(({ system }) => system.services[name].rssBytesPeak / mebibyte),
     rssMiBEnd: over(({ system }) => system.services[name].rssBytesEnd / mebibyte),
   };
+}
+
+function partFigures(
+  repetitions: readonly Repetition[],
+  over: (figure: (repetition: Repetition) => number) => Spread,
+): Pick<Figures, 'parts'> {
+  if (repetitions.some(({ system }) => system.partMicros === undefined)) return {};
+  const parts = measuredParts.map((name) => {
+    return [name, over(({ system }) => system.partMicros![name] / system.load.accepted)] as const;
+  });
+  return { parts: Object.fromEntries(parts) as Figures['parts'] & {} };
+}
+
+function replayMicros({ system: { replay } }: Repetition): number {
+  return replay.gatewayMicros / replay.load.accepted;
 }
 
 function cpuPerPayment({ system }: Repetition, services: readonly MeasuredService[]): number {

@@ -27,10 +27,18 @@ export type ServiceUse = {
 /** Load on the empty POST. */
 export type EmptyPostRun = { load: LoadReport; cpuMicros: number };
 
+/** The servers that the services stand on, and the name of each one's process. */
+export const measuredParts = ['redis', 'kafka', 'postgres', 'pubsub'] as const;
+export type MeasuredPart = (typeof measuredParts)[number];
+
 /** Load on the system, and all that came of it. */
 export type SystemRun = {
   load: LoadReport;
   services: Readonly<Record<MeasuredService, ServiceUse>>;
+  /** CPU of the servers in the same time; absent where they are not this machine's processes. */
+  partMicros?: Readonly<Record<MeasuredPart, number>>;
+  /** The same keys sent again, and what answering them took the gateway. */
+  replay: { load: LoadReport; gatewayMicros: number };
   /** From the first request until the last payment was published, delivered, and all was drained. */
   publishedMs: number;
   deliveredMs: number;

@@ -33,7 +33,7 @@ test('the sheet tells the rig, every service, both ratios and the audit', () => 
   assert.match(text, /1 × 20 s over 64 connections; 1 of each service/);
   assert.match(text, /ledger-worker +50\.0 +50\.0 +50\.0 +0\.0 +100 +200/);
   assert.match(text, /until published +3\.00/);
-  assert.match(text, /all services +5\.00/);
+  assert.match(text, /all services +6\.00/);
   assert.match(text, /no drift: all 1000 accepted/);
 });
 

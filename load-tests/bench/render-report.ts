@@ -1,6 +1,6 @@
 import { renderTable, style } from '@triplock/demo';
 import type { Figures, ServiceCost, Spread } from './cost-sheet.ts';
-import { measuredServices } from './measurements.ts';
+import { measuredParts, measuredServices } from './measurements.ts';
 import type { BenchReport } from './run-bench.ts';
 
 /** The cost sheet for people. */
@@ -16,9 +16,16 @@ export function renderReport(report: BenchReport): string[] {
       costRows(figures),
     ),
     '',
+    ...renderParts(figures),
     ...renderTable(columnsOf('× an empty POST'), [
       row('until published', figures.ratio.published, 2),
       row('all services', figures.ratio.together, 2),
+    ]),
+    '',
+    ...renderTable(columnsOf('replays, in the gateway'), [
+      row('replays/s', figures.replay.requestsPerSecond, 0),
+      row('CPU, µs a replay', figures.replay.cpuMicros, 1),
+      row('× a fresh payment', figures.replay.ofFresh, 2),
     ]),
     '',
     ...renderAudit(report),
@@ -56,6 +63,13 @@ function costRows({ services, cpuMicros, emptyPost, loadGeneratorMicros }: Figur
     row('empty POST', emptyPost.cpuMicros, 1),
     row('load generator', loadGeneratorMicros.system, 1),
   ];
+}
+
+/** What the servers use beside the services. */
+function renderParts({ parts }: Figures): string[] {
+  if (parts === undefined) return [];
+  const rows = measuredParts.map((name) => row(name, parts[name], 1));
+  return [...renderTable(columnsOf('beside it, CPU, µs a payment'), rows), ''];
 }
 
 function rest({ idleMicros, rssMiBEnd, rssMiBPeak }: ServiceCost): string[] {

@@ -37,6 +37,8 @@ export function aRepetition(told: {
       publishedMs,
       deliveredMs,
       drainedMs: deliveredMs,
+      partMicros: { redis: 1_000, kafka: 2_000, postgres: 3_000, pubsub: 4_000 },
+      replay: { load: { ...load, accepted: accepted * 2 }, gatewayMicros: serviceMicros },
     },
     after: empty(after),
   };

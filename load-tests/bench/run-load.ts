@@ -5,12 +5,15 @@ import { readEffects, untilDrained } from './effects.ts';
 import { startEmptyPost, type EmptyPostState } from './empty-post/empty-post.ts';
 import type { LoadOrder, LoadReport } from './load/load-report.ts';
 import {
+  measuredParts,
   measuredServices,
   type EmptyPostRun,
+  type MeasuredPart,
   type MeasuredService,
   type ServiceUse,
   type SystemRun,
 } from './measurements.ts';
+import { sampleParts } from './sample-parts.ts';
 import { sampleServices, type Sample } from './sample-services.ts';
 import { startHelper, type Helper } from './start-helper.ts';
 import { watchMemory, type MemoryPeaks } from './watch-memory.ts';
@@ -64,20 +67,23 @@ export async function runSystem(
   const memory = watchMemory(system);
   try {
     const effects = await readEffects(system);
+    const partsBefore = await sampleParts(system);
     const before = await sampleServices(system);
     const startedAt = performance.now();
-    const load = await generator.ask({
-      ...orderFor(system, amount),
-      targets: system.endpoints.gateways,
-    });
+    const order = { ...orderFor(system, amount), targets: system.endpoints.gateways };
+    const load = await generator.ask(order);
     const { accepted } = load;
     const drained = await untilDrained(system, { before: effects, accepted, terminal });
     const drainedMs = performance.now() - startedAt;
     const after = await sampleServices(system);
+    const partsAfter = await sampleParts(system);
+    const replay = await runReplays(parts, { ...order, again: accepted });
     const peaks = await memory.stop();
     const since = (last: Date | null) => (last === null ? NaN : +last - +effects.now);
     return {
       load,
+      ...(partsBefore && partsAfter && { partMicros: growth(partsBefore, partsAfter) }),
+      replay,
       services: usesOf({ before, after, peaks, idle: amount.idle, tookMs: drainedMs }),
       publishedMs: since(drained.lastPublished),
       deliveredMs: since(drained.lastDelivered),
@@ -86,6 +92,25 @@ export async function runSystem(
   } finally {
     await memory.stop().catch(() => undefined); // What failed first is told.
   }
+}
+
+/** Sends the keys of a run again, for half as long: a replay takes less. */
+async function runReplays(
+  { system, generator }: Pick<BenchParts, 'system' | 'generator'>,
+  order: LoadOrder,
+): Promise<SystemRun['replay']> {
+  const gateway = async () => (await sampleServices(system))['ingest-gateway'].cpuMicros;
+  const before = await gateway();
+  const load = await generator.ask({ ...order, seconds: Math.max(1, order.seconds / 2) });
+  return { load, gatewayMicros: (await gateway()) - before };
+}
+
+function growth(
+  before: Readonly<Record<MeasuredPart, number>>,
+  after: Readonly<Record<MeasuredPart, number>>,
+): NonNullable<SystemRun['partMicros']> {
+  const grown = measuredParts.map((name) => [name, after[name] - before[name]] as const);
+  return Object.fromEntries(grown) as NonNullable<SystemRun['partMicros']>;
 }
 
 function orderFor(

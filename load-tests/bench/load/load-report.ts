@@ -7,6 +7,8 @@ export type LoadOrder = {
   run: string;
   connections: number;
   seconds: number;
+  /** Sends that many keys of the run over and over, which were accepted before; absent: fresh ones. */
+  again?: number;
 };
 
 /** What was sent and answered. Times in milliseconds. */

@@ -12,7 +12,7 @@ type Sending = {
 };
 
 /**
- * Sends fresh payments over keep-alive connections, one request at a time on each, until the time is
+ * Sends payments over keep-alive connections, one request at a time on each, until the time is
  * over. A closed loop: it finds out what a request costs, not how the system copes with a rate.
  *
  * One undici client for each connection: of what can send a fresh key with every request it takes
@@ -64,8 +64,9 @@ async function keepBusy(client: Client, sending: Sending): Promise<void> {
 
 /** Resolves to the answer's status, or `error` when none came. */
 function send(client: Client, sending: Sending): Promise<string> {
-  const { run, apiKey } = sending.order;
-  const number = sending.sent++;
+  const { run, apiKey, again } = sending.order;
+  const number = again === undefined ? sending.sent : sending.sent % again;
+  sending.sent += 1;
   const headers = [
     'authorization',
     `Bearer ${apiKey}`,
