@@ -1,7 +1,12 @@
 import type { PartnerId } from '@triplock/payments';
 
 /** Where a partner's webhooks go. More than one secret only while they rotate, newest first. */
-export type WebhookEndpoint = { url: string; secrets: readonly string[] };
+export type WebhookEndpoint = {
+  url: string;
+  secrets: readonly string[];
+  /** Its server wants no more webhooks; until the partner sets it again, none is sent. */
+  disabled?: true;
+};
 
 /** What an API key proves. */
 export type Authentication =
@@ -23,6 +28,11 @@ export type Partners = {
   authenticate(apiKey: string): Promise<Authentication>;
   /** Asked at every call, so that a new URL or secret counts at once. */
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
+  /**
+   * Sends nothing more to an endpoint until its partner sets it again. Tells whether this call
+   * disabled it: not so when it was disabled before, or when the partner has set another URL.
+   */
+  disableEndpoint(endpoint: { partnerId: PartnerId; url: string }): Promise<boolean>;
   /** Whether answers come from memory because PostgreSQL did not answer when it was last asked. */
   stale(): boolean;
   /** Whether any key was heard to be good, so that its partner gets in while PostgreSQL is away. */

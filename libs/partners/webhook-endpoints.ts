@@ -7,6 +7,8 @@ export type ShownEndpoint = {
   previousSecretUntil?: Date;
   /** When its URL or its secret was last set. */
   updatedAt: Date;
+  /** Since when nothing is sent there, because its server answered 410 Gone. */
+  disabledAt?: Date;
 };
 
 /** The answer is the only time that a secret is shown: no one with the gateway's rights reads it. */
@@ -21,7 +23,10 @@ export type RotatedSecret =
 /** Webhook endpoints as partners manage them. Every method rejects when PostgreSQL is away. */
 export type WebhookEndpoints = {
   show(partnerId: PartnerId): Promise<ShownEndpoint | undefined>;
-  /** Sets the URL, which was judged before. The next attempt at every delivery goes there. */
+  /**
+   * Sets the URL, which was judged before, and enables the endpoint. The next attempt at every
+   * delivery goes there.
+   */
   setUrl(endpoint: { partnerId: PartnerId; url: string }): Promise<SetEndpoint>;
   /**
    * A new secret. The one before it signs too for 24 h or until the next rotation, so that a

@@ -18,7 +18,12 @@ test('an endpoint is made with a secret that is shown once, and changed without 
   const { secret, updated_at: updatedAt, ...rest } = made.body;
   assert.match(secret as string, /^whsec_/);
   assert.match(updatedAt as string, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  assert.deepEqual(rest, { object: 'webhook_endpoint', url, previous_secret_valid_until: null });
+  assert.deepEqual(rest, {
+    object: 'webhook_endpoint',
+    url,
+    previous_secret_valid_until: null,
+    disabled_at: null,
+  });
   assert.deepEqual(await seenByNotifier(), { url, secrets: [secret] });
 
   const read = await ask({ method: 'GET', path });

@@ -80,12 +80,13 @@ function urlOf(request: FastifyRequest, policy: TargetPolicy): string {
   });
 }
 
-function render({ url, previousSecretUntil, updatedAt }: ShownEndpoint) {
+function render({ url, previousSecretUntil, updatedAt, disabledAt }: ShownEndpoint) {
   return {
     object: 'webhook_endpoint',
     url,
     previous_secret_valid_until: previousSecretUntil?.toISOString() ?? null,
     updated_at: updatedAt.toISOString(),
+    disabled_at: disabledAt?.toISOString() ?? null,
   };
 }
 

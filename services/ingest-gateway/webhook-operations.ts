@@ -22,7 +22,10 @@ export const setEndpointOperation: FastifySchema = {
     'Needs no `Idempotency-Key`: setting the same URL twice leaves it as it is. https on a public ' +
     'host name or address, on port 443 or from 1024 on, without user or password; a demo also ' +
     'sends to its own machine. The name is resolved and judged again at every attempt, and ' +
-    'redirects are not followed. Deliveries that wait go to the new URL.',
+    'redirects are not followed. Deliveries that wait go to the new URL. A server that answers ' +
+    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), deliveries wait ' +
+    'for their 24 hours as without an endpoint, and setting it again, to the same URL or another, ' +
+    'enables it.',
   body: { $ref: 'WebhookEndpointRequest#' },
   response: {
     200: {

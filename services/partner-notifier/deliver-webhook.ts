@@ -7,7 +7,7 @@ import type { SendWebhook, WebhookOutcome } from './send-webhook.ts';
 /** What making one attempt needs. */
 export type DeliverParts = {
   deliveries: Deliveries;
-  partners: Pick<Partners, 'webhookEndpoint'>;
+  partners: Pick<Partners, 'webhookEndpoint' | 'disableEndpoint'>;
   send: SendWebhook;
   retry: RetryLimits;
   metrics: NotifierMetrics;
@@ -44,8 +44,11 @@ export async function deliverWebhook(
   return recorded;
 }
 
+/** The receiver wants no more webhooks (Standard Webhooks 1.0, "Deliverability and reliability"). */
+const gone = 410;
+
 async function attempt(
-  { partners, send }: DeliverParts,
+  { partners, send, metrics, logger }: DeliverParts,
   { partnerId, eventId, body }: LeasedDelivery,
   signal: AbortSignal,
 ): Promise<WebhookOutcome> {
@@ -54,7 +57,17 @@ async function attempt(
   if (endpoint === undefined) {
     return { outcome: 'unsendable', error: 'the partner has no webhook endpoint' };
   }
-  return send({ endpoint, eventId, body, signal });
+  if (endpoint.disabled) {
+    return { outcome: 'unsendable', error: 'the webhook endpoint is disabled since a 410 Gone' };
+  }
+  const outcome = await send({ endpoint, eventId, body, signal });
+  if (outcome.outcome === 'refused' && outcome.status === gone) {
+    if (await partners.disableEndpoint({ partnerId, url: endpoint.url })) {
+      metrics.endpointsGone.inc();
+      logger.error({ partnerId, eventId }, 'webhook endpoint disabled: its server says 410 Gone');
+    }
+  }
+  return outcome;
 }
 
 function whatToKeep(outcome: WebhookOutcome): { status: number | null; error: string | null } {

@@ -7,6 +7,8 @@ export type NotifierMetrics = EventsMetrics & {
   attempts: Counter<'outcome'>;
   /** Deliveries without success to the last attempt: each needs a person. */
   givenUp: Counter;
+  /** Endpoints that were disabled by a 410 Gone. */
+  endpointsGone: Counter;
   /** Attempts that were answered after their lease had ended. */
   overtaken: Counter;
   /** Inbox rows and delivered webhooks that left by age. */
@@ -40,6 +42,11 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     givenUp: new Counter({
       name: 'triplock_webhooks_given_up_total',
       help: 'Deliveries that failed to the end of their retries',
+      registers,
+    }),
+    endpointsGone: new Counter({
+      name: 'triplock_webhook_endpoints_gone_total',
+      help: 'Endpoints disabled because their server answered 410 Gone',
       registers,
     }),
     overtaken: new Counter({

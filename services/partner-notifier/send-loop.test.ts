@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openInbox } from '@triplock/inbox';
-import { openPartners, openWebhookDeliveries, seedPartner } from '@triplock/partners';
+import {
+  openPartners,
+  openWebhookDeliveries,
+  openWebhookEndpoints,
+  seedPartner,
+} from '@triplock/partners';
 import type { EventId, PartnerId } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, eventually, succeeded } from '@triplock/testing';
@@ -29,6 +34,7 @@ async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {})
     logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
     crashPoints,
   };
+  const endpoints = openWebhookEndpoints(store.open('triplock_gateway'));
   const allLimits = { owner: 'one', leaseMs: 60_000, inFlightMax: 16, perPartnerMax: 8, ...limits };
   const sender = createSender(parts, allLimits);
   return {
@@ -49,6 +55,8 @@ async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {})
       await notifyPartners(inbox, [{ event, payloadHash: 'hash' }]);
       return event.event_id;
     },
+    setUrl: (url: string) => endpoints.setUrl({ partnerId: 'acme' as PartnerId, url }),
+    show: () => endpoints.show('acme' as PartnerId),
     askAgain: (eventId: EventId) =>
       openWebhookDeliveries(store.open('triplock_gateway')).redeliver({
         partnerId: 'acme' as PartnerId,
@@ -98,6 +106,29 @@ test('a dead endpoint holds up nobody', async (context) => {
   assert.equal(dead.received.length, 8);
   sender.giveUp();
   await sender.settled();
+});
+
+test('a server that answers 410 Gone is sent nothing until its endpoint is set again', async (context) => {
+  const { sender, endpoint, notify, states, setUrl, show } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  receiver.answerWith((response) => void response.writeHead(410).end());
+  await notify('acme');
+  for (let pass = 0; pass < 3; pass += 1) {
+    await sender.pass();
+    await sender.settled();
+  }
+  assert.equal(receiver.received.length, 1);
+  assert.deepEqual(await states(), ['pending 3']);
+  assert.ok((await show())?.disabledAt instanceof Date);
+
+  receiver.answerWith((response) => void response.writeHead(204).end());
+  const set = await setUrl(receiver.url);
+  assert.deepEqual([set.outcome, set.endpoint.disabledAt], ['changed', undefined]);
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['delivered 4']);
+  assert.equal((await show())?.disabledAt, undefined);
 });
 
 test('a partner without an endpoint is waited for until it has one', async (context) => {

@@ -34,6 +34,10 @@ export const webhookEndpointSchema = Type.Object(
     url,
     previous_secret_valid_until: previousSecretValidUntil,
     updated_at: Type.String({ ...time, description: 'when URL or secret was last set' }),
+    disabled_at: timeOrNull(
+      'since when nothing is sent, because your server answered `410 Gone`; set the endpoint again ' +
+        'to enable it',
+    ),
     secret: Type.Optional(
       Type.String({ description: 'shown once, in the 201 that made the endpoint' }),
     ),

@@ -1,8 +1,9 @@
 -- Where a partner's webhooks go, and what they are signed with.
 --
 -- $1 partner id.
--- A row: its URL and the secrets that are good now, newest first. No row: the partner has no
--- endpoint.
-SELECT url, CASE WHEN second_secret_until <= now() THEN secrets - 1 ELSE secrets END AS secrets
+-- A row: its URL, the secrets that are good now, newest first, and whether it is disabled. No row: the
+-- partner has no endpoint.
+SELECT url, CASE WHEN second_secret_until <= now() THEN secrets - 1 ELSE secrets END AS secrets,
+       disabled_at IS NOT NULL AS disabled
 FROM partners.webhook_endpoints
 WHERE partner_id = $1

@@ -5,8 +5,10 @@ import { groupQuestions } from '../group-questions.ts';
 import type { Partners, WebhookEndpoint } from '../partners.ts';
 
 const findApiKeys = loadSql(import.meta.url, 'find-api-keys.sql');
+const disableEndpoint = loadSql(import.meta.url, 'disable-webhook-endpoint.sql');
 const findWebhookEndpoint = loadSql(import.meta.url, 'find-webhook-endpoint.sql');
 
+type EndpointRow = Pick<WebhookEndpoint, 'url' | 'secrets'> & { disabled: boolean };
 type KeyRow = { sha256: Buffer; partner_id: PartnerId };
 
 /** Partners in PostgreSQL. `clock` gives milliseconds; the machine's own unless told. */
@@ -22,8 +24,15 @@ export function openPartners(
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
     async webhookEndpoint(partnerId) {
-      const rows = await database.query<WebhookEndpoint>(findWebhookEndpoint, [partnerId]);
-      return rows[0];
+      const [row] = await database.query<EndpointRow>(findWebhookEndpoint, [partnerId]);
+      if (row === undefined) return undefined;
+      const { disabled, ...endpoint } = row;
+      return disabled ? { ...endpoint, disabled } : endpoint;
+    },
+    async disableEndpoint({ partnerId, url }) {
+      const parameters = [partnerId, url];
+      const [row] = await database.query<{ disabled: boolean }>(disableEndpoint, parameters);
+      return row!.disabled;
     },
     stale: () => authenticator.stale(),
     warm: () => authenticator.warm(),

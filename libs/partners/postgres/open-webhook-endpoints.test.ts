@@ -16,7 +16,7 @@ async function endpoints(context: TestContext) {
   const gateway = store.open('triplock_gateway');
   const notifier = openPartners(store.open('triplock_notifier'));
   const seenByNotifier = (partnerId = acme) => notifier.webhookEndpoint(partnerId);
-  return { owner, gateway, endpoints: openWebhookEndpoints(gateway), seenByNotifier };
+  return { owner, gateway, endpoints: openWebhookEndpoints(gateway), seenByNotifier, notifier };
 }
 
 test('an endpoint is made with a secret of its own, which is told once', async (context) => {
@@ -34,6 +34,25 @@ test('an endpoint is made with a secret of its own, which is told once', async (
   assert.equal('secret' in again, false);
   assert.deepEqual(await seenByNotifier(), { url: `${url}/v2`, secrets: [made.secret] });
   assert.equal(await seenByNotifier('globex' as PartnerId), undefined);
+});
+
+test('an endpoint that is gone is disabled until it is set again, and only the one that was asked', async (context) => {
+  const { owner, endpoints: store, seenByNotifier, notifier } = await endpoints(context);
+  await store.setUrl({ partnerId: acme, url });
+  await store.setUrl({ partnerId: 'globex' as PartnerId, url });
+  assert.equal(await notifier.disableEndpoint({ partnerId: acme, url: `${url}/old` }), false);
+  assert.equal((await seenByNotifier())!.disabled, undefined);
+  assert.equal(await notifier.disableEndpoint({ partnerId: acme, url }), true);
+  assert.equal(await notifier.disableEndpoint({ partnerId: acme, url }), false);
+  assert.equal((await seenByNotifier())!.disabled, true);
+  assert.equal((await seenByNotifier('globex' as PartnerId))!.disabled, undefined);
+  assert.ok((await store.show(acme))!.disabledAt instanceof Date);
+  await store.setUrl({ partnerId: acme, url });
+  assert.equal((await seenByNotifier())!.disabled, undefined);
+  const rows = await owner.query(
+    'SELECT FROM partners.webhook_endpoints WHERE disabled_at IS NULL',
+  );
+  assert.equal(rows.length, 2);
 });
 
 test('two who make an endpoint at once make one, and only one is told its secret', async (context) => {

@@ -6,7 +6,12 @@ const showEndpoint = loadSql(import.meta.url, 'show-webhook-endpoint.sql');
 const setWebhookUrl = loadSql(import.meta.url, 'set-webhook-url.sql');
 const rotateWebhookSecret = loadSql(import.meta.url, 'rotate-webhook-secret.sql');
 
-type Row = { url: string; second_secret_until: Date | null; updated_at: Date };
+type Row = {
+  url: string;
+  second_secret_until: Date | null;
+  updated_at: Date;
+  disabled_at: Date | null;
+};
 
 /** Webhook endpoints in PostgreSQL, where all clocks are the database's. */
 export function openWebhookEndpoints(database: Database): WebhookEndpoints {
@@ -37,6 +42,11 @@ export function openWebhookEndpoints(database: Database): WebhookEndpoints {
 }
 
 function fromRow(row: Row): ShownEndpoint {
-  const { url, second_secret_until: until, updated_at: updatedAt } = row;
-  return { url, updatedAt, ...(until === null ? {} : { previousSecretUntil: until }) };
+  const { url, second_secret_until: until, updated_at: updatedAt, disabled_at: disabledAt } = row;
+  return {
+    url,
+    updatedAt,
+    ...(until === null ? {} : { previousSecretUntil: until }),
+    ...(disabledAt === null ? {} : { disabledAt }),
+  };
 }

@@ -15,6 +15,7 @@ WITH partner AS (
   VALUES ($1, $3, jsonb_build_array($4::text))
   ON CONFLICT (partner_id) DO UPDATE SET
     url = excluded.url,
+    disabled_at = NULL,
     updated_at = now(),
     (secrets, second_secret_until) = (
       SELECT
