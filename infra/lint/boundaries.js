@@ -32,7 +32,7 @@ export function moduleBoundaries({ inTests }) {
 
 /** Where the clients of stores and brokers may be imported. */
 export const driverHomes = [
-  'libs/{claims,ledger,inbox,partners,provider,transport,postgres,testing}/**',
+  'libs/{claims,ledger,inbox,partners,provider,transport,postgres,spanner,testing}/**',
   '{infra,demo,e2e,load-tests}/**',
 ];
 

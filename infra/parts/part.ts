@@ -7,7 +7,7 @@ import type { Session } from '../session.ts';
 export type UsualPartName = 'redis' | 'kafka' | 'postgres' | 'pubsub';
 
 /** Servers that are started only when asked for, and then stay. */
-export type OptionalPartName = 'dynamodb';
+export type OptionalPartName = 'dynamodb' | 'spanner';
 
 /** The servers that the services stand on. */
 export type PartName = UsualPartName | OptionalPartName;

@@ -1,8 +1,7 @@
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Session } from '../session.ts';
-import { findOnPath, resolved } from './find-program.ts';
+import { inGcloudSdk } from './gcloud-sdk.ts';
 import { findJava, javaOptions } from './java.ts';
 import { missingPart } from './missing-part.ts';
 import type { Fetched, Part } from './part.ts';
@@ -37,23 +36,9 @@ async function fetchPubsub(_session: Session): Promise<Fetched> {
   };
 }
 
-/** The emulator's jar in the SDK that `gcloud` belongs to, or in one of the usual places. */
+/** The emulator's jar in the gcloud SDK. */
 function findEmulator(): string | undefined {
-  const gcloud = findOnPath('gcloud');
-  const roots = [
-    process.env['CLOUDSDK_ROOT'],
-    gcloud && dirname(dirname(resolved(gcloud))),
-    '/usr/lib/google-cloud-sdk',
-    '/usr/share/google-cloud-sdk',
-    '/opt/google-cloud-sdk',
-    '/snap/google-cloud-cli/current',
-    '/opt/homebrew/share/google-cloud-sdk',
-    join(homedir(), 'google-cloud-sdk'),
-  ];
-  return roots
-
-    .flatMap((root) => (root ? [join(root, 'platform', 'pubsub-emulator', 'lib')] : []))
-    .filter((folder) => existsSync(folder))
+  return inGcloudSdk('platform', 'pubsub-emulator', 'lib')
     .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
     .find((file) => /cloud-pubsub-emulator-.+-all\.jar$/.test(file));
 }

@@ -1,4 +1,6 @@
+export * from './ledger-settings.ts';
 export * from './ledger.ts';
+export * from './open-ledger-store.ts';
 export * from './outbox.ts';
 export * from './postgres/open-postgres-ledger.ts';
 export * from './postgres/open-postgres-outbox.ts';
@@ -6,4 +8,8 @@ export * from './postgres/open-postgres-refunds.ts';
 export * from './postgres/take-due.ts';
 export * from './postgres/wake-due.ts';
 export * from './refunds.ts';
+export * from './spanner/open-spanner-ledger.ts';
+export * from './spanner/open-spanner-outbox.ts';
+export * from './spanner/open-spanner-refunds.ts';
+export * from './spanner/take-due.ts';
 export * from './unfinished.ts';

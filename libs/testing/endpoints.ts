@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -40,6 +42,20 @@ export function testDynamodb(): Promise<string> {
   return dynamodbStarted;
 }
 
+let spannerStarted: Promise<string> | undefined;
+
+/**
+ * `host:port` of a Spanner emulator, which few tests need: the one that SPANNER_EMULATOR_HOST gives,
+ * else one that is started beside the other parts on first use, and ends with them.
+ */
+export function testSpanner(): Promise<string> {
+  const given = process.env['SPANNER_EMULATOR_HOST']?.trim();
+  spannerStarted ??= given
+    ? Promise.resolve(given)
+    : testEndpoints().then(({ home }) => startSpanner(home));
+  return spannerStarted;
+}
+
 async function findEndpoints(): Promise<TestEndpoints> {
   const given = process.env['TRIPLOCK_TEST_ENDPOINTS'];
   if (given) return readEndpoints<TestEndpoints>(given);
@@ -54,6 +70,25 @@ async function startDynamodb(partsHome: string): Promise<string> {
   if (known !== undefined && (await answers(known))) return known;
   await startParts('--home', partsHome, '--claims', 'dynamodb');
   return readEndpoints<{ dynamodb: string }>(file).dynamodb;
+}
+
+async function startSpanner(partsHome: string): Promise<string> {
+  const file = `${partsHome}/endpoints.json`;
+  const { spanner: known } = readEndpoints<{ spanner?: string }>(file);
+  if (known !== undefined && (await accepts(known))) return known;
+  await startParts('--home', partsHome, '--ledger', 'spanner');
+  return readEndpoints<{ spanner: string }>(file).spanner;
+}
+
+/** Whether something listens there. */
+async function accepts(address: string): Promise<boolean> {
+  const { hostname, port } = new URL(`tcp://${address}`);
+  const socket = connect({ host: hostname, port: Number(port) });
+  const connected = once(socket, 'connect').then(
+    () => true,
+    () => false,
+  );
+  return connected.finally(() => socket.destroy());
 }
 
 async function answers(url: string): Promise<boolean> {

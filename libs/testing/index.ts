@@ -11,6 +11,7 @@ export * from './test-keyspace.ts';
 export * from './test-namespace.ts';
 export * from './test-redis.ts';
 export * from './test-relay.ts';
+export * from './test-spanner.ts';
 export * from './test-stripe.ts';
 export * from './test-subscription.ts';
 export * from './test-table.ts';

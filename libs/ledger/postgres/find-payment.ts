@@ -1,6 +1,6 @@
 import type { Payment, TxnId } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
-import { paymentOf, type PaymentRow } from './payment-row.ts';
+import { paymentOf, type PaymentRow } from '../payment-row.ts';
 
 const findSql = loadSql(import.meta.url, 'find.sql');
 

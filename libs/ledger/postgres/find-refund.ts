@@ -1,6 +1,6 @@
 import type { Refund, TxnId } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
-import { refundOf, type RefundRow } from './refund-row.ts';
+import { refundOf, type RefundRow } from '../refund-row.ts';
 
 const findSql = loadSql(import.meta.url, 'find-refund.sql');
 

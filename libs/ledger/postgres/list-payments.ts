@@ -1,6 +1,6 @@
 import { loadSql, type Database } from '@triplock/postgres';
 import type { ListOutcome, ListRequest } from '../ledger.ts';
-import { paymentOf, type PaymentRow } from './payment-row.ts';
+import { paymentOf, type PaymentRow } from '../payment-row.ts';
 
 const listSql = loadSql(import.meta.url, 'list.sql');
 const positionSql = loadSql(import.meta.url, 'find-position.sql');

@@ -1,6 +1,6 @@
 import { loadSql, type Database } from '@triplock/postgres';
 import type { RefundListOutcome, RefundListRequest } from '../refunds.ts';
-import { refundOf, type RefundRow } from './refund-row.ts';
+import { refundOf, type RefundRow } from '../refund-row.ts';
 
 const listSql = loadSql(import.meta.url, 'list-refunds.sql');
 const positionSql = loadSql(import.meta.url, 'find-refund-position.sql');

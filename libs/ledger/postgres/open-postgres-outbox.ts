@@ -1,7 +1,8 @@
 import type { EventId, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { BucketLease, Holding, Outbox, OutboxRow } from '../outbox.ts';
-import { markInGroups } from './mark-published.ts';
+import { markInGroups } from '../mark-in-groups.ts';
+import { markPublished } from './mark-published.ts';
 import { measurePending } from './measure-pending.ts';
 
 const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
@@ -20,7 +21,7 @@ export function openPostgresOutbox(database: Database): Outbox {
     leaseBuckets: async ({ owner, leaseMs }) =>
       holdingOf(await database.query<LeasedRow>(leaseBucketsSql, [owner, leaseMs])),
     take: (leases, rowsMax) => take(database, { leases, rowsMax }),
-    markPublished: markInGroups(database),
+    markPublished: markInGroups((published) => markPublished(database, published)),
     park: async ({ bucket, epoch }, { eventId, reason }) =>
       (await database.query(parkSql, [bucket, epoch, eventId, reason])).length,
     releaseBuckets: async (owner) => void (await database.query(releaseBucketsSql, [owner])),

@@ -1,7 +1,8 @@
-import type { Fingerprint, TransactionState, TxnId } from '@triplock/payments';
+import type { TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { Posting, PostOutcome } from '../ledger.ts';
-import { ownMs } from './own-time.ts';
+import { ownMs } from '../own-time.ts';
+import { compare, firstOfEach, standingAfter, type Standing } from '../standing.ts';
 import { postingJson } from './posting-json.ts';
 import { blamingInput } from './unpostable.ts';
 
@@ -11,18 +12,12 @@ const classifySql = loadSql(import.meta.url, 'classify.sql');
 /** One is the rule. An id still open after it was held when the insert looked and free afterwards. */
 const roundsMax = 3;
 
-/** What stands in the ledger under an id. */
-type Standing = { fingerprint: Fingerprint; state: TransactionState; version: number };
-
 /** Posts a batch by `Ledger.post`'s contract. */
 export async function postPayments(
   database: Database,
   batch: readonly Posting[],
 ): Promise<PostOutcome[]> {
-  const firsts = new Map<TxnId, Posting>();
-  for (const posting of batch) {
-    if (!firsts.has(posting.payment.txnId)) firsts.set(posting.payment.txnId, posting);
-  }
+  const firsts = firstOfEach(batch);
   const made = new Set<TxnId>();
   const standing = new Map<TxnId, Standing>();
   for (let round = 0; standing.size < firsts.size; round += 1) {
@@ -53,19 +48,6 @@ async function read(
   ids: readonly TxnId[],
 ): Promise<(Standing & { txn_id: TxnId })[]> {
   return ids.length === 0 ? [] : database.query(classifySql, [ids]);
-}
-
-function standingAfter({ payment, settlement }: Posting): Standing {
-  const state = settlement?.result.state ?? 'pending';
-  return { fingerprint: payment.fingerprint, state, version: 1 };
-}
-
-function compare({ payment }: Posting, row: Standing): PostOutcome {
-  if (row.fingerprint !== payment.fingerprint) {
-    return { outcome: 'key-conflict', winner: row.fingerprint };
-  }
-  if (row.state === 'pending') return { outcome: 'unfinished', version: row.version };
-  return { outcome: 'already-recorded', state: row.state };
 }
 
 function unresolved(open: readonly Posting[]): Error {

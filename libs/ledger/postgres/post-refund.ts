@@ -1,21 +1,14 @@
-import type { Fingerprint, Settlement, TransactionState } from '@triplock/payments';
+import type { Fingerprint, TransactionState } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
+import { resultOf, type Verdict } from '../refund-verdict.ts';
 import type { RefundOutcome, RefundPosting, ReservedRefund } from '../refunds.ts';
 import { findRefund } from './find-refund.ts';
-import { ownMs } from './own-time.ts';
+import { ownMs } from '../own-time.ts';
 import { settleRefund } from './settle-refund.ts';
 
 const postSql = loadSql(import.meta.url, 'post-refund.sql');
 const classifySql = loadSql(import.meta.url, 'classify.sql');
 const reserveSql = loadSql(import.meta.url, 'reserve-refund.sql');
-
-/** What reserving came to, as `reserve-refund.sql` says it. */
-type Verdict = 'reserved' | 'waiting' | keyof typeof refusals;
-
-const refusals = {
-  payment_not_refundable: 'Only a payment that succeeded can be refunded.',
-  amount_exceeds_refundable: 'More than what is left of the payment.',
-};
 
 /** Posts a refund by `Refunds.post`'s contract, in the transaction that it is given. */
 export async function postRefund(tx: Queryable, posting: RefundPosting): Promise<RefundOutcome> {
@@ -69,9 +62,4 @@ async function insert(
     return { outcome: 'key-conflict', winner: row.fingerprint };
   }
   return row.state === 'pending' ? 'unfinished' : { outcome: 'already-recorded', state: row.state };
-}
-
-function resultOf(verdict: 'reserved' | keyof typeof refusals): Settlement {
-  if (verdict === 'reserved') return { state: 'succeeded' };
-  return { state: 'failed', failure: { code: verdict, message: refusals[verdict] } };
 }

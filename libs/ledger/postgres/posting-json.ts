@@ -1,7 +1,7 @@
 import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
-import { bucketOf, paymentEntry, type AcceptedPayment, type Payment } from '@triplock/payments';
+import { bucketOf, type AcceptedPayment, type Payment } from '@triplock/payments';
 import type { Posting } from '../ledger.ts';
-import { settlementEvent } from './settlement-event.ts';
+import { paymentMovement, settledPayment, settlementEvent } from '../settlement.ts';
 
 /**
  * A posting as the JSON object that `post.sql` reads; absent fields become NULL there. The event's
@@ -39,9 +39,7 @@ function requestRow(payment: AcceptedPayment): object {
 }
 
 function settlementRow(payment: Payment, event: PaymentEvent): object {
-  const { partnerId, details } = payment;
-  const entry =
-    payment.state === 'succeeded' ? paymentEntry({ partnerId, money: details.money }) : undefined;
+  const entry = paymentMovement(payment);
   return {
     state: payment.state,
     failure_code: payment.failure?.code,
@@ -52,20 +50,5 @@ function settlementRow(payment: Payment, event: PaymentEvent): object {
     event_id: event.event_id,
     event_type: event.type,
     bucket: bucketOf(payment.txnId, bucketCount),
-  };
-}
-
-/** The payment as it will stand once the statement committed: the event shows it so. */
-function settledPayment(
-  payment: AcceptedPayment,
-  { result, settledAt }: NonNullable<Posting['settlement']>,
-): Payment {
-  return {
-    ...payment,
-    state: result.state,
-    version: 1,
-    amountRefunded: 0n,
-    settledAt,
-    ...(result.state === 'failed' ? { failure: result.failure } : {}),
   };
 }

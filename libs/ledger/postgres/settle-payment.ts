@@ -1,9 +1,8 @@
-import { paymentEntry } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { SettleOutcome, SettleRequest } from '../ledger.ts';
 import { appendSettlement, settleParameters } from './append-settlement.ts';
-import { paymentOf, type PaymentRow } from './payment-row.ts';
-import { settlementEvent } from './settlement-event.ts';
+import { paymentOf, type PaymentRow } from '../payment-row.ts';
+import { paymentMovement, settlementEvent } from '../settlement.ts';
 import { blamingInput } from './unpostable.ts';
 
 const settleSql = loadSql(import.meta.url, 'settle.sql');
@@ -18,10 +17,7 @@ export function settlePayment(database: Database, request: SettleRequest): Promi
       if (row === undefined) return { outcome: 'stale' };
       const payment = paymentOf(row);
       const event = settlementEvent(payment, row.events);
-      const { partnerId, provider, details } = payment;
-      const movement = { partnerId, money: details.money, provider: provider?.name };
-      const entry = payment.state === 'succeeded' ? paymentEntry(movement) : undefined;
-      await appendSettlement(tx, { event, traceparent, entry });
+      await appendSettlement(tx, { event, traceparent, entry: paymentMovement(payment) });
       return { outcome: 'settled' };
     }),
   );

@@ -1,8 +1,8 @@
 import { refundEventOf } from '@triplock/contracts';
-import { refundEntry, type Entry, type Refund } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
 import type { SettleOutcome } from '../ledger.ts';
 import type { SettleRefundRequest } from '../refunds.ts';
+import { refundMovement } from '../settlement.ts';
 import { appendSettlement, settleParameters } from './append-settlement.ts';
 import { findRefund } from './find-refund.ts';
 
@@ -25,11 +25,6 @@ export async function settleRefund(
       ? { orderedBy: txnId, sequence: 1 }
       : { orderedBy: refund.paymentId, sequence: settled.sequence };
   const event = refundEventOf({ refund, ...place });
-  await appendSettlement(tx, { event, traceparent, entry: entryOf(refund) });
+  await appendSettlement(tx, { event, traceparent, entry: refundMovement(refund) });
   return { outcome: 'settled' };
-}
-
-function entryOf({ partnerId, state, money, provider }: Refund): Entry | undefined {
-  if (state !== 'succeeded' || money === undefined) return undefined;
-  return refundEntry({ partnerId, money, provider: provider?.name });
 }

@@ -1,0 +1,31 @@
+import { address, oneOf, text, withDefault } from '@triplock/runtime';
+
+/** Settings of every service that touches the ledger, for its settings table. */
+export const ledgerSettings = {
+  /** Where the ledger and its outbox are kept. */
+  LEDGER_STORE: withDefault(oneOf(['postgres', 'spanner']), 'postgres'),
+  /** A ledger in `spanner`: `projects/…/instances/…/databases/…`. */
+  SPANNER_DATABASE: withDefault(text, undefined),
+  /** `host:port` of an emulator; absent for Cloud Spanner. */
+  SPANNER_EMULATOR_HOST: withDefault(address, undefined),
+  /** The database role, where fine-grained access control is used. */
+  SPANNER_DATABASE_ROLE: withDefault(text, undefined),
+};
+
+/** The settings as read. */
+export type LedgerSettings = {
+  LEDGER_STORE: 'postgres' | 'spanner';
+  SPANNER_DATABASE: string | undefined;
+  SPANNER_EMULATOR_HOST: string | undefined;
+  SPANNER_DATABASE_ROLE: string | undefined;
+};
+
+/** What is missing of an environment for the ledger that it names. */
+export function missingForLedger(
+  environment: Readonly<Record<string, string | undefined>>,
+): string[] {
+  const isThere = (name: string) => (environment[name]?.trim() ?? '') !== '';
+  const isSpanner = environment['LEDGER_STORE']?.trim() === 'spanner';
+  if (!isSpanner || isThere('SPANNER_DATABASE')) return [];
+  return ['SPANNER_DATABASE is missing: LEDGER_STORE=spanner needs it'];
+}

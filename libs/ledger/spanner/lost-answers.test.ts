@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf } from '@triplock/payments';
+import { openCalls, spannerOver, status, type Calls } from '@triplock/spanner';
+import { aPayment, aRefund, createTestSpanner, freePort } from '@triplock/testing';
+import { bookTransferOf, pendingOf, settledNow, traceparent } from '../example-postings.testing.ts';
+import { UnpostableError } from '../ledger.ts';
+import { openSpannerLedger } from './open-spanner-ledger.ts';
+import { openSpannerOutbox } from './open-spanner-outbox.ts';
+import { openSpannerRefunds } from './open-spanner-refunds.ts';
+
+/** What becomes of the next commits: their answer is lost, or Spanner aborts them. */
+type Fault = 'answer lost' | 'aborted';
+
+/** A database whose commits can be made to go wrong. */
+async function openTroubled(context: TestContext) {
+  const store = await createTestSpanner(context);
+  const calls = await openCalls(store);
+  const faults: Fault[] = [];
+  const commit: Calls['commit'] = async (request) => {
+    const fault = faults.shift();
+    if (fault === 'aborted') {
+      await calls.rollback(request);
+      throw Object.assign(new Error('aborted'), { code: status.aborted });
+    }
+    await calls.commit(request);
+    if (fault === 'answer lost') throw Object.assign(new Error('lost'), { code: status.unknown });
+  };
+  const database = spannerOver({ ...calls, commit });
+  context.after(() => database.close());
+  const count = async (table: 'transactions' | 'entries' | 'outbox') =>
+    (await database.query(`SELECT 1 AS one FROM ${table}`)).length;
+  const parts = {
+    ledger: openSpannerLedger(database),
+    refunds: openSpannerRefunds(database),
+    outbox: openSpannerOutbox(database),
+  };
+  return { store, calls, database, faults, count, ...parts };
+}
+
+const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow, traceparent };
+
+test('what a commit without an answer did is known again, and not done twice', async (context) => {
+  const { ledger, refunds, outbox, faults, count } = await openTroubled(context);
+  const card = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
+  const { txnId } = card;
+  await ledger.post([pendingOf(card)]);
+  const intent = { txnId, version: 1, provider: 'stripe' as const, intentId: 'pi_1' };
+  faults.push('answer lost');
+  assert.deepEqual(await ledger.storeIntent(intent), { outcome: 'stored', version: 2 });
+  assert.deepEqual(await ledger.storeIntent(intent), { outcome: 'stale' });
+  faults.push('answer lost');
+  assert.deepEqual(await ledger.settle({ txnId, version: 2, ...settlement }), {
+    outcome: 'settled',
+  });
+  const refund = aRefund(card, { amount: 40n });
+  faults.push('answer lost');
+  const held = await refunds.post({ refund, traceparent, settledAt: settledNow });
+  // Somebody may have asked the provider: as after a redelivery.
+  assert.equal(held.outcome, 'unfinished');
+  assert.ok(held.outcome === 'unfinished');
+  faults.push('answer lost');
+  const request = { txnId: refund.txnId, version: held.refund.version, ...settlement };
+  assert.deepEqual(await refunds.settle(request), { outcome: 'settled' });
+  assert.deepEqual(await refunds.settle(request), { outcome: 'stale' });
+  assert.deepEqual([await count('entries'), await count('outbox')], [2, 2]);
+  assert.equal((await ledger.find(txnId))?.amountRefunded, 40n);
+
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const told = (await outbox.take(leases, 100)).map(({ eventId }) => eventId);
+  faults.push('answer lost', 'answer lost');
+  assert.equal(await outbox.markPublished(leases[bucketOf(txnId, bucketCount)]!, told), 2);
+  faults.push('answer lost');
+  assert.deepEqual((await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 })).leases, leases);
+});
+
+test('a batch whose commit had no answer is told as duplicates, and posted once', async (context) => {
+  const { ledger, faults, count } = await openTroubled(context);
+  const batch = [bookTransferOf(aPayment()), pendingOf(aPayment())];
+  faults.push('answer lost');
+  assert.deepEqual(await ledger.post(batch), [
+    { outcome: 'already-recorded', state: 'succeeded' },
+    { outcome: 'unfinished', version: 1 },
+  ]);
+  assert.deepEqual([await count('transactions'), await count('outbox')], [2, 1]);
+});
+
+test('a transaction that is aborted is done again whole, however often', async (context) => {
+  const { ledger, faults, count } = await openTroubled(context);
+  faults.push('aborted', 'aborted', 'aborted');
+  assert.deepEqual(await ledger.post([bookTransferOf(aPayment())]), [{ outcome: 'posted' }]);
+  assert.deepEqual([await count('transactions'), await count('entries')], [1, 1]);
+});
+
+test('work that throws writes nothing, and its session is used again', async (context) => {
+  const { database, count } = await openTroubled(context);
+  for (let n = 0; n < 20; n += 1) {
+    const changedItsMind = database.transaction(async (tx) => {
+      await tx.query('SELECT bucket FROM outbox_leases');
+      const row = { bucket: 1, epoch: 1, expires_at: new Date() };
+      tx.write({ kind: 'insert', table: 'outbox_leases', row });
+      throw new Error('changed its mind');
+    });
+    await assert.rejects(changedItsMind, /changed its mind/);
+  }
+  assert.deepEqual(await database.query('SELECT bucket FROM outbox_leases'), []);
+  assert.equal(await count('outbox'), 0);
+});
+
+test('a session that the server forgot is replaced, for reads and for writes', async (context) => {
+  const { calls, ledger, store } = await openTroubled(context);
+  const forgotten: string[] = [];
+  const createSession = async () => {
+    const name = await calls.createSession();
+    // The first two are gone before they are used.
+    if (forgotten.length < 2) await calls.deleteSession(name);
+    forgotten.push(name);
+    return name;
+  };
+  const database = spannerOver({ ...(await openCalls(store)), createSession }, { sessionsMax: 1 });
+  context.after(() => database.close());
+  await openSpannerLedger(database)
+    .post([bookTransferOf(aPayment())])
+    .catch(assert.fail);
+  assert.equal(await ledger.isEmpty(), false);
+  assert.equal(await openSpannerLedger(database).isEmpty(), false);
+});
+
+test('an outage is not the input’s fault', async () => {
+  const emulatorHost = `127.0.0.1:${await freePort()}`;
+  const database = 'projects/triplock/instances/tests/databases/nowhere';
+  const calls = await openCalls({ database, emulatorHost, callLimitMs: 500 });
+  const away = spannerOver(calls, { transactionLimitMs: 0 });
+  const ledger = openSpannerLedger(away);
+  const posted = ledger.post([bookTransferOf(aPayment())]);
+  await assert.rejects(posted, (error) => !(error instanceof UnpostableError));
+  await assert.rejects(ledger.ping());
+  await away.close();
+});

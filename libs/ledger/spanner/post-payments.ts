@@ -1,0 +1,80 @@
+import type { Fingerprint, TransactionState, TxnId } from '@triplock/payments';
+import type { SpannerDatabase, Write } from '@triplock/spanner';
+import type { Posting, PostOutcome } from '../ledger.ts';
+import { ownMs } from '../own-time.ts';
+import { paymentMovement, settledPayment, settlementEvent } from '../settlement.ts';
+import { compare, firstOfEach, standingAfter, type Standing } from '../standing.ts';
+import { blamingInput, refuseBadTexts } from './unpostable.ts';
+import {
+  finalColumns,
+  insertEntry,
+  insertEvent,
+  insertTransaction,
+  requestColumns,
+} from './write-rows.ts';
+
+const standingSql =
+  'SELECT txn_id, fingerprint, state, version FROM transactions WHERE txn_id IN UNNEST(@ids)';
+
+/**
+ * Posts a batch by `Ledger.post`'s contract: reads which ids are taken, and writes the others with
+ * the commit. What was read is locked until then, the absence of a row included.
+ *
+ * After a commit without an answer a row of the batch may be this call's own doing. It is told as a
+ * duplicate then, which is what a redelivery of the record would be told.
+ */
+export async function postPayments(
+  database: SpannerDatabase,
+  batch: readonly Posting[],
+): Promise<PostOutcome[]> {
+  if (batch.length === 0) return [];
+  const firsts = firstOfEach(batch);
+  for (const { payment } of firsts.values()) refuseBadTexts(Object.values(payment.details));
+  return blamingInput(() =>
+    database.transaction(async (tx) => {
+      const taken = await tx.query<StandingRow>(standingSql, { ids: [...firsts.keys()] });
+      const standing = new Map<TxnId, Standing>(taken.map((row) => [row.txn_id, standingOf(row)]));
+      const made = new Set<TxnId>();
+      for (const [txnId, posting] of firsts) {
+        if (standing.has(txnId)) continue;
+        tx.write(...writesOf(posting));
+        standing.set(txnId, standingAfter(posting));
+        made.add(txnId);
+      }
+      return batch.map((posting): PostOutcome => {
+        const { txnId } = posting.payment;
+        // The first of its id made the row; the ones after it in the batch are its duplicates.
+        if (made.delete(txnId)) return { outcome: 'posted' };
+        return compare(posting, standing.get(txnId)!);
+      });
+    }),
+  );
+}
+
+type StandingRow = {
+  txn_id: TxnId;
+  fingerprint: Fingerprint;
+  state: TransactionState;
+  version: bigint;
+};
+
+function standingOf({ fingerprint, state, version }: StandingRow): Standing {
+  return { fingerprint, state, version: Number(version) };
+}
+
+function writesOf({ payment, traceparent, settlement }: Posting): Write[] {
+  const row = { ...requestColumns(payment), kind: 'payment', version: 1 };
+  if (settlement === undefined) {
+    // By this process's clock. One that is wrong costs a look at the row, or delays it.
+    const due_at = new Date(Date.now() + ownMs);
+    return [insertTransaction({ ...row, state: 'pending', events: 0, due_at, traceparent })];
+  }
+  const settled = settledPayment(payment, settlement);
+  const entry = paymentMovement(settled);
+  const { result, settledAt } = settlement;
+  return [
+    insertTransaction({ ...row, ...finalColumns(result, settledAt), events: 1 }),
+    ...(entry === undefined ? [] : [insertEntry(payment.txnId, entry)]),
+    insertEvent(settlementEvent(settled, 1), traceparent),
+  ];
+}

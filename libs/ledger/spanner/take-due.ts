@@ -1,0 +1,67 @@
+import { traceparentOf } from '@triplock/contracts';
+import type { TxnId } from '@triplock/payments';
+import type { SpannerDatabase } from '@triplock/spanner';
+import type { DueTransaction, TakeDue } from '../unfinished.ts';
+import { readTransaction } from './read-rows.ts';
+import {
+  paymentFrom,
+  paymentOfRefund,
+  refundFrom,
+  type TransactionRow,
+} from './transaction-row.ts';
+import { updateTransaction } from './write-rows.ts';
+
+const hint =
+  'FORCE_INDEX=transactions_due, spanner_emulator.disable_query_null_filtered_index_check=true';
+const dueSql = `
+  SELECT due.txn_id
+  FROM UNNEST(GENERATE_ARRAY(0, 15)) AS wanted_shard,
+    UNNEST(ARRAY(
+      SELECT AS STRUCT txn_id, due_at FROM transactions@{${hint}}
+      WHERE due_shard = wanted_shard AND due_at <= CURRENT_TIMESTAMP()
+      ORDER BY due_at LIMIT @limit
+    )) AS due
+  ORDER BY due.due_at LIMIT @limit`;
+
+const stillDueSql = `
+  SELECT txn_id, version, created_at, CURRENT_TIMESTAMP() AS now FROM transactions
+  WHERE txn_id IN UNNEST(@ids) AND state = 'pending' AND due_at <= CURRENT_TIMESTAMP()`;
+
+type Due = Pick<TransactionRow, 'version' | 'created_at'> & { txn_id: TxnId; now: Date };
+
+/**
+ * Takes due transactions of the ledger in Spanner. They are looked for without locks and then taken
+ * by their ids: locks on what is next would hold up whoever posts.
+ */
+export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
+  return async ({ limit, leaseMs }) => {
+    const found = await database.query<{ txn_id: TxnId }>(dueSql, { limit });
+    if (found.length === 0) return [];
+    const ids = found.map(({ txn_id }) => txn_id);
+    const taken = await database.transaction(async (tx) => {
+      const rows = await tx.query<Due>(stillDueSql, { ids });
+      for (const { txn_id, version, created_at, now } of rows) {
+        const restMs = Math.max(leaseMs, Math.min(60_000, (+now - +created_at) / 4));
+        const due_at = new Date(+now + restMs);
+        tx.write(updateTransaction({ txn_id, version: version + 1n, due_at }));
+      }
+      return rows.map(({ txn_id, version }) => ({ txnId: txn_id, version: version + 1n }));
+    });
+    const due = await Promise.all(taken.map((each) => read(database, each)));
+    return due.filter((each) => each !== undefined);
+  };
+}
+
+/** As it was taken: whoever changed it since has it now, or has finished it. */
+async function read(
+  database: SpannerDatabase,
+  { txnId, version }: { txnId: TxnId; version: bigint },
+): Promise<DueTransaction | undefined> {
+  const row = await readTransaction(database, txnId);
+  if (row?.version !== version) return undefined;
+  const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
+  if (row.kind === 'payment') return { kind: 'payment', payment: paymentFrom(row), traceparent };
+  const payment = await readTransaction(database, row.payment_id as TxnId);
+  const refund = refundFrom(row, paymentOfRefund(row, payment));
+  return { kind: 'refund', refund, traceparent };
+}

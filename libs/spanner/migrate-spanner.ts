@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { openDatabaseAdmin } from './spanner-api.ts';
+import type { DatabaseAdminClient } from './client-types.ts';
+import { openSpanner, type SpannerDatabase } from './open-spanner.ts';
+import type { SpannerPlace } from './place.ts';
+import type { SpannerMigrationSet } from './migration-sets.ts';
+import { commitTimestamp } from './values.ts';
+
+/** A file that was run by this call. */
+export type AppliedSpannerMigration = { owner: string; file: string };
+
+/** The database is of another version than this code. One sentence that says what to do. */
+export class OtherSchemaError extends Error {
+  override name = 'OtherSchemaError';
+}
+
+const recordTable = `
+CREATE TABLE IF NOT EXISTS migrations (
+  owner STRING(64) NOT NULL,
+  file STRING(255) NOT NULL,
+  sha256 STRING(64) NOT NULL,
+  applied_at TIMESTAMP NOT NULL OPTIONS (allow_commit_timestamp = true)
+) PRIMARY KEY (owner, file)`;
+
+/**
+ * Brings a database up to the newest migration. Run again, it does nothing.
+ *
+ * Spanner changes a schema statement by statement and not all or nothing, so each statement of a
+ * file has to be one that does no harm a second time (`IF NOT EXISTS`): a file that ended half way
+ * runs again whole. Spanner makes one schema change at a time, so of two migrators at once the later
+ * one finds everything there.
+ *
+ * @throws OtherSchemaError when an applied file was changed or is missing; nothing is touched.
+ */
+export async function migrateSpanner(
+  place: SpannerPlace,
+  sets: readonly SpannerMigrationSet[],
+): Promise<AppliedSpannerMigration[]> {
+  const admin = await openDatabaseAdmin(place);
+  const database = await openSpanner({ ...place, sessionsMax: 1 });
+  try {
+    await changeSchema(admin, place, [recordTable]);
+    const applied: AppliedSpannerMigration[] = [];
+    for (const set of sets) {
+      for (const migration of await openMigrations(database, set)) {
+        await changeSchema(admin, place, statementsOf(migration.ddl));
+        await record(database, migration);
+        applied.push({ owner: migration.owner, file: migration.file });
+      }
+    }
+    return applied;
+  } finally {
+    await database.close();
+    await admin.close();
+  }
+}
+
+/** The statements of a file: what lies between semicolons, without comment lines. */
+export function statementsOf(ddl: string): string[] {
+  return ddl
+    .replaceAll(/^\s*--.*$/gm, '')
+    .split(';')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+}
+
+type Migration = AppliedSpannerMigration & { ddl: string; sha256: string };
+
+/** The files of a set that have not run here yet, in order. */
+async function openMigrations(
+  database: SpannerDatabase,
+  { owner, folder }: SpannerMigrationSet,
+): Promise<Migration[]> {
+  const rows = await database.query<{ file: string; sha256: string }>(
+    'SELECT file, sha256 FROM migrations WHERE owner = @owner',
+    { owner },
+  );
+  const recorded = new Map(rows.map((row) => [row.file, row.sha256]));
+  const files = (await readdir(folder)).filter((name) => /^\d{4}-.+\.sql$/.test(name)).sort();
+  const unknown = [...recorded.keys()].find((file) => !files.includes(file));
+  if (unknown !== undefined) {
+    throw new OtherSchemaError(
+      `the database has migration ${owner}/${unknown}, which this version does not know: run a newer version, or forget the data`,
+    );
+  }
+  const open: Migration[] = [];
+  for (const file of files) {
+    const ddl = await readFile(new URL(file, `${folder.href.replace(/\/?$/, '/')}`), 'utf8');
+    const sha256 = createHash('sha256').update(ddl).digest('hex');
+    const before = recorded.get(file);
+    if (before === undefined) open.push({ owner, file, ddl, sha256 });
+    else if (before !== sha256) {
+      throw new OtherSchemaError(
+        `migration ${owner}/${file} was changed after it ran here: add a new file instead, or forget the data`,
+      );
+    }
+  }
+  return open;
+}
+
+async function changeSchema(
+  admin: DatabaseAdminClient,
+  { database }: SpannerPlace,
+  statements: string[],
+): Promise<void> {
+  const [operation] = await admin.updateDatabaseDdl({ database, statements });
+  await operation.promise();
+}
+
+function record(database: SpannerDatabase, { owner, file, sha256 }: Migration): Promise<void> {
+  const row = { owner, file, sha256, applied_at: commitTimestamp };
+  return database.transaction(async (tx) => {
+    tx.write({ kind: 'insertOrUpdate', table: 'migrations', row });
+  });
+}

@@ -1,0 +1,14 @@
+/** One owner's numbered DDL files. */
+export type SpannerMigrationSet = {
+  /** Names the set in the record, e.g. `ledger`. */
+  owner: string;
+  /** A folder of `NNNN-name.sql`. */
+  folder: URL;
+};
+
+const root = new URL('../../', import.meta.url);
+
+/** Every owner's migrations of a Spanner database, in the order they run. */
+export const spannerMigrationSets: readonly SpannerMigrationSet[] = [
+  { owner: 'ledger', folder: new URL('libs/ledger/spanner/migrations/', root) },
+];

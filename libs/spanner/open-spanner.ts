@@ -1,0 +1,112 @@
+import { callsOf, type Calls } from './calls.ts';
+import { isSessionLost } from './errors.ts';
+import type { SpannerPlace } from './place.ts';
+import { keepSessions } from './sessions.ts';
+import { openDataApi } from './spanner-api.ts';
+import { runTransaction, type Work } from './transaction.ts';
+import { decodeRows, type Params } from './values.ts';
+
+/** How to work with a database of Spanner. */
+export type SpannerOptions = SpannerPlace & {
+  /** The database role whose rights hold, where fine-grained access control is used. */
+  role?: string | undefined;
+  /** Transactions and reads at once. */
+  sessionsMax?: number;
+  /** Until a single call is given up. */
+  callLimitMs?: number;
+  /** Until a transaction is no longer repeated. */
+  transactionLimitMs?: number;
+};
+
+/** A database of Spanner. It connects when first used, and a database that is away may come back. */
+export type SpannerDatabase = {
+  /** Reads what is committed now, without locks. */
+  query<Row>(sql: string, params?: Params): Promise<Row[]>;
+  /** Reads several times as of one moment, which it tells, in microseconds since 1970. */
+  snapshot<Result>(work: (moment: Moment) => Promise<Result>): Promise<Result>;
+  /** Reads and writes, all or nothing; see {@link runTransaction}. The work may run many times. */
+  transaction<Result>(work: Work<Result>): Promise<Result>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** A moment of the database. */
+export type Moment = {
+  query<Row>(sql: string, params?: Params): Promise<Row[]>;
+  /** Everything that was committed until then is seen, and nothing later. */
+  readAtMicros: bigint;
+};
+
+/** Opens a database. */
+export async function openSpanner(options: SpannerOptions): Promise<SpannerDatabase> {
+  return spannerOver(await openCalls(options), options);
+}
+
+/** The calls that everything is made of. */
+export async function openCalls(options: SpannerOptions): Promise<Calls> {
+  const { callLimitMs = 10_000 } = options;
+  return callsOf(await openDataApi(options), { ...options, callLimitMs });
+}
+
+/** As {@link openSpanner}, over calls that a test may let go wrong. */
+export function spannerOver(
+  calls: Calls,
+  { sessionsMax = 10, transactionLimitMs = 30_000 }: Partial<SpannerOptions> = {},
+): SpannerDatabase {
+  const sessions = keepSessions(calls, sessionsMax);
+
+  /** A read on a session that the server forgot is read again on a new one. */
+  const reading = <Result>(work: (session: string) => Promise<Result>) =>
+    sessions.lend(async (session) => {
+      try {
+        return await work(session.name);
+      } catch (error) {
+        if (!isSessionLost(error)) throw error;
+        await session.renew();
+        return work(session.name);
+      }
+    });
+
+  const query = <Row>(sql: string, params: Params = {}): Promise<Row[]> =>
+    reading(async (session) => {
+      const transaction = { singleUse: { readOnly: { strong: true } } } as const;
+      return decodeRows<Row>(await calls.execute({ session, transaction, sql, params, seqno: 1 }));
+    });
+
+  return {
+    query,
+    snapshot: (work) => reading(async (session) => work(await momentOf(calls, session))),
+    transaction: (work) =>
+      sessions.lend((session) =>
+        runTransaction({ calls, session, limitMs: transactionLimitMs }, work),
+      ),
+    ping: async () => void (await query('SELECT 1')),
+    async close() {
+      await sessions.close();
+      await calls.close();
+    },
+  };
+}
+
+async function momentOf(calls: Calls, session: string): Promise<Moment> {
+  const readOnly = { strong: true, returnReadTimestamp: true } as const;
+  const transaction = { begin: { readOnly } };
+  const begun = await calls.execute({
+    session,
+    transaction,
+    sql: 'SELECT 1',
+    params: {},
+    seqno: 1,
+  });
+  const { id, readTimestamp } = begun.metadata!.transaction!;
+  const { seconds, nanos } = readTimestamp!;
+  return {
+    query: async <Row>(sql: string, params: Params = {}) => {
+      const within = { id: id as Uint8Array };
+      return decodeRows<Row>(
+        await calls.execute({ session, transaction: within, sql, params, seqno: 1 }),
+      );
+    },
+    readAtMicros: BigInt(String(seconds)) * 1_000_000n + BigInt(Math.floor((nanos ?? 0) / 1_000)),
+  };
+}
