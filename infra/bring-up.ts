@@ -5,10 +5,12 @@ import { webhookSecretsOf } from './credentials.ts';
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
 import { Interrupted } from './launcher-error.ts';
+import { partsForLedger, type LedgerStore } from './ledger-store.ts';
 import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
 import { provisionClaims } from './provision/claims.ts';
+import { ledgerOf, provisionLedger } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
 import { removeStrays } from './remove-strays.ts';
 import { services, type Mode, type Service, type SettingsOfServices } from './services.ts';
@@ -27,6 +29,8 @@ export type BringUp = {
   mode?: Mode;
   /** Where claims are kept; where they are kept already, or in Redis. */
   claims?: ClaimStore;
+  /** Where the ledger is kept; where it is already, or in PostgreSQL. It does not move. */
+  ledger?: LedgerStore;
   /** What services are told beside their addresses: those started without it are started again. */
   settings?: SettingsOfServices;
   /** Beside another system, instead of with parts of its own. */
@@ -53,7 +57,7 @@ export function bringUp(options: BringUp = {}): Promise<Endpoints> {
 /** As {@link bringUp}, without the services and without a schema in the database: for tests. */
 export function bringUpParts(options: BringUp = {}): Promise<PartEndpoints> {
   return inSession(options, async (session) =>
-    partEndpoints(session.home, await startParts(session, partsFor(options.claims))),
+    partEndpoints(session.home, await startParts(session, partsAsked(options))),
   );
 }
 
@@ -64,11 +68,14 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     state.replicas = options.replicas ?? Math.max(1, state.replicas);
     const { mode = 'demo', apart } = options;
     const claims = options.claims ?? state.claims ?? 'redis';
-    const addresses = apart?.parts ?? (await startParts(session, partsFor(claims)));
-    const settings = merged(settingsOf(apart?.names ?? usualNames), options.settings ?? {});
+    const ledger = ledgerOf(session, options.ledger);
+    const addresses = apart?.parts ?? (await startParts(session, partsAsked({ claims, ledger })));
+    const names = apart?.names ?? usualNames;
+    const settings = merged(settingsOf(names), options.settings ?? {});
     const stripe = await stripePlace(session, table);
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
+    await provisionLedger(session, { store: ledger, addresses, names });
     const { partners } = session.credentials;
     const place = { ...(apart ?? usualPlace(addresses)), partners, catcher: catcherUrl };
     const database = await provisionSystem(place, session.report);
@@ -78,10 +85,16 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     // A system apart has its own names in the parts, so nothing of another store is in its way.
     if (apart === undefined)
       await provisionClaims(session, { store: claims, addresses, databases });
-    const places = { addresses, databases, claims, stripe, partnersFile, dataFolder: home.data };
+    const stores = { addresses, names, databases, claims, ledger, stripe };
+    const places = { ...stores, partnersFile, dataFolder: home.data };
     await startServices(session, servicesFor(stripe, table), { mode, settings, ...places });
-    return systemEndpoints(session, { addresses, database, stripe, mode });
+    return systemEndpoints(session, { addresses, names, database, stripe, mode });
   });
+}
+
+/** The parts that stores need beside the usual ones. */
+function partsAsked({ claims, ledger }: Pick<BringUp, 'claims' | 'ledger'>) {
+  return [...partsFor(claims), ...partsForLedger(ledger)];
 }
 
 async function inSession<Result extends object>(

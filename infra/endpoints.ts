@@ -2,6 +2,8 @@ import type { ClaimStore } from './claim-store.ts';
 import type { PartnerCredentials } from './credentials.ts';
 import type { Home } from './home.ts';
 import { readJson } from './json-file.ts';
+import { spannerPlace, type LedgerStore } from './ledger-store.ts';
+import type { Names } from './names.ts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { ProvisionedDatabase } from './provision/database.ts';
 import { pubsubProject } from './provision/pubsub-rest.ts';
@@ -25,6 +27,8 @@ export type PartEndpoints = {
   pubsubProject: string;
   /** The URL of DynamoDB Local, where it was asked for. */
   dynamodb?: string;
+  /** `host:port` of the Spanner emulator, where it was asked for. */
+  spanner?: string;
 };
 
 /** A running process of a service and its operators' URLs. */
@@ -50,6 +54,10 @@ export type Endpoints = PartEndpoints & {
   stripeWebhooks: string[];
   /** Where claims are kept. */
   claims: ClaimStore;
+  /** Where the ledger and its outbox are kept. */
+  ledger: LedgerStore;
+  /** The ledger's database in Spanner, `projects/…`, where it is kept there. */
+  spannerDatabase?: string;
   catcher: string;
   partners: readonly PartnerCredentials[];
   /** The database's URL as each role. */
@@ -70,7 +78,13 @@ export function partEndpoints(home: Home, addresses: Addresses): PartEndpoints {
 /** The endpoints of a home that has everything up. */
 export function systemEndpoints(
   session: Session,
-  system: { addresses: Addresses; database: ProvisionedDatabase; stripe: StripePlace; mode: Mode },
+  system: {
+    addresses: Addresses;
+    names: Names;
+    database: ProvisionedDatabase;
+    stripe: StripePlace;
+    mode: Mode;
+  },
 ): Endpoints {
   const { home, state, credentials } = session;
   const records = Object.values(state.processes);
@@ -81,6 +95,7 @@ export function systemEndpoints(
       .flatMap(({ ports }) => (ports[use] === undefined ? [] : `http://127.0.0.1:${ports[use]}`));
   const gateways = urlsOf('ingest-gateway');
   const hearing = urlsOf('ledger-worker', 'webhooks');
+  const ledger = state.ledger ?? 'postgres';
   return {
     ...partEndpoints(home, system.addresses),
     postgres: system.database.owner,
@@ -90,6 +105,10 @@ export function systemEndpoints(
     stripe: system.stripe.url,
     stripeWebhooks: hearing.map((url) => `${url}/stripe/webhooks`),
     claims: state.claims ?? 'redis',
+    ledger,
+    ...(ledger === 'spanner' && {
+      spannerDatabase: spannerPlace(system.addresses, system.names).database,
+    }),
     catcher: urlsOf('catcher')[0]!,
     partners: credentials.partners,
     databases: system.database.roles,

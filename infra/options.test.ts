@@ -18,7 +18,7 @@ test('a wrong argument is refused in one line that names it', async () => {
     [['up', 'everything'], /'everything'/],
     [['up', '--replica', '2'], /'--replica'/],
     [['up', '--replicas', '0'], /--replicas .*from 1 to 10, not '0'/],
-    [['up', '--ledger', 'spanner'], /--ledger spanner is not available yet/],
+    [['up', '--ledger', 'paper'], /--ledger paper is not known/],
     [['up', '--claims', 'paper'], /--claims paper is not known/],
     [['down', '--volume'], /'--volume'/],
     [['status', 'gateway'], /'gateway'/],

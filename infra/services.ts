@@ -1,5 +1,7 @@
 import { join } from 'node:path';
 import { claimSettings, type ClaimStore } from './claim-store.ts';
+import { ledgerSettings, type LedgerStore } from './ledger-store.ts';
+import type { Names } from './names.ts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { PortRequest } from './ports.ts';
 import type { DatabaseUrls } from './provision/database.ts';
@@ -15,6 +17,8 @@ export type Wiring = {
   addresses: Addresses;
   databases: DatabaseUrls;
   claims: ClaimStore;
+  ledger: LedgerStore;
+  names: Names;
   stripe: StripePlace;
   /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
   dataFolder: string;
@@ -102,6 +106,7 @@ export const services: readonly Service[] = [
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
       ...claimSettings(wiring),
+      ...ledgerSettings(wiring),
       DATABASE_URL: wiring.databases.gateway,
     }),
   },
@@ -112,6 +117,7 @@ export const services: readonly Service[] = [
     ports: [webhooksPort, adminPort],
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
+      ...ledgerSettings(wiring),
       DATABASE_URL: wiring.databases.ledger,
       ...stripeSettings(wiring),
       ...(wiring.stripe.webhooks && { STRIPE_WEBHOOK_SECRETS: wiring.stripe.webhooks.secrets }),
@@ -126,6 +132,7 @@ export const services: readonly Service[] = [
     ports: [adminPort],
     settings: (wiring) => ({
       ...pubsubSettings(wiring),
+      ...ledgerSettings(wiring),
       DATABASE_URL: wiring.databases.ledger,
     }),
   },
@@ -158,6 +165,7 @@ export const services: readonly Service[] = [
       ...kafkaSettings(wiring),
       ...pubsubSettings(wiring),
       ...stripeSettings(wiring),
+      ...ledgerSettings(wiring),
       DATABASE_URL: wiring.databases.auditor,
     }),
   },

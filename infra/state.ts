@@ -1,6 +1,7 @@
 import type { ClaimStore } from './claim-store.ts';
 import type { Home } from './home.ts';
 import { readJson, writeJson } from './json-file.ts';
+import type { LedgerStore } from './ledger-store.ts';
 
 /** A process that this home started. */
 export type ProcessRecord = {
@@ -24,6 +25,8 @@ export type State = {
   replicas: number;
   /** Where the last `up` with services kept claims; absent before the first. */
   claims?: ClaimStore;
+  /** Where the ledger is; absent before the first `up` with services. */
+  ledger?: LedgerStore;
 };
 
 /** The home's state; an empty one for a new home. */

@@ -36,11 +36,18 @@ export async function takeDown(options: TakeDown = {}): Promise<void> {
     const session = openSession(home, { report, signal });
     await removeStrays(session);
     rmSync(home.endpoints, { force: true });
+    const ends = losesLedger(session);
     await stopByName(session, Object.keys(session.state.processes));
     session.state.replicas = 0;
-    if (options.data === 'forget') forgetData(session);
+    if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
+    if (ends || options.data === 'forget') forgetData(session);
     else if (existsSync(home.state)) writeState(home, session.state);
   });
+}
+
+/** Without its ledger everything else that a home keeps tells of payments that nobody knows. */
+function losesLedger({ state }: Session): boolean {
+  return state.ledger === 'spanner' && state.processes['spanner'] !== undefined;
 }
 
 /** Stops the named processes in stop order, those of one group at the same time. */

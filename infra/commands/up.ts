@@ -2,8 +2,9 @@ import { bringUp, bringUpParts } from '../bring-up.ts';
 import { isWholeSystem } from '../endpoints.ts';
 import { withoutPassword } from '../parts/start-parts.ts';
 import { replicasMax } from '../start-services.ts';
-import { parseReplicas, refuseOtherStores } from './up-options.ts';
+import { parseReplicas } from './up-options.ts';
 import { parseClaimStore } from '../claim-store.ts';
+import { parseLedgerStore } from '../ledger-store.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `
@@ -13,19 +14,21 @@ Starts the whole system in the background and returns when it is ready. What run
 alone, so it also starts again what has died. Ctrl-C stops what this call started.
 
   --replicas N        N of each service, gateways on successive ports (1 to ${replicasMax})
-  --ledger postgres   where the ledger is kept
+  --ledger STORE      where the ledger is kept: postgres, or spanner, whose emulator keeps it in
+                      memory until \`down\`. Remembered; a ledger does not move
   --claims STORE      where claims are kept: redis, postgres, hybrid or dynamodb. Remembered; the
                       ledger answers for what another store knew
-  --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub, and what --claims needs
+  --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub, and what the stores need
   --home DIR          an instance of its own, with its own data and ports (.triplock)
   --json              prints the endpoints; progress goes to stderr
   --help
 
 Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL,
-PUBSUB_EMULATOR_HOST or DYNAMODB_ENDPOINT, else a native process. Ports can be asked for by
+PUBSUB_EMULATOR_HOST, DYNAMODB_ENDPOINT or SPANNER_EMULATOR_HOST, else a native process. Ports can
+be asked for by
 TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT,
 TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT,
-TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_STRIPE_PORT and
+TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_SPANNER_PORT, TRIPLOCK_STRIPE_PORT and
 TRIPLOCK_STRIPE_WEBHOOKS_PORT. Cards are charged at a simulator of Stripe, or at Stripe itself when
 STRIPE_API_KEY gives a test key. A payment that was begun at the one cannot be finished at the
 other. Stripe's webhooks reach a worker with STRIPE_WEBHOOK_SECRETS, the secret that
@@ -45,7 +48,7 @@ await runCommand({
     json: { type: 'boolean' },
   },
   run: async ({ values, interrupted }) => {
-    refuseOtherStores(values);
+    const ledger = parseLedgerStore(values.ledger);
     const claims = parseClaimStore(values.claims);
     const replicas = parseReplicas(values.replicas);
     const startedMs = performance.now();
@@ -57,6 +60,7 @@ await runCommand({
       ...(values.home !== undefined && { home: values.home }),
       ...(replicas !== undefined && { replicas }),
       ...(claims !== undefined && { claims }),
+      ...(ledger !== undefined && { ledger }),
     };
     const up = values['parts-only'] ? await bringUpParts(wanted) : await bringUp(wanted);
     const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);

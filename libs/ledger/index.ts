@@ -12,4 +12,5 @@ export * from './spanner/open-spanner-ledger.ts';
 export * from './spanner/open-spanner-outbox.ts';
 export * from './spanner/open-spanner-refunds.ts';
 export * from './spanner/take-due.ts';
+export * from './spanner/wake-due.ts';
 export * from './unfinished.ts';

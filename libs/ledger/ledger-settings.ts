@@ -1,4 +1,4 @@
-import { address, oneOf, text, withDefault } from '@triplock/runtime';
+import { address, isSet, oneOf, text, withDefault } from '@triplock/runtime';
 
 /** Settings of every service that touches the ledger, for its settings table. */
 export const ledgerSettings = {
@@ -21,11 +21,8 @@ export type LedgerSettings = {
 };
 
 /** What is missing of an environment for the ledger that it names. */
-export function missingForLedger(
-  environment: Readonly<Record<string, string | undefined>>,
-): string[] {
-  const isThere = (name: string) => (environment[name]?.trim() ?? '') !== '';
+export function missingForLedger(environment: NodeJS.ProcessEnv): string[] {
   const isSpanner = environment['LEDGER_STORE']?.trim() === 'spanner';
-  if (!isSpanner || isThere('SPANNER_DATABASE')) return [];
+  if (!isSpanner || isSet(environment, 'SPANNER_DATABASE')) return [];
   return ['SPANNER_DATABASE is missing: LEDGER_STORE=spanner needs it'];
 }

@@ -7,12 +7,14 @@ import { openPostgresLedger } from './postgres/open-postgres-ledger.ts';
 import { openPostgresOutbox } from './postgres/open-postgres-outbox.ts';
 import { openPostgresRefunds } from './postgres/open-postgres-refunds.ts';
 import { takeDueFrom } from './postgres/take-due.ts';
+import { wakeDueIn } from './postgres/wake-due.ts';
 import type { Refunds } from './refunds.ts';
 import { openSpannerLedger } from './spanner/open-spanner-ledger.ts';
 import { openSpannerOutbox } from './spanner/open-spanner-outbox.ts';
 import { openSpannerRefunds } from './spanner/open-spanner-refunds.ts';
 import { takeDueFromSpanner } from './spanner/take-due.ts';
-import type { TakeDue } from './unfinished.ts';
+import { wakeDueInSpanner } from './spanner/wake-due.ts';
+import type { TakeDue, WakeDue } from './unfinished.ts';
 
 /** Every port of one ledger, over one connection: closing the ledger or the outbox closes it. */
 export type LedgerStore = {
@@ -21,6 +23,7 @@ export type LedgerStore = {
   refunds: Refunds;
   outbox: Outbox;
   takeDue: TakeDue;
+  wakeDue: WakeDue;
 };
 
 /**
@@ -44,6 +47,7 @@ export async function openLedgerStore(
         refunds: openPostgresRefunds(database),
         outbox: openPostgresOutbox(database),
         takeDue: takeDueFrom(database),
+        wakeDue: wakeDueIn(database),
       };
     }
     case 'spanner': {
@@ -54,6 +58,7 @@ export async function openLedgerStore(
         refunds: openSpannerRefunds(database),
         outbox: openSpannerOutbox(database),
         takeDue: takeDueFromSpanner(database),
+        wakeDue: wakeDueInSpanner(database),
       };
     }
     default:

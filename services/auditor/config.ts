@@ -1,4 +1,5 @@
 import { topics } from '@triplock/contracts';
+import { ledgerSettings, missingForLedger } from '@triplock/ledger';
 import {
   address,
   addresses,
@@ -13,6 +14,7 @@ import {
 /** The settings of auditor. */
 export const settings = {
   ...serviceSettings,
+  ...ledgerSettings,
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   KAFKA_BROKERS: addresses,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
@@ -46,7 +48,7 @@ export const settings = {
 
 /** Reads the settings, or throws a SettingsError that names all problems. */
 export function readConfig() {
-  return readSettings(process.env, settings);
+  return readSettings(process.env, settings, missingForLedger(process.env));
 }
 
 /** The settings as read. */

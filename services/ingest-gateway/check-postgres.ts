@@ -9,11 +9,11 @@ export type CheckPostgresParts = {
   claims: Pick<Claims, 'read'>;
 };
 
-// Leaves the check time to ask the claims too, before the admin server gives it up after 2 s.
-const pingMs = 1_200;
+/** Leaves a check time to ask the claims too, before the admin server gives it up after 2 s. */
+export const pingMs = 1_200;
 
-// Any id will do: when the claim store forgets, it forgets all buckets.
-const anyId = deriveTxnId('payment', 'readyz' as PartnerId, 'readyz' as IdempotencyKey);
+/** Any id will do: when the claim store forgets, it forgets all buckets. */
+export const anyId = deriveTxnId('payment', 'readyz' as PartnerId, 'readyz' as IdempotencyKey);
 
 const degraded =
   'away: payments of partners known here are accepted, reads, new keys and webhook settings wait';

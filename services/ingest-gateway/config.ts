@@ -1,4 +1,5 @@
 import { topics } from '@triplock/contracts';
+import { ledgerSettings, missingForLedger } from '@triplock/ledger';
 import {
   addresses,
   integer,
@@ -37,7 +38,8 @@ const table = {
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   /** Whose committed offsets tell how far the ledger is, when claims were lost. */
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
-  /** Reads the ledger and the partners; needs no right to write. */
+  ...ledgerSettings,
+  /** Reads the partners, and the ledger in `postgres`; needs no right to write. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   /** What one partner may send to this process, and how many at once after a rest. */
   RATE_LIMIT_PER_SECOND: withDefault(rate, 10_000),
@@ -61,7 +63,8 @@ const neededBy = {
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  const config = readSettings(process.env, table, missingForClaims(process.env));
+  const missing = [...missingForClaims(process.env), ...missingForLedger(process.env)];
+  const config = readSettings(process.env, table, missing);
   if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
     throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
   }

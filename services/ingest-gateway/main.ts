@@ -1,4 +1,4 @@
-import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
+import { openLedgerStore } from '@triplock/ledger';
 import {
   openPartners,
   openSettlements,
@@ -9,6 +9,7 @@ import {
 import { openDatabase } from '@triplock/postgres';
 import { explainListenError, runService, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
+import { checkLedger } from './check-ledger.ts';
 import { checkPostgres } from './check-postgres.ts';
 import { readConfig } from './config.ts';
 import { addGatewayRoutes } from './gateway-routes.ts';
@@ -37,8 +38,9 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
   });
   service.onClose('database', () => database.close());
-  const ledger = openPostgresLedger(database);
-  const refunds = openPostgresRefunds(database);
+  const book = await openLedgerStore(config, () => database, { callLimitMs: budgetMs });
+  const { ledger, refunds } = book;
+  if (book.store !== 'postgres') service.onClose('ledger', () => ledger.close());
   const partners = openPartners(database);
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
@@ -78,6 +80,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
       [config.CLAIMS === 'redis' ? 'redis' : 'claims']: () => claims.ping(),
       kafka: () => log.ping(),
       postgres: checkPostgres({ partners, claims }),
+      ...(book.store !== 'postgres' && { [book.store]: checkLedger({ ledger, claims }) }),
     },
   });
 });

@@ -1,4 +1,5 @@
 import { topics } from '@triplock/contracts';
+import { ledgerSettings, missingForLedger } from '@triplock/ledger';
 import {
   addresses,
   integer,
@@ -26,8 +27,9 @@ const webhookSecrets: Setting<readonly string[]> = {
 /** The settings of ledger-worker. */
 const table = {
   ...serviceSettings,
+  ...ledgerSettings,
   KAFKA_BROKERS: addresses,
-  /** As the role triplock_ledger. */
+  /** As the role triplock_ledger; used where the ledger is in `postgres`. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
@@ -68,7 +70,8 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  return readSettings(process.env, table, missingForWebhooks(process.env));
+  const missing = [...missingForWebhooks(process.env), ...missingForLedger(process.env)];
+  return readSettings(process.env, table, missing);
 }
 
 /** A door without a lock, and a lock without a door, are both a mistake. */

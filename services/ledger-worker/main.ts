@@ -1,4 +1,4 @@
-import { openPostgresLedger, wakeDueIn } from '@triplock/ledger';
+import { openLedgerStore } from '@triplock/ledger';
 import { openDatabase } from '@triplock/postgres';
 import { runService } from '@triplock/runtime';
 import {
@@ -20,12 +20,14 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = workerMetrics(service.metrics);
 
-  const database = openDatabase({
-    url: config.DATABASE_URL,
-    applicationName: config.INSTANCE_NAME,
-    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
-  });
-  const ledger = openPostgresLedger(database);
+  const book = await openLedgerStore(config, () =>
+    openDatabase({
+      url: config.DATABASE_URL,
+      applicationName: config.INSTANCE_NAME,
+      onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+    }),
+  );
+  const { ledger } = book;
   service.onClose('ledger', () => ledger.close());
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
@@ -35,7 +37,7 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());
 
-  const charging = openCharging(config, { ...service, database, ledger, metrics });
+  const charging = openCharging(config, { ...service, ...book, metrics });
   service.onClose('charges', () => charging.desk.close());
   service.onClose('resolver', () => charging.resolver.stop());
 
@@ -50,11 +52,11 @@ await runService('ledger-worker', readConfig, async (config, service) => {
     groupId: config.LEDGER_GROUP,
     ...paymentsHandler({
       ...{ post, postRowsMax, ledger, deadLetters },
-      ...{ desk: charging.desk, refunds: charging.refunds, metrics, crashPoints, logger },
+      ...{ desk: charging.desk, refunds: book.refunds, metrics, crashPoints, logger },
     }),
   });
   service.onClose('consumer', () => consumer.close());
-  await openWebhooks(config, { ...service, ...charging, metrics, wakeDue: wakeDueIn(database) });
+  await openWebhooks(config, { ...service, ...charging, metrics, wakeDue: book.wakeDue });
   // First of all: calls under way end, and what has not begun is left for whoever comes next.
   service.onClose('provider', async () => charging.provider.close());
 
@@ -64,7 +66,7 @@ await runService('ledger-worker', readConfig, async (config, service) => {
         await consumer.ping();
         await deadLetters.ping();
       },
-      postgres: () => ledger.ping(),
+      [book.store]: () => ledger.ping(),
     },
   });
 });

@@ -1,5 +1,4 @@
-import { openPostgresRefunds, takeDueFrom, type Ledger, type Refunds } from '@triplock/ledger';
-import type { Database } from '@triplock/postgres';
+import type { LedgerStore } from '@triplock/ledger';
 import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
 import { runLoop, type Loop, type Service } from '@triplock/runtime';
 import { openChargeDesk, type ChargeDesk } from './charge-desk.ts';
@@ -14,7 +13,6 @@ const patience = { unknownInARowMax: 10, restMs: 1_000 };
 /** What is settled with the provider's help: for batches, and what nobody finished. */
 export type Charging = {
   desk: ChargeDesk;
-  refunds: Refunds;
   resolver: Loop;
   provider: GuardedProvider;
 };
@@ -22,13 +20,10 @@ export type Charging = {
 /** Wires the provider to the two that ask it; the resolver runs until it is stopped. */
 export function openCharging(
   config: Config,
-  parts: Pick<Service, 'crashPoints' | 'logger'> & {
-    database: Database;
-    ledger: Ledger;
-    metrics: WorkerMetrics;
-  },
+  parts: Pick<Service, 'crashPoints' | 'logger'> &
+    Pick<LedgerStore, 'ledger' | 'refunds' | 'takeDue'> & { metrics: WorkerMetrics },
 ): Charging {
-  const { database, logger } = parts;
+  const { logger } = parts;
   const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
   const stripe = openStripe({
     apiKey,
@@ -42,14 +37,13 @@ export function openCharging(
   const provider = guardProvider(stripe, { ...patience, onCircuit });
   const actionExpiresMs = config.ACTION_EXPIRES_HOURS * 3_600_000;
   const places = openPlaces(config.CHARGES_MAX);
-  const refunds = openPostgresRefunds(database);
-  const asking = { ...parts, provider, refunds, places, actionExpiresMs };
+  const asking = { ...parts, provider, places, actionExpiresMs };
   const desk = openChargeDesk({ ...asking, handOverMs: config.HAND_OVER_MS });
-  const finisher = openDueFinisher({ ...asking, takeDue: takeDueFrom(database) });
+  const finisher = openDueFinisher(asking);
   const resolver = runLoop(finisher.begin, { name: 'resolver', idleMs: 1_000, logger });
   const stop = async () => {
     await resolver.stop();
     await finisher.ended();
   };
-  return { desk, refunds, resolver: { ...resolver, stop }, provider };
+  return { desk, resolver: { ...resolver, stop }, provider };
 }

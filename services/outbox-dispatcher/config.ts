@@ -1,4 +1,5 @@
 import { topics } from '@triplock/contracts';
+import { ledgerSettings, missingForLedger } from '@triplock/ledger';
 import {
   address,
   integer,
@@ -12,7 +13,8 @@ import {
 /** The settings of outbox-dispatcher. */
 const table = {
   ...serviceSettings,
-  /** As the role triplock_ledger. */
+  ...ledgerSettings,
+  /** As the role triplock_ledger; used where the ledger is in `postgres`. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   PUBSUB_PROJECT_ID: text,
   /** `host:port` of an emulator; absent for Cloud Pub/Sub. */
@@ -34,5 +36,5 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  return readSettings(process.env, table);
+  return readSettings(process.env, table, missingForLedger(process.env));
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { openPostgresOutbox } from '@triplock/ledger';
+import { openLedgerStore } from '@triplock/ledger';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService } from '@triplock/runtime';
 import { openPublisher } from '@triplock/transport';
@@ -23,12 +23,13 @@ await runService('outbox-dispatcher', readConfig, async (config, service) => {
   // not share leases and epochs with this one.
   const owner = `${config.INSTANCE_NAME}:${randomUUID()}`;
 
-  const database = openDatabase({
-    url: config.DATABASE_URL,
-    applicationName: config.INSTANCE_NAME,
-    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
-  });
-  const outbox = openPostgresOutbox(database);
+  const { store, outbox } = await openLedgerStore(config, () =>
+    openDatabase({
+      url: config.DATABASE_URL,
+      applicationName: config.INSTANCE_NAME,
+      onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+    }),
+  );
   service.onClose('outbox', () => outbox.close());
   const metrics = dispatcherMetrics(service.metrics);
 
@@ -63,6 +64,6 @@ await runService('outbox-dispatcher', readConfig, async (config, service) => {
   service.onClose('reaper', () => reaper.stop());
 
   await service.serveAdmin({
-    readiness: { postgres: () => outbox.ping(), pubsub: () => publisher.ping() },
+    readiness: { [store]: () => outbox.ping(), pubsub: () => publisher.ping() },
   });
 });

@@ -8,7 +8,7 @@ const idleMs = 50;
 export function startPublishing(
   pass: Pass,
   options: { outbox: Pick<Outbox, 'releaseBuckets'>; owner: string; logger: Logger },
-): Loop {
+): Pick<Loop, 'stop'> {
   const loop = runLoop(pass, { name: 'publish', idleMs, logger: options.logger });
   return {
     stop: async () => {

@@ -27,8 +27,6 @@ export async function listRefunds(
   const sql = listSql(before === undefined ? 'TRUE' : behind);
   const rows = await database.query<TransactionRow>(sql, wanted);
   const payment = rows.length === 0 ? undefined : await readTransaction(database, paymentId);
-  const refunds = rows
-    .slice(0, limit)
-    .map((row) => refundFrom(row, paymentOfRefund(row, payment)));
+  const refunds = rows.slice(0, limit).map((row) => refundFrom(row, paymentOfRefund(row, payment)));
   return { outcome: 'page', refunds, hasMore: rows.length > limit };
 }

@@ -7,6 +7,7 @@ import { refundsConformance } from '../refunds.conformance.ts';
 import { openSpannerLedger } from './open-spanner-ledger.ts';
 import { openSpannerRefunds } from './open-spanner-refunds.ts';
 import { takeDueFromSpanner } from './take-due.ts';
+import { wakeDueInSpanner } from './wake-due.ts';
 
 async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
   const store = await createTestSpanner(context);
@@ -17,6 +18,7 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
     refunds: openSpannerRefunds(one),
     otherRefunds: openSpannerRefunds(two),
     takeDue: takeDueFromSpanner(one),
+    wakeDue: wakeDueInSpanner(one),
     letTimePass: () =>
       one.transaction(async (tx) => {
         const sql = `SELECT txn_id, version, CURRENT_TIMESTAMP() AS due_at FROM transactions WHERE state = 'pending'`;

@@ -21,6 +21,11 @@ export function updateTransaction(row: Columns & { txn_id: string; version: bigi
   return write('update', 'transactions', row);
 }
 
+/** Lets a pending row be due; its version stays, so whoever is at work on it goes on. */
+export function updateWaiting(row: { txn_id: string; due_at: Date }): Write {
+  return write('update', 'transactions', row);
+}
+
 function write(kind: 'insert' | 'update', table: string, columns: Columns): Write {
   return { kind, table, row: { ...columns, changed_at: commitTimestamp } };
 }

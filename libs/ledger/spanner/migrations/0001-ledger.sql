@@ -55,6 +55,8 @@ CREATE TABLE IF NOT EXISTS transactions (
   shard INT64 NOT NULL AS (ABS(MOD(FARM_FINGERPRINT(txn_id), 16))) STORED,
   -- Null where an index need not hold the row.
   due_shard INT64 AS (IF(state = 'pending', ABS(MOD(FARM_FINGERPRINT(txn_id), 16)), NULL)) STORED,
+  -- A provider's ids begin with the time, so they are looked up by a hash.
+  intent_hash INT64 AS (FARM_FINGERPRINT(provider_intent_id)) STORED,
   unusual_state STRING(9) AS (IF(state = 'succeeded', NULL, state)) STORED,
 
   CONSTRAINT known_kind CHECK (kind IN ('payment', 'refund')),
@@ -88,6 +90,7 @@ CREATE NULL_FILTERED INDEX IF NOT EXISTS payments_not_succeeded
 CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_due ON transactions (due_shard, due_at);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS refunds_of_a_payment
   ON transactions (payment_id, created_at DESC, txn_id DESC);
+CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_by_intent ON transactions (intent_hash);
 CREATE INDEX IF NOT EXISTS transactions_by_change ON transactions (shard, changed_at);
 
 -- Double entry in the form of transfers, kept beside its transaction: a row names both accounts, so
@@ -165,6 +168,16 @@ CREATE TABLE IF NOT EXISTS outbox_owners (
   owner STRING(MAX) NOT NULL,
   alive_until TIMESTAMP NOT NULL
 ) PRIMARY KEY (owner);
+
+-- Events of the provider that woke somebody, under a hash of their id; Spanner itself forgets them.
+CREATE TABLE IF NOT EXISTS provider_events (
+  id STRING(36) NOT NULL,
+  provider STRING(MAX) NOT NULL,
+  event_id STRING(MAX) NOT NULL,
+  event_type STRING(MAX) NOT NULL,
+  intent_id STRING(MAX) NOT NULL,
+  seen_at TIMESTAMP NOT NULL OPTIONS (allow_commit_timestamp = true)
+) PRIMARY KEY (id), ROW DELETION POLICY (OLDER_THAN(seen_at, INTERVAL 30 DAY));
 
 -- How far published events have left the outbox, so that the audit can tell one that left from one
 -- that was lost. One row, once something left.

@@ -1,0 +1,59 @@
+import { LauncherError, UsageError } from './launcher-error.ts';
+import type { Names } from './names.ts';
+import type { OptionalPartName } from './parts/part.ts';
+import type { Addresses } from './parts/start-parts.ts';
+import { pubsubProject } from './provision/pubsub-rest.ts';
+
+/** Where the ledger and its outbox are kept. */
+export type LedgerStore = (typeof ledgerStores)[number];
+
+export const ledgerStores = ['postgres', 'spanner'] as const;
+
+/** The part that a ledger needs beside the usual ones. */
+export function partsForLedger(store: LedgerStore | undefined): OptionalPartName[] {
+  return store === 'spanner' ? ['spanner'] : [];
+}
+
+/** The word after `--ledger`. */
+export function parseLedgerStore(text: string | undefined): LedgerStore | undefined {
+  if (text === undefined) return undefined;
+  const store = ledgerStores.find((each) => each === text);
+  if (store === undefined) {
+    throw new UsageError(`--ledger ${text} is not known: it takes ${ledgerStores.join(' or ')}`);
+  }
+  return store;
+}
+
+/** What every service that touches the ledger is told of it. */
+export function ledgerSettings(wiring: {
+  ledger: LedgerStore;
+  addresses: Addresses;
+  names: Pick<Names, 'database'>;
+}): Readonly<Record<string, string>> {
+  const { ledger, addresses, names } = wiring;
+  switch (ledger) {
+    case 'postgres':
+      return { LEDGER_STORE: ledger };
+    case 'spanner': {
+      const { database, emulatorHost } = spannerPlace(addresses, names);
+      return {
+        LEDGER_STORE: ledger,
+        SPANNER_DATABASE: database,
+        SPANNER_EMULATOR_HOST: emulatorHost,
+      };
+    }
+    default:
+      return ledger satisfies never;
+  }
+}
+
+/** The ledger's database in the Spanner emulator. */
+export function spannerPlace({ spanner }: Addresses, { database }: Pick<Names, 'database'>) {
+  if (spanner === undefined) {
+    throw new LauncherError(
+      'a ledger in spanner needs the Spanner emulator, which does not run here',
+    );
+  }
+  const name = `projects/${pubsubProject}/instances/triplock/databases/${database}`;
+  return { database: name, emulatorHost: spanner };
+}

@@ -1,0 +1,52 @@
+import { createInEmulator, migrateSpanner, spannerMigrationSets } from '@triplock/spanner';
+import { LauncherError } from '../launcher-error.ts';
+import { spannerPlace, type LedgerStore } from '../ledger-store.ts';
+import type { Names } from '../names.ts';
+import type { Addresses } from '../parts/start-parts.ts';
+import type { Session } from '../session.ts';
+
+/**
+ * Which store the home's ledger is in. A book does not move by itself: what was accepted is in the
+ * one where it was posted.
+ *
+ * @throws LauncherError when another is asked for.
+ */
+export function ledgerOf(
+  { state }: Pick<Session, 'state'>,
+  asked: LedgerStore | undefined,
+): LedgerStore {
+  // A home that was made before there was a choice has its ledger in PostgreSQL.
+  const before = state.ledger ?? (state.claims === undefined ? undefined : 'postgres');
+  if (asked !== undefined && before !== undefined && asked !== before) {
+    throw new LauncherError(
+      `the ledger of this home is in ${before} and does not move to ${asked}: take another --home, or forget the data (npm run down -- --volumes)`,
+    );
+  }
+  return asked ?? before ?? 'postgres';
+}
+
+/**
+ * Has the ledger's database ready before a service starts, where it is not PostgreSQL's, which has
+ * it with everything else.
+ *
+ * @throws LauncherError when the emulator ended since the last `up` and has forgotten the book.
+ */
+export async function provisionLedger(
+  { state, report }: Pick<Session, 'state' | 'report'>,
+  wanted: { store: LedgerStore; addresses: Addresses; names: Names },
+): Promise<void> {
+  const { store, addresses, names } = wanted;
+  if (store === 'spanner') {
+    const place = spannerPlace(addresses, names);
+    const { made } = await createInEmulator(place);
+    if (made && state.ledger === 'spanner') {
+      throw new LauncherError(
+        'spanner: the emulator has ended since the last `up`, and the ledger in its memory is gone: forget what the other parts keep as well (npm run down -- --volumes)',
+      );
+    }
+    const applied = await migrateSpanner(place, spannerMigrationSets);
+    if (applied.length > 0) report(`spanner: ran ${applied.length} migrations`);
+    if (made) report('spanner: the emulator keeps the ledger in memory; `down` forgets it');
+  }
+  state.ledger = store;
+}
