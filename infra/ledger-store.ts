@@ -33,7 +33,7 @@ export function ledgerSettings(wiring: {
   const { ledger, addresses, names } = wiring;
   switch (ledger) {
     case 'postgres':
-      return { LEDGER_STORE: ledger };
+      return {};
     case 'spanner': {
       const { database, emulatorHost } = spannerPlace(addresses, names);
       return {

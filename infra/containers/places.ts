@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { usualNames } from '../names.ts';
 import type { Addresses } from '../parts/start-parts.ts';
 import { roleNames, type DatabaseUrls } from '../provision/database.ts';
 import type { Wiring } from '../services.ts';
@@ -44,6 +45,8 @@ export const wiringInNetwork: Wiring = {
   addresses: inNetwork.parts,
   databases: wiringFiles.databases,
   claims: 'redis',
+  ledger: 'postgres',
+  names: usualNames,
   stripe: { origin: 'simulated', url: wiringFiles.stripeUrl, apiKey: wiringFiles.stripeApiKey },
   dataFolder: '/data',
   partnersFile: wiringFiles.partners,
