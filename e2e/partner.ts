@@ -27,6 +27,10 @@ export type Partner = {
   pay(key: string, body: unknown): Promise<Answer>;
   /** GET of a payment, waiting up to `waitSeconds` for it to be final. */
   payment(id: string, waitSeconds?: number): Promise<Answer>;
+  /** POST of a refund of a payment. */
+  refund(paymentId: string, key: string, body: unknown): Promise<Answer>;
+  /** GET of a refund, waiting up to `waitSeconds` for it to be final. */
+  refunded(id: string, waitSeconds?: number): Promise<Answer>;
 };
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
@@ -42,15 +46,16 @@ export function partner(system: Endpoints, id: 'acme' | 'globex'): Partner {
       headers: { authorization: `Bearer ${apiKey}`, ...request.headers },
     });
   };
+  const read = (path: string, waitSeconds: number | undefined) =>
+    send({ path, headers: waitSeconds === undefined ? {} : { prefer: `wait=${waitSeconds}` } });
   return {
     id,
     send,
     pay: (key, body) => send({ method: 'POST', path: '/v1/payments', key, body }),
-    payment: (id, waitSeconds) =>
-      send({
-        path: `/v1/payments/${id}`,
-        headers: waitSeconds === undefined ? {} : { prefer: `wait=${waitSeconds}` },
-      }),
+    payment: (id, waitSeconds) => read(`/v1/payments/${id}`, waitSeconds),
+    refund: (paymentId, key, body) =>
+      send({ method: 'POST', path: `/v1/payments/${paymentId}/refunds`, key, body }),
+    refunded: (id, waitSeconds) => read(`/v1/refunds/${id}`, waitSeconds),
   };
 }
 

@@ -7,6 +7,7 @@ export { continueProcess, killProcess, pauseProcess, stopProcess, type Target } 
 export { homeWithout } from './homes-apart.ts';
 export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
 export { namesIn, usualNames, type Names } from './names.ts';
+export { findK6, type K6 } from './parts/k6.ts';
 export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';

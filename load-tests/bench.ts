@@ -2,10 +2,11 @@ import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { openTerminal, type System } from '@triplock/demo';
 import { runCommand, UsageError } from '@triplock/infra';
+import { benchSettings } from './bench/bench-settings.ts';
 import { readBenchOptions } from './bench/bench-options.ts';
-import { onOwnSystem, onRunningSystem } from './bench/open-system.ts';
 import { renderReport } from './bench/render-report.ts';
 import { runBench } from './bench/run-bench.ts';
+import { onOwnSystem, onRunningSystem } from './own-system.ts';
 
 const help = `
 npm run bench -- [options]
@@ -46,11 +47,12 @@ await runCommand({
     const profileFolder = profile === undefined ? undefined : resolve(profile);
     if (profileFolder !== undefined) mkdirSync(profileFolder, { recursive: true });
     const terminal = openTerminal({ json: values.json ?? false });
-    const opening = { terminal, signal: interrupted(), ...(profileFolder && { profileFolder }) };
+    const listening = { terminal, signal: interrupted() };
+    const settings = benchSettings(profileFolder);
     const measure = (system: System) => runBench({ system, terminal }, options);
     const report = await (home === undefined
-      ? onOwnSystem(opening, measure)
-      : onRunningSystem(home, opening, measure));
+      ? onOwnSystem({ ...listening, name: 'bench', settings }, measure)
+      : onRunningSystem(home, listening, measure));
     for (const line of renderReport(report)) terminal.line(line);
     terminal.result(report);
     if (!report.ok) process.exitCode = 1;

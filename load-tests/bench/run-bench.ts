@@ -1,7 +1,7 @@
 import { auditSystem, type AuditReport, type System, type Terminal } from '@triplock/demo';
 import type { BenchOptions } from './bench-options.ts';
 import { figuresOf, type Figures } from './cost-sheet.ts';
-import { describeRig, type Rig } from './describe-rig.ts';
+import { describeRig, type Rig } from '../describe-rig.ts';
 import { measureIdle } from './measure-idle.ts';
 import type { Repetition } from './measurements.ts';
 import { runEmptyPost, runSystem, withHelpers } from './run-load.ts';

@@ -1,0 +1,98 @@
+import { execFile } from 'node:child_process';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { createHome } from '../home.ts';
+import { LauncherError } from '../launcher-error.ts';
+import { runTool } from '../processes/run-tool.ts';
+import { openSession, type Session } from '../session.ts';
+import { cached } from './cache.ts';
+import { askVersion, findOnPath } from './find-program.ts';
+
+const version = '1.8.1';
+const image = `grafana/k6:${version}`;
+
+/** How k6 is called here: what stands before its own words. */
+export type K6 = {
+  from: 'PATH' | 'image' | 'built';
+  version: string;
+  /** The command that runs it with these variables and sees this folder under its own path. */
+  command(run: { folder: string; variables: readonly string[] }): { file: string; args: string[] };
+};
+
+/**
+ * Finds k6: on PATH, as an image that an engine has, or built by Go into the cache, once.
+ *
+ * @throws LauncherError that tells the ways to get it when there is none.
+ */
+export async function findK6(listening: Pick<Session, 'report' | 'signal'>): Promise<K6> {
+  return (await onPath()) ?? (await inEngine()) ?? (await built(listening));
+}
+
+async function onPath(): Promise<K6 | undefined> {
+  const file = findOnPath('k6');
+  return file === undefined ? undefined : program(file, 'PATH');
+}
+
+async function program(file: string, from: K6['from']): Promise<K6 | undefined> {
+  // The npm package of that name is an empty placeholder; what says no version is no k6.
+  const [, major, rest] =
+    /k6(?:\.exe)? v(\d+)(\S*)/.exec((await askVersion(file, 'version')) ?? '') ?? [];
+  // TypeScript runs as it is from 1.0 on.
+  if (!(Number(major) >= 1)) return undefined;
+  return { from, version: `${major}${rest}`, command: () => ({ file, args: [] }) };
+}
+
+async function inEngine(): Promise<K6 | undefined> {
+  const docker = findOnPath('docker');
+  if (docker === undefined) return undefined;
+  try {
+    await promisify(execFile)(docker, ['image', 'inspect', image], { timeout: 10_000 });
+  } catch {
+    return undefined; // No engine answers, or it has no such image: there is a third way.
+  }
+  const { uid, gid } = userInfo();
+  const owner = uid < 0 ? [] : ['--user', `${uid}:${gid}`];
+  return {
+    from: 'image',
+    version,
+    command: ({ folder, variables }) => ({
+      file: docker,
+      args: [
+        ...['run', '--rm', '--init', '--network', 'host', ...owner],
+        ...['--volume', `${folder}:${folder}`, '--workdir', folder],
+        ...variables.flatMap((name) => ['--env', name]),
+        image,
+      ],
+    }),
+  };
+}
+
+async function built({ report, signal }: Pick<Session, 'report' | 'signal'>): Promise<K6> {
+  const go = findOnPath('go');
+  if (go === undefined) throw missing();
+  const session = openSession(createHome(), { report, signal });
+  const folder = await cached(session, `k6-${version}`, async (filling) => {
+    const settings = { ...(process.env as Record<string, string>), GOBIN: filling };
+    await runTool(session, {
+      name: 'k6',
+      doing: 'building k6 with Go, once',
+      command: { file: go, args: ['install', `go.k6.io/k6@v${version}`], cwd: filling, settings },
+    });
+  });
+  const found = await program(join(folder, 'k6'), 'built');
+  if (found === undefined)
+    throw new LauncherError(`k6 in ${folder} does not run: delete the folder`);
+  return found;
+}
+
+function missing(): LauncherError {
+  return new LauncherError(
+    [
+      'k6 is not on PATH, no engine has its image, and there is no Go to build it with. Ways to get it:',
+      '  install k6 1.0 or newer: https://grafana.com/docs/k6/latest/set-up/install-k6/',
+      `  or with an engine: docker pull ${image}`,
+      '  or install Go 1.24 or newer: it is then built by itself, which takes about a minute',
+    ].join('\n'),
+  );
+}

@@ -1,0 +1,101 @@
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { openTerminal, renderTable, style, type System } from '@triplock/demo';
+import { runCommand } from '@triplock/infra';
+import type { LoadReport } from './load/load-report.ts';
+import { readLoadOptions } from './load/load-options.ts';
+import { loadScenarios } from './load/load-scenarios.ts';
+import { renderHtml } from './load/render-html.ts';
+import { loadElsewhere, loadSystem } from './load/run-load.ts';
+import { renderText } from './load/render-text.ts';
+import { onOwnSystem, onRunningSystem } from './own-system.ts';
+
+const help = `
+npm run load -- SCENARIO [options]
+
+Loads the running system with k6, waits until all is delivered, and audits: what the partners were
+told is compared with what every layer has, counts and amounts, and duplicates with what caught them.
+Exit code 1 when anything differs or a threshold is missed. The system should be used by nobody else.
+
+  --list           the scenarios
+  --rate N         payments a second
+  --seconds N      how long
+  --home DIR       the instance (.triplock)
+  --gateway URL    a gateway somewhere else, which is loaded and cannot be audited
+  --token KEY      the API key for it
+  --keep           keeps the report in load-tests/results, for the repository
+  --json           prints { ok, scenario, rate, seconds, rig, run, checks, guards, audit, … }
+  --help
+`;
+
+const ownFolder = resolve(import.meta.dirname, '../.triplock/load');
+const keptFolder = resolve(import.meta.dirname, 'results');
+
+await runCommand({
+  name: 'load',
+  help,
+  wordsMax: 1,
+  options: {
+    list: { type: 'boolean' },
+    rate: { type: 'string' },
+    seconds: { type: 'string' },
+    home: { type: 'string' },
+    gateway: { type: 'string' },
+    token: { type: 'string' },
+    keep: { type: 'boolean' },
+    json: { type: 'boolean' },
+  },
+  run: async ({ values, words, interrupted }) => {
+    const terminal = openTerminal({ json: values.json ?? false });
+    if (values.list) {
+      const rows = loadScenarios.map(({ name, rate, seconds, shows }) => [
+        name,
+        `${rate}/s`,
+        `${seconds} s`,
+        shows,
+      ]);
+      const columns = ['scenario', 'rate', 'for', 'shows'].map((head) => ({ head }));
+      for (const line of renderTable(columns, rows)) terminal.line(line);
+      return;
+    }
+    const options = readLoadOptions(words[0], values);
+    const signal = interrupted();
+    const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '').replace('T', '-');
+    const name = `${stamp}-${options.scenario.name}`;
+    const folder = join(ownFolder, name);
+    mkdirSync(folder, { recursive: true });
+    const parts = { terminal, signal, folder };
+    try {
+      const report = await run();
+      save(report, folder);
+      if (values.keep) keep(folder, join(keptFolder, name));
+      for (const line of renderText(report)) terminal.line(line);
+      terminal.line(style.faint(`report: ${relative('.', join(folder, 'report.html'))}`));
+      terminal.result(report);
+      if (!report.ok) process.exitCode = 1;
+    } finally {
+      terminal.clear();
+    }
+
+    async function run(): Promise<LoadReport> {
+      const { scenario, elsewhere, rate } = options;
+      if (elsewhere !== undefined) return loadElsewhere(elsewhere, parts, options);
+      const settings = scenario.settings?.(rate);
+      const load = (system: System) => loadSystem(system, parts, options);
+      return settings === undefined
+        ? onRunningSystem(values.home, { terminal, signal }, load)
+        : onOwnSystem({ terminal, signal, name: 'load', settings }, load);
+    }
+  },
+});
+
+function save(report: LoadReport, folder: string): void {
+  writeFileSync(join(folder, 'report.json'), `${JSON.stringify(report, null, 2)}\n`);
+  writeFileSync(join(folder, 'report.html'), renderHtml(report));
+}
+
+/** Without k6's own files: they are large, and what is in them stands in the report. */
+function keep(from: string, to: string): void {
+  mkdirSync(to, { recursive: true });
+  for (const file of ['report.json', 'report.html']) cpSync(join(from, file), join(to, file));
+}

@@ -1,0 +1,79 @@
+import type { AuditReport } from '@triplock/demo';
+import type { GuardCounts } from './read-guards.ts';
+import type { K6Run } from './run-k6.ts';
+
+/** One comparison between what the partners know and what the system says. */
+export type Check = { what: string; expected: string; found: number; holds: boolean };
+
+/** What a run is judged by: both sides, before and after. */
+export type Evidence = {
+  run: Pick<K6Run, 'tallies' | 'thresholds'>;
+  before: { audit: AuditReport; guards: GuardCounts };
+  after: { audit: AuditReport; guards: GuardCounts };
+};
+
+/**
+ * Compares the partners' own count with the system's. What a partner was never clearly told may have
+ * been accepted or not, so it widens what is expected and is nothing to be forgiven elsewhere.
+ *
+ * Holds only for a system that nobody else uses meanwhile.
+ */
+export function judgeRun({ run, before, after }: Evidence): Check[] {
+  const tally = (name: string) => run.tallies[name] ?? 0;
+  const grown = (name: keyof AuditReport['counts']) =>
+    after.audit.counts[name] - before.audit.counts[name];
+  const clear = tally('payments_accepted') + tally('refunds_accepted');
+  const unclear = tally('payments_unknown') + tally('refunds_unknown');
+  const accepted = grown('accepted');
+  const paid = amountOf(after.audit) - amountOf(before.audit);
+  const caught = after.guards.atClaims - before.guards.atClaims;
+  const told = tally('answers_replayed') + tally('answers_in_flight');
+  return [
+    between('accepted, in the topic', accepted, [clear, clear + unclear]),
+    equal('posted in the ledger', grown('ledger'), accepted),
+    equal('published', grown('published'), accepted),
+    equal('delivered', grown('deliveries'), accepted),
+    between('their payments, in minor units', paid, [
+      tally('payments_accepted_amount'),
+      tally('payments_accepted_amount') + tally('payments_unknown_amount'),
+    ]),
+    // A request without an answer was counted by the gateway alone.
+    between('replays and 409s that the gateways counted', caught, [
+      told,
+      told + tally('requests_unanswered'),
+    ]),
+    ...judgeAnswers(run),
+    equal('checks of the audit that found drift', after.audit.drift.length, 0),
+  ];
+}
+
+/** What the partners can judge by themselves. */
+export function judgeAnswers({
+  tallies,
+  thresholds,
+}: Pick<K6Run, 'tallies' | 'thresholds'>): Check[] {
+  const tally = (name: string) => tallies[name] ?? 0;
+  return [
+    equal(
+      'duplicates caught, passed on to the ledger, or unanswered',
+      tally('duplicates_caught') + tally('duplicates_passed') + tally('duplicates_unanswered'),
+      tally('duplicates_sent'),
+    ),
+    equal('duplicates answered wrongly', tally('duplicates_altered'), 0),
+    equal('other bodies refused', tally('other_bodies_refused'), tally('other_bodies_sent')),
+    equal('thresholds missed', thresholds.filter(({ holds }) => !holds).length, 0),
+  ];
+}
+
+function amountOf({ sums }: AuditReport): number {
+  return sums.reduce((total, { accepted }) => total + Number(accepted.amount), 0);
+}
+
+function equal(what: string, found: number, expected: number): Check {
+  return { what, expected: `${expected}`, found, holds: found === expected };
+}
+
+function between(what: string, found: number, [least, most]: readonly [number, number]): Check {
+  const expected = least === most ? `${least}` : `${least} to ${most}`;
+  return { what, expected, found, holds: found >= least && found <= most };
+}

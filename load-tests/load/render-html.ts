@@ -1,0 +1,163 @@
+import { drawChart, escapeHtml, type Chart } from './draw-chart.ts';
+import type { LoadReport } from './load-report.ts';
+import type { Reading } from './watch-system.ts';
+
+/** The report as one page that needs nothing else: verdict, plots over time, checks, rig. */
+export function renderHtml(report: LoadReport): string {
+  const { scenario, rate, seconds, ok, rig } = report;
+  const title = `${scenario}: ${rate}/s for ${seconds} s`;
+  return `<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>${escapeHtml(title)}</title>
+<style>${style}</style>
+<h1>${escapeHtml(title)}</h1>
+<p class="${ok ? 'holds' : 'fails'}">${ok ? 'Every check holds.' : 'Not every check holds.'}</p>
+${chartsOf(report).map(drawChart).join('\n')}
+${report.knee === undefined ? '' : kneeTable(report.knee)}
+<h2>What the partners know, and what the system says</h2>
+${table(
+  ['', 'expected', 'found', ''],
+  report.checks.map(({ what, expected, found, holds }) => [
+    what,
+    expected,
+    `${found}`,
+    holds ? 'holds' : 'DOES NOT HOLD',
+  ]),
+)}
+<h2>Thresholds</h2>
+${table(
+  ['metric', 'threshold', ''],
+  report.run.thresholds.map(({ metric, expression, holds }) => [
+    metric,
+    expression,
+    holds ? 'holds' : 'DOES NOT HOLD',
+  ]),
+)}
+<h2>From the first request to the 202, retries included</h2>
+${table(
+  ['median', 'p95', 'p99', 'max'],
+  [(['med', 'p(95)', 'p(99)', 'max'] as const).map((each) => ms(report.run.acceptMs[each]))],
+)}
+${costTable(report)}
+<h2>Rig</h2>
+${table(
+  ['', ''],
+  Object.entries(rig).map(([name, value]) => [name, `${value}`]),
+)}
+</html>
+`;
+}
+
+function chartsOf({ moments, readings }: LoadReport): Chart[] {
+  const ofMoments = (pick: (moment: LoadReport['moments'][number]) => number) =>
+    moments.map((moment) => [moment.second, pick(moment)] as const);
+  const rates = (pick: (reading: Reading) => number) => slopes(readings, pick);
+  const lag = (
+    from: 'accepted' | 'posted' | 'published',
+    to: 'posted' | 'published' | 'delivered',
+  ) =>
+    readings.map(
+      (reading) => [reading.second, waiting(readings[0]!, reading, [from, to])] as const,
+    );
+  const services = Object.keys(readings.at(-1)?.cpuSeconds ?? {});
+  return [
+    {
+      title: 'Rate of each stage',
+      unit: 'a second',
+      series: [
+        { name: 'requests answered', points: ofMoments((each) => each.requestsPerSecond) },
+        { name: 'accepted', points: ofMoments((each) => each.acceptedPerSecond) },
+        { name: 'posted', points: rates((each) => each.posted) },
+        { name: 'published', points: rates((each) => each.published) },
+        { name: 'delivered', points: rates((each) => each.delivered) },
+      ],
+    },
+    {
+      title: 'Time of a request',
+      unit: 'milliseconds',
+      series: [
+        { name: 'median', points: ofMoments((each) => each.p50Ms) },
+        { name: 'p95', points: ofMoments((each) => each.p95Ms) },
+        { name: 'p99', points: ofMoments((each) => each.p99Ms) },
+      ],
+    },
+    {
+      title: 'Waiting before each stage',
+      unit: 'transactions',
+      series:
+        readings.length === 0
+          ? []
+          : [
+              { name: 'to be posted', points: lag('accepted', 'posted') },
+              { name: 'to be published', points: lag('posted', 'published') },
+              { name: 'to be delivered', points: lag('published', 'delivered') },
+            ],
+    },
+    {
+      title: 'CPU of each service',
+      unit: 'cores',
+      series: services.map((name) => ({
+        name,
+        points: rates((each) => each.cpuSeconds[name] ?? 0),
+      })),
+    },
+  ].filter(({ series }) => series.some(({ points }) => points.length > 1));
+}
+
+/** Growth a second between readings; a process that began anew counts from 0 and makes no dip. */
+function slopes(readings: readonly Reading[], pick: (reading: Reading) => number) {
+  return readings.slice(1).map((reading, n) => {
+    const before = readings[n]!;
+    const growth = Math.max(0, pick(reading) - pick(before));
+    return [reading.second, growth / Math.max(0.1, reading.second - before.second)] as const;
+  });
+}
+
+type Stage = 'accepted' | 'posted' | 'published' | 'delivered';
+
+function waiting(first: Reading, now: Reading, [from, to]: readonly [Stage, Stage]): number {
+  return Math.max(0, now[from] - first[from] - (now[to] - first[to]));
+}
+
+function kneeTable({ rate, steps }: NonNullable<LoadReport['knee']>): string {
+  const rows = steps.map((step) => [
+    `${step.rate}/s`,
+    `${step.acceptedPerSecond.toFixed(0)}/s`,
+    ms(step.p99Ms),
+    step.holds ? 'holds' : step.missed.join(', '),
+  ]);
+  return `<h2>The knee is at ${rate}/s</h2>${table(['asked', 'accepted', 'p99', ''], rows)}`;
+}
+
+function costTable({ readings, run }: LoadReport): string {
+  const [first, last] = [readings[0], readings.at(-1)];
+  const accepted = (run.tallies['payments_accepted'] ?? 0) + (run.tallies['refunds_accepted'] ?? 0);
+  if (first === undefined || last === undefined || accepted === 0) return '';
+  const rows = Object.keys(last.cpuSeconds).map((name) => {
+    const micros = ((last.cpuSeconds[name]! - (first.cpuSeconds[name] ?? 0)) * 1e6) / accepted;
+    return [name, `${micros.toFixed(0)} µs`, `${last.rssMiB[name]?.toFixed(0) ?? ''} MiB`];
+  });
+  const heads = ['service', 'CPU for each accepted', 'memory at the end'];
+  return `<h2>What it took</h2>${table(heads, rows)}`;
+}
+
+function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cells = (tag: string, row: readonly string[]) =>
+    `<tr>${row.map((cell) => `<${tag}>${escapeHtml(cell)}</${tag}>`).join('')}</tr>`;
+  return `<table>${cells('th', heads)}${rows.map((row) => cells('td', row)).join('')}</table>`;
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+}
+
+const style = `
+:root { color-scheme: light dark }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+figure { margin: 1.5rem 0 } figcaption { font-weight: 600 }
+svg { width: 100%; height: auto } svg text { font-size: 11px; fill: currentColor; text-anchor: middle }
+svg .value { text-anchor: end } svg .grid { stroke: currentColor; opacity: .15 }
+polyline { fill: none; stroke-width: 1.6 }
+.legend span { margin-right: 1.2rem } .legend i { display: inline-block; width: .8rem; height: .2rem; margin-right: .4rem; vertical-align: middle }
+table { border-collapse: collapse } td, th { text-align: left; padding: .15rem 1.2rem .15rem 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent) }
+.holds { color: #007a53 } .fails { color: #c0392b; font-weight: 600 }
+`;

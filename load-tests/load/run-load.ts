@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto';
+import { auditSystem, type System, type Terminal } from '@triplock/demo';
+import { findK6, LauncherError, type K6 } from '@triplock/infra';
+import { describeRig } from '../describe-rig.ts';
+import type { Knee } from './find-knee.ts';
+import { judgeAnswers, judgeRun } from './judge-run.ts';
+import type { LoadOptions } from './load-options.ts';
+import type { LoadReport } from './load-report.ts';
+import { withProviderLatency } from './provider-latency.ts';
+import { grownGuards, readGuards } from './read-guards.ts';
+import { runK6, type K6Run } from './run-k6.ts';
+import { searchKnee, type Tries } from './search-knee.ts';
+import { describeReading } from './tell-progress.ts';
+import { watchSystem } from './watch-system.ts';
+
+/** How a run speaks, and where k6 leaves its files. */
+export type LoadParts = { terminal: Terminal; signal: AbortSignal; folder: string };
+
+type Target = Pick<Parameters<typeof runK6>[1], 'gateways' | 'apiKeys'>;
+
+/** A backlog of some minutes is drained, and one that stands still is told by the audit. */
+const drainMs = 600_000;
+const readEveryMs = 2_000;
+
+/**
+ * Loads a system that is up and audits it: once before, so that what is found after is this run's.
+ *
+ * @throws LauncherError when the system is not in balance before the first request.
+ */
+export async function loadSystem(
+  system: System,
+  parts: LoadParts,
+  options: LoadOptions,
+): Promise<LoadReport> {
+  const { terminal } = parts;
+  const { scenario, rate, seconds } = options;
+  const rig = describeRig();
+  const k6 = await lookForK6(parts);
+  terminal.note('audit before');
+  const before = { audit: await auditSystem(system, 60_000), guards: await readGuards(system) };
+  if (!before.audit.ok) {
+    throw new LauncherError('the system is not in balance before the load: see npm run audit');
+  }
+  const startedAt = performance.now();
+  const watch = watchSystem(system, {
+    everyMs: readEveryMs,
+    onReading: (now, last) => terminal.progress(`${scenario.name}: ${describeReading(now, last)}`),
+  });
+  try {
+    const { gateways, partners } = system.endpoints;
+    const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
+    const send = (at: number) =>
+      sendLoad(k6, { gateways, apiKeys }, { parts, options: { ...options, rate: at } });
+    const drain = async () => void (await auditSystem(system, drainMs));
+    terminal.note(`${scenario.name}: ${scenario.shows}`);
+    const { run, knee } = await withProviderLatency(system, scenario.providerLatency, () =>
+      sendAll(options, { terminal, send, drain }),
+    );
+    terminal.note('waiting until all of it is delivered, then audit');
+    const audit = await auditSystem(system, drainMs);
+    const drainedAfterSeconds = Math.round((performance.now() - startedAt) / 1_000);
+    await watch.stop();
+    const after = { audit, guards: await readGuards(system) };
+    const checks = judgeRun({ run, before, after });
+    const { moments, ...rest } = run;
+    return {
+      ok: checks.every(({ holds }) => holds),
+      scenario: scenario.name,
+      ...{ rate: knee?.rate ?? rate, seconds },
+      rig: { ...rig, k6: wordFor(k6), gateways: gateways.length },
+      ...{ run: rest, checks },
+      ...(knee && { knee }),
+      guards: grownGuards(before.guards, after.guards),
+      audit: { ok: audit.ok, counts: audit.counts, drift: audit.drift },
+      drainedAfterSeconds,
+      ...{ moments, readings: watch.readings },
+    };
+  } finally {
+    await watch.stop();
+  }
+}
+
+/** Loads a gateway somewhere else: nobody here can audit it, so only its answers are judged. */
+export async function loadElsewhere(
+  { gateway, token }: NonNullable<LoadOptions['elsewhere']>,
+  parts: LoadParts,
+  options: LoadOptions,
+): Promise<LoadReport> {
+  const { scenario, rate, seconds } = options;
+  const rig = describeRig();
+  const k6 = await lookForK6(parts);
+  const target = { gateways: [gateway], apiKeys: { acme: token } };
+  const send = (at: number) => sendLoad(k6, target, { parts, options: { ...options, rate: at } });
+  parts.terminal.note(`${scenario.name} at ${gateway}: ${scenario.shows}`);
+  const drain = async () => undefined;
+  const { run, knee } = await sendAll(options, { terminal: parts.terminal, send, drain });
+  const checks = judgeAnswers(run);
+  const { moments, ...rest } = run;
+  return {
+    ok: checks.every(({ holds }) => holds),
+    scenario: scenario.name,
+    ...{ rate: knee?.rate ?? rate, seconds },
+    rig: { ...rig, k6: wordFor(k6), gateways: 1 },
+    ...{ run: rest, checks, moments, readings: [] },
+    ...(knee && { knee }),
+  };
+}
+
+async function sendAll(
+  { scenario, rate }: LoadOptions,
+  tries: Tries,
+): Promise<{ run: K6Run; knee?: Knee }> {
+  return scenario.searchesKnee ? searchKnee(rate, tries) : { run: await tries.send(rate) };
+}
+
+function lookForK6({ terminal, signal }: LoadParts): Promise<K6> {
+  return findK6({ report: (line) => terminal.progress(line), signal });
+}
+
+function sendLoad(
+  k6: K6,
+  target: Target,
+  { parts, options }: { parts: LoadParts; options: LoadOptions },
+): Promise<K6Run> {
+  const { scenario, rate, seconds } = options;
+  const run = randomBytes(6).toString('hex');
+  const order = { ...target, script: scenario.script, run, rate, seconds, folder: parts.folder };
+  return runK6(k6, order, parts.signal);
+}
+
+function wordFor({ version, from }: K6): string {
+  return `${version} (${from})`;
+}

@@ -1,0 +1,87 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { askAdmin, sumSeries, type System } from '@triplock/demo';
+
+/** The services' own counters at one moment, replicas added up. */
+export type Reading = {
+  /** Seconds since the watch began. */
+  second: number;
+  accepted: number;
+  posted: number;
+  published: number;
+  delivered: number;
+  /** CPU seconds of each service since it started. */
+  cpuSeconds: Readonly<Record<string, number>>;
+  /** Memory of each service, MiB. */
+  rssMiB: Readonly<Record<string, number>>;
+};
+
+/** A watch that is kept until it is stopped. */
+export type Watch = { readings: readonly Reading[]; stop(): Promise<void> };
+
+/**
+ * Reads every service's `/metrics` again and again. Counters count what a process did: a copy counts
+ * again, and a process that was started anew begins at 0, so they draw lines and judge nothing.
+ */
+export function watchSystem(
+  system: System,
+  watch: { everyMs: number; onReading: (reading: Reading, before: Reading | undefined) => void },
+): Watch {
+  const readings: Reading[] = [];
+  const ended = new AbortController();
+  const startedAt = performance.now();
+  const signal = AbortSignal.any([ended.signal, system.signal]);
+  const watching = (async () => {
+    while (!signal.aborted) {
+      const reading = await readSystem(system, (performance.now() - startedAt) / 1_000);
+      watch.onReading(reading, readings.at(-1));
+      readings.push(reading);
+      await delay(watch.everyMs, undefined, { signal }).catch(() => undefined); // Only ever aborted.
+    }
+  })();
+  return {
+    readings,
+    stop: async () => {
+      ended.abort();
+      await watching;
+    },
+  };
+}
+
+const worker = 'triplock_worker_records_total';
+
+async function readSystem(system: System, second: number): Promise<Reading> {
+  const texts = await Promise.all(
+    system.endpoints.services.map(async (endpoint) => ({
+      service: endpoint.service,
+      // One that is away for a moment is a gap in its line, and no end to the run.
+      text: await askAdmin(endpoint, { path: '/metrics', timeoutMs: 2_000 }).then(
+        (answer) => answer.text(),
+        () => '',
+      ),
+    })),
+  );
+  const sum = (service: string, name: string, outcomes: readonly string[] = []) =>
+    texts
+      .filter((each) => each.service === service)
+      .flatMap(({ text }) =>
+        outcomes.length === 0
+          ? [sumSeries(text, { name })]
+          : outcomes.map((outcome) => sumSeries(text, { name, labels: { outcome } })),
+      )
+      .reduce((total, each) => total + each, 0);
+  const perService = (name: string, unit: number) =>
+    Object.fromEntries(
+      [...new Set(texts.map(({ service }) => service))]
+        .filter((service) => sum(service, name) > 0)
+        .map((service) => [service, sum(service, name) / unit]),
+    );
+  return {
+    second: Math.round(second * 10) / 10,
+    accepted: sum('ingest-gateway', 'triplock_gateway_payments_total', ['accepted']),
+    posted: sum('ledger-worker', worker) - sum('ledger-worker', worker, ['already-recorded']),
+    published: sum('outbox-dispatcher', 'triplock_dispatcher_events_total', ['published']),
+    delivered: sum('partner-notifier', 'triplock_webhook_attempts_total', ['delivered']),
+    cpuSeconds: perService('process_cpu_seconds_total', 1),
+    rssMiB: perService('process_resident_memory_bytes', 2 ** 20),
+  };
+}
