@@ -2,7 +2,7 @@ import type { Claims } from '@triplock/claims';
 import type { Terminal } from '@triplock/demo';
 import type { ClaimStore } from '@triplock/infra';
 import { spread, type Spread } from '../bench/cost-sheet.ts';
-import { describeRig, type Rig } from '../bench/describe-rig.ts';
+import { describeRig, type Rig } from '../describe-rig.ts';
 import type { ComparedStore } from './on-own-stores.ts';
 import { killAndLook, type Survival } from './kill-and-look.ts';
 import { aFreshClaim, claimAndComplete, keepBusy, warmUp } from './work-claims.ts';
