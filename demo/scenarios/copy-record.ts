@@ -3,7 +3,10 @@ import type { System } from '../system.ts';
 import { readMessages } from '../trace/read-records.ts';
 import type { Accepted } from './send.ts';
 
-/** Appends a payment's record once more, as a gateway does whose first append got no answer. */
+/**
+ * Appends a payment's record once more, to the partition after its own, as a gateway may whose first
+ * append got no answer and that knows of more partitions by now.
+ */
 export async function copyRecord(
   { kafka, names }: System,
   { id, sentAt }: Accepted,
@@ -14,10 +17,14 @@ export async function copyRecord(
   fired('there is no record to copy', record !== undefined);
   const { key, value, headers = {} } = record;
   const producer = kafka.producer({ allowAutoTopicCreation: false });
-  await producer.connect();
+  const admin = kafka.admin();
+  await Promise.all([producer.connect(), admin.connect()]);
   try {
-    await producer.send({ topic, acks: -1, messages: [{ key, value, headers, partition }] });
+    const partitions = (await admin.fetchTopicOffsets(topic)).length;
+    const another = (partition + 1) % partitions;
+    const messages = [{ key, value, headers, partition: another }];
+    await producer.send({ topic, acks: -1, messages });
   } finally {
-    await producer.disconnect();
+    await Promise.all([producer.disconnect(), admin.disconnect()]);
   }
 }
