@@ -36,16 +36,15 @@ async function trySend(from: Partner, key: string): Promise<Sent | undefined> {
 }
 
 /**
- * Kills one process after the other and has the launcher bring each back, for so long and so often
- * at least.
+ * Kills one process after the other and has the launcher bring each back, as long as it goes on and
+ * so often at least.
  */
 export async function killInTurn(
   names: readonly string[],
-  storm: { everyMs: number; forMs: number; killsMin: number },
+  storm: { everyMs: number; killsMin: number; goesOn(): boolean },
 ): Promise<void> {
-  const began = performance.now();
   let kills = 0;
-  while (kills < storm.killsMin || performance.now() - began < storm.forMs) {
+  while (kills < storm.killsMin || storm.goesOn()) {
     // A stride, so that the two of a service do not die one after the other.
     await killProcess({ home, name: names[(kills * 3) % names.length]! });
     kills += 1;
