@@ -1,5 +1,4 @@
 import { runCommand, UsageError } from '@triplock/infra';
-import { withParts } from './needed-parts.ts';
 import { fulfilOrder, sagaSteps, type SagaStep } from './saga/fulfil-order.ts';
 import { openShop } from './saga/shop.ts';
 import { openTriplock } from './saga/triplock-client.ts';
@@ -49,11 +48,9 @@ await runCommand({
       const { gateways, partners, postgres } = system.endpoints;
       const { apiKey } = partners.find((partner) => partner.id === 'acme')!;
       const triplock = openTriplock({ gateways, apiKey });
-      const end = await withParts(system, ['postgres'], async () => {
-        const shop = await openShop(postgres);
-        const order = { id: id!, article, ...price };
-        return fulfilOrder({ triplock, shop, reached }, order).finally(() => shop.close());
-      });
+      const shop = await openShop(postgres);
+      const order = { id: id!, article, ...price };
+      const end = await fulfilOrder({ triplock, shop, reached }, order).finally(() => shop.close());
       terminal.line(`order ${id}: ${end.outcome}`);
       terminal.result(end);
       if (end.outcome === 'not-refunded') process.exitCode = 1;

@@ -9,7 +9,7 @@ const on = onTheSystem();
 
 type End = { outcome: string; payment: string; refund?: string };
 
-/** Runs an order that dies after each of these steps in turn, and then two at once to its end. */
+/** Runs an order that dies after each of these steps in turn, and then twice more to its end. */
 async function runDying(article: string, steps: readonly string[]): Promise<End> {
   const order = newKey('order');
   const run = (...more: string[]) =>
@@ -19,7 +19,7 @@ async function runDying(article: string, steps: readonly string[]): Promise<End>
     assert.notEqual(died.code, 0, `${step}: ${died.stdout}`);
     assert.equal(died.stdout, '', step);
   }
-  const [one, other] = await Promise.all([run(), run()]);
+  const [one, other] = [await run(), await run()];
   assert.equal(one.code, 0, one.stderr);
   assert.equal(other.stdout, one.stdout);
   return JSON.parse(one.stdout) as End;

@@ -76,5 +76,6 @@ async function createDatabase(serverUrl: string): Promise<string> {
 
 function openShopDatabase(url: string) {
   const onIdleError = () => undefined; // The next query gets another connection, or fails.
-  return openDatabase({ url, applicationName: 'shop', connectionsMax: 2, onIdleError });
+  const patience = { connectTimeoutMs: 10_000, connectionsMax: 2 };
+  return openDatabase({ url, applicationName: 'shop', onIdleError, ...patience });
 }
