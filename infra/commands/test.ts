@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { chooseTestParts, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from '../bring-up.ts';
-import { cloneFolder, defaultHome, homeAt } from '../home.ts';
+import { cloneFolder, createHome, defaultHome, homeAt } from '../home.ts';
+import { writeJson } from '../json-file.ts';
 import { takeDown } from '../take-down.ts';
 import { removeTestHomes, sharedTestHome } from '../test-homes.ts';
 import { runCommand } from './run-command.ts';
@@ -11,7 +13,8 @@ const help = `
 npm test
 
 Runs lint, type checks and all tests, on a Redis, Kafka, PostgreSQL and Pub/Sub of its own that are
-started before and stopped after. Their logs stay in .triplock/test/logs.
+started before and stopped after: in containers where an engine answers and has the images, else as
+processes, whose logs stay in .triplock/test/logs. TRIPLOCK_TEST_PARTS=native or =containers decides.
 
   --help
 `;
@@ -25,8 +28,14 @@ await runCommand({
     const signal = interrupted();
     const home = sharedTestHome;
     await takeDownTests('forget');
+    const { parts, because } = await chooseTestParts();
+    report(
+      `tests run on ${parts === 'native' ? 'processes of the launcher' : 'containers'}: ${because}`,
+    );
     try {
-      await bringUpParts({ home, report, signal });
+      if (parts === 'native') await bringUpParts({ home, report, signal });
+      // They go when this process has ended, however it ends.
+      else writeJson(createHome(home).endpoints, await testEndpoints());
       process.exitCode = await runTargets(homeAt(home).endpoints, signal);
       signal.throwIfAborted();
     } finally {
@@ -40,6 +49,7 @@ await runCommand({
 async function takeDownTests(data: 'keep' | 'forget'): Promise<void> {
   await removeTestHomes();
   await takeDown({ home: join(defaultHome, 'e2e'), data });
+  await takeDown({ home: join(sharedTestHome, 'beside-containers'), data });
   await takeDown({ home: sharedTestHome, data });
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { testImages } from '@triplock/testing';
 import { parse } from 'yaml';
 import { cloneFolder } from '../home.ts';
 import { kafkaProperties } from '../parts/kafka-properties.ts';
@@ -81,6 +82,11 @@ test('nothing is published beyond this machine, images are pinned, and no secret
       assert.match(variable.endsWith('_FILE') ? '${:-}' : String(value), /^\$\{\w*:-\}$/, variable);
     }
   }
+});
+
+test('tests in containers run on the images of the file', () => {
+  for (const [name, image] of Object.entries(testImages))
+    assert.equal(serviceAt(name).image, image);
 });
 
 test('everything that goes on running says how it is and has a bound on its memory', () => {

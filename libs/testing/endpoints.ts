@@ -4,6 +4,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { chooseTestParts } from './choose-test-parts.ts';
+import { startContainer, testPubsubProject, type ContainerPartName } from './start-containers.ts';
 
 /** Where the real parts answer. `postgres` is the URL of a role that may create databases and roles. */
 export type TestEndpoints = {
@@ -12,23 +14,49 @@ export type TestEndpoints = {
   postgres: string;
   pubsub: string;
   pubsubProject: string;
-  /** The launcher's home that they run in. */
+  /** The launcher's home that they run in, or that what they lack is started in. */
   home: string;
 };
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const home = '.triplock/test';
+/** Holds none of the usual parts, only what there is no container of. */
+const homeBesideContainers = '.triplock/test/beside-containers';
 
-let started: Promise<TestEndpoints> | undefined;
+const names = ['redis', 'kafka', 'postgres', 'pubsub'] as const satisfies ContainerPartName[];
+
+/** What answers already, or that each part is to be started in a container when it is asked for. */
+type Found = { parts: 'running'; endpoints: TestEndpoints } | { parts: 'containers' };
+
+let found: Promise<Found> | undefined;
+const containers = new Map<ContainerPartName, Promise<string>>();
 
 /**
- * The real Redis, Kafka, PostgreSQL and Pub/Sub for tests: those that `npm test` started
- * (TRIPLOCK_TEST_ENDPOINTS names their file), else an instance of its own that the launcher starts
- * on first use and that stays up for the next run (`npm run down -- --home .triplock/test` ends it).
+ * Where one of the real parts answers. They are those that `npm test` started
+ * (TRIPLOCK_TEST_ENDPOINTS names their file). Else what TRIPLOCK_TEST_PARTS says: containers of this
+ * process's own, each started when it is first asked for, or an instance that the launcher starts on
+ * first use and that stays up for the next run (`npm run down -- --home .triplock/test` ends it).
  */
-export function testEndpoints(): Promise<TestEndpoints> {
-  started ??= findEndpoints();
+export async function testPart(name: ContainerPartName): Promise<string> {
+  found ??= findParts();
+  const parts = await found;
+  if (parts.parts === 'running') return parts.endpoints[name];
+  // Testcontainers removes it when this process has ended, however it ended.
+  const started = containers.get(name) ?? startContainer(name).then(({ address }) => address);
+  containers.set(name, started);
   return started;
+}
+
+/** All of them at once. */
+export async function testEndpoints(): Promise<TestEndpoints> {
+  const [redis, kafka, postgres, pubsub] = await Promise.all(names.map(testPart));
+  const parts = await found!;
+  if (parts.parts === 'running') return parts.endpoints;
+  const home = `${root}${homeBesideContainers}`;
+  return {
+    ...{ redis: redis!, kafka: kafka!, postgres: postgres!, pubsub: pubsub! },
+    ...{ pubsubProject: testPubsubProject, home },
+  };
 }
 
 let dynamodbStarted: Promise<string> | undefined;
@@ -38,7 +66,7 @@ let dynamodbStarted: Promise<string> | undefined;
  * use, and ends with them.
  */
 export function testDynamodb(): Promise<string> {
-  dynamodbStarted ??= testEndpoints().then(({ home }) => startDynamodb(home));
+  dynamodbStarted ??= testEndpoints().then(startDynamodb);
   return dynamodbStarted;
 }
 
@@ -50,34 +78,52 @@ let spannerStarted: Promise<string> | undefined;
  */
 export function testSpanner(): Promise<string> {
   const given = process.env['SPANNER_EMULATOR_HOST']?.trim();
-  spannerStarted ??= given
-    ? Promise.resolve(given)
-    : testEndpoints().then(({ home }) => startSpanner(home));
+  spannerStarted ??= given ? Promise.resolve(given) : testEndpoints().then(startSpanner);
   return spannerStarted;
 }
 
-async function findEndpoints(): Promise<TestEndpoints> {
+async function findParts(): Promise<Found> {
   const given = process.env['TRIPLOCK_TEST_ENDPOINTS'];
-  if (given) return readEndpoints<TestEndpoints>(given);
-  await startParts('--home', home);
-  return readEndpoints<TestEndpoints>(`${root}${home}/endpoints.json`);
+  if (given) return { parts: 'running', endpoints: readEndpoints(given) };
+  const { parts, because } = await chooseTestParts();
+  const words = parts === 'native' ? 'processes of the launcher' : 'containers';
+  process.stderr.write(`tests run on ${words}: ${because}\n`);
+  if (parts === 'containers') return { parts };
+  await startParts(['--home', home]);
+  return { parts: 'running', endpoints: readEndpoints(`${root}${home}/endpoints.json`) };
 }
 
-async function startDynamodb(partsHome: string): Promise<string> {
-  const file = `${partsHome}/endpoints.json`;
-  const { dynamodb: known } = readEndpoints<{ dynamodb?: string }>(file);
+async function startDynamodb(parts: TestEndpoints): Promise<string> {
+  const { dynamodb: known } = besideParts(parts);
   // Asking is a hundred times faster than having the launcher look.
   if (known !== undefined && (await answers(known))) return known;
-  await startParts('--home', partsHome, '--claims', 'dynamodb');
-  return readEndpoints<{ dynamodb: string }>(file).dynamodb;
+  await startBeside(parts, ['--claims', 'dynamodb']);
+  return besideParts(parts).dynamodb!;
 }
 
-async function startSpanner(partsHome: string): Promise<string> {
-  const file = `${partsHome}/endpoints.json`;
-  const { spanner: known } = readEndpoints<{ spanner?: string }>(file);
+async function startSpanner(parts: TestEndpoints): Promise<string> {
+  const { spanner: known } = besideParts(parts);
   if (known !== undefined && (await accepts(known))) return known;
-  await startParts('--home', partsHome, '--ledger', 'spanner');
-  return readEndpoints<{ spanner: string }>(file).spanner;
+  await startBeside(parts, ['--ledger', 'spanner']);
+  return besideParts(parts).spanner!;
+}
+
+/** What runs in the parts' home beside them. */
+function besideParts({ home: folder }: TestEndpoints): { dynamodb?: string; spanner?: string } {
+  const file = `${folder}/endpoints.json`;
+  return existsSync(file) ? readEndpoints(file) : {};
+}
+
+/** Containers are nothing that the launcher could find in the home: it is given them. */
+async function startBeside(parts: TestEndpoints, options: readonly string[]): Promise<void> {
+  const given = {
+    REDIS_URL: parts.redis,
+    KAFKA_BROKERS: parts.kafka,
+    DATABASE_URL: parts.postgres,
+    PUBSUB_EMULATOR_HOST: parts.pubsub,
+  };
+  const areContainers = parts.home.endsWith(homeBesideContainers);
+  await startParts(['--home', parts.home, ...options], areContainers ? given : {});
 }
 
 /** Whether something listens there. */
@@ -99,9 +145,14 @@ async function answers(url: string): Promise<boolean> {
   );
 }
 
-async function startParts(...options: string[]): Promise<void> {
+async function startParts(
+  options: readonly string[],
+  given: Readonly<Record<string, string>> = {},
+): Promise<void> {
   const launcher = ['infra/triplock.mjs', 'up', '--parts-only', ...options];
-  await promisify(execFile)(process.execPath, launcher, { cwd: root, maxBuffer: 16 * 1024 * 1024 });
+  const env = { ...process.env, ...given };
+  const maxBuffer = 16 * 1024 * 1024;
+  await promisify(execFile)(process.execPath, launcher, { cwd: root, env, maxBuffer });
 }
 
 function readEndpoints<Endpoints>(file: string): Endpoints {

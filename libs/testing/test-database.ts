@@ -8,7 +8,7 @@ import {
   type Database,
 } from '@triplock/postgres';
 import pg from 'pg';
-import { testEndpoints } from './endpoints.ts';
+import { testPart } from './endpoints.ts';
 
 /** The roles that the migrations make. */
 export type TestRole =
@@ -39,7 +39,7 @@ const templateLock = 7_240_511_804;
  * migrates a template, later ones copy it, which takes a fraction of a second.
  */
 export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
-  const { postgres } = await testEndpoints();
+  const postgres = await testPart('postgres');
   const name = `test_${randomBytes(8).toString('hex')}`;
   const template = await prepareTemplate(postgres);
   await asOwner(postgres, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`));

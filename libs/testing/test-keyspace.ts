@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { testEndpoints } from './endpoints.ts';
+import { testPart } from './endpoints.ts';
 import type { Cleanup } from './test-database.ts';
 import { testNamespace } from './test-namespace.ts';
 
@@ -13,7 +13,7 @@ export type TestKeyspace = {
 
 /** A namespace of one test's own, for keys that begin with `{<namespace>:`; empty after the test. */
 export async function createTestKeyspace(test: Cleanup): Promise<TestKeyspace> {
-  const { redis: url } = await testEndpoints();
+  const url = await testPart('redis');
   const namespace = testNamespace('claims');
   const redis = new Redis(url);
   const forget = async () => {

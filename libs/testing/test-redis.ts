@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { testEndpoints } from './endpoints.ts';
+import { testPart } from './endpoints.ts';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
 import type { Cleanup } from './test-database.ts';
@@ -62,7 +62,7 @@ export async function createTestRedis(
 }
 
 async function findExecutable(): Promise<string> {
-  const { redis } = await testEndpoints();
+  const redis = await testPart('redis');
   const info = await withClient(redis, (client) => client.info('server'));
   const told = /^executable:(\S.*?)\s*$/m.exec(info)?.[1];
   return told !== undefined && existsSync(told) ? told : 'redis-server';

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { PubSub } from '@google-cloud/pubsub';
-import { testEndpoints } from './endpoints.ts';
+import { testPart } from './endpoints.ts';
+import { testPubsubProject } from './start-containers.ts';
 import type { Cleanup } from './test-database.ts';
 
 /** Where a test's events go: a topic and an ordered subscription of its own. */
@@ -15,7 +16,7 @@ export type TestSubscription = {
 
 /** Makes a Pub/Sub topic with one subscription that keeps order, and deletes both after the test. */
 export async function createTestSubscription(test: Cleanup): Promise<TestSubscription> {
-  const { pubsub: emulatorHost, pubsubProject: projectId } = await testEndpoints();
+  const [emulatorHost, projectId] = [await testPart('pubsub'), testPubsubProject];
   const client = openEmulator({ projectId, emulatorHost });
   const topic = `test-${randomBytes(8).toString('hex')}`;
   const subscription = `${topic}-sub`;

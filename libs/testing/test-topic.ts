@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
-import { testEndpoints } from './endpoints.ts';
+import { testPart } from './endpoints.ts';
 import { eventually } from './eventually.ts';
 import type { Cleanup } from './test-database.ts';
 
@@ -13,7 +13,7 @@ export type TopicShape = { partitions?: number; compression?: string };
 /** A Kafka topic of one test's own, deleted after it. It stores records unpacked unless told. */
 export async function createTestTopic(test: Cleanup, shape: TopicShape = {}): Promise<TestTopic> {
   const topic = `test.${randomBytes(8).toString('hex')}`;
-  const brokers = [(await testEndpoints()).kafka];
+  const brokers = [await testPart('kafka')];
   await withAdmin(brokers, (admin) => create(admin, topic, shape));
   test.after(() => withAdmin(brokers, (admin) => admin.deleteTopics({ topics: [topic] })));
   return { brokers, topic };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { testEndpoints, testNamespace } from '@triplock/testing';
+import { testPart, testNamespace } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { scripts, type ScriptName } from './load-scripts.ts';
 
@@ -8,7 +8,7 @@ type Scripted = Redis & Record<ScriptName, (...args: (string | number)[]) => Pro
 
 /** A client for the bare scripts and the two keys of one claim, deleted after the test. */
 async function bareScripts(test: TestContext) {
-  const { redis: url } = await testEndpoints();
+  const url = await testPart('redis');
   const redis = new Redis(url, { scripts: { ...scripts } }) as Scripted;
   const tag = `{${testNamespace('scripts')}:0}`;
   const [marker, record] = [`${tag}:memory`, `${tag}:claim:some-id`];
