@@ -64,7 +64,7 @@ const webhooksPort = {
   use: 'webhooks',
   setting: 'WEBHOOKS_PORT',
   ready: '/healthz',
-  usual: 18_085,
+  usual: 18_070,
   variable: 'TRIPLOCK_STRIPE_WEBHOOKS_PORT',
 };
 

@@ -30,6 +30,7 @@ const secretFiles = new Set([
   ...Object.values(wiringFiles.databases),
   wiringFiles.stripeApiKey,
   wiringFiles.stripeUrl,
+  wiringFiles.stripeWebhookSecrets,
 ]);
 
 test('every service of the launcher is in the file, made of the same main file', () => {
@@ -43,7 +44,9 @@ test('every service of the launcher is in the file, made of the same main file',
 test('a service in a container is told what the launcher tells it, and nothing else', () => {
   for (const service of services) {
     const told = Object.entries(serviceAt(service.name).environment ?? {});
-    const system = told.filter(([name]) => !ofContainers.includes(name) && !listens(service, name));
+    const system = told
+      .filter(([name]) => !ofContainers.includes(name) && !listens(service, name))
+      .map(([name, value]) => [name, unlessGiven(value)]);
     assert.deepEqual(Object.fromEntries(system), settingsOf(service), service.name);
   }
 });
@@ -107,6 +110,11 @@ function serviceAt(name: string): ComposeService {
   const found = file.services[name];
   assert.ok(found, `docker-compose.yml has no ${name}`);
   return found;
+}
+
+/** `3000` of `${NAME:-3000}`. */
+function unlessGiven(value: string | number): string {
+  return String(value).replace(/^\$\{\w+:-(.*)\}$/, '$1');
 }
 
 /** Ports, and hosts beside them: a container listens on all its addresses. */

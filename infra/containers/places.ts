@@ -14,6 +14,8 @@ export const inNetwork = {
     pubsub: 'pubsub:8085',
   } satisfies Addresses,
   stripe: 'http://stripe-simulator:8095',
+  /** Any worker will do. */
+  stripeWebhooks: 'http://ledger-worker:8070/stripe/webhooks',
   catcher: 'http://catcher:8090',
 };
 
@@ -36,6 +38,7 @@ export const wiringFiles = {
   databases: Object.fromEntries(databaseFiles) as DatabaseUrls,
   stripeApiKey: join(wiringFolder, 'stripe-api-key'),
   stripeUrl: join(wiringFolder, 'stripe-url'),
+  stripeWebhookSecrets: join(wiringFolder, 'stripe-webhook-secrets'),
   partners: join(wiringFolder, 'partners.json'),
 };
 
@@ -47,7 +50,12 @@ export const wiringInNetwork: Wiring = {
   claims: 'redis',
   ledger: 'postgres',
   names: usualNames,
-  stripe: { origin: 'simulated', url: wiringFiles.stripeUrl, apiKey: wiringFiles.stripeApiKey },
+  stripe: {
+    origin: 'simulated',
+    url: wiringFiles.stripeUrl,
+    apiKey: wiringFiles.stripeApiKey,
+    webhooks: { url: inNetwork.stripeWebhooks, secrets: wiringFiles.stripeWebhookSecrets },
+  },
   dataFolder: '/data',
   partnersFile: wiringFiles.partners,
   settings: {},

@@ -1,6 +1,7 @@
 // Between the parts and the services: brings database, topics, subscriptions and demo partners up to
 // date, and leaves what the services are told by files. It may run as often as one likes.
-import { writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { credentialsIn, webhookSecretsOf } from '../credentials.ts';
 import { writeJson } from '../json-file.ts';
 import { usualNames } from '../names.ts';
@@ -24,6 +25,17 @@ await runStep('provision', async (report) => {
   }
   writeFileSync(wiringFiles.stripeApiKey, stripe.apiKey, { mode: 0o600 });
   writeFileSync(wiringFiles.stripeUrl, stripe.url);
+  writeFileSync(wiringFiles.stripeWebhookSecrets, webhookSecrets(), { mode: 0o600 });
   writeJson(wiringFiles.partners, webhookSecretsOf(partners));
   report(`ready; cards are charged at ${stripe.url}`);
 });
+
+/** Stripe's, where they are given; else what the simulator signs with, made once. */
+function webhookSecrets(): string {
+  const given = process.env['STRIPE_WEBHOOK_SECRETS']?.trim();
+  if (given) return given;
+  const file = wiringFiles.stripeWebhookSecrets;
+  return existsSync(file)
+    ? readFileSync(file, 'utf8')
+    : `whsec_${randomBytes(24).toString('base64url')}`;
+}
