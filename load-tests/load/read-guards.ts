@@ -12,7 +12,8 @@ export type GuardCounts = {
 
 type Series = { service: 'ingest-gateway' | 'ledger-worker' | 'partner-notifier'; name: string };
 
-const claims: Series = { service: 'ingest-gateway', name: 'triplock_gateway_payments_total' };
+const payments: Series = { service: 'ingest-gateway', name: 'triplock_gateway_payments_total' };
+const refunds: Series = { service: 'ingest-gateway', name: 'triplock_gateway_refunds_total' };
 const ledger: Series = { service: 'ledger-worker', name: 'triplock_worker_records_total' };
 const inbox: Series = { service: 'partner-notifier', name: 'triplock_notifier_events_total' };
 
@@ -27,8 +28,11 @@ export async function readGuards(system: Pick<System, 'replicas'>): Promise<Guar
     );
     return counts.reduce((total, each) => total + each, 0);
   };
+  const atClaims = [payments, refunds].flatMap((series) =>
+    ['replayed', 'in-flight'].map((outcome) => count(series, outcome)),
+  );
   return {
-    atClaims: (await count(claims, 'replayed')) + (await count(claims, 'in-flight')),
+    atClaims: (await Promise.all(atClaims)).reduce((total, each) => total + each, 0),
     atLedger: await count(ledger, 'already-recorded'),
     atInbox: await count(inbox, 'duplicate'),
   };

@@ -77,7 +77,9 @@ async function readSystem(system: System, second: number): Promise<Reading> {
     );
   return {
     second: Math.round(second * 10) / 10,
-    accepted: sum('ingest-gateway', 'triplock_gateway_payments_total', ['accepted']),
+    accepted: ['payments', 'refunds']
+      .map((kind) => sum('ingest-gateway', `triplock_gateway_${kind}_total`, ['accepted']))
+      .reduce((total, each) => total + each, 0),
     posted: sum('ledger-worker', worker) - sum('ledger-worker', worker, ['already-recorded']),
     published: sum('outbox-dispatcher', 'triplock_dispatcher_events_total', ['published']),
     delivered: sum('partner-notifier', 'triplock_webhook_attempts_total', ['delivered']),
