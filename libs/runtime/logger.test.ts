@@ -1,20 +1,30 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
+import type { ToldError } from './tell-error.ts';
 
-test('a log line says who speaks and when, and keeps secrets to itself', () => {
+/** What a process prints that logs at level info and knows a `secret`. */
+function printed(statements: string): string {
   const module = new URL('logger.ts', import.meta.url).href;
   const program = `
     import { createLogger } from '${module}';
     const logger = createLogger({ service: 'gateway', instance: 'gateway-1', level: 'info' });
     const secret = 'hunter2';
+    ${statements}
+  `;
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    encoding: 'utf8',
+  });
+  assert.equal(stderr, '');
+  return stdout;
+}
+
+test('a log line says who speaks and when, and keeps secrets to itself', () => {
+  const stdout = printed(`
     logger.info({ apiKey: secret, webhookSecret: secret, authorization: secret,
       headers: { authorization: secret }, database: { password: secret }, txnId: 't-1' }, 'done');
     logger.debug('not at this level');
-  `;
-  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
-    encoding: 'utf8',
-  });
+  `);
   assert.doesNotMatch(stdout, /hunter2|not at this level/);
   const line = JSON.parse(stdout) as Record<string, unknown>;
   assert.deepEqual(
@@ -22,4 +32,36 @@ test('a log line says who speaks and when, and keeps secrets to itself', () => {
     ['gateway', 'gateway-1', 't-1', 'done'],
   );
   assert.equal(new Date(line['time'] as string).toISOString(), line['time']);
+});
+
+test('of an error a log says what went wrong, and not what was worked on', () => {
+  const stdout = printed(`
+    const extra = { detail: 'Failing row contains (' + secret + ')', input: secret,
+      command: { name: 'set', args: [secret] }, raw: { payment_intent: { client_secret: secret } },
+      headers: { authorization: secret }, code: '23514', table: 'transactions' };
+    const inner = Object.assign(new TypeError('inner'), extra);
+    const middle = Object.assign(new AggregateError([inner], 'middle', { cause: inner }), extra);
+    logger.warn({ err: Object.assign(new Error('outer', { cause: middle }), extra) }, 'failed');
+    logger.warn({ err: { token: secret } }, 'thrown by somebody strange');
+  `);
+  assert.doesNotMatch(stdout, /hunter2/);
+  const [told, strange] = stdout
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { err: ToldError }).err);
+  const { type, message, code, table, stack, because } = told!;
+  assert.deepEqual([type, message, code, table], ['Error', 'outer', '23514', 'transactions']);
+  assert.match(stack!, /^Error: outer\n +at /);
+  assert.deepEqual([because!.message, because!.because!.message], ['middle', 'inner']);
+  assert.equal(because!.errors![0]!.type, 'TypeError');
+  assert.deepEqual(strange, { type: 'object', message: 'not an error' });
+});
+
+test('an error that is its own cause is told, and not for ever', () => {
+  const stdout = printed(`
+    const error = new Error('round');
+    error.cause = error;
+    logger.warn({ err: error }, 'failed');
+  `);
+  assert.match(stdout, /"message":"round"/);
 });

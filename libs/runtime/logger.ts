@@ -1,4 +1,5 @@
 import { pino, type Logger as PinoLogger, type LoggerOptions } from 'pino';
+import { tellError } from './tell-error.ts';
 
 /** Structured logs, one JSON object a line on stdout. Ids and outcomes, never keys or secrets. */
 export type Logger = PinoLogger;
@@ -13,6 +14,7 @@ export function createLogger(options: {
     level: options.level,
     base: { service: options.service, instance: options.instance },
     timestamp: pino.stdTimeFunctions.isoTime,
+    serializers: { err: (error: unknown) => tellError(error) },
     redact: {
       paths: ['authorization', 'apiKey', 'webhookSecret', 'headers.authorization', '*.password'],
       censor: '[redacted]',
