@@ -57,9 +57,11 @@ test('a partner sets its endpoint and rotates its secret: both sign until the ol
   const old = String(made.body['secret']);
   assert.ok(isSignedBy(old, (await webhookOfAPayment()).webhook));
 
-  const rotated = await ask({ method: 'POST', path: `${endpointPath}/secrets` });
+  const rotation = { method: 'POST', path: `${endpointPath}/secrets`, key: newKey('rotation') };
+  const rotated = await ask(rotation);
   assert.equal(rotated.status, 201);
   const next = String(rotated.body['secret']);
+  assert.deepEqual(await ask(rotation), rotated);
   const { webhook: during } = await webhookOfAPayment();
   assert.deepEqual([isSignedBy(next, during), isSignedBy(old, during)], [true, true]);
   assert.equal(isSignedBy(old, { ...during, body: `${during.body} ` }), false);

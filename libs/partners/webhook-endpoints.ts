@@ -1,4 +1,4 @@
-import type { PartnerId } from '@triplock/payments';
+import type { IdempotencyKey, PartnerId } from '@triplock/payments';
 
 /** A webhook endpoint as its partner may see it. */
 export type ShownEndpoint = {
@@ -16,9 +16,12 @@ export type SetEndpoint =
   | { outcome: 'made'; endpoint: ShownEndpoint; secret: string }
   | { outcome: 'changed'; endpoint: ShownEndpoint };
 
-/** What rotating came to. The new secret signs at once, beside the one before it. */
+/** What a rotation made: the new secret signs at once, beside the one before it. */
+export type Rotation = { secret: string; previousSecretUntil: Date };
+
+/** What rotating came to. `replayed`: the key had rotated before, to this; nothing was written. */
 export type RotatedSecret =
-  { outcome: 'rotated'; secret: string; previousSecretUntil: Date } | { outcome: 'no-endpoint' };
+  ({ outcome: 'rotated' | 'replayed' } & Rotation) | { outcome: 'no-endpoint' };
 
 /** Webhook endpoints as partners manage them. Every method rejects when PostgreSQL is away. */
 export type WebhookEndpoints = {
@@ -29,8 +32,9 @@ export type WebhookEndpoints = {
    */
   setUrl(endpoint: { partnerId: PartnerId; url: string }): Promise<SetEndpoint>;
   /**
-   * A new secret. The one before it signs too for 24 h or until the next rotation, so that a
-   * receiver may change over at any time in between; at most two sign.
+   * A new secret, once per key; the last two keys are known, and of older ones no secret signs. The
+   * secret before it signs too for 24 h or until the next rotation, so that a receiver may change
+   * over at any time in between; at most two sign.
    */
-  rotateSecret(partnerId: PartnerId): Promise<RotatedSecret>;
+  rotateSecret(rotation: { partnerId: PartnerId; key: IdempotencyKey }): Promise<RotatedSecret>;
 };

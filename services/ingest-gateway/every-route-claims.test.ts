@@ -20,10 +20,13 @@ import type { WebhookRoutesParts } from './webhook-routes.ts';
 /** Routes whose repetition does no harm, and why; everything else has to claim. */
 const harmless: Readonly<Record<string, string>> = {
   'PUT /v1/webhook-endpoint': 'the same URL again is the same endpoint',
-  'POST /v1/webhook-endpoint/secrets':
-    'moves no money; each call is meant to make another secret, and the last one signs',
   'POST /v1/webhook-deliveries/:id/redeliver':
     'sends the same webhook again, under the webhook-id that receivers know',
+};
+
+/** Routes that know their keys by themselves, and the test that tries them as those here. */
+const triedElsewhere: Readonly<Record<string, string>> = {
+  'POST /v1/webhook-endpoint/secrets': 'webhook-endpoint-route.test.ts',
 };
 
 /** How each of the others is tried. A route that is new needs a line here, or one above. */
@@ -80,7 +83,8 @@ async function aPaymentOn(app: FastifyInstance): Promise<string> {
 test('every mutating route claims its key before it takes effect, or says why it need not', async (t) => {
   const { app, routes, appended } = await aGateway(t);
   const names = routes.map(nameOf);
-  assert.deepEqual(names.sort(), [...Object.keys(harmless), ...Object.keys(attempts)].sort());
+  const known = [harmless, triedElsewhere, attempts].flatMap((each) => Object.keys(each));
+  assert.deepEqual(names.sort(), known.sort());
   const id = await aPaymentOn(app);
   for (const route of routes) {
     const attempt = attempts[nameOf(route)]?.(id);

@@ -7,7 +7,7 @@ type What = 'payment' | 'refund';
 const schemaNames = { payment: 'Payment', refund: 'Refund' } as const;
 
 /** The header of every request that takes effect once per key. */
-export function idempotencyKeyHeader(what: What): object {
+export function idempotencyKeyHeader(what: What | 'rotation'): object {
   return {
     type: 'object',
     required: ['Idempotency-Key'],
@@ -23,17 +23,22 @@ export function idempotencyKeyHeader(what: What): object {
   };
 }
 
+/** The header of an answer that was given before. */
+export const replayedHeader = {
+  'Idempotency-Replayed': {
+    type: 'string',
+    enum: ['true'],
+    description: 'Present when this answers a repeated request.',
+  },
+};
+
 /** The 202. */
 export function acceptedResponse(what: What): object {
   return {
     description: 'Accepted, now or before; the fields of the request as sent.',
     headers: {
       Location: { type: 'string', description: `Where to read the ${what}.` },
-      'Idempotency-Replayed': {
-        type: 'string',
-        enum: ['true'],
-        description: 'Present when this answers a repeated request.',
-      },
+      ...replayedHeader,
     },
     content: { 'application/json': { schema: { $ref: `Accepted${schemaNames[what]}#` } } },
   };

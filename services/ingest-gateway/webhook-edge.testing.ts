@@ -19,8 +19,14 @@ export type Answered = {
   body: Record<string, unknown>;
 };
 
-/** One request; the partner named by `key` sends it. */
-export type Asked = { method: 'GET' | 'PUT' | 'POST'; path: string; body?: unknown; as?: string };
+/** One request; the partner named by `as` sends it. */
+export type Asked = {
+  method: 'GET' | 'PUT' | 'POST';
+  path: string;
+  body?: unknown;
+  key?: string;
+  as?: string;
+};
 
 /** The webhook routes over a database of one test's own, with the rights that the gateway has. */
 export async function webhookEdge(
@@ -49,12 +55,13 @@ export async function webhookEdge(
   });
   t.after(() => app.close());
 
-  const ask = async ({ method, path, body, as = 'acme' }: Asked): Promise<Answered> => {
+  const ask = async ({ method, path, body, key, as = 'acme' }: Asked): Promise<Answered> => {
     const response = await app.inject({
       method,
       url: path,
       headers: {
         authorization: `Bearer ${as}`,
+        ...(key === undefined ? {} : { 'idempotency-key': key }),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
@@ -64,7 +71,7 @@ export async function webhookEdge(
   };
   const partners = openPartners(store.open('triplock_notifier'));
   const seenByNotifier = (id = 'acme') => partners.webhookEndpoint(id as PartnerId);
-  return { ask, owner, store, gateway, seenByNotifier };
+  return { app, ask, owner, store, gateway, seenByNotifier };
 }
 
 /** The code and the pointers of a problem. */

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { findMissingClaim } from './survey-routes.testing.ts';
 import { problemOf, webhookEdge, type Asked } from './webhook-edge.testing.ts';
 
 const path = '/v1/webhook-endpoint';
 const url = 'https://partner.example/hooks?token=a';
 const set = (to: unknown, as = 'acme'): Asked => ({ method: 'PUT', path, body: { url: to }, as });
-const rotate: Asked = { method: 'POST', path: `${path}/secrets` };
+const rotate = (key: string): Asked => ({ method: 'POST', path: `${path}/secrets`, key });
 
 test('an endpoint is made with a secret that is shown once, and changed without one', async (t) => {
   const { ask, seenByNotifier } = await webhookEdge(t);
@@ -39,7 +40,7 @@ test('a partner sees and changes its own endpoint only', async (t) => {
   const { ask, seenByNotifier } = await webhookEdge(t);
   await ask(set(url));
   assert.equal((await ask({ method: 'GET', path, as: 'globex' })).status, 404);
-  assert.equal((await ask({ ...rotate, as: 'globex' })).status, 404);
+  assert.equal((await ask({ ...rotate('one'), as: 'globex' })).status, 404);
   await ask(set('https://globex.example/', 'globex'));
   assert.equal((await seenByNotifier())!.url, url);
   assert.equal((await seenByNotifier())!.secrets.length, 1);
@@ -48,7 +49,7 @@ test('a partner sees and changes its own endpoint only', async (t) => {
 test('after a rotation both secrets sign, and the one before them no longer', async (t) => {
   const { ask, seenByNotifier } = await webhookEdge(t);
   const made = await ask(set(url));
-  const [first, second] = [await ask(rotate), await ask({ ...rotate, body: {} })];
+  const [first, second] = [await ask(rotate('one')), await ask({ ...rotate('two'), body: {} })];
   assert.deepEqual([first.status, second.status], [201, 201]);
   assert.equal(first.headers['cache-control'], 'no-store');
   assert.deepEqual(Object.keys(first.body), ['object', 'secret', 'previous_secret_valid_until']);
@@ -59,6 +60,24 @@ test('after a rotation both secrets sign, and the one before them no longer', as
   const until = second.body['previous_secret_valid_until'];
   assert.equal(read.body['previous_secret_valid_until'], until);
   assert.doesNotMatch(JSON.stringify(read.body), /whsec_/);
+});
+
+test('a rotation whose answer got lost is answered again, and throws out no secret', async (t) => {
+  const { app, ask, seenByNotifier } = await webhookEdge(t);
+  const made = await ask(set(url));
+  const route = { method: 'POST', url: rotate('').path };
+  const attempt = { path: route.url, body: {}, status: 201 };
+  assert.deepEqual(await findMissingClaim(app, route, attempt), []);
+  const { secrets } = (await seenByNotifier())!;
+  assert.deepEqual([secrets.length, secrets[1]], [2, made.body['secret']]);
+  for (const [key, code] of [
+    [undefined, 'idempotency_key_missing'],
+    ['', 'idempotency_key_invalid'],
+  ] as const) {
+    const refused = await ask({ ...rotate('one'), key });
+    assert.deepEqual([refused.status, refused.body['code']], [400, code]);
+  }
+  assert.deepEqual((await seenByNotifier())!.secrets, secrets);
 });
 
 test('a URL that webhooks may not go to is refused, and nothing is written', async (t) => {
@@ -116,7 +135,7 @@ test('a rotation takes no body, as a secret of your own choice would be', async 
   const { ask, seenByNotifier } = await webhookEdge(t);
   await ask(set(url));
   for (const body of [{ secret: 'whsec_mine' }, [], 'whsec_mine']) {
-    assert.deepEqual(problemOf(await ask({ ...rotate, body })).code, 'invalid_request');
+    assert.deepEqual(problemOf(await ask({ ...rotate('one'), body })).code, 'invalid_request');
   }
   assert.equal((await seenByNotifier())!.secrets.length, 1);
 });

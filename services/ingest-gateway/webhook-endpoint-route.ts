@@ -9,6 +9,7 @@ import type { JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
+import { readIdempotencyKey } from './read-idempotency-key.ts';
 import { refuseBody } from './refuse-body.ts';
 import {
   readEndpointOperation,
@@ -52,15 +53,17 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, parts: WebhookEnd
   app.post(`${path}/secrets`, { schema: rotateSecretOperation }, async (request, reply) => {
     const { partnerId } = request;
     refuseBody(request);
-    const work = endpoints.rotateSecret(partnerId);
+    const key = readIdempotencyKey(request);
+    const work = endpoints.rotateSecret({ partnerId, key });
     const rotated = await askStore(parts, { what: 'rotating a secret', work });
     if (rotated.outcome === 'no-endpoint') throw noEndpoint();
-    logger.info({ partnerId }, 'webhook secret rotated');
+    logger.info({ partnerId, outcome: rotated.outcome }, 'webhook secret rotated');
     const body = JSON.stringify({
       object: 'webhook_secret',
       secret: rotated.secret,
       previous_secret_valid_until: rotated.previousSecretUntil.toISOString(),
     });
+    if (rotated.outcome === 'replayed') reply.header('Idempotency-Replayed', 'true');
     reply.code(201).header('Cache-Control', 'no-store');
     return reply.type('application/json').send(body);
   });

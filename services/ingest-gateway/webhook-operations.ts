@@ -1,4 +1,5 @@
 import type { FastifySchema } from 'fastify';
+import { idempotencyKeyHeader, replayedHeader } from './operation-parts.ts';
 import { problems } from './problem-responses.ts';
 
 /** What the OpenAPI document says of `GET /v1/webhook-endpoint`. */
@@ -54,13 +55,24 @@ export const rotateSecretOperation: FastifySchema = {
   summary: 'Rotate the secret that signs your webhooks',
   description:
     'Every webhook is then signed with the new secret and the one before it, for 24 hours or until ' +
-    'the next rotation; at most two sign. Needs no body and no `Idempotency-Key`: when an answer ' +
-    'got lost, rotate again before you change your receiver.',
+    'the next rotation; at most two sign. Takes no body, and effect once per key: when an answer got ' +
+    'lost, send the same key again and get the same secret. The last two keys are known; of older ' +
+    'ones no secret signs any more.',
+  headers: idempotencyKeyHeader('rotation'),
   response: {
     201: {
-      description: 'The new secret, shown this once.',
+      description: 'The new secret, shown to this key alone.',
+      headers: replayedHeader,
       content: { 'application/json': { schema: { $ref: 'WebhookSecret#' } } },
     },
-    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
+    ...problems(
+      'idempotency_key_missing',
+      'idempotency_key_invalid',
+      'invalid_request',
+      'unauthorized',
+      'not_found',
+      'internal_error',
+      'unavailable',
+    ),
   },
 };

@@ -22,7 +22,10 @@ const structuredString = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/;
 export function parseIdempotencyKey(lines: readonly string[]): ParsedKey {
   const [line, second] = lines;
   if (line === undefined) {
-    return { outcome: 'missing', detail: 'Send an Idempotency-Key header, a new one per payment.' };
+    return {
+      outcome: 'missing',
+      detail: 'Send an Idempotency-Key header: a new one each time, the same one to retry.',
+    };
   }
   if (second !== undefined) return invalid('Send one Idempotency-Key header, not several.');
   const text = withoutOuterSpace(line);

@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { PartnerId } from '@triplock/payments';
+import type { IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
 import { openPartners } from './open-partners.ts';
 import { openWebhookEndpoints } from './open-webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
 const url = 'https://partner.example/hooks';
+/** A rotation of acme's, by default under a key of its own. */
+let rotations = 0;
+const once = (key = `rotation ${(rotations += 1)}`) => ({
+  partnerId: acme,
+  key: key as IdempotencyKey,
+});
 
 /** Endpoints as the gateway manages them and as the notifier reads them. */
 async function endpoints(context: TestContext) {
@@ -69,7 +75,7 @@ test('a rotated secret signs beside the one before it, and never with a third', 
   const { endpoints: store, seenByNotifier } = await endpoints(context);
   const made = await store.setUrl({ partnerId: acme, url });
   assert.ok(made.outcome === 'made');
-  const first = await store.rotateSecret(acme);
+  const first = await store.rotateSecret(once());
   assert.ok(first.outcome === 'rotated');
   assert.deepEqual((await seenByNotifier())!.secrets, [first.secret, made.secret]);
   const { previousSecretUntil } = (await store.show(acme))!;
@@ -77,15 +83,44 @@ test('a rotated secret signs beside the one before it, and never with a third', 
   const hours = (previousSecretUntil.getTime() - Date.now()) / 3_600_000;
   assert.ok(hours > 23.9 && hours < 24.1, `${hours}`);
 
-  const second = await store.rotateSecret(acme);
+  const second = await store.rotateSecret(once());
   assert.ok(second.outcome === 'rotated');
   assert.deepEqual((await seenByNotifier())!.secrets, [second.secret, first.secret]);
+});
+
+test('a rotation under a known key is told again, and makes and ends no secret', async (context) => {
+  const { endpoints: store, seenByNotifier, owner } = await endpoints(context);
+  await store.setUrl({ partnerId: acme, url });
+  await store.setUrl({ partnerId: 'globex' as PartnerId, url });
+  const first = await store.rotateSecret(once('key'));
+  const [before, shown] = [await seenByNotifier(), await store.show(acme)];
+  assert.deepEqual(await store.rotateSecret(once('key')), { ...first, outcome: 'replayed' });
+  assert.deepEqual([await seenByNotifier(), await store.show(acme)], [before, shown]);
+  const theirs = await store.rotateSecret({ ...once('key'), partnerId: 'globex' as PartnerId });
+  assert.equal(theirs.outcome, 'rotated');
+
+  const second = await store.rotateSecret(once('another'));
+  // The day of both is over: what was answered is answered all the same.
+  await owner.query('UPDATE partners.webhook_endpoints SET second_secret_until = now()');
+  assert.deepEqual(await store.rotateSecret(once('key')), { ...first, outcome: 'replayed' });
+  assert.deepEqual(await store.rotateSecret(once('another')), { ...second, outcome: 'replayed' });
+});
+
+test('one rotation that is asked for many times at once is one', async (context) => {
+  const { endpoints: store, seenByNotifier } = await endpoints(context);
+  const made = await store.setUrl({ partnerId: acme, url });
+  assert.ok(made.outcome === 'made');
+  const asked = Array.from({ length: 12 }, () => store.rotateSecret(once('storm')));
+  const outcomes = await Promise.all(asked);
+  assert.equal(outcomes.filter(({ outcome }) => outcome === 'rotated').length, 1);
+  const secrets = new Set(outcomes.map((each) => 'secret' in each && each.secret));
+  assert.deepEqual((await seenByNotifier())!.secrets, [...secrets, made.secret]);
 });
 
 test('rotations at the same time leave the two that came last', async (context) => {
   const { endpoints: store, seenByNotifier } = await endpoints(context);
   await store.setUrl({ partnerId: acme, url });
-  const rotated = await Promise.all(Array.from({ length: 8 }, () => store.rotateSecret(acme)));
+  const rotated = await Promise.all(Array.from({ length: 8 }, () => store.rotateSecret(once())));
   const told = rotated.map((each) => (each.outcome === 'rotated' ? each.secret : 'none'));
   const { secrets } = (await seenByNotifier())!;
   assert.equal(new Set(secrets).size, 2);
@@ -95,7 +130,7 @@ test('rotations at the same time leave the two that came last', async (context) 
 test('the secret before the newest stops signing when its day is over', async (context) => {
   const { owner, endpoints: store, seenByNotifier } = await endpoints(context);
   await store.setUrl({ partnerId: acme, url });
-  const rotated = await store.rotateSecret(acme);
+  const rotated = await store.rotateSecret(once());
   assert.ok(rotated.outcome === 'rotated');
   await owner.query('UPDATE partners.webhook_endpoints SET second_secret_until = now()');
   assert.deepEqual((await seenByNotifier())!.secrets, [rotated.secret]);
@@ -104,7 +139,7 @@ test('the secret before the newest stops signing when its day is over', async (c
 
 test('a partner without an endpoint has no secret to rotate', async (context) => {
   const { endpoints: store, seenByNotifier } = await endpoints(context);
-  assert.deepEqual(await store.rotateSecret(acme), { outcome: 'no-endpoint' });
+  assert.deepEqual(await store.rotateSecret(once()), { outcome: 'no-endpoint' });
   assert.equal(await seenByNotifier(), undefined);
 });
 
@@ -113,6 +148,7 @@ test('the gateway can neither read nor write a secret but by setting and rotatin
   await store.setUrl({ partnerId: acme, url });
   for (const forbidden of [
     'SELECT secrets FROM partners.webhook_endpoints',
+    'SELECT rotations FROM partners.webhook_endpoints',
     `UPDATE partners.webhook_endpoints SET secrets = '["whsec_mine"]'`,
     'UPDATE partners.webhook_endpoints SET second_secret_until = now()',
     'DELETE FROM partners.webhook_endpoints',
@@ -123,7 +159,7 @@ test('the gateway can neither read nor write a secret but by setting and rotatin
 
 test('nobody else may rotate a secret', async (context) => {
   const store = await createTestDatabase(context);
-  const rotate = `SELECT partners.rotate_webhook_secret('acme', 'whsec_mine')`;
+  const rotate = `SELECT * FROM partners.rotate_webhook_secret('acme', 'key', 'whsec_mine')`;
   for (const role of ['triplock_notifier', 'triplock_auditor', 'triplock_ledger'] as const) {
     await assert.rejects(store.open(role).query(rotate), /permission denied/, role);
   }

@@ -13,6 +13,8 @@ type Row = {
   disabled_at: Date | null;
 };
 
+type RotationRow = { secret: string; previous_secret_until: Date };
+
 /** Webhook endpoints in PostgreSQL, where all clocks are the database's. */
 export function openWebhookEndpoints(database: Database): WebhookEndpoints {
   return {
@@ -28,15 +30,17 @@ export function openWebhookEndpoints(database: Database): WebhookEndpoints {
       if (row!.made) return { outcome: 'made', endpoint, secret };
       return { outcome: 'changed', endpoint };
     },
-    async rotateSecret(partnerId) {
-      const secret = generateWebhookSecret();
-      const [row] = await database.query<{ second_secret_until: Date | null }>(
-        rotateWebhookSecret,
-        [partnerId, secret],
-      );
-      const previousSecretUntil = row!.second_secret_until;
-      if (previousSecretUntil === null) return { outcome: 'no-endpoint' };
-      return { outcome: 'rotated', secret, previousSecretUntil };
+    async rotateSecret({ partnerId, key }) {
+      const offered = generateWebhookSecret();
+      const [row] = await database.query<RotationRow>(rotateWebhookSecret, [
+        partnerId,
+        key,
+        offered,
+      ]);
+      if (row === undefined) return { outcome: 'no-endpoint' };
+      const { secret, previous_secret_until: previousSecretUntil } = row;
+      const outcome = secret === offered ? 'rotated' : 'replayed';
+      return { outcome, secret, previousSecretUntil };
     },
   };
 }
