@@ -24,6 +24,9 @@ export const options = {
     ...clearAnswers,
     duplicates_altered: ['count==0'],
     duplicates_sent: ['count>0'],
+    // Guard 2 would absorb all of them too, so a guard 1 that catches none has to be seen here.
+    duplicates_caught: ['count>0'],
+    duplicates_passed: ['count<10'],
     other_bodies_refused: ['count>0'],
   },
 };

@@ -20,6 +20,13 @@ test('the knee is within a tenth below the rate that is too much', async () => {
   }
 });
 
+test('a knee of a few payments a second is found to the payment', async () => {
+  for (let limit = 1; limit < 10; limit += 1) {
+    const { rate } = await findKnee(1, upTo(limit));
+    assert.equal(rate, limit);
+  }
+});
+
 test('a rate that stutters once is tried again', async () => {
   const { rate, steps } = await findKnee(100, upTo(400, [150]));
   assert.ok(rate > 360);

@@ -39,7 +39,7 @@ export async function findKnee(
     held = broke;
     broke = Math.ceil(broke * 1.5);
   }
-  while (held > 0 && broke - held > held * precision) {
+  while (held > 0 && broke - held > Math.max(1, held * precision)) {
     const middle = Math.round((held + broke) / 2);
     if (await holds(middle)) held = middle;
     else broke = middle;

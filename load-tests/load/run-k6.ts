@@ -72,6 +72,8 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
   };
   const mounted = resolve(import.meta.dirname, '../..');
   const { file, args } = k6.command({ folder: mounted, variables: Object.keys(settings) });
+  // A listener on a signal that is aborted already would never be called.
+  signal.throwIfAborted();
   const log = openSync(files.log, 'w');
   try {
     const child = spawn(file, [...args, 'run', '--quiet', join(scripts, order.script)], {
