@@ -26,6 +26,9 @@ function aTrace(): PaymentTrace {
     delivery: 'delivered',
     attempts: 1,
     deliveredAt: at(52),
+    feedRows: 1,
+    feedReceivedAt: at(60),
+    isPastFeed: true,
   };
   const { txnId } = aPayment();
   return {
@@ -129,6 +132,18 @@ test('a claim that is gone is told by the store that it was in', () => {
   assert.match(lineOf({ ...aTrace(), claims: 'dynamodb' }), /none in DynamoDB: expired/);
 });
 
+test('what the settlement feed has of an event is told, also once its inbox row has left', () => {
+  const feedOf = (change: Partial<PaymentTrace['events'][number]>) => {
+    const trace = aTrace();
+    const lines = text({ ...trace, events: [{ ...trace.events[0]!, ...change }] }).split('\n');
+    return lines.find((line) => line.includes('guard 3 settlement'))!;
+  };
+  assert.match(feedOf({}), /guard 3 settlement {2,}1 row, so 1 effect/);
+  const gone = { feedRows: 0, feedReceivedAt: null };
+  assert.match(feedOf(gone), /row gone by age, its effect stays/);
+  assert.match(feedOf({ ...gone, isPastFeed: false }), /not there yet/);
+});
+
 test('a trace is in order of time, and what has no time stays behind the layer before it', () => {
   const [, , , ...rows] = renderTrace(aTrace()).map(stripVTControlCharacters);
   const layers = rows.map((row) => row.slice(row.search(/guard|Kafka|outbox|Pub|deliv|webhook/)));
@@ -143,6 +158,7 @@ test('a trace is in order of time, and what has no time stays behind the layer b
       'Pub/Sub',
       'webhook',
       'delivery',
+      'guard 3 settlement',
     ],
   );
   const times = rows.map((row) => row.slice(0, 12).trim()).filter((time) => /^\d/.test(time));

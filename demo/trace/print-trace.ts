@@ -150,15 +150,24 @@ function eventLines(event: EventRow): Line[] {
       what: `${type} ${state}${number}`,
     },
     { at: event.firstSeenAt, layer: 'Pub/Sub', what: `${seen} of event ${eventId}${last}` },
-    { at: event.receivedAt, layer: 'guard 3 inbox', what: inboxOf(event) },
+    {
+      at: event.receivedAt,
+      layer: 'guard 3 inbox',
+      what: inboxOf(event.inboxRows, { isApplied: event.delivery !== null }),
+    },
     { at: event.deliveredAt, layer: 'delivery', what: sent },
+    {
+      at: event.feedReceivedAt,
+      layer: 'guard 3 settlement',
+      what: inboxOf(event.feedRows, { isApplied: event.isPastFeed }),
+    },
   ];
 }
 
-/** Inbox rows leave after a month; the delivery and the cursor stay. */
-function inboxOf({ inboxRows, delivery }: EventRow): string {
-  if (inboxRows > 0) return `${count(inboxRows, 'row')}, so ${count(inboxRows, 'effect')}`;
-  return delivery === null ? 'not there yet' : 'row gone by age, its effect stays';
+/** Inbox rows leave after a month; what was applied and the cursor stay. */
+function inboxOf(rows: number, { isApplied }: { isApplied: boolean }): string {
+  if (rows > 0) return `${count(rows, 'row')}, so ${count(rows, 'effect')}`;
+  return isApplied ? 'row gone by age, its effect stays' : 'not there yet';
 }
 
 function receiptLines({ receipts }: TransactionTrace): Line[] {

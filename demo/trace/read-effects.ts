@@ -25,7 +25,7 @@ export type LedgerRow = {
 /** Money moved by a payment. */
 export type Entry = { debit: string; credit: string; amount: bigint; currency: string; at: Date };
 
-/** One event of a payment: in the outbox, as published, and at the notifier. */
+/** One event of a payment: in the outbox, as published, at the notifier and at the settlement feed. */
 export type EventRow = {
   eventId: string;
   type: string;
@@ -38,12 +38,17 @@ export type EventRow = {
   altered: number;
   firstSeenAt: Date | null;
   lastSeenAt: Date | null;
-  /** Rows that say guard 3 let the event through, and when it did. */
+  /** Rows that say guard 3 let the event through at the notifier, and when it did. */
   inboxRows: number;
   receivedAt: Date | null;
   delivery: string | null;
   attempts: number;
   deliveredAt: Date | null;
+  /** The same at the settlement feed. */
+  feedRows: number;
+  feedReceivedAt: Date | null;
+  /** Whether the feed's cursor has passed it; a key conflict, which has no sequence, adds nothing. */
+  isPastFeed: boolean;
 };
 
 /** A record of the payment's id that was set aside. */
@@ -74,8 +79,10 @@ const eventsSql = `
          o.state, o.published_at AS "publishedAt",
          coalesce(p.copies, 0) AS copies, coalesce(p.altered, 0) AS altered,
          p.first_seen AS "firstSeenAt", p.last_seen AS "lastSeenAt",
-         i.rows AS "inboxRows", i.received_at AS "receivedAt", d.state AS delivery, coalesce(d.attempts, 0) AS attempts,
-         d.finished_at AS "deliveredAt"
+         i.rows AS "inboxRows", i.received_at AS "receivedAt",
+         d.state AS delivery, coalesce(d.attempts, 0) AS attempts, d.finished_at AS "deliveredAt",
+         f.rows AS "feedRows", f.received_at AS "feedReceivedAt",
+         coalesce(c.last_sequence >= o.sequence, false) AS "isPastFeed"
   FROM ledger.outbox o
   LEFT JOIN auditor.published p USING (event_id)
   CROSS JOIN LATERAL (
@@ -83,6 +90,12 @@ const eventsSql = `
     FROM notifier.inbox WHERE event_id = o.event_id
   ) i
   LEFT JOIN notifier.deliveries d USING (event_id)
+  CROSS JOIN LATERAL (
+    SELECT count(*)::int AS rows, min(received_at) AS received_at
+    FROM settlement.inbox WHERE event_id = o.event_id
+  ) f
+  LEFT JOIN settlement.cursors c
+    ON c.consumer = 'settlement-feed' AND c.payment_id = o.payment_id
   WHERE o.txn_id = $1 ORDER BY o.sequence NULLS LAST, o.order_id`;
 
 const deadLettersSql = `

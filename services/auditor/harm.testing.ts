@@ -217,11 +217,23 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
       await system.notify(forged);
       return forged.event_id;
     },
+    async ({ system }) => {
+      const forged = eventOf(aPayment());
+      await system.addUp(forged);
+      return forged.event_id;
+    },
+    ...['notifier', 'settlement'].map((schema) =>
+      harmEvent('told', `UPDATE ${schema}.inbox SET payload_hash = 'another'`),
+    ),
   ],
   'inbox-altered': [
     async ({ system, told }) => {
       await system.notify({ ...told, timestamp: '2020-01-01T00:00:00.000Z' });
       return told.event_id;
+    },
+    async ({ system, refunded }) => {
+      await system.addUp({ ...refunded, timestamp: '2020-01-01T00:00:00.000Z' });
+      return refunded.event_id;
     },
   ],
   'cursor-differs-from-inbox': [
