@@ -76,6 +76,23 @@ test("nobody's payment and another partner's are not found, and use up no key", 
   assert.equal((await give(aRefund(mine, { key: 'order-1' }))).outcome, 'accepted');
 });
 
+test('the retry of a refund needs no ledger, however old its payment is', async (t) => {
+  const { payments, pay, give, expireClaim, appended, catchUp } = await openRefunds(t);
+  const payment = await pay();
+  await catchUp();
+  const refund = aRefund(payment, { amount: 50n });
+  const { outcome } = await give(refund);
+  assert.equal(outcome, 'accepted');
+  assert.ok(await expireClaim(payment.txnId));
+  const blind = { form: refundForm(away), payments: { ...payments, form: paymentForm(away) } };
+  const answer = renderAcceptedRefund(refund);
+  assert.deepEqual(await give(refund, blind), { outcome: 'replayed', answer });
+  const other = aRefund(payment, { key: refund.key, amount: 51n });
+  assert.deepEqual(await give(other, blind), { outcome: 'reused' });
+  assert.equal((await give(aRefund(payment), blind)).outcome, 'unavailable');
+  assert.equal(await appended(), 2n);
+});
+
 test('a payment of today needs no ledger to be refunded, an older one does', async (t) => {
   const { payments, pay, give, forgetClaims, appended, catchUp } = await openRefunds(t);
   const payment = await pay();

@@ -5,7 +5,7 @@ import {
   type AcceptParts,
   type Order,
 } from './accept-transaction.ts';
-import { findOwnPayment, type OwnPaymentParts } from './own-payment.ts';
+import { findRefundable, type OwnPaymentParts } from './own-payment.ts';
 
 /** What accepting a refund stands on: the story of every acceptance, and whose the payments are. */
 export type AcceptRefundParts = AcceptParts<AcceptedRefund> & { payments: OwnPaymentParts };
@@ -18,7 +18,7 @@ export async function acceptRefund(
   parts: AcceptRefundParts,
   order: Order<AcceptedRefund>,
 ): Promise<AcceptOutcome | { outcome: 'not-found' }> {
-  const asked = findOwnPayment(parts.payments, order.transaction);
+  const asked = findRefundable(parts.payments, order.transaction);
   const found = await order.budget
     .hold(asked, 'finding the payment')
     .catch((error: unknown) => ({ outcome: 'unavailable', error }) as const);

@@ -1,4 +1,4 @@
-import type { Claims } from '@triplock/claims';
+import type { Claims, PendingRead } from '@triplock/claims';
 import type { PartnerId, Payment, TxnId } from '@triplock/payments';
 import { look, showClaimed, type ReadParts } from './read-transaction.ts';
 
@@ -6,6 +6,8 @@ import { look, showClaimed, type ReadParts } from './read-transaction.ts';
 export type OwnPaymentParts = Pick<ReadParts<Payment>, 'form' | 'memory'> & {
   claims: Pick<Claims, 'read'>;
 };
+
+type Seen = { claimed: PendingRead; paymentId: TxnId; partnerId: PartnerId };
 
 /** Whose it is; nobody's and another partner's look the same. */
 export type OwnPaymentOutcome =
@@ -26,6 +28,34 @@ export async function findOwnPayment(
   { paymentId, partnerId }: { paymentId: TxnId; partnerId: PartnerId },
 ): Promise<OwnPaymentOutcome> {
   const claimed = await parts.claims.read(paymentId);
+  return sayWhose(parts, { claimed, paymentId, partnerId });
+}
+
+/**
+ * The same for a refund of it, whose retry needs no ledger either: a refund that was accepted is of a
+ * payment of the partner's, and what it asked for is compared when its key is claimed.
+ *
+ * @throws as {@link findOwnPayment} does.
+ */
+export async function findRefundable(
+  parts: OwnPaymentParts,
+  { txnId, paymentId, partnerId }: { txnId: TxnId; paymentId: TxnId; partnerId: PartnerId },
+): Promise<OwnPaymentOutcome> {
+  const claimed = await parts.claims.read(paymentId);
+  if (claimed.outcome !== 'pending') {
+    const before = await parts.claims.read(txnId);
+    const asked = { partnerId, object: 'refund' } as const;
+    if (before.outcome === 'pending' && showClaimed(before, asked).outcome === 'found') {
+      return { outcome: 'own' };
+    }
+  }
+  return sayWhose(parts, { claimed, paymentId, partnerId });
+}
+
+async function sayWhose(
+  parts: OwnPaymentParts,
+  { claimed, paymentId, partnerId }: Seen,
+): Promise<OwnPaymentOutcome> {
   const seen =
     claimed.outcome === 'pending'
       ? showClaimed(claimed, { partnerId, object: 'payment' })

@@ -11,6 +11,7 @@ import {
   createTestKeyspace,
   createTestTopic,
   eventually,
+  reachClaims,
   testNamespace,
 } from '@triplock/testing';
 import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
@@ -66,10 +67,14 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
     return posted;
   };
 
+  const reached = reachClaims({ ...keys, claims: 'redis', redis: keys.url, postgres: '' });
+  t.after(() => reached.close());
+  const expireClaim = (txnId: string) => reached.expire(txnId);
+
   const refunds = openPostgresRefunds(database.open('triplock_gateway'));
   const form = paymentForm(ledger);
   const parts = { claims, ledger, refunds, form, memory, log, crashPoints, logger };
-  return { parts, offsets, forgetClaims: keys.forget, appended, catchUp };
+  return { parts, offsets, forgetClaims: keys.forget, expireClaim, appended, catchUp };
 }
 
 async function post(writer: Database, record: UndecodedRecord): Promise<AcceptedTransaction> {
