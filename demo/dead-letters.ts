@@ -64,6 +64,13 @@ await runCommand({
       throw new UsageError(`${verb} takes ${verb === 'list' ? 'no ID' : 'an ID'}`);
     }
     const system = await findSystem(values.home, { terminal, signal: interrupted() });
+    const parked = letterIds.some(({ source }) => source === 'outbox');
+    if (verb === 'redrive' && parked && system.endpoints.ledger === 'spanner') {
+      await system.close();
+      throw new LauncherError(
+        'a parked event is given back by this command only where the ledger is in PostgreSQL (docs/ledgers.md)',
+      );
+    }
     await withStores(system, act);
   },
 });

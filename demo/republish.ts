@@ -1,8 +1,8 @@
 import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runCommand } from '@triplock/infra';
-import { openPostgresOutbox } from '@triplock/ledger';
 import { loadSql, openDatabase, type Database } from '@triplock/postgres';
+import { openLedgerOf } from './ledger-of.ts';
 import { republishEvents } from './republish/republish-events.ts';
 import { parseSince } from './republish/since.ts';
 import { withParts } from './needed-parts.ts';
@@ -73,22 +73,26 @@ await runCommand({
   },
 });
 
-function republish(
+async function republish(
   database: Database,
   asked: { system: System; terminal: Terminal; since: Date; until: Date },
 ): Promise<number> {
   const { system, terminal, ...range } = asked;
-  return republishEvents(
+  const { store, outbox } = await openLedgerOf(system, () => database);
+  const countHere = async () => {
+    const [row] = await database.query<{ waiting: number }>(countWaiting, [range.until]);
+    return row!.waiting;
+  };
+  const countThere = async () => (await outbox.pending()).rows;
+  const republished = republishEvents(
     {
-      outbox: openPostgresOutbox(database),
-      waiting: async () => {
-        const [row] = await database.query<{ waiting: number }>(countWaiting, [range.until]);
-        return row!.waiting;
-      },
+      outbox,
+      waiting: store === 'postgres' ? countHere : countThere,
       rest: () => delay(lookAgainMs, undefined, { signal: system.signal }),
       progress: ({ republished, waiting }) =>
         terminal.progress(`${republished} given to the dispatchers, ${waiting} not yet published`),
     },
     range,
   );
+  return republished.finally(() => (store === 'postgres' ? undefined : outbox.close()));
 }

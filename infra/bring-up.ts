@@ -5,12 +5,12 @@ import { webhookSecretsOf } from './credentials.ts';
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
 import { Interrupted } from './launcher-error.ts';
-import { partsForLedger, type LedgerStore } from './ledger-store.ts';
+import { partsForLedger, spannerPlace, type LedgerStore } from './ledger-store.ts';
 import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
 import { provisionClaims } from './provision/claims.ts';
-import { ledgerOf, provisionLedger } from './provision/ledger.ts';
+import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
 import { removeStrays } from './remove-strays.ts';
 import { services, type Mode, type Service, type SettingsOfServices } from './services.ts';
@@ -77,7 +77,14 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
     await provisionLedger(session, { store: ledger, addresses, names });
     const { partners } = session.credentials;
-    const place = { ...(apart ?? usualPlace(addresses)), partners, catcher: catcherUrl };
+    const refill =
+      ledger === 'spanner' ? { refill: refillFrom(spannerPlace(addresses, names)) } : {};
+    const place = {
+      ...(apart ?? usualPlace(addresses)),
+      ...refill,
+      partners,
+      catcher: catcherUrl,
+    };
     const database = await provisionSystem(place, session.report);
     const partnersFile = join(home.folder, 'partners.json');
     writeJson(partnersFile, webhookSecretsOf(partners));

@@ -2,6 +2,7 @@ import { LauncherError, UsageError } from './launcher-error.ts';
 import type { Names } from './names.ts';
 import type { OptionalPartName } from './parts/part.ts';
 import type { Addresses } from './parts/start-parts.ts';
+import type { DatabaseUrls } from './provision/database.ts';
 import { pubsubProject } from './provision/pubsub-rest.ts';
 
 /** Where the ledger and its outbox are kept. */
@@ -45,6 +46,23 @@ export function ledgerSettings(wiring: {
     default:
       return ledger satisfies never;
   }
+}
+
+/** What the worker is told beside it: the emulator's commits cost the square of their rows. */
+export function batchSettings({
+  ledger,
+}: {
+  ledger: LedgerStore;
+}): Readonly<Record<string, string>> {
+  return ledger === 'spanner' ? { POST_ROWS_MAX: '25' } : {};
+}
+
+/** What the auditor is told beside it: where it may copy the ledger to, for what reads it by SQL. */
+export function copySettings(wiring: {
+  ledger: LedgerStore;
+  databases: Pick<DatabaseUrls, 'ledger'>;
+}): Readonly<Record<string, string>> {
+  return wiring.ledger === 'spanner' ? { LEDGER_COPY_URL: wiring.databases.ledger } : {};
 }
 
 /** The ledger's database in the Spanner emulator. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { claimSettings, type ClaimStore } from './claim-store.ts';
-import { ledgerSettings, type LedgerStore } from './ledger-store.ts';
+import { batchSettings, copySettings, ledgerSettings, type LedgerStore } from './ledger-store.ts';
 import type { Names } from './names.ts';
 import type { Addresses } from './parts/start-parts.ts';
 import type { PortRequest } from './ports.ts';
@@ -118,6 +118,7 @@ export const services: readonly Service[] = [
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
       ...ledgerSettings(wiring),
+      ...batchSettings(wiring),
       DATABASE_URL: wiring.databases.ledger,
       ...stripeSettings(wiring),
       ...(wiring.stripe.webhooks && { STRIPE_WEBHOOK_SECRETS: wiring.stripe.webhooks.secrets }),
@@ -166,6 +167,7 @@ export const services: readonly Service[] = [
       ...pubsubSettings(wiring),
       ...stripeSettings(wiring),
       ...ledgerSettings(wiring),
+      ...copySettings(wiring),
       DATABASE_URL: wiring.databases.auditor,
     }),
   },

@@ -1,9 +1,16 @@
-import { createInEmulator, migrateSpanner, spannerMigrationSets } from '@triplock/spanner';
+import { openSpannerOutbox } from '@triplock/ledger';
+import {
+  createInEmulator,
+  migrateSpanner,
+  openSpanner,
+  spannerMigrationSets,
+  type SpannerPlace,
+} from '@triplock/spanner';
 import { LauncherError } from '../launcher-error.ts';
 import { spannerPlace, type LedgerStore } from '../ledger-store.ts';
 import type { Names } from '../names.ts';
 import type { Addresses } from '../parts/start-parts.ts';
-import type { Session } from '../session.ts';
+import type { Report, Session } from '../session.ts';
 
 /**
  * Which store the home's ledger is in. A book does not move by itself: what was accepted is in the
@@ -49,4 +56,19 @@ export async function provisionLedger(
     if (made) report('spanner: the emulator keeps the ledger in memory; `down` forgets it');
   }
   state.ledger = store;
+}
+
+/** What a new broker lacks: every event goes out again from an outbox in Spanner, under its old id. */
+export function refillFrom(place: SpannerPlace): (report: Report) => Promise<void> {
+  return async (report) => {
+    const outbox = openSpannerOutbox(await openSpanner(place));
+    try {
+      const range = { since: new Date(0), until: new Date(), rowsMax: 100 };
+      let events = 0;
+      for (let more = 1; more > 0; events += more) more = await outbox.republish(range);
+      if (events > 0) report(`pubsub: ${events} events that it may have forgotten go out again`);
+    } finally {
+      await outbox.close();
+    }
+  };
 }

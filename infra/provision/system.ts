@@ -17,11 +17,13 @@ export type SystemPlace = {
   partners: readonly PartnerCredentials[];
   /** The URL of the catcher as the notifier reaches it. */
   catcher: string;
+  /** Has what a new broker lacks published again, where the outbox is not in PostgreSQL. */
+  refill?: (report: Report) => Promise<void>;
 };
 
 /** Has everything in the parts that must be there before the first service starts. */
 export async function provisionSystem(
-  { parts, names, origin = 'native', partners, catcher }: SystemPlace,
+  { parts, names, origin = 'native', partners, catcher, refill }: SystemPlace,
   report: Report,
 ): Promise<ProvisionedDatabase> {
   const [database, , subscriptions] = await Promise.all([
@@ -31,6 +33,8 @@ export async function provisionSystem(
   ]);
   await seedPartners(database.roles.partners, { partners, catcher });
   // After the subscriptions, or the events would be published to nobody.
-  if (subscriptions.outcome === 'made') await refillTopic(database.owner, report);
+  if (subscriptions.outcome === 'made') {
+    await (refill?.(report) ?? refillTopic(database.owner, report));
+  }
   return database;
 }

@@ -1,3 +1,4 @@
+export * from './copy/copy-ledger.ts';
 export * from './ledger-settings.ts';
 export * from './ledger.ts';
 export * from './open-ledger-store.ts';

@@ -7,3 +7,4 @@ export * from './place.ts';
 export * from './provision-emulator.ts';
 export * from './transaction.ts';
 export * from './values.ts';
+export type { Write } from './writes.ts';

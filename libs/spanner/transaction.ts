@@ -10,16 +10,8 @@ import {
   WriteRefusedError,
 } from './errors.ts';
 import type { Lent } from './sessions.ts';
-import { decodeRows, encodeValue, type Params, type Value } from './values.ts';
-
-/** Rows of one table to write when the transaction commits. */
-export type Write =
-  | {
-      kind: 'insert' | 'update' | 'insertOrUpdate';
-      table: string;
-      row: Readonly<Record<string, Value>>;
-    }
-  | { kind: 'delete'; table: string; key: readonly Value[] };
+import { decodeRows, type Params } from './values.ts';
+import { mutationsOf, type Write } from './writes.ts';
 
 /** One attempt at a transaction. */
 export type SpannerTransaction = {
@@ -80,15 +72,15 @@ async function runOnce<Result>(
   const { calls, mayHaveCommitted } = site;
   const session = site.session.name;
   const begun = beginWhenUsed(calls, session);
-  const mutations: object[] = [];
+  const writes: Write[] = [];
   let result: Result;
   try {
     result = await work({
       query: begun.query,
-      write: (...writes) => void mutations.push(...writes.map(mutationOf)),
+      write: (...more) => void writes.push(...more),
       mayHaveCommitted,
     });
-    if (mutations.length > 0 && begun.id() === undefined) await begun.begin();
+    if (writes.length > 0 && begun.id() === undefined) await begun.begin();
   } catch (error) {
     await rollBack(calls, { session, transactionId: begun.id() });
     return { outcome: isAborted(error) ? 'aborted' : 'failed', error };
@@ -96,7 +88,7 @@ async function runOnce<Result>(
   const transactionId = begun.id();
   if (transactionId === undefined) return { outcome: 'committed', result };
   try {
-    await calls.commit({ session, transactionId, mutations });
+    await calls.commit({ session, transactionId, mutations: mutationsOf(writes) });
     return { outcome: 'committed', result };
   } catch (error) {
     if (isAborted(error)) return { outcome: 'aborted', error };
@@ -143,16 +135,4 @@ async function rollBack(
 ): Promise<void> {
   if (transactionId === undefined) return;
   await calls.rollback({ session, transactionId }).catch(() => undefined);
-}
-
-function mutationOf(write: Write): object {
-  if (write.kind === 'delete') {
-    const keys = [{ values: write.key.map(encodeValue) }];
-    return { delete: { table: write.table, keySet: { keys } } };
-  }
-  const { kind, table, row } = write;
-  const entries = Object.entries(row).filter(([, value]) => value !== undefined);
-  const columns = entries.map(([column]) => column);
-  const values = [{ values: entries.map(([, value]) => encodeValue(value)) }];
-  return { [kind]: { table, columns, values } };
 }

@@ -33,6 +33,7 @@ const inTheEnd = [
 const inTheEndAtTheProvider = ['charge-missing', 'given-back-otherwise'];
 
 const always = [
+  'ledger-history-changed',
   'ledger-differs-from-accepted',
   'ledger-id-underived',
   'entry-differs-from-ledger',

@@ -4,6 +4,7 @@ import {
   address,
   addresses,
   integer,
+  isSet,
   readSettings,
   serviceSettings,
   text,
@@ -16,6 +17,11 @@ export const settings = {
   ...serviceSettings,
   ...ledgerSettings,
   DATABASE_URL: url(['postgres:', 'postgresql:']),
+  /**
+   * Where a ledger in `spanner` is copied to, as the role triplock_ledger: the schema `ledger` of the
+   * same database, which the checks read.
+   */
+  LEDGER_COPY_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
   KAFKA_BROKERS: addresses,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
@@ -48,7 +54,14 @@ export const settings = {
 
 /** Reads the settings, or throws a SettingsError that names all problems. */
 export function readConfig() {
-  return readSettings(process.env, settings, missingForLedger(process.env));
+  const missing = [...missingForLedger(process.env), ...missingForCopy(process.env)];
+  return readSettings(process.env, settings, missing);
+}
+
+function missingForCopy(environment: NodeJS.ProcessEnv): string[] {
+  const isSpanner = environment['LEDGER_STORE']?.trim() === 'spanner';
+  if (!isSpanner || isSet(environment, 'LEDGER_COPY_URL')) return [];
+  return ['LEDGER_COPY_URL is missing: LEDGER_STORE=spanner needs it'];
 }
 
 /** The settings as read. */

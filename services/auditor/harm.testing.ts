@@ -191,6 +191,13 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
     (scene) => harmPayment(scene, 'UPDATE ledger.outbox SET sequence = sequence + 10'),
     (scene) => harmPayment(scene, 'UPDATE ledger.outbox SET sequence = sequence * 2 - 1'),
   ],
+  'ledger-history-changed': [
+    async ({ system, paid }) => {
+      const differs = `INSERT INTO ledger.copy_differences (kind, id) VALUES ('transaction', $1)`;
+      await system.break(differs, [paid.txnId]);
+      return `transaction ${paid.txnId}`;
+    },
+  ],
   'event-parked': bothEvents(
     `UPDATE ledger.outbox SET state = 'parked', parked_reason = 'too large',
      published_at = NULL, published_epoch = NULL`,

@@ -17,6 +17,7 @@ import { auditRoute } from './audit-route.ts';
 import { openAuditTurns } from './audit-turns.ts';
 import { readConfig, type Config } from './config.ts';
 import { eventsHandler } from './events-subscriber.ts';
+import { openLedgerCopy } from './open-ledger-copy.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
 import { openProviderBook } from './provider-book.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
@@ -58,6 +59,7 @@ await runService('auditor', readConfig, async (config, service) => {
   });
   const auditParts = {
     database: auditDatabase,
+    copyLedger: await openLedgerCopy(config, service),
     lag: {
       worker: offsetsOf(config.ACCEPTED_TOPIC, config.LEDGER_GROUP),
       accepted: offsetsOf(config.ACCEPTED_TOPIC, config.AUDITOR_GROUP),

@@ -6,16 +6,15 @@
 --
 -- The index is kept in shards, since a partner's newest payments would all be written at one end of
 -- it. Each shard gives its own newest, which are as many as the page may need of it.
-SELECT payment.*
+SELECT listed.*
 FROM UNNEST(GENERATE_ARRAY(0, 15)) AS wanted_shard,
   UNNEST(ARRAY(
-    SELECT AS STRUCT txn_id
+    SELECT AS STRUCT *
     FROM transactions@{FORCE_INDEX=$INDEX, spanner_emulator.disable_query_null_filtered_index_check=true}
     WHERE partner_id = @partner AND kind = 'payment' AND shard = wanted_shard
       AND $FILTER
     ORDER BY created_at DESC, txn_id DESC
     LIMIT @limit
   )) AS listed
-JOIN transactions AS payment ON payment.txn_id = listed.txn_id
-ORDER BY payment.created_at DESC, payment.txn_id DESC
+ORDER BY listed.created_at DESC, listed.txn_id DESC
 LIMIT @limit

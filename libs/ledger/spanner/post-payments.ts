@@ -35,11 +35,11 @@ export async function postPayments(
       const taken = await tx.query<StandingRow>(standingSql, { ids: [...firsts.keys()] });
       const standing = new Map<TxnId, Standing>(taken.map((row) => [row.txn_id, standingOf(row)]));
       const made = new Set<TxnId>();
-      for (const [txnId, posting] of firsts) {
-        if (standing.has(txnId)) continue;
-        tx.write(...writesOf(posting));
-        standing.set(txnId, standingAfter(posting));
-        made.add(txnId);
+      const open = [...firsts.values()].filter(({ payment }) => !standing.has(payment.txnId));
+      tx.write(...writesOf(open));
+      for (const posting of open) {
+        standing.set(posting.payment.txnId, standingAfter(posting));
+        made.add(posting.payment.txnId);
       }
       return batch.map((posting): PostOutcome => {
         const { txnId } = posting.payment;
@@ -62,19 +62,34 @@ function standingOf({ fingerprint, state, version }: StandingRow): Standing {
   return { fingerprint, state, version: Number(version) };
 }
 
-function writesOf({ payment, traceparent, settlement }: Posting): Write[] {
+/** Rows of one table after the other, alike, so that they travel as one; an entry after its parent. */
+function writesOf(postings: readonly Posting[]): Write[] {
+  const written = postings.map(rowsOf);
+  return [
+    ...written.map(({ transaction }) => transaction),
+    ...written.flatMap(({ entry }) => entry ?? []),
+    ...written.flatMap(({ event }) => event ?? []),
+  ];
+}
+
+function rowsOf({ payment, traceparent, settlement }: Posting): {
+  transaction: Write;
+  entry?: Write;
+  event?: Write;
+} {
   const row = { ...requestColumns(payment), kind: 'payment', version: 1 };
   if (settlement === undefined) {
     // By this process's clock. One that is wrong costs a look at the row, or delays it.
     const due_at = new Date(Date.now() + ownMs);
-    return [insertTransaction({ ...row, state: 'pending', events: 0, due_at, traceparent })];
+    const pending = { state: 'pending', events: 0, due_at, traceparent };
+    return { transaction: insertTransaction({ ...row, ...pending }) };
   }
   const settled = settledPayment(payment, settlement);
-  const entry = paymentMovement(settled);
-  const { result, settledAt } = settlement;
-  return [
-    insertTransaction({ ...row, ...finalColumns(result, settledAt), events: 1 }),
-    ...(entry === undefined ? [] : [insertEntry(payment.txnId, entry)]),
-    insertEvent(settlementEvent(settled, 1), traceparent),
-  ];
+  const moved = paymentMovement(settled);
+  const final = finalColumns(settlement.result, settlement.settledAt);
+  return {
+    transaction: insertTransaction({ ...row, ...final, events: 1 }),
+    ...(moved !== undefined && { entry: insertEntry(payment.txnId, moved) }),
+    event: insertEvent(settlementEvent(settled, 1), traceparent),
+  };
 }

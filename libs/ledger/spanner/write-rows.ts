@@ -11,9 +11,10 @@ import { commitTimestamp, type Value, type Write } from '@triplock/spanner';
 /** Columns to write, by name. */
 export type Columns = Record<string, Value>;
 
-/** A new row of `transactions`. */
-export function insertTransaction(row: Columns): Write {
-  return write('insert', 'transactions', row);
+/** A new row of `transactions`; what is not told is null, so that rows of a batch are alike. */
+export function insertTransaction(columns: Columns): Write {
+  const told = Object.entries(columns).map(([column, value]) => [column, value ?? null]);
+  return write('insert', 'transactions', Object.fromEntries(told) as Columns);
 }
 
 /** Changes a row of `transactions` that the same transaction has read. */
@@ -55,8 +56,8 @@ export function finalColumns(result: Settlement, settledAt: Date): Columns {
   return {
     state: result.state,
     settled_at: settledAt,
-    failure_code: failure?.code,
-    failure_message: failure?.message,
+    failure_code: failure?.code ?? null,
+    failure_message: failure?.message ?? null,
     due_at: null,
   };
 }
@@ -86,7 +87,7 @@ export function insertEvent(event: PaymentEvent, traceparent: string): Write {
     payment_id: event.payment_id,
     partner_id: event.partner_id,
     bucket: bucketOf(event.payment_id, bucketCount),
-    sequence: event.sequence,
+    sequence: event.sequence ?? null,
     payload: encodePaymentEvent(event).payload,
     traceparent,
     state: 'pending',

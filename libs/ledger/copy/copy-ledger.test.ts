@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf } from '@triplock/payments';
+import { commitTimestamp } from '@triplock/spanner';
+import { aPayment, aRefund, createTestDatabase, createTestSpanner } from '@triplock/testing';
+import { bookTransferOf, pendingOf, settledNow, traceparent } from '../example-postings.testing.ts';
+import { openPostgresLedger } from '../postgres/open-postgres-ledger.ts';
+import { openPostgresRefunds } from '../postgres/open-postgres-refunds.ts';
+import { openSpannerLedger } from '../spanner/open-spanner-ledger.ts';
+import { openSpannerOutbox } from '../spanner/open-spanner-outbox.ts';
+import { openSpannerRefunds } from '../spanner/open-spanner-refunds.ts';
+import { copyLedgerFrom } from './copy-ledger.ts';
+
+/** A ledger in Spanner, its copy in PostgreSQL, and what brings it up to now. */
+async function openBoth(context: TestContext) {
+  const spanner = await (await createTestSpanner(context)).open();
+  const store = await createTestDatabase(context);
+  const postgres = store.open('triplock_ledger');
+  return {
+    spanner,
+    postgres,
+    ledger: openSpannerLedger(spanner),
+    refunds: openSpannerRefunds(spanner),
+    outbox: openSpannerOutbox(spanner),
+    copy: copyLedgerFrom(spanner, postgres),
+    copied: { ledger: openPostgresLedger(postgres), refunds: openPostgresRefunds(postgres) },
+    differences: () => postgres.query('SELECT kind, id FROM ledger.copy_differences ORDER BY id'),
+  };
+}
+
+test('a copy follows everything that becomes of payments, refunds and events', async (context) => {
+  const both = await openBoth(context);
+  const { ledger, refunds, outbox, copy, copied } = both;
+  const [transfer, card] = [
+    aPayment({ amount: 100n, metadata: { é: '\t' }, description: 'two\nlines' }),
+    aPayment({ amount: 999_999_999_999n, paymentMethod: 'pm_card_visa' }),
+  ];
+  await ledger.post([bookTransferOf(transfer), pendingOf(card)]);
+  assert.deepEqual(await copy({ counting: true }), { transactions: 2, events: 1 });
+  assert.deepEqual(await copied.ledger.find(card.txnId), await ledger.find(card.txnId));
+  assert.deepEqual(await copy({ counting: true }), { transactions: 0, events: 0 });
+
+  await ledger.storeIntent({ txnId: card.txnId, version: 1, provider: 'stripe', intentId: 'pi_1' });
+  const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+  const charged = { version: 2, traceparent, chargeId: 'ch_1', ...settlement };
+  await ledger.settle({ txnId: card.txnId, ...charged });
+  const [given, held] = [aRefund(transfer, { amount: 40n }), aRefund(card)];
+  for (const refund of [given, held])
+    await refunds.post({ refund, traceparent, settledAt: settledNow });
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const lease = leases[bucketOf(card.txnId, bucketCount)]!;
+  const waiting = (await outbox.take([lease], 10)).map(({ eventId }) => eventId);
+  await outbox.markPublished(lease, waiting);
+  await copy({ counting: true });
+  for (const { txnId } of [transfer, card]) {
+    assert.deepEqual(await copied.ledger.find(txnId), await ledger.find(txnId));
+  }
+  for (const { txnId } of [given, held]) {
+    assert.deepEqual(await copied.refunds.find(txnId), await refunds.find(txnId));
+  }
+  const events = await both.postgres.query('SELECT state FROM ledger.outbox ORDER BY state');
+  assert.deepEqual(events, [{ state: 'pending' }, { state: 'pending' }, { state: 'published' }]);
+  assert.deepEqual(await both.differences(), []);
+});
+
+test('what history does not allow is not copied, and is recorded', async (context) => {
+  const { spanner, ledger, copy, copied, differences } = await openBoth(context);
+  const payments = [aPayment({ amount: 100n }), aPayment(), aPayment()];
+  await ledger.post(payments.map(bookTransferOf));
+  await copy({ counting: true });
+  const [raised, undone] = payments.map(({ txnId }) => txnId);
+  const change = (txn_id: string, row: object) =>
+    spanner.transaction(async (tx) => {
+      const columns = { txn_id, version: 2, changed_at: commitTimestamp, ...row };
+      tx.write({ kind: 'update', table: 'transactions', row: columns });
+    });
+  await change(raised!, { amount: 1_000_000 });
+  await change(undone!, { state: 'failed', failure_code: 'changed' });
+  await spanner.transaction(async (tx) => {
+    const [entry] = await tx.query<{ txn_id: string }>('SELECT txn_id FROM entries LIMIT 1');
+    tx.write({ kind: 'delete', table: 'entries', key: [entry!.txn_id] });
+  });
+  await copy({ counting: true });
+  assert.equal((await copied.ledger.find(raised!))?.details.money.amount, 100n);
+  assert.equal((await copied.ledger.find(undone!))?.state, 'succeeded');
+  const found = (await differences()) as { kind: string; id: string }[];
+  const ids = found.filter(({ kind }) => kind === 'transaction').map(({ id }) => id);
+  assert.deepEqual(ids.sort(), [raised, undone].sort());
+  assert.ok(found.some(({ kind, id }) => kind === 'rows' && id.startsWith('entries: 2 ')));
+});
+
+test('a long backlog is copied by pages, and several copiers copy each change once', async (context) => {
+  const { ledger, spanner, differences, postgres } = await openBoth(context);
+  const copy = copyLedgerFrom(spanner, postgres, { pageRows: 7 });
+  await ledger.post(Array.from({ length: 30 }, () => bookTransferOf(aPayment())));
+  await ledger.post(Array.from({ length: 20 }, () => bookTransferOf(aPayment())));
+  const copies = await Promise.all([copy({ counting: false }), copy({ counting: true })]);
+  const transactions = copies.map((each) => each.transactions).sort((a, b) => a - b);
+  assert.deepEqual(transactions, [0, 50]);
+  assert.equal((await postgres.query('SELECT FROM ledger.entries')).length, 50);
+  assert.deepEqual(await differences(), []);
+});

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { aPayment, createTestDatabase } from '@triplock/testing';
+import { judge, look } from './reconcile.ts';
+import { auditPartsOf, eventOf, wholeSystem } from './whole-system.testing.ts';
+
+test('what only the next copy of the ledger explains is no drift, and what it does not explain is', async (context) => {
+  const store = await createTestDatabase(context);
+  const system = wholeSystem({
+    ledger: store.open('triplock_ledger'),
+    notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
+    auditor: store.open('triplock_auditor'),
+    admin: store.open(),
+  });
+  const [late, forged] = [aPayment(), aPayment()];
+  let copies = 0;
+  const copyLedger = async () => {
+    copies += 1;
+    // It was seen published after the first copy was made, and is in the second.
+    if (copies === 1) await system.see(eventOf(late));
+    if (copies === 2) await system.pay(late);
+    return { transactions: 0, events: 0 };
+  };
+  const parts = { ...auditPartsOf(store.open('triplock_auditor'), {}), copyLedger };
+  assert.deepEqual(judge(await look(parts), { final: false }).drift, []);
+  await system.see(eventOf(forged));
+  const { drift } = judge(await look(parts), { final: false });
+  const ids = [eventOf(forged).event_id];
+  assert.deepEqual(drift, [{ check: 'published-unfounded', ids }]);
+});
