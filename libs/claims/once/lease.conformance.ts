@@ -3,6 +3,7 @@ import { it, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
 import type { EffectContext } from './effect.ts';
 import type { OpenOnce } from './once.conformance.ts';
+import type { OnceStore } from './once-store.ts';
 import { once } from './once.ts';
 import { aStep, counting, hourMs } from './step.testing.ts';
 
@@ -50,6 +51,27 @@ function describeTakeover(open: OpenOnce): void {
     const outcomes = (await Promise.all(asked)).map(({ outcome }) => outcome);
     assert.equal(outcomes.filter((each) => each === 'started').length, 1);
     assert.equal(outcomes.filter((each) => each === 'in-flight').length, 19);
+  });
+
+  it('whoever is at work later has the larger fence, however many ask at once', async (t) => {
+    const { store, another } = await open(t);
+    const ways = [store, await another()];
+    const step = aStep();
+    const inTurn: bigint[] = [];
+    const workOnce = async (way: OnceStore) => {
+      const started = await way.start(step);
+      if (started.outcome !== 'started') return;
+      inTurn.push(started.fence);
+      const owner = { ...step, token: started.token };
+      assert.equal(await way.finish(owner, { state: 'released' }), 'finished');
+    };
+    for (let round = 0; round < 5; round += 1) {
+      await Promise.all(Array.from({ length: 10 }, (_, each) => workOnce(ways[each % 2]!)));
+    }
+    assert.ok(inTurn.length >= 5, `${inTurn.length} were at work`);
+    for (const [turn, fence] of inTurn.entries()) {
+      assert.ok(turn === 0 || fence > inTurn[turn - 1]!, inTurn.join());
+    }
   });
 
   it('a late owner can neither renew, finish nor release what another one took over', async (t) => {

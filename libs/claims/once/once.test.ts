@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createTestRelay } from '@triplock/testing';
+import { createTestRelay, eventually } from '@triplock/testing';
 import { describeOnce } from './once.conformance.ts';
 import { ageKey, database, databaseUrl, openWay, store } from './once.testing.ts';
 import { once } from './once.ts';
+import type { OnceStore, StartOutcome } from './once-store.ts';
 import { openPostgresOnce } from './postgres-once.ts';
 import { aStep, counting, hourMs } from './step.testing.ts';
 
@@ -26,3 +27,32 @@ test('keys that expired an hour ago leave in small batches', async () => {
   assert.equal(await store.reap({ rowsMax: 9 }), 0);
   assert.equal((await once(store, steps[0]!, counting().effect)).outcome, 'replayed');
 });
+
+test('a start that waited while another one was at work has the larger fence', async () => {
+  const step = aStep();
+  const release = async (on: OnceStore, start: StartOutcome) => {
+    assert.ok(start.outcome === 'started');
+    assert.equal(
+      await on.finish({ ...step, token: start.token }, { state: 'released' }),
+      'finished',
+    );
+    return start.fence;
+  };
+  await release(store, await store.start(step));
+  const { between, waited } = await database.transaction(async (tx) => {
+    await tx.query('SELECT FROM once WHERE scope = $1 FOR UPDATE', [step.scope]);
+    const waiting = store.start(step);
+    await eventually(isAnyBlocked);
+    const atWork = openPostgresOnce(tx);
+    return { between: await release(atWork, await atWork.start(step)), waited: { waiting } };
+  });
+  const after = await release(store, await waited.waiting);
+  assert.ok(after > between, `${after} after ${between}`);
+});
+
+/** Whether a statement in this database waits for another one's lock. */
+async function isAnyBlocked(): Promise<boolean> {
+  const sql = `SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  return (await database.query(sql)).length > 0;
+}
