@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { loadSql } from '@triplock/postgres';
 import { createTestDatabase } from '@triplock/testing';
 import { checks } from './checks.ts';
 import { aCardScene, sabotageAtProvider } from './harm-at-provider.testing.ts';
@@ -10,16 +11,33 @@ import { wholeSystem, type System } from './whole-system.testing.ts';
 const closing: (() => Promise<void>)[] = [];
 let system: System;
 let find: (sql: string) => Promise<string[]>;
+/** Runs a statement as one who may do anything. */
+let asOwner: (sql: string) => Promise<unknown>;
+/** What the planner expects of a check over tables with so many rows on each of their pages. */
+let costOf: (sql: string, rows: number) => Promise<number>;
 before(async () => {
   const store = await createTestDatabase({ after: (close) => void closing.push(close) });
   const auditor = store.open('triplock_auditor');
+  const admin = store.open();
   system = wholeSystem({
     ledger: store.open('triplock_ledger'),
     notifier: store.open('triplock_notifier'),
     settlement: store.open('triplock_settlement'),
     auditor,
-    admin: store.open(),
+    admin,
   });
+  asOwner = (sql) => admin.query(sql);
+  costOf = async (sql, rows) => {
+    await asOwner(
+      `UPDATE pg_class SET relpages = 1, reltuples = ${rows}
+       WHERE relkind = 'r' AND relnamespace::regnamespace::text = ANY (
+         '{ledger,notifier,settlement,auditor}')`,
+    );
+    const [row] = await auditor.query<{ 'QUERY PLAN': [{ Plan: { 'Total Cost': number } }] }>(
+      `EXPLAIN (FORMAT JSON) ${sql}`,
+    );
+    return row!['QUERY PLAN'][0].Plan['Total Cost'];
+  };
   find = async (sql) => (await auditor.query<{ id: string }>(sql)).map(({ id }) => id);
 });
 after(() => Promise.all(closing.map((close) => close())));
@@ -30,6 +48,19 @@ test('cards that are in both books harm no check', async () => {
   for (const { name, sql } of checks) {
     const found = (await find(sql)).filter((id) => ids.includes(id));
     assert.deepEqual(found, [], name);
+  }
+});
+
+test('an audit of ten times as much takes about ten times as long', async () => {
+  await aCardScene(system);
+  for (let n = 0; n < 5; n += 1) await aScene(system);
+  await asOwner('ANALYZE');
+  const whole = ['sum-everything', 'count-everything'].map((name) => {
+    return { name, sql: loadSql(import.meta.url, `sql/${name}.sql`) };
+  });
+  for (const { name, sql } of [...checks, ...whole]) {
+    const [cost, later] = [await costOf(sql, 1_000_000), await costOf(sql, 10_000_000)];
+    assert.ok(later < 30 * cost, `${name}: ${later} after ${cost}`);
   }
 });
 

@@ -15,7 +15,8 @@ WITH unapplied AS MATERIALIZED (
          count(*) FILTER (WHERE kind = 'refund') AS refund_count,
          min(settled_at) AS since
   FROM ledger.transactions
-  WHERE state = 'succeeded' AND txn_id NOT IN (SELECT txn_id FROM unapplied)
+  WHERE state = 'succeeded'
+    AND NOT EXISTS (SELECT FROM unapplied WHERE unapplied.txn_id = transactions.txn_id)
   GROUP BY 1, 2, 3
 )
 SELECT concat_ws('/', partner_id, day, currency) AS id,
