@@ -13,16 +13,18 @@ export type Caller = {
   readonly kind: TransactionKind;
   readonly partnerId: PartnerId;
   readonly key: IdempotencyKey;
-  /**
-   * 1 is the rule. A kept error would come back under one attempt's key for ever, so the next
-   * attempt has a key of its own; it is allowed once it was seen that the one before did nothing
-   * that counts.
-   */
-  readonly attempt: number;
 };
 
+/**
+ * Which attempt of a caller's it is; 1 is the rule. A kept error would come back under one attempt's
+ * key for ever, so the next attempt has a key of its own; it is allowed once it was seen that the one
+ * before did nothing that counts, and that it will do nothing that counts if it comes to life late.
+ */
+export type Attempt = { readonly attempt: number };
+
 /** A charge to prepare. */
-export type IntentRequest = Caller & { readonly money: Money; readonly paymentMethod: string };
+export type IntentRequest = Caller &
+  Attempt & { readonly money: Money; readonly paymentMethod: string };
 
 /** An intent, and what it must be about: an answer about anything else is unknown. */
 export type IntentInQuestion = {
@@ -32,9 +34,12 @@ export type IntentInQuestion = {
 };
 
 /** An intent to confirm. */
-export type ConfirmRequest = Caller & IntentInQuestion;
+export type ConfirmRequest = Caller & Attempt & IntentInQuestion;
 
-/** Part of a charge to give back. */
+/**
+ * Part of a charge to give back. There is no other attempt: no object at the provider refuses the
+ * second of two partial refunds, so whatever the first call may still come to has one key.
+ */
 export type RefundRequest = Caller & IntentInQuestion;
 
 /**
@@ -97,8 +102,8 @@ export type Provider = {
   /** Takes back an intent that nobody will confirm. Its state afterwards, whoever was faster. */
   cancelIntent(asked: IntentInQuestion): Promise<IntentOutcome>;
   /**
-   * Gives money back. Look with `findRefund` before doing so again after an unknown outcome; another
-   * attempt is allowed when it finds none.
+   * Gives money back. Look with `findRefund` before doing so again after an unknown outcome. Where
+   * the provider keeps an error under the caller's one key, it comes back until that is forgotten.
    */
   refund(request: RefundRequest): Promise<RefundAtProvider>;
   /**

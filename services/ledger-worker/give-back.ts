@@ -2,7 +2,6 @@ import type { ReservedRefund, Refunds } from '@triplock/ledger';
 import type { Settlement, TransactionState } from '@triplock/payments';
 import type { Provider, RefundAtProvider, RefundRequest, Unknown } from '@triplock/provider';
 import type { CrashPoints } from '@triplock/runtime';
-import { nextAttempt } from './next-attempt.ts';
 
 /** What giving money back stands on. */
 export type GiveBackParts = {
@@ -28,9 +27,15 @@ export type GiveBackOutcome =
 /**
  * Has the provider give a reserved refund back, once: whenever anybody may have asked before, the
  * charge's refunds are listed and looked through for this one. Within a day the idempotency key
- * would do; the list does so after any time. What neither closes is a refund that is still being
- * carried out under one key while the next key is used, or a process that sleeps for a day between
- * looking and asking.
+ * would do; the list does so after any time.
+ *
+ * A refund has one key for ever, other than a charge. Of a 500 that the provider keeps nobody knows
+ * whether the refund is yet to come, and no object refuses the second of two partial ones; so it
+ * stays pending, and every look first lists, then asks under the same key, until the refund is in
+ * the list or the provider has forgotten the key, after a day at the earliest.
+ *
+ * What is left open is a refund that the provider carries out more than a day after it was asked for
+ * it, and a process that sleeps for so long between looking and asking.
  */
 export async function giveBack(
   parts: GiveBackParts,
@@ -79,16 +84,13 @@ async function ask(
   if (answer.outcome === 'unknown' && !answer.sent) return answer;
   // A refusal may be about what somebody else gave back for this very refund.
   const found = await provider.findRefund(request);
-  if (found.outcome !== 'none') return found;
-  if (answer.outcome === 'refused') return answer;
-  const attempt = nextAttempt(request.attempt, answer);
-  return attempt === undefined ? answer : ask(provider, { ...request, attempt }, 'never');
+  return found.outcome === 'none' ? answer : found;
 }
 
 function requestOf(refund: ReservedRefund): RefundRequest {
   const { txnId, partnerId, key, money } = refund;
   const { intentId } = refund.provider;
-  return { txnId, kind: 'refund', partnerId, key, intentId, money, attempt: 1 };
+  return { txnId, kind: 'refund', partnerId, key, intentId, money };
 }
 
 async function settle(

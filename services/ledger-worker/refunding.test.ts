@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, test, type TestContext } from 'node:test';
-import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import { after, before, test } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
 import type { CrashPointName } from '@triplock/runtime';
 import {
-  aPayment,
   aRefund,
   createTestStripe,
   eventually,
@@ -12,14 +11,8 @@ import {
   testNamespace,
   type TestStripe,
 } from '@triplock/testing';
-import {
-  aPipeline,
-  aProvider,
-  ledgerCounts,
-  outcomesOf,
-  recordOf,
-  refundRecordOf,
-} from './worker.testing.ts';
+import { aCard, aTransfer, refundingAt } from './refunding.testing.ts';
+import { ledgerCounts, outcomesOf } from './worker.testing.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -28,62 +21,7 @@ before(async () => {
 });
 after(() => stopStripe());
 
-const aTransfer = () => aPayment({ amount: 1_000n });
-const aCard = (paymentMethod = 'pm_card_visa') => aPayment({ amount: 1_000n, paymentMethod });
-
-/** A worker that gives back at a simulator which has forgotten what the tests before did. */
-async function aRefunding(context: TestContext) {
-  await stripe.control('POST', '/reset');
-  const pipeline = await aPipeline(context);
-  const provider = aProvider(stripe);
-  const work = (handOverMs = 10_000) => pipeline.work({ provider, handOverMs });
-  const worker = work();
-  /** Both append together and in order, so that records come in one batch or a few. */
-  const pay = (...payments: AcceptedPayment[]) =>
-    Promise.all(payments.map((each) => pipeline.append(recordOf(each))));
-  const refund = (...refunds: AcceptedRefund[]) =>
-    Promise.all(refunds.map((each) => pipeline.append(refundRecordOf(each))));
-  /** What a payment's refunds came to, how often each. */
-  const cameTo = async ({ txnId }: AcceptedPayment) => {
-    const rows = await pipeline.owner.query<{ word: string; count: number }>(
-      `SELECT coalesce(failure_code, state) AS word, count(*)::int AS count
-       FROM ledger.transactions WHERE payment_id = $1 GROUP BY 1 ORDER BY 1`,
-      [txnId],
-    );
-    return Object.fromEntries(rows.map(({ word, count }) => [word, count]));
-  };
-  /** What was given back of a payment by the ledger, and what it still holds for refunds. */
-  const givenBack = async ({ txnId }: AcceptedPayment) => {
-    const [row] = await pipeline.owner.query<{ refunded: bigint; reserved: bigint }>(
-      `SELECT amount_refunded AS refunded, refund_reserved AS reserved
-       FROM ledger.transactions WHERE txn_id = $1`,
-      [txnId],
-    );
-    return row;
-  };
-  /** Passes of the resolver, until what it looks after came to this. */
-  const untilItCameTo = (payment: AcceptedPayment, wanted: Record<string, number>) =>
-    eventually(async () => {
-      await worker.resolve();
-      assert.deepEqual(await cameTo(payment), wanted);
-      return true;
-    });
-  const letTimePass = () =>
-    pipeline.owner.query(`
-      UPDATE ledger.transactions SET due_at = now(), version = version + 1
-      WHERE state = 'pending'`);
-  return {
-    ...pipeline,
-    ...{ work, worker, pay, refund, cameTo, givenBack, untilItCameTo, letTimePass },
-  };
-}
-
-/** What the provider gave back, how often and how much. */
-async function providerGaveBack() {
-  type Audit = { refunds: Record<string, { count: number; amount: number }> };
-  const { refunds } = await stripe.control<Audit>('GET', '/audit');
-  return refunds['eur'] ?? { count: 0, amount: 0 };
-}
+const { aRefunding, providerGaveBack, refundAtProvider } = refundingAt(() => stripe);
 
 test('a storm of refunds gives back no more than was paid, and all of what fits, whoever has the money', async (context) => {
   const { work, worker, pay, refund, cameTo, givenBack, owner } = await aRefunding(context);
@@ -160,45 +98,6 @@ test('a worker that is killed at every point around a refund gives it back once'
   assert.deepEqual(await ledgerCounts(owner), { rows: 2, entries: 2, events: 2 });
 });
 
-const faults = [
-  { fault: 'reset-after' },
-  { fault: 'half-body' },
-  { fault: 'error-after' },
-  { fault: 'error' },
-  { fault: 'reset' },
-  { fault: 'unavailable' },
-  { fault: 'time-out', delayMs: 3_000 },
-];
-
-test('a refund whose answer the provider loses is given back once, and holds up nobody', async (context) => {
-  const { work, worker, pay, refund, cameTo, letTimePass } = await aRefunding(context);
-  const impatient = work(100);
-  const cards = faults.map(() => aCard());
-  await pay(...cards);
-  await worker.allCommitted();
-  await worker.consumer.close();
-  for (const [n, fault] of faults.entries()) {
-    const { id } = await stripe.control<{ id: string }>('POST', '/faults', {
-      ...fault,
-      ...{ operation: 'refunds.create', count: 2 },
-    });
-    await refund(aRefund(cards[n]!, { amount: 400n }));
-    await impatient.allCommitted();
-    await eventually(async () => {
-      await letTimePass();
-      await impatient.resolve();
-      assert.deepEqual(await cameTo(cards[n]!), { succeeded: 1 }, fault.fault);
-      return true;
-    });
-    type Struck = { faults: { id: string; hits: number }[] };
-    const { faults: struck } = await stripe.control<Struck>('GET', '/faults');
-    assert.ok(struck.find((each) => each.id === id)!.hits > 0, fault.fault);
-    await stripe.control('DELETE', `/faults/${id}`);
-  }
-  const { length } = faults;
-  assert.deepEqual(await providerGaveBack(), { count: length, amount: 400 * length });
-});
-
 test('a refund that comes before its payment waits, and goes on as soon as that is final', async (context) => {
   const { worker, pay, refund, cameTo, untilItCameTo, owner } = await aRefunding(context);
   const authenticates = aCard('pm_card_authenticationRequired');
@@ -235,17 +134,8 @@ test('a refund that can never be given back says why, and holds nothing of its p
   await pay(declined, card, transfer);
   await worker.allCommitted();
   // Somebody gave the charge back at the provider itself.
-  const { connection, apiKey } = stripe;
   const { provider } = (await worker.ledger.find(card.txnId))!;
-  const answer = await fetch(`http://${connection.host}:${connection.port}/v1/refunds`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${apiKey}`,
-      'content-type': 'application/x-www-form-urlencoded',
-    },
-    body: `payment_intent=${provider!.intentId}`,
-  });
-  assert.equal(answer.status, 200);
+  await refundAtProvider({ payment_intent: provider!.intentId });
   const tooMuch = aRefund(transfer, { amount: 1_001n });
   await refund(aRefund(declined), aRefund(card), tooMuch);
   await worker.allCommitted();
