@@ -72,7 +72,8 @@ async function aCardSystem(context: TestContext) {
   const audit = async (books: ProviderBooks = real, final = true): Promise<AuditResult> =>
     judge(await look(auditPartsOf(auditor, { books })), { final });
   const { provider: book } = auditPartsOf(auditor, { books: real });
-  return { system, provider, charge, pay, giveBack, audit, real, book };
+  const parts = (books: ProviderBooks) => auditPartsOf(auditor, { books });
+  return { system, provider, charge, pay, giveBack, audit, real, book, parts };
 }
 
 /** Books that tell of every request, and may fail at the one of that number. */
@@ -214,6 +215,29 @@ test('a walk that was interrupted goes on where it was, and two at once do no ha
     assert.equal(driftOf(each)['charge-missing'], undefined);
     assert.ok(!(driftOf(each)['charge-unfounded'] ?? []).includes(card.charged.chargeId));
   }
+});
+
+test('an audit that is asked for during a walk sees what the walk had passed', async (context) => {
+  const { pay, charge, real, parts } = await aCardSystem(context);
+  await pay();
+  const charged: string[] = [];
+  let saw: Promise<AuditResult> | undefined;
+  const busy = parts({
+    ...real,
+    list: async (query) => {
+      // By then the walk has been through the charges.
+      if (query.kind === 'refund' && saw === undefined) {
+        charged.push((await charge(aPayment())).chargeId);
+        saw = busy.provider.catchUp().then(async (sight) => {
+          const provider = { catchUp: async () => sight };
+          return judge(await look({ ...busy, provider }), { final: true });
+        });
+      }
+      return real.list(query);
+    },
+  });
+  await busy.provider.catchUp();
+  assert.deepEqual(driftOf(await saw!)['charge-unfounded'], charged);
 });
 
 test('a provider that is away is told of with the next step, and is no pass', async (context) => {

@@ -2,6 +2,7 @@ import { loadSql, type Queryable } from '@triplock/postgres';
 import { ProviderError, type ProviderBooks } from '@triplock/provider';
 import type { Logger } from '@triplock/runtime';
 import type { NotCompared } from './audit-result.ts';
+import { shareNext } from './share-next.ts';
 import { walkProviderBook } from './walk-provider-book.ts';
 
 const asksAProvider = loadSql(import.meta.url, 'sql/asks-a-provider.sql');
@@ -17,7 +18,10 @@ export type BookSight =
 
 /** The auditor's copy of the provider's books. */
 export type ProviderBook = {
-  /** Brings it up to date. Calls that come while one is under way share its outcome. */
+  /**
+   * Brings it up to date with what the provider had when this was called. Calls that come while one is
+   * under way share the next.
+   */
   catchUp(): Promise<BookSight>;
   /** Has the next call read everything again, however old, and forget what is no longer there. */
   doubtEverything(): Promise<void>;
@@ -32,9 +36,8 @@ export type ProviderBookParts = {
 
 /** The copy in the auditor's own schema. */
 export function openProviderBook(parts: ProviderBookParts): ProviderBook {
-  let underWay: Promise<BookSight> | undefined;
   return {
-    catchUp: () => (underWay ??= catchUp(parts).finally(() => (underWay = undefined))),
+    catchUp: shareNext(() => catchUp(parts)),
     doubtEverything: async () => void (await parts.database.query(beginWholeWalk)),
   };
 }
