@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { backoffMs } from '@triplock/runtime';
+import { status, statusOf } from './errors.ts';
 import { openDatabaseAdmin } from './spanner-api.ts';
 import type { DatabaseAdminClient } from './client-types.ts';
 import { openSpanner, type SpannerDatabase } from './open-spanner.ts';
@@ -104,8 +106,25 @@ async function changeSchema(
   { database }: SpannerPlace,
   statements: string[],
 ): Promise<void> {
-  const [operation] = await admin.updateDatabaseDdl({ database, statements });
-  await operation.promise();
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      const [operation] = await admin.updateDatabaseDdl({ database, statements });
+      await operation.promise();
+      return;
+    } catch (error) {
+      if (!isTurnOfAnother(error) || attempt === attemptsMax) throw error;
+      const waitMs = backoffMs(attempt, { firstMs: 50, maxMs: 1_000 });
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+  }
+}
+
+// Half a minute. Spanner itself lets schema changes wait in line; the emulator refuses the second.
+const attemptsMax = 40;
+
+function isTurnOfAnother(error: unknown): boolean {
+  const isRefused = statusOf(error) === status.failedPrecondition;
+  return isRefused && /concurrent schema change/i.test((error as Error).message);
 }
 
 function record(database: SpannerDatabase, { owner, file, sha256 }: Migration): Promise<void> {

@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LauncherError } from '../launcher-error.ts';
+import { ledgerOf } from './ledger.ts';
+
+const state = { version: 1 as const, ports: {}, processes: {}, replicas: 1 };
+
+test('a ledger stays where it is, and a new one is where it is asked for', () => {
+  assert.equal(ledgerOf({ state }, undefined), 'postgres');
+  assert.equal(ledgerOf({ state }, 'spanner'), 'spanner');
+  const inSpanner = { state: { ...state, ledger: 'spanner' as const } };
+  assert.equal(ledgerOf(inSpanner, undefined), 'spanner');
+  assert.throws(() => ledgerOf(inSpanner, 'postgres'), LauncherError);
+  // A home that was made before there was a choice.
+  const older = { state: { ...state, claims: 'redis' as const } };
+  assert.throws(() => ledgerOf(older, 'spanner'), /does not move to spanner/);
+});
