@@ -89,10 +89,16 @@ test('a decline is final and carries the bank’s reason', async () => {
   assert.equal((await succeededCharges()).count, 0);
 });
 
-test('a payment method that does not exist is refused', async () => {
+test('a payment method that does not exist, or not for this currency, is refused in Stripe’s words', async () => {
   const { provider } = await aProvider();
-  const created = await provider.createIntent(requestOf('pm_nobody'));
-  assert.equal(created.outcome === 'refused' && created.failure.code, 'resource_missing');
+  for (const [method, code] of [
+    ['pm_nobody', 'resource_missing'],
+    // Of an error without a code: its type.
+    ['pm_usBankAccount_success', 'invalid_request_error'],
+  ] as const) {
+    const created = await provider.createIntent(requestOf(method));
+    assert.equal(created.outcome === 'refused' && created.failure.code, code);
+  }
 });
 
 test('a customer who has to act, and a bank that takes its time, are waited for', async () => {

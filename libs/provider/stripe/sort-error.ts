@@ -39,7 +39,8 @@ export function sortError(error: unknown): SortedError {
 }
 
 function refused(error: InstanceType<typeof Stripe.errors.StripeError>): SortedError {
-  const code = error.decline_code || error.code || error.type;
+  // `rawType` is Stripe's own word; `type` is what the client calls its class.
+  const code = error.decline_code || error.code || error.rawType || 'invalid_request_error';
   return { outcome: 'refused', failure: { code, message: error.message } };
 }
 
