@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Unknown } from '@triplock/provider';
 import type { Logger } from '@triplock/runtime';
+import type { Turn } from './hand-over.ts';
 import type { WorkerMetrics } from './metrics.ts';
 
 /** Who waits for an answer, and for how long, milliseconds. */
@@ -15,15 +15,18 @@ export type Asking<Fate extends string> = {
   transaction: { txnId: string; acceptedAt: Date };
   /** `again`: not the first attempt, so somebody else may have been at work meanwhile. */
   attempt(again: boolean): Promise<Fate | Unknown>;
-  /** Lets the batch go on without this one. */
-  letGo(): void;
+  turn: Pick<Turn, 'letGo' | 'rest'>;
 };
 
 /**
- * Of what was sent and is not known, before it is left to the resolver: all within the time for which
- * a pending row is its poster's own, and seconds apart, because each uses up one fresh key at most.
+ * Of what was sent and is not known, before it is left to the resolver: seconds apart, because each
+ * uses up one fresh key at most, and all within the time for which a pending row is its poster's own
+ * where places are free.
  */
 const restsMs = [1_000, 3_000];
+
+/** A provider that wants to be left alone for longer, the resolver asks. */
+const longestRestMs = Math.max(...restsMs);
 
 /**
  * Asks until the answer is known. What was not even sent, because the provider is left alone, is
@@ -32,7 +35,7 @@ const restsMs = [1_000, 3_000];
  */
 export async function askUntilKnown<Fate extends string>(
   { handOverMs, metrics, logger }: AskingParts,
-  { transaction, attempt, letGo }: Asking<Fate>,
+  { transaction, attempt, turn }: Asking<Fate>,
 ): Promise<Fate | 'handed-over'> {
   const { txnId, acceptedAt } = transaction;
   const deadline = performance.now() + handOverMs;
@@ -42,13 +45,14 @@ export async function askUntilKnown<Fate extends string>(
     if (typeof fate === 'string') return fate;
     const { error, sent, retryAfterMs = 0 } = fate;
     const late = performance.now() + retryAfterMs >= deadline;
-    const rest = sent ? rests.next().value : late ? undefined : 0;
-    if (sent) letGo();
+    const isOver = sent ? retryAfterMs > longestRestMs : late;
+    const rest = isOver ? undefined : sent ? rests.next().value : 0;
+    if (sent) turn.letGo();
     if (sent || late) {
       metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
       logger.warn({ err: error, txnId }, 'what the provider did is unknown');
     }
     if (rest === undefined) return 'handed-over';
-    await delay(Math.max(rest, retryAfterMs));
+    await turn.rest(Math.max(rest, retryAfterMs));
   }
 }

@@ -47,16 +47,15 @@ export function openChargeDesk(parts: DeskParts): ChargeDesk {
 }
 
 /** A row that was not posted just now may have been taken by somebody else meanwhile. */
-function chargeInTime(
-  parts: DeskParts,
-  card: PostedCard,
-  { waited, letGo }: Turn,
-): Promise<ChargeFate> {
+function chargeInTime(parts: DeskParts, card: PostedCard, turn: Turn): Promise<ChargeFate> {
   return askUntilKnown<ChargeFate>(parts, {
     transaction: card.payment,
-    letGo,
+    turn,
     attempt: async (again) => {
-      const payment = await rowOf(parts, waited || again ? { ...card, posted: 'before' } : card);
+      const payment = await rowOf(
+        parts,
+        turn.waited || again ? { ...card, posted: 'before' } : card,
+      );
       if (payment === undefined) return 'already-recorded';
       const outcome = await chargePayment(parts, { ...card, payment });
       parts.metrics.charges.inc({ outcome: wordFor(outcome) });

@@ -8,6 +8,8 @@ export type Turn = {
   waited: boolean;
   /** The batch need not wait any longer: it is handed over, and goes on. */
   letGo(): void;
+  /** Rests without a place, so that others may ask meanwhile, and waits for one again. */
+  rest(ms: number): Promise<void>;
 };
 
 /** Work for batches that asks the provider, and never holds up a batch for long. */
@@ -25,7 +27,7 @@ export type HandOver = {
 
 /** What it stands on; times in milliseconds. */
 export type HandOverParts = {
-  /** Shared with the resolver; work keeps its place after it was handed over. */
+  /** Shared with the resolver; work keeps its place after it was handed over, but for its rests. */
   places: Places;
   handOverMs: number;
   logger: Logger;
@@ -42,6 +44,11 @@ export function openHandOver({ places, handOverMs, logger }: HandOverParts): Han
     underWay.add(ended);
     void ended.then(() => underWay.delete(ended));
   };
+  const rest = async (ms: number) => {
+    places.giveBack();
+    await delay(ms);
+    await places.take('batch');
+  };
   return {
     inTime: async (txnId, work) => {
       const begun = Promise.withResolvers<'begun'>();
@@ -53,7 +60,7 @@ export function openHandOver({ places, handOverMs, logger }: HandOverParts): Han
         await places.take('batch');
         begun.resolve('begun');
         try {
-          return abandoned ? 'handed-over' : await work({ waited, letGo });
+          return abandoned ? 'handed-over' : await work({ waited, letGo, rest });
         } finally {
           places.giveBack();
         }

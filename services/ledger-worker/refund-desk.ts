@@ -23,13 +23,13 @@ export type RefundFate = 'refunded' | 'refund-failed' | 'handed-over' | 'already
 export function giveBackInTime(
   parts: RefundDeskParts,
   given: RefundToGive,
-  { waited, letGo }: Turn,
+  turn: Turn,
 ): Promise<RefundFate> {
   return askUntilKnown<RefundFate>(parts, {
     transaction: given.refund,
-    letGo,
+    turn,
     attempt: async (again) => {
-      const now = waited || again ? await asItStands(parts, given) : given;
+      const now = turn.waited || again ? await asItStands(parts, given) : given;
       if (now === undefined) return 'already-recorded';
       const outcome = await giveBack(parts, now);
       parts.metrics.refunds.inc({ outcome: wordFor(outcome) });
