@@ -82,6 +82,30 @@ test('who can wait is told to while it rests, that one may try then, and that al
   assert.equal(callersMax(), 0);
 });
 
+test('a host clock that is set back while the provider rests prolongs no rest, and lets nobody spin', async (context) => {
+  const { ask, answers } = aGuarded();
+  answers(unknown);
+  for (let n = 0; n < 3; n += 1) await ask();
+  const now = Date.now;
+  context.mock.method(Date, 'now', () => now() - 25 * 3_600_000);
+  answers(created);
+  await eventually(async () => {
+    const answer = await ask();
+    assert.ok(answer === created || (answer.outcome === 'unknown' && answer.retryAfterMs! > 0));
+    return answer === created;
+  });
+});
+
+test('while one call tries the others are told to come again, and not at once', async () => {
+  const { ask, callersMax, answers } = aGuarded();
+  answers(unknown);
+  for (let n = 0; n < 3; n += 1) await ask();
+  await eventually(async () => callersMax() === 1);
+  const [tried, refused] = await Promise.all([ask(), ask()]);
+  assert.ok(tried.outcome === 'unknown' && tried.sent);
+  assert.ok(refused.outcome === 'unknown' && !refused.sent && refused.retryAfterMs! > 0);
+});
+
 test('a provider that says when to come again is left alone until then', async () => {
   const { ask, answers, sent, callersMax } = aGuarded();
   answers({ ...unknown, retryAfterMs: 100 });

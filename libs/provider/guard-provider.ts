@@ -1,13 +1,4 @@
-import {
-  BrokenCircuitError,
-  circuitBreaker,
-  CircuitState,
-  ConsecutiveBreaker,
-  ExponentialBackoff,
-  handleWhenResult,
-  type CircuitBreakerPolicy,
-  type IBackoff,
-} from 'cockatiel';
+import { openCircuit } from './circuit.ts';
 import type { Provider, Unknown } from './provider.ts';
 
 /** How gently a provider is treated. */
@@ -39,7 +30,8 @@ const restMsMax = 60_000;
  * calls asks again later, and nothing was spent on it.
  */
 export function guardProvider(provider: Provider, limits: ProviderLimits): GuardedProvider {
-  const circuit = circuitOf(limits);
+  const { unknownInARowMax: troublesInARowMax, ...rests } = limits;
+  const circuit = openCircuit({ ...rests, troublesInARowMax, restMsMax });
   let leftAloneUntil = 0;
   let closed = false;
   const restMs = () => leftAloneUntil - performance.now();
@@ -48,15 +40,16 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Guard
     call: () => Promise<Outcome>,
   ): Promise<Outcome | Unknown> => {
     if (closed) return unsent(new Error('shutting down'), restMsMax);
-    if (restMs() > 0) return unsent(new Error('the provider asked to be left alone'), restMs());
-    try {
-      const outcome: Outcome | Unknown = await circuit.policy.execute(call);
-      leftAloneUntil = Math.max(leftAloneUntil, askedToRestUntil(outcome));
-      return outcome;
-    } catch (error) {
-      if (error instanceof BrokenCircuitError) return unsent(error, circuit.restMs());
-      return { outcome: 'unknown', error, kept: false, sent: true };
+    const leftMs = restMs();
+    if (leftMs > 0) return unsent(new Error('the provider asked to be left alone'), leftMs);
+    const leave = circuit.leave();
+    if (leave.outcome === 'rest') {
+      return unsent(new Error('the provider is left alone, it was in trouble'), leave.restMs);
     }
+    const outcome = await answerOf(call);
+    leave.ended(outcome.outcome === 'unknown' ? 'trouble' : 'well');
+    leftAloneUntil = Math.max(leftAloneUntil, askedToRestUntil(outcome));
+    return outcome;
   };
   return {
     createIntent: (request) => guarded(() => provider.createIntent(request)),
@@ -70,38 +63,12 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Guard
   };
 }
 
-type Circuit = {
-  policy: CircuitBreakerPolicy;
-  callersMax(): number;
-  /** Until an open circuit lets a call try. */
-  restMs(): number;
-};
-
-function circuitOf({ unknownInARowMax, restMs, onCircuit }: ProviderLimits): Circuit {
-  const trouble = handleWhenResult(
-    (result) => (result as { outcome: string }).outcome === 'unknown',
-  );
-  let openUntil = 0;
-  // The policy asks for the next rest at the moment in which it opens, and keeps it to itself.
-  const noted = (rest: IBackoff<unknown>): IBackoff<unknown> => {
-    openUntil = performance.now() + rest.duration;
-    return { duration: rest.duration, next: (context) => noted(rest.next(context)) };
-  };
-  const rests = new ExponentialBackoff({ initialDelay: restMs, maxDelay: restMsMax });
-  const policy = circuitBreaker(trouble, {
-    halfOpenAfter: { next: () => noted(rests.next()) },
-    breaker: new ConsecutiveBreaker(unknownInARowMax),
-  });
-  policy.onBreak(() => onCircuit?.('open'));
-  policy.onReset(() => onCircuit?.('closed'));
-  return {
-    policy,
-    restMs: () => Math.max(0, openUntil - performance.now()),
-    callersMax: () => {
-      if (policy.state === CircuitState.Closed) return Infinity;
-      return policy.state === CircuitState.Open && performance.now() >= openUntil ? 1 : 0;
-    },
-  };
+async function answerOf<Outcome>(call: () => Promise<Outcome>): Promise<Outcome | Unknown> {
+  try {
+    return await call();
+  } catch (error) {
+    return { outcome: 'unknown', error, kept: false, sent: true };
+  }
 }
 
 function askedToRestUntil(outcome: { outcome: string; retryAfterMs?: number }): number {
