@@ -1,4 +1,4 @@
-import { runCommand, UsageError } from '@triplock/infra';
+import { Interrupted, runCommand, UsageError } from '@triplock/infra';
 import { fulfilOrder, sagaSteps, type SagaStep } from './saga/fulfil-order.ts';
 import { openShop } from './saga/shop.ts';
 import { openTriplock } from './saga/triplock-client.ts';
@@ -39,7 +39,8 @@ await runCommand({
       throw new UsageError('name an order: 1 to 64 letters, digits, - and _');
     }
     const terminal = openTerminal({ json: values.json ?? false });
-    const system = await findSystem(values.home, { terminal, signal: interrupted() });
+    const signal = interrupted();
+    const system = await findSystem(values.home, { terminal, signal });
     const reached = (step: SagaStep) => {
       terminal.line(step);
       if (step === dieAfter) process.kill(process.pid, 'SIGKILL');
@@ -47,13 +48,18 @@ await runCommand({
     try {
       const { gateways, partners, postgres } = system.endpoints;
       const { apiKey } = partners.find((partner) => partner.id === 'acme')!;
-      const triplock = openTriplock({ gateways, apiKey });
+      const triplock = openTriplock({ gateways, apiKey, signal });
       const shop = await openShop(postgres);
       const order = { id: id!, article, ...price };
       const end = await fulfilOrder({ triplock, shop, reached }, order).finally(() => shop.close());
       terminal.line(`order ${id}: ${end.outcome}`);
       terminal.result(end);
       if (end.outcome === 'not-refunded') process.exitCode = 1;
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      throw new Interrupted(`run order ${id} again, and it goes on where it stopped`, {
+        cause: error,
+      });
     } finally {
       terminal.clear();
       await system.close();

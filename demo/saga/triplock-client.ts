@@ -20,30 +20,34 @@ const patienceMs = 120_000;
 // The gateway answers within 3 s, and one that waits within 30 s.
 const answerTimeoutMs = 40_000;
 
-/** A client that any partner could have written: it knows URLs and an API key. */
-export function openTriplock({
-  gateways,
-  apiKey,
-}: {
+/** Where the gateways are, and who asks. */
+export type TriplockAccess = {
   gateways: readonly string[];
   apiKey: string;
-}): TriplockClient {
+  /** Ends every request and every wait: they reject with its reason. */
+  signal: AbortSignal;
+};
+
+/** A client that any partner could have written: it knows URLs and an API key. */
+export function openTriplock({ gateways, apiKey, signal }: TriplockAccess): TriplockClient {
   let turn = 0;
   const attempt = (path: string, init: RequestInit) =>
     fetch(new URL(path, gateways[turn++ % gateways.length]), {
       ...init,
       headers: { authorization: `Bearer ${apiKey}`, ...init.headers },
-      signal: AbortSignal.timeout(answerTimeoutMs),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]),
     });
 
   const send = async (path: string, init: RequestInit): Promise<Shown> => {
     const end = performance.now() + patienceMs;
     for (;;) {
-      const answer = await attempt(path, init).then(read, unanswered);
+      // An answer may also break off in the middle of its body.
+      const answer = await attempt(path, init).then(read).catch(unanswered);
+      signal.throwIfAborted();
       if (answer.outcome === 'shown') return answer.shown;
       const over = performance.now() + answer.againInMs > end;
       if (answer.outcome === 'refused' || over) throw new Error(`${path}: ${answer.because}`);
-      await delay(answer.againInMs);
+      await delay(answer.againInMs, undefined, { signal });
     }
   };
 
