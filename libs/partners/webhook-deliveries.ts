@@ -1,4 +1,11 @@
-import type { EventId, EventType, PartnerId, TxnId } from '@triplock/payments';
+import type {
+  EventId,
+  EventType,
+  Fingerprint,
+  IdempotencyKey,
+  PartnerId,
+  TxnId,
+} from '@triplock/payments';
 
 /** A webhook delivery as its partner may see it. */
 export type ShownDelivery = {
@@ -25,6 +32,8 @@ export type DeliveryQuestion = {
   partnerId: PartnerId;
   limit: number;
   state?: DeliveryState;
+  /** Only those that tell of this payment or refund. */
+  txnId?: TxnId;
   /** The last delivery of the page before. */
   startingAfter?: EventId;
 };
@@ -34,6 +43,38 @@ export type DeliveryPage =
   | { outcome: 'page'; deliveries: ShownDelivery[]; more: boolean }
   /** `startingAfter` is no delivery of this partner. */
   | { outcome: 'unknown-cursor' };
+
+/** Which deliveries to make due again, and the request by whose key it is done once. */
+export type RedeliveryOrder = {
+  partnerId: PartnerId;
+  key: IdempotencyKey;
+  fingerprint: Fingerprint;
+  /** Deliveries made from then on, and before `until` or now. Times as RFC 3339 writes them. */
+  since: string;
+  until?: string;
+  state?: DeliveryState;
+  /** How many to take, oldest first. What was made at one moment is taken together. */
+  limit: number;
+};
+
+/** What was done about a window. Times are RFC 3339, UTC, microseconds. */
+export type Redelivery = {
+  since: string;
+  until: string;
+  state: DeliveryState | null;
+  /** How many were made due. */
+  deliveries: number;
+  /** Where the rest of the window begins; null when nothing was left. */
+  nextSince: string | null;
+};
+
+/** What became of an order. */
+export type RedeliveryOutcome =
+  | { outcome: 'redelivered' | 'replayed'; redelivery: Redelivery }
+  /** The key belongs to another request. */
+  | { outcome: 'reused' }
+  /** It ends before it begins, or is longer than 31 days; nothing was done. */
+  | { outcome: 'empty-window' | 'wide-window' };
 
 /** Webhook deliveries as partners see them. Every method rejects when PostgreSQL is away. */
 export type WebhookDeliveries = {
@@ -47,4 +88,9 @@ export type WebhookDeliveries = {
     partnerId: PartnerId;
     eventId: EventId;
   }): Promise<ShownDelivery | undefined>;
+  /**
+   * Does the same to all deliveries of a window, once per key: a repeated order is answered with what
+   * the first one did.
+   */
+  redeliverWindow(order: RedeliveryOrder): Promise<RedeliveryOutcome>;
 };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { openWebhookDeliveries } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { createMetrics } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
@@ -29,28 +30,43 @@ const triedElsewhere: Readonly<Record<string, string>> = {
   'POST /v1/webhook-endpoint/secrets': 'webhook-endpoint-route.test.ts',
 };
 
+/** How a route is tried, and what there must be of its effects after four requests. */
+type Trial = Attempt & { effects: { records: bigint; redeliveries: bigint } };
+
+const oneRecord = { records: 1n, redeliveries: 0n };
+
 /** How each of the others is tried. A route that is new needs a line here, or one above. */
-const attempts: Readonly<Record<string, (paymentId: string) => Attempt>> = {
+const trials: Readonly<Record<string, (paymentId: string) => Trial>> = {
   'POST /v1/payments': () => ({
     path: '/v1/payments',
     body: { amount: 100, currency: 'EUR' },
     otherBody: { amount: 101, currency: 'EUR' },
+    effects: oneRecord,
   }),
   'POST /v1/payments/:id/refunds': (id) => ({
     path: `/v1/payments/${id}/refunds`,
     body: { amount: 10 },
     otherBody: { amount: 11 },
+    effects: oneRecord,
+  }),
+  'POST /v1/webhook-deliveries/redeliver': () => ({
+    path: '/v1/webhook-deliveries/redeliver',
+    body: { since: new Date(Date.now() - 60_000).toISOString() },
+    otherBody: { since: new Date(Date.now() - 120_000).toISOString() },
+    effects: { records: 0n, redeliveries: 1n },
   }),
 };
 
-/** Routes about webhooks and settlements are only looked at: they stand on nothing here. */
+/** Other routes about webhooks and settlements are only looked at: they stand on nothing here. */
 const otherParts = {} as WebhookRoutesParts & SettlementsRouteParts;
 
 const nameOf = ({ method, url }: MutatingRoute) => `${method} ${url}`;
 
 /** The gateway's routes and more, on real stores, and the list of those that mutate. */
 async function aGateway(t: TestContext, more: (app: FastifyInstance) => void = () => undefined) {
-  const { parts, appended } = await openTestGateway(t);
+  const { parts, database, appended } = await openTestGateway(t);
+  const deliveries = openWebhookDeliveries(database.open('triplock_gateway'));
+  const owner = database.open();
   const metrics = gatewayMetrics(createMetrics('test'));
   let routes: MutatingRoute[] = [];
   const app = await createHttpServer({
@@ -61,13 +77,18 @@ async function aGateway(t: TestContext, more: (app: FastifyInstance) => void = (
     })),
     routes: (server) => {
       routes = listMutatingRoutes(server);
-
-      addGatewayRoutes(server, { ...otherParts, ...parts, metrics, budgetMs: 2_200 });
+      const all = { ...otherParts, ...parts, deliveries, metrics, budgetMs: 2_200 };
+      addGatewayRoutes(server, all);
       more(server);
     },
   });
   t.after(() => app.close());
-  return { app, routes, appended };
+  const effects = async () => {
+    const count = 'SELECT count(*) FROM notifier.redelivery_acts';
+    const [row] = await owner.query<{ count: string }>(count);
+    return { records: await appended(), redeliveries: BigInt(row!.count) };
+  };
+  return { app, routes, effects };
 }
 
 async function aPaymentOn(app: FastifyInstance): Promise<string> {
@@ -81,31 +102,36 @@ async function aPaymentOn(app: FastifyInstance): Promise<string> {
 }
 
 test('every mutating route claims its key before it takes effect, or says why it need not', async (t) => {
-  const { app, routes, appended } = await aGateway(t);
+  const { app, routes, effects } = await aGateway(t);
   const names = routes.map(nameOf);
-  const known = [harmless, triedElsewhere, attempts].flatMap((each) => Object.keys(each));
+  const known = [harmless, triedElsewhere, trials].flatMap((each) => Object.keys(each));
   assert.deepEqual(names.sort(), known.sort());
   const id = await aPaymentOn(app);
   for (const route of routes) {
-    const attempt = attempts[nameOf(route)]?.(id);
-    if (attempt === undefined) continue;
-    const before = await appended();
-    assert.deepEqual(await findMissingClaim(app, route, attempt), [], nameOf(route));
-    assert.equal((await appended()) - before, 1n, `${nameOf(route)}: records of four requests`);
+    const trial = trials[nameOf(route)]?.(id);
+    if (trial === undefined) continue;
+    const before = await effects();
+    assert.deepEqual(await findMissingClaim(app, route, trial), [], nameOf(route));
+    const after = await effects();
+    const made = {
+      records: after.records - before.records,
+      redeliveries: after.redeliveries - before.redeliveries,
+    };
+    assert.deepEqual(made, trial.effects, `${nameOf(route)}: effects of four requests`);
   }
 });
 
 test('a route that takes effect without a claim is found', async (t) => {
-  let effects = 0;
+  let paidOut = 0;
   const { app, routes } = await aGateway(t, (server) => {
     server.post('/v1/payouts', async (_request, reply) => {
-      effects += 1;
-      return reply.code(202).type('application/json').send(`{"effect":${effects}}`);
+      paidOut += 1;
+      return reply.code(202).type('application/json').send(`{"effect":${paidOut}}`);
     });
   });
   const payouts = routes.find((route) => route.url === '/v1/payouts');
   assert.ok(payouts, 'the list has what was added');
-  assert.ok(!Object.hasOwn(harmless, nameOf(payouts)) && !Object.hasOwn(attempts, nameOf(payouts)));
+  assert.ok(!Object.hasOwn(harmless, nameOf(payouts)) && !Object.hasOwn(trials, nameOf(payouts)));
   const attempt = { path: '/v1/payouts', body: { amount: 1 }, otherBody: { amount: 2 } };
   assert.deepEqual(await findMissingClaim(app, payouts, attempt), [
     'takes effect without a key (202)',

@@ -5,6 +5,7 @@ import {
   paymentRequestSchema,
   paymentSchema,
   problemSchema,
+  redeliveryRequestSchema,
   refundRequestSchema,
   refundSchema,
   settlementListSchema,
@@ -13,6 +14,7 @@ import {
   webhookDeliverySchema,
   webhookEndpointRequestSchema,
   webhookEndpointSchema,
+  webhookRedeliverySchema,
   webhookSecretSchema,
 } from '@triplock/contracts';
 import type { FastifyInstance } from 'fastify';
@@ -22,8 +24,9 @@ const info = {
   version: '1',
   description:
     'A payment takes effect once, and no accepted payment is lost, whatever crashes: effectively ' +
-    'once. So do refunds. Each needs an `Idempotency-Key`; repeat a request with the same key and ' +
-    'body as often as you like. What manages webhooks needs none: repeating it does no harm.',
+    'once. So do refunds. Each needs an `Idempotency-Key`, as do a new webhook secret and sending ' +
+    'the webhooks of a window again; repeat a request with the same key and body as often as you ' +
+    'like. What else changes something needs none: repeating it does no harm.',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 };
 
@@ -42,6 +45,8 @@ const schemas = {
   WebhookSecret: webhookSecretSchema,
   WebhookDelivery: webhookDeliverySchema,
   WebhookDeliveryList: webhookDeliveryListSchema,
+  WebhookRedeliveryRequest: redeliveryRequestSchema,
+  WebhookRedelivery: webhookRedeliverySchema,
   Problem: problemSchema,
 };
 

@@ -7,7 +7,7 @@ type What = 'payment' | 'refund';
 const schemaNames = { payment: 'Payment', refund: 'Refund' } as const;
 
 /** The header of every request that takes effect once per key. */
-export function idempotencyKeyHeader(what: What | 'rotation'): object {
+export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery'): object {
   return {
     type: 'object',
     required: ['Idempotency-Key'],

@@ -74,7 +74,7 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
   const refunds = openPostgresRefunds(database.open('triplock_gateway'));
   const form = paymentForm(ledger);
   const parts = { claims, ledger, refunds, form, memory, log, crashPoints, logger };
-  return { parts, offsets, forgetClaims: keys.forget, expireClaim, appended, catchUp };
+  return { parts, database, offsets, forgetClaims: keys.forget, expireClaim, appended, catchUp };
 }
 
 async function post(writer: Database, record: UndecodedRecord): Promise<AcceptedTransaction> {

@@ -36,6 +36,8 @@ test('a partner lists its own deliveries, the newest first, page by page', async
   assert.deepEqual([second.ids, second.more], [newest.slice(20), false]);
   assert.equal((await list('?limit=23')).more, false);
   assert.equal((await list('?limit=22')).more, true);
+  assert.deepEqual((await list(`?txn_id=${newest[7]}`)).ids, [newest[7]]);
+  assert.deepEqual((await list(`?txn_id=${newest[7]}`, 'globex')).ids, []);
   assert.deepEqual((await list('', 'globex')).ids, [idOf(0, 'globex')]);
   const { created_at: createdAt, next_attempt_at: nextAt, ...rest } = first.data[0]!;
   assert.match(`${createdAt as string} ${nextAt as string}`, /^\S+T\S+\.\d{3}Z \S+T\S+\.\d{3}Z$/);
@@ -90,6 +92,7 @@ test('a parameter that is unknown, repeated or malformed is pointed at', async (
     ['limit=101', '#/limit'],
     ['limit=1&limit=2', '#/limit'],
     ['status=done', '#/status'],
+    ['txn_id=1', '#/txn_id'],
     ['starting_after=7', '#/starting_after'],
     [`starting_after=${idOf(7)}`, '#/starting_after'],
     [`starting_after=${idOf(0, 'globex')}`, '#/starting_after'],

@@ -55,12 +55,14 @@ export function addWebhookDeliveryRoutes(
 function questionOf({ url, partnerId }: FastifyRequest): DeliveryQuestion {
   const parsed = parseWebhookDeliveryListQuery(queryText(url));
   if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
-  const { limit = pageSizeUsual, starting_after: startingAfter, status: state } = parsed.values;
+  const { limit = pageSizeUsual, starting_after: startingAfter, ...filter } = parsed.values;
+  const { status: state, txn_id: txnId } = filter;
   return {
     partnerId,
     limit,
     ...(startingAfter === undefined ? {} : { startingAfter }),
     ...(state === undefined ? {} : { state }),
+    ...(txnId === undefined ? {} : { txnId }),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { addRedeliverWindowRoute } from './redeliver-window-route.ts';
 import {
   addWebhookDeliveryRoutes,
   type WebhookDeliveriesParts,
@@ -12,4 +13,5 @@ export type WebhookRoutesParts = WebhookEndpointParts & WebhookDeliveriesParts;
 export function addWebhookRoutes(app: FastifyInstance, parts: WebhookRoutesParts): void {
   addWebhookEndpointRoutes(app, parts);
   addWebhookDeliveryRoutes(app, parts);
+  addRedeliverWindowRoute(app, parts);
 }

@@ -6,10 +6,10 @@ const id = '328391a9-46c9-8809-a8b6-3591db80e499';
 
 test('wishes are taken as they are sent, and none is a wish too', () => {
   assert.deepEqual(parseWebhookDeliveryListQuery(''), { outcome: 'valid', values: {} });
-  const query = `limit=100&starting_after=${id}&status=failed`;
+  const query = `limit=100&starting_after=${id}&status=failed&txn_id=${id}`;
   assert.deepEqual(parseWebhookDeliveryListQuery(query), {
     outcome: 'valid',
-    values: { limit: 100, starting_after: id, status: 'failed' },
+    values: { limit: 100, starting_after: id, status: 'failed', txn_id: id },
   });
 });
 
@@ -27,6 +27,7 @@ test('an unknown, repeated or malformed parameter is pointed at', () => {
     [`starting_after=${id.toUpperCase()}`, '#/starting_after'],
     ['status=succeeded', '#/status'],
     ['status=%ff', '#/status'],
+    ['txn_id=7', '#/txn_id'],
     ['state=failed', '#/state'],
     ['__proto__=1', '#/__proto__'],
     ['=1', '#/'],

@@ -1,4 +1,4 @@
-import type { EventId } from '@triplock/payments';
+import type { EventId, TxnId } from '@triplock/payments';
 import { Type } from 'typebox';
 import { listQueryParser } from './list-query.ts';
 import { paymentListQuerySchema } from './payment-list-query.ts';
@@ -21,6 +21,9 @@ export const webhookDeliveryListQuerySchema = Type.Object(
         enum: webhookDeliveryStates,
         description: 'pending, delivered or failed',
       }),
+    ),
+    txn_id: Type.Optional(
+      Type.Unsafe<TxnId>({ ...txnIdSchema, description: 'the id of a payment or refund' }),
     ),
   },
   { additionalProperties: false },

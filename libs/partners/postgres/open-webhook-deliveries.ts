@@ -3,6 +3,9 @@ import { loadSql, type Database } from '@triplock/postgres';
 import type {
   DeliveryPage,
   DeliveryQuestion,
+  Redelivery,
+  RedeliveryOrder,
+  RedeliveryOutcome,
   ShownDelivery,
   WebhookDeliveries,
 } from '../webhook-deliveries.ts';
@@ -10,6 +13,7 @@ import type {
 const listDeliveries = loadSql(import.meta.url, 'list-deliveries.sql');
 const findDeliveryPlace = loadSql(import.meta.url, 'find-delivery-place.sql');
 const redeliver = loadSql(import.meta.url, 'redeliver.sql');
+const redeliverWindowSql = loadSql(import.meta.url, 'redeliver-window.sql');
 
 /** Webhook deliveries in PostgreSQL, where the notifier keeps them. */
 export function openWebhookDeliveries(database: Database): WebhookDeliveries {
@@ -19,11 +23,12 @@ export function openWebhookDeliveries(database: Database): WebhookDeliveries {
       const [row] = await database.query<Row>(redeliver, [partnerId, eventId]);
       return row && fromRow(row);
     },
+    redeliverWindow: (order) => redeliverWindow(database, order),
   };
 }
 
 async function list(database: Database, question: DeliveryQuestion): Promise<DeliveryPage> {
-  const { partnerId, limit, state, startingAfter } = question;
+  const { partnerId, limit, state, txnId, startingAfter } = question;
   let after: string | undefined;
   if (startingAfter !== undefined) {
     const place = [partnerId, startingAfter];
@@ -38,10 +43,37 @@ async function list(database: Database, question: DeliveryQuestion): Promise<Del
     state,
     after,
     startingAfter,
+    txnId,
   ]);
   const deliveries = rows.slice(0, limit).map(fromRow);
   return { outcome: 'page', deliveries, more: rows.length > limit };
 }
+
+async function redeliverWindow(
+  database: Database,
+  order: RedeliveryOrder,
+): Promise<RedeliveryOutcome> {
+  const { partnerId, key, fingerprint, since, until, state, limit } = order;
+  const asked = [partnerId, key, fingerprint, since, until, state, limit];
+  const [row] = await database.query<ActRow>(redeliverWindowSql, asked);
+  const { outcome, next_since: nextSince, ...rest } = row!;
+  switch (outcome) {
+    case 'redelivered':
+    case 'replayed':
+      return { outcome, redelivery: { ...rest, nextSince } };
+    case 'reused':
+    case 'empty-window':
+    case 'wide-window':
+      return { outcome };
+    default:
+      return outcome satisfies never;
+  }
+}
+
+type ActRow = Omit<Redelivery, 'nextSince'> & {
+  outcome: RedeliveryOutcome['outcome'];
+  next_since: string | null;
+};
 
 type Row = {
   event_id: EventId;
