@@ -11,7 +11,7 @@ import { auditPartsOf, lagOf, wholeSystem } from './whole-system.testing.ts';
 const everyMs = 60_000;
 
 /** Auditors on one database, and the system that they audit. */
-async function scheduledAudits(context: TestContext, overdueMs: number) {
+async function scheduledAudits(context: TestContext, ourMs: number, outsiderMs = ourMs) {
   const store = await createTestDatabase(context);
   const owner = store.open();
   const system = wholeSystem({
@@ -29,7 +29,7 @@ async function scheduledAudits(context: TestContext, overdueMs: number) {
       turns: openAuditTurns(database, everyMs),
       metrics,
       logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
-      overdueMs,
+      overdueMs: { system: ourMs, outsider: outsiderMs },
     });
     const drift = async () =>
       (await metrics.drift.get()).values.map(({ labels, value }) => [labels['check'], value]);
@@ -56,6 +56,33 @@ test('a scheduled audit calls what is overdue drift, and nothing before', async 
     await pass();
     assert.deepEqual(await drift(), found);
   }
+});
+
+test('a customer and a partner may take longer than the system itself', async (context) => {
+  const { system, anAuditor, makeDue } = await scheduledAudits(context, -1, 3_600_000);
+  const { pass, drift } = anAuditor();
+  const [authenticating, redelivered] = [aPayment({ paymentMethod: 'pm_card_visa' }), aPayment()];
+  await system.accept(authenticating);
+  await system.begin(authenticating);
+  await system.storeIntent(authenticating, 'pi-1');
+  await system.pay(redelivered);
+  await system.break(
+    `UPDATE notifier.deliveries SET state = 'pending', finished_at = NULL, first_attempt_at = NULL,
+       created_at = now() - interval '9 days', next_attempt_at = now()`,
+  );
+  await pass();
+  // There is nobody to ask about the card.
+  assert.deepEqual(await drift(), [['not-compared', 1]]);
+
+  const unasked = aPayment({ paymentMethod: 'pm_card_visa' });
+  await system.accept(unasked);
+  await system.begin(unasked);
+  await makeDue();
+  await pass();
+  assert.deepEqual((await drift()).sort(), [
+    ['ledger-unfinished', 1],
+    ['not-compared', 1],
+  ]);
 });
 
 test('of many auditors one audits when it is due, and all tell what it found', async (context) => {

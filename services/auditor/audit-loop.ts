@@ -9,8 +9,8 @@ export type AuditLoopParts = AuditParts & {
   turns: AuditTurns;
   metrics: AuditorMetrics;
   logger: Logger;
-  /** What is in flight for longer counts as drift; milliseconds. */
-  overdueMs: number;
+  /** What is in flight for longer counts as drift; milliseconds, by who has to do something. */
+  overdueMs: { system: number; outsider: number };
 };
 
 /**
@@ -33,7 +33,9 @@ export function auditPass(parts: AuditLoopParts): Pass {
 function report({ logger, overdueMs }: AuditLoopParts, seen: Sightings) {
   const { drift, inFlight, counts, settledDown } = judge(seen, { final: false });
   const overdue = seen.findings
-    .filter(({ holds, since }) => holds === 'in the end' && Date.now() - +since > overdueMs)
+    .filter(({ holds, since, waitsFor = 'system' }) => {
+      return holds === 'in the end' && Date.now() - +since > overdueMs[waitsFor];
+    })
     .map(({ check, ids }) => ({ check, ids }));
   const wrong = [...drift, ...overdue];
   // Sums have no age of their own: they are wrong when nothing is left that could mend them.

@@ -11,6 +11,8 @@ export type Check = {
   name: string;
   holds: Holds;
   sql: string;
+  /** Who has to do something before it holds. Without it: the system alone, within minutes. */
+  waitsFor?: 'system' | 'outsider';
   /** What must have been asked just now; without it the check would find what is only not known yet. */
   needs?: 'provider';
 };
@@ -27,8 +29,10 @@ const inTheEnd = [
   'published-unseen',
   'inbox-missing',
   'settlement-missing',
-  'delivery-waiting',
 ];
+
+// A customer has a day to authenticate, and a partner's server a day to take a webhook.
+const inTheEndByOutsiders = ['card-unfinished', 'delivery-waiting'];
 
 const inTheEndAtTheProvider = ['charge-missing', 'given-back-otherwise'];
 
@@ -69,6 +73,9 @@ const always = [
 export const checks: readonly Check[] = [
   ...always.map((name) => load(name, 'always')),
   ...inTheEnd.map((name) => load(name, 'in the end')),
+  ...inTheEndByOutsiders.map((name) => {
+    return { ...load(name, 'in the end'), waitsFor: 'outsider' } as const;
+  }),
   ...inTheEndAtTheProvider.map((name) => {
     return { ...load(name, 'in the end'), needs: 'provider' } as const;
   }),

@@ -130,6 +130,26 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
       return early.txnId;
     },
   ],
+  'card-unfinished': [
+    async ({ system }) => {
+      const asked = aPayment({ paymentMethod: 'pm_card_visa' });
+      await system.begin(asked);
+      await system.storeIntent(asked, 'pi-unconfirmed');
+      return asked.txnId;
+    },
+    async ({ system }) => {
+      const asked = aPayment({ paymentMethod: 'pm_card_visa' });
+      await system.begin(asked);
+      await system.storeIntent(asked, 'pi-unconfirmed');
+      const behind = aRefund(asked);
+      await system.beginRefund(behind);
+      return behind.txnId;
+    },
+    harmTransactions(
+      'refund',
+      `state = 'pending', settled_at = NULL, due_at = now(), provider_refund_id = 're-accepted'`,
+    ),
+  ],
   'event-unpublished': [
     async ({ system }) => {
       const quiet = aPayment();

@@ -72,7 +72,7 @@ await runService('auditor', readConfig, async (config, service) => {
     turns: openAuditTurns(database, config.AUDIT_EVERY_MS),
     metrics,
     logger,
-    overdueMs: config.AUDIT_OVERDUE_MS,
+    overdueMs: { system: config.AUDIT_OVERDUE_MS, outsider: config.AUDIT_OVERDUE_OUTSIDE_MS },
   });
   const loop = runLoop(pass, { name: 'audit', idleMs: config.AUDIT_EVERY_MS, logger });
   // An audit only reads, and may take long: a shutdown ends it without waiting for it.

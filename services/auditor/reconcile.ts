@@ -1,7 +1,7 @@
 import type { CopyLedger } from '@triplock/ledger';
 import { loadSql, type Database, type Queryable } from '@triplock/postgres';
 import type { AuditCounts, AuditResult, Finding, Lag, NotCompared } from './audit-result.ts';
-import { checks, type Holds } from './checks.ts';
+import { checks, type Check, type Holds } from './checks.ts';
 import { measureLag, type LagReaders } from './measure-lag.ts';
 import type { BookSight, ProviderBook } from './provider-book.ts';
 import { differingSums, renderSums, type SumRow } from './sums.ts';
@@ -19,7 +19,7 @@ export type AuditParts = {
 };
 
 /** What a check found, and since when the oldest of it has been so. */
-export type DatedFinding = Finding & { holds: Holds; since: Date };
+export type DatedFinding = Finding & Pick<Check, 'holds' | 'waitsFor'> & { since: Date };
 
 /** Everything an audit saw, before it is judged. */
 export type Sightings = {
@@ -63,11 +63,16 @@ async function lookOnce(parts: AuditParts): Promise<Sightings> {
   return database.transaction(async (tx) => {
     await tx.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const findings = notComparedFindings(atProvider);
-    for (const { name, holds, sql, needs } of checks) {
+    for (const { name, sql, needs, ...check } of checks) {
       if (needs === 'provider' && atProvider.outcome === 'not-compared') continue;
       const rows = await tx.query<{ id: string; since: Date }>(sql);
       if (rows.length === 0) continue;
-      findings.push({ check: name, holds, ids: rows.map(({ id }) => id), since: rows[0]!.since });
+      findings.push({
+        ...check,
+        check: name,
+        ids: rows.map(({ id }) => id),
+        since: rows[0]!.since,
+      });
     }
     const sums = await tx.query<SumRow>(sumEverything);
     const notCompared = atProvider.outcome === 'not-compared' ? [atProvider.because] : [];

@@ -1,4 +1,4 @@
--- Webhooks that are still to be delivered.
-SELECT event_id::text AS id, created_at AS since
+-- Webhooks that are still to be delivered. One that is sent once more waits since it was asked for.
+SELECT event_id::text AS id, coalesce(first_attempt_at, next_attempt_at) AS since
 FROM notifier.deliveries
 WHERE state = 'pending'
