@@ -13,6 +13,8 @@ import type { AuditResult } from './audit-result.ts';
 import { judge, look } from './reconcile.ts';
 import { auditPartsOf, wholeSystem } from './whole-system.testing.ts';
 
+const visa = 'pm_card_visa';
+
 let stripe: Awaited<ReturnType<typeof createTestStripe>>;
 let stopStripe = async () => {};
 before(async () => {
@@ -37,7 +39,11 @@ async function aCardSystem(context: TestContext) {
   const charge = async (payment: AcceptedPayment, hold?: (id: string) => Promise<unknown>) => {
     const { txnId, partnerId, key, details } = payment;
     const caller = { txnId, kind: 'payment', partnerId, key, attempt: 1 } as const;
-    const request = { ...caller, money: details.money, paymentMethod: 'pm_card_visa' };
+    const request = {
+      ...caller,
+      money: details.money,
+      paymentMethod: details.paymentMethod ?? visa,
+    };
     const created = await provider.createIntent(request);
     assert.ok(created.outcome === 'created');
     const { intentId } = created;
@@ -73,7 +79,7 @@ async function aCardSystem(context: TestContext) {
     judge(await look(auditPartsOf(auditor, { books })), { final });
   const { provider: book } = auditPartsOf(auditor, { books: real });
   const parts = (books: ProviderBooks) => auditPartsOf(auditor, { books });
-  return { system, provider, charge, pay, giveBack, audit, real, book, parts };
+  return { owner: store.open(), system, provider, charge, pay, giveBack, audit, real, book, parts };
 }
 
 /** Books that tell of every request, and may fail at the one of that number. */
@@ -156,6 +162,16 @@ test('what the provider took or gave back beside the ledger is named', async (co
     [second.intentId, unknown.intentId].sort(),
   );
   assert.deepEqual(drift['given-back-unfounded'], [byHand.refundId]);
+});
+
+test('a refund that a bank sends back after it succeeded is found by and by, and named', async (context) => {
+  const { owner, pay, giveBack, audit } = await aCardSystem(context);
+  const card = await pay(aPayment({ paymentMethod: 'pm_card_refundFail' }));
+  const refund = await giveBack(card, 250n);
+  assert.equal((await audit()).ok, true);
+  await stripe.control('POST', '/settle', {});
+  await owner.query(`UPDATE auditor.provider_book SET seen_at = seen_at - interval '61 minutes'`);
+  assert.deepEqual(driftOf(await audit())['given-back-otherwise'], [refund.txnId]);
 });
 
 test('an audit lists only what is new', async (context) => {

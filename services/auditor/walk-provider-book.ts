@@ -6,6 +6,8 @@ const restartWalk = loadSql(import.meta.url, 'sql/restart-walk.sql');
 const recordPage = loadSql(import.meta.url, 'sql/record-page.sql');
 const endWholeWalk = loadSql(import.meta.url, 'sql/end-whole-walk.sql');
 const lookAgain = loadSql(import.meta.url, 'sql/look-again.sql');
+const doubtRefunds = loadSql(import.meta.url, 'sql/doubt-refunds.sql');
+const forgetOne = loadSql(import.meta.url, 'sql/forget-one.sql');
 const noteReading = loadSql(import.meta.url, 'sql/note-reading.sql');
 
 /** Where the copy is kept, and what it is a copy of. */
@@ -17,19 +19,27 @@ const overlapMs = 60_000;
 /** What does not agree is asked about one by one; what is more than this, by the next audit. */
 const doubtfulMax = 100;
 
+/** Of those that agree and may not for ever: seconds of an audit, and tens of thousands a day. */
+const reviewedMax = 50;
+
 /**
- * Brings the copy of the provider's books up to date: what is new since the last time, and what does
- * not agree with the ledger. Everything that the provider told anybody of before this was called is
+ * Brings the copy of the provider's books up to date: what is new since the last time, what does not
+ * agree with the ledger, and some refunds, in turn, that may have been sent back since. Everything that the provider told anybody of before this was called is
  * in it then. Any number may walk at once, and one that was interrupted is gone on with.
  */
 export async function walkProviderBook(parts: BookParts): Promise<void> {
   for (const kind of bookKinds) await walk(parts, kind);
-  const doubtful = await parts.database.query<{ kind: BookKind; id: string }>(lookAgain, [
-    doubtfulMax,
-  ]);
+  await readAgain(parts, await parts.database.query<Doubtful>(lookAgain, [doubtfulMax]));
+  await readAgain(parts, await parts.database.query<Doubtful>(doubtRefunds, [reviewedMax]));
+}
+
+type Doubtful = { kind: BookKind; id: string };
+
+async function readAgain({ database, books }: BookParts, doubtful: Doubtful[]): Promise<void> {
   for (const { kind, id } of doubtful) {
-    const read = await parts.books.read(kind, id);
-    if (read !== undefined) await parts.database.query(noteReading, [JSON.stringify(rowOf(read))]);
+    const read = await books.read(kind, id);
+    if (read === undefined) await database.query(forgetOne, [kind, id]);
+    else await database.query(noteReading, [JSON.stringify(rowOf(read))]);
   }
 }
 

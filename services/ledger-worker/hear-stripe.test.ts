@@ -37,10 +37,11 @@ async function aHearing(context: TestContext, wish: { wakeDue?: WakeDue } = {}) 
     await resolver.stop();
     await worker.finisher.ended();
   });
-  const { metrics, ledger } = worker;
+  const { metrics, ledger, refunds } = worker;
   const wakeDue = wish.wakeDue ?? wakeDueIn(pipeline.store.open('triplock_ledger'));
   const secrets = [secret, 'whsec_before'];
-  const parts = { wakeDue, resolver, secrets, mode: 'test' as const, metrics, logger };
+  const asking = { wakeDue, refunds, resolver };
+  const parts = { ...asking, secrets, mode: 'test' as const, metrics, logger };
   const port = await freePort();
   const server = await serveWebhooks({
     ...{ host: '127.0.0.1', port, logger },
@@ -104,6 +105,21 @@ test('a bank that decides late is heard of, for a payment and for a refund', asy
   assert.ok(row?.state === 'pending' && row.provider !== undefined && 'refundId' in row.provider);
   await stripe.control('POST', '/settle', { id: row.provider.refundId });
   await becomes(refund.txnId, 'succeeded');
+});
+
+test('a refund that had succeeded and fails later changes nothing, and raises an alarm', async (context) => {
+  const { append, allCommitted, refunds, metrics, becomes } = await aHearing(context);
+  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_refundFail' });
+  const refund = aRefund(payment, { amount: 400n });
+  await append(recordOf(payment));
+  await append(refundRecordOf(refund));
+  await allCommitted();
+  const before = await becomes(refund.txnId, 'succeeded');
+  const undone = async () => (await metrics.refundsUndone.get()).values[0]?.value ?? 0;
+  assert.equal(await undone(), 0);
+  await stripe.control('POST', '/settle', {});
+  await eventually(async () => (await undone()) > 0);
+  assert.deepEqual(await refunds.find(refund.txnId), before);
 });
 
 test('copies in any order have one effect, and are counted as what they are', async (context) => {

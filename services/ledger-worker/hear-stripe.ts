@@ -1,4 +1,4 @@
-import type { WakeDue } from '@triplock/ledger';
+import type { Refunds, WakeDue } from '@triplock/ledger';
 import { readStripeEvent, type ReadStripeEvent } from '@triplock/provider';
 import { withDeadline, type Logger, type Loop } from '@triplock/runtime';
 import type { WorkerMetrics } from './metrics.ts';
@@ -6,11 +6,12 @@ import type { WorkerMetrics } from './metrics.ts';
 /** What hearing Stripe stands on. */
 export type StripeHearing = {
   wakeDue: WakeDue;
+  refunds: Pick<Refunds, 'find'>;
   resolver: Pick<Loop, 'wake'>;
   /** Those that Stripe may sign with; two while one follows the other. */
   secrets: readonly string[];
   mode: 'live' | 'test';
-  metrics: Pick<WorkerMetrics, 'providerEvents'>;
+  metrics: Pick<WorkerMetrics, 'providerEvents' | 'refundsUndone'>;
   logger: Logger;
 };
 
@@ -43,6 +44,7 @@ export async function hearStripe(
 ): Promise<Heard> {
   const read = readStripeEvent({ ...webhook, secrets: parts.secrets, mode: parts.mode });
   const outcome = read.outcome === 'event' ? await wake(parts, read.event) : read.outcome;
+  if (read.outcome === 'event') await withinLimits(alarmIfUndone(parts, read.event));
   parts.metrics.providerEvents.inc({ outcome });
   if (read.outcome === 'forged') parts.logger.debug({ detail: read.detail }, 'a forged webhook');
   return read.outcome === 'forged' ? 'forged' : 'heard';
@@ -55,14 +57,33 @@ async function wake(
   { id: eventId, type, intentId }: StripeEvent,
 ): Promise<string> {
   const event = { provider: 'stripe' as const, eventId, type, intentId };
-  const woken = await withDeadline(wakeDue(event, { graceMs }), {
-    ms: answerWithinMs,
-    what: 'the ledger',
-  });
+  const woken = await withinLimits(wakeDue(event, { graceMs }));
   if (woken.outcome === 'woken') {
     logger.debug({ txnIds: woken.txnIds, eventId, type }, 'the provider has news');
     // Whichever worker looks first: this one need not wait for its next look.
     setTimeout(() => resolver.wake(), graceMs + lateMs).unref();
   }
   return woken.outcome;
+}
+
+/**
+ * A refund that has succeeded stays so in the ledger, and its partner was told. When a bank sends the
+ * money back later, a person has to see that the customer gets it. Each telling counts, copies too:
+ * that is an alarm; the audit is what names the refund as long as the books differ.
+ */
+async function alarmIfUndone(
+  { refunds, metrics, logger }: StripeHearing,
+  { id: eventId, failedRefund }: StripeEvent,
+): Promise<void> {
+  if (failedRefund === undefined) return;
+  const { txnId, refundId } = failedRefund;
+  const row = await refunds.find(txnId);
+  const booked = row?.provider && 'refundId' in row.provider ? row.provider.refundId : undefined;
+  if (row?.state !== 'succeeded' || booked !== refundId) return;
+  metrics.refundsUndone.inc();
+  logger.error({ txnId, refundId, eventId }, 'a refund that had succeeded failed at the provider');
+}
+
+function withinLimits<Value>(asked: Promise<Value>): Promise<Value> {
+  return withDeadline(asked, { ms: answerWithinMs, what: 'the ledger' });
 }

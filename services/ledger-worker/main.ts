@@ -56,7 +56,8 @@ await runService('ledger-worker', readConfig, async (config, service) => {
     }),
   });
   service.onClose('consumer', () => consumer.close());
-  await openWebhooks(config, { ...service, ...charging, metrics, wakeDue: book.wakeDue });
+  const { wakeDue, refunds } = book;
+  await openWebhooks(config, { ...service, ...charging, metrics, wakeDue, refunds });
   // First of all: calls under way end, and what has not begun is left for whoever comes next.
   service.onClose('provider', async () => charging.provider.close());
 

@@ -12,6 +12,8 @@ export type WorkerMetrics = {
   resolved: Counter<'outcome'>;
   /** Webhooks of the provider by what they came to. */
   providerEvents: Counter<'outcome'>;
+  /** Webhooks by which a refund failed that had succeeded: above 0 a person has to act. */
+  refundsUndone: Counter;
   /**
    * How long ago a transaction was accepted of which nobody knows what came of it at the provider,
    * each time that it was looked at and left so, in seconds.
@@ -55,6 +57,11 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
       name: 'triplock_worker_provider_events_total',
       help: 'Webhooks of the provider by what they came to.',
       labelNames: ['outcome'],
+      registers,
+    }),
+    refundsUndone: new Counter({
+      name: 'triplock_worker_refunds_undone_total',
+      help: 'Webhooks by which a refund failed that had succeeded: a person has to act.',
       registers,
     }),
     unknownAge: new Histogram({

@@ -30,6 +30,20 @@ test('an event names the intent that has something new, its own or its refund’
   }
 });
 
+test('a refund that failed is named where it is ours, and no other', () => {
+  const txnId = 'ac9e6ca4-56af-8f69-b03a-5091bfa5953a';
+  const failed = { id: 're_1', object: 'refund', status: 'failed', payment_intent: 'pi_1' };
+  const named = (object: object) => {
+    const read = readStripeEvent(aWebhook({ ...failed, metadata: { txn_id: txnId }, ...object }));
+    return read.outcome === 'event' ? read.event.failedRefund : read.outcome;
+  };
+  assert.deepEqual(named({}), { refundId: 're_1', txnId });
+  for (const other of [{ metadata: null }, { metadata: { txn_id: 'order 7' } }, { id: 7 }]) {
+    assert.equal(named(other), undefined);
+  }
+  for (const status of ['succeeded', 'pending', null]) assert.equal(named({ status }), undefined);
+});
+
 test('an event about something else, or of a step on the way, is genuine and ignored', () => {
   const customer = aWebhook({ id: 'cus_1' }, { event: { type: 'customer.created' } });
   assert.deepEqual(readStripeEvent(customer), { outcome: 'ignored', type: 'customer.created' });

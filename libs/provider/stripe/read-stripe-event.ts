@@ -1,7 +1,14 @@
+import { isTxnId, type TxnId } from '@triplock/payments';
 import Stripe from 'stripe';
 
 /** What of a webhook of Stripe's is acted on: which intent has something new, or a refund of it. */
-export type StripeEvent = { id: string; type: string; intentId: string };
+export type StripeEvent = {
+  id: string;
+  type: string;
+  intentId: string;
+  /** A refund of ours that gave nothing back in the end, also where it had succeeded before. */
+  failedRefund?: { refundId: string; txnId: TxnId };
+};
 
 /** What reading a webhook gives. */
 export type ReadStripeEvent =
@@ -52,14 +59,19 @@ export function readStripeEvent(received: {
   if (account || livemode !== (mode === 'live')) return { outcome: 'foreign', type };
   const intentId = telling.has(type) ? intentOf(data?.object ?? {}) : undefined;
   if (intentId === undefined || typeof id !== 'string') return { outcome: 'ignored', type };
-  return { outcome: 'event', event: { id, type, intentId } };
+  const failedRefund = failedRefundOf(data?.object ?? {});
+  return { outcome: 'event', event: { id, type, intentId, ...(failedRefund && { failedRefund }) } };
 }
 
 /** What of an event is looked at; one that is genuine may still be of a form not known here. */
 type Seen = Partial<Pick<Stripe.Event, 'id' | 'account' | 'livemode'>> & {
   type: string;
-  data?: { object?: { id?: unknown; payment_intent?: unknown } };
+  data?: { object?: SeenObject };
 };
+
+type SeenObject = Partial<
+  Record<'id' | 'object' | 'status' | 'payment_intent' | 'metadata', unknown>
+>;
 
 function verify({
   body,
@@ -74,7 +86,7 @@ function verify({
   for (const secret of secrets) {
     try {
       const event = Stripe.webhooks.constructEvent(body, signature, secret, toleranceSeconds);
-      return { outcome: 'genuine', event: event as Seen };
+      return { outcome: 'genuine', event: event };
     } catch (error) {
       detail = (error as Error).message;
     }
@@ -83,7 +95,14 @@ function verify({
 }
 
 /** An intent's event is about that intent; a refund's or a charge's names it. */
-function intentOf(object: { id?: unknown; payment_intent?: unknown }): string | undefined {
+function intentOf(object: SeenObject): string | undefined {
   const ids = [object.payment_intent, object.id];
   return ids.find((id): id is string => typeof id === 'string' && id.startsWith('pi_'));
+}
+
+function failedRefundOf({ object, id, status, metadata }: SeenObject): StripeEvent['failedRefund'] {
+  const failed = object === 'refund' && (status === 'failed' || status === 'canceled');
+  const txnId = (metadata as { txn_id?: unknown } | null | undefined)?.txn_id;
+  if (!failed || typeof id !== 'string' || typeof txnId !== 'string') return undefined;
+  return isTxnId(txnId) ? { refundId: id, txnId } : undefined;
 }
