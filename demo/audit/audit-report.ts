@@ -32,6 +32,7 @@ export const countedThings = [
   'published',
   'inbox',
   'deliveries',
+  'unwanted',
 ] as const;
 
 /** The auditor's answer, as it serves and `npm run audit -- --json` prints it. */

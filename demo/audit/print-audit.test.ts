@@ -18,6 +18,7 @@ const clean: AuditReport = {
     published: 2,
     inbox: 2,
     deliveries: 2,
+    unwanted: 0,
   },
   sums: [
     {
@@ -40,6 +41,14 @@ const clean: AuditReport = {
   inFlight: { lag: {}, waiting: [] },
   notCompared: [],
 };
+
+test('webhooks that nobody wants are told of where there are any', () => {
+  assert.doesNotMatch(renderAudit(clean).join('\n'), /not wanted/);
+  const { counts } = clean;
+  const lines = renderAudit({ ...clean, counts: { ...counts, unwanted: 31 } });
+  assert.match(lines[0]!, /not wanted/);
+  assert.ok(lines.slice(0, 3).some((line) => /\b31$/.test(line.trimEnd())));
+});
 
 test('a clean audit shows equal sums for every layer', () => {
   const text = renderAudit(clean).join('\n');

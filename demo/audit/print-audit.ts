@@ -32,11 +32,14 @@ const labels: Record<(typeof countedThings)[number], string> = {
   published: 'published',
   inbox: 'inbox',
   deliveries: 'delivered',
+  unwanted: 'not wanted',
 };
 
 function renderCounts({ counts }: AuditReport): string[] {
-  const columns = countedThings.map((name) => ({ head: labels[name], align: 'right' as const }));
-  return renderTable(columns, [countedThings.map((name) => String(counts[name]))]);
+  // Few systems ever have a partner whose server said 410 Gone.
+  const shown = countedThings.filter((name) => name !== 'unwanted' || counts.unwanted > 0);
+  const columns = shown.map((name) => ({ head: labels[name], align: 'right' as const }));
+  return renderTable(columns, [shown.map((name) => String(counts[name]))]);
 }
 
 const sumColumns = [

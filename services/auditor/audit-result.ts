@@ -16,7 +16,8 @@ export type AuditCounts = Record<
   | 'events'
   | 'published'
   | 'inbox'
-  | 'deliveries',
+  | 'deliveries'
+  | 'unwanted',
   number
 >;
 

@@ -25,6 +25,39 @@ async function aSystem(context: TestContext) {
 const loserOf = (winner: AcceptedPayment) =>
   aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
 
+test('what goes to an endpoint that is gone is no drift, and is told of until it is set again', async (context) => {
+  const { system, audit } = await aSystem(context);
+  const [waiting, givenUp, told] = [aPayment(), aPayment(), aPayment()];
+  for (const payment of [waiting, givenUp, told]) await system.pay(payment);
+  const undo = (payment: AcceptedPayment, state: string) =>
+    system.break(
+      `UPDATE notifier.deliveries SET state = $2, finished_at = $3 WHERE event_id = $1`,
+      [eventOf(payment).event_id, state, state === 'failed' ? new Date() : null],
+    );
+  await undo(waiting, 'pending');
+  await undo(givenUp, 'failed');
+  await system.break(`INSERT INTO partners.partners (id) VALUES ('acme')`);
+  await system.break(
+    `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets, disabled_at)
+     VALUES ('acme', 'https://acme.example', '["whsec_1"]', now())`,
+  );
+  const gone = await audit({ final: true });
+  assert.deepEqual([gone.ok, gone.settledDown, gone.drift], [true, true, []]);
+  assert.deepEqual([gone.counts.deliveries, gone.counts.unwanted], [1, 2]);
+
+  await system.break('UPDATE partners.webhook_endpoints SET disabled_at = NULL');
+  const back = await audit({ final: true });
+  assert.deepEqual(
+    back.drift.map(({ check, ids }) => [check, ids]),
+    [
+      ['delivery-given-up', [eventOf(givenUp).event_id]],
+      ['delivery-waiting', [eventOf(waiting).event_id]],
+      ['sums-differ', ['acme/EUR']],
+    ],
+  );
+  assert.equal(back.counts.unwanted, 0);
+});
+
 test('a system in which everything arrived has settled down without drift', async (context) => {
   const { system, audit } = await aSystem(context);
   const winner = aPayment({ amount: 1_000n });
@@ -54,6 +87,7 @@ test('a system in which everything arrived has settled down without drift', asyn
       published: 8,
       inbox: 8,
       deliveries: 8,
+      unwanted: 0,
     },
     drift: [],
     inFlight: { lag: { worker: 0, accepted: 0, deadLetters: 0 }, waiting: [] },

@@ -26,7 +26,10 @@ export type SumRow = {
  */
 export type LayerSum = { count: number; amount: number | string };
 
-/** What the layers have of one partner and currency: first of its payments, whatever became of them. */
+/**
+ * What the layers have of one partner and currency: first of its payments, whatever became of them.
+ * What a partner does not want any more counts as delivered here.
+ */
 export type PartnerSums = Record<Figures['payments'][number], LayerSum> & {
   partner: string;
   currency: string;

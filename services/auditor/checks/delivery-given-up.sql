@@ -1,4 +1,7 @@
--- Webhooks that were given up: a partner has not been told.
+-- Webhooks that were given up: a partner that wants them has not been told.
 SELECT event_id::text AS id, finished_at AS since
 FROM notifier.deliveries
 WHERE state = 'failed'
+  AND NOT EXISTS (
+    SELECT FROM auditor.unwanted_deliveries WHERE unwanted_deliveries.event_id = deliveries.event_id
+  )

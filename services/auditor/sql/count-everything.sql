@@ -3,7 +3,8 @@
 -- `accepted` is every distinct request in the topic, readable or not, so that it equals ledger rows,
 -- dead letters and key conflicts together. A dead letter that lost its key is a key conflict, and
 -- one that was posted later is a ledger row: neither is counted as a dead letter. What left by age
--- is still counted. `charges` are the provider's, that succeeded.
+-- is still counted. `charges` are the provider's, that succeeded. `unwanted` are
+-- deliveries to an endpoint whose server said 410 Gone, until its partner sets it again.
 SELECT
   (SELECT count(*) FROM auditor.accepted) + (SELECT count(*) FROM auditor.accepted_refused)
     AS accepted,
@@ -21,4 +22,5 @@ SELECT
     + coalesce((SELECT events FROM notifier.inbox_horizons WHERE consumer = 'partner-notifier'), 0)
     AS inbox,
   (SELECT count(*) FROM notifier.deliveries WHERE state = 'delivered')
-    + (SELECT coalesce(sum(deliveries), 0)::bigint FROM notifier.reaped_deliveries) AS deliveries
+    + (SELECT coalesce(sum(deliveries), 0)::bigint FROM notifier.reaped_deliveries) AS deliveries,
+  (SELECT count(*) FROM auditor.unwanted_deliveries) AS unwanted

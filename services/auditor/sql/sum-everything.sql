@@ -3,7 +3,8 @@
 -- A row: one figure of one layer. `payments` are all of them, whatever became of them; requests that
 -- lost their key or were dead-lettered are no transaction anywhere and are left out. `gross` are the
 -- payments that succeeded and `refunds` what of them was given back; `charged` and `givenBack` are
--- those of cards. Deliveries that left by age are in the sums that they left behind.
+-- those of cards. Deliveries that left by age are in the sums that they left behind, and `delivered` is
+-- also what its partner does not want, which nobody will deliver.
 WITH booked AS MATERIALIZED (
   SELECT transactions.partner_id, transactions.currency, transactions.kind, transactions.state,
          coalesce(transactions.payment_method, payments.payment_method) IS NOT NULL AS by_card,
@@ -15,8 +16,11 @@ WITH booked AS MATERIALIZED (
 ), delivered AS MATERIALIZED (
   SELECT partner_id, told ->> 'type' AS event_type, told #>> '{data,currency}' AS currency,
          count(*) AS number, sum((told #>> '{data,amount}')::bigint) AS amount
-  FROM notifier.deliveries, LATERAL (SELECT body::json AS told) AS webhook
-  WHERE state = 'delivered'
+  FROM (
+    SELECT partner_id, body FROM notifier.deliveries WHERE state = 'delivered'
+    UNION ALL
+    SELECT partner_id, body FROM auditor.unwanted_deliveries
+  ) AS done, LATERAL (SELECT body::json AS told) AS webhook
   GROUP BY partner_id, told ->> 'type', told #>> '{data,currency}'
   UNION ALL
   SELECT partner_id, event_type, currency, deliveries, amount FROM notifier.reaped_deliveries
