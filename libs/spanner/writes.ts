@@ -7,7 +7,9 @@ export type Write =
       table: string;
       row: Readonly<Record<string, Value>>;
     }
-  | { kind: 'delete'; table: string; key: readonly Value[] };
+  | { kind: 'delete'; table: string; key: readonly Value[] }
+  /** Every row of a table. */
+  | { kind: 'deleteAll'; table: string };
 
 /** Rows of one kind, table and set of columns that go together. */
 type Mutation = { kind: Write['kind']; table: string; columns: string[]; rows: Value[][] };
@@ -26,6 +28,7 @@ export function mutationsOf(writes: readonly Write[]): object[] {
 
 function mutationOf(write: Write): Mutation {
   const { kind, table } = write;
+  if (kind === 'deleteAll') return { kind, table, columns: [], rows: [] };
   if (kind === 'delete') return { kind, table, columns: [], rows: [[...write.key]] };
   const entries = Object.entries(write.row).filter(([, value]) => value !== undefined);
   const columns = entries.map(([column]) => column);
@@ -38,6 +41,7 @@ function areAlike(one: Mutation, other: Mutation): boolean {
 }
 
 function encodeMutation({ kind, table, columns, rows }: Mutation): object {
+  if (kind === 'deleteAll') return { delete: { table, keySet: { all: true } } };
   const values = rows.map((row) => ({ values: row.map(encodeValue) }));
   if (kind === 'delete') return { delete: { table, keySet: { keys: values } } };
   return { [kind]: { table, columns, values } };

@@ -8,7 +8,7 @@ import { migrateSpanner, OtherSchemaError, spannerMigrationSets } from '@triploc
 import { createTestSpanner } from '@triplock/testing';
 
 test('migrating again, by two at once, does nothing, and a changed or unknown file is refused', async (context) => {
-  const store = await createTestSpanner(context);
+  const store = await createTestSpanner(context, 'changed');
   const again = await Promise.all([1, 2].map(() => migrateSpanner(store, spannerMigrationSets)));
   assert.deepEqual(again, [[], []]);
 
@@ -32,7 +32,7 @@ test('migrating again, by two at once, does nothing, and a changed or unknown fi
 });
 
 test('every statement of the migrations does no harm a second time', async (context) => {
-  const store = await createTestSpanner(context);
+  const store = await createTestSpanner(context, 'changed');
   const [{ folder }] = spannerMigrationSets as [(typeof spannerMigrationSets)[number]];
   const files = await readdir(folder);
   const once = await migrateSpanner(store, [{ owner: 'second time', folder }]);
