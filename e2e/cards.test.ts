@@ -106,6 +106,25 @@ async function settled(): Promise<number> {
   return row!.settled;
 }
 
+test('what the provider will never charge fails at once, and says why', async () => {
+  const refusals = [
+    ['pm_nobody', 'resource_missing', /pm_nobody/],
+    ['pm_card_chargeDeclinedExpiredCard', 'expired_card', /expired/],
+    // A bank debit is in dollars.
+    ['pm_usBankAccount_success', 'invalid_request_error', /currency .*eur/],
+  ] as const;
+  const ended = refusals.map(async ([method, code, message]) => {
+    const body = { amount: 1_000, currency: 'EUR', payment_method: method };
+    const { id } = JSON.parse((await on.acme.pay(newKey('card'), body)).body) as { id: string };
+    const shown = JSON.parse((await on.acme.payment(id, 30)).body) as Shown;
+    assert.deepEqual([shown.status, shown.failure?.code], ['failed', code], method);
+    assert.match(shown.failure!.message, message);
+    assert.equal('provider' in shown, false);
+  });
+  await Promise.all(ended);
+});
+
+type Shown = { status: string; failure?: { code: string; message: string } };
 type Row = { txn_id: string; state: string };
 type ProviderAudit = {
   charges: Record<string, { count: number; amount: number }>;

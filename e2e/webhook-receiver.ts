@@ -7,9 +7,14 @@ import { text } from 'node:stream/consumers';
 /** A webhook as it came, headers and bytes. */
 export type ReceivedWebhook = { id: string; timestamp: string; signatures: string[]; body: string };
 
-/** A partner's own server for webhooks. It takes everything. */
+/** How a receiver answers each webhook. */
+export type ReceiverAnswer = { status: number; headers?: Record<string, string>; body?: string };
+
+/** A partner's own server for webhooks. */
 export type WebhookReceiver = {
   url: string;
+  /** From now on; 204 unless told. */
+  answer: ReceiverAnswer;
   received: ReceivedWebhook[];
   close(): Promise<void>;
 };
@@ -26,12 +31,14 @@ export async function openWebhookReceiver(): Promise<WebhookReceiver> {
         signatures: header('webhook-signature').split(' '),
         body,
       });
-      response.writeHead(204).end();
+      const { status, headers, body: told } = receiver.answer;
+      response.writeHead(status, headers).end(told);
     });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return {
+  const receiver: WebhookReceiver = {
+    answer: { status: 204 },
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`,
     received,
     async close() {
@@ -40,6 +47,7 @@ export async function openWebhookReceiver(): Promise<WebhookReceiver> {
       await once(server, 'close');
     },
   };
+  return receiver;
 }
 
 /**

@@ -1,0 +1,278 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, test } from 'node:test';
+import { topics } from '@triplock/contracts';
+import { eventually, stripeControl } from '@triplock/testing';
+import { command } from './command.ts';
+import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
+import {
+  endpoint,
+  ownSecrets,
+  planted,
+  poison,
+  refused,
+  told,
+  traceId,
+  traceparent,
+} from './planted-secrets.ts';
+import { onTheSystem } from './stage.ts';
+import { openWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
+import {
+  allLogs,
+  allMetrics,
+  listen,
+  places,
+  placesOf,
+  type Listening,
+  type Place,
+} from './what-goes-out.ts';
+import { writePoison } from './write-poison.ts';
+
+const partnerId = planted('partner').replaceAll('_', '-');
+let receiver: WebhookReceiver;
+let heard: Listening;
+let apiKey: string;
+
+const on = onTheSystem(async (stage) => {
+  heard = await listen(stage);
+  receiver = await openWebhookReceiver();
+  const headers = { 'set-cookie': endpoint.answerHeader };
+  receiver.answer = { status: 500, headers, body: endpoint.answerBody };
+  const added = await command('partners', 'add', partnerId, '--json');
+  assert.equal(added.code, 0, added.stderr);
+  ({ apiKey } = JSON.parse(added.stdout) as { apiKey: string });
+});
+// Whatever became of the test: the provider is well again for those that follow.
+afterEach(() => stripeControl(on.system.stripe)('DELETE', '/faults'));
+after(() => Promise.all([receiver?.close(), heard?.close()]));
+
+/** Where what was told to the system may stand. Nowhere else, and it does stand there. */
+const inRecordsAndEvents: Place[] = ['accepted record', 'event'];
+const mayStand: Record<string, Place[]> = {
+  // Operators follow a payment by the key that its partner names.
+  [told.key]: ['accepted record', 'trace'],
+  [told.description]: inRecordsAndEvents,
+  [told.reference]: inRecordsAndEvents,
+  [told.metadataName]: inRecordsAndEvents,
+  [told.metadataValue]: inRecordsAndEvents,
+  [told.reason]: inRecordsAndEvents,
+  // A token of the provider's, worth nothing without the secret key.
+  [told.paymentMethod]: inRecordsAndEvents,
+  // Whoever sent a field that is not known is told its name.
+  [refused.fieldName]: ['error answer'],
+  // A dead letter has all that the record had; people find it by its key.
+  [poison.key]: ['accepted record', 'dead letter', 'dead-letters list'],
+  [poison.value]: ['accepted record', 'dead letter'],
+  [poison.forgedKey]: ['accepted record', 'dead letter'],
+  [poison.header]: ['accepted record', 'dead letter'],
+  [poison.event]: ['event'],
+};
+
+/** What has to be found there, or looking there proves nothing. */
+const mustStand: Record<string, Place[]> = {
+  [traceId]: ['log', 'accepted record', 'event'],
+  [partnerId]: ['log', 'accepted record', 'event', 'audit'],
+  triplock_gateway_payments_total: ['metrics'],
+  'webhook not delivered': ['log'],
+  'record dead-lettered': ['log'],
+  'message refused and kept': ['log'],
+  'what the provider did is unknown': ['log'],
+  [poison.key]: ['dead letter', 'dead-letters list'],
+  [refused.fieldName]: ['error answer'],
+};
+
+const answers: Answer[] = [];
+let turn = 0;
+
+async function ask(request: PartnerRequest, expected: number): Promise<Record<string, unknown>> {
+  const { gateways } = on.system;
+  const answer = await sendTo(gateways[turn++ % gateways.length]!, {
+    ...request,
+    headers: { authorization: `Bearer ${apiKey}`, traceparent, ...request.headers },
+  });
+  assert.equal(answer.status, expected, answer.body);
+  if (answer.status >= 400) answers.push(answer);
+  return JSON.parse(answer.body) as Record<string, unknown>;
+}
+
+const pay = (fields: object, key = newKey('secret'), expected = 202) =>
+  ask(
+    {
+      method: 'POST',
+      path: '/v1/payments',
+      key,
+      body: { amount: 700, currency: 'EUR', ...fields },
+    },
+    expected,
+  );
+
+const everythingTold = {
+  reference: told.reference,
+  description: told.description,
+  metadata: { [told.metadataName]: told.metadataValue },
+};
+
+/** Answers that are lost, no answers, or none that say anything: the worker has to tell of one. */
+const faults = [
+  { fault: 'rate-limit', operation: 'payment_intents.create', retryAfterSeconds: 1 },
+  { fault: 'error-after', operation: 'payment_intents.confirm' },
+  { fault: 'half-body', operation: 'payment_intents.confirm' },
+  { fault: 'reset-after', operation: 'payment_intents.confirm' },
+];
+
+/** Payments that succeed, fail, wait and are answered wrongly; returns their ids by what they do. */
+async function payments() {
+  const control = stripeControl(on.system.stripe);
+  const book = String((await pay(everythingTold, told.key))['id']);
+  await pay(everythingTold, told.key);
+  await pay({ ...everythingTold, description: refused.otherBody }, told.key, 422);
+  const declined = await pay({ payment_method: 'pm_card_chargeDeclined' });
+  const unknown = await pay({ payment_method: told.paymentMethod });
+  const waiting = await pay({ payment_method: 'pm_card_authenticationRequired' });
+  const intent = await eventually(async () => {
+    const asked = await intentOf(String(waiting['id']));
+    return asked?.status === 'requires_action' && asked;
+  });
+  for (const fault of faults) await control('POST', '/faults', { ...fault, count: 1 });
+  const troubled = [];
+  for (let n = 0; n < 3; n += 1) troubled.push(await pay({ payment_method: 'pm_card_visa' }));
+  const refund = await ask(
+    {
+      ...{ method: 'POST', path: `/v1/payments/${book}/refunds`, key: newKey('secret') },
+      body: { amount: 1, reason: told.reason },
+    },
+    202,
+  );
+  const final = [declined, unknown, ...troubled, refund].map(({ id }) => String(id));
+  return { book, waiting: String(waiting['id']), intent, final: [book, ...final] };
+}
+
+type Intent = { id: string; status: string; client_secret: string };
+
+/** As the provider has it. Whoever has its secret may act as the customer. */
+async function intentOf(txnId: string): Promise<Intent | undefined> {
+  const [row] = await on.look.database.query<{ id: string | null }>(
+    'SELECT provider_intent_id AS id FROM ledger.transactions WHERE txn_id = $1',
+    [txnId],
+  );
+  if (!row?.id) return undefined;
+  const headers = { authorization: 'Bearer sk_test_triplock' };
+  const answer = await fetch(`${on.system.stripe}/v1/payment_intents/${row.id}`, { headers });
+  return (await answer.json()) as Intent;
+}
+
+/** Requests that are refused, each with something in it that is nobody's business. */
+async function refusedRequests(): Promise<void> {
+  const basic = Buffer.from(`admin:${refused.password}`).toString('base64');
+  const list = { path: '/v1/payments' };
+  await ask({ ...list, headers: { authorization: `Bearer ${refused.apiKey}` } }, 401);
+  await ask({ ...list, headers: { authorization: `Basic ${basic}` } }, 401);
+  await ask({ ...list, headers: { authorization: '', cookie: refused.cookie } }, 401);
+  await ask({ path: `/v1/payments?limit=${refused.queryKey}` }, 400);
+  await ask({ path: `/v1/${refused.queryKey}` }, 404);
+  await pay({ payment_method: refused.cardNumber }, undefined, 400);
+  await pay({ [refused.fieldName]: refused.fieldValue }, undefined, 400);
+  const url = `https://user:${refused.urlPassword}@partner.example/`;
+  await ask({ method: 'PUT', path: '/v1/webhook-endpoint', body: { url } }, 400);
+  for (const hearing of on.system.stripeWebhooks) {
+    const headers = { 'stripe-signature': `t=1,v1=${refused.stripeSignature}` };
+    const answer = await fetch(hearing, { method: 'POST', headers, body: refused.stripeBody });
+    assert.equal(answer.status, 400);
+    const told = { headers: Object.fromEntries(answer.headers), body: await answer.text() };
+    answers.push({ ...told, status: 400, tookMs: 0 });
+  }
+}
+
+/** What waited for the customer, and for the partner's server, ends well. */
+async function endWell(waiting: string, intent: Intent): Promise<void> {
+  const authenticate = `/payment_intents/${intent.id}/authenticate`;
+  await stripeControl(on.system.stripe)('POST', authenticate, { outcome: 'succeeded' });
+  receiver.answer = { status: 204 };
+  await eventually(async () => heard.events().includes(waiting));
+  const path = '/v1/webhook-deliveries';
+  const pending = async () =>
+    ((await ask({ path: `${path}?status=pending` }, 200)) as Listed).data.map(({ id }) => id);
+  for (const id of await pending()) {
+    await ask({ method: 'POST', path: `${path}/${id}/redeliver` }, 202);
+  }
+  await eventually(async () => (await pending()).length === 0);
+}
+
+type Struck = { faults: { hits: number }[] };
+type Listed = { data: { id: string }[] };
+
+/** Everything that went out by now. */
+async function wentOut(txnId: string): Promise<Map<Place, Buffer>> {
+  // Whether all is well is other promises' matter: what stands here is found in it, or it said nothing.
+  const printed = async (name: string, ...args: string[]) => {
+    const { stdout, stderr } = await command(name, ...args);
+    return Buffer.from(stdout + stderr);
+  };
+  const errors = answers.map(({ headers, body }) => JSON.stringify(headers) + body);
+  return new Map<Place, Buffer>([
+    ['log', await allLogs(on.system.home)],
+    ['accepted record', heard.records(topics.accepted)],
+    ['dead letter', heard.records(topics.deadLetter)],
+    ['event', heard.events()],
+    ['metrics', await allMetrics(on)],
+    ['error answer', Buffer.from(errors.join('\n'))],
+    ['audit', await printed('audit', '--json', '--wait', '0')],
+    ['trace', await printed('trace', txnId)],
+    ['dead-letters list', await printed('dead-letters', 'list', '--json')],
+  ]);
+}
+
+test('secrets, card data and what partners tell stay where they belong, whatever goes wrong', async () => {
+  const hooks = `${receiver.url}?token=${endpoint.token}`;
+  const endpointPath = '/v1/webhook-endpoint';
+  const made = await ask({ method: 'PUT', path: endpointPath, body: { url: hooks } }, 201);
+  const rotated = await ask(
+    { method: 'POST', path: `${endpointPath}/secrets`, key: newKey() },
+    201,
+  );
+  const { book, waiting, intent, final } = await payments();
+  await refusedRequests();
+  await writePoison(on.system);
+
+  await eventually(
+    async () => {
+      const [events, dead] = [heard.events(), heard.records(topics.deadLetter)];
+      const told = final.every((id) => events.includes(id)) && events.includes(poison.event);
+      return told && dead.includes(poison.value) && dead.includes(poison.forgedKey);
+    },
+    { withinMs: 60_000, what: 'an event of each transaction, and both dead letters' },
+  );
+  await eventually(async () => receiver.received.length >= final.length);
+  const secrets: Record<string, string> = {
+    ...(await ownSecrets(on.system)),
+    ...{ 'API key': apiKey, 'client secret': intent.client_secret },
+    ...{ 'webhook secret': String(made['secret']), 'new one': String(rotated['secret']) },
+    ...refused,
+    ...endpoint,
+  };
+  await endWell(waiting, intent);
+  const struck = await stripeControl(on.system.stripe)<Struck>('GET', '/faults');
+  assert.deepEqual(
+    struck.faults.map(({ hits }) => hits),
+    faults.map(() => 1),
+  );
+  const everything = await wentOut(book);
+  const seen = (text: string) => placesOf(text, everything);
+
+  const wrong: string[] = [];
+  for (const [text, wanted] of Object.entries({ ...mustStand, [book]: ['log', 'trace'] })) {
+    const missing = wanted.filter((place) => !seen(text).includes(place));
+    if (missing.length > 0) wrong.push(`${text} is not in ${missing.join(', ')}`);
+  }
+  const everywhere = Object.values(mustStand).flat();
+  assert.deepEqual(
+    places.filter((place) => ![...everywhere, 'trace'].includes(place)),
+    [],
+  );
+  const byDesign = Object.keys(mayStand).map((text) => [text, text]);
+  for (const [what, text] of [...Object.entries(secrets), ...byDesign] as [string, string][]) {
+    assert.ok(text.length >= 16, `${what} is long enough to be looked for`);
+    const [is, may] = [seen(text), mayStand[text] ?? []].map((list) => list.join(', '));
+    if (is !== may) wrong.push(`${what} is in ${is || 'no place'}, not in ${may || 'no place'}`);
+  }
+  assert.deepEqual(wrong, []);
+});
