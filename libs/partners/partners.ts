@@ -4,6 +4,8 @@ import type { PartnerId } from '@triplock/payments';
 export type WebhookEndpoint = {
   url: string;
   secrets: readonly string[];
+  /** Another one whenever the endpoint was changed. */
+  version: string;
   /** Its server wants no more webhooks; until the partner sets it again, none is sent. */
   disabled?: true;
 };
@@ -30,9 +32,9 @@ export type Partners = {
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
   /**
    * Sends nothing more to an endpoint until its partner sets it again. Tells whether this call
-   * disabled it: not so when it was disabled before, or when the partner has set another URL.
+   * disabled it: not so when it was disabled before, or when it was changed since it had this version.
    */
-  disableEndpoint(endpoint: { partnerId: PartnerId; url: string }): Promise<boolean>;
+  disableEndpoint(endpoint: { partnerId: PartnerId; version: string }): Promise<boolean>;
   /** Whether answers come from memory because PostgreSQL did not answer when it was last asked. */
   stale(): boolean;
   /** Whether any key was heard to be good, so that its partner gets in while PostgreSQL is away. */

@@ -25,7 +25,7 @@ test('an endpoint is made with a secret that is shown once, and changed without 
     previous_secret_valid_until: null,
     disabled_at: null,
   });
-  assert.deepEqual(await seenByNotifier(), { url, secrets: [secret] });
+  assert.partialDeepStrictEqual(await seenByNotifier(), { url, secrets: [secret] });
 
   const read = await ask({ method: 'GET', path });
   assert.deepEqual([read.status, read.body], [200, { ...rest, updated_at: updatedAt }]);
@@ -33,7 +33,7 @@ test('an endpoint is made with a secret that is shown once, and changed without 
   const other = 'https://partner.example:8443/v2';
   const changed = await ask(set(other));
   assert.deepEqual([changed.status, 'secret' in changed.body], [200, false]);
-  assert.deepEqual(await seenByNotifier(), { url: other, secrets: [secret] });
+  assert.partialDeepStrictEqual(await seenByNotifier(), { url: other, secrets: [secret] });
 });
 
 test('a partner sees and changes its own endpoint only', async (t) => {

@@ -62,7 +62,7 @@ async function attempt(
   }
   const outcome = await send({ endpoint, eventId, body, signal });
   if (outcome.outcome === 'refused' && outcome.status === gone) {
-    if (await partners.disableEndpoint({ partnerId, url: endpoint.url })) {
+    if (await partners.disableEndpoint({ partnerId, version: endpoint.version })) {
       metrics.endpointsGone.inc();
       logger.error({ partnerId, eventId }, 'webhook endpoint disabled: its server says 410 Gone');
     }

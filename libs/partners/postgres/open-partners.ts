@@ -8,7 +8,7 @@ const findApiKeys = loadSql(import.meta.url, 'find-api-keys.sql');
 const disableEndpoint = loadSql(import.meta.url, 'disable-webhook-endpoint.sql');
 const findWebhookEndpoint = loadSql(import.meta.url, 'find-webhook-endpoint.sql');
 
-type EndpointRow = Pick<WebhookEndpoint, 'url' | 'secrets'> & { disabled: boolean };
+type EndpointRow = Pick<WebhookEndpoint, 'url' | 'secrets' | 'version'> & { disabled: boolean };
 type KeyRow = { sha256: Buffer; partner_id: PartnerId };
 
 /** Partners in PostgreSQL. `clock` gives milliseconds; the machine's own unless told. */
@@ -29,8 +29,8 @@ export function openPartners(
       const { disabled, ...endpoint } = row;
       return disabled ? { ...endpoint, disabled } : endpoint;
     },
-    async disableEndpoint({ partnerId, url }) {
-      const parameters = [partnerId, url];
+    async disableEndpoint({ partnerId, version }) {
+      const parameters = [partnerId, version];
       const [row] = await database.query<{ disabled: boolean }>(disableEndpoint, parameters);
       return row!.disabled;
     },
