@@ -1,42 +1,47 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import type { ReceivedEvent, ReceiveOutcome } from './inbox.ts';
 
-/** How long the first event of a batch waits for others, and how many go together. */
-export type BatchLimits = { gatherMs: number; eventsMax: number };
+/** How long after the beginning of a batch the next one begins at the soonest, and how many go together. */
+export type BatchLimits = { apartMs: number; eventsMax: number };
 
 type Waiting = { received: ReceivedEvent } & PromiseWithResolvers<ReceiveOutcome>;
 
 /**
- * Lets events that arrive within some milliseconds share a transaction, whose round trips cost more
- * than all that is done in it. One batch is under way at a time; a batch that fails is told to
- * each of its events.
+ * Lets events share a transaction, whose round trips cost more than all that is done in it. One batch
+ * is under way at a time, and what comes meanwhile is the next one; an event that comes after a calm
+ * waits for nothing. A batch that fails is told to each of its events.
  */
 export function gatherEvents(
   receiveMany: (received: readonly ReceivedEvent[]) => Promise<ReceiveOutcome[]>,
-  { gatherMs, eventsMax }: BatchLimits,
+  { apartMs, eventsMax }: BatchLimits,
 ): (received: ReceivedEvent) => Promise<ReceiveOutcome> {
-  let waiting: Waiting[] = [];
+  const waiting: Waiting[] = [];
+  let rest = Promise.resolve();
   let busy = false;
 
-  const receive = async () => {
-    const batch = waiting.slice(0, eventsMax);
-    waiting = waiting.slice(eventsMax);
+  const receive = async (batch: readonly Waiting[]): Promise<void> => {
     try {
       const outcomes = await receiveMany(batch.map(({ received }) => received));
       for (const [at, { resolve }] of batch.entries()) resolve(outcomes[at]!);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
-    busy = false;
-    if (waiting.length > 0) begin();
   };
-  const begin = () => {
+  const receiveAll = async (): Promise<void> => {
     busy = true;
-    setTimeout(() => void receive(), gatherMs);
+    while (waiting.length > 0) {
+      await rest;
+      // What came by one read, and what the end of the last batch let through, goes together.
+      await turnOfTheLoop();
+      rest = new Promise((resolve) => setTimeout(resolve, apartMs));
+      await receive(waiting.splice(0, eventsMax));
+    }
+    busy = false;
   };
   return (received) => {
     const event = { received, ...Promise.withResolvers<ReceiveOutcome>() };
     waiting.push(event);
-    if (!busy) begin();
+    if (!busy) void receiveAll();
     return event.promise;
   };
 }

@@ -25,8 +25,8 @@ const consumer = 'partner-notifier';
 
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;
-// A webhook is this much later for it; a batch holds one connection for some milliseconds.
-const batchLimits = { gatherMs: 10, eventsMax: 256 };
+// Fewer and larger transactions cost less, and a webhook is at most this much later for it.
+const batchLimits = { apartMs: 10, eventsMax: 256 };
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
 const hourMs = 3_600_000;

@@ -17,8 +17,8 @@ import { settlementMetrics, type SettlementMetrics } from './metrics.ts';
 
 const consumer = 'settlement-feed';
 
-// A settlement is this much later for it; a batch holds one connection for some milliseconds.
-const batchLimits = { gatherMs: 25, eventsMax: 256 };
+// Fewer and larger transactions cost less, and no settlement is in such a hurry.
+const batchLimits = { apartMs: 25, eventsMax: 256 };
 const reapEveryMs = 60_000;
 
 await runService(consumer, readConfig, async (config, service) => {

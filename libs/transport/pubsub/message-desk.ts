@@ -2,7 +2,7 @@ import type { Logger } from '@triplock/runtime';
 import { gatherIds } from './gather-ids.ts';
 import { pauseNacks } from './pause-nacks.ts';
 import { ackDeadlineSeconds, type PulledMessage } from './pull-stream.ts';
-import { takeTurns } from './take-turns.ts';
+import { takeTurns, type Turn } from './take-turns.ts';
 import type { IncomingMessage, MessageVerdict } from './topic.ts';
 
 /** What is done with messages, and how the broker is told. */
@@ -29,7 +29,11 @@ export type MessageDesk = {
 /** Well before the deadline, so that one lost request does not cost the message. */
 const extendEveryMs = (ackDeadlineSeconds * 1_000) / 3;
 
-/** Opens a desk. Messages of one ordering key are handled one after another, as they came. */
+/**
+ * Opens a desk. Messages of one ordering key that wait are handed over together, one after another as
+ * they came, so that they can share what handling costs; later ones wait for the verdicts on all of
+ * them.
+ */
 export function openMessageDesk(options: DeskOptions): MessageDesk {
   const { handle, logger } = options;
   const inTurn = takeTurns(options.maxInFlight);
@@ -71,12 +75,13 @@ export function openMessageDesk(options: DeskOptions): MessageDesk {
   }, extendEveryMs);
   return {
     receive: (messages) => {
-      for (const pulled of messages) {
+      const turns = messages.map((pulled): Turn => {
         const ackId = pulled.ackId!;
         const message = incoming(pulled);
         held.add(ackId);
-        inTurn(message.orderingKey, () => work(ackId, message));
-      }
+        return { key: message.orderingKey, work: () => work(ackId, message) };
+      });
+      inTurn(turns);
     },
     held: () => held.size,
     close: async () => {

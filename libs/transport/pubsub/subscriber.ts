@@ -17,7 +17,10 @@ export type SubscriberOptions = PubSubConnection & {
   subscription: string;
   /** Messages in hand at once. */
   maxInFlight: number;
-  /** A rejection is a `nack` that is logged. */
+  /**
+   * Called for messages of one ordering key that wait in their order, before there is a verdict on
+   * those before, and for later ones after it. A rejection is a `nack` that is logged.
+   */
   handle(message: IncomingMessage): Promise<MessageVerdict>;
   logger: Logger;
 };
