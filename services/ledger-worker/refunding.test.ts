@@ -131,21 +131,29 @@ test('a refund that comes before its payment waits, and goes on as soon as that 
 test('a refund that can never be given back says why, and holds nothing of its payment', async (context) => {
   const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
   const [declined, card, transfer] = [aCard('pm_card_chargeDeclined'), aCard(), aTransfer()];
-  await pay(declined, card, transfer);
+  const partly = aCard();
+  await pay(declined, card, partly, transfer);
   await worker.allCommitted();
-  // Somebody gave the charge back at the provider itself.
-  const { provider } = (await worker.ledger.find(card.txnId))!;
-  await refundAtProvider({ payment_intent: provider!.intentId });
+  // Somebody gave the charges back at the provider itself, of one a part.
+  for (const [{ txnId }, amount] of [
+    [card, '1000'],
+    [partly, '700'],
+  ] as const) {
+    const { provider } = (await worker.ledger.find(txnId))!;
+    await refundAtProvider({ payment_intent: provider!.intentId, amount });
+  }
   const tooMuch = aRefund(transfer, { amount: 1_001n });
-  await refund(aRefund(declined), aRefund(card), tooMuch);
+  await refund(aRefund(declined), aRefund(card), aRefund(partly, { amount: 400n }), tooMuch);
   await worker.allCommitted();
   assert.deepEqual(await cameTo(declined), { payment_not_refundable: 1 });
   assert.deepEqual(await cameTo(card), { charge_already_refunded: 1 });
-  assert.deepEqual(await cameTo(transfer), { amount_exceeds_refundable: 1 });
-  for (const payment of [card, transfer]) {
+  for (const payment of [partly, transfer]) {
+    assert.deepEqual(await cameTo(payment), { amount_exceeds_refundable: 1 });
+  }
+  for (const payment of [card, partly, transfer]) {
     assert.deepEqual(await givenBack(payment), { refunded: 0n, reserved: 0n });
   }
-  assert.equal((await outcomesOf(worker))['refund-failed'], 3);
+  assert.equal((await outcomesOf(worker))['refund-failed'], 4);
 });
 
 test('of two refunds under one key the first stands; that one and what nobody can store are set aside', async (context) => {

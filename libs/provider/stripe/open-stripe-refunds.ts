@@ -2,7 +2,7 @@ import type Stripe from 'stripe';
 import type { Provider, RefundAtProvider, RefundRequest } from '../provider.ts';
 import { idempotencyKeyOf } from './idempotency-key.ts';
 import { refundOutcome } from './refund-outcome.ts';
-import { sortError, unknownBecause } from './sort-error.ts';
+import { sortRefundError, unknownBecause } from './sort-error.ts';
 
 /** A payment can have any number of partial refunds; this many are looked through. */
 const listedMax = 10_000;
@@ -28,8 +28,7 @@ async function createRefund(stripe: Stripe, request: RefundRequest): Promise<Ref
     );
     return refundOutcome(refund, request);
   } catch (error) {
-    const sorted = sortError(error);
-    return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
+    return sortRefundError(error);
   }
 }
 

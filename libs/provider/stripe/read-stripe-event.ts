@@ -86,7 +86,7 @@ function verify({
   for (const secret of secrets) {
     try {
       const event = Stripe.webhooks.constructEvent(body, signature, secret, toleranceSeconds);
-      return { outcome: 'genuine', event: event };
+      return { outcome: 'genuine', event };
     } catch (error) {
       detail = (error as Error).message;
     }

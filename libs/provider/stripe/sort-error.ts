@@ -44,6 +44,22 @@ function refused(error: InstanceType<typeof Stripe.errors.StripeError>): SortedE
   return { outcome: 'refused', failure: { code, message: error.message } };
 }
 
+/**
+ * Sorts an error of asking for a refund. That more is asked for than is left of the charge, because
+ * others gave some of it back, Stripe says without a code, by the parameter alone.
+ */
+export function sortRefundError(
+  error: unknown,
+): Exclude<SortedError, { outcome: 'unexpected-state' }> {
+  const { StripeInvalidRequestError } = Stripe.errors;
+  if (error instanceof StripeInvalidRequestError && error.param === 'amount' && !error.code) {
+    const { message } = error;
+    return { outcome: 'refused', failure: { code: 'amount_exceeds_refundable', message } };
+  }
+  const sorted = sortError(error);
+  return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;
+}
+
 /** The unknown outcome of a call that an error ended. */
 export function unknownBecause(error: unknown): Unknown {
   if (!(error instanceof Stripe.errors.StripeError)) {
