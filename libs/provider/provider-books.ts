@@ -18,7 +18,8 @@ export type BookStatus =
 export type BookRow = {
   kind: BookKind;
   id: string;
-  status: BookStatus;
+  /** `unknown`: of a word that is not known here, and not ours by anything that it says of itself. */
+  status: BookStatus | 'unknown';
   /** Minor units. */
   amount: bigint;
   /** ISO 4217, upper case. */
@@ -54,8 +55,8 @@ export type BookPage =
  * The provider's own books, only read: the other side of the ledger's charges and refunds. It is
  * consistent: what a caller was told of before is on the list.
  *
- * @throws ProviderError when the provider cannot be asked, tried again where that may help; and
- * whatever it cannot make sense of.
+ * @throws ProviderError when the provider cannot be asked, tried again where that may help; and when
+ * it says of an object of ours what cannot be made sense of.
  */
 export type ProviderBooks = {
   list(query: BookQuery): Promise<BookPage>;

@@ -1,5 +1,11 @@
 import { loadSql, type Queryable } from '@triplock/postgres';
-import { bookKinds, type BookKind, type BookRow, type ProviderBooks } from '@triplock/provider';
+import {
+  bookKinds,
+  ProviderError,
+  type BookKind,
+  type BookRow,
+  type ProviderBooks,
+} from '@triplock/provider';
 
 const readWalk = loadSql(import.meta.url, 'sql/read-walk.sql');
 const restartWalk = loadSql(import.meta.url, 'sql/restart-walk.sql');
@@ -8,6 +14,7 @@ const endWholeWalk = loadSql(import.meta.url, 'sql/end-whole-walk.sql');
 const lookAgain = loadSql(import.meta.url, 'sql/look-again.sql');
 const doubtRefunds = loadSql(import.meta.url, 'sql/doubt-refunds.sql');
 const forgetOne = loadSql(import.meta.url, 'sql/forget-one.sql');
+const ownIntents = loadSql(import.meta.url, 'sql/own-intents.sql');
 const noteReading = loadSql(import.meta.url, 'sql/note-reading.sql');
 
 /** Where the copy is kept, and what it is a copy of. */
@@ -58,7 +65,7 @@ async function walk({ database, books }: BookParts, kind: BookKind): Promise<voi
       await database.query(restartWalk, [kind, cursor]);
       continue;
     }
-    const rows = JSON.stringify(page.rows.map(rowOf));
+    const rows = JSON.stringify((await known(database, page.rows)).map(rowOf));
     const next = page.next ?? null;
     const parameters = [kind, rows, cursor, next, knownUntil];
     const [moved] = await database.query<{ everythingSince: Date | null }>(recordPage, parameters);
@@ -69,8 +76,23 @@ async function walk({ database, books }: BookParts, kind: BookKind): Promise<voi
   }
 }
 
+/** Leaves out what is unknown and of an intent that is not ours: it would be left out anyway. */
+async function known(database: Queryable, rows: readonly BookRow[]): Promise<readonly BookRow[]> {
+  const unknown = rows.filter(({ status }) => status === 'unknown');
+  if (unknown.length === 0) return rows;
+  const intents = unknown.flatMap(({ intentId }) => intentId ?? []);
+  const own = await database.query<{ id: string }>(ownIntents, [intents]);
+  const isOwn = new Set(own.map(({ id }) => id));
+  return rows.filter(({ status, intentId }) => status !== 'unknown' || isOwn.has(intentId ?? ''));
+}
+
+/** @throws ProviderError for a row of which nobody can say what it means for money. */
 function rowOf(row: BookRow) {
   const { kind, id, status, amount, currency, createdAt, intentId, txnId, partnerId } = row;
+  if (status === 'unknown') {
+    const type = 'unknown_status';
+    throw new ProviderError({ type, code: id, statusCode: undefined, requestId: undefined });
+  }
   const ours = txnId === undefined ? {} : { txn_id: txnId, partner_id: partnerId };
   return {
     ...{ kind, id, status, amount: Number(amount), currency, created_at: createdAt },

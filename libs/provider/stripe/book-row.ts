@@ -9,28 +9,28 @@ export type Listed = Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund;
 /**
  * An object of Stripe's as a row of the books.
  *
- * @throws ProviderError for a status that is not known here: what it means for money nobody can say.
+ * @throws ProviderError for a status of an object of ours that is not known here: what it means for
+ * money nobody can say.
  */
 export function bookRowOf(listed: Listed): BookRow {
   const { id, amount, currency, created, metadata } = listed;
   const kind = kindOf(listed);
-  const status = statuses[kind][listed.status ?? ''];
-  if (status === undefined) {
+  const intentId = intentOf(listed);
+  const txnId = metadata?.['txn_id'];
+  const isOurs = txnId !== undefined && isTxnId(txnId);
+  const status = statuses[kind][String(listed.status)] ?? 'unknown';
+  if (status === 'unknown' && isOurs) {
     const code = `${listed.status} of ${id}`;
     throw new ProviderError({
       ...{ type: 'unknown_status', code, statusCode: undefined, requestId: undefined },
     });
   }
-  const intentId = intentOf(listed);
-  const txnId = metadata?.['txn_id'];
   return {
     ...{ kind, id, status, amount: BigInt(amount) },
     currency: currency.toUpperCase(),
     createdAt: new Date(created * 1_000),
     ...(intentId === undefined ? {} : { intentId }),
-    ...(txnId !== undefined && isTxnId(txnId)
-      ? { txnId, partnerId: (metadata?.['partner_id'] ?? '') as PartnerId }
-      : {}),
+    ...(isOurs ? { txnId, partnerId: (metadata?.['partner_id'] ?? '') as PartnerId } : {}),
   };
 }
 
@@ -60,6 +60,8 @@ const statuses: Readonly<Record<BookKind, Readonly<Record<string, BookStatus>>>>
   },
   charge: { pending: 'pending', succeeded: 'succeeded', failed: 'failed' },
   refund: {
+    // Stripe's own type allows it, and nothing says that it ended.
+    null: 'pending',
     pending: 'pending',
     requires_action: 'pending',
     succeeded: 'succeeded',
