@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openShop } from '@triplock/demo';
+import { continueProcess, pauseProcess } from '@triplock/infra';
 import { command } from './command.ts';
+import { interruptAt } from './interrupt.ts';
 import { newKey } from './partner.ts';
 import { onTheSystem } from './stage.ts';
+import { home } from './system.ts';
 
 const on = onTheSystem();
 
@@ -46,4 +49,20 @@ test('an order that dies after every step is paid once and handed over once, or 
   const moved = entriesOf.map(({ txn_id: id, amount }) => [id, amount]).sort();
   const expected = [sold.payment, missed.payment, missed.refund].map((id) => [id, 1_999]).sort();
   assert.deepEqual(moved, expected);
+});
+
+test('Ctrl-C ends an order that waits for its payment, and the next run goes on', async () => {
+  const order = newKey('order');
+  const workers = ['ledger-worker-1', 'ledger-worker-2'].map((name) => ({ home, name }));
+  workers.forEach(pauseProcess);
+  try {
+    const { code, said } = await interruptAt(/payment-accepted/, ['saga', order]);
+    assert.equal(code, 130, said);
+    assert.doesNotMatch(said, /^paid/m, 'it was interrupted while it waited');
+  } finally {
+    workers.forEach(continueProcess);
+  }
+  const { code, stdout } = await command('saga', order, '--json');
+  assert.equal(code, 0, stdout);
+  assert.equal((JSON.parse(stdout) as End).outcome, 'fulfilled');
 });
