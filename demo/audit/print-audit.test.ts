@@ -42,6 +42,14 @@ const clean: AuditReport = {
   notCompared: [],
 };
 
+test('what is at the provider alone comes with the question whose it is', () => {
+  const hint = /Give each system an account of its own/;
+  const driftIn = (check: string) =>
+    renderAudit({ ...clean, ok: false, drift: [{ check, ids: ['ch_1'] }] }).join('\n');
+  assert.match(driftIn('charge-unfounded'), hint);
+  assert.doesNotMatch(driftIn('charge-missing'), hint);
+});
+
 test('webhooks that nobody wants are told of where there are any', () => {
   assert.doesNotMatch(renderAudit(clean).join('\n'), /not wanted/);
   const { counts } = clean;

@@ -93,5 +93,13 @@ function renderVerdict({ ok, drift, settledDown, notCompared }: AuditReport): st
   const unseen = notCompared.map(
     ({ part, why, next }) => `  ${part} not compared: ${why}; ${next}`,
   );
-  return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...unseen];
+  const hint = drift.some(({ check }) => beside.has(check)) ? [oneAccount] : [];
+  return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...hint, ...unseen];
 }
+
+/** Checks that find what the provider has and the ledger does not. */
+const beside = new Set(['charge-unfounded', 'intent-unfounded', 'given-back-unfounded']);
+
+const oneAccount =
+  '  Was it another Triplock on the same Stripe account, or this one before `down --volumes`? ' +
+  'Give each system an account of its own; the audit cannot tell them apart.';
