@@ -3,6 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import type { ChargingUnderTest } from './charging.conformance.ts';
 import { pendingOf, settledNow, traceparent } from './example-postings.testing.ts';
+import { ownMs } from './own-time.ts';
 import { posting } from './refunds.conformance.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
@@ -66,9 +67,11 @@ export function waking(open: Open): void {
   test('a row that is woken is due after the grace, and no later than it would have been', async (context) => {
     const store = await open(context);
     const { txnId } = await aChargedCard(store, 'pi_1');
-    await store.wakeDue(anEvent('pi_1', 'evt_1'), { graceMs: 200 });
-    await store.wakeDue(anEvent('pi_1', 'evt_2'), { graceMs: hourMs });
+    await aChargedCard(store, 'pi_2');
+    await store.wakeDue(anEvent('pi_2', 'evt_1'), { graceMs: ownMs / 2 });
     assert.deepEqual(await store.takeDue({ limit: 10, leaseMs: hourMs }), []);
+    await store.wakeDue(anEvent('pi_1', 'evt_2'), { graceMs: 20 });
+    await store.wakeDue(anEvent('pi_1', 'evt_3'), { graceMs: hourMs });
     const [due] = await eventually(async () => {
       const taken = await store.takeDue({ limit: 10, leaseMs: hourMs });
       return taken.length > 0 && taken;
