@@ -44,7 +44,7 @@ async function aHearing(context: TestContext, wish: { wakeDue?: WakeDue } = {}) 
   const parts = { ...asking, secrets, mode: 'test' as const, metrics, logger };
   const port = await freePort();
   const server = await serveWebhooks({
-    ...{ host: '127.0.0.1', port, logger },
+    ...{ host: '127.0.0.1', port, metrics, logger },
     hear: (webhook) => hearStripe(parts, webhook),
   });
   context.after(() => server.close());

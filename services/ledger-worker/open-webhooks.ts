@@ -18,8 +18,8 @@ export async function openWebhooks(
   }
   const mode = liveKey.test(config.STRIPE_API_KEY) ? 'live' : 'test';
   const hearing: StripeHearing = { ...parts, secrets, mode };
-  const { logger } = parts;
+  const { logger, metrics } = parts;
   const hear = (webhook: Parameters<typeof hearStripe>[1]) => hearStripe(hearing, webhook);
-  const server = await serveWebhooks({ host, port, hear, logger });
+  const server = await serveWebhooks({ host, port, hear, metrics, logger });
   parts.onClose('webhooks', () => server.close());
 }

@@ -3,17 +3,25 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { setTimeout as delay } from 'node:timers/promises';
 import { explainListenError, type Logger } from '@triplock/runtime';
 import type { Heard } from './hear-stripe.ts';
+import type { WorkerMetrics } from './metrics.ts';
 
 /** Where Stripe's webhooks come in, and who hears them. */
 export type WebhookOptions = {
   host: string;
   port: number;
   hear(webhook: { body: Buffer; signature: string | undefined }): Promise<Heard>;
+  metrics: Pick<WorkerMetrics, 'providerEvents'>;
   logger: Logger;
 };
 
 /** Stripe's largest objects are some tens of kilobytes. */
 export const bodyBytesMax = 256 * 1_024;
+
+/**
+ * A connection that is closed on what was not read loses its answer, so what is too large is read to
+ * its end and dropped, up to this.
+ */
+const droppedBytesMax = 64 * bodyBytesMax;
 
 /** Far above how many Stripe holds open, and few enough to keep each one's body in memory. */
 const connectionsMax = 256;
@@ -29,7 +37,7 @@ const drainMs = 2_000;
 export async function serveWebhooks(options: WebhookOptions): Promise<{ close(): Promise<void> }> {
   const server = createServer({ requestTimeout: requestTimeoutMs }, (request, response) => {
     answer(options, request).then(
-      (status) => send(response, status),
+      (status) => status !== 'nobody-left' && send(response, status),
       (err: unknown) => {
         options.logger.warn({ err }, 'a webhook could not be heard, it has to come again');
         send(response, 503);
@@ -55,36 +63,50 @@ const words: Readonly<Record<Status, string>> = {
   503: 'not now',
 };
 
-async function answer({ hear }: WebhookOptions, request: IncomingMessage): Promise<Status> {
+/** Anybody can reach this, so what no secret has signed makes no noise in the log. */
+async function answer(
+  { hear, metrics, logger }: WebhookOptions,
+  request: IncomingMessage,
+): Promise<Status | 'nobody-left'> {
   const path = request.url?.split('?', 1)[0];
   if (path === '/healthz') return 200;
   if (path !== '/stripe/webhooks') return 404;
   if (request.method !== 'POST') return 405;
-  const body = await readBody(request);
-  if (body === 'too large') return 413;
+  const read = await readBody(request);
+  if (read.outcome !== 'read') {
+    metrics.providerEvents.inc({ outcome: read.outcome });
+    logger.debug({ outcome: read.outcome }, 'a webhook that was not read to its end');
+    return read.outcome === 'too-large' ? 413 : 'nobody-left';
+  }
   const signature = request.headers['stripe-signature'];
-  const heard = await hear({ body, signature: signature?.toString() });
+  const heard = await hear({ body: read.body, signature: signature?.toString() });
   return heard === 'heard' ? 200 : 400;
 }
 
+type ReadBody = { outcome: 'read'; body: Buffer } | { outcome: 'too-large' | 'aborted' };
+
 /** The bytes as they came, because they are what was signed. */
-async function readBody(request: IncomingMessage): Promise<Buffer | 'too large'> {
-  if (Number(request.headers['content-length'] ?? 0) > bodyBytesMax) return 'too large';
+async function readBody(request: IncomingMessage): Promise<ReadBody> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bodyBytesMax) return 'too large';
-    chunks.push(chunk);
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      // Leaving the loop cuts the connection.
+      if (bytes > droppedBytesMax) break;
+      if (bytes <= bodyBytesMax) chunks.push(chunk);
+    }
+  } catch (error) {
+    if (!request.destroyed) throw error;
+    return { outcome: 'aborted' };
   }
-  return Buffer.concat(chunks);
+  if (bytes > bodyBytesMax) return { outcome: 'too-large' };
+  return { outcome: 'read', body: Buffer.concat(chunks) };
 }
 
 function send(response: ServerResponse, status: Status): void {
-  // What was not read of a refused body must not be taken for the next request.
-  const close = status === 413 ? { connection: 'close' } : {};
   const later = status === 503 ? { 'retry-after': '5' } : {};
-  response.writeHead(status, { 'content-type': 'application/json', ...close, ...later });
+  response.writeHead(status, { 'content-type': 'application/json', ...later });
   response.end(JSON.stringify({ detail: words[status] }));
 }
 
