@@ -1,11 +1,10 @@
 import {
   continueProcess,
-  isSameProcess,
   pauseProcess,
-  startTimeOf,
+  runOf,
   stopProcess,
-  type ProcessIdentity,
   type ServiceEndpoint,
+  type Target,
 } from '@triplock/infra';
 import type { CrashPointName } from '@triplock/runtime';
 import { BrokenPromise, FaultDidNotFire, fired } from './broken-promise.ts';
@@ -27,14 +26,19 @@ export async function killAt(
   { service, point }: CrashSite,
   trigger: () => Promise<void>,
 ): Promise<ServiceEndpoint> {
-  const targets = system.replicas(service).map(identified);
+  const { home } = system;
+  const identify = async (replica: ServiceEndpoint): Promise<Identified> => {
+    const target = { home, name: replica.name };
+    return { replica, target, run: await runOf(target) };
+  };
+  const targets = await Promise.all(system.replicas(service).map(identify));
   try {
     for (const { replica } of targets) await arm(replica, { name: point, action: 'kill' });
     await trigger();
     const { replica } = await untilFired(system, {
       fault: `no ${service} died at ${point}`,
       what: `a ${service} to die at ${point}`,
-      check: async () => targets.find(isGone),
+      check: () => firstGone(targets),
     });
     return replica;
   } finally {
@@ -128,20 +132,21 @@ export async function stopAll(
   return targets;
 }
 
-type Identified = { replica: ServiceEndpoint; identity: ProcessIdentity };
+type Identified = { replica: ServiceEndpoint; target: Target; run: string | undefined };
 
-function identified(replica: ServiceEndpoint): Identified {
-  return { replica, identity: { pid: replica.pid, startedAt: startTimeOf(replica.pid) ?? '' } };
+async function firstGone(targets: readonly Identified[]): Promise<Identified | undefined> {
+  const gone = await Promise.all(targets.map(isGone));
+  return targets.find((_, index) => gone[index]);
 }
 
-function isGone({ identity }: Identified): boolean {
-  return !isSameProcess(identity);
+async function isGone({ target, run }: Identified): Promise<boolean> {
+  return run === undefined || (await runOf(target)) !== run;
 }
 
 /** Dying disarms as well. */
 async function disarmSurvivor(target: Identified, point: CrashPointName): Promise<void> {
-  if (isGone(target)) return;
-  await disarm(target.replica, point).catch((error: unknown) => {
-    if (!isGone(target)) throw error;
+  if (await isGone(target)) return;
+  await disarm(target.replica, point).catch(async (error: unknown) => {
+    if (!(await isGone(target))) throw error;
   });
 }

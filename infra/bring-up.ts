@@ -2,9 +2,10 @@ import { join } from 'node:path';
 import { partsFor, type ClaimStore } from './claim-store.ts';
 import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
 import { webhookSecretsOf } from './credentials.ts';
+import { bringUpContainers } from './containers/bring-up-containers.ts';
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
-import { Interrupted } from './launcher-error.ts';
+import { Interrupted, LauncherError } from './launcher-error.ts';
 import { partsForLedger, spannerPlace, type LedgerStore } from './ledger-store.ts';
 import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
@@ -35,6 +36,8 @@ export type BringUp = {
   settings?: SettingsOfServices;
   /** Beside another system, instead of with parts of its own. */
   apart?: Apart;
+  /** Whether it runs as processes or in containers; as it does already, or as processes. */
+  parts?: 'native' | 'docker';
   report?: Report;
   /** Aborting it stops what this call started, and rejects. */
   signal?: AbortSignal;
@@ -66,6 +69,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
   return inSession(options, async (session) => {
     const { state, home } = session;
     state.replicas = options.replicas ?? Math.max(1, state.replicas);
+    if (partsOf(session, options) === 'docker') return inContainers(session, options);
     const { mode = 'demo', apart } = options;
     const claims = options.claims ?? state.claims ?? 'redis';
     const ledger = ledgerOf(session, options.ledger);
@@ -97,6 +101,31 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     await startServices(session, servicesFor(stripe, table), { mode, settings, ...places });
     return systemEndpoints(session, { addresses, names, database, stripe, mode });
   });
+}
+
+/**
+ * How the home runs. Its data is in the volumes of the one or in the folder of the other.
+ *
+ * @throws LauncherError when it has data of the other.
+ */
+function partsOf({ state }: Session, { parts: asked }: BringUp): 'native' | 'docker' {
+  // A home that was made before there was a choice has processes.
+  const before = state.parts ?? (state.claims === undefined ? undefined : 'native');
+  if (asked !== undefined && before !== undefined && asked !== before) {
+    throw new LauncherError(
+      `this home runs with --parts ${before} and its data does not move: take another --home, or forget the data (npm run down -- --volumes)`,
+    );
+  }
+  return asked ?? before ?? 'native';
+}
+
+function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
+  const { claims = 'redis', ledger = 'postgres', settings = {} } = options;
+  if (claims !== 'redis' || ledger !== 'postgres' || Object.keys(settings).length > 0) {
+    const why = 'containers keep claims in redis and the ledger in postgres';
+    throw new LauncherError(`${why}: --parts native has the other stores, in another --home`);
+  }
+  return bringUpContainers(session, session.state.replicas);
 }
 
 /** The parts that stores need beside the usual ones. */

@@ -77,7 +77,7 @@ export function partEndpoints(home: Home, addresses: Addresses): PartEndpoints {
 
 /** The endpoints of a home that has everything up. */
 export function systemEndpoints(
-  session: Session,
+  session: Pick<Session, 'home' | 'state' | 'credentials'>,
   system: {
     addresses: Addresses;
     names: Names;

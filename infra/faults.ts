@@ -1,3 +1,11 @@
+import {
+  continueContainer,
+  killContainer,
+  pauseContainer,
+  runOfContainer,
+  stopContainer,
+  type ContainerTarget,
+} from './containers/container-faults.ts';
 import { homeAt } from './home.ts';
 import { LauncherError } from './launcher-error.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
@@ -10,11 +18,13 @@ import {
 import { readState, type ProcessRecord } from './state.ts';
 import { stopOrderOf } from './stop-order.ts';
 
-/** A process of a home by its name: a part, or `<service>-<replica>`. */
+/** A process of a home, or the container of one, by its name: a part, or `<service>-<replica>`. */
 export type Target = { home?: string; name: string };
 
 /** SIGSTOP: returns when the process and everything below it stand still, connections open. */
 export function pauseProcess(target: Target): void {
+  const container = containerFor(target);
+  if (container !== undefined) return pauseContainer(container);
   const { pid } = recordOf(target);
   signalFamily(pid, 'SIGSTOP');
   // A process stops when it is next scheduled, which on a busy machine takes a moment.
@@ -27,11 +37,15 @@ const clock = new Int32Array(new SharedArrayBuffer(4));
 
 /** SIGCONT: a paused process goes on. */
 export function continueProcess(target: Target): void {
+  const container = containerFor(target);
+  if (container !== undefined) return continueContainer(container);
   signalFamily(recordOf(target).pid, 'SIGCONT');
 }
 
 /** SIGKILL: resolves when the process and everything below it is gone. `bringUp` starts it again. */
 export async function killProcess(target: Target): Promise<void> {
+  const container = containerFor(target);
+  if (container !== undefined) return killContainer(container);
   await killProcessFamily(recordOf(target));
 }
 
@@ -39,8 +53,24 @@ export async function killProcess(target: Target): Promise<void> {
  * Asks the process to finish what it holds and end, as `down` does, and resolves when it is gone:
  * `killed` says that it took too long. `bringUp` starts it again.
  */
-export function stopProcess(target: Target): Promise<Stopped> {
+export async function stopProcess(target: Target): Promise<Stopped> {
+  const container = containerFor(target);
+  if (container !== undefined) return stopContainer(container, stopOrderOf(target.name));
   return endProcess(recordOf(target), stopOrderOf(target.name));
+}
+
+/** Names one run of the process: another after it was started again, `undefined` when it is gone. */
+export async function runOf(target: Target): Promise<string | undefined> {
+  const container = containerFor(target);
+  if (container !== undefined) return runOfContainer(container);
+  const record = readState(homeAt(target.home)).processes[target.name];
+  if (record === undefined || !isSameProcess(record)) return undefined;
+  return `${record.pid}/${record.startedAt}`;
+}
+
+function containerFor({ home, name }: Target): ContainerTarget | undefined {
+  const place = homeAt(home);
+  return readState(place).parts === 'docker' ? { home: place, name } : undefined;
 }
 
 function recordOf({ home, name }: Target): ProcessRecord {

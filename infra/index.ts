@@ -3,7 +3,14 @@ export { claimStores, type ClaimStore } from './claim-store.ts';
 export { runCommand, type Command } from './commands/run-command.ts';
 export type { PartnerCredentials } from './credentials.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
-export { continueProcess, killProcess, pauseProcess, stopProcess, type Target } from './faults.ts';
+export {
+  continueProcess,
+  killProcess,
+  pauseProcess,
+  runOf,
+  stopProcess,
+  type Target,
+} from './faults.ts';
 export { homeWithout } from './homes-apart.ts';
 export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
 export { namesIn, usualNames, type Names } from './names.ts';

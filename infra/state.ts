@@ -25,6 +25,10 @@ export type State = {
   replicas: number;
   /** Where the last `up` with services kept claims; absent before the first. */
   claims?: ClaimStore;
+  /** What runs it; absent: processes. It does not change while the home has data. */
+  parts?: 'native' | 'docker';
+  /** Ports of this machine that containers are published on, by the variable that tells them. */
+  published?: Readonly<Record<string, string>>;
   /** Where the ledger is; absent before the first `up` with services. */
   ledger?: LedgerStore;
 };

@@ -6,12 +6,13 @@ import {
   type Endpoints,
   type PartEndpoints,
 } from './endpoints.ts';
-import { homeAt } from './home.ts';
+import { containersOf } from './containers/container-records.ts';
+import { homeAt, type Home } from './home.ts';
 import { allParts } from './parts/all-parts.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
 import { services } from './services.ts';
 import { probeHttp } from './probe-http.ts';
-import { readState, type ProcessRecord } from './state.ts';
+import { readState, type ProcessRecord, type State } from './state.ts';
 import { inStopOrder, serviceOf } from './stop-order.ts';
 
 /** What takes longer to answer is not ready. All are asked at the same time. */
@@ -41,12 +42,14 @@ export type StatusQuestion = { home?: string; only?: readonly string[] };
 /** Looks at the processes of a home and asks each whether it is ready, in two seconds at most. */
 export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
   const home = homeAt(options.home);
-  const { processes } = readState(home);
+  const { processes, places } = await recordsOf(home);
   const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
   const ordered = inStopOrder(names.sort()).flat();
-  const running = Object.values(processes).filter(isSameProcess);
+  const running = Object.values(processes).filter((record) => places(record) !== 'gone');
   const left = readEndpoints(home);
-  const found = await Promise.all(ordered.map((name) => look(processes[name]!, left)));
+  const found = await Promise.all(
+    ordered.map((name) => look(processes[name]!, { left, place: places(processes[name]!) })),
+  );
   const live = left && isWholeSystem(left) ? { services: serviceEndpoints(running) } : {};
   return {
     home: home.folder,
@@ -58,18 +61,35 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
 
 async function look(
   record: ProcessRecord,
-  endpoints: PartEndpoints | undefined,
+  { left, place }: { left: PartEndpoints | undefined; place: Place },
 ): Promise<ProcessStatus> {
   const { name, pid, ports } = record;
-  return { name, pid, ports, state: await stateOf(record, endpoints) };
+  return { name, pid, ports, state: place === 'running' ? await ask(record, left) : place };
 }
 
-async function stateOf(
+type Place = 'running' | 'paused' | 'gone';
+
+/** What the home runs, as processes or in containers, and what becomes of each. */
+async function recordsOf(
+  home: Home,
+): Promise<{ processes: State['processes']; places: (record: ProcessRecord) => Place }> {
+  const { parts, processes } = readState(home);
+  if (parts !== 'docker') return { processes, places: placeOf };
+  const containers = await containersOf(home).catch(() => []);
+  const states = new Map<ProcessRecord, Place>(containers.map((each) => [each, each.state]));
+  const byName = Object.fromEntries(containers.map((each) => [each.name, each]));
+  return { processes: byName, places: (record) => states.get(record) ?? 'gone' };
+}
+
+function placeOf(record: ProcessRecord): Place {
+  if (!isSameProcess(record)) return 'gone';
+  return isPaused(record.pid) ? 'paused' : 'running';
+}
+
+async function ask(
   record: ProcessRecord,
   endpoints: PartEndpoints | undefined,
 ): Promise<ProcessStatus['state']> {
-  if (!isSameProcess(record)) return 'gone';
-  if (isPaused(record.pid)) return 'paused';
   const checks = checksOf(record, endpoints).map((check) =>
     withDeadline(check, { ms: probeLimitMs, what: record.name }).then(succeeded, failed),
   );

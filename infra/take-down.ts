@@ -1,5 +1,6 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { compose, projectOf, requireEngine } from './containers/engine.ts';
 import { homeAt } from './home.ts';
 import { homesApart } from './homes-apart.ts';
 import { withLock } from './lock.ts';
@@ -37,6 +38,7 @@ export async function takeDown(options: TakeDown = {}): Promise<void> {
     await removeStrays(session);
     rmSync(home.endpoints, { force: true });
     const ends = losesLedger(session);
+    if (session.state.parts === 'docker') await takeDownContainers(session, options.data);
     await stopByName(session, Object.keys(session.state.processes));
     session.state.replicas = 0;
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
@@ -55,6 +57,15 @@ export async function stopByName(session: Session, names: readonly string[]): Pr
   for (const group of inStopOrder([...new Set(names)])) {
     await Promise.all(group.map((name) => stopOne(session, name)));
   }
+}
+
+/** Services get as long to finish as processes do: stop_grace_period in docker-compose.yml. */
+async function takeDownContainers(session: Session, data: TakeDown['data']): Promise<void> {
+  const { home, report, signal } = session;
+  await requireEngine();
+  const volumes = data === 'forget' ? ['--volumes'] : [];
+  report(`stopping containers (docker compose -p ${projectOf(home)} down)`);
+  await compose({ home, args: ['down', '--remove-orphans', ...volumes], signal });
 }
 
 async function stopOne(session: Session, name: string): Promise<void> {

@@ -1,8 +1,10 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { showContainerLogs } from '../containers/container-logs.ts';
 import { homeAt } from '../home.ts';
 import { LauncherError, UsageError } from '../launcher-error.ts';
 import { lastLines } from '../processes/log-file.ts';
+import { readState } from '../state.ts';
 import { serviceOf } from '../stop-order.ts';
 import { followLog } from './follow-log.ts';
 import { runCommand } from './run-command.ts';
@@ -30,7 +32,11 @@ await runCommand({
   wordsMax: 1,
   run: async ({ values, words }) => {
     const lines = parseLines(values.lines ?? '20');
-    const { logs } = homeAt(values.home);
+    const home = homeAt(values.home);
+    if (readState(home).parts === 'docker') {
+      return showContainerLogs(home, { name: words[0], lines, follow: values.follow ?? false });
+    }
+    const { logs } = home;
     const names = namesIn(logs, words[0]);
     const width = Math.max(...names.map((name) => name.length));
     const show = (name: string, line: string) =>

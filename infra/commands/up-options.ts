@@ -8,3 +8,9 @@ export function parseReplicas(text: string | undefined): number | undefined {
   if (number >= 1 && number <= replicasMax) return number;
   throw new UsageError(`--replicas takes a whole number from 1 to ${replicasMax}, not '${text}'`);
 }
+
+/** The word after `--parts`. */
+export function parseParts(text: string | undefined): 'native' | 'docker' | undefined {
+  if (text === undefined || text === 'native' || text === 'docker') return text;
+  throw new UsageError(`--parts ${text} is not known: it takes native or docker`);
+}

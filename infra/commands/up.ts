@@ -2,7 +2,7 @@ import { bringUp, bringUpParts } from '../bring-up.ts';
 import { isWholeSystem } from '../endpoints.ts';
 import { withoutPassword } from '../parts/start-parts.ts';
 import { replicasMax } from '../start-services.ts';
-import { parseReplicas } from './up-options.ts';
+import { parseParts, parseReplicas } from './up-options.ts';
 import { parseClaimStore } from '../claim-store.ts';
 import { parseLedgerStore } from '../ledger-store.ts';
 import { runCommand } from './run-command.ts';
@@ -18,6 +18,8 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
                       memory until \`down\`. Remembered; a ledger does not move
   --claims STORE      where claims are kept: redis, postgres, hybrid or dynamodb. Remembered; the
                       ledger answers for what another store knew
+  --parts HOW         native: processes; docker: containers of docker-compose.yml. Remembered; data
+                      does not move from one to the other
   --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub, and what the stores need
   --home DIR          an instance of its own, with its own data and ports (.triplock)
   --json              prints the endpoints; progress goes to stderr
@@ -32,7 +34,7 @@ TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_SPANNER_PORT, TRIPLOCK_ST
 TRIPLOCK_STRIPE_WEBHOOKS_PORT. Cards are charged at a simulator of Stripe, or at Stripe itself when
 STRIPE_API_KEY gives a test key. A payment that was begun at the one cannot be finished at the
 other. Stripe's webhooks reach a worker with STRIPE_WEBHOOK_SECRETS, the secret that
-\`stripe listen --forward-to 127.0.0.1:18085/stripe/webhooks\` prints; without them a payment that
+\`stripe listen --forward-to 127.0.0.1:18070/stripe/webhooks\` prints; without them a payment that
 waits for a customer or a bank is final some seconds to a minute later.
 `;
 
@@ -43,6 +45,7 @@ await runCommand({
     replicas: { type: 'string' },
     ledger: { type: 'string' },
     claims: { type: 'string' },
+    parts: { type: 'string' },
     'parts-only': { type: 'boolean' },
     home: { type: 'string' },
     json: { type: 'boolean' },
@@ -51,6 +54,7 @@ await runCommand({
     const ledger = parseLedgerStore(values.ledger);
     const claims = parseClaimStore(values.claims);
     const replicas = parseReplicas(values.replicas);
+    const parts = parseParts(values.parts);
     const startedMs = performance.now();
     const say = values.json ? process.stderr : process.stdout;
     const report = (line: string) => say.write(`${line}\n`);
@@ -61,6 +65,7 @@ await runCommand({
       ...(replicas !== undefined && { replicas }),
       ...(claims !== undefined && { claims }),
       ...(ledger !== undefined && { ledger }),
+      ...(parts !== undefined && { parts }),
     };
     const up = values['parts-only'] ? await bringUpParts(wanted) : await bringUp(wanted);
     const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);

@@ -53,8 +53,13 @@ export async function provisionDatabase(
       await database.query(`ALTER ROLE ${role} PASSWORD '${rolePassword(owner, role)}'`);
     }
   });
+  return { owner, roles: databaseUrls(owner) };
+}
+
+/** What each role is told, which follows from the owner's URL. */
+export function databaseUrls(owner: string): DatabaseUrls {
   const urls = Object.entries(roles).map(([name, role]) => [name, urlFor(owner, role)]);
-  return { owner, roles: Object.fromEntries(urls) as DatabaseUrls };
+  return Object.fromEntries(urls) as DatabaseUrls;
 }
 
 function refuseOtherVersion(error: unknown, origin: 'given' | 'native'): never {

@@ -1,0 +1,127 @@
+import { systemEndpoints, type Endpoints } from '../endpoints.ts';
+import type { Credentials } from '../credentials.ts';
+import { LauncherError } from '../launcher-error.ts';
+import { usualNames } from '../names.ts';
+import { databaseUrls } from '../provision/database.ts';
+import { services } from '../services.ts';
+import type { Session } from '../session.ts';
+import { writeState } from '../state.ts';
+import { givenStripe, simulatedStripe } from '../stripe-place.ts';
+import { compose, ComposeFailed, docker, dockerWords, projectOf, requireEngine } from './engine.ts';
+import { containersOf, type ContainerRecord } from './container-records.ts';
+import { credentialFiles } from './places.ts';
+import { publishedPorts } from './published-ports.ts';
+
+/**
+ * Has the whole system running and ready in containers. What runs is left alone; what died is started
+ * again, and what stands still goes on.
+ *
+ * @throws LauncherError in one sentence when the engine cannot; what this call started is stopped.
+ */
+export async function bringUpContainers(session: Session, replicas: number): Promise<Endpoints> {
+  const { home, state, report, signal } = session;
+  await requireEngine();
+  const before = await containersOf(home);
+  for (const { name, container, state: was } of before) {
+    if (was !== 'paused') continue;
+    await docker('unpause', container);
+    report(`${name}: goes on`);
+  }
+  if (before.length === 0) state.published = await publishedPorts(session);
+  const settings = state.published ?? {};
+  const copies = services.filter((service) => service.copies === 'replicas');
+  const scale = copies.flatMap(({ name }) => ['--scale', `${name}=${replicas}`]);
+  const args = ['up', '--detach', '--build', '--wait', '--quiet-pull', ...scale];
+  report(`starting containers (docker compose -p ${projectOf(home)} up); images are built first`);
+  // Remembered before anything runs: a launcher that is killed leaves containers that can be found.
+  const fresh = state.parts === undefined;
+  state.parts = 'docker';
+  writeState(home, state);
+  try {
+    await compose({ home, args, settings, signal });
+  } catch (error) {
+    // Before it is gone with its words.
+    const why = error instanceof ComposeFailed ? await explain(session, error) : undefined;
+    await stopWhatStarted(session, { before, fresh });
+    throw why === undefined ? error : new LauncherError(why, { cause: error });
+  }
+  return endpointsOf(session, await containersOf(home));
+}
+
+/** Nothing half started stays: containers that did not run before are gone or stopped again. */
+async function stopWhatStarted(
+  { home, state }: Session,
+  { before, fresh }: { before: readonly ContainerRecord[]; fresh: boolean },
+): Promise<void> {
+  const { signal } = new AbortController();
+  if (before.every(({ state }) => state === 'gone')) {
+    // A home that never was up has no data but what this call made.
+    const volumes = fresh ? ['--volumes'] : [];
+    await compose({ home, args: ['down', '--remove-orphans', ...volumes], signal });
+    if (fresh) delete state.parts;
+    return;
+  }
+  const ran = new Set(before.filter((each) => each.state !== 'gone').map(({ name }) => name));
+  const started = (await containersOf(home)).filter(({ name }) => !ran.has(name));
+  if (started.length > 0) await docker('rm', '--force', ...started.map((each) => each.container));
+}
+
+/** The sentence in what compose said that a person can act on. */
+async function explain(session: Session, { words }: ComposeFailed): Promise<string> {
+  const { home } = session;
+  const all = words.join('\n');
+  const port = /(?:bind host port|Bind for|listen tcp4?)\D*127\.0\.0\.1:(\d+)/.exec(all)?.[1];
+  if (port !== undefined) {
+    return `port ${port} is taken: free it, or give another by its variable (docs/compose.md)`;
+  }
+  const step = await stepsWords(session);
+  if (step !== undefined) return step;
+  const dead = (await containersOf(home)).find(({ state }) => state === 'gone');
+  const said = dead ? await lastWords(dead) : words.slice(-15);
+  const first = dead
+    ? `${dead.name} ended before it was ready`
+    : 'the containers did not get ready';
+  return [first, ...said.map((line) => `  ${line}`)].join('\n');
+}
+
+/** The sentence of a step before the services that failed. */
+async function stepsWords({ home }: Session): Promise<string | undefined> {
+  const words: string[] = [];
+  const args = ['logs', '--no-color', '--no-log-prefix', 'credentials', 'provision'];
+  const { signal } = new AbortController();
+  await compose({ home, args, signal, show: (line) => words.push(line) });
+  return words.findLast((line) => /^triplock (credentials|provision): /.test(line));
+}
+
+/** What a container wrote last, on either of its streams. */
+async function lastWords({ container }: ContainerRecord): Promise<string[]> {
+  const { stdout, stderr } = await dockerWords('logs', '--tail', '15', container);
+  return `${stdout}\n${stderr}`.trim().split('\n');
+}
+
+async function endpointsOf(session: Session, records: ContainerRecord[]): Promise<Endpoints> {
+  const { home, state } = session;
+  const find = (name: string) => records.find((each) => each.name === name)!;
+  const portOf = (name: string) => find(name).ports['port'];
+  const { container } = find('postgres');
+  const kept = await docker('exec', container, 'cat', credentialFiles.all);
+  const { postgresPassword, partners } = JSON.parse(kept) as Credentials;
+  const owner = `postgres://postgres:${postgresPassword}@127.0.0.1:${portOf('postgres')}/${usualNames.database}`;
+  const processes = Object.fromEntries(records.map((record) => [record.name, record]));
+  const stripeUrl = `http://127.0.0.1:${find('stripe-simulator').ports['http']}`;
+  return systemEndpoints(
+    { home, state: { ...state, processes }, credentials: { postgresPassword, partners } },
+    {
+      addresses: {
+        redis: `redis://127.0.0.1:${portOf('redis')}`,
+        kafka: `127.0.0.1:${portOf('kafka')}`,
+        postgres: owner,
+        pubsub: `127.0.0.1:${portOf('pubsub')}`,
+      },
+      names: usualNames,
+      database: { owner, roles: databaseUrls(owner) },
+      stripe: givenStripe(process.env['STRIPE_API_KEY']) ?? simulatedStripe(stripeUrl),
+      mode: 'demo',
+    },
+  );
+}

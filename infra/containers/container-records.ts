@@ -1,0 +1,60 @@
+import type { Home } from '../home.ts';
+import { services } from '../services.ts';
+import type { ProcessRecord } from '../state.ts';
+import { docker, projectOf } from './engine.ts';
+
+/** A container of a home that the launcher knows by the name of the process that it stands for. */
+export type ContainerRecord = ProcessRecord & {
+  container: string;
+  state: 'running' | 'paused' | 'gone';
+};
+
+type Inspected = {
+  Id: string;
+  State: { Status: string; Pid: number; StartedAt: string };
+  Config: { Labels: Record<string, string> };
+  NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> };
+};
+
+/** What a port inside of a container is for; that of a part is its only one. */
+const usesInside: Readonly<Record<string, string>> = {
+  9100: 'admin',
+  8070: 'webhooks',
+  8080: 'http',
+  8090: 'http',
+  8095: 'http',
+};
+
+/** The steps before the services have ended, and are nothing that runs. */
+const steps = ['credentials', 'provision'];
+
+/** Every container of the home that goes on running, also one that died. None without an engine. */
+export async function containersOf(home: Home): Promise<ContainerRecord[]> {
+  const label = `label=com.docker.compose.project=${projectOf(home)}`;
+  const ids = await docker('ps', '--all', '--quiet', '--no-trunc', '--filter', label);
+  if (ids === '') return [];
+  const inspected = JSON.parse(await docker('inspect', ...ids.split('\n'))) as Inspected[];
+  return inspected
+    .filter(({ Config }) => !steps.includes(Config.Labels['com.docker.compose.service']!))
+    .filter(({ Config }) => Config.Labels['com.docker.compose.oneoff'] !== 'True')
+    .map(recordOf);
+}
+
+function recordOf({ Id, State, Config, NetworkSettings }: Inspected): ContainerRecord {
+  const service = Config.Labels['com.docker.compose.service']!;
+  const number = Config.Labels['com.docker.compose.container-number']!;
+  const known = services.find(({ name }) => name === service);
+  const published = Object.entries(NetworkSettings.Ports).flatMap(([inside, outside]) => {
+    const use = (known && usesInside[inside.split('/')[0]!]) ?? 'port';
+    return outside?.[0] === undefined ? [] : [[use, Number(outside[0].HostPort)] as const];
+  });
+  return {
+    name: known?.copies === 'replicas' ? `${service}-${number}` : service,
+    pid: State.Pid,
+    startedAt: State.StartedAt,
+    ports: Object.fromEntries(published),
+    settings: '',
+    container: Id,
+    state: State.Status === 'running' || State.Status === 'paused' ? State.Status : 'gone',
+  };
+}

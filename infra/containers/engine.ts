@@ -1,0 +1,114 @@
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { cloneFolder, defaultHome, type Home } from '../home.ts';
+import { LauncherError } from '../launcher-error.ts';
+
+const run = promisify(execFile);
+// A stop takes as long as a service may finish what it holds.
+const answersWithinMs = 30_000;
+const outputBytesMax = 16 * 1024 * 1024;
+
+/** The bounds of all containers add up to more, and what they take in use to less than this. */
+const engineBytesMin = 4 * 1024 ** 3;
+
+/** What the containers of a home are called together: two homes have their own, and their volumes. */
+export function projectOf({ folder }: Home): string {
+  if (folder === defaultHome) return 'triplock';
+  return `triplock-${createHash('sha256').update(folder).digest('hex').slice(0, 8)}`;
+}
+
+/** Asks the engine; throws what it said when it refuses. */
+export async function docker(...args: readonly string[]): Promise<string> {
+  return (await dockerWords(...args)).stdout.trim();
+}
+
+/** As {@link docker}, with both of its streams. */
+export function dockerWords(
+  ...args: readonly string[]
+): Promise<{ stdout: string; stderr: string }> {
+  return run('docker', args, { timeout: answersWithinMs, maxBuffer: outputBytesMax });
+}
+
+/** As {@link docker}, for what has to have happened before the next line. */
+export function dockerNow(...args: readonly string[]): string {
+  const limits = { timeout: answersWithinMs, maxBuffer: outputBytesMax };
+  return execFileSync('docker', args, { ...limits, encoding: 'utf8', stdio: 'pipe' }).trim();
+}
+
+/**
+ * Has an engine that can run the system.
+ *
+ * @throws LauncherError that says what to do when none answers, or it has too little memory.
+ */
+export async function requireEngine(): Promise<void> {
+  const memory = await docker('info', '--format', '{{.MemTotal}}').catch(() => undefined);
+  const instead = 'or take --parts native';
+  if (memory === undefined || !/^[1-9]/.test(memory)) {
+    throw new LauncherError(`no container engine answers: start Docker, ${instead}`);
+  }
+  if (Number(memory) < engineBytesMin) {
+    const gigabytes = (Number(memory) / 1024 ** 3).toFixed(1);
+    const why = `the container engine has ${gigabytes} GB of memory and the system needs 4`;
+    throw new LauncherError(`${why}: give it more, ${instead}`);
+  }
+  await docker('compose', 'version').catch(() => {
+    throw new LauncherError(
+      `docker has no compose plugin: install docker-compose-plugin, ${instead}`,
+    );
+  });
+}
+
+/** One `docker compose` for a home. */
+export type ComposeRun = {
+  home: Home;
+  args: readonly string[];
+  /** What the file takes from the environment, such as ports. */
+  settings?: Readonly<Record<string, string>>;
+  signal: AbortSignal;
+  /** Shows each line that it writes. */
+  show?: (line: string) => void;
+};
+
+/**
+ * Runs docker compose on the system's file to its end.
+ *
+ * @throws ComposeFailed with its last words, and what `signal` is aborted with.
+ */
+export async function compose({ home, args, settings, signal, show }: ComposeRun): Promise<void> {
+  const file = join(cloneFolder, 'docker-compose.yml');
+  const options = ['-p', projectOf(home), '-f', file, '--ansi', 'never'];
+  const child = spawn('docker', ['compose', ...options, ...args], {
+    env: { ...process.env, ...settings },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // In a group of its own, a Ctrl-C at the terminal is answered here; who reads on just stops.
+    detached: args[0] !== 'logs',
+  });
+  const stop = () => child.kill('SIGTERM');
+  signal.addEventListener('abort', stop);
+  const words: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => {
+      words.push(line);
+      show?.(line);
+    });
+  }
+  const code = await new Promise<number>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (exitCode) => resolve(exitCode ?? 1));
+  }).finally(() => signal.removeEventListener('abort', stop));
+  signal.throwIfAborted();
+  if (code !== 0) throw new ComposeFailed(words);
+}
+
+/** What docker compose said before it gave up. */
+export class ComposeFailed extends Error {
+  override name = 'ComposeFailed';
+  readonly words: readonly string[];
+  constructor(words: readonly string[]) {
+    super(words.at(-1) ?? 'docker compose failed');
+    this.words = words;
+  }
+}
