@@ -42,7 +42,7 @@ test('every layer tells of the same payments, whatever was broken before', async
 });
 
 test('charges and refunds are in the ledger and at the provider, to the minor unit', async () => {
-  const card = { amount: 2_000, currency: 'CHF', payment_method: 'pm_card_visa' };
+  const card = { amount: 2_000, currency: 'DKK', payment_method: 'pm_card_visa' };
   const paid = await final(await on.acme.pay(newKey(), card));
   const declined = { ...card, payment_method: 'pm_card_chargeDeclined' };
   await final(await on.acme.pay(newKey(), declined));
@@ -53,7 +53,7 @@ test('charges and refunds are in the ledger and at the provider, to the minor un
   }
   const { code, result } = await audit();
   assert.deepEqual([result.drift, code], [[], 0]);
-  const sums = result.sums.find((each) => `${each.partner}/${each.currency}` === 'acme/CHF')!;
+  const sums = result.sums.find((each) => `${each.partner}/${each.currency}` === 'acme/DKK')!;
   // Nobody else pays in this currency, but this test may have before.
   const times = sums.gross['ledger']!.count;
   const [charged, back] = [

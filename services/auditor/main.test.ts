@@ -80,6 +80,7 @@ test('an auditor sees a payment through Kafka and Pub/Sub and says when all is s
   await pubsub.client.topic(pubsub.topic).publishMessage(message);
   await system.mark(event.event_id);
   await system.notify(event);
+  await system.addUp(event);
   await system.deliver(event.event_id);
   const settled = await eventually(async () => {
     const result = await audit();
