@@ -32,7 +32,19 @@ const refusals: readonly unknown[] = [
 ];
 
 /** Whether a commit that ended so was refused for what it would have written. */
-export const isRefusal = (error: unknown) => refusals.includes(statusOf(error));
+export const isRefusal = (error: unknown) =>
+  refusals.includes(statusOf(error)) && !isInvalidated(error);
+
+/**
+ * Whether the session began another transaction since, as a call does whose answer was given up: this
+ * one was not committed, for no fault of what it would have written.
+ */
+export function isInvalidated(error: unknown): boolean {
+  return (
+    statusOf(error) === status.failedPrecondition &&
+    /invalidated by a later transaction/i.test((error as Error).message)
+  );
+}
 
 const silences: readonly unknown[] = [
   status.cancelled,

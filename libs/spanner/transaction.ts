@@ -1,6 +1,7 @@
 import { backoffMs } from '@triplock/runtime';
 import type { Calls, Selector } from './calls.ts';
 import {
+  isInvalidated,
   isRefusal,
   isSessionLost,
   mayHaveHappened,
@@ -100,7 +101,8 @@ async function runOnce<Result>(
   }
 }
 
-const isAborted = (error: unknown) => statusOf(error) === status.aborted || isSessionLost(error);
+const isAborted = (error: unknown) =>
+  statusOf(error) === status.aborted || isSessionLost(error) || isInvalidated(error);
 
 /** The transaction begins with its first statement: a call of its own would cost a round trip. */
 function beginWhenUsed(calls: Calls, session: string) {
