@@ -1,4 +1,5 @@
-import { askAdmin, sumSeries, type System } from '@triplock/demo';
+import { sumSeries, type System } from '@triplock/demo';
+import { readMetrics } from '../read-metrics.ts';
 import { measuredServices, type MeasuredService } from './measurements.ts';
 
 /** What a service's processes said of themselves, its replicas added up. */
@@ -8,10 +9,7 @@ export type Sample = Readonly<Record<MeasuredService, ServiceSample>>;
 /** Asks every replica of every service for its `/metrics`. */
 export async function sampleServices(system: Pick<System, 'replicas'>): Promise<Sample> {
   const sampled = measuredServices.map(async (name) => {
-    const texts = system.replicas(name).map(async (replica) => {
-      return (await askAdmin(replica, { path: '/metrics' })).text();
-    });
-    return [name, readSample(await Promise.all(texts))] as const;
+    return [name, readSample(await readMetrics(system, name))] as const;
   });
   return Object.fromEntries(await Promise.all(sampled)) as Sample;
 }

@@ -1,4 +1,5 @@
-import { askAdmin, sumSeries, type System } from '@triplock/demo';
+import { sumSeries, type System } from '@triplock/demo';
+import { readMetrics } from '../read-metrics.ts';
 
 /** Duplicates that each guard has caught since its processes started. */
 export type GuardCounts = {
@@ -10,31 +11,24 @@ export type GuardCounts = {
   atInbox: number;
 };
 
-type Series = { service: 'ingest-gateway' | 'ledger-worker' | 'partner-notifier'; name: string };
-
-const payments: Series = { service: 'ingest-gateway', name: 'triplock_gateway_payments_total' };
-const refunds: Series = { service: 'ingest-gateway', name: 'triplock_gateway_refunds_total' };
-const ledger: Series = { service: 'ledger-worker', name: 'triplock_worker_records_total' };
-const inbox: Series = { service: 'partner-notifier', name: 'triplock_notifier_events_total' };
-
 /** Asks every replica. */
 export async function readGuards(system: Pick<System, 'replicas'>): Promise<GuardCounts> {
-  const count = async ({ service, name }: Series, outcome: string) => {
-    const texts = system.replicas(service).map(async (each) => {
-      return (await askAdmin(each, { path: '/metrics' })).text();
-    });
-    const counts = (await Promise.all(texts)).map((text) =>
-      sumSeries(text, { name, labels: { outcome } }),
-    );
-    return counts.reduce((total, each) => total + each, 0);
-  };
-  const atClaims = [payments, refunds].flatMap((series) =>
-    ['replayed', 'in-flight'].map((outcome) => count(series, outcome)),
+  const [gateways, workers, notifiers] = await Promise.all([
+    readMetrics(system, 'ingest-gateway'),
+    readMetrics(system, 'ledger-worker'),
+    readMetrics(system, 'partner-notifier'),
+  ]);
+  const count = (texts: readonly string[], name: string, outcome: string) =>
+    texts.reduce((total, text) => total + sumSeries(text, { name, labels: { outcome } }), 0);
+  const atClaims = ['payments', 'refunds'].flatMap((kind) =>
+    ['replayed', 'in-flight'].map((outcome) =>
+      count(gateways, `triplock_gateway_${kind}_total`, outcome),
+    ),
   );
   return {
-    atClaims: (await Promise.all(atClaims)).reduce((total, each) => total + each, 0),
-    atLedger: await count(ledger, 'already-recorded'),
-    atInbox: await count(inbox, 'duplicate'),
+    atClaims: atClaims.reduce((total, each) => total + each, 0),
+    atLedger: count(workers, 'triplock_worker_records_total', 'already-recorded'),
+    atInbox: count(notifiers, 'triplock_notifier_events_total', 'duplicate'),
   };
 }
 
