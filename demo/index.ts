@@ -1,6 +1,7 @@
 export { auditSystem } from './audit/ask-auditor.ts';
 export type { AuditReport } from './audit/audit-report.ts';
 export { renderAudit } from './audit/print-audit.ts';
+export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
 export { askAdmin, sumSeries } from './services.ts';
 export { openShop } from './saga/shop.ts';
 export { findSystem, type System } from './system.ts';

@@ -58,6 +58,25 @@ export async function withProviderClock<Result>(
   }
 }
 
+/** How long the provider takes for an answer, log-normal; milliseconds. */
+export type ProviderLatency = { medianMs: number; p99Ms: number };
+
+/** Has the simulator take its time while `work` goes on. */
+export async function withProviderLatency<Result>(
+  system: Pick<System, 'endpoints'>,
+  latency: ProviderLatency,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const take = (each: ProviderLatency) =>
+    control(system, { method: 'PUT', path: '/settings', body: { latency: each } });
+  await take(latency);
+  try {
+    return await work();
+  } finally {
+    await take({ medianMs: 0, p99Ms: 0 });
+  }
+}
+
 // A scenario looks at payments and refunds of moments ago.
 const newestMax = 100;
 
@@ -101,13 +120,18 @@ export function describeProvider({ intents, charges }: ProviderSide): string {
 }
 
 /** @throws UsageError where cards are charged at Stripe itself, which fails on nobody's order. */
-export function requireSimulator({ endpoints }: System): void {
-  if (endpoints.stripe.startsWith('http://127.0.0.1:')) return;
+export function requireSimulator(system: Pick<System, 'endpoints'>): void {
+  if (hasSimulator(system)) return;
   throw new UsageError('this needs the Stripe simulator: unset STRIPE_API_KEY and start again');
 }
 
+/** Whether cards are charged at the simulator, which can be told what to do. */
+export function hasSimulator({ endpoints }: Pick<System, 'endpoints'>): boolean {
+  return endpoints.stripe.startsWith('http://127.0.0.1:');
+}
+
 function control<Answer>(
-  system: System,
+  system: Pick<System, 'endpoints'>,
   { method, path, body }: { method: string; path: string; body?: object },
 ): Promise<Answer> {
   requireSimulator(system);

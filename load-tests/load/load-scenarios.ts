@@ -1,3 +1,4 @@
+import type { ProviderLatency } from '@triplock/demo';
 import type { SettingsOfServices } from '@triplock/infra';
 
 /** A kind of load: which file k6 runs, and what it needs of the system. */
@@ -11,7 +12,7 @@ export type LoadScenario = {
   rate: number;
   seconds: number;
   /** Log-normal latency of the provider's simulator while it runs. */
-  providerLatency?: { medianMs: number; p99Ms: number };
+  providerLatency?: ProviderLatency;
   /** It needs services that are set up for it, so it gets a system of its own. */
   settings?(rate: number): SettingsOfServices;
   /** It is run at rate after rate until one is too much. */
