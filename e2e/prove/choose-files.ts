@@ -1,8 +1,27 @@
 import { globSync } from 'node:fs';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { UsageError } from '@triplock/infra';
 
 const folder = fileURLToPath(new URL('../', import.meta.url));
+
+/** A campaign's files, below e2e/: what `npm test` runs too, long faults, and guards taken away. */
+const campaigns = {
+  stores: ['*.test.ts', 'faults/*.test.ts'],
+  faults: ['faults/*.test.ts'],
+  sabotage: ['sabotage/*.test.ts'],
+} as const;
+
+export type Campaign = keyof typeof campaigns;
+
+/** The word after `prove --`.  @throws UsageError that names the campaigns there are. */
+export function chooseCampaign(word: string | undefined): Campaign {
+  const known = Object.keys(campaigns) as Campaign[];
+  const found = known.find((each) => each === word);
+  if (found !== undefined) return found;
+  const said = word === undefined ? 'name a campaign' : `no campaign '${word}'`;
+  throw new UsageError(`${said}: there are ${known.join(', ')} (npm run prove -- --help)`);
+}
 
 /** The promises that rest on guard 1 most: what `--short` runs. */
 const shortFiles = [
@@ -26,7 +45,6 @@ const sameOnEveryStore: Readonly<Record<string, string>> = {
   'pubsub-forgets': 'it begins at Pub/Sub, where no claim is seen any more',
   'scenario-interrupted': 'it is about a command, whatever store is there',
   'webhook-endpoint': 'a PUT that says the same again has the same effect, without a claim',
-  'without-a-guard': 'the second system that it tries has claims in Redis or none',
 };
 
 /** A promise of e2e/ by its file's name without `.test.ts`. */
@@ -37,23 +55,32 @@ export type PromiseFile = {
   sameOnEvery?: string;
 };
 
-/** The files to run, by name; all of e2e/ when nothing is asked for.  @throws UsageError for an unknown one. */
-export function chooseFiles(asked: { only: readonly string[]; short: boolean }): PromiseFile[] {
-  const all = globSync('*.test.ts', { cwd: folder })
-    .map((file) => file.replace(/\.test\.ts$/, ''))
-    .sort();
-  const unknown = [...asked.only, ...shortFiles, ...Object.keys(sameOnEveryStore)].filter(
-    (name) => !all.includes(name),
+/**
+ * The files of a campaign to run, by name; all of it when nothing is asked for.
+ *
+ * @throws UsageError for an unknown one.
+ */
+export function chooseFiles(
+  campaign: Campaign,
+  asked: { only: readonly string[]; short: boolean },
+): PromiseFile[] {
+  const paths = new Map(
+    globSync([...campaigns[campaign]], { cwd: folder })
+      .map((path) => [basename(path, '.test.ts'), `${folder}${path}`] as const)
+      .sort(),
   );
+  const short = campaign === 'stores' && asked.short ? shortFiles : [...paths.keys()];
+  const listed = campaign === 'stores' ? [...shortFiles, ...Object.keys(sameOnEveryStore)] : [];
+  const unknown = [...asked.only, ...listed].filter((name) => !paths.has(name));
   if (unknown.length > 0) {
-    throw new UsageError(`${unknown.join(', ')}: no such promise; there are ${all.join(', ')}`);
+    const known = [...paths.keys()].join(', ');
+    throw new UsageError(`${unknown.join(', ')}: no such promise; there are ${known}`);
   }
-  const wanted = asked.only.length > 0 ? asked.only : asked.short ? shortFiles : all;
-  return all
-    .filter((name) => wanted.includes(name))
-    .map((name) => {
-      const why = sameOnEveryStore[name];
-      const path = `${folder}${name}.test.ts`;
+  const wanted = asked.only.length > 0 ? asked.only : short;
+  return [...paths]
+    .filter(([name]) => wanted.includes(name))
+    .map(([name, path]) => {
+      const why = campaign === 'stores' ? sameOnEveryStore[name] : undefined;
       return { name, path, ...(why !== undefined && { sameOnEvery: why }) };
     });
 }

@@ -22,15 +22,18 @@ export type Proof = {
   stores: readonly { store: ClaimStore; seconds: number; promises: readonly ProvenPromise[] }[];
 };
 
-/** The stores among the words of `--only`, all when there is none, and the words that are not. */
-export function chooseStores(only: string | undefined): {
+/** The stores among the words of `--only`, `usual` when there is none, and the words that are not. */
+export function chooseStores(
+  only: string | undefined,
+  usual: readonly ClaimStore[],
+): {
   stores: readonly ClaimStore[];
   rest: string[];
 } {
   const words = (only ?? '').split(',').map((word) => word.trim());
   const asked = claimStores.filter((store) => words.includes(store));
   const rest = words.filter((word) => word !== '' && !claimStores.some((each) => each === word));
-  return { stores: asked.length > 0 ? asked : claimStores, rest };
+  return { stores: asked.length > 0 ? asked : usual, rest };
 }
 
 type Speaking = { terminal: Terminal; signal: AbortSignal };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { claimStores, UsageError } from '@triplock/infra';
-import { chooseFiles } from './choose-files.ts';
+import { chooseCampaign, chooseFiles } from './choose-files.ts';
 import { chooseStores, type Proof } from './prove-stores.ts';
 import { renderProof } from './render-proof.ts';
 import type { TestResult } from './run-promise.ts';
@@ -52,16 +52,22 @@ test('each test of a file is told of: held, broken, left out with its reason', (
 });
 
 test('stores and promises are chosen by one list, and an unknown word is refused', () => {
-  assert.deepEqual(chooseStores(undefined), { stores: claimStores, rest: [] });
-  assert.deepEqual(chooseStores('hybrid, one-payment'), {
+  assert.deepEqual(chooseStores(undefined, claimStores), { stores: claimStores, rest: [] });
+  assert.deepEqual(chooseStores('hybrid, one-payment', claimStores), {
     stores: ['hybrid'],
     rest: ['one-payment'],
   });
   const names = (only: readonly string[], short: boolean) =>
-    chooseFiles({ only, short }).map(({ name }) => name);
+    chooseFiles('stores', { only, short }).map(({ name }) => name);
   assert.deepEqual(names(['one-payment'], true), ['one-payment']);
   assert.ok(names([], true).length < names([], false).length);
   assert.throws(() => names(['one-paiment'], false), UsageError);
+  for (const campaign of ['faults', 'sabotage'] as const) {
+    const files = chooseFiles(campaign, { only: [], short: true });
+    assert.ok(files.length > 0 && files.every(({ path }) => path.includes(`/${campaign}/`)));
+  }
+  assert.equal(chooseCampaign('faults'), 'faults');
+  assert.throws(() => chooseCampaign('fault'), UsageError);
 });
 
 test('the table tells every store apart, each reason once, and what failed', () => {

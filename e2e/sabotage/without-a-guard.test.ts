@@ -5,9 +5,9 @@ import { askPubSub, homeWithout, type Endpoints } from '@triplock/infra';
 import { openDatabase } from '@triplock/postgres';
 import { Redis } from 'ioredis';
 import { Kafka, logLevel } from 'kafkajs';
-import { command } from './command.ts';
-import { interruptAt } from './interrupt.ts';
-import { home, upSystem } from './system.ts';
+import { command } from '../command.ts';
+import { interruptAt } from '../interrupt.ts';
+import { home, upSystem } from '../system.ts';
 
 let system: Endpoints;
 before(async () => {

@@ -3,11 +3,11 @@ import { after, test } from 'node:test';
 import { continueProcess, killProcess, pauseProcess, stopProcess } from '@triplock/infra';
 import { eventually } from '@triplock/testing';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
-import { acceptedIds, becomeFinalOnce } from './accepted.ts';
-import { sendSteadily } from './kill-storm.ts';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
-import { home, restore } from './system.ts';
+import { acceptedIds, becomeFinalOnce } from '../accepted.ts';
+import { sendSteadily } from '../kill-storm.ts';
+import { newKey } from '../partner.ts';
+import { onTheSystem } from '../stage.ts';
+import { home, restore } from '../system.ts';
 
 // CHURN_TURNS=10 is a long storm; less of it keeps `npm test` short.
 const turns = Number(process.env['CHURN_TURNS'] ?? 1);
