@@ -9,7 +9,7 @@ import { newKey } from '../partner.ts';
 import { onTheSystem } from '../stage.ts';
 import { home, restore } from '../system.ts';
 
-// CHURN_TURNS=10 is a long storm; less of it keeps `npm test` short.
+// CHURN_TURNS=10 is a long storm.
 const turns = Number(process.env['CHURN_TURNS'] ?? 1);
 const worker = (n: 1 | 2) => ({ home, name: `ledger-worker-${n}` });
 let admin: Admin | undefined;

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { test, type TestContext } from 'node:test';
+import pg from 'pg';
 import { migrate, type MigrationSet } from './migrate.ts';
 import { migrationSets } from './migration-sets.ts';
 import { openEmptyDatabase } from './testing/empty-database.ts';
@@ -104,4 +105,28 @@ test('a file that fails is rolled back whole, is named, and runs once it was men
   await assert.rejects(query('SELECT FROM two'), { code: '42P01' });
   await set.write('0002-second.sql', 'CREATE TABLE two (n integer)');
   assert.deepEqual(await migrate(url, [set]), [{ owner: 'example', file: '0002-second.sql' }]);
+});
+
+test('a migration that waits for a table lets the others through meanwhile', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, { '0001-first.sql': 'CREATE TABLE one (n integer)' });
+  await migrate(url, [set]);
+  await set.write('0002-second.sql', 'ALTER TABLE one ADD COLUMN m integer');
+  const reader = new pg.Client({ connectionString: url });
+  await reader.connect();
+  try {
+    await reader.query('BEGIN; SELECT FROM one');
+    const few = { waitMs: 50, restMs: 10, triesMax: 2 };
+    await assert.rejects(migrate(url, [set], few), /0002-second\.sql got no lock in 2 tries/);
+
+    const migrated = migrate(url, [set], { waitMs: 200, restMs: 10, triesMax: 1_000 });
+    const isWaiting = `SELECT FROM pg_stat_activity
+      WHERE application_name = 'migrate' AND wait_event_type = 'Lock' AND datname = current_database()`;
+    while ((await query(isWaiting)).length === 0);
+    assert.deepEqual(await query('SELECT n FROM one'), []);
+    await reader.query('COMMIT');
+    assert.deepEqual(await migrated, [{ owner: 'example', file: '0002-second.sql' }]);
+  } finally {
+    await reader.end();
+  }
 });

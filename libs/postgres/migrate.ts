@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 
 /** One owner's numbered SQL files and the schema they run in. */
@@ -20,12 +21,26 @@ export class OtherVersionError extends Error {
   override name = 'OtherVersionError';
 }
 
+/** How a migration waits for a table that others use. */
+export type LockPatience = {
+  /** Of one try. All who come after it to the table wait as long. */
+  waitMs: number;
+  /** Between two tries, in which they go on. */
+  restMs: number;
+  triesMax: number;
+};
+
 // Any constant works as long as every migrator of the database uses it.
 const migrationLock = 7_240_511_803;
+const lockNotAvailable = '55P03';
+const usualPatience: LockPatience = { waitMs: 2_000, restMs: 3_000, triesMax: 24 };
 
 /**
  * Brings a database up to the newest migration, each file in a transaction of its own, under an
  * advisory lock so that two migrators take turns. Run again, it does nothing.
+ *
+ * A change of a table waits behind the longest transaction that uses it, and everybody else behind
+ * the change. So it waits for a moment only, lets the others through, and tries again.
  *
  * @throws OtherVersionError when an applied file was changed or is missing: the database is then of another version
  * than this code, and nothing is touched.
@@ -33,6 +48,7 @@ const migrationLock = 7_240_511_803;
 export async function migrate(
   databaseUrl: string,
   sets: readonly MigrationSet[],
+  patience: LockPatience = usualPatience,
 ): Promise<AppliedMigration[]> {
   const client = new pg.Client({ connectionString: databaseUrl, application_name: 'migrate' });
   await client.connect();
@@ -45,14 +61,18 @@ export async function migrate(
         applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (owner, file)
       );`);
     const applied: AppliedMigration[] = [];
-    for (const set of sets) applied.push(...(await migrateSet(client, set)));
+    for (const set of sets) applied.push(...(await migrateSet(client, set, patience)));
     return applied;
   } finally {
     await client.end();
   }
 }
 
-async function migrateSet(client: pg.Client, set: MigrationSet): Promise<AppliedMigration[]> {
+async function migrateSet(
+  client: pg.Client,
+  set: MigrationSet,
+  patience: LockPatience,
+): Promise<AppliedMigration[]> {
   const { rows } = await client.query<{ file: string; sha256: string }>(
     'SELECT file, sha256 FROM migrations.applied WHERE owner = $1',
     [set.owner],
@@ -68,20 +88,50 @@ async function migrateSet(client: pg.Client, set: MigrationSet): Promise<Applied
     const sha256 = createHash('sha256').update(sql).digest('hex');
     if (recorded.get(file) === sha256) continue;
     if (recorded.has(file)) throw changedFile(set, file);
-    await applyFile(client, { set, file, sql, sha256 });
+    await applyPatiently(client, { set, file, sql, sha256 }, patience);
     applied.push({ owner: set.owner, file });
   }
   return applied;
 }
 
+type Migration = { set: MigrationSet; file: string; sql: string; sha256: string };
+
+async function applyPatiently(
+  client: pg.Client,
+  migration: Migration,
+  { waitMs, restMs, triesMax }: LockPatience,
+): Promise<void> {
+  const { set, file } = migration;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await applyFile(client, migration, waitMs);
+    } catch (cause) {
+      const name = `migration ${set.owner}/${file}`;
+      if ((cause as { code?: string }).code !== lockNotAvailable) {
+        throw new Error(`${name} failed and was rolled back`, { cause });
+      }
+      if (tries === triesMax) {
+        const why = `${name} got no lock in ${tries} tries and was rolled back`;
+        throw new Error(`${why}: end the transaction that holds its table, and run it again`, {
+          cause,
+        });
+      }
+      await delay(restMs);
+    }
+  }
+}
+
 async function applyFile(
   client: pg.Client,
-  migration: { set: MigrationSet; file: string; sql: string; sha256: string },
+  { set, file, sql, sha256 }: Migration,
+  lockWaitMs: number,
 ): Promise<void> {
-  const { set, file, sql, sha256 } = migration;
   await client.query('BEGIN');
   try {
-    await client.query(`SELECT set_config('search_path', $1, true)`, [set.schema]);
+    await client.query(
+      `SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true)`,
+      [set.schema, String(lockWaitMs)],
+    );
     await client.query(sql);
     await client.query('INSERT INTO migrations.applied (owner, file, sha256) VALUES ($1, $2, $3)', [
       set.owner,
@@ -91,7 +141,7 @@ async function applyFile(
     await client.query('COMMIT');
   } catch (error) {
     await client.query('ROLLBACK');
-    throw new Error(`migration ${set.owner}/${file} failed and was rolled back`, { cause: error });
+    throw error;
   }
 }
 
