@@ -7,22 +7,19 @@ import fc from 'fast-check';
 import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome } from './inbox.ts';
 
 /** An inbox to try, and a way to see what is committed in its store. */
-export type InboxUnderTest = {
-  inbox: Inbox;
+export type InboxUnderTest<Tx> = {
+  inbox: Inbox<Tx>;
   /** The same store seen by another consumer. */
-  other: Inbox;
+  other: Inbox<Tx>;
   /** An effect that writes a row, and those rows in the order in which they were written. */
-  effect: Effect;
+  effect: Effect<Tx>;
   effects(): Promise<{ eventId: string; sequence: number | null }[]>;
   /** Forgets the inbox row of an event as the reaper does, and keeps the cursor. */
   reap(eventId: string): Promise<void>;
 };
 
 /** What every inbox promises, whatever it is stored in. */
-export function inboxConformance(
-  name: string,
-  open: (context: TestContext) => Promise<InboxUnderTest>,
-): void {
+export function inboxConformance<Tx>(name: string, open: Open<Tx>): void {
   suite(name, () => {
     duplicates(open);
     alteredCopies(open);
@@ -32,9 +29,9 @@ export function inboxConformance(
   });
 }
 
-type Open = (context: TestContext) => Promise<InboxUnderTest>;
+type Open<Tx> = (context: TestContext) => Promise<InboxUnderTest<Tx>>;
 
-function duplicates(open: Open): void {
+function duplicates<Tx>(open: Open<Tx>): void {
   test('an event delivered twice has one effect', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
@@ -71,7 +68,7 @@ function duplicates(open: Open): void {
   });
 }
 
-function alteredCopies(open: Open): void {
+function alteredCopies<Tx>(open: Open<Tx>): void {
   test('a copy with other bytes is told apart and not applied', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
@@ -97,7 +94,7 @@ function alteredCopies(open: Open): void {
   });
 }
 
-function order(open: Open): void {
+function order<Tx>(open: Open<Tx>): void {
   test('an event that comes early leaves nothing and is applied in its turn', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const payment = aPaymentId();
@@ -152,7 +149,7 @@ function order(open: Open): void {
   });
 }
 
-function batches(open: Open): void {
+function batches<Tx>(open: Open<Tx>): void {
   test('of events that are received together each has its own outcome', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const payment = aPaymentId();
@@ -202,7 +199,7 @@ function batches(open: Open): void {
   test('an effect that throws leaves nothing of its batch', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const batch = [anEvent(), anEvent()];
-    const broken: Effect = async (tx, events) => {
+    const broken: Effect<Tx> = async (tx, events) => {
       await effect(tx, events);
       throw new Error('the consumer died');
     };
@@ -212,11 +209,11 @@ function batches(open: Open): void {
   });
 }
 
-function outages(open: Open): void {
+function outages<Tx>(open: Open<Tx>): void {
   test('an effect that throws leaves neither inbox row nor cursor', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
-    const broken: Effect = async (tx, events) => {
+    const broken: Effect<Tx> = async (tx, events) => {
       await effect(tx, events);
       throw new Error('the consumer died');
     };

@@ -5,10 +5,13 @@ import type { Queryable } from '@triplock/postgres';
 export type ReceivedEvent = { event: PaymentEvent; payloadHash: string };
 
 /**
- * Does the consumer's work inside the transaction that remembers the events. They are of different
- * payments, so they have no order among themselves.
+ * Does the consumer's work inside the transaction that remembers the events, `Tx` of its store. They
+ * are of different payments, so they have no order among themselves.
+ *
+ * Everything it does goes through `tx`: a store may repeat its transactions, as Spanner does to any at
+ * any time, and what went elsewhere would be done again. Errors of `tx` are let through.
  */
-export type Effect = (tx: Queryable, events: readonly PaymentEvent[]) => Promise<void>;
+export type Effect<Tx = Queryable> = (tx: Tx, events: readonly PaymentEvent[]) => Promise<void>;
 
 /** What receiving an event came to. Everything but `early` is to be acknowledged. */
 export type ReceiveOutcome =
@@ -28,14 +31,18 @@ export type ReceiveOutcome =
  * A rejection means that nothing was committed or that the outcome is unknown; receiving again
  * is safe.
  */
-export type Inbox = {
-  receive(received: ReceivedEvent, effect: Effect): Promise<ReceiveOutcome>;
+export type Inbox<Tx = Queryable> = {
+  receive(received: ReceivedEvent, effect: Effect<Tx>): Promise<ReceiveOutcome>;
   /**
    * Receives many by few statements, with the outcome of each in the order given. They share
    * transactions, and one that the database does not take spoils none of the others. Events of one
    * payment are applied in their sequence, whatever order they are given in.
    */
-  receiveMany(received: readonly ReceivedEvent[], effect: Effect): Promise<ReceiveOutcome[]>;
+  receiveMany(received: readonly ReceivedEvent[], effect: Effect<Tx>): Promise<ReceiveOutcome[]>;
+};
+
+/** An inbox that forgets when it is told to. */
+export type ReapedInbox = Inbox & {
   /**
    * Forgets up to `rowsMax` events that were received longer than `keepMs` ago, a day at least,
    * oldest first. Returns how many. The cursors stay, so a copy that comes later is still known by

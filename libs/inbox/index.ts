@@ -7,3 +7,5 @@ export * from './postgres/open-refused-messages.ts';
 export * from './postgres/read-outbox-retention.ts';
 export * from './reap-inbox.ts';
 export * from './refused-messages.ts';
+export * from './spanner/open-spanner-inbox.ts';
+export * from './spanner/open-spanner-refused-messages.ts';

@@ -1,6 +1,6 @@
 import type { Logger } from '@triplock/runtime';
 import { whyTooShort, type Sources } from './check-retention.ts';
-import type { Inbox } from './inbox.ts';
+import type { ReapedInbox } from './inbox.ts';
 
 /** So few that a batch is done in some milliseconds and holds up no event. */
 const batchRowsMax = 500;
@@ -11,7 +11,7 @@ const markedLateMs = hourMs;
 
 /** What a consumer's inbox is reaped by. */
 export type InboxReaperParts = {
-  inbox: Pick<Inbox, 'reap'>;
+  inbox: Pick<ReapedInbox, 'reap'>;
   keepInboxHours: number;
   /** What can bring an event again; asked on each pass, because dispatchers may change. */
   sources: () => Promise<Sources>;

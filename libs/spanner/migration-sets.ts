@@ -8,7 +8,16 @@ export type SpannerMigrationSet = {
 
 const root = new URL('../../', import.meta.url);
 
-/** Every owner's migrations of a Spanner database, in the order they run. */
+/** Every owner's migrations of a ledger's database, in the order they run. */
 export const spannerMigrationSets: readonly SpannerMigrationSet[] = [
   { owner: 'ledger', folder: new URL('libs/ledger/spanner/migrations/', root) },
 ];
+
+/**
+ * A consumer's inbox, for the database that has the consumer's own tables. The services of this house
+ * have theirs in PostgreSQL, so `up` runs it nowhere.
+ */
+export const spannerInboxMigrations: SpannerMigrationSet = {
+  owner: 'inbox',
+  folder: new URL('libs/inbox/spanner/migrations/', root),
+};

@@ -19,3 +19,4 @@ export * from './test-stripe.ts';
 export * from './test-subscription.ts';
 export * from './test-table.ts';
 export * from './test-topic.ts';
+export * from './troubled-commits.ts';

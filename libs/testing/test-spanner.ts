@@ -3,6 +3,7 @@ import {
   dropFromEmulator,
   migrateSpanner,
   openSpanner,
+  spannerInboxMigrations,
   spannerMigrationSets,
   type SpannerDatabase,
 } from '@triplock/spanner';
@@ -27,6 +28,7 @@ const made: string[] = [];
 const tables = [
   ...['entries', 'transactions', 'outbox', 'provider_events'],
   ...['outbox_leases', 'outbox_owners', 'outbox_horizon'],
+  ...['inbox', 'inbox_cursors', 'inbox_altered_copies', 'inbox_refused_messages'],
 ];
 
 /**
@@ -66,7 +68,7 @@ async function make(emulatorHost: string): Promise<string> {
   await createInEmulator(place);
   if (made.length === 0) process.once('beforeExit', () => void dropAll(emulatorHost));
   made.push(database);
-  await migrateSpanner(place, spannerMigrationSets);
+  await migrateSpanner(place, [...spannerMigrationSets, spannerInboxMigrations]);
   return database;
 }
 

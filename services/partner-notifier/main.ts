@@ -5,7 +5,7 @@ import {
   openInbox,
   openRefusedMessages,
   readOutboxRetention,
-  type Inbox,
+  type ReapedInbox,
 } from '@triplock/inbox';
 import { openPartners, targetPolicyOf } from '@triplock/partners';
 import { openDatabase, type Database } from '@triplock/postgres';
@@ -89,7 +89,7 @@ function subscriptionOf(config: Config) {
 async function forgetWhatIsOld(
   config: Config,
   { logger, onClose }: Service,
-  parts: { inbox: Inbox; database: Database; metrics: NotifierMetrics },
+  parts: { inbox: ReapedInbox; database: Database; metrics: NotifierMetrics },
 ): Promise<void> {
   const { INBOX_RETENTION_HOURS: inboxHours } = config;
   const subscription = await readSubscriptionRetention(subscriptionOf(config));

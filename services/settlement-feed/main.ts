@@ -6,7 +6,7 @@ import {
   openRefusedMessages,
   readOutboxRetention,
   reapInbox,
-  type Inbox,
+  type ReapedInbox,
 } from '@triplock/inbox';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { runLoop, runService, type Service } from '@triplock/runtime';
@@ -64,7 +64,11 @@ function subscriptionOf(config: Config) {
 async function forgetWhatIsOld(
   config: Config,
   { logger, onClose }: Service,
-  { inbox, database, metrics }: { inbox: Inbox; database: Database; metrics: SettlementMetrics },
+  {
+    inbox,
+    database,
+    metrics,
+  }: { inbox: ReapedInbox; database: Database; metrics: SettlementMetrics },
 ): Promise<void> {
   const { INBOX_RETENTION_HOURS: keepInboxHours } = config;
   const subscription = await readSubscriptionRetention(subscriptionOf(config));

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import type { Queryable } from '@triplock/postgres';
 import { createTestDatabase } from '@triplock/testing';
 import { anEvent, inboxConformance, type InboxUnderTest } from '../inbox.conformance.ts';
 import { openInbox } from './open-inbox.ts';
 
-async function openUnderTest(context: TestContext): Promise<InboxUnderTest> {
+async function openUnderTest(context: TestContext): Promise<InboxUnderTest<Queryable>> {
   const store = await createTestDatabase(context);
   const owner = store.open();
   await owner.query(`

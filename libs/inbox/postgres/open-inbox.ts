@@ -1,6 +1,6 @@
 import { databaseErrorKind, loadSql, type Database } from '@triplock/postgres';
-import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome } from '../inbox.ts';
-import { roundsOf } from '../rounds-of.ts';
+import type { Effect, ReapedInbox, ReceivedEvent } from '../inbox.ts';
+import { receiveInRounds, receiveOneByOne, type Outcomes } from '../receive-in-rounds.ts';
 import { whyNotApplied } from './why-not-applied.ts';
 
 const admitEvents = loadSql(import.meta.url, 'admit-events.sql');
@@ -17,11 +17,13 @@ type Store = { database: Database; consumer: string };
  * A consumer's inbox in the schema that the database's role works in. `consumer` is part of every
  * key, so two consumers of one schema do not see each other.
  */
-export function openInbox(database: Database, consumer: string): Inbox {
+export function openInbox(database: Database, consumer: string): ReapedInbox {
   const store = { database, consumer };
+  const receiveMany = (received: readonly ReceivedEvent[], effect: Effect) =>
+    receiveInRounds(received, (round) => receiveRound(store, round, effect));
   return {
-    receive: async (received, effect) => (await receiveMany(store, [received], effect))[0]!,
-    receiveMany: (received, effect) => receiveMany(store, received, effect),
+    receive: async (received, effect) => (await receiveMany([received], effect))[0]!,
+    receiveMany,
     async reap({ keepMs, rowsMax }) {
       const parameters = [consumer, keepMs, rowsMax];
       const [row] = await database.query<{ reaped: number }>(reapSql, parameters);
@@ -29,24 +31,6 @@ export function openInbox(database: Database, consumer: string): Inbox {
     },
   };
 }
-
-async function receiveMany(
-  store: Store,
-  received: readonly ReceivedEvent[],
-  effect: Effect,
-): Promise<ReceiveOutcome[]> {
-  // The same object given twice is two copies, each with an outcome of its own.
-  const copies = received.map((each) => ({ ...each }));
-  const outcomes = new Map<ReceivedEvent, ReceiveOutcome>();
-  for (const round of roundsOf(copies)) {
-    for (const [each, outcome] of await receiveRound(store, round, effect)) {
-      outcomes.set(each, outcome);
-    }
-  }
-  return copies.map((each) => outcomes.get(each)!);
-}
-
-type Outcomes = readonly (readonly [ReceivedEvent, ReceiveOutcome])[];
 
 /** Receives events of different payments. What fails together is tried again one by one. */
 async function receiveRound(
@@ -64,21 +48,11 @@ async function receiveRound(
   } catch (error) {
     const known = error instanceof KnownInTurn;
     if (!known && databaseErrorKind(error) !== 'data') throw error;
-    if (round.length > 1) return receiveOneByOne(store, round, effect);
+    if (round.length > 1) return receiveOneByOne(round, (one) => receiveRound(store, one, effect));
     const [only] = round;
     if (known) return [[only!, await whyNotApplied(store, only!)]];
     return [[only!, { outcome: 'unstorable', detail: String(error) }]];
   }
-}
-
-async function receiveOneByOne(
-  store: Store,
-  round: readonly ReceivedEvent[],
-  effect: Effect,
-): Promise<Outcomes> {
-  const outcomes = [];
-  for (const each of round) outcomes.push(...(await receiveRound(store, [each], effect)));
-  return outcomes;
 }
 
 type Admission = { at: number; remembered: boolean };

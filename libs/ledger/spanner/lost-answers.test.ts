@@ -2,31 +2,19 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf } from '@triplock/payments';
-import { openCalls, spannerOver, status, type Calls } from '@triplock/spanner';
-import { aPayment, aRefund, createTestSpanner, freePort } from '@triplock/testing';
+import { openCalls, spannerOver } from '@triplock/spanner';
+import { aPayment, aRefund, createTestSpanner, freePort, troubledCommits } from '@triplock/testing';
 import { bookTransferOf, pendingOf, settledNow, traceparent } from '../example-postings.testing.ts';
 import { UnpostableError } from '../ledger.ts';
 import { openSpannerLedger } from './open-spanner-ledger.ts';
 import { openSpannerOutbox } from './open-spanner-outbox.ts';
 import { openSpannerRefunds } from './open-spanner-refunds.ts';
 
-/** What becomes of the next commits: their answer is lost, or Spanner aborts them. */
-type Fault = 'answer lost' | 'aborted';
-
 /** A database whose commits can be made to go wrong. */
 async function openTroubled(context: TestContext) {
   const store = await createTestSpanner(context);
   const calls = await openCalls(store);
-  const faults: Fault[] = [];
-  const commit: Calls['commit'] = async (request) => {
-    const fault = faults.shift();
-    if (fault === 'aborted') {
-      await calls.rollback(request);
-      throw Object.assign(new Error('aborted'), { code: status.aborted });
-    }
-    await calls.commit(request);
-    if (fault === 'answer lost') throw Object.assign(new Error('lost'), { code: status.unknown });
-  };
+  const { commit, faults } = troubledCommits(calls);
   const database = spannerOver({ ...calls, commit });
   context.after(() => database.close());
   const count = async (table: 'transactions' | 'entries' | 'outbox') =>

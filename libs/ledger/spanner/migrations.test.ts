@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { test } from 'node:test';
-import { migrateSpanner, OtherSchemaError, spannerMigrationSets } from '@triplock/spanner';
+import {
+  migrateSpanner,
+  OtherSchemaError,
+  spannerInboxMigrations,
+  spannerMigrationSets,
+} from '@triplock/spanner';
 import { createTestSpanner } from '@triplock/testing';
 
 test('migrating again, by two at once, does nothing, and a changed or unknown file is refused', async (context) => {
@@ -33,11 +38,12 @@ test('migrating again, by two at once, does nothing, and a changed or unknown fi
 
 test('every statement of the migrations does no harm a second time', async (context) => {
   const store = await createTestSpanner(context, 'changed');
-  const [{ folder }] = spannerMigrationSets as [(typeof spannerMigrationSets)[number]];
-  const files = await readdir(folder);
-  const once = await migrateSpanner(store, [{ owner: 'second time', folder }]);
-  assert.deepEqual(
-    once.map(({ file }) => file),
-    files.sort(),
-  );
+  for (const { owner, folder } of [...spannerMigrationSets, spannerInboxMigrations]) {
+    const files = await readdir(folder);
+    const once = await migrateSpanner(store, [{ owner: `${owner}, a second time`, folder }]);
+    assert.deepEqual(
+      once.map(({ file }) => file),
+      files.sort(),
+    );
+  }
 });
