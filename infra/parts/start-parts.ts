@@ -149,10 +149,14 @@ function refuseMove(part: Part, ports: Readonly<Record<string, number>>): void {
   }
 }
 
-async function probeGiven(part: Part, address: string): Promise<void> {
+/** A server that refuses is away; one that takes its time may be busy, and is asked again. */
+async function probeGiven(part: Part, address: string, triesLeft = 4): Promise<void> {
+  const asked = performance.now();
   try {
     await part.probe(address);
   } catch (error) {
+    const isSlow = performance.now() - asked > 1_000;
+    if (isSlow && triesLeft > 1) return probeGiven(part, address, triesLeft - 1);
     const why = error instanceof Error ? error.message : String(error);
     const server = `${withoutPassword(address)}, given by ${part.given.variable}`;
     throw new LauncherError(`${part.title}: ${server}, does not answer: ${why}`);
