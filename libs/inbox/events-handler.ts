@@ -1,7 +1,8 @@
 import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
-import type { Counter, Logger } from '@triplock/runtime';
+import type { Logger } from '@triplock/runtime';
+import type { EventsMetrics, RefusalReason } from './events-metrics.ts';
 import type { ReceivedEvent, ReceiveOutcome } from './inbox.ts';
-import type { DeliveredMessage, Refusal, RefusedMessages } from './refused-messages.ts';
+import type { DeliveredMessage, RefusedMessages } from './refused-messages.ts';
 
 /** What receiving a message needs. */
 export type EventsParts = {
@@ -14,14 +15,6 @@ export type EventsParts = {
   reached(step: 'received' | 'committed'): Promise<void>;
 };
 
-/** What a consumer counts of its messages. */
-export type EventsMetrics = {
-  /** Events by what receiving them came to. */
-  events: Counter<'outcome'>;
-  /** Messages that were no event of ours. */
-  refusedMessages: Counter<'reason'>;
-};
-
 /** `ack`: durable here, never send it again. `nack`: send it again. */
 type Verdict = 'ack' | 'nack';
 
@@ -32,14 +25,21 @@ type Verdict = 'ack' | 'nack';
  * The handler throws when the database is away; the message then comes again.
  */
 export function eventsHandler(parts: EventsParts) {
-  return async (message: DeliveredMessage): Promise<Verdict> => {
-    await parts.reached('received');
-    const decoded = decodePaymentEvent(message);
-    if (decoded.outcome === 'refused') return refuse(parts, message, decoded);
-    const verdict = await judge(parts, message, decoded);
-    await parts.reached('committed');
-    return verdict;
-  };
+  return (message: DeliveredMessage): Promise<Verdict> =>
+    parts.metrics.handleSeconds.time(
+      () => handle(parts, message),
+      (verdict) => verdict,
+      'failed',
+    );
+}
+
+async function handle(parts: EventsParts, message: DeliveredMessage): Promise<Verdict> {
+  await parts.reached('received');
+  const decoded = decodePaymentEvent(message);
+  if (decoded.outcome === 'refused') return refuse(parts, message, decoded);
+  const verdict = await judge(parts, message, decoded);
+  await parts.reached('committed');
+  return verdict;
 }
 
 async function judge(
@@ -52,7 +52,7 @@ async function judge(
   if (received.outcome === 'unstorable') {
     return refuse(parts, message, { reason: 'unstorable', detail: received.detail });
   }
-  metrics.events.inc({ outcome: received.outcome });
+  metrics.events.count(received.outcome);
   const said = { eventId: event.event_id, txnId: event.txn_id, sequence: event.sequence };
   switch (received.outcome) {
     case 'applied':
@@ -60,6 +60,7 @@ async function judge(
       logger.debug(said, 'event applied');
       return 'ack';
     case 'duplicate':
+      metrics.caught.count('inbox');
       logger.info(said, 'event known, nothing done');
       return 'ack';
     case 'altered':
@@ -79,10 +80,10 @@ async function judge(
 async function refuse(
   { refusedMessages, metrics, logger }: EventsParts,
   message: DeliveredMessage,
-  { reason, detail }: Refusal,
+  { reason, detail }: { reason: RefusalReason; detail: string },
 ): Promise<Verdict> {
   const outcome = await refusedMessages.record(message, { reason, detail });
-  metrics.refusedMessages.inc({ reason });
+  metrics.refusedMessages.count(reason);
   logger.error({ messageId: message.id, reason, detail, outcome }, 'message refused and kept');
   return 'ack';
 }

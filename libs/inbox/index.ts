@@ -1,5 +1,6 @@
 export * from './check-retention.ts';
 export * from './events-handler.ts';
+export * from './events-metrics.ts';
 export * from './gather-events.ts';
 export * from './inbox.ts';
 export * from './postgres/open-inbox.ts';

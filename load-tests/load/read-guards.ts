@@ -5,9 +5,9 @@ import { readMetrics } from '../read-metrics.ts';
 export type GuardCounts = {
   /** Guard 1: answered by the stored answer, or told that the key is in use. */
   atClaims: number;
-  /** Guard 2: records of transactions that were final. */
+  /** Guard 2: records whose transaction was in the ledger. */
   atLedger: number;
-  /** Guard 3: events that the inbox knew. */
+  /** Guard 3: events that an inbox knew. */
   atInbox: number;
 };
 
@@ -18,18 +18,16 @@ export async function readGuards(system: Pick<System, 'replicas'>): Promise<Guar
     readMetrics(system, 'ledger-worker'),
     readMetrics(system, 'partner-notifier'),
   ]);
-  const count = (texts: readonly string[], name: string, outcome: string) =>
-    texts.reduce((total, text) => total + sumSeries(text, { name, labels: { outcome } }), 0);
-  const atClaims = ['payments', 'refunds'].flatMap((kind) =>
-    ['replayed', 'in-flight'].map((outcome) =>
-      count(gateways, `triplock_gateway_${kind}_total`, outcome),
-    ),
-  );
   return {
-    atClaims: atClaims.reduce((total, each) => total + each, 0),
-    atLedger: count(workers, 'triplock_worker_records_total', 'already-recorded'),
-    atInbox: count(notifiers, 'triplock_notifier_events_total', 'duplicate'),
+    atClaims: caught(gateways, 'claims'),
+    atLedger: caught(workers, 'ledger'),
+    atInbox: caught(notifiers, 'inbox'),
   };
+}
+
+function caught(texts: readonly string[], guard: string): number {
+  const counter = { name: 'triplock_duplicates_caught_total', labels: { guard } };
+  return texts.reduce((total, text) => total + sumSeries(text, counter), 0);
 }
 
 /** What they caught in between. */

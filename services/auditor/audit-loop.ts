@@ -1,8 +1,12 @@
 import type { Logger, Pass } from '@triplock/runtime';
 import type { Finding } from './audit-result.ts';
 import type { AuditTurns, CountsByCheck, ScheduledResult } from './audit-turns.ts';
+import { checks } from './checks.ts';
 import type { AuditorMetrics } from './metrics.ts';
 import { judge, look, type AuditParts, type Sightings } from './reconcile.ts';
+
+/** Whatever an audit can find, so that what it does not find is told as 0. */
+const findable = [...checks.map(({ name }) => name), 'sums-differ', 'not-compared'];
 
 /** What the scheduled audit needs. */
 export type AuditLoopParts = AuditParts & {
@@ -22,12 +26,25 @@ export function auditPass(parts: AuditLoopParts): Pass {
     const turn = await parts.turns.take();
     if (turn !== undefined) {
       const startedMs = performance.now();
-      const found = report(parts, await look(parts));
+      const found = report(parts, await lookCounted(parts));
       await parts.turns.end(turn, { ...found, tookMs: performance.now() - startedMs });
     }
     setGauges(parts.metrics, await parts.turns.last());
     return 0;
   };
+}
+
+async function lookCounted(parts: AuditLoopParts): Promise<Sightings> {
+  const { runs, checkSeconds } = parts.metrics;
+  try {
+    const seen = await look(parts);
+    runs.count('completed');
+    for (const [check, ms] of seen.tookMs) checkSeconds.set({ check }, ms / 1_000);
+    return seen;
+  } catch (error) {
+    runs.count('failed');
+    throw error;
+  }
 }
 
 function report({ logger, overdueMs }: AuditLoopParts, seen: Sightings) {
@@ -44,7 +61,14 @@ function report({ logger, overdueMs }: AuditLoopParts, seen: Sightings) {
   if (idle && restsOnSums) wrong.push(...inFlight.waiting);
   if (wrong.length > 0) logger.error({ drift: wrong, counts }, 'the audit found drift');
   else logger.info({ counts, settledDown, lag: inFlight.lag }, 'the audit found no drift');
-  return { drift: countsOf(wrong), inFlight: countsOf(inFlight.waiting) };
+  const since = seen.findings
+    .filter(({ holds }) => holds === 'in the end')
+    .map((finding) => [finding.check, finding.since.toISOString()]);
+  return {
+    drift: countsOf(wrong),
+    inFlight: countsOf(inFlight.waiting),
+    inFlightSince: Object.fromEntries(since) as Record<string, string>,
+  };
 }
 
 function countsOf(findings: readonly Finding[]): CountsByCheck {
@@ -53,11 +77,16 @@ function countsOf(findings: readonly Finding[]): CountsByCheck {
 
 function setGauges(metrics: AuditorMetrics, last: ScheduledResult): void {
   metrics.auditSeconds.set(last.tookMs / 1_000);
-  setGauge(metrics.drift, last.drift);
-  setGauge(metrics.inFlight, last.inFlight);
+  metrics.lastAudit.set((last.endedAt?.getTime() ?? 0) / 1_000);
+  for (const check of findable) {
+    metrics.drift.set({ check }, last.drift[check] ?? 0);
+    metrics.inFlight.set({ check }, last.inFlight[check] ?? 0);
+    metrics.inFlightOldestSeconds.set({ check }, ageOf(last.inFlightSince[check], last.endedAt));
+  }
 }
 
-function setGauge(gauge: AuditorMetrics['drift'], counts: CountsByCheck): void {
-  gauge.reset();
-  for (const [check, ids] of Object.entries(counts)) gauge.set({ check }, ids);
+/** By the clock of the database at both ends. */
+function ageOf(since: string | undefined, endedAt: Date | null): number {
+  if (since === undefined || endedAt === null) return 0;
+  return Math.max(0, endedAt.getTime() - Date.parse(since)) / 1_000;
 }

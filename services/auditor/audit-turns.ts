@@ -7,15 +7,24 @@ const readAuditTurn = loadSql(import.meta.url, 'sql/read-audit-turn.sql');
 /** How many ids each check found. */
 export type CountsByCheck = Readonly<Record<string, number>>;
 
-/** What a scheduled audit came to, as all auditors tell it. */
-export type ScheduledResult = { tookMs: number; drift: CountsByCheck; inFlight: CountsByCheck };
+/** What a scheduled audit came to. */
+export type AuditFound = {
+  tookMs: number;
+  drift: CountsByCheck;
+  inFlight: CountsByCheck;
+  /** Since when the oldest of what is in flight has been so, by check, in the form of ISO 8601. */
+  inFlightSince: Readonly<Record<string, string>>;
+};
+
+/** The last one, as all auditors tell it; it has not ended before the first. */
+export type ScheduledResult = AuditFound & { endedAt: Date | null };
 
 /** The turns of the scheduled audit, which every auditor on one database shares. */
 export type AuditTurns = {
   /** The number of the turn; `undefined` when the audit is not due or somebody else has it. */
   take(): Promise<bigint | undefined>;
   /** Does nothing when the turn was overtaken. */
-  end(turn: bigint, result: ScheduledResult): Promise<void>;
+  end(turn: bigint, found: AuditFound): Promise<void>;
   last(): Promise<ScheduledResult>;
 };
 
@@ -29,8 +38,8 @@ export function openAuditTurns(database: Queryable, everyMs: number): AuditTurns
       const [row] = await database.query<{ turn: bigint }>(takeAuditTurn, [everyMs, restFactor]);
       return row?.turn;
     },
-    async end(turn, { tookMs, drift, inFlight }) {
-      const found = [JSON.stringify(drift), JSON.stringify(inFlight)];
+    async end(turn, { tookMs, drift, inFlight, inFlightSince }) {
+      const found = [drift, inFlight, inFlightSince].map((each) => JSON.stringify(each));
       await database.query(endAuditTurn, [turn, Math.round(tookMs), restFactor, ...found]);
     },
     async last() {

@@ -1,5 +1,5 @@
 import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
-import type { Refusal, RefusedMessages } from '@triplock/inbox';
+import type { RefusalReason, RefusedMessages } from '@triplock/inbox';
 import { databaseErrorKind, type Queryable } from '@triplock/postgres';
 import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { IncomingMessage, MessageVerdict } from '@triplock/transport';
@@ -21,13 +21,19 @@ export type EventsParts = {
  * @throws when the database is away; the message then comes again.
  */
 export function eventsHandler(parts: EventsParts) {
-  return async (message: IncomingMessage): Promise<MessageVerdict> => {
+  const handle = async (message: IncomingMessage): Promise<MessageVerdict> => {
     const decoded = decodePaymentEvent(message);
     if (decoded.outcome === 'refused') await refuse(parts, message, decoded);
     else await count(parts, message, decoded);
     await parts.crashPoints.reached('auditor.committed');
     return 'ack';
   };
+  return (message: IncomingMessage): Promise<MessageVerdict> =>
+    parts.metrics.handleSeconds.time(
+      () => handle(message),
+      (verdict) => verdict,
+      'failed',
+    );
 }
 
 async function count(
@@ -38,7 +44,7 @@ async function count(
   const { event, payloadHash } = decoded;
   try {
     const seen = await recordPublished(parts.database, decoded);
-    parts.metrics.events.inc({ outcome: seen.outcome });
+    parts.metrics.events.count(seen.outcome);
     const said = { eventId: event.event_id, txnId: event.txn_id, ...seen };
     // A first copy is the rule, and its row tells more than a line would.
     if (seen.outcome === 'first') parts.logger.debug(said, 'event seen');
@@ -54,9 +60,9 @@ async function count(
 async function refuse(
   { refusedMessages, metrics, logger }: EventsParts,
   message: IncomingMessage,
-  { reason, detail }: Refusal,
+  { reason, detail }: { reason: RefusalReason; detail: string },
 ): Promise<void> {
   const outcome = await refusedMessages.record(message, { reason, detail });
-  metrics.refusedMessages.inc({ reason });
+  metrics.refusedMessages.count(reason);
   logger.error({ messageId: message.id, reason, detail, outcome }, 'message refused and kept');
 }

@@ -1,4 +1,4 @@
-import { openRefusedMessages } from '@triplock/inbox';
+import { openRefusedMessages, watchInHand } from '@triplock/inbox';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { openStripeBooks, type ProviderBooks } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
@@ -49,6 +49,7 @@ await runService('auditor', readConfig, async (config, service) => {
     }),
   });
   service.onClose('subscriber', () => subscriber.close());
+  watchInHand(service.metrics, 'triplock_auditor', subscriber.inHand);
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
   const accepted = await consumeTopics(config, service, { kafka, database, metrics });

@@ -1,83 +1,165 @@
-import { Counter, Gauge, type Registry } from '@triplock/runtime';
+import type { DecodedRecord, RecordRefusal } from '@triplock/contracts';
+import { handleSecondsOf, refusedMessagesTally, type EventsMetrics } from '@triplock/inbox';
+import { Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
+import type { SeenEvent } from './record-published.ts';
 
-/** What the auditor counts. */
-export type AuditorMetrics = {
+/** Why a record became a dead letter; `unlabelled` does not say, `other` is no word of ours. */
+export type DeadLetterReason =
+  RecordRefusal['reason'] | 'key_conflict' | 'unpostable' | 'unlabelled' | 'other';
+
+/** What the auditor counts of what it reads. */
+export type ReadingMetrics = Pick<EventsMetrics, 'refusedMessages' | 'handleSeconds'> & {
   /** Events by what their delivery was: the first, another copy, or an altered one. */
-  events: Counter<'outcome'>;
-  refusedMessages: Counter<'reason'>;
+  events: Tally<SeenEvent['outcome']>;
   /** Records of the accepted topic: payments, refunds, and what is neither. */
-  records: Counter<'outcome'>;
-  deadLetters: Counter<'reason'>;
+  records: Tally<DecodedRecord['outcome']>;
+  recordsSeconds: Durations<'recorded' | 'failed'>;
+  deadLetters: Tally<DeadLetterReason>;
+};
+
+/** What the auditor tells of its audits. */
+export type AuditMetrics = {
   /** Offending ids of the last scheduled audit, whichever auditor made it, 100 per check at most. */
   drift: Gauge<'check'>;
   inFlight: Gauge<'check'>;
+  /** Age of the oldest of what was in flight at the last scheduled audit. */
+  inFlightOldestSeconds: Gauge<'check'>;
+  /** Time that each check took in the last audit that this auditor made. */
+  checkSeconds: Gauge<'check'>;
+  /** Scheduled audits that this auditor made. */
+  runs: Tally<'completed' | 'failed'>;
   auditSeconds: Gauge;
+  /** When the last scheduled audit ended, whoever made it. */
+  lastAudit: Gauge;
+};
+
+/** What the auditor tells of the accepted topic. */
+export type TopicMetrics = {
   /** Age of the oldest accepted record that no worker has read, and that as a part of retention. */
   oldestUnreadSeconds: Gauge;
   retentionUsed: Gauge;
+  /** Accepted records that no worker has finished. */
+  unread: Gauge;
   /** Accepted records that Kafka dropped before a worker read them: lost payments. */
   droppedUnread: Gauge;
 };
 
+/** What the auditor counts. */
+export type AuditorMetrics = ReadingMetrics & AuditMetrics & TopicMetrics;
+
 /** Registers the auditor's metrics. */
 export function auditorMetrics(registry: Registry): AuditorMetrics {
+  return { ...readingMetrics(registry), ...auditMetrics(registry), ...topicMetrics(registry) };
+}
+
+function readingMetrics(registry: Registry): ReadingMetrics {
   const registers = [registry];
   return {
-    events: new Counter({
+    events: new Tally({
       name: 'triplock_auditor_events_total',
-      help: 'Deliveries of events: first, copy, altered',
-      labelNames: ['outcome'],
+      help: 'Deliveries of events: first, copy, altered.',
+      label: 'outcome',
+      values: { first: 0, copy: 0, altered: 0 },
       registers,
     }),
-    refusedMessages: new Counter({
-      name: 'triplock_auditor_refused_messages_total',
-      help: 'Messages that are no event of ours, kept and acknowledged',
-      labelNames: ['reason'],
-      registers,
-    }),
-    records: new Counter({
+    refusedMessages: refusedMessagesTally(registry, 'triplock_auditor'),
+    handleSeconds: handleSecondsOf(registry, 'triplock_auditor'),
+    records: new Tally({
       name: 'triplock_auditor_accepted_records_total',
-      help: 'Records of the accepted topic: payment, refund, refused',
-      labelNames: ['outcome'],
+      help: 'Records of the accepted topic: payment, refund, refused.',
+      label: 'outcome',
+      values: { payment: 0, refund: 0, refused: 0 },
       registers,
     }),
-    deadLetters: new Counter({
-      name: 'triplock_auditor_dead_letters_total',
-      help: 'Dead letters of the accepted topic',
-      labelNames: ['reason'],
+    recordsSeconds: new Durations({
+      name: 'triplock_auditor_records_seconds',
+      help: 'Time until a batch of the accepted topic was written down. failed: it comes again.',
+      buckets: usualBuckets,
+      outcomes: ['recorded', 'failed'],
       registers,
     }),
-    drift: new Gauge({
-      name: 'triplock_audit_drift',
-      help: 'Offending ids of the last scheduled audit, 100 per check at most',
-      labelNames: ['check'],
-      registers,
-    }),
-    inFlight: new Gauge({
-      name: 'triplock_audit_in_flight',
-      help: 'Ids that the last scheduled audit found in flight, 100 per check at most',
-      labelNames: ['check'],
-      registers,
-    }),
-    oldestUnreadSeconds: new Gauge({
-      name: 'triplock_accepted_oldest_unread_seconds',
-      help: 'Age of the oldest accepted record that the ledger worker has not finished',
-      registers,
-    }),
-    retentionUsed: new Gauge({
-      name: 'triplock_accepted_retention_used_ratio',
-      help: 'That age as a part of what Kafka keeps: at 1 accepted payments are lost',
-      registers,
-    }),
-    droppedUnread: new Gauge({
-      name: 'triplock_accepted_dropped_unread_records',
-      help: 'Accepted records that Kafka dropped before the ledger worker had read them',
+    deadLetters: deadLettersTally(registry),
+  };
+}
+
+const reasons = {
+  ...{ null_value: 0, too_large: 0, not_json: 0, unknown_schema: 0 },
+  ...{ invalid_record: 0, forged_id: 0, partner_mismatch: 0 },
+  ...{ key_conflict: 0, unpostable: 0, unlabelled: 0, other: 0 },
+} as const satisfies Record<DeadLetterReason, 0>;
+
+/** Every one that is counted by its own word. */
+export const deadLetterReasons = Object.keys(reasons) as readonly DeadLetterReason[];
+
+function deadLettersTally(registry: Registry): ReadingMetrics['deadLetters'] {
+  return new Tally({
+    name: 'triplock_auditor_dead_letters_total',
+    help: 'Dead letters of the accepted topic, by the reason that they tell.',
+    label: 'reason',
+    values: reasons,
+    registers: [registry],
+  });
+}
+
+function auditMetrics(registry: Registry): AuditMetrics {
+  const registers = [registry];
+  const perCheck = (name: string, help: string) =>
+    new Gauge({ name, help, labelNames: ['check'], registers });
+  return {
+    drift: perCheck(
+      'triplock_audit_drift',
+      'Offending ids of the last scheduled audit, 100 per check at most.',
+    ),
+    inFlight: perCheck(
+      'triplock_audit_in_flight',
+      'Ids that the last scheduled audit found in flight, 100 per check at most.',
+    ),
+    inFlightOldestSeconds: perCheck(
+      'triplock_audit_in_flight_oldest_seconds',
+      'Age of the oldest of those at that audit, 0 without any.',
+    ),
+    checkSeconds: perCheck(
+      'triplock_audit_check_seconds',
+      'Time that each check took in the last scheduled audit that this auditor made.',
+    ),
+    runs: new Tally({
+      name: 'triplock_audit_runs_total',
+      help: 'Scheduled audits that this auditor began. failed: it could not look at everything.',
+      label: 'outcome',
+      values: { completed: 0, failed: 0 },
       registers,
     }),
     auditSeconds: new Gauge({
       name: 'triplock_audit_seconds',
-      help: 'How long the last scheduled audit took',
+      help: 'How long the last scheduled audit took.',
       registers,
     }),
+    lastAudit: new Gauge({
+      name: 'triplock_audit_last_timestamp_seconds',
+      help: 'When the last scheduled audit ended, whichever auditor made it; 0 before the first.',
+      registers,
+    }),
+  };
+}
+
+function topicMetrics(registry: Registry): TopicMetrics {
+  const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
+  return {
+    oldestUnreadSeconds: gauge(
+      'triplock_accepted_oldest_unread_seconds',
+      'Age of the oldest accepted record that the ledger worker has not finished.',
+    ),
+    retentionUsed: gauge(
+      'triplock_accepted_retention_used_ratio',
+      'That age as a part of what Kafka keeps: at 1 accepted payments are lost.',
+    ),
+    unread: gauge(
+      'triplock_accepted_unread_records',
+      'Accepted records that no ledger worker has finished, also while there is none.',
+    ),
+    droppedUnread: gauge(
+      'triplock_accepted_dropped_unread_records',
+      'Accepted records that Kafka dropped before the ledger worker had read them.',
+    ),
   };
 }

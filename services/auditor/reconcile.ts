@@ -28,6 +28,8 @@ export type Sightings = {
   sums: readonly SumRow[];
   findings: readonly DatedFinding[];
   notCompared: readonly NotCompared[];
+  /** Milliseconds that each check took. */
+  tookMs: ReadonlyMap<string, number>;
 };
 
 /**
@@ -63,9 +65,12 @@ async function lookOnce(parts: AuditParts): Promise<Sightings> {
   return database.transaction(async (tx) => {
     await tx.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const findings = notComparedFindings(atProvider);
+    const tookMs = new Map<string, number>();
     for (const { name, sql, needs, ...check } of checks) {
       if (needs === 'provider' && atProvider.outcome === 'not-compared') continue;
+      const startedMs = performance.now();
       const rows = await tx.query<{ id: string; since: Date }>(sql);
+      tookMs.set(name, performance.now() - startedMs);
       if (rows.length === 0) continue;
       findings.push({
         ...check,
@@ -76,7 +81,7 @@ async function lookOnce(parts: AuditParts): Promise<Sightings> {
     }
     const sums = await tx.query<SumRow>(sumEverything);
     const notCompared = atProvider.outcome === 'not-compared' ? [atProvider.because] : [];
-    return { lag: lagNow, counts: await count(tx), sums, findings, notCompared };
+    return { lag: lagNow, counts: await count(tx), sums, findings, notCompared, tookMs };
   });
 }
 

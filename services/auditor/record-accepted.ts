@@ -14,12 +14,12 @@ const recordRefusedRecords = loadSql(import.meta.url, 'sql/record-refused-record
  * @throws when the database is away; the batch then comes again and nothing is counted twice.
  */
 export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics) {
-  return async ({ records }: Pick<RecordBatch, 'records'>): Promise<void> => {
+  const record = async ({ records }: Pick<RecordBatch, 'records'>): Promise<void> => {
     const accepted: object[] = [];
     const refused: object[] = [];
     for (const record of records) {
       const decoded = decodeAccepted(record);
-      metrics.records.inc({ outcome: decoded.outcome });
+      metrics.records.count(decoded.outcome);
       switch (decoded.outcome) {
         case 'payment':
           accepted.push({ ...paymentRow(decoded.payment), ...placeOf(record) });
@@ -40,6 +40,12 @@ export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics
     if (accepted.length > 0) await database.query(recordAccepted, [JSON.stringify(accepted)]);
     if (refused.length > 0) await database.query(recordRefusedRecords, [JSON.stringify(refused)]);
   };
+  return (batch: Pick<RecordBatch, 'records'>): Promise<void> =>
+    metrics.recordsSeconds.time(
+      () => record(batch),
+      () => 'recorded',
+      'failed',
+    );
 }
 
 function paymentRow(payment: AcceptedPayment) {

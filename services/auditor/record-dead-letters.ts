@@ -2,7 +2,7 @@ import { decodeAccepted, type DeadLetterHeaders } from '@triplock/contracts';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
 import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
-import type { AuditorMetrics } from './metrics.ts';
+import { deadLetterReasons, type AuditorMetrics, type DeadLetterReason } from './metrics.ts';
 
 const recordDeadLetters = loadSql(import.meta.url, 'sql/record-dead-letters.sql');
 
@@ -15,7 +15,7 @@ const recordDeadLetters = loadSql(import.meta.url, 'sql/record-dead-letters.sql'
 export function recordDeadLetterBatch(database: Queryable, metrics: AuditorMetrics) {
   return async ({ records }: Pick<RecordBatch, 'records'>): Promise<void> => {
     const letters = records.map(letterOf);
-    for (const { reason } of letters) metrics.deadLetters.inc({ reason });
+    for (const { reason } of letters) metrics.deadLetters.count(wordOf(reason));
     await database.query(recordDeadLetters, [JSON.stringify(letters)]);
   };
 }
@@ -58,7 +58,12 @@ function sourceOf(record: ReceivedRecord) {
   return { topic, kafka_partition: Number(partition), kafka_offset: offset, reason };
 }
 
-/** Short and plain, so that it can be stored, and shown as a metric's label. */
+/** Anybody who writes to the topic can make words up; a metric's labels are ours. */
+function wordOf(reason: string): DeadLetterReason {
+  return deadLetterReasons.find((each) => each === reason) ?? 'other';
+}
+
+/** Short and plain, so that it can be stored. */
 function isWord(text: string): boolean {
   return /^[A-Za-z0-9._-]{1,249}$/.test(text);
 }

@@ -31,9 +31,15 @@ async function watched(
 
 test('the worker’s lag is measured against what Kafka keeps', async () => {
   assert.deepEqual(
-    await watched({ oldestMs: 6 * hourMs, dropped: 0n }, 24 * hourMs),
+    await watched({ records: 9n, oldestMs: 6 * hourMs, dropped: 0n }, 24 * hourMs),
     [21_600, 0.25, 0],
   );
-  assert.deepEqual(await watched({ oldestMs: 6 * hourMs, dropped: 2n }, Infinity), [21_600, 0, 2]);
-  assert.deepEqual(await watched({ oldestMs: 0, dropped: 0n }, 24 * hourMs), [0, 0, 0]);
+  assert.deepEqual(
+    await watched({ records: 9n, oldestMs: 6 * hourMs, dropped: 2n }, Infinity),
+    [21_600, 0, 2],
+  );
+  assert.deepEqual(
+    await watched({ records: 0n, oldestMs: 0, dropped: 0n }, 24 * hourMs),
+    [0, 0, 0],
+  );
 });

@@ -6,7 +6,10 @@ import type { AuditorMetrics } from './metrics.ts';
 export type WatchParts = {
   unread: Pick<UnreadReader, 'look'>;
   readRetention: () => Promise<TopicRetention>;
-  metrics: Pick<AuditorMetrics, 'oldestUnreadSeconds' | 'retentionUsed' | 'droppedUnread'>;
+  metrics: Pick<
+    AuditorMetrics,
+    'oldestUnreadSeconds' | 'retentionUsed' | 'unread' | 'droppedUnread'
+  >;
   logger: Logger;
 };
 
@@ -19,8 +22,12 @@ const alarmAtRatio = 0.5;
  */
 export function watchRetention({ unread, readRetention, metrics, logger }: WatchParts): Pass {
   return async () => {
-    const [{ oldestMs, dropped }, retention] = await Promise.all([unread.look(), readRetention()]);
+    const [{ records, oldestMs, dropped }, retention] = await Promise.all([
+      unread.look(),
+      readRetention(),
+    ]);
     metrics.oldestUnreadSeconds.set(oldestMs / 1_000);
+    metrics.unread.set(Number(records));
     metrics.droppedUnread.set(Number(dropped));
     if (dropped > 0n) {
       logger.error(

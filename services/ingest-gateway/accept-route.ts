@@ -1,5 +1,5 @@
 import { Problem, type FieldProblem } from '@triplock/contracts';
-import { traceparentFrom, type Counter, type Logger } from '@triplock/runtime';
+import { traceparentFrom, type Logger, type Tally } from '@triplock/runtime';
 import type {
   FastifyInstance,
   FastifyReply,
@@ -8,14 +8,14 @@ import type {
   onResponseHookHandler,
 } from 'fastify';
 import type { AcceptOutcome, Order } from './accept-transaction.ts';
-import type { GatewayMetrics } from './metrics.ts';
+import type { AcceptWord, GatewayMetrics } from './metrics.ts';
 import { inUse, maybeAccepted, reused } from './story-problems.ts';
 import { startBudget } from './time-budget.ts';
 import type { AcceptedTransaction } from './transaction-form.ts';
 
 /** What every such route stands on. */
 export type AcceptRouteParts = {
-  metrics: Pick<GatewayMetrics, 'acceptSeconds'>;
+  metrics: Pick<GatewayMetrics, 'caught'>;
   logger: Logger;
   /** How long accepting may take before it is answered with a 503, milliseconds. */
   budgetMs: number;
@@ -27,7 +27,7 @@ export type AcceptRoute<Accepted extends AcceptedTransaction> = {
   schema: FastifySchema;
   /** What the log calls it. */
   what: 'payment' | 'refund';
-  outcomes: Counter<'outcome'>;
+  outcomes: Tally<AcceptWord>;
   /** @throws Problem when the request does not say one. */
   transactionOf(request: FastifyRequest): Accepted;
   /** @throws Problem when it can be refused before the story begins. */
@@ -41,16 +41,15 @@ export function addAcceptRoute<Accepted extends AcceptedTransaction>(
   { path, schema, what, outcomes, transactionOf, accept }: AcceptRoute<Accepted>,
 ): void {
   const countRefusal: onResponseHookHandler = (_request, { statusCode }, done) => {
-    if (isRefusal(statusCode)) outcomes.inc({ outcome: 'refused' });
+    if (isRefusal(statusCode)) outcomes.count('refused');
     done();
   };
   app.post(path, { schema, onResponse: countRefusal }, async (request, reply) => {
     const transaction = transactionOf(request);
     const traceparent = traceparentFrom(request.headers.traceparent as string | undefined);
-    const endTimer = metrics.acceptSeconds.startTimer();
     const outcome = await accept({ transaction, traceparent, budget: startBudget(budgetMs) });
-    endTimer();
-    outcomes.inc({ outcome: outcome.outcome });
+    outcomes.count(outcome.outcome);
+    if (isKnown(outcome)) metrics.caught.count('claims');
     const { txnId, partnerId } = transaction;
     report(logger, { what, outcome, bindings: { txnId, partnerId, traceparent } });
     return answer(reply, outcome);
@@ -69,6 +68,11 @@ function report(
   if (outcome.outcome === 'accepted') logger.debug(word, what);
   else if (outcome.outcome === 'unavailable') logger.warn({ ...word, err: outcome.error }, what);
   else logger.info(word, what);
+}
+
+/** Guard 1 knows the key, and nothing was done again. */
+function isKnown({ outcome }: AcceptOutcome): boolean {
+  return outcome === 'replayed' || outcome === 'in-flight';
 }
 
 /** Everything that ends before the story begins; 409 and 422 are outcomes of it. */

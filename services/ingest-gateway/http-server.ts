@@ -36,6 +36,8 @@ export type HttpServerOptions = {
    * gives its answer as text: `reply.code(202).type('application/json').send(text)`.
    */
   routes(app: FastifyInstance): void;
+  /** Called before any route is there, to look at all requests. */
+  watch?(app: FastifyInstance): void;
   limits?: Partial<HttpLimits>;
 };
 
@@ -59,6 +61,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, parseJsonBody);
 
+  options.watch?.(app);
   app.addHook('onRequest', refuseLongTarget(limits));
   closeWithAnswers(app);
   refuseUnknownRoutes(app);

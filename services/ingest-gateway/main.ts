@@ -14,6 +14,8 @@ import { checkPostgres } from './check-postgres.ts';
 import { readConfig } from './config.ts';
 import { addGatewayRoutes } from './gateway-routes.ts';
 import { createHttpServer } from './http-server.ts';
+import { measureAppends, measureClaims } from './measure-parts.ts';
+import { measureRequests } from './measure-requests.ts';
 import { gatewayMetrics } from './metrics.ts';
 import { openAdmission } from './open-admission.ts';
 import { openClaims } from './open-claims.ts';
@@ -28,7 +30,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = gatewayMetrics(service.metrics);
 
-  const claims = await openClaims(config, service);
+  const claims = measureClaims(await openClaims(config, service), metrics);
 
   const database = openDatabase({
     url: config.DATABASE_URL,
@@ -57,7 +59,8 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   const prepared = withDeadline(memory.prepare(), { ms: budgetMs, what: 'noting a loss' });
   await prepared.catch((err: unknown) => logger.warn({ err }, 'claims could not be looked at yet'));
 
-  const parts = { claims, memory, log, metrics, crashPoints, logger, budgetMs };
+  const measuredLog = measureAppends(log, metrics);
+  const parts = { claims, memory, log: measuredLog, metrics, crashPoints, logger, budgetMs };
   const webhooks = {
     endpoints: openWebhookEndpoints(database),
     deliveries: openWebhookDeliveries(database),
@@ -68,6 +71,7 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     logger,
     admission: openAdmission(partners, config),
     trustedProxies: config.TRUSTED_PROXIES,
+    watch: measureRequests(metrics),
     routes: (app) => addGatewayRoutes(app, { ...parts, ledger, refunds, settlements, ...webhooks }),
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {

@@ -21,7 +21,7 @@ export function addPaymentListRoute(app: FastifyInstance, parts: PaymentListRout
       logger.warn({ err: error, partnerId }, 'list failed');
       return { outcome: 'unavailable' } as const;
     });
-    metrics.lists.inc({ outcome: outcome.outcome });
+    metrics.lists.count(outcome.outcome);
     return answer(reply, outcome);
   });
 }

@@ -42,7 +42,7 @@ export function addReadRoute<Held extends Payment | Refund>(
       logger.warn({ err: error, txnId: id, partnerId }, 'read failed');
       return { outcome: 'unavailable' } as const;
     });
-    metrics.reads.inc({ outcome: outcome.outcome });
+    metrics.reads.count(outcome.outcome);
     if (outcome.outcome === 'found' && waitSeconds !== undefined) {
       reply.header('Preference-Applied', `wait=${waitSeconds}`);
     }

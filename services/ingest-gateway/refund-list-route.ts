@@ -32,7 +32,7 @@ export function addRefundListRoute(app: FastifyInstance, parts: RefundListRouteP
           return { outcome: 'unavailable' } as const;
         },
       );
-      metrics.lists.inc({ outcome: outcome.outcome });
+      metrics.lists.count(outcome.outcome);
       return answer(reply, outcome);
     },
   );

@@ -3,7 +3,7 @@ import { askUntilKnown } from './ask-until-known.ts';
 import { chargePayment, type ChargeOutcome, type ChargeParts } from './charge-payment.ts';
 import type { RefundToGive } from './give-back.ts';
 import { openHandOver, type HandOverParts, type Turn } from './hand-over.ts';
-import type { WorkerMetrics } from './metrics.ts';
+import type { AttemptWord, WorkerMetrics } from './metrics.ts';
 import { giveBackInTime, type RefundDeskParts, type RefundFate } from './refund-desk.ts';
 
 /** What the desk stands on. */
@@ -58,7 +58,7 @@ function chargeInTime(parts: DeskParts, card: PostedCard, turn: Turn): Promise<C
       );
       if (payment === undefined) return 'already-recorded';
       const outcome = await chargePayment(parts, { ...card, payment });
-      parts.metrics.charges.inc({ outcome: wordFor(outcome) });
+      parts.metrics.charges.count(wordFor(outcome));
       return outcome.outcome === 'unknown' ? outcome.because : fateOf(outcome);
     },
   });
@@ -87,6 +87,6 @@ function fateOf(outcome: Exclude<ChargeOutcome, { outcome: 'unknown' }>): Charge
   }
 }
 
-function wordFor(outcome: ChargeOutcome): string {
+function wordFor(outcome: ChargeOutcome): AttemptWord {
   return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
 }

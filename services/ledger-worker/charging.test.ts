@@ -64,7 +64,7 @@ test('a card payment is charged and settled, with its charge on the row', async 
   await append(recordOf(payment));
   await worker.allCommitted();
   await chargedOnce(payment);
-  assert.deepEqual(await outcomesOf(worker), { charged: 1 });
+  assert.deepEqual(outcomesOf(worker), { charged: 1 });
 });
 
 test('a declined card ends its payment as failed, with the bank’s reason, and moves no money', async (context) => {
@@ -149,7 +149,7 @@ test('a 500 that the provider keeps holds up no batch and is passed by a second 
   const payment = aCard();
   await append(recordOf(payment));
   await worker.allCommitted();
-  assert.deepEqual(await outcomesOf(worker), { 'handed-over': 1 });
+  assert.deepEqual(outcomesOf(worker), { 'handed-over': 1 });
   // No resolver runs here.
   await eventually(async () => (await rowOf(payment))?.state === 'succeeded');
   await chargedOnce(payment);
@@ -243,7 +243,7 @@ test('a slow card holds up neither its partition nor the payments behind it', as
   await append(recordOf(behind));
   await worker.allCommitted();
   assert.equal((await rowOf(behind))?.state, 'succeeded');
-  assert.deepEqual(await outcomesOf(worker), { posted: 1, 'handed-over': 1 });
+  assert.deepEqual(outcomesOf(worker), { posted: 1, 'handed-over': 1 });
   await eventually(async () => {
     await letTimePass();
     await worker.resolve();

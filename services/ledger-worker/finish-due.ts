@@ -78,7 +78,7 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
   const { txnId, acceptedAt } = due.kind === 'payment' ? due.payment : due.refund;
   try {
     const ended = await finish(parts, due);
-    metrics.resolved.inc({ outcome: ended.outcome });
+    metrics.resolved.count(ended.outcome);
     if (ended.outcome === 'unknown') {
       metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
       logger.warn({ err: ended.because.error, txnId }, 'a transaction is still unknown');
@@ -86,7 +86,7 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
       logger.info({ txnId, outcome: ended.outcome }, 'a pending transaction looked after');
     }
   } catch (err) {
-    metrics.resolved.inc({ outcome: 'failed' });
+    metrics.resolved.count('failed');
     logger.warn({ err, txnId }, 'a pending transaction could not be looked after');
   }
 }

@@ -1,4 +1,4 @@
-import type { Refunds, WakeDue } from '@triplock/ledger';
+import type { Refunds, WakeDue, WakeOutcome } from '@triplock/ledger';
 import { readStripeEvent, type ReadStripeEvent } from '@triplock/provider';
 import { withDeadline, type Logger, type Loop } from '@triplock/runtime';
 import type { WorkerMetrics } from './metrics.ts';
@@ -45,7 +45,7 @@ export async function hearStripe(
   const read = readStripeEvent({ ...webhook, secrets: parts.secrets, mode: parts.mode });
   const outcome = read.outcome === 'event' ? await wake(parts, read.event) : read.outcome;
   if (read.outcome === 'event') await withinLimits(alarmIfUndone(parts, read.event));
-  parts.metrics.providerEvents.inc({ outcome });
+  parts.metrics.providerEvents.count(outcome);
   if (read.outcome === 'forged') parts.logger.debug({ detail: read.detail }, 'a forged webhook');
   return read.outcome === 'forged' ? 'forged' : 'heard';
 }
@@ -55,7 +55,7 @@ type StripeEvent = Extract<ReadStripeEvent, { outcome: 'event' }>['event'];
 async function wake(
   { wakeDue, resolver, logger }: StripeHearing,
   { id: eventId, type, intentId }: StripeEvent,
-): Promise<string> {
+): Promise<WakeOutcome['outcome']> {
   const event = { provider: 'stripe' as const, eventId, type, intentId };
   const woken = await withinLimits(wakeDue(event, { graceMs }));
   if (woken.outcome === 'woken') {

@@ -1,17 +1,57 @@
-import { Counter, Histogram, type Registry } from '@triplock/runtime';
+import type { WakeOutcome } from '@triplock/ledger';
+import {
+  Counter,
+  duplicatesCaught,
+  Durations,
+  Gauge,
+  Histogram,
+  Tally,
+  usualBuckets,
+  type Registry,
+} from '@triplock/runtime';
+import type { Fate } from './fate.ts';
 
-/** What the worker counts. */
-export type WorkerMetrics = {
+/** What one attempt to charge or give back came to. */
+export type AttemptWord = 'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over';
+
+/** What a webhook of the provider came to. */
+export type ProviderEventWord =
+  WakeOutcome['outcome'] | 'ignored' | 'foreign' | 'forged' | 'too-large' | 'aborted';
+
+/** What the worker counts of records. */
+export type RecordMetrics = {
   /** Records by what they came to; a redelivered record counts again. */
-  records: Counter<'outcome'>;
+  records: Tally<Fate['outcome']>;
+  /** Batches of one partition, from their arrival until their offset may be committed. */
+  batchSeconds: Durations<'settled' | 'failed'>;
+  /** How long after its acceptance a batch's oldest record was done with, seconds. */
+  recordAge: Histogram;
+  /** Records of each partition that is this worker's and that it has not finished. */
+  lag: Gauge<'partition'>;
+  /** Records whose txn_id was in the ledger already, by what its row said. */
+  conflicts: Tally<'final' | 'resumed' | 'key-conflict'>;
+  /** Those of them that came again, whether or not something was left to do. */
+  caught: Tally<'ledger'>;
+  /** Payments of one statement. */
+  statementRows: Histogram;
+  /** Time that one statement took, its commit included. */
+  statementSeconds: Durations<'done' | 'failed'>;
+};
+
+/** What the worker counts of the provider. */
+export type ProviderMetrics = {
   /** Attempts to charge a card by what they came to. */
-  charges: Counter<'outcome'>;
+  charges: Tally<AttemptWord>;
   /** Attempts to give a refund back at the provider by what they came to. */
-  refunds: Counter<'outcome'>;
+  refunds: Tally<AttemptWord>;
   /** Pending transactions that the resolver looked after, by what came of it. */
-  resolved: Counter<'outcome'>;
+  resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'failed'>;
+  /** Calls that were sent, seconds. */
+  calls: Histogram<'call' | 'outcome'>;
+  /** 1 while calls are given up unsent, because the provider is in trouble. */
+  circuitOpen: Gauge;
   /** Webhooks of the provider by what they came to. */
-  providerEvents: Counter<'outcome'>;
+  providerEvents: Tally<ProviderEventWord>;
   /** Webhooks by which a refund failed that had succeeded: above 0 a person has to act. */
   refundsUndone: Counter;
   /**
@@ -19,67 +59,140 @@ export type WorkerMetrics = {
    * each time that it was looked at and left so, in seconds.
    */
   unknownAge: Histogram;
-  /** Payments of one statement. */
-  statementRows: Histogram;
-  /** Time that one statement took, its commit included. */
-  statementSeconds: Histogram;
 };
+
+/** What the worker counts. */
+export type WorkerMetrics = RecordMetrics & ProviderMetrics;
 
 /** Registers the worker's metrics. */
 export function workerMetrics(registry: Registry): WorkerMetrics {
+  return { ...recordMetrics(registry), ...providerMetrics(registry) };
+}
+
+function recordMetrics(registry: Registry): RecordMetrics {
   const registers = [registry];
   return {
-    records: new Counter({
-      name: 'triplock_worker_records_total',
-      help: 'Records of the accepted topic by what they came to.',
-      labelNames: ['outcome'],
+    records: recordsTally(registry),
+    batchSeconds: new Durations({
+      name: 'triplock_worker_batch_seconds',
+      help: 'Time from a batch in hand until its offset may be committed. failed: it comes again.',
+      buckets: usualBuckets,
+      outcomes: ['settled', 'failed'],
       registers,
     }),
-    charges: new Counter({
-      name: 'triplock_worker_charges_total',
-      help: 'Attempts to charge a card by what they came to.',
-      labelNames: ['outcome'],
+    recordAge: new Histogram({
+      name: 'triplock_worker_record_age_seconds',
+      help: 'Age of the oldest record of each batch that was done with, since its acceptance.',
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3_600],
       registers,
     }),
-    refunds: new Counter({
-      name: 'triplock_worker_refunds_total',
-      help: 'Attempts to give a refund back at the provider by what they came to.',
-      labelNames: ['outcome'],
+    lag: new Gauge({
+      name: 'triplock_worker_lag_records',
+      help: 'Records of the partitions of this worker that it has not finished.',
+      labelNames: ['partition'],
       registers,
     }),
-    resolved: new Counter({
-      name: 'triplock_worker_resolved_total',
-      help: 'Pending transactions that the resolver looked after, by what came of it.',
-      labelNames: ['outcome'],
+    conflicts: new Tally({
+      name: 'triplock_worker_conflicts_total',
+      help: 'Records whose txn_id was in the ledger: final, resumed, or of another request.',
+      label: 'outcome',
+      values: { final: 0, resumed: 0, 'key-conflict': 0 },
       registers,
     }),
-    providerEvents: new Counter({
-      name: 'triplock_worker_provider_events_total',
-      help: 'Webhooks of the provider by what they came to.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    refundsUndone: new Counter({
-      name: 'triplock_worker_refunds_undone_total',
-      help: 'Webhooks by which a refund failed that had succeeded: a person has to act.',
-      registers,
-    }),
-    unknownAge: new Histogram({
-      name: 'triplock_worker_unknown_age_seconds',
-      help: 'Age of transactions whose outcome at the provider was unknown when looked at.',
-      buckets: [1, 10, 60, 600, 3_600, 21_600, 86_400],
-      registers,
-    }),
+    caught: duplicatesCaught(registry, 'ledger'),
     statementRows: new Histogram({
       name: 'triplock_worker_post_rows',
       help: 'Payments posted by one statement.',
       buckets: [1, 5, 20, 50, 100, 200, 350, 500],
       registers,
     }),
-    statementSeconds: new Histogram({
+    statementSeconds: new Durations({
       name: 'triplock_worker_post_seconds',
       help: 'Time that one posting statement took, its commit included.',
-      buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
+      buckets: usualBuckets,
+      outcomes: ['done', 'failed'],
+      registers,
+    }),
+  };
+}
+
+function recordsTally(registry: Registry): RecordMetrics['records'] {
+  const bookTransfers = { posted: 0, resumed: 0, 'already-recorded': 0 } as const;
+  const cards = { charged: 0, declined: 0, 'handed-over': 0 } as const;
+  const refunds = { refunded: 0, 'refund-failed': 0, 'refund-waiting': 0 } as const;
+  const dead = { refused: 0, unpostable: 0, 'key-conflict': 0 } as const;
+  return new Tally({
+    name: 'triplock_worker_records_total',
+    help: 'Records of the accepted topic by what they came to.',
+    label: 'outcome',
+    values: { ...bookTransfers, ...cards, ...refunds, ...dead },
+    registers: [registry],
+  });
+}
+
+function providerMetrics(registry: Registry): ProviderMetrics {
+  const registers = [registry];
+  const attempts = (name: string, help: string) => {
+    const values = { succeeded: 0, failed: 0, waiting: 0, unknown: 0, 'taken-over': 0 } as const;
+    return new Tally<AttemptWord>({ name, help, label: 'outcome', values, registers });
+  };
+  return {
+    charges: attempts(
+      'triplock_worker_charges_total',
+      'Attempts to charge a card by what they came to.',
+    ),
+    refunds: attempts(
+      'triplock_worker_refunds_total',
+      'Attempts to give a refund back at the provider by what they came to.',
+    ),
+    resolved: new Tally({
+      name: 'triplock_worker_resolved_total',
+      help: 'Pending transactions that the resolver looked after, by what came of it.',
+      label: 'outcome',
+      values: { settled: 0, waiting: 0, unknown: 0, 'taken-over': 0, failed: 0 },
+      registers,
+    }),
+    calls: callsHistogram(registry),
+    circuitOpen: new Gauge({
+      name: 'triplock_worker_provider_circuit_open',
+      help: '1 while the provider is left alone because it is in trouble.',
+      registers,
+    }),
+    ...tellings(registry),
+    unknownAge: new Histogram({
+      name: 'triplock_worker_unknown_age_seconds',
+      help: 'Age of transactions whose outcome at the provider was unknown when looked at.',
+      buckets: [1, 10, 60, 600, 3_600, 21_600, 86_400],
+      registers,
+    }),
+  };
+}
+
+/** Its buckets go up to the time after which a call is given up. */
+function callsHistogram(registry: Registry): ProviderMetrics['calls'] {
+  return new Histogram({
+    name: 'triplock_worker_provider_call_seconds',
+    help: 'Calls of the provider that were sent. unknown: nobody knows what came of it.',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    labelNames: ['call', 'outcome'],
+    registers: [registry],
+  });
+}
+
+function tellings(registry: Registry): Pick<ProviderMetrics, 'providerEvents' | 'refundsUndone'> {
+  const registers = [registry];
+  const genuine = { woken: 0, duplicate: 0, 'nothing-waits': 0, ignored: 0, foreign: 0 } as const;
+  return {
+    providerEvents: new Tally({
+      name: 'triplock_worker_provider_events_total',
+      help: 'Webhooks of the provider by what they came to.',
+      label: 'outcome',
+      values: { ...genuine, forged: 0, 'too-large': 0, aborted: 0 },
+      registers,
+    }),
+    refundsUndone: new Counter({
+      name: 'triplock_worker_refunds_undone_total',
+      help: 'Webhooks by which a refund failed that had succeeded: a person has to act.',
       registers,
     }),
   };

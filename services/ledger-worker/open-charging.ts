@@ -4,6 +4,7 @@ import { runLoop, type Loop, type Service } from '@triplock/runtime';
 import { openChargeDesk, type ChargeDesk } from './charge-desk.ts';
 import type { Config } from './config.ts';
 import { openDueFinisher } from './finish-due.ts';
+import { measureProvider } from './measure-provider.ts';
 import type { WorkerMetrics } from './metrics.ts';
 import { openPlaces } from './places.ts';
 
@@ -31,10 +32,14 @@ export function openCharging(
     ...(apiUrl === undefined ? {} : { apiUrl }),
   });
   const onCircuit = (state: string) => {
+    parts.metrics.circuitOpen.set(state === 'open' ? 1 : 0);
     logger.warn({ state }, 'the circuit to the provider');
     if (state === 'closed') resolver.wake();
   };
-  const provider = guardProvider(stripe, { ...patience, onCircuit });
+  const provider = guardProvider(measureProvider(stripe, parts.metrics), {
+    ...patience,
+    onCircuit,
+  });
   const actionExpiresMs = config.ACTION_EXPIRES_HOURS * 3_600_000;
   const places = openPlaces(config.CHARGES_MAX);
   const asking = { ...parts, provider, places, actionExpiresMs };

@@ -1,27 +1,42 @@
 import type { Logger } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
 import type { Fate } from './fate.ts';
+import { meterLag } from './measure-lag.ts';
 import type { WorkerMetrics } from './metrics.ts';
 import { settleBatch, type SettleParts } from './settle-batch.ts';
 
 /** What consuming the accepted topic needs. */
 export type ConsumerParts = SettleParts & { metrics: WorkerMetrics; logger: Logger };
 
-/** The two calls that a consumer makes for each batch: handle it, and tell that it was committed. */
+/** The calls that a consumer makes: which partitions it has, and for each batch two. */
 export type PaymentsHandler = {
+  onAssigned(partitions: readonly number[]): void;
   handle(batch: RecordBatch): Promise<void>;
-  onCommitted(): Promise<void>;
+  onCommitted(batch: RecordBatch): Promise<void>;
 };
 
 /** Settles each batch of the accepted topic and reports what became of its records. */
 export function paymentsHandler(parts: ConsumerParts): PaymentsHandler {
-  const { crashPoints } = parts;
+  const { crashPoints, metrics } = parts;
+  const lag = meterLag(metrics);
+  const settle = async (batch: RecordBatch) => {
+    await crashPoints.reached('worker.polled');
+    report(parts, batch, await settleBatch(parts, batch));
+  };
   return {
+    onAssigned: lag.assigned,
     handle: async (batch) => {
-      await crashPoints.reached('worker.polled');
-      report(parts, batch, await settleBatch(parts, batch));
+      lag.saw(batch, 'in-hand');
+      await metrics.batchSeconds.time(
+        () => settle(batch),
+        () => 'settled',
+        'failed',
+      );
     },
-    onCommitted: () => crashPoints.reached('worker.offset-committed'),
+    onCommitted: async (batch) => {
+      lag.saw(batch, 'committed');
+      await crashPoints.reached('worker.offset-committed');
+    },
   };
 }
 
@@ -44,11 +59,13 @@ const idsShownMax = 10;
 
 function report(
   { metrics, logger }: ConsumerParts,
-  { partition }: RecordBatch,
+  { partition, records }: RecordBatch,
   fates: readonly Fate[],
 ): void {
+  // Kafka's own time of a record, in milliseconds: when the gateway appended it.
+  metrics.recordAge.observe((Date.now() - Number(records[0]!.timestamp)) / 1_000);
   for (const [outcome, some] of Map.groupBy(fates, (fate) => fate.outcome)) {
-    metrics.records.inc({ outcome }, some.length);
+    metrics.records.count(outcome, some.length);
     const txnIds = some.flatMap((fate) => ('txnId' in fate ? fate.txnId : []));
     if (usual.has(outcome)) {
       logger.debug({ partition, outcome, txnIds }, 'transactions settled');

@@ -15,9 +15,12 @@ export function createPostBatch(parts: {
 }): PostBatch {
   const { ledger, metrics } = parts;
   const run = async (postings: readonly Posting[]): Promise<PostResult[]> => {
-    const stopTimer = metrics.statementSeconds.startTimer();
     metrics.statementRows.observe(postings.length);
-    return ledger.post(postings).finally(stopTimer);
+    return metrics.statementSeconds.time(
+      () => ledger.post(postings),
+      () => 'done',
+      'failed',
+    );
   };
   return (postings) => bisectBatch(postings, { run, blame });
 }

@@ -16,7 +16,7 @@ test('a worker that fails between the ledger’s commit and the offset’s finds
   await worker.allCommitted();
   assert.deepEqual(worker.crashPoints.hits(), { 'worker.committed': 1 });
   assert.deepEqual(await ledgerCounts(owner), once);
-  const { posted, ...others } = await outcomesOf(worker);
+  const { posted, ...others } = outcomesOf(worker);
   assert.ok(Number(others['already-recorded']) >= 1, `posted ${posted}`);
 });
 
@@ -77,6 +77,7 @@ test('a worker whose partition was taken away posts nothing more', async (contex
   const batch: RecordBatch = {
     partition: 0,
     records: [{ ...record, headers: Object.fromEntries(bytes) }],
+    end: 1n,
     heartbeat: () => Promise.reject(new Error('another member has it')),
     isStale: () => true,
   };

@@ -7,7 +7,7 @@ import {
   type RefundToGive,
 } from './give-back.ts';
 import type { Turn } from './hand-over.ts';
-import type { WorkerMetrics } from './metrics.ts';
+import type { AttemptWord, WorkerMetrics } from './metrics.ts';
 
 /** What giving back for batches stands on. */
 export type RefundDeskParts = GiveBackParts &
@@ -32,7 +32,7 @@ export function giveBackInTime(
       const now = turn.waited || again ? await asItStands(parts, given) : given;
       if (now === undefined) return 'already-recorded';
       const outcome = await giveBack(parts, now);
-      parts.metrics.refunds.inc({ outcome: wordFor(outcome) });
+      parts.metrics.refunds.count(wordFor(outcome));
       return outcome.outcome === 'unknown' ? outcome.because : fateOf(outcome);
     },
   });
@@ -62,6 +62,6 @@ function fateOf(outcome: Exclude<GiveBackOutcome, { outcome: 'unknown' }>): Refu
   }
 }
 
-function wordFor(outcome: GiveBackOutcome): string {
+function wordFor(outcome: GiveBackOutcome): AttemptWord {
   return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
 }

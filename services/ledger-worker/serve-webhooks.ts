@@ -74,7 +74,7 @@ async function answer(
   if (request.method !== 'POST') return 405;
   const read = await readBody(request);
   if (read.outcome !== 'read') {
-    metrics.providerEvents.inc({ outcome: read.outcome });
+    metrics.providerEvents.count(read.outcome);
     logger.debug({ outcome: read.outcome }, 'a webhook that was not read to its end');
     return read.outcome === 'too-large' ? 413 : 'nobody-left';
   }

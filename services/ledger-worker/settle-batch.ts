@@ -6,6 +6,7 @@ import type { ChargeDesk } from './charge-desk.ts';
 import { decodeRecords, type PaymentRecord } from './decode-records.ts';
 import { keyConflict, unpostable, type Fate } from './fate.ts';
 import type { PostBatch, PostResult } from './post-batch.ts';
+import { countConflict } from './count-conflict.ts';
 import { resumePayment } from './resume-payment.ts';
 import { setAside } from './set-aside.ts';
 import { settleRefunds, type RefundParts } from './settle-refunds.ts';
@@ -58,11 +59,12 @@ export async function settleBatch(parts: SettleParts, batch: RecordBatch): Promi
 }
 
 async function finish(
-  { ledger, desk }: SettleParts,
+  { ledger, desk, metrics }: SettleParts,
   { record, posting }: PaymentRecord,
   result: PostResult,
 ): Promise<Fate> {
   const { txnId } = posting.payment;
+  countConflict(metrics, result.outcome);
   switch (result.outcome) {
     case 'already-recorded':
       return { outcome: 'already-recorded', txnId };

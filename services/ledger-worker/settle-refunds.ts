@@ -2,14 +2,17 @@ import { UnpostableError, type RefundOutcome, type Refunds } from '@triplock/led
 import type { CrashPoints } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
 import type { ChargeDesk } from './charge-desk.ts';
+import { countConflict } from './count-conflict.ts';
 import type { RefundRecord } from './decode-records.ts';
 import { keyConflict, unpostable, type Fate } from './fate.ts';
+import type { RecordMetrics } from './metrics.ts';
 
 /** What settling refunds needs. */
 export type RefundParts = {
   refunds: Pick<Refunds, 'post' | 'recordKeyConflict'>;
   desk: Pick<ChargeDesk, 'giveBack'>;
   crashPoints: Pick<CrashPoints, 'reached'>;
+  metrics: Pick<RecordMetrics, 'conflicts' | 'caught'>;
 };
 
 /** Posted before the next heartbeat: each is a transaction of its own, of some milliseconds. */
@@ -68,6 +71,7 @@ async function finish(parts: RefundParts, { refund, result }: Posted): Promise<F
   const { record, posting } = refund;
   const { txnId } = posting.refund;
   const { traceparent } = posting;
+  countConflict(parts.metrics, result.outcome);
   switch (result.outcome) {
     case 'settled':
       return { outcome: result.state === 'succeeded' ? 'refunded' : 'refund-failed', txnId };

@@ -127,18 +127,17 @@ function openParts(url: string, { provider, handOverMs, placesMax }: Charging) {
   const finisher = openDueFinisher({ ...asking, takeDue: takeDueFrom(database) });
   /** Looks after all that is due, and says how many it settled. */
   const resolve = async () => {
-    const before = await settledBy(metrics);
+    const before = settledBy(metrics);
     while ((await finisher.begin()) > 0);
     await finisher.ended();
-    return (await settledBy(metrics)) - before;
+    return settledBy(metrics) - before;
   };
   const ours = { finisher, resolve, places };
   return { post, postRowsMax: 500, ledger, desk, refunds, ...ours, metrics, crashPoints };
 }
 
-async function settledBy({ resolved }: WorkerMetrics): Promise<number> {
-  const { values } = await resolved.get();
-  return values.find(({ labels }) => labels.outcome === 'settled')?.value ?? 0;
+function settledBy({ resolved }: WorkerMetrics): number {
+  return resolved.counted().settled ?? 0;
 }
 
 const dayMs = 86_400_000;
@@ -178,7 +177,6 @@ export async function ledgerCounts(database: Database) {
 }
 
 /** Records of a worker by outcome, redeliveries included. */
-export async function outcomesOf({ metrics }: ReturnType<typeof openParts>) {
-  const { values } = await metrics.records.get();
-  return Object.fromEntries(values.map(({ labels, value }) => [labels.outcome, value]));
+export function outcomesOf({ metrics }: ReturnType<typeof openParts>) {
+  return metrics.records.counted();
 }

@@ -1,9 +1,14 @@
-import { Counter, Gauge, type Registry } from '@triplock/runtime';
+import { Counter, Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
+import type { PublishOutcome } from '@triplock/transport';
 
 /** What the dispatcher counts. */
 export type DispatcherMetrics = {
   /** Events by what came of publishing them. */
-  events: Counter<'outcome'>;
+  events: Tally<'published' | 'unknown' | 'parked'>;
+  /** One bucket's events sent in order, by what came of the last of them. */
+  publishSeconds: Durations<PublishOutcome['outcome']>;
+  /** Events that were published under a lease that had ended: they will be published again. */
+  unmarked: Counter;
   /** Buckets that are this dispatcher's. */
   leases: Gauge;
   /** Events that left the outbox by age. */
@@ -17,10 +22,23 @@ export function dispatcherMetrics(registry: Registry): DispatcherMetrics {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
   return {
-    events: new Counter({
+    events: new Tally({
       name: 'triplock_dispatcher_events_total',
       help: 'Events by what came of publishing them; a copy counts again.',
-      labelNames: ['outcome'],
+      label: 'outcome',
+      values: { published: 0, unknown: 0, parked: 0 },
+      registers,
+    }),
+    publishSeconds: new Durations({
+      name: 'triplock_dispatcher_publish_seconds',
+      help: 'Time until Pub/Sub has what was sent of one bucket, by what came of the last event.',
+      buckets: usualBuckets,
+      outcomes: ['published', 'unknown', 'unpublishable'],
+      registers,
+    }),
+    unmarked: new Counter({
+      name: 'triplock_dispatcher_unmarked_total',
+      help: 'Events whose lease ended between publish and mark: the next owner sends a copy.',
       registers,
     }),
     reaped: new Counter({

@@ -27,8 +27,10 @@ export async function publishBucket(
   parts: PublishParts,
   { lease, rows }: { lease: BucketLease; rows: readonly OutboxRow[] },
 ): Promise<BucketOutcome> {
+  const end = parts.metrics.publishSeconds.start();
   const outcomes = await parts.publisher.publishInOrder(rows.map(messageOf));
   const published = countPublished(outcomes);
+  end(outcomes[published]?.outcome ?? 'published');
   if (published > 0) await mark(parts, { lease, rows: rows.slice(0, published) });
 
   const stopped = outcomes[published];
@@ -37,7 +39,7 @@ export async function publishBucket(
     case 'published':
       return { done: published };
     case 'unknown':
-      parts.metrics.events.inc({ outcome: 'unknown' }, rows.length - published);
+      parts.metrics.events.count('unknown', rows.length - published);
       return { done: published, failure: stopped.error };
     case 'unpublishable': {
       const row = rows[published]!;
@@ -67,7 +69,7 @@ async function mark(
   { outbox, metrics, crashPoints, logger }: PublishParts,
   { lease, rows }: { lease: BucketLease; rows: readonly OutboxRow[] },
 ): Promise<void> {
-  metrics.events.inc({ outcome: 'published' }, rows.length);
+  metrics.events.count('published', rows.length);
   await crashPoints.reached('dispatcher.published');
   const marked = await outbox.markPublished(
     lease,
@@ -75,6 +77,7 @@ async function mark(
   );
   await crashPoints.reached('dispatcher.marked');
   if (marked < rows.length) {
+    metrics.unmarked.inc(rows.length - marked);
     const { bucket, epoch } = lease;
     logger.warn(
       { bucket, epoch: String(epoch), published: rows.length, marked },
@@ -90,7 +93,7 @@ async function park(
 ): Promise<number> {
   const { lease, row, error } = poison;
   const parked = await outbox.park(lease, { eventId: row.eventId, reason: error.message });
-  metrics.events.inc({ outcome: 'parked' }, parked);
+  metrics.events.count('parked', parked);
   logger.error(
     { err: error, eventId: row.eventId, txnId: row.txnId, parked },
     'an event can never be published and was parked with the later ones of its payment',

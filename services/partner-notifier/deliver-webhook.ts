@@ -30,7 +30,11 @@ export async function deliverWebhook(
   signal: AbortSignal,
 ): Promise<RecordOutcome> {
   const started = performance.now();
-  const outcome = await attempt(parts, delivery, signal);
+  const outcome = await parts.metrics.attemptSeconds.time(
+    () => attempt(parts, delivery, signal),
+    (made) => made.outcome,
+    'failed',
+  );
   await parts.crashPoints.reached('webhook.answered');
   const recorded = await parts.deliveries.record(delivery, {
     outcome: outcome.outcome,
@@ -87,7 +91,7 @@ function report(
   { eventId, txnId, partnerId, attempt: number }: LeasedDelivery,
   { outcome, recorded }: { outcome: WebhookOutcome; recorded: RecordOutcome },
 ): void {
-  metrics.attempts.inc({ outcome: outcome.outcome });
+  metrics.attempts.count(outcome.outcome);
   const said = { eventId, txnId, partnerId, attempt: number, ...outcome };
   switch (recorded) {
     case 'delivered':

@@ -5,6 +5,7 @@ import {
   openInbox,
   openRefusedMessages,
   readOutboxRetention,
+  watchInHand,
   type ReapedInbox,
 } from '@triplock/inbox';
 import { openPartners, targetPolicyOf } from '@triplock/partners';
@@ -71,6 +72,7 @@ await runService(consumer, readConfig, async (config, service) => {
     }),
   });
   service.onClose('subscriber', () => subscriber.close());
+  watchInHand(registry, 'triplock_notifier', subscriber.inHand);
 
   await service.serveAdmin({
     readiness: { postgres: () => database.ping(), pubsub: () => subscriber.ping() },

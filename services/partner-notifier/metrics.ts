@@ -1,10 +1,12 @@
-import type { EventsMetrics } from '@triplock/inbox';
-import { Counter, Gauge, type Registry } from '@triplock/runtime';
+import { eventsMetrics, type EventsMetrics } from '@triplock/inbox';
+import { Counter, Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
+import type { WebhookOutcome } from './send-webhook.ts';
 
 /** What the notifier counts. */
 export type NotifierMetrics = EventsMetrics & {
   /** Attempts by what they came to. */
-  attempts: Counter<'outcome'>;
+  attempts: Tally<WebhookOutcome['outcome']>;
+  attemptSeconds: Durations<WebhookOutcome['outcome'] | 'failed'>;
   /** Deliveries without success to the last attempt: each needs a person. */
   givenUp: Counter;
   /** Endpoints that were disabled by a 410 Gone. */
@@ -12,7 +14,7 @@ export type NotifierMetrics = EventsMetrics & {
   /** Attempts that were answered after their lease had ended. */
   overtaken: Counter;
   /** Inbox rows and delivered webhooks that left by age. */
-  reaped: Counter<'what'>;
+  reaped: Tally<'inbox' | 'deliveries'>;
   waiting: Gauge;
   oldestSeconds: Gauge;
 };
@@ -21,53 +23,51 @@ export type NotifierMetrics = EventsMetrics & {
 export function notifierMetrics(registry: Registry): NotifierMetrics {
   const registers = [registry];
   return {
-    events: new Counter({
-      name: 'triplock_notifier_events_total',
-      help: 'Events received, by outcome of the inbox',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    refusedMessages: new Counter({
-      name: 'triplock_notifier_refused_messages_total',
-      help: 'Messages that are no event of ours, kept and acknowledged',
-      labelNames: ['reason'],
-      registers,
-    }),
-    attempts: new Counter({
+    ...eventsMetrics(registry, 'triplock_notifier'),
+    attempts: new Tally({
       name: 'triplock_webhook_attempts_total',
-      help: 'Webhook attempts, by what they came to',
-      labelNames: ['outcome'],
+      help: 'Webhook attempts, by what they came to.',
+      label: 'outcome',
+      values: { delivered: 0, refused: 0, unanswered: 0, unsendable: 0 },
+      registers,
+    }),
+    attemptSeconds: new Durations({
+      name: 'triplock_webhook_attempt_seconds',
+      help: 'Time that one attempt took, its look-ups included. failed: the database was away.',
+      buckets: usualBuckets,
+      outcomes: ['delivered', 'refused', 'unanswered', 'unsendable', 'failed'],
       registers,
     }),
     givenUp: new Counter({
       name: 'triplock_webhooks_given_up_total',
-      help: 'Deliveries that failed to the end of their retries',
+      help: 'Deliveries that failed to the end of their retries: the partner was not told.',
       registers,
     }),
     endpointsGone: new Counter({
       name: 'triplock_webhook_endpoints_gone_total',
-      help: 'Endpoints disabled because their server answered 410 Gone',
+      help: 'Endpoints disabled because their server answered 410 Gone.',
       registers,
     }),
     overtaken: new Counter({
       name: 'triplock_webhooks_overtaken_total',
-      help: 'Attempts whose lease had ended before they were recorded',
+      help: 'Attempts whose lease had ended before they were recorded.',
       registers,
     }),
-    reaped: new Counter({
+    reaped: new Tally({
       name: 'triplock_notifier_reaped_total',
-      help: 'Rows that left by age: inbox, deliveries',
-      labelNames: ['what'],
+      help: 'Rows that left by age: inbox, deliveries.',
+      label: 'what',
+      values: { inbox: 0, deliveries: 0 },
       registers,
     }),
     waiting: new Gauge({
       name: 'triplock_webhooks_waiting',
-      help: 'Deliveries that are still to be made',
+      help: 'Deliveries that are still to be made.',
       registers,
     }),
     oldestSeconds: new Gauge({
       name: 'triplock_webhooks_oldest_waiting_seconds',
-      help: 'Age of the oldest delivery that is still to be made',
+      help: 'Age of the oldest delivery that is still to be made.',
       registers,
     }),
   };

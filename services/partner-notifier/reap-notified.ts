@@ -23,9 +23,9 @@ export function reapNotified(parts: ReaperParts): Pass {
   const { database, metrics } = parts;
   return async () => {
     const events = await reapInbox(parts);
-    metrics.reaped.inc({ what: 'inbox' }, events);
+    metrics.reaped.count('inbox', events);
     const deliveries = await reapDeliveries(database, parts.keepDeliveriesMs);
-    metrics.reaped.inc({ what: 'deliveries' }, deliveries);
+    metrics.reaped.count('deliveries', deliveries);
     return events + deliveries;
   };
 }

@@ -6,6 +6,7 @@ import {
   openRefusedMessages,
   readOutboxRetention,
   reapInbox,
+  watchInHand,
   type ReapedInbox,
 } from '@triplock/inbox';
 import { openDatabase, type Database } from '@triplock/postgres';
@@ -46,6 +47,7 @@ await runService(consumer, readConfig, async (config, service) => {
     }),
   });
   service.onClose('subscriber', () => subscriber.close());
+  watchInHand(registry, 'triplock_settlement', subscriber.inHand);
 
   await service.serveAdmin({
     readiness: { postgres: () => database.ping(), pubsub: () => subscriber.ping() },

@@ -1,4 +1,4 @@
-import type { EventsMetrics } from '@triplock/inbox';
+import { eventsMetrics, type EventsMetrics } from '@triplock/inbox';
 import { Counter, type Registry } from '@triplock/runtime';
 
 /** What the settlement feed counts. */
@@ -9,24 +9,12 @@ export type SettlementMetrics = EventsMetrics & {
 
 /** Registers the settlement feed's metrics. */
 export function settlementMetrics(registry: Registry): SettlementMetrics {
-  const registers = [registry];
   return {
-    events: new Counter({
-      name: 'triplock_settlement_events_total',
-      help: 'Events received, by outcome of the inbox',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    refusedMessages: new Counter({
-      name: 'triplock_settlement_refused_messages_total',
-      help: 'Messages that are no event of ours, kept and acknowledged',
-      labelNames: ['reason'],
-      registers,
-    }),
+    ...eventsMetrics(registry, 'triplock_settlement'),
     reaped: new Counter({
       name: 'triplock_settlement_reaped_total',
-      help: 'Inbox rows that left by age',
-      registers,
+      help: 'Inbox rows that left by age.',
+      registers: [registry],
     }),
   };
 }

@@ -18,6 +18,7 @@ export function runConsumer(options: MemberOptions): RecordConsumer {
     } finally {
       const leaving = member;
       member = undefined;
+      options.onAssigned?.([]);
       await leaving?.leave();
     }
   };

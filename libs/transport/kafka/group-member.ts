@@ -11,6 +11,8 @@ export type MemberOptions = BrokerConnection & {
   handle(batch: RecordBatch): Promise<void>;
   /** Called after a batch's offset was committed. */
   onCommitted?(batch: RecordBatch): Promise<void>;
+  /** Called when the group was joined, also again, with the partitions that are this member's now. */
+  onAssigned?(partitions: readonly number[]): void;
   /** Partitions whose batches are in hand at once; 12 unless told. */
   partitionsConcurrently?: number;
   /** A member that is silent for this long is dead, and its partitions move; 6 s unless told. */
@@ -64,6 +66,9 @@ export async function startMember(
   });
   const batches = handleBatches({ ...options, heartbeatMs: heartbeatInterval });
   const ended = endOf(consumer);
+  consumer.on('consumer.group_join', ({ payload }) => {
+    options.onAssigned?.(payload.memberAssignment[topic] ?? []);
+  });
   const join = async () => {
     await consumer.connect();
     await consumer.subscribe({ topic, fromBeginning: true });

@@ -85,10 +85,11 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
 }
 
 function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBatch {
-  const { topic, partition, messages } = payload.batch;
+  const { topic, partition, messages, highWatermark } = payload.batch;
   return {
     partition,
     records: messages.map((message) => receivedRecord({ topic, partition }, message)),
+    end: BigInt(highWatermark),
     heartbeat: () => heartbeat.beat(),
     isStale: () => heartbeat.lost() !== undefined || payload.isStale(),
   };

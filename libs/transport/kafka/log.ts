@@ -44,6 +44,8 @@ export type ReceivedRecord = {
 export type RecordBatch = {
   partition: number;
   records: readonly ReceivedRecord[];
+  /** The offset after the partition's last record, as it was when these were fetched. */
+  end: bigint;
   /** Keeps the session alive; call it between long steps. Throws when the partition was taken away. */
   heartbeat(): Promise<void>;
   /**

@@ -4,6 +4,8 @@ import type { Offsets } from './log.ts';
 
 /** What a group has not finished of a topic. */
 export type UnreadRecords = {
+  /** How many. */
+  records: bigint;
   /** Age of the oldest unread record, at most 5 % too low; 0 when everything was read. */
   oldestMs: number;
   /** Records that the topic dropped before the group had read them: gone for good. */
@@ -38,7 +40,7 @@ export function openUnreadRecords(
         });
       };
       const oldestMs = position.unread.size === 0 ? 0 : await greatestAge(existsOlderThan);
-      return { oldestMs, dropped: position.dropped };
+      return { records: position.records, oldestMs, dropped: position.dropped };
     },
     close: () => inquiry.close(),
   };
@@ -48,7 +50,7 @@ export function openUnreadRecords(
 async function readPosition(
   inquiry: Inquiry,
   { topic, groupId }: { topic: string; groupId: string },
-): Promise<{ unread: Offsets; dropped: bigint }> {
+): Promise<{ unread: Offsets; records: bigint; dropped: bigint }> {
   const [ends, answers] = await Promise.all([
     inquiry.ask((admin) => admin.fetchTopicOffsets(topic)),
     inquiry.ask((admin) => admin.fetchOffsets({ groupId, topics: [topic] })),
@@ -59,15 +61,17 @@ async function readPosition(
     ),
   );
   const unread = new Map<number, bigint>();
-  let dropped = 0n;
+  let [records, dropped] = [0n, 0n];
   for (const { partition, low, high } of ends) {
     const [first, end] = [BigInt(low), BigInt(high)];
     const done = committed.get(partition) ?? -1n; // -1: the group never committed anything there.
     if (done >= 0n && done < first) dropped += first - done;
     const next = done > first ? done : first;
-    if (next < end) unread.set(partition, next);
+    if (next >= end) continue;
+    unread.set(partition, next);
+    records += end - next;
   }
-  return { unread, dropped };
+  return { unread, records, dropped };
 }
 
 /** Doubles an age until nothing is older, then halves the last step. */

@@ -3,7 +3,7 @@ import { gatherIds } from './gather-ids.ts';
 import { pauseNacks } from './pause-nacks.ts';
 import { ackDeadlineSeconds, type PulledMessage } from './pull-stream.ts';
 import { takeTurns, type Turn } from './take-turns.ts';
-import type { IncomingMessage, MessageVerdict } from './topic.ts';
+import type { InHand, IncomingMessage, MessageVerdict } from './topic.ts';
 
 /** What is done with messages, and how the broker is told. */
 export type DeskOptions = {
@@ -22,6 +22,7 @@ export type MessageDesk = {
   receive(messages: readonly PulledMessage[]): void;
   /** Messages that are handled, wait for it, or wait to be given back. */
   held(): number;
+  inHand(): InHand;
   /** Lets messages under way finish, gives the others back, and sends every ack and nack. */
   close(): Promise<void>;
 };
@@ -37,7 +38,8 @@ const extendEveryMs = (ackDeadlineSeconds * 1_000) / 3;
 export function openMessageDesk(options: DeskOptions): MessageDesk {
   const { handle, logger } = options;
   const inTurn = takeTurns(options.maxInFlight);
-  const held = new Set<string>();
+  /** By ack id, when each was published. */
+  const held = new Map<string, Date>();
   const acks = gatherIds(options.acknowledge);
   const nacks = gatherIds((ids) => options.setDeadline(ids, 0));
   const emptied = Promise.withResolvers<void>();
@@ -71,19 +73,20 @@ export function openMessageDesk(options: DeskOptions): MessageDesk {
   };
 
   const extension = setInterval(() => {
-    if (held.size > 0) void options.setDeadline([...held], ackDeadlineSeconds);
+    if (held.size > 0) void options.setDeadline([...held.keys()], ackDeadlineSeconds);
   }, extendEveryMs);
   return {
     receive: (messages) => {
       const turns = messages.map((pulled): Turn => {
         const ackId = pulled.ackId!;
         const message = incoming(pulled);
-        held.add(ackId);
+        held.set(ackId, message.publishTime);
         return { key: message.orderingKey, work: () => work(ackId, message) };
       });
       inTurn(turns);
     },
     held: () => held.size,
+    inHand: () => ({ messages: held.size, oldestMs: ageOfOldest(held.values()) }),
     close: async () => {
       closing = true;
       paused.end();
@@ -92,6 +95,14 @@ export function openMessageDesk(options: DeskOptions): MessageDesk {
       await Promise.all([acks.flush(), nacks.flush()]);
     },
   };
+}
+
+/** A broker's clock may be ahead of this one. */
+function ageOfOldest(published: Iterable<Date>): number {
+  const now = Date.now();
+  let oldestMs = 0;
+  for (const time of published) oldestMs = Math.max(oldestMs, now - time.getTime());
+  return oldestMs;
 }
 
 function incoming({ message, deliveryAttempt }: PulledMessage): IncomingMessage {

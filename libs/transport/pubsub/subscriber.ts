@@ -86,6 +86,7 @@ export function openSubscriber(options: SubscriberOptions): Subscriber {
   };
   const lives = supervise({ what: `subscription ${options.subscription}`, live, logger });
   return {
+    inHand: () => desk.inHand(),
     ping: async () => {
       await (await client.get()).getSubscription({ subscription }, onceWithin(pingLimitMs));
     },

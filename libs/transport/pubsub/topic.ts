@@ -39,5 +39,12 @@ export type IncomingMessage = {
 /** `ack`: durable here, never send it again. `nack`: send it again. */
 export type MessageVerdict = 'ack' | 'nack';
 
+/** Messages that a subscriber has and has not finished. */
+export type InHand = {
+  messages: number;
+  /** How long ago the oldest of them was published; 0 without any. The broker may hold back older ones. */
+  oldestMs: number;
+};
+
 /** A running subscription. `close` lets messages under way finish and gives the others back. */
-export type Subscriber = { ping(): Promise<void>; close(): Promise<void> };
+export type Subscriber = { inHand(): InHand; ping(): Promise<void>; close(): Promise<void> };

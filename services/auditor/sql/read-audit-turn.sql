@@ -1,2 +1,9 @@
--- What the last scheduled audit found, whoever made it. Always one row.
-SELECT took_ms AS "tookMs", drift, in_flight AS "inFlight" FROM scheduled_audit
+-- What the last scheduled audit found, whoever made it. Always one row; `endedAt` is null before the
+-- first.
+SELECT
+  took_ms AS "tookMs",
+  ended_at AS "endedAt",
+  drift,
+  in_flight AS "inFlight",
+  in_flight_since AS "inFlightSince"
+FROM scheduled_audit

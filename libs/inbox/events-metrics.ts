@@ -1,0 +1,102 @@
+import type { DecodedEvent } from '@triplock/contracts';
+import {
+  duplicatesCaught,
+  Durations,
+  Gauge,
+  Tally,
+  usualBuckets,
+  type Registry,
+} from '@triplock/runtime';
+import type { ReceiveOutcome } from './inbox.ts';
+
+/** Why a message is no event of ours. */
+export type RefusalReason = Extract<DecodedEvent, { outcome: 'refused' }>['reason'] | 'unstorable';
+
+/** What a consumer counts of its messages. */
+export type EventsMetrics = {
+  /** Events by what receiving them came to. */
+  events: Tally<Exclude<ReceiveOutcome['outcome'], 'unstorable'>>;
+  /** Messages that were no event of ours. */
+  refusedMessages: Tally<RefusalReason>;
+  /** From a message's arrival to the verdict on it. */
+  handleSeconds: Durations<'ack' | 'nack' | 'failed'>;
+  /** Events that this inbox knew. */
+  caught: Tally<'inbox'>;
+};
+
+/** Registers them under the consumer's own prefix, such as `triplock_notifier`. */
+export function eventsMetrics(registry: Registry, prefix: string): EventsMetrics {
+  const registers = [registry];
+  return {
+    events: new Tally({
+      name: `${prefix}_events_total`,
+      help: 'Events received, by outcome of the inbox. early: given back until its turn.',
+      label: 'outcome',
+      values: { applied: 0, duplicate: 0, altered: 0, early: 0 },
+      registers,
+    }),
+    refusedMessages: refusedMessagesTally(registry, prefix),
+    handleSeconds: handleSecondsOf(registry, prefix),
+    caught: duplicatesCaught(registry, 'inbox'),
+  };
+}
+
+/** Messages that a consumer keeps and acknowledges, because no redelivery would make them better. */
+export function refusedMessagesTally(registry: Registry, prefix: string): Tally<RefusalReason> {
+  return new Tally({
+    name: `${prefix}_refused_messages_total`,
+    help: 'Messages that are no event of ours, kept and acknowledged.',
+    label: 'reason',
+    values: {
+      missing_attributes: 0,
+      unknown_type: 0,
+      invalid_event: 0,
+      forged_id: 0,
+      unstorable: 0,
+    },
+    registers: [registry],
+  });
+}
+
+/** How long messages are in hand. */
+export function handleSecondsOf(
+  registry: Registry,
+  prefix: string,
+): Durations<'ack' | 'nack' | 'failed'> {
+  return new Durations({
+    name: `${prefix}_handle_seconds`,
+    help: 'Time from the arrival of a message to the verdict on it. failed: it comes again.',
+    buckets: usualBuckets,
+    outcomes: ['ack', 'nack', 'failed'],
+    registers: [registry],
+  });
+}
+
+/**
+ * Gauges of what a consumer has in hand, looked at whenever they are asked for. What the broker still
+ * holds back they do not know; while a consumer keeps up there is nothing, and when it does not, the
+ * oldest in hand grows old.
+ */
+export function watchInHand(
+  registry: Registry,
+  prefix: string,
+  inHand: () => { messages: number; oldestMs: number },
+): void {
+  const registers = [registry];
+  new Gauge({
+    name: `${prefix}_events_in_hand`,
+    help: 'Messages that were received and are neither acknowledged nor given back.',
+    registers,
+    collect() {
+      this.set(inHand().messages);
+    },
+  });
+  new Gauge({
+    name: `${prefix}_events_oldest_seconds`,
+    help: 'How long ago the oldest message in hand was published, 0 without any.',
+    registers,
+    collect() {
+      this.set(inHand().oldestMs / 1_000);
+    },
+  });
+}

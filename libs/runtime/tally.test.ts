@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createMetrics } from './metrics.ts';
+import { Durations } from './durations.ts';
+import { Tally } from './tally.ts';
+
+test('a tally shows every value from the start, and counts each by itself', async () => {
+  const registry = createMetrics('test');
+  const tally = new Tally({
+    name: 'claims_total',
+    help: 'Claims.',
+    label: 'outcome',
+    values: { claimed: 0, 'in-flight': 0 },
+    registers: [registry],
+  });
+  const shown = async () =>
+    (await registry.getSingleMetricAsString('claims_total')).split('\n').slice(2);
+  assert.deepEqual(await shown(), [
+    'claims_total{outcome="claimed",service="test"} 0',
+    'claims_total{outcome="in-flight",service="test"} 0',
+  ]);
+  tally.count('claimed');
+  tally.count('claimed', 4);
+  assert.deepEqual(await shown(), [
+    'claims_total{outcome="claimed",service="test"} 5',
+    'claims_total{outcome="in-flight",service="test"} 0',
+  ]);
+  assert.deepEqual(tally.counted(), { claimed: 5 });
+});
+
+test('durations show every outcome from the start, and work that throws as such', async () => {
+  const registry = createMetrics('test');
+  const durations = new Durations({
+    name: 'work_seconds',
+    help: 'Work.',
+    buckets: [60],
+    outcomes: ['done', 'failed'],
+    registers: [registry],
+  });
+  const counts = async () => {
+    const text = await registry.getSingleMetricAsString('work_seconds');
+    return [...text.matchAll(/^work_seconds_count\{.*outcome="(\w+)"\} (\d+)$/gm)].map(
+      ([, outcome, count]) => `${outcome} ${count}`,
+    );
+  };
+  assert.deepEqual(await counts(), ['done 0', 'failed 0']);
+  const time = (work: () => Promise<string>) => durations.time(work, () => 'done', 'failed');
+  assert.equal(await time(async () => 'result'), 'result');
+  await assert.rejects(
+    time(() => Promise.reject(new Error('away'))),
+    /away/,
+  );
+  durations.start()('done');
+  assert.deepEqual(await counts(), ['done 2', 'failed 1']);
+});
