@@ -10,7 +10,7 @@ import { partsForLedger, spannerPlace, type LedgerStore } from './ledger-store.t
 import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
-import { provisionClaims } from './provision/claims.ts';
+import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
 import { removeStrays } from './remove-strays.ts';
@@ -95,7 +95,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const databases = database.roles;
     // A system apart has its own names in the parts, so nothing of another store is in its way.
     if (apart === undefined)
-      await provisionClaims(session, { store: claims, addresses, databases });
+      await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
     const stores = { addresses, names, databases, claims, ledger, stripe };
     const places = { ...stores, partnersFile, dataFolder: home.data };
     await startServices(session, servicesFor(stripe, table), { mode, settings, ...places });
@@ -120,12 +120,12 @@ function partsOf({ state }: Session, { parts: asked }: BringUp): 'native' | 'doc
 }
 
 function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
-  const { claims = 'redis', ledger = 'postgres', settings = {} } = options;
-  if (claims !== 'redis' || ledger !== 'postgres' || Object.keys(settings).length > 0) {
-    const why = 'containers keep claims in redis and the ledger in postgres';
-    throw new LauncherError(`${why}: --parts native has the other stores, in another --home`);
+  if (Object.keys(options.settings ?? {}).length > 0) {
+    const why = 'containers are told their settings by docker-compose.yml';
+    throw new LauncherError(`${why}: --parts native takes others, in another --home`);
   }
-  return bringUpContainers(session, session.state.replicas);
+  const claims = options.claims ?? session.state.claims ?? 'redis';
+  return bringUpContainers(session, { claims, ledger: ledgerOf(session, options.ledger) });
 }
 
 /** The parts that stores need beside the usual ones. */

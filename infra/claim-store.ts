@@ -13,12 +13,15 @@ export function partsFor(store: ClaimStore | undefined): OptionalPartName[] {
   return store === 'dynamodb' ? ['dynamodb'] : [];
 }
 
-/** The word after `--claims`. */
-export function parseClaimStore(text: string | undefined): ClaimStore | undefined {
+/** The word after `--claims`, or after what else it is asked for by. */
+export function parseClaimStore(
+  text: string | undefined,
+  asked = '--claims ',
+): ClaimStore | undefined {
   if (text === undefined) return undefined;
   const store = claimStores.find((each) => each === text);
   if (store === undefined) {
-    throw new UsageError(`--claims ${text} is not known: it takes ${claimStores.join(', ')}`);
+    throw new UsageError(`${asked}${text} is not known: it takes ${claimStores.join(', ')}`);
   }
   return store;
 }

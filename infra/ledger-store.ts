@@ -15,12 +15,15 @@ export function partsForLedger(store: LedgerStore | undefined): OptionalPartName
   return store === 'spanner' ? ['spanner'] : [];
 }
 
-/** The word after `--ledger`. */
-export function parseLedgerStore(text: string | undefined): LedgerStore | undefined {
+/** The word after `--ledger`, or after what else it is asked for by. */
+export function parseLedgerStore(
+  text: string | undefined,
+  asked = '--ledger ',
+): LedgerStore | undefined {
   if (text === undefined) return undefined;
   const store = ledgerStores.find((each) => each === text);
   if (store === undefined) {
-    throw new UsageError(`--ledger ${text} is not known: it takes ${ledgerStores.join(' or ')}`);
+    throw new UsageError(`${asked}${text} is not known: it takes ${ledgerStores.join(' or ')}`);
   }
   return store;
 }

@@ -49,7 +49,8 @@ export async function takeDown(options: TakeDown = {}): Promise<void> {
 
 /** Without its ledger everything else that a home keeps tells of payments that nobody knows. */
 function losesLedger({ state }: Session): boolean {
-  return state.ledger === 'spanner' && state.processes['spanner'] !== undefined;
+  const ours = state.parts === 'docker' || state.processes['spanner'] !== undefined;
+  return state.ledger === 'spanner' && ours;
 }
 
 /** Stops the named processes in stop order, those of one group at the same time. */

@@ -1,7 +1,12 @@
+import { partsFor, type ClaimStore } from '../claim-store.ts';
 import { systemEndpoints, type Endpoints } from '../endpoints.ts';
 import type { Credentials } from '../credentials.ts';
 import { LauncherError } from '../launcher-error.ts';
+import { partsForLedger, type LedgerStore } from '../ledger-store.ts';
 import { usualNames } from '../names.ts';
+import { movesClaims } from '../provision/claims.ts';
+import { allParts } from '../parts/all-parts.ts';
+import type { OptionalPartName } from '../parts/part.ts';
 import { databaseUrls } from '../provision/database.ts';
 import { services } from '../services.ts';
 import type { Session } from '../session.ts';
@@ -12,13 +17,16 @@ import { containersOf, type ContainerRecord } from './container-records.ts';
 import { credentialFiles } from './places.ts';
 import { publishedPorts } from './published-ports.ts';
 
+/** Where claims and the ledger are kept. */
+type Stores = { claims: ClaimStore; ledger: LedgerStore };
+
 /**
  * Has the whole system running and ready in containers. What runs is left alone; what died is started
  * again, and what stands still goes on.
  *
  * @throws LauncherError in one sentence when the engine cannot; what this call started is stopped.
  */
-export async function bringUpContainers(session: Session, replicas: number): Promise<Endpoints> {
+export async function bringUpContainers(session: Session, stores: Stores): Promise<Endpoints> {
   const { home, state, report, signal } = session;
   await requireEngine();
   const before = await containersOf(home);
@@ -28,9 +36,12 @@ export async function bringUpContainers(session: Session, replicas: number): Pro
     report(`${name}: goes on`);
   }
   if (before.length === 0) state.published = await publishedPorts(session);
-  const settings = state.published ?? {};
+  const { claims, ledger } = stores;
+  const settings = { ...state.published, CLAIMS: claims, LEDGER_STORE: ledger };
+  // Each optional part has the profile of its name.
+  const profiles = [...partsFor(claims), ...partsForLedger(ledger)];
   const copies = services.filter((service) => service.copies === 'replicas');
-  const scale = copies.flatMap(({ name }) => ['--scale', `${name}=${replicas}`]);
+  const scale = copies.flatMap(({ name }) => ['--scale', `${name}=${state.replicas}`]);
   const args = ['up', '--detach', '--build', '--wait', '--quiet-pull', ...scale];
   report(`starting containers (docker compose -p ${projectOf(home)} up); images are built first`);
   // Remembered before anything runs: a launcher that is killed leaves containers that can be found.
@@ -38,14 +49,26 @@ export async function bringUpContainers(session: Session, replicas: number): Pro
   state.parts = 'docker';
   writeState(home, state);
   try {
-    await compose({ home, args, settings, signal });
+    await stopGateways(session, { before, claims });
+    await compose({ home, args, settings, profiles, signal });
   } catch (error) {
     // Before it is gone with its words.
     const why = error instanceof ComposeFailed ? await explain(session, error) : undefined;
     await stopWhatStarted(session, { before, fresh });
     throw why === undefined ? error : new LauncherError(why, { cause: error });
   }
-  return endpointsOf(session, await containersOf(home));
+  Object.assign(state, stores);
+  return endpointsOf(session, await containersOf(home), profiles);
+}
+
+/** A gateway that goes on with the claims of before would take what the new store does not know. */
+async function stopGateways(
+  { home, state, report, signal }: Session,
+  { before, claims }: { before: readonly ContainerRecord[]; claims: ClaimStore },
+): Promise<void> {
+  if (before.length === 0 || !movesClaims(state.claims ?? claims, claims)) return;
+  report(`ingest-gateway: stopped, because claims move to ${claims}`);
+  await compose({ home, args: ['stop', 'ingest-gateway'], signal });
 }
 
 /** Nothing half started stays: containers that did not run before are gone or stopped again. */
@@ -99,10 +122,18 @@ async function lastWords({ container }: ContainerRecord): Promise<string[]> {
   return `${stdout}\n${stderr}`.trim().split('\n');
 }
 
-async function endpointsOf(session: Session, records: ContainerRecord[]): Promise<Endpoints> {
+async function endpointsOf(
+  session: Session,
+  records: readonly ContainerRecord[],
+  profiles: readonly OptionalPartName[],
+): Promise<Endpoints> {
   const { home, state } = session;
   const find = (name: string) => records.find((each) => each.name === name)!;
   const portOf = (name: string) => find(name).ports['port'];
+  const optional = profiles.map((name) => {
+    const part = allParts.find((each) => each.name === name)!;
+    return [name, part.address({ session, ports: find(name).ports })] as const;
+  });
   const { container } = find('postgres');
   const kept = await docker('exec', container, 'cat', credentialFiles.all);
   const { postgresPassword, partners } = JSON.parse(kept) as Credentials;
@@ -117,6 +148,7 @@ async function endpointsOf(session: Session, records: ContainerRecord[]): Promis
         kafka: `127.0.0.1:${portOf('kafka')}`,
         postgres: owner,
         pubsub: `127.0.0.1:${portOf('pubsub')}`,
+        ...Object.fromEntries(optional),
       },
       names: usualNames,
       database: { owner, roles: databaseUrls(owner) },

@@ -4,12 +4,15 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { testImages } from '@triplock/testing';
 import { parse } from 'yaml';
+import { claimStores } from '../claim-store.ts';
 import { cloneFolder } from '../home.ts';
+import { ledgerStores } from '../ledger-store.ts';
 import { kafkaProperties } from '../parts/kafka-properties.ts';
-import { services, type Service } from '../services.ts';
-import { servicesFor } from '../stripe-place.ts';
+import { databaseUrls } from '../provision/database.ts';
+import { services, type Service, type Wiring } from '../services.ts';
+import { servicesFor, simulatedStripe } from '../stripe-place.ts';
 import { replicasMax } from '../start-services.ts';
-import { inNetwork, wiringFiles, wiringInNetwork } from './places.ts';
+import { fileOf, inNetwork, placeInNetwork, toldByFile, writtenAt } from './places.ts';
 
 type ComposeService = {
   image: string;
@@ -19,19 +22,27 @@ type ComposeService = {
   ports?: string[];
   healthcheck?: object;
   mem_limit?: string;
+  volumes?: string[];
 };
 
 const text = readFileSync(join(cloneFolder, 'docker-compose.yml'), 'utf8');
+const dockerfile = readFileSync(join(cloneFolder, 'Dockerfile'), 'utf8');
 const file = parse(text, { merge: true }) as { services: Record<string, ComposeService> };
 
 /** What a container is told because it is one, and not because of what the system is. */
 const ofContainers = ['TRIPLOCK_MODE', 'LOG_LEVEL', 'WEBHOOK_TARGETS'];
-const secretFiles = new Set([
-  ...Object.values(wiringFiles.databases),
-  wiringFiles.stripeApiKey,
-  wiringFiles.stripeUrl,
-  wiringFiles.stripeWebhookSecrets,
-]);
+const someStores = {
+  databases: databaseUrls(inNetwork.parts.postgres),
+  stripe: {
+    ...simulatedStripe(inNetwork.stripe),
+    webhooks: { url: inNetwork.stripeWebhooks, secrets: 'whsec_some' },
+  },
+};
+
+/** What the step before the services writes down, in every choice of the stores. */
+const wirings = claimStores.flatMap((claims) =>
+  ledgerStores.map((ledger): Wiring => ({ ...placeInNetwork, ...someStores, claims, ledger })),
+);
 
 test('every service of the launcher is in the file, made of the same main file', () => {
   for (const { name, main } of services) {
@@ -41,18 +52,37 @@ test('every service of the launcher is in the file, made of the same main file',
   }
 });
 
-test('a service in a container is told what the launcher tells it, and nothing else', () => {
+test('a service in a container is told what the launcher tells it, whatever the stores', () => {
   for (const service of services) {
-    const told = Object.entries(serviceAt(service.name).environment ?? {});
-    const system = told
-      .filter(([name]) => !ofContainers.includes(name) && !listens(service, name))
-      .map(([name, value]) => [name, unlessGiven(value)]);
-    assert.deepEqual(Object.fromEntries(system), settingsOf(service), service.name);
+    const told = serviceAt(service.name).environment ?? {};
+    const meant = new Set<string>();
+    for (const wiring of wirings) {
+      for (const [name, value] of Object.entries(settingsOf(service, wiring))) {
+        const said = String(told[name]).replace('${CLAIMS:-redis}', wiring.claims);
+        const chosen = said.replace('${LEDGER_STORE:-postgres}', wiring.ledger);
+        assert.equal(chosen, value, `${service.name}: ${name}`);
+        meant.add(name);
+      }
+    }
+    const more = Object.keys(told)
+      .filter((name) => !ofContainers.includes(name) && !listens(service, name))
+      .filter((name) => !meant.has(name));
+    assert.deepEqual(more, [], service.name);
+  }
+});
+
+test('each service sees only what it is told itself, and the step before writes all of it', () => {
+  const written = serviceAt('provision').volumes!;
+  for (const { name } of services) {
+    const mounted = serviceAt(name).volumes!.filter((each) => each.includes('/run/'));
+    assert.deepEqual(mounted, [`for-${name}:/run/triplock:ro`], name);
+    assert.ok(written.includes(`for-${name}:${writtenAt(name, '/run/triplock')}`), name);
+    assert.match(dockerfile, new RegExp(` wiring/${name}[ \n]`));
   }
 });
 
 test('a service listens where the network and the host look for it', () => {
-  const placed = servicesFor(wiringInNetwork.stripe, services);
+  const placed = servicesFor(someStores.stripe, services);
   for (const [index, { name, ports }] of placed.entries()) {
     const published = serviceAt(name).ports!.join(' ');
     for (const { use, usual } of ports) {
@@ -94,11 +124,12 @@ test('tests in containers run on the images of the file', () => {
 
 test('everything that goes on running says how it is and has a bound on its memory', () => {
   const ends = ['credentials', 'provision', 'k6'];
-  const hasNoShell = ['spanner'];
+  // Nothing in their images could ask; the step before the services does.
+  const askedByStep = ['spanner', 'dynamodb'];
   for (const [name, { healthcheck, mem_limit: memory }] of entries()) {
     if (ends.includes(name)) continue;
     assert.notEqual(memory, undefined, name);
-    if (!hasNoShell.includes(name)) assert.notEqual(healthcheck, undefined, name);
+    if (!askedByStep.includes(name)) assert.notEqual(healthcheck, undefined, name);
   }
 });
 
@@ -112,21 +143,15 @@ function serviceAt(name: string): ComposeService {
   return found;
 }
 
-/** `3000` of `${NAME:-3000}`. */
-function unlessGiven(value: string | number): string {
-  return String(value).replace(/^\$\{\w+:-(.*)\}$/, '$1');
-}
-
 /** Ports, and hosts beside them: a container listens on all its addresses. */
 function listens({ ports }: Service, name: string): boolean {
   return ports.some(({ setting }) => [setting, setting.replace(/PORT$/, 'HOST')].includes(name));
 }
 
-function settingsOf(service: Service): Record<string, string> {
-  const settings = Object.entries(service.settings(wiringInNetwork));
-  const told = settings.map(([name, value]) => [
-    secretFiles.has(value) ? `${name}_FILE` : name,
-    value,
-  ]);
+function settingsOf(service: Service, wiring: Wiring): Record<string, string> {
+  const byFile: readonly string[] = toldByFile;
+  const told = Object.entries(service.settings(wiring)).map(([name, value]) =>
+    byFile.includes(name) ? [`${name}_FILE`, fileOf(name)] : [name, value],
+  );
   return Object.fromEntries(told) as Record<string, string>;
 }

@@ -67,6 +67,8 @@ export type ComposeRun = {
   args: readonly string[];
   /** What the file takes from the environment, such as ports. */
   settings?: Readonly<Record<string, string>>;
+  /** Of which the containers are meant as well; all unless told. */
+  profiles?: readonly string[];
   signal: AbortSignal;
   /** Shows each line that it writes. */
   show?: (line: string) => void;
@@ -77,9 +79,11 @@ export type ComposeRun = {
  *
  * @throws ComposeFailed with its last words, and what `signal` is aborted with.
  */
-export async function compose({ home, args, settings, signal, show }: ComposeRun): Promise<void> {
+export async function compose(run: ComposeRun): Promise<void> {
+  const { home, args, settings, profiles = ['*'], signal, show } = run;
   const file = join(cloneFolder, 'docker-compose.yml');
-  const options = ['-p', projectOf(home), '-f', file, '--ansi', 'never'];
+  const active = profiles.flatMap((name) => ['--profile', name]);
+  const options = ['-p', projectOf(home), '-f', file, '--ansi', 'never', ...active];
   const child = spawn('docker', ['compose', ...options, ...args], {
     env: { ...process.env, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],

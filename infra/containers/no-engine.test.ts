@@ -17,10 +17,3 @@ test('without an engine containers are refused in one sentence, and the home is 
   assert.equal(readState(homeAt(home)).parts, undefined);
   assert.equal(existsSync(homeAt(home).endpoints), false);
 });
-
-test('what containers do not have is refused before an engine is asked', async (t) => {
-  const up = ['up', '--parts', 'docker', '--claims', 'postgres', '--home', aHome(t)];
-  const { code, stderr } = await runScript(up, noEngine);
-  assert.equal(code, 1);
-  assert.match(stderr, /containers keep claims in redis.*--parts native has the other stores/);
-});

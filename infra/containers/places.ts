@@ -1,8 +1,6 @@
 import { join } from 'node:path';
 import { usualNames } from '../names.ts';
 import type { Addresses } from '../parts/start-parts.ts';
-import { roleNames, type DatabaseUrls } from '../provision/database.ts';
-import type { Wiring } from '../services.ts';
 
 /** Where the parts and what stands beside them answer in the network of docker-compose.yml. */
 export const inNetwork = {
@@ -12,51 +10,59 @@ export const inNetwork = {
     kafka: 'kafka:9092',
     postgres: 'postgres://postgres@postgres:5432/postgres',
     pubsub: 'pubsub:8085',
+    spanner: 'spanner:9010',
+    dynamodb: 'http://dynamodb:8000',
   } satisfies Addresses,
   stripe: 'http://stripe-simulator:8095',
   /** Any worker will do. */
   stripeWebhooks: 'http://ledger-worker:8070/stripe/webhooks',
+  gateway: 'ingest-gateway:8080',
   catcher: 'http://catcher:8090',
 };
 
-/**
- * What is made at the first start and kept in volumes: the credentials, which only PostgreSQL and the
- * steps before the services see, and what the services are told by files because it is secret.
- */
+/** Made at the first start and kept in a volume that only PostgreSQL and the steps see. */
 const credentialsFolder = '/run/credentials';
-const wiringFolder = '/run/triplock';
 
 export const credentialFiles = {
   /** PostgreSQL's password and the demo partners, as the launcher keeps them. */
   all: join(credentialsFolder, 'credentials.json'),
   postgresPassword: join(credentialsFolder, 'postgres-password'),
+  /** What the step before the services remembers from one `up` to the next. */
+  remembered: join(credentialsFolder, 'remembered.json'),
 };
 
-const databaseFiles = roleNames.map((role) => [role, join(wiringFolder, `database-${role}`)]);
+/**
+ * What a service is told by files, because it is secret or follows from what the step before the
+ * services finds. Each service has a volume of its own for them, and sees no other's.
+ */
+export const toldByFile = [
+  'DATABASE_URL',
+  'CLAIMS_DATABASE_URL',
+  'LEDGER_COPY_URL',
+  'STRIPE_API_KEY',
+  'STRIPE_API_URL',
+  'STRIPE_WEBHOOK_SECRETS',
+  'STRIPE_SIMULATOR_WEBHOOK_SECRET',
+  'PROVIDER_TIMEOUT_MS',
+  'POST_ROWS_MAX',
+] as const;
 
-export const wiringFiles = {
-  databases: Object.fromEntries(databaseFiles) as DatabaseUrls,
-  stripeApiKey: join(wiringFolder, 'stripe-api-key'),
-  stripeUrl: join(wiringFolder, 'stripe-url'),
-  stripeWebhookSecrets: join(wiringFolder, 'stripe-webhook-secrets'),
-  partners: join(wiringFolder, 'partners.json'),
-};
+/** The file of a setting, where the service sees it. */
+export function fileOf(setting: string): string {
+  return join('/run/triplock', setting.toLowerCase().replaceAll('_', '-'));
+}
 
-/** What the services are wired to in the network; a secret is the file that holds it. */
-export const wiringInNetwork: Wiring = {
+/** Where the step before the services sees what `service` sees under /run/triplock. */
+export function writtenAt(service: string, file: string): string {
+  return file.replace('/run/triplock', join('/run/wiring', service));
+}
+
+/** What every service in containers is wired to in the same way, whatever the stores. */
+export const placeInNetwork = {
   mode: 'demo',
   addresses: inNetwork.parts,
-  databases: wiringFiles.databases,
-  claims: 'redis',
-  ledger: 'postgres',
   names: usualNames,
-  stripe: {
-    origin: 'simulated',
-    url: wiringFiles.stripeUrl,
-    apiKey: wiringFiles.stripeApiKey,
-    webhooks: { url: inNetwork.stripeWebhooks, secrets: wiringFiles.stripeWebhookSecrets },
-  },
   dataFolder: '/data',
-  partnersFile: wiringFiles.partners,
+  partnersFile: '/run/triplock/partners.json',
   settings: {},
-};
+} as const;

@@ -1,41 +1,49 @@
-// Between the parts and the services: brings database, topics, subscriptions and demo partners up to
-// date, and leaves what the services are told by files. It may run as often as one likes.
-import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+// Between the parts and the services: brings database, topics, subscriptions, stores and demo partners
+// up to date, and leaves what the services are told by files. It may run as often as one likes.
+import { parseClaimStore, partsFor } from '../claim-store.ts';
 import { credentialsIn, webhookSecretsOf } from '../credentials.ts';
 import { writeJson } from '../json-file.ts';
-import { usualNames } from '../names.ts';
-import { roleNames } from '../provision/database.ts';
+import { parseLedgerStore, partsForLedger, spannerPlace } from '../ledger-store.ts';
+import { provisionClaims } from '../provision/claims.ts';
+import { ledgerOf, provisionLedger, refillFrom } from '../provision/ledger.ts';
 import { provisionSystem } from '../provision/system.ts';
 import { givenStripe, simulatedStripe } from '../stripe-place.ts';
-import { credentialFiles, inNetwork, wiringFiles } from './places.ts';
+import { awaitPart } from './await-part.ts';
+import { refuseWhileGatewaysRun } from './gateways-run.ts';
+import { credentialFiles, inNetwork, placeInNetwork, writtenAt } from './places.ts';
+import { readRemembered, webhookSecrets } from './remembered.ts';
 import { runStep } from './run-step.ts';
+import { writeFilesOfServices } from './write-files.ts';
 
 await runStep('provision', async (report) => {
   // Refused before anything is done.
-  const stripe = givenStripe(process.env['STRIPE_API_KEY']) ?? simulatedStripe(inNetwork.stripe);
+  const given = givenStripe(process.env['STRIPE_API_KEY']);
+  const remembered = readRemembered(credentialFiles.remembered);
+  const claims = parseClaimStore(process.env['CLAIMS'], 'CLAIMS=') ?? 'redis';
+  const asked = parseLedgerStore(process.env['LEDGER_STORE'], 'LEDGER_STORE=');
+  const ledger = ledgerOf({ state: remembered }, asked);
+  const optional = [...partsFor(claims), ...partsForLedger(ledger)];
+  for (const name of optional) await awaitPart(name, inNetwork.parts[name]);
+
   const { postgresPassword, partners } = credentialsIn(credentialFiles.all);
   const postgres = new URL(inNetwork.parts.postgres);
   postgres.password = postgresPassword;
   const parts = { ...inNetwork.parts, postgres: postgres.href };
-  const place = { parts, names: usualNames, partners, catcher: inNetwork.catcher };
-  const database = await provisionSystem(place, report);
-  for (const role of roleNames) {
-    writeFileSync(wiringFiles.databases[role], database.roles[role], { mode: 0o600 });
-  }
-  writeFileSync(wiringFiles.stripeApiKey, stripe.apiKey, { mode: 0o600 });
-  writeFileSync(wiringFiles.stripeUrl, stripe.url);
-  writeFileSync(wiringFiles.stripeWebhookSecrets, webhookSecrets(), { mode: 0o600 });
-  writeJson(wiringFiles.partners, webhookSecretsOf(partners));
+  const { names } = placeInNetwork;
+  await provisionLedger({ state: remembered, report }, { store: ledger, addresses: parts, names });
+  const spanner = ledger === 'spanner' && { refill: refillFrom(spannerPlace(parts, names)) };
+  const place = { parts, names, partners, catcher: inNetwork.catcher, ...spanner };
+  const { roles: databases } = await provisionSystem(place, report);
+  await provisionClaims(
+    { state: remembered, report, stopGateways: () => refuseWhileGatewaysRun(claims) },
+    { store: claims, addresses: parts, databases },
+  );
+  const stripe = {
+    ...(given ?? simulatedStripe(inNetwork.stripe)),
+    webhooks: { url: inNetwork.stripeWebhooks, secrets: webhookSecrets(remembered) },
+  };
+  writeJson(credentialFiles.remembered, remembered);
+  writeFilesOfServices({ ...placeInNetwork, databases, claims, ledger, stripe });
+  writeJson(writtenAt('catcher', placeInNetwork.partnersFile), webhookSecretsOf(partners));
   report(`ready; cards are charged at ${stripe.url}`);
 });
-
-/** Stripe's, where they are given; else what the simulator signs with, made once. */
-function webhookSecrets(): string {
-  const given = process.env['STRIPE_WEBHOOK_SECRETS']?.trim();
-  if (given) return given;
-  const file = wiringFiles.stripeWebhookSecrets;
-  return existsSync(file)
-    ? readFileSync(file, 'utf8')
-    : `whsec_${randomBytes(24).toString('base64url')}`;
-}

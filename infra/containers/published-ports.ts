@@ -17,8 +17,6 @@ const ranges = [
   'TRIPLOCK_AUDITOR_ADMIN_PORTS',
 ];
 
-const published = ['redis', 'kafka', 'postgres', 'pubsub'];
-
 /**
  * The ports of this machine that the containers of a home are published on, as docker-compose.yml
  * takes them from the environment. Choose them only when no container of the home has them yet.
@@ -27,9 +25,8 @@ const published = ['redis', 'kafka', 'postgres', 'pubsub'];
  */
 export async function publishedPorts(session: Session): Promise<Record<string, string>> {
   const ports: Record<string, string> = {};
-  const parts = allParts.filter(({ name }) => published.includes(name));
   const ones = services.filter(({ copies }) => copies === 'one');
-  for (const { name, ports: requests } of [...parts, ...ones]) {
+  for (const { name, ports: requests } of [...allParts, ...ones]) {
     const [request] = requests;
     const chosen = await choosePorts(session, { name, requests: [request!] });
     ports[request!.variable] = String(chosen[request!.use]);

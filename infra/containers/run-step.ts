@@ -17,7 +17,10 @@ export async function runStep(name: string, work: (report: Report) => unknown): 
 
 function sentenceOf(error: unknown): string {
   if (error instanceof LauncherError) {
-    return error.message.replaceAll('npm run down -- --volumes', 'docker compose down --volumes');
+    return error.message
+      .replaceAll('npm run down -- --volumes', 'docker compose down --volumes')
+      .replaceAll('this home', 'these volumes')
+      .replaceAll('another --home', 'another project (docker compose -p)');
   }
   if (!(error instanceof Error)) return String(error);
   // PostgreSQL took its password from the credentials when its volume was made.

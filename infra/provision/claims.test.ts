@@ -12,7 +12,7 @@ import type { ClaimStore } from '../claim-store.ts';
 import { createHome } from '../home.ts';
 import { openSession } from '../session.ts';
 import type { Addresses } from '../parts/start-parts.ts';
-import { provisionClaims } from './claims.ts';
+import { gatewaysOf, provisionClaims } from './claims.ts';
 import type { DatabaseUrls } from './database.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -35,7 +35,8 @@ async function aHomeWithStores(t: TestContext) {
     postgres: await openPostgresClaims({ ...named, url, applicationName: 'test' }),
   };
   t.after(() => Promise.all([stores.redis.close(), stores.postgres.close()]));
-  const keepIn = (store: ClaimStore) => provisionClaims(session, { store, addresses, databases });
+  const keepIn = (store: ClaimStore) =>
+    provisionClaims(gatewaysOf(session), { store, addresses, databases });
   return { stores, keepIn, said, session };
 }
 

@@ -10,13 +10,21 @@ import { createLogger } from '@triplock/runtime';
 import { dynamoPlace, type ClaimStore } from '../claim-store.ts';
 import { usualNames } from '../names.ts';
 import type { Addresses } from '../parts/start-parts.ts';
+import type { Report, Session } from '../session.ts';
+import type { State } from '../state.ts';
 import { serviceOf } from '../stop-order.ts';
-import type { Session } from '../session.ts';
 import { stopByName } from '../take-down.ts';
 import type { DatabaseUrls } from './database.ts';
 
 /** Where the stores are, and in which of them claims are kept from now on. */
 export type ClaimPlace = { store: ClaimStore; addresses: Addresses; databases: DatabaseUrls };
+
+/** Whose claims they are: what is remembered of them, and how no gateway is left that takes any. */
+export type ClaimUsers = {
+  state: Pick<State, 'claims'>;
+  report: Report;
+  stopGateways(): Promise<void>;
+};
 
 /**
  * Has the claim store ready before a gateway starts.
@@ -25,15 +33,13 @@ export type ClaimPlace = { store: ClaimStore; addresses: Addresses; databases: D
  * it may remember that it was once complete. So the gateways are stopped first, all of them, and the
  * store is made cold: for as long as a claim lives, the ledger answers for keys it does not know.
  */
-export async function provisionClaims(session: Session, place: ClaimPlace): Promise<void> {
+export async function provisionClaims(system: ClaimUsers, place: ClaimPlace): Promise<void> {
   const { store, addresses } = place;
-  const { state, report } = session;
+  const { state, report } = system;
   if (store === 'dynamodb') await createClaimsTable(dynamoPlace(addresses));
-  const gateways = Object.keys(state.processes).filter(isGateway);
-  // A home that was made before there was a choice has its claims in Redis.
-  const before = state.claims ?? (gateways.length > 0 ? 'redis' : undefined);
-  if (before !== undefined && truthOf(before) !== truthOf(store)) {
-    await stopByName(session, gateways);
+  const before = state.claims;
+  if (before !== undefined && movesClaims(before, store)) {
+    await system.stopGateways();
     await distrustAll(place);
     report(
       `claims: kept in ${store} from now on and no longer in ${before}; ` +
@@ -43,7 +49,21 @@ export async function provisionClaims(session: Session, place: ClaimPlace): Prom
   state.claims = store;
 }
 
+/** The launcher's own processes, as users of the claims. */
+export function gatewaysOf(session: Session): ClaimUsers {
+  const { state, report } = session;
+  const gateways = Object.keys(state.processes).filter(isGateway);
+  // A home that was made before there was a choice has its claims in Redis.
+  if (gateways.length > 0) state.claims ??= 'redis';
+  return { state, report, stopGateways: () => stopByName(session, gateways) };
+}
+
 const isGateway = (name: string) => serviceOf(name) === 'ingest-gateway';
+
+/** Whether claims that one store has are not in the other. */
+export function movesClaims(from: ClaimStore, to: ClaimStore): boolean {
+  return truthOf(from) !== truthOf(to);
+}
 
 /** Which store decides: a cache before it changes nothing. */
 function truthOf(store: ClaimStore): Exclude<ClaimStore, 'hybrid'> {

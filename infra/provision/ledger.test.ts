@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LauncherError } from '../launcher-error.ts';
+import type { State } from '../state.ts';
 import { ledgerOf } from './ledger.ts';
 
-const state = { version: 1 as const, ports: {}, processes: {}, replicas: 1 };
+const state: Pick<State, 'claims' | 'ledger'> = {};
 
 test('a ledger stays where it is, and a new one is where it is asked for', () => {
   assert.equal(ledgerOf({ state }, undefined), 'postgres');

@@ -10,7 +10,8 @@ import { LauncherError } from '../launcher-error.ts';
 import { spannerPlace, type LedgerStore } from '../ledger-store.ts';
 import type { Names } from '../names.ts';
 import type { Addresses } from '../parts/start-parts.ts';
-import type { Report, Session } from '../session.ts';
+import type { Report } from '../session.ts';
+import type { State } from '../state.ts';
 
 /**
  * Which store the home's ledger is in. A book does not move by itself: what was accepted is in the
@@ -19,7 +20,7 @@ import type { Report, Session } from '../session.ts';
  * @throws LauncherError when another is asked for.
  */
 export function ledgerOf(
-  { state }: Pick<Session, 'state'>,
+  { state }: { state: Pick<State, 'ledger' | 'claims'> },
   asked: LedgerStore | undefined,
 ): LedgerStore {
   // A home that was made before there was a choice has its ledger in PostgreSQL.
@@ -39,7 +40,7 @@ export function ledgerOf(
  * @throws LauncherError when the emulator ended since the last `up` and has forgotten the book.
  */
 export async function provisionLedger(
-  { state, report }: Pick<Session, 'state' | 'report'>,
+  { state, report }: { state: Pick<State, 'ledger'>; report: Report },
   wanted: { store: LedgerStore; addresses: Addresses; names: Names },
 ): Promise<void> {
   const { store, addresses, names } = wanted;
