@@ -38,11 +38,12 @@ export async function takeDown(options: TakeDown = {}): Promise<void> {
     await removeStrays(session);
     rmSync(home.endpoints, { force: true });
     const ends = losesLedger(session);
-    if (session.state.parts === 'docker') await takeDownContainers(session, options.data);
+    const data = ends ? 'forget' : options.data;
+    if (session.state.parts === 'docker') await takeDownContainers(session, data);
     await stopByName(session, Object.keys(session.state.processes));
     session.state.replicas = 0;
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
-    if (ends || options.data === 'forget') forgetData(session);
+    if (data === 'forget') forgetData(session);
     else if (existsSync(home.state)) writeState(home, session.state);
   });
 }
