@@ -1,4 +1,3 @@
-import { Problem, type FieldProblem } from '@triplock/contracts';
 import { traceparentFrom, type Logger, type Tally } from '@triplock/runtime';
 import type {
   FastifyInstance,
@@ -95,10 +94,7 @@ function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
     case 'cold':
     case 'unavailable':
       throw maybeAccepted();
+    default:
+      return outcome satisfies never;
   }
-}
-
-/** A body that is not what the route asks for: 400, with every field that is wrong. */
-export function incorrectFields(errors: readonly FieldProblem[]): Problem {
-  return new Problem('invalid_request', 'Correct these fields and send it again.', { errors });
 }

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
-import { Problem, validatePaymentRequest } from '@triplock/contracts';
+import { Problem, validatePaymentRequest, readIdempotencyKey } from '@triplock/contracts';
 import type { JsonValue, PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
@@ -9,7 +9,6 @@ import { createHttpServer } from './http-server.ts';
 import { testAdmission } from './test-admission.testing.ts';
 import { connectRaw, type RawAnswer, type RawConnection } from './raw-connection.testing.ts';
 import type { Rate } from './rate-limiter.ts';
-import { readIdempotencyKey } from './read-idempotency-key.ts';
 
 /** A payment that got through the edge. */
 export type Handled = { partnerId: string; key: string; body: unknown };
@@ -53,7 +52,7 @@ export async function startEdge(test: TestContext, options: EdgeOptions = {}): P
     routes(server) {
       options.routes?.(server);
       server.post('/v1/payments', async (request, reply) => {
-        const key = readIdempotencyKey(request);
+        const key = readIdempotencyKey(request.raw.rawHeaders);
         const valid = validatePaymentRequest(request.body as JsonValue | undefined);
         if (valid.outcome === 'invalid') throw new Problem('invalid_request', 'no', valid);
         handled.push({ partnerId: request.partnerId, key, body: valid.body });

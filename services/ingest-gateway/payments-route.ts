@@ -1,12 +1,12 @@
-import { responseVersion, validatePaymentRequest } from '@triplock/contracts';
+import { responseVersion, validatePaymentRequest, readIdempotencyKey } from '@triplock/contracts';
 import { deriveTxnId, fingerprint, type AcceptedPayment, type JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { addAcceptRoute, incorrectFields, type AcceptRouteParts } from './accept-route.ts';
+import { addAcceptRoute, type AcceptRouteParts } from './accept-route.ts';
+import { incorrectFields } from './incorrect-request.ts';
 import { acceptTransaction, type AcceptParts } from './accept-transaction.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import './http-types.ts';
 import { createPaymentOperation } from './payment-operations.ts';
-import { readIdempotencyKey } from './read-idempotency-key.ts';
 
 /** What the route stands on. */
 export type PaymentsRouteParts = AcceptParts<AcceptedPayment> &
@@ -28,7 +28,7 @@ export function addPaymentsRoute(app: FastifyInstance, parts: PaymentsRouteParts
 
 /** @throws Problem when the key or the body is not one. */
 function paymentOf(request: FastifyRequest): AcceptedPayment {
-  const key = readIdempotencyKey(request);
+  const key = readIdempotencyKey(request.raw.rawHeaders);
   const validated = validatePaymentRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   const { partnerId } = request;

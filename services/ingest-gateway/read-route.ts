@@ -61,6 +61,8 @@ function answer(
     case 'cold':
     case 'unavailable':
       throw unknownYet();
+    default:
+      return outcome satisfies never;
   }
 }
 

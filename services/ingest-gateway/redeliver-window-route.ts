@@ -1,11 +1,10 @@
-import { redeliveredMax, validateRedeliveryRequest } from '@triplock/contracts';
+import { redeliveredMax, validateRedeliveryRequest, readIdempotencyKey } from '@triplock/contracts';
 import type { Redelivery, RedeliveryOrder, WebhookDeliveries } from '@triplock/partners';
 import { fingerprint, type JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { incorrectFields } from './accept-route.ts';
+import { incorrectFields } from './incorrect-request.ts';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
-import { readIdempotencyKey } from './read-idempotency-key.ts';
 import { reused } from './story-problems.ts';
 import { redeliverWindowOperation } from './webhook-delivery-operations.ts';
 
@@ -51,7 +50,7 @@ export function addRedeliverWindowRoute(app: FastifyInstance, parts: RedeliverWi
 
 /** @throws Problem when the key or the body is not one. */
 function orderOf(request: FastifyRequest): RedeliveryOrder {
-  const key = readIdempotencyKey(request);
+  const key = readIdempotencyKey(request.raw.rawHeaders);
   const validated = validateRedeliveryRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   const { since, until, status: state } = validated.asked;

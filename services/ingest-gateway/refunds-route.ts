@@ -1,4 +1,4 @@
-import { responseVersion, validateRefundRequest } from '@triplock/contracts';
+import { responseVersion, validateRefundRequest, readIdempotencyKey } from '@triplock/contracts';
 import {
   deriveTxnId,
   fingerprint,
@@ -8,10 +8,10 @@ import {
 } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { acceptRefund, type AcceptRefundParts } from './accept-refund.ts';
-import { addAcceptRoute, incorrectFields, type AcceptRouteParts } from './accept-route.ts';
+import { addAcceptRoute, type AcceptRouteParts } from './accept-route.ts';
+import { incorrectFields } from './incorrect-request.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import './http-types.ts';
-import { readIdempotencyKey } from './read-idempotency-key.ts';
 import { createRefundOperation } from './refund-operations.ts';
 import { notFound } from './story-problems.ts';
 
@@ -39,7 +39,7 @@ export function addRefundsRoute(app: FastifyInstance, parts: RefundsRouteParts):
 function refundOf(request: FastifyRequest): AcceptedRefund {
   const { id: paymentId } = request.params as { id: string };
   if (!isTxnId(paymentId)) throw notFound('payment');
-  const key = readIdempotencyKey(request);
+  const key = readIdempotencyKey(request.raw.rawHeaders);
   const validated = validateRefundRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   const { partnerId } = request;

@@ -1,16 +1,10 @@
-import {
-  dayMeaning,
-  isDay,
-  parseSettlementQuery,
-  Problem,
-  settlementColumns,
-  type FieldProblem,
-} from '@triplock/contracts';
+import { dayMeaning, isDay, parseSettlementQuery, settlementColumns } from '@triplock/contracts';
 import type { SettlementBatch, Settlements } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import type { FastifyInstance } from 'fastify';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
+import { incorrectParameters, queryText } from './incorrect-request.ts';
 import { downloadSettlementsOperation, listSettlementsOperation } from './settlement-operations.ts';
 
 /** What the routes stand on. */
@@ -38,7 +32,7 @@ export function addSettlementRoutes(app: FastifyInstance, parts: SettlementsRout
       const text = csvOf(await batchesOf(partnerId, date));
       return reply
         .type('text/csv; charset=utf-8')
-        .header('content-disposition', `attachment; filename="settlements-${date}.csv"`)
+        .header('Content-Disposition', `attachment; filename="settlements-${date}.csv"`)
         .send(text);
     },
   );
@@ -46,9 +40,8 @@ export function addSettlementRoutes(app: FastifyInstance, parts: SettlementsRout
 
 /** The day of the query, or today. */
 function askedDay(url: string): string {
-  const at = url.indexOf('?');
-  const parsed = parseSettlementQuery(at < 0 ? '' : url.slice(at + 1));
-  if (parsed.outcome === 'invalid') throw malformed(parsed.errors);
+  const parsed = parseSettlementQuery(queryText(url));
+  if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
   const today = new Date().toISOString().slice(0, 'yyyy-mm-dd'.length);
   return checkedDay(parsed.values.date ?? today);
 }
@@ -56,7 +49,7 @@ function askedDay(url: string): string {
 /** @throws Problem that points at the date when there is no such day. */
 function checkedDay(text: string): string {
   if (isDay(text)) return text;
-  throw malformed([{ pointer: '#/date', detail: `expected ${dayMeaning}` }]);
+  throw incorrectParameters([{ pointer: '#/date', detail: `expected ${dayMeaning}` }]);
 }
 
 /** A day's sums are far below 2^53 minor units, up to which numbers are exact. */
@@ -79,8 +72,4 @@ function csvOf(batches: readonly SettlementBatch[]): string {
     return settlementColumns.map((column) => shown[column]);
   });
   return [settlementColumns, ...rows].map((values) => `${values.join(',')}\r\n`).join('');
-}
-
-function malformed(errors: readonly FieldProblem[]): Problem {
-  return new Problem('invalid_request', 'Correct these parameters and ask again.', { errors });
 }

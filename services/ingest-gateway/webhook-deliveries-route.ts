@@ -4,7 +4,7 @@ import { isTxnId, type EventId } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
-import { incorrectParameters, queryText } from './query-text.ts';
+import { incorrectParameters, queryText } from './incorrect-request.ts';
 import { refuseBody } from './refuse-body.ts';
 import { listDeliveriesOperation, redeliverOperation } from './webhook-delivery-operations.ts';
 

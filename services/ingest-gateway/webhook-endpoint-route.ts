@@ -1,4 +1,4 @@
-import { Problem, validateWebhookEndpoint } from '@triplock/contracts';
+import { Problem, validateWebhookEndpoint, readIdempotencyKey } from '@triplock/contracts';
 import {
   targetRefusal,
   type ShownEndpoint,
@@ -9,7 +9,7 @@ import type { JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { askStore, type AskParts } from './ask-store.ts';
 import './http-types.ts';
-import { readIdempotencyKey } from './read-idempotency-key.ts';
+import { incorrectFields } from './incorrect-request.ts';
 import { refuseBody } from './refuse-body.ts';
 import {
   readEndpointOperation,
@@ -53,7 +53,7 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, parts: WebhookEnd
   app.post(`${path}/secrets`, { schema: rotateSecretOperation }, async (request, reply) => {
     const { partnerId } = request;
     refuseBody(request);
-    const key = readIdempotencyKey(request);
+    const key = readIdempotencyKey(request.raw.rawHeaders);
     const work = endpoints.rotateSecret({ partnerId, key });
     const rotated = await askStore(parts, { what: 'rotating a secret', work });
     if (rotated.outcome === 'no-endpoint') throw noEndpoint();
@@ -72,10 +72,7 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, parts: WebhookEnd
 /** @throws Problem when the body has no URL, or one that webhooks may not go to. */
 function urlOf(request: FastifyRequest, policy: TargetPolicy): string {
   const validated = validateWebhookEndpoint(request.body as JsonValue | undefined);
-  if (validated.outcome === 'invalid') {
-    const { errors } = validated;
-    throw new Problem('invalid_request', 'Correct these fields and send it again.', { errors });
-  }
+  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   const refusal = targetRefusal(validated.url, policy);
   if (refusal === undefined) return validated.text;
   throw new Problem('invalid_request', 'Send the URL of a server on the public internet.', {

@@ -1,4 +1,4 @@
-import { parseIdempotencyKey, Problem } from '@triplock/contracts';
+import { Problem, readIdempotencyKey } from '@triplock/contracts';
 import { fingerprint, type JsonValue } from '@triplock/payments';
 import type { Database, Queryable } from '@triplock/postgres';
 import { onceInTransaction } from './once-in-transaction.ts';
@@ -50,7 +50,7 @@ export function idempotentRoute<Request extends RoutedRequest>(
   return async (request, reply) => {
     const step = {
       scope: scopeOf(request),
-      key: readKey(request),
+      key: readIdempotencyKey(request.raw.rawHeaders),
       fingerprint: fingerprintOf(request),
       keepMs,
     };
@@ -59,12 +59,12 @@ export function idempotentRoute<Request extends RoutedRequest>(
       case 'done':
         return answer(reply, outcome.result);
       case 'replayed':
-        reply.header('idempotency-replayed', 'true');
+        reply.header('Idempotency-Replayed', 'true');
         return answer(reply, outcome.result);
       case 'reused':
         throw new Problem('idempotency_key_reused', 'Send a new key for another request.');
       case 'in-flight': {
-        const headers = { 'retry-after': `${Math.ceil(outcome.leaseLeftMs / 1_000)}` };
+        const headers = { 'Retry-After': `${Math.ceil(outcome.leaseLeftMs / 1_000)}` };
         throw new Problem('idempotency_key_in_use', 'Try again later.', { headers });
       }
       default:
@@ -76,18 +76,9 @@ export function idempotentRoute<Request extends RoutedRequest>(
 function answer(reply: RoutedReply, { status, location, body }: KeptAnswer): unknown {
   reply.code(status);
   reply.type('application/json');
-  if (location !== undefined) reply.header('location', location);
+  if (location !== undefined) reply.header('Location', location);
   // As bytes, because to a text Fastify would add a charset, which this media type does not have.
   return reply.send(Buffer.from(JSON.stringify(body)));
-}
-
-/** From the raw lines, because Node joins two headers of one name into one value. */
-function readKey({ raw: { rawHeaders } }: RoutedRequest): string {
-  const isKey = (_: string, at: number) =>
-    at % 2 === 1 && rawHeaders[at - 1]!.toLowerCase() === 'idempotency-key';
-  const parsed = parseIdempotencyKey(rawHeaders.filter(isKey));
-  if (parsed.outcome === 'key') return parsed.key;
-  throw new Problem(`idempotency_key_${parsed.outcome}`, parsed.detail);
 }
 
 function fingerprintOf({ method, url, body }: RoutedRequest): string {

@@ -1,15 +1,36 @@
 import type { IdempotencyKey } from '@triplock/payments';
+import { Problem } from './problem.ts';
 
 /** What the `Idempotency-Key` header lines of one request come to. */
 export type ParsedKey =
   { outcome: 'key'; key: IdempotencyKey } | { outcome: 'missing' | 'invalid'; detail: string };
 
+const headerName = 'idempotency-key';
 const lengthMax = 255;
 const printable = /^[ -~]*$/;
 // A comma is how a proxy joins two header lines, a semicolon is how parameters begin: in a bare key
 // either would leave two readings, so such a key has to be quoted.
 const ambiguousBare = /[,;]/;
 const structuredString = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/;
+
+/**
+ * A request's key, from its raw header lines (names and values in turn, as they came): Node would
+ * join two lines of one name into one value.
+ *
+ * @throws Problem `idempotency_key_missing` or `idempotency_key_invalid`.
+ */
+export function readIdempotencyKey(rawHeaders: readonly string[]): IdempotencyKey {
+  const lines: string[] = [];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]!;
+    if (name.length === headerName.length && name.toLowerCase() === headerName) {
+      lines.push(rawHeaders[at + 1]!);
+    }
+  }
+  const parsed = parseIdempotencyKey(lines);
+  if (parsed.outcome === 'key') return parsed.key;
+  throw new Problem(`idempotency_key_${parsed.outcome}`, parsed.detail);
+}
 
 /**
  * Reads the key from the raw values of all `Idempotency-Key` lines, one per line. A bare `abc` and

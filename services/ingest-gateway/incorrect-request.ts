@@ -10,3 +10,8 @@ export function queryText(target: string): string {
 export function incorrectParameters(errors: readonly FieldProblem[]): Problem {
   return new Problem('invalid_request', 'Correct these parameters and ask again.', { errors });
 }
+
+/** A body that is not what the route asks for: 400, with every field that is wrong. */
+export function incorrectFields(errors: readonly FieldProblem[]): Problem {
+  return new Problem('invalid_request', 'Correct these fields and send it again.', { errors });
+}
