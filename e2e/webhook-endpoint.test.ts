@@ -91,7 +91,7 @@ test('a webhook that is asked for again comes again, the same under the same id'
   const other = await stage.acme.send({ method: 'POST', path: again });
   assert.equal(other.status, 404, other.body);
   const asked = await ask({ method: 'POST', path: again });
-  assert.deepEqual([asked.status, asked.body['state']], [202, 'pending']);
+  assert.deepEqual([asked.status, asked.body['status']], [202, 'pending']);
   await eventually(() => delivered(2));
   const copies = receiver.received.filter(({ id }) => id === webhook.id);
   assert.equal(copies.length, 2);

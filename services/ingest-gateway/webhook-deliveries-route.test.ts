@@ -46,7 +46,7 @@ test('a partner lists its own deliveries, the newest first, page by page', async
     object: 'webhook_delivery',
     type: 'payment.succeeded',
     txn_id: newest[0],
-    state: 'pending',
+    status: 'pending',
     attempts: 0,
     last_status: null,
     last_error: null,
@@ -69,8 +69,8 @@ test('deliveries are found by what became of them, and are due again once asked 
   for (const body of [undefined, {}]) {
     const again = await ask({ method: 'POST', path: `${path}/${idOf(1)}/redeliver`, body });
     assert.equal(again.status, 202);
-    const { id, state, attempts } = again.body;
-    assert.deepEqual([id, state, attempts], [idOf(1), 'pending', 7]);
+    const { id, status, attempts } = again.body;
+    assert.deepEqual([id, status, attempts], [idOf(1), 'pending', 7]);
   }
   assert.deepEqual((await list('?status=failed')).ids, []);
 });

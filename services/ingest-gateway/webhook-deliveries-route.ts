@@ -78,7 +78,7 @@ function render(delivery: ShownDelivery) {
     object: 'webhook_delivery',
     type: delivery.type,
     txn_id: delivery.txnId,
-    state: delivery.state,
+    status: delivery.state,
     attempts: delivery.attempts,
     last_status: delivery.lastStatus,
     last_error: delivery.lastError,

@@ -9,7 +9,7 @@ export const listDeliveriesOperation: FastifySchema = {
   summary: 'List your webhook deliveries',
   description:
     'Newest first by `created_at`, then by `id`, both descending. Follow `has_more` with ' +
-    '`starting_after` set to the last id of the page. `status` is a delivery’s `state` of the ' +
+    '`starting_after` set to the last id of the page. `status` is that of the ' +
     'moment; the delivery of `starting_after` need not have it any more. `txn_id` shows what you were ' +
     'told of one payment or refund.',
   querystring: webhookDeliveryListQuerySchema,
@@ -51,7 +51,7 @@ export const redeliverWindowOperation: FastifySchema = {
   description:
     'For a receiver that lost some: makes your deliveries whose `created_at` is at `since` or after ' +
     'it and before `until` (or now) due again, as redelivering one does, each under the same ' +
-    '`webhook-id`. `status` takes only those in that state; one that is being sent is left to it. ' +
+    '`webhook-id`. `status` takes only those with that status; one that is being sent is left to it. ' +
     'The window is 31 days at most, and webhooks that were delivered more than 30 days ago have ' +
     `left. Takes the oldest ${redeliveredMax.toLocaleString('en')}, and what was made at the same ` +
     'moment as the last of them; when `has_more` is true, go on from `next_since` with a new key. ' +

@@ -74,7 +74,7 @@ export const webhookDeliverySchema = Type.Object(
     object: Type.Literal('webhook_delivery'),
     type: Type.Unsafe<string>({ type: 'string', enum: eventTypes }),
     txn_id: txnIdSchema,
-    state: Type.Unsafe<string>({
+    status: Type.Unsafe<string>({
       type: 'string',
       enum: webhookDeliveryStates,
       description: '`failed` was given up after 24 hours of attempts',
