@@ -17,15 +17,15 @@ Makes one failure happen for real on the live system, and shows what each guard 
 is not up is started first and stays up; Ctrl-C has what the fault stopped run again. Exit code 0
 when the fault fired and every promise held.
 
-  NAME           one of ${allScenarios.map(({ name }) => name).join(', ')}
-  --list         shows what each of them does
-  --all          runs all of them
+  NAME             one of those that --list shows
+  --list           shows the name of each failure, what fails and what absorbs it
+  --all            runs all of them
   --without GUARD  takes claims, ledger or inbox away, in a namespace of its own that is dropped
-                 afterwards, and shows which duplicates escape. Exit code 0 only if some did.
-                 NAME may be left out: each guard has one that shows it best
-  --replicas N   brings up N of each service (as many as run, or 1)
-  --home DIR     the instance (.triplock)
-  --json         prints what was seen as JSON
+                   afterwards, and shows which duplicates escape. Exit code 0 only if some did.
+                   NAME may be left out: each guard has one that shows it best
+  --replicas N     brings up N of each service (as many as run, or 1)
+  --home DIR       the instance (.triplock)
+  --json           prints what was seen as JSON
   --help
 `;
 

@@ -121,6 +121,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     url: endpoints.databases.auditor,
     applicationName: 'demo',
     connectionsMax: 4,
+    readOnly: true,
     // A query tells its own error; an idle connection that broke has none to tell.
     onIdleError: () => undefined,
   });

@@ -80,6 +80,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const catcher = await portsOfOne(session, table, 'catcher');
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
     await provisionLedger(session, { store: ledger, addresses, names });
+    state.parts = 'native';
     const { partners } = session.credentials;
     const refill =
       ledger === 'spanner' ? { refill: refillFrom(spannerPlace(addresses, names)) } : {};
@@ -109,8 +110,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
  * @throws LauncherError when it has data of the other.
  */
 function partsOf({ state }: Session, { parts: asked }: BringUp): 'native' | 'docker' {
-  // A home that was made before there was a choice has processes.
-  const before = state.parts ?? (state.claims === undefined ? undefined : 'native');
+  const before = state.parts;
   if (asked !== undefined && before !== undefined && asked !== before) {
     throw new LauncherError(
       `this home runs with --parts ${before} and its data does not move: take another --home, or forget the data (npm run down -- --volumes)`,

@@ -25,7 +25,7 @@ export type State = {
   replicas: number;
   /** Where the last `up` with services kept claims; absent before the first. */
   claims?: ClaimStore;
-  /** What runs it; absent: processes. It does not change while the home has data. */
+  /** What runs it; absent before the first `up` with services. It does not change afterwards. */
   parts?: 'native' | 'docker';
   /** Ports of this machine that containers are published on, by the variable that tells them. */
   published?: Readonly<Record<string, string>>;

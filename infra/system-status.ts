@@ -36,7 +36,7 @@ export type SystemStatus = {
   endpoints: Endpoints | PartEndpoints | undefined;
 };
 
-/** Of which home, and of which of its processes; all of them unless told. */
+/** The home to look at, and optionally only some of its processes. */
 export type StatusQuestion = { home?: string; only?: readonly string[] };
 
 /** Looks at the processes of a home and asks each whether it is ready, in two seconds at most. */

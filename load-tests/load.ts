@@ -24,7 +24,8 @@ Exit code 1 when anything differs or a threshold is missed. The system should be
   --gateway URL    a gateway somewhere else, which is loaded and cannot be audited
   --token KEY      the API key for it
   --keep           keeps the report in load-tests/results, for the repository
-  --json           prints { ok, scenario, rate, seconds, rig, run, checks, guards, audit, … }
+  --json           prints { ok, scenario, rate, seconds, rig, run, checks, knee, guards, audit,
+                   drainedAfterSeconds, moments, readings }
   --help
 `;
 

@@ -26,16 +26,17 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   --help
 
 Each part is the one that its variable gives, REDIS_URL, KAFKA_BROKERS, DATABASE_URL,
-PUBSUB_EMULATOR_HOST, DYNAMODB_ENDPOINT or SPANNER_EMULATOR_HOST, else a native process. Ports can
-be asked for by
-TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT, TRIPLOCK_REDIS_PORT,
-TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT,
+PUBSUB_EMULATOR_HOST, DYNAMODB_ENDPOINT or SPANNER_EMULATOR_HOST, else a native process. These
+variables ask for ports: TRIPLOCK_GATEWAY_PORT, TRIPLOCK_ADMIN_PORT, TRIPLOCK_CATCHER_PORT,
+TRIPLOCK_REDIS_PORT, TRIPLOCK_KAFKA_PORT, TRIPLOCK_KAFKA_CONTROLLER_PORT, TRIPLOCK_POSTGRES_PORT,
 TRIPLOCK_PUBSUB_PORT, TRIPLOCK_DYNAMODB_PORT, TRIPLOCK_SPANNER_PORT, TRIPLOCK_STRIPE_PORT and
-TRIPLOCK_STRIPE_WEBHOOKS_PORT. Cards are charged at a simulator of Stripe, or at Stripe itself when
-STRIPE_API_KEY gives a test key. A payment that was begun at the one cannot be finished at the
-other. Stripe's webhooks reach a worker with STRIPE_WEBHOOK_SECRETS, the secret that
-\`stripe listen --forward-to 127.0.0.1:18070/stripe/webhooks\` prints; without them a payment that
-waits for a customer or a bank is final some seconds to a minute later.
+TRIPLOCK_STRIPE_WEBHOOKS_PORT.
+
+Cards are charged at a simulator of Stripe, or at Stripe itself when STRIPE_API_KEY gives a test
+key. A payment that was started on one cannot be finished on the other. Stripe's webhooks reach a
+worker with STRIPE_WEBHOOK_SECRETS, the secret that
+\`stripe listen --forward-to 127.0.0.1:18070/stripe/webhooks\` prints. Without it a payment that
+waits for a customer or a bank becomes final some seconds to a minute later.
 `;
 
 await runCommand({

@@ -12,7 +12,6 @@ test('a ledger stays where it is, and a new one is where it is asked for', () =>
   const inSpanner = { state: { ...state, ledger: 'spanner' as const } };
   assert.equal(ledgerOf(inSpanner, undefined), 'spanner');
   assert.throws(() => ledgerOf(inSpanner, 'postgres'), LauncherError);
-  // A home that was made before there was a choice.
-  const older = { state: { ...state, claims: 'redis' as const } };
-  assert.throws(() => ledgerOf(older, 'spanner'), /does not move to spanner/);
+  const inPostgres = { state: { ...state, ledger: 'postgres' as const } };
+  assert.throws(() => ledgerOf(inPostgres, 'spanner'), /does not move to spanner/);
 });

@@ -23,8 +23,7 @@ export function ledgerOf(
   { state }: { state: Pick<State, 'ledger' | 'claims'> },
   asked: LedgerStore | undefined,
 ): LedgerStore {
-  // A home that was made before there was a choice has its ledger in PostgreSQL.
-  const before = state.ledger ?? (state.claims === undefined ? undefined : 'postgres');
+  const before = state.ledger;
   if (asked !== undefined && before !== undefined && asked !== before) {
     throw new LauncherError(
       `the ledger of this home is in ${before} and does not move to ${asked}: take another --home, or forget the data (npm run down -- --volumes)`,

@@ -43,6 +43,24 @@ test('a transaction whose connection dies rejects, and the next one gets a new c
   assert.deepEqual(await database.transaction((tx) => tx.query('SELECT 1 AS n')), [{ n: 1 }]);
 });
 
+test('the server refuses every write by connections that only read', async (context) => {
+  const { url, ...owner } = await openEmptyDatabase(context);
+  await owner.query('CREATE TABLE things (n integer)');
+  const onIdleError = () => undefined;
+  const database = openDatabase({ url, applicationName: 'test', readOnly: true, onIdleError });
+  try {
+    const write = 'INSERT INTO things VALUES (7)';
+    await assert.rejects(database.query(write), /read-only transaction/);
+    await assert.rejects(
+      database.transaction((tx) => tx.query(write)),
+      /read-only transaction/,
+    );
+    assert.deepEqual(await database.query('SELECT n FROM things'), []);
+  } finally {
+    await database.close();
+  }
+});
+
 test('money comes back as bigint and times as dates', async (context) => {
   const database = await openEmptyDatabase(context);
   const [row] = await database.query<{ amount: bigint; at: Date }>(

@@ -26,6 +26,8 @@ export type DatabaseOptions = {
   connectTimeoutMs?: number;
   /** How long the server works on one statement; 10 s unless told. */
   statementTimeoutMs?: number;
+  /** Has the server refuse every write by these connections, whatever their role may. */
+  readOnly?: boolean;
   /**
    * Whether each connection plans a statement once and keeps the plan. For few statements that are
    * run often; not through a proxy that shares connections between transactions.
@@ -54,6 +56,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     // The client's own limit is for a server that hangs or is unreachable; the outcome is then unknown.
     query_timeout: statementTimeoutMs + 1_000,
     keepAlive: true,
+    ...(options.readOnly && { options: '-c default_transaction_read_only=on' }),
     types,
   });
   pool.on('error', options.onIdleError);

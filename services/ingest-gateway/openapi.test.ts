@@ -12,7 +12,7 @@ type Document = {
 };
 
 test('the checked-in OpenAPI document is the one that the routes make', async () => {
-  const why = 'run: node services/ingest-gateway/write-openapi.ts';
+  const why = 'run: npx node services/ingest-gateway/write-openapi.ts';
   assert.equal(readFileSync(openApiFile, 'utf8'), await describeGateway(), why);
 });
 

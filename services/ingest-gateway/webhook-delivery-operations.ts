@@ -40,7 +40,16 @@ export const redeliverOperation: FastifySchema = {
       description: 'Due; the delivery as it is now.',
       content: { 'application/json': { schema: { $ref: 'WebhookDelivery#' } } },
     },
-    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
+    ...problems(
+      'invalid_request',
+      'unauthorized',
+      'not_found',
+      'request_timeout',
+      'body_too_large',
+      'unsupported_media_type',
+      'internal_error',
+      'unavailable',
+    ),
   },
 };
 
