@@ -59,7 +59,7 @@ export async function migrateSpanner(
 }
 
 /** The statements of a file: what lies between semicolons, without comment lines. */
-export function statementsOf(ddl: string): string[] {
+function statementsOf(ddl: string): string[] {
   return ddl
     .replaceAll(/^\s*--.*$/gm, '')
     .split(';')

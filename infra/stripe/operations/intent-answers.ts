@@ -17,7 +17,7 @@ export function attemptAnswer(
 }
 
 /** 402: https://docs.stripe.com/declines, with the intent as the failure left it. */
-export function declinedAnswer(intent: PaymentIntentRecord, failure: LastFailure): Answer {
+function declinedAnswer(intent: PaymentIntentRecord, failure: LastFailure): Answer {
   return errorAnswer(
     402,
     {

@@ -55,7 +55,7 @@ export function renderPaymentIntent(record: PaymentIntentRecord): Stripe.Payment
 }
 
 /** https://docs.stripe.com/api/errors, as `last_payment_error` and as the body of a 402 hold it. */
-export function renderFailure(failure: LastFailure): Stripe.PaymentIntent.LastPaymentError {
+function renderFailure(failure: LastFailure): Stripe.PaymentIntent.LastPaymentError {
   return {
     ...(failure.charge !== null && { charge: failure.charge }),
     code: failure.code,

@@ -9,7 +9,7 @@ import { problemCodes } from './problem.ts';
  */
 
 /** Pairs of metadata. A limit on everything keeps the 202 body and the Kafka record small. */
-export const metadataPairsMax = 20;
+const metadataPairsMax = 20;
 
 /**
  * The pattern of a text on one line. C0, DEL and C1 characters are refused: some stores cannot hold

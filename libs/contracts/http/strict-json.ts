@@ -7,7 +7,7 @@ export type StrictJson =
   { outcome: 'value'; value: JsonValue } | { outcome: 'refused'; pointer: string; detail: string };
 
 /** Levels of objects and arrays; the outermost is the first. Bodies here need two. */
-export const jsonDepthMax = 16;
+const jsonDepthMax = 16;
 
 /**
  * Reads one JSON text (RFC 8259) so that two readers can never understand it differently, as I-JSON
@@ -16,11 +16,11 @@ export const jsonDepthMax = 16;
  *
  * `JSON.parse` would round 2^53 + 1, keep the last of two names and pass a lone surrogate on.
  */
-export function parseStrictJson(bytes: Buffer, limits = { depthMax: jsonDepthMax }): StrictJson {
+export function parseStrictJson(bytes: Buffer): StrictJson {
   if (!isUtf8(bytes)) return refusal('', 'is not valid UTF-8');
   const text = bytes.toString('utf8');
   if (text.charCodeAt(0) === byteOrderMark) return refusal('', 'begins with a byte order mark');
-  const reader = new Reader(text, limits.depthMax);
+  const reader = new Reader(text, jsonDepthMax);
   try {
     return { outcome: 'value', value: reader.readDocument() };
   } catch (error) {

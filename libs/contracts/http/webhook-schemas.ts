@@ -62,7 +62,7 @@ export const webhookSecretSchema = Type.Object(
 export const webhookDeliveryStates = ['pending', 'delivered', 'failed'] as const;
 
 /** Why the last attempt at a delivery did not succeed. */
-export const webhookErrors = ['refused', 'unanswered', 'unsendable'] as const;
+const webhookErrors = ['refused', 'unanswered', 'unsendable'] as const;
 
 /** One webhook delivery. */
 export const webhookDeliverySchema = Type.Object(
