@@ -37,7 +37,8 @@ export async function withProviderFault(
 }
 
 /**
- * Moves the provider's clock while `work` goes on: what it remembers for a day is forgotten after one.
+ * Moves the provider's clock while `work` goes on: what it remembers for a day is forgotten after
+ * one.
  */
 export async function withProviderClock<Result>(
   system: System,

@@ -50,7 +50,9 @@ async function aPlace(t: TestContext) {
   };
 }
 
-/** The sequences of each payment in the order in which they are first delivered to somebody else. */
+/**
+ * The sequences of each payment in the order in which they are first delivered to somebody else.
+ */
 async function watchOrder(t: TestContext, events: TestSubscription) {
   const seen = new Map<string, Set<number>>();
   const client = openEmulator(events);

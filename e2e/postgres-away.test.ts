@@ -18,8 +18,8 @@ async function readiness(url: string): Promise<{ status: number; text: string }>
 }
 
 /**
- * Makes the claims' memory a day older, as a day without a loss would: whatever was broken before, the
- * gateways are warm then and need no word of the ledger for a new key.
+ * Makes the claims' memory a day older, as a day without a loss would: whatever was broken before,
+ * the gateways are warm then and need no word of the ledger for a new key.
  */
 async function letADayPass(): Promise<void> {
   assert.equal(await stage.claims.ageMemory(25 * 3_600_000), 64);
@@ -43,8 +43,8 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
   await letADayPass();
   // Every gateway knows the partner after this.
   await payTimes(4 * replicas('ingest-gateway').length);
-  // A webhook that is sent and not recorded comes again when its lease is over, 45 s later: allowed,
-  // and not what this test is about.
+  // A webhook that is sent and not recorded comes again when its lease is over, 45 s later:
+  // allowed, and not what this test is about.
   await eventually(async () => {
     const waiting = `SELECT FROM notifier.deliveries WHERE state = 'pending' LIMIT 1`;
     return (await stage.look.database.query(waiting)).length === 0;

@@ -42,7 +42,9 @@ export function continueProcess(target: Target): void {
   signalFamily(recordOf(target).pid, 'SIGCONT');
 }
 
-/** SIGKILL: resolves when the process and everything below it is gone. `bringUp` starts it again. */
+/**
+ * SIGKILL: resolves when the process and everything below it is gone. `bringUp` starts it again.
+ */
 export async function killProcess(target: Target): Promise<void> {
   const container = containerFor(target);
   if (container !== undefined) return killContainer(container);
@@ -59,7 +61,9 @@ export async function stopProcess(target: Target): Promise<Stopped> {
   return endProcess(recordOf(target), stopOrderOf(target.name));
 }
 
-/** Names one run of the process: another after it was started again, `undefined` when it is gone. */
+/**
+ * Names one run of the process: another after it was started again, `undefined` when it is gone.
+ */
 export async function runOf(target: Target): Promise<string | undefined> {
   const container = containerFor(target);
   if (container !== undefined) return runOfContainer(container);

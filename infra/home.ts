@@ -10,7 +10,9 @@ export const defaultHome = join(cloneFolder, '.triplock');
 /** Fetched programs, shared by all homes and kept by `down --volumes`. */
 export const partsCache = join(defaultHome, 'parts');
 
-/** One instance of the system: its data, logs, ports and processes. Two homes share nothing else. */
+/**
+ * One instance of the system: its data, logs, ports and processes. Two homes share nothing else.
+ */
 export type Home = {
   /** Absolute and without symbolic links, because it also marks the processes that belong to it. */
   folder: string;

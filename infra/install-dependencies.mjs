@@ -5,8 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * Runs `npm ci` when what is installed is not what package-lock.json asks for. Compares content and
- * not times, because a checkout or a copy changes times only. Resolves to the sentence that says what
- * to do when the dependencies cannot be used.
+ * not times, because a checkout or a copy changes times only. Resolves to the sentence that says
+ * what to do when the dependencies cannot be used.
  */
 export async function installDependencies(root) {
   if (!isInstalled(root)) {

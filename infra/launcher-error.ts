@@ -1,4 +1,6 @@
-/** Something the person at the keyboard can act on: shown as it is, without a stack; exit code 1. */
+/**
+ * Something the person at the keyboard can act on: shown as it is, without a stack; exit code 1.
+ */
 export class LauncherError extends Error {
   override name = 'LauncherError';
 }

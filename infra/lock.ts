@@ -7,8 +7,8 @@ import type { Report } from './session.ts';
 type Owner = { pid: number; startedAt: string };
 
 /**
- * Runs `work` while no other launcher holds the lock file; waits for a live owner and takes over from
- * a dead one.
+ * Runs `work` while no other launcher holds the lock file; waits for a live owner and takes over
+ * from a dead one.
  */
 export async function withLock<Result>(
   file: string,

@@ -37,7 +37,9 @@ export type Service = {
   main: string;
   /** One of it whatever `--replicas` says, or as many as that. */
   copies: 'one' | 'replicas';
-  /** Where it listens: the variable that tells it, and the path that answers 200 when it is ready. */
+  /**
+   * Where it listens: the variable that tells it, and the path that answers 200 when it is ready.
+   */
   ports: readonly (Omit<PortRequest, 'offset'> & { setting: string; ready: string })[];
   settings(wiring: Wiring): Readonly<Record<string, string>>;
 };

@@ -11,8 +11,8 @@ export function stopOrderOf(name: string): StopOrder {
 }
 
 /**
- * Names in the groups in which they are stopped: first what takes work in, so that everything behind
- * it can finish, then the parts, which nothing asks any more.
+ * Names in the groups in which they are stopped: first what takes work in, so that everything
+ * behind it can finish, then the parts, which nothing asks any more.
  */
 export function inStopOrder(names: readonly string[]): string[][] {
   const isPart = (name: string) => allParts.some((part) => part.name === name);

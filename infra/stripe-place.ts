@@ -8,7 +8,9 @@ export type StripePlace = {
   origin: 'given' | 'simulated';
   url: string;
   apiKey: string;
-  /** Where it tells what it decided later, and what it signs that with; absent: it tells nothing. */
+  /**
+   * Where it tells what it decided later, and what it signs that with; absent: it tells nothing.
+   */
   webhooks?: { url: string; secrets: string };
 };
 
@@ -85,8 +87,8 @@ async function portsIn(
 }
 
 /**
- * The table without the simulator where Stripe itself is asked, and without a door for what it tells
- * where it tells nothing.
+ * The table without the simulator where Stripe itself is asked, and without a door for what it
+ * tells where it tells nothing.
  */
 export function servicesFor(place: StripePlace, table: readonly Service[]): readonly Service[] {
   const asked =

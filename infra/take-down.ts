@@ -21,8 +21,9 @@ export type TakeDown = {
 };
 
 /**
- * Stops every process of a home: services first, which finish what they hold, then the parts. Leaves
- * no process and no port behind, nor what lived beside it. The fetched programs stay in any case.
+ * Stops every process of a home: services first, which finish what they hold, then the parts.
+ * Leaves no process and no port behind, nor what lived beside it. The fetched programs stay in any
+ * case.
  */
 export async function takeDown(options: TakeDown = {}): Promise<void> {
   const home = homeAt(options.home);

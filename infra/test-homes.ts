@@ -9,7 +9,9 @@ export const sharedTestHome = join(defaultHome, 'test');
 const folder = join(sharedTestHome, 'homes');
 const homeBelow = join('of its own', 'home');
 
-/** Makes a home for one test, all in one folder, so that those of an interrupted run can be found. */
+/**
+ * Makes a home for one test, all in one folder, so that those of an interrupted run can be found.
+ */
 export function makeTestHome(): { parent: string; home: string } {
   mkdirSync(folder, { recursive: true });
   const parent = mkdtempSync(join(folder, 'one test '));

@@ -4,7 +4,10 @@ import { askAdmin } from '../services.ts';
 import type { System } from '../system.ts';
 import { until } from '../until.ts';
 
-/** Which of the provider's charges are listed: those that are new since the last audit, or every one. */
+/**
+ * Which of the provider's charges are listed: those that are new since the last audit, or every
+ * one.
+ */
 export type Listing = 'new' | 'everything';
 
 /** The audit reads every layer; with a million payments that takes a while. */

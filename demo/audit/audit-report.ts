@@ -1,7 +1,9 @@
 /** Transactions in one layer: how many, and their amounts in minor units. */
 export type LayerSum = { count: number; amount: number | string };
 
-/** What the layers have of one partner and currency: first of its payments, whatever became of them. */
+/**
+ * What the layers have of one partner and currency: first of its payments, whatever became of them.
+ */
 export type PartnerSums = {
   partner: string;
   currency: string;

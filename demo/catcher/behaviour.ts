@@ -1,4 +1,6 @@
-/** What a partner's endpoint is to answer next: a status, so many times, instead of taking webhooks. */
+/**
+ * What a partner's endpoint is to answer next: a status, so many times, instead of taking webhooks.
+ */
 export type Order = { partner: string; status: number; times: number };
 
 /** How the partners' endpoints behave. */
@@ -8,7 +10,9 @@ export type Behaviour = {
   next(partner: string): number | undefined;
 };
 
-/** Endpoints that take everything until they are ordered otherwise; a new order replaces the old. */
+/**
+ * Endpoints that take everything until they are ordered otherwise; a new order replaces the old.
+ */
 export function createBehaviour(): Behaviour {
   const orders = new Map<string, Order>();
   return {

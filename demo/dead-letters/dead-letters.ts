@@ -65,8 +65,8 @@ export async function showDeadLetter(stores: Stores, id: LetterId): Promise<obje
 
 /**
  * Gives a dead letter back to where it came from: a record to the accepted topic with its original
- * key, bytes and headers, an event to the dispatchers, a webhook to the senders. The act is recorded
- * in the same transaction.
+ * key, bytes and headers, an event to the dispatchers, a webhook to the senders. The act is
+ * recorded in the same transaction.
  *
  * Dying after Kafka's ack and before the commit leaves a redrive that nobody recorded; repeated, it
  * makes a second copy, which the ledger knows.

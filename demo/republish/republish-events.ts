@@ -1,6 +1,8 @@
 import type { Outbox } from '@triplock/ledger';
 
-/** What republishing works with. `waiting` counts older events that no dispatcher has published yet. */
+/**
+ * What republishing works with. `waiting` counts older events that no dispatcher has published yet.
+ */
 export type RepublishParts = {
   outbox: Pick<Outbox, 'republish'>;
   waiting: () => Promise<number>;
@@ -10,8 +12,8 @@ export type RepublishParts = {
 };
 
 /**
- * Small enough that an event of now waits a second or so behind it: dispatchers take the oldest of a
- * bucket first.
+ * Small enough that an event of now waits a second or so behind it: dispatchers take the oldest of
+ * a bucket first.
  */
 const batchRowsMax = 1_000;
 

@@ -11,7 +11,9 @@ export type Decision = 'handed-over' | 'sold-out';
 
 /** The partner's own side of the saga, with a database of its own. */
 export type Shop = {
-  /** Hands one piece over, or finds that there is none; once per order, and then always the same. */
+  /**
+   * Hands one piece over, or finds that there is none; once per order, and then always the same.
+   */
   handOver(order: Order): Promise<Decision>;
   /** Pieces that are left of each article. */
   stock(): Promise<Record<string, number>>;

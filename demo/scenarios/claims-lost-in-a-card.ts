@@ -16,7 +16,9 @@ import {
   type Accepted,
 } from './send.ts';
 
-/** Guard 1 forgets a payment that guard 2 has not finished: the money has moved, the row is pending. */
+/**
+ * Guard 1 forgets a payment that guard 2 has not finished: the money has moved, the row is pending.
+ */
 export const claimsLostInACard: Scenario = {
   name: 'claims-lost-in-a-card',
   failure:

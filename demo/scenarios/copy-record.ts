@@ -4,8 +4,8 @@ import { readMessages } from '../trace/read-records.ts';
 import type { Accepted } from './send.ts';
 
 /**
- * Appends a payment's record once more, to the partition after its own, as a gateway may whose first
- * append got no answer and that knows of more partitions by now.
+ * Appends a payment's record once more, to the partition after its own, as a gateway may whose
+ * first append got no answer and that knows of more partitions by now.
  */
 export async function copyRecord(
   { kafka, names }: System,

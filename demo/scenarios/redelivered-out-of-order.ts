@@ -51,8 +51,8 @@ async function run(system: System): Promise<Observation> {
 }
 
 /**
- * Pays while no dispatcher publishes, and publishes the events by hand, the newest first, as another
- * owner of the lease might. Gives them in the order in which they were made.
+ * Pays while no dispatcher publishes, and publishes the events by hand, the newest first, as
+ * another owner of the lease might. Gives them in the order in which they were made.
  */
 async function deliverBackwards(system: System): Promise<EventMessage[]> {
   system.tell('the dispatchers stand still (SIGSTOP)');

@@ -99,7 +99,9 @@ export async function sendRefund(
 /** What a partner gets that asks twice more. */
 export type AskedAgain = { again: Answer; other: Answer; unsure: number };
 
-/** Sends the same again, and then another amount under its key. Tells both answers, judges neither. */
+/**
+ * Sends the same again, and then another amount under its key. Tells both answers, judges neither.
+ */
 export async function askAgain(system: System, order: Order): Promise<AskedAgain> {
   const { answer: again, unsure } = await send(system, order);
   tellAnswer(system, 'the same again', again);

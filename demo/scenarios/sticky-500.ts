@@ -7,7 +7,9 @@ import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newCardOrder, sendFirst, type Accepted } from './send.ts';
 
-/** Asking for ever under one key brings the same 500 for ever; another key alone may charge twice. */
+/**
+ * Asking for ever under one key brings the same 500 for ever; another key alone may charge twice.
+ */
 export const sticky500: Scenario = {
   name: 'sticky-500',
   failure: 'the provider answers 500 to a charge, and keeps that as its answer to the key',

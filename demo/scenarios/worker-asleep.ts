@@ -53,7 +53,9 @@ async function oversleepInTime(system: System): Promise<Accepted> {
   throw new FaultDidNotFire('no worker slept for longer than another took to charge');
 }
 
-/** One turn sleeps behind its stored intent; another charges; the clock goes on; the first wakes. */
+/**
+ * One turn sleeps behind its stored intent; another charges; the clock goes on; the first wakes.
+ */
 async function oversleep(system: System): Promise<Accepted | undefined> {
   const late = await watchCounter(system, 'ledger-worker', {
     name: 'triplock_worker_charges_total',

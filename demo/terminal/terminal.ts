@@ -57,7 +57,9 @@ export function openTerminal({ json }: { json: boolean }): Terminal {
   };
 }
 
-/** A reader that went away, such as `head`, must not keep a command from stopping what it started. */
+/**
+ * A reader that went away, such as `head`, must not keep a command from stopping what it started.
+ */
 function unlessClosed(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
 }

@@ -10,8 +10,8 @@ export type TestResult =
 const testTimeoutMs = 300_000;
 
 /**
- * Runs one test file in a process of its own and tells of each of its tests. A file that fails outside
- * of a test, or that has none, is told of as one that failed.
+ * Runs one test file in a process of its own and tells of each of its tests. A file that fails
+ * outside of a test, or that has none, is told of as one that failed.
  */
 export async function runPromise(path: string, signal: AbortSignal): Promise<TestResult[]> {
   const results: TestResult[] = [];

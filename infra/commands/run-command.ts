@@ -22,8 +22,8 @@ export type Command<Wanted extends Options> = {
 };
 
 /**
- * Runs a command with the process's arguments. Exit codes: 0 done, 1 failed, 2 called in a wrong way,
- * 130 interrupted. What a person can act on is printed as it is, anything else with its stack.
+ * Runs a command with the process's arguments. Exit codes: 0 done, 1 failed, 2 called in a wrong
+ * way, 130 interrupted. What a person can act on is printed as it is, anything else with its stack.
  */
 export async function runCommand<const Wanted extends Options>(
   command: Command<Wanted>,

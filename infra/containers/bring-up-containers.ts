@@ -21,8 +21,8 @@ import { publishedPorts } from './published-ports.ts';
 type Stores = { claims: ClaimStore; ledger: LedgerStore };
 
 /**
- * Has the whole system running and ready in containers. What runs is left alone; what died is started
- * again, and what stands still goes on.
+ * Has the whole system running and ready in containers. What runs is left alone; what died is
+ * started again, and what stands still goes on.
  *
  * @throws LauncherError in one sentence when the engine cannot; what this call started is stopped.
  */

@@ -14,7 +14,9 @@ const outputBytesMax = 16 * 1024 * 1024;
 /** The bounds of all containers add up to more, and what they take in use to less than this. */
 const engineBytesMin = 4 * 1024 ** 3;
 
-/** What the containers of a home are called together: two homes have their own, and their volumes. */
+/**
+ * What the containers of a home are called together: two homes have their own, and their volumes.
+ */
 export function projectOf({ folder }: Home): string {
   if (folder === defaultHome) return 'triplock';
   return `triplock-${createHash('sha256').update(folder).digest('hex').slice(0, 8)}`;

@@ -5,7 +5,9 @@ import { choosePorts } from '../ports.ts';
 import { services } from '../services.ts';
 import type { Session } from '../session.ts';
 
-/** Of which replicas take the next free one; those of the default home are in docker-compose.yml. */
+/**
+ * Of which replicas take the next free one; those of the default home are in docker-compose.yml.
+ */
 const ranges = [
   'TRIPLOCK_GATEWAY_PORTS',
   'TRIPLOCK_STRIPE_WEBHOOKS_PORTS',

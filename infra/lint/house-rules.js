@@ -4,7 +4,9 @@ import { refuseImports, refuseSyntax } from './refuse.js';
 
 const bareBuiltins = builtinModules.filter((name) => !name.startsWith('node:')).join('|');
 
-/** The house's own rules. A rule for each arrow or habit, so that an error names what was broken. */
+/**
+ * The house's own rules. A rule for each arrow or habit, so that an error names what was broken.
+ */
 export const houseRules = {
   'function-budget': functionBudget,
   'named-exports': refuseSyntax(

@@ -115,7 +115,10 @@ test('nothing can be published without an event id', () => {
   assert.equal(problems(`{ event_type: 'payment.succeeded' }`), 1);
 });
 
-/** TS2741: a property is missing that is required. Node's own types are not loaded, for they take long. */
+/**
+ * TS2741: a property is missing that is required. Node's own types are not loaded, for they take
+ * long.
+ */
 const missingProperty = 2741;
 
 function typeErrors(text: string): number[] {

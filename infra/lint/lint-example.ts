@@ -2,7 +2,10 @@ import { ESLint, type Linter } from 'eslint';
 import tseslint from 'typescript-eslint';
 import { root } from './workspace-files.ts';
 
-/** Lints a text as if it stood at that path of the workspace; returns "rule messageId" of each error. */
+/**
+ * Lints a text as if it stood at that path of the workspace; returns "rule messageId" of each
+ * error.
+ */
 export type LintExample = (path: string, text: string) => Promise<string[]>;
 
 const configUrl = new URL('../../eslint.config.js', import.meta.url).href;

@@ -6,9 +6,9 @@ import { withLock } from '../lock.ts';
 import type { Session } from '../session.ts';
 
 /**
- * A folder of the parts cache, filled the first time. It appears under its name only when `fill` has
- * finished, so a fetch that was cut off leaves nothing that looks fetched. Launchers of several homes
- * take turns.
+ * A folder of the parts cache, filled the first time. It appears under its name only when `fill`
+ * has finished, so a fetch that was cut off leaves nothing that looks fetched. Launchers of several
+ * homes take turns.
  */
 export async function cached(
   session: Session,

@@ -77,7 +77,9 @@ async function command(site: Site, program: { java: string; jars: string }): Pro
   return run(['-Xmx512m'], ['kafka.Kafka']);
 }
 
-/** Gives an empty log its cluster id. The mark comes last: a format that was cut off is repeated. */
+/**
+ * Gives an empty log its cluster id. The mark comes last: a format that was cut off is repeated.
+ */
 async function format(
   session: Session,
   folder: string,

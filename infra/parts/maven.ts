@@ -31,7 +31,9 @@ export async function runMaven(
   await runTool(session, { name, doing, command: { file, args, cwd, settings } });
 }
 
-/** Users without a home folder to write to, such as `nobody`, get a Maven repository in the cache. */
+/**
+ * Users without a home folder to write to, such as `nobody`, get a Maven repository in the cache.
+ */
 function repositoryOption(): string[] {
   try {
     // Java asks the system for the home folder and does not look at HOME.

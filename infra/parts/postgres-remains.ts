@@ -9,10 +9,10 @@ const waitMs = 60_000;
 const lookAgainMs = 50;
 
 /**
- * Makes way for a new server on a cluster whose server was killed: waits until its backends are gone,
- * because PostgreSQL refuses to start while one is attached to the old shared memory, and takes the
- * old server's lock file away. That one is believed as long as there is a process of its number,
- * also when that is a dead one that nobody collected or another program by now.
+ * Makes way for a new server on a cluster whose server was killed: waits until its backends are
+ * gone, because PostgreSQL refuses to start while one is attached to the old shared memory, and
+ * takes the old server's lock file away. That one is believed as long as there is a process of its
+ * number, also when that is a dead one that nobody collected or another program by now.
  *
  * Where the system does not tell who is attached, PostgreSQL judges by itself.
  *
@@ -50,7 +50,9 @@ function sharedMemoryOf(lockFile: string): SharedMemory | undefined {
   return key === undefined || id === undefined ? undefined : { key, id };
 }
 
-/** How many processes are attached (proc(5), /proc/sysvipc/shm); `undefined` where nothing tells. */
+/**
+ * How many processes are attached (proc(5), /proc/sysvipc/shm); `undefined` where nothing tells.
+ */
 function attachedTo({ key, id }: SharedMemory): number | undefined {
   const text = read('/proc/sysvipc/shm');
   if (text === undefined) return undefined;

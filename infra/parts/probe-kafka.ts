@@ -1,7 +1,7 @@
 import { Kafka, logLevel } from 'kafkajs';
 
-// The plan's consumer group. Any group would do to ask the coordinator, but the answer is only about
-// the partition of the offsets topic that this group lives in.
+// The plan's consumer group. Any group would do to ask the coordinator, but the answer is only
+// about the partition of the offsets topic that this group lives in.
 const group = 'ledger-worker';
 
 /**

@@ -24,8 +24,8 @@ type Ready = { part: Part; address: string };
 
 /**
  * Has every usual part running and ready, and those that are asked for or run already: one that is
- * given by the environment, one that runs, or one that is started here. Says which it picked. Nothing
- * is started when a part cannot be had.
+ * given by the environment, one that runs, or one that is started here. Says which it picked.
+ * Nothing is started when a part cannot be had.
  */
 export async function startParts(
   session: Session,

@@ -5,7 +5,10 @@ import { homeMark } from './find-processes.ts';
 // proxy setting would send loopback traffic away, and npm's own variables change between calls.
 const passedOn = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'NODE_EXTRA_CA_CERTS'];
 
-/** The environment of a process of this home: the mark, what the machine needs, and its own settings. */
+/**
+ * The environment of a process of this home: the mark, what the machine needs, and its own
+ * settings.
+ */
 export function processEnvironment(
   home: Home,
   settings: Readonly<Record<string, string>>,

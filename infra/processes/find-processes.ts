@@ -7,9 +7,9 @@ import { procStat } from './identity.ts';
 export const homeMark = 'TRIPLOCK_HOME';
 
 /**
- * Processes that carry the home's mark, on Linux. They are found even when the launcher died between
- * starting one and recording it. The caller and its ancestors are left out: they may have inherited
- * the mark, and nobody wants to stop himself.
+ * Processes that carry the home's mark, on Linux. They are found even when the launcher died
+ * between starting one and recording it. The caller and its ancestors are left out: they may have
+ * inherited the mark, and nobody wants to stop himself.
  */
 export function findMarkedProcesses(home: Home): number[] {
   if (process.platform !== 'linux') return [];

@@ -31,8 +31,8 @@ export type Running = {
 };
 
 /**
- * Starts a process in the background, in a group of its own, so that neither a Ctrl-C nor the end of
- * the launcher reaches it, with its output in the log file of its name.
+ * Starts a process in the background, in a group of its own, so that neither a Ctrl-C nor the end
+ * of the launcher reaches it, with its output in the log file of its name.
  */
 export async function startProcess(
   session: Session,

@@ -29,9 +29,10 @@ export type ClaimUsers = {
 /**
  * Has the claim store ready before a gateway starts.
  *
- * Where claims were kept elsewhere until now, the new store knows nothing of the latest ones, though
- * it may remember that it was once complete. So the gateways are stopped first, all of them, and the
- * store is made cold: for as long as a claim lives, the ledger answers for keys it does not know.
+ * Where claims were kept elsewhere until now, the new store knows nothing of the latest ones,
+ * though it may remember that it was once complete. So the gateways are stopped first, all of them,
+ * and the store is made cold: for as long as a claim lives, the ledger answers for keys it does not
+ * know.
  */
 export async function provisionClaims(system: ClaimUsers, place: ClaimPlace): Promise<void> {
   const { store, addresses } = place;

@@ -58,7 +58,9 @@ export async function provisionLedger(
   state.ledger = store;
 }
 
-/** What a new broker lacks: every event goes out again from an outbox in Spanner, under its old id. */
+/**
+ * What a new broker lacks: every event goes out again from an outbox in Spanner, under its old id.
+ */
 export function refillFrom(place: SpannerPlace): (report: Report) => Promise<void> {
   return async (report) => {
     const outbox = openSpannerOutbox(await openSpanner(place));

@@ -1,4 +1,7 @@
-/** A call of the emulator's REST interface. `name` is a resource, such as `topics/payment-events.v1`. */
+/**
+ * A call of the emulator's REST interface. `name` is a resource, such as
+ * `topics/payment-events.v1`.
+ */
 export type PubSubRequest = {
   method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   name: string;

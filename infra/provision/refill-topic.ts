@@ -5,8 +5,8 @@ import { withDatabase } from './database.ts';
 const refill = loadSql(import.meta.url, 'refill-topic.sql');
 
 /**
- * Has what a broker forgot published again, under the same event ids. The emulator keeps messages in
- * memory alone, so those that were published and not yet received are gone with its process.
+ * Has what a broker forgot published again, under the same event ids. The emulator keeps messages
+ * in memory alone, so those that were published and not yet received are gone with its process.
  */
 export async function refillTopic(ownerUrl: string, report: Report): Promise<void> {
   const events = await withDatabase(ownerUrl, (database) => database.query(refill));

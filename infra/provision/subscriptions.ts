@@ -10,7 +10,9 @@ type EventNames = Pick<
   'eventsTopic' | 'notifierSubscription' | 'settlementSubscription' | 'auditorSubscription'
 >;
 
-/** `made`: something was missing, as after a start of an emulator, which has then lost its events. */
+/**
+ * `made`: something was missing, as after a start of an emulator, which has then lost its events.
+ */
 export type SubscriptionsOutcome = { outcome: 'made' | 'were there' };
 
 /**

@@ -55,7 +55,9 @@ const quiet: Dials = {
   webhooks: { url: null, secret: testSecret, order: 'any', copies: 1, paused: false },
 };
 
-/** Starts a simulator in this process that ends with the test. Nothing settles unless it is told to. */
+/**
+ * Starts a simulator in this process that ends with the test. Nothing settles unless it is told to.
+ */
 export async function aSimulator(
   test: TestContext,
   wish: { dials?: Partial<Dials>; journal?: string } = {},

@@ -6,8 +6,9 @@ import { aSimulator, type ASimulator } from './a-simulator.testing.ts';
 import type { AccountAudit } from './control/audit-account.ts';
 import { faultKinds } from './faults/faults.ts';
 
-// Whatever callers do at once, under whatever keys and faults: the money comes out right. This is what
-// the house's own audit compares itself with, so it must hold before anything else can be believed.
+// Whatever callers do at once, under whatever keys and faults: the money comes out right. This is
+// what the house's own audit compares itself with, so it must hold before anything else can be
+// believed.
 
 const methods = [
   ...['pm_card_visa', 'pm_card_chargeDeclined', 'pm_card_authenticationRequired'],

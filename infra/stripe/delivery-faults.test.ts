@@ -4,8 +4,8 @@ import { eventually } from '@triplock/testing';
 import { stripeAt, aSimulator, type ASimulator } from './a-simulator.testing.ts';
 import type { Fault } from './faults/faults.ts';
 
-// What a caller cannot tell apart: the payment was made, and it never learns. The way out is the same
-// each time: retrieve the intent and go by its state.
+// What a caller cannot tell apart: the payment was made, and it never learns. The way out is the
+// same each time: retrieve the intent and go by its state.
 
 const path = '/v1/payment_intents';
 const operation = 'payment_intents.confirm';

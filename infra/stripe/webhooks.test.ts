@@ -18,7 +18,9 @@ type Endpoint = {
   server: Server;
 };
 
-/** An endpoint that verifies with the package's own `constructEvent`, and fails when it is told to. */
+/**
+ * An endpoint that verifies with the package's own `constructEvent`, and fails when it is told to.
+ */
 async function anEndpoint(test: TestContext): Promise<Endpoint> {
   const received: Stripe.Event[] = [];
   let refusals = 0;

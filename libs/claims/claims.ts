@@ -65,8 +65,8 @@ export type PendingRead =
  * A claim's record lives 24 h from the first claim; inside it the lease of the one at work ends
  * after 30 s. Both are measured by the store's clock and never by a caller's. Every method is one
  * atomic step and rejects with a ClaimsUnavailableError when the store does not answer in time: the
- * outcome is then unknown, and asking again is safe. A claim that is made all the same is let go as soon as the
- * store answers again, so that nobody waits for a lease under which nobody works.
+ * outcome is then unknown, and asking again is safe. A claim that is made all the same is let go as
+ * soon as the store answers again, so that nobody waits for a lease under which nobody works.
  */
 export type Claims = {
   claim(request: ClaimRequest): Promise<ClaimOutcome>;

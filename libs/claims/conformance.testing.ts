@@ -34,7 +34,9 @@ export type OpenClaims = (
 
 export const hourMs = 3_600_000;
 
-/** Nothing ends while the test runs, unless the claim is made older; a busy machine is waited for. */
+/**
+ * Nothing ends while the test runs, unless the claim is made older; a busy machine is waited for.
+ */
 export const lasting = { leaseMs: hourMs, lifeMs: 24 * hourMs, answerTimeoutMs: 15_000 };
 
 /** A request for an id of its own; the same twice when given what the first one was. */

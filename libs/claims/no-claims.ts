@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Claims, MemoryEpoch, OwnerToken } from './claims.ts';
 
 /**
- * Guard 1 taken away: it remembers nothing, so every request is the first under its key, and is sure
- * of it. For showing what then escapes, and what the guards behind it still hold.
+ * Guard 1 taken away: it remembers nothing, so every request is the first under its key, and is
+ * sure of it. For showing what then escapes, and what the guards behind it still hold.
  */
 export function openNoClaims(): Claims {
   // An epoch that never ends, with nothing before it: no bucket is ever cold.

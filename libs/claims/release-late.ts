@@ -26,16 +26,16 @@ const firstPauseMs = 250;
 const pauseMaxMs = 8_000;
 
 /**
- * Releases claims of which an answer did not come, once the server answers again: else retries of their
- * requests would be told for a whole lease that one is at work.
+ * Releases claims of which an answer did not come, once the server answers again: else retries of
+ * their requests would be told for a whole lease that one is at work.
  *
  * A claim that was sent may reach the server long after its connection was given up, even after a
  * release that found nothing. So a release is tried, less and less often, until it met its claim or
  * the claim's lease would be over. It compares the owner token, so it never ends another's claim.
  *
- * A lease begins when the server makes the claim, which a server that stands still does only once it
- * goes on. So the time in which it is silent ends no lease: the count begins with its first answer
- * after it.
+ * A lease begins when the server makes the claim, which a server that stands still does only once
+ * it goes on. So the time in which it is silent ends no lease: the count begins with its first
+ * answer after it.
  */
 export function releaseLate(options: LateReleaseOptions): LateReleases {
   const { leaseMs, logger } = options;

@@ -12,7 +12,8 @@ export const topics = {
 export const bucketCount = 64;
 
 /**
- * How long a claim is kept from the first request on, in every store, milliseconds: partners are promised
- * that a retry is answered for so long. What retries are answered about has to be kept for longer.
+ * How long a claim is kept from the first request on, in every store, milliseconds: partners are
+ * promised that a retry is answered for so long. What retries are answered about has to be kept for
+ * longer.
  */
 export const claimLifeMs = 86_400_000;

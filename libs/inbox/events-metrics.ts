@@ -41,7 +41,9 @@ export function eventsMetrics(registry: Registry, prefix: string): EventsMetrics
   };
 }
 
-/** Messages that a consumer keeps and acknowledges, because no redelivery would make them better. */
+/**
+ * Messages that a consumer keeps and acknowledges, because no redelivery would make them better.
+ */
 export function refusedMessagesTally(registry: Registry, prefix: string): Tally<RefusalReason> {
   return new Tally({
     name: `${prefix}_refused_messages_total`,
@@ -73,9 +75,9 @@ export function handleSecondsOf(
 }
 
 /**
- * Gauges of what a consumer has in hand, looked at whenever they are asked for. What the broker still
- * holds back they do not know; while a consumer keeps up there is nothing, and when it does not, the
- * oldest in hand grows old.
+ * Gauges of what a consumer has in hand, looked at whenever they are asked for. What the broker
+ * still holds back they do not know; while a consumer keeps up there is nothing, and when it does
+ * not, the oldest in hand grows old.
  */
 export function watchInHand(
   registry: Registry,

@@ -35,8 +35,8 @@ export type StoredEvent = {
 type Open = (context: TestContext) => Promise<LedgerUnderTest>;
 
 /**
- * What every ledger promises, whatever it is stored in. `overlaps` is how many pairs of large batches
- * race: a store that is only an emulator takes the square of their rows for each.
+ * What every ledger promises, whatever it is stored in. `overlaps` is how many pairs of large
+ * batches race: a store that is only an emulator takes the square of their rows for each.
  */
 export function ledgerConformance(name: string, open: Open, { overlaps = 20 } = {}): void {
   suite(name, () => {

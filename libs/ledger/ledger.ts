@@ -28,7 +28,9 @@ export type PostOutcome =
   /** The key belongs to another request, which was first. */
   | { outcome: 'key-conflict'; winner: Fingerprint };
 
-/** What settling came to. `stale`: the row is final or of another version, and nothing was written. */
+/**
+ * What settling came to. `stale`: the row is final or of another version, and nothing was written.
+ */
 export type SettleOutcome = { outcome: 'settled' } | { outcome: 'stale' };
 
 /** A final state for one pending row, guarded by the version that was read. */
@@ -42,7 +44,10 @@ export type SettleRequest = {
   chargeId?: string;
 };
 
-/** An intent at the provider, unconfirmed, for one pending row, guarded by the version that was read. */
+/**
+ * An intent at the provider, unconfirmed, for one pending row, guarded by the version that was
+ * read.
+ */
 export type StoreIntentRequest = {
   txnId: TxnId;
   version: number;
@@ -64,7 +69,10 @@ export type ListRequest = {
   reference?: string;
 };
 
-/** A page; `unknown-cursor`: the payment it should begin behind is not this partner's, or not posted. */
+/**
+ * A page; `unknown-cursor`: the payment it should begin behind is not this partner's, or not
+ * posted.
+ */
 export type ListOutcome =
   { outcome: 'page'; payments: Payment[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
 

@@ -5,7 +5,8 @@ import type { Ledger } from './ledger.ts';
 import { openPostgresLedger } from './postgres/open-postgres-ledger.ts';
 import { openSpannerLedger } from './spanner/open-spanner-ledger.ts';
 
-// What posting costs in both ledgers, for docs/ledgers.md: npx node libs/ledger/posting-cost.testing.ts
+// What posting costs in both ledgers, for docs/ledgers.md:
+// npx node libs/ledger/posting-cost.testing.ts
 
 const batches = [1, 25, 100, 200];
 const rounds = 8;

@@ -19,7 +19,9 @@ export type RefundOutcome =
   | { outcome: 'settled'; state: 'succeeded' | 'failed' }
   /** It was final before, and nothing was written. */
   | { outcome: 'already-recorded'; state: TransactionState }
-  /** Its amount is held on the payment, and the provider, whom nobody has asked, must give it back. */
+  /**
+   * Its amount is held on the payment, and the provider, whom nobody has asked, must give it back.
+   */
   | { outcome: 'reserved'; refund: ReservedRefund }
   /** The same, but the row was there before: whoever made it may have asked the provider. */
   | { outcome: 'unfinished'; refund: ReservedRefund }
@@ -79,6 +81,8 @@ export type Refunds = {
   /** Tells the partner, by an event, that the key was used for two refunds. Once per loser. */
   recordKeyConflict(posting: RefundPosting): Promise<EventId>;
   find(txnId: TxnId): Promise<Refund | undefined>;
-  /** A page of a payment's refunds of that partner, newest first, as `Ledger.list` is of payments. */
+  /**
+   * A page of a payment's refunds of that partner, newest first, as `Ledger.list` is of payments.
+   */
   listOf(request: RefundListRequest): Promise<RefundListOutcome>;
 };

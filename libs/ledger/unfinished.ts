@@ -12,7 +12,9 @@ export type DueTransaction =
  */
 export type TakeDue = (request: { limit: number; leaseMs: number }) => Promise<DueTransaction[]>;
 
-/** What a provider told by an event of its own: something is new about one intent or its refunds. */
+/**
+ * What a provider told by an event of its own: something is new about one intent or its refunds.
+ */
 export type ProviderEvent = {
   provider: ProviderName;
   /** The provider's, the same for every copy. */

@@ -1,9 +1,13 @@
-/** Asks the store for many keys at once; what it does not name is unknown. Keyed by the hash in base64. */
+/**
+ * Asks the store for many keys at once; what it does not name is unknown. Keyed by the hash in
+ * base64.
+ */
 export type AskMany<Answer> = (hashes: readonly Buffer[]) => Promise<ReadonlyMap<string, Answer>>;
 
 // One statement for so many: a few milliseconds of PostgreSQL's time.
 const groupMax = 1_000;
-// Who comes when so many wait is told that nothing is known; only a store that hangs lets it come to that.
+// Who comes when so many wait is told that nothing is known; only a store that hangs lets it come
+// to that.
 const waitingMax = 10_000;
 
 type Waiting<Answer> = { hash: Buffer; settle: PromiseWithResolvers<Answer | undefined> };

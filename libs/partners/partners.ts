@@ -25,14 +25,16 @@ export type Partners = {
    * Whose key it is, from memory for 5 s and then from PostgreSQL. While PostgreSQL is away a key
    * that was good goes on being good.
    *
-   * @throws PartnersUnavailableError within 2 s when the key is unknown here and PostgreSQL is away.
+   * @throws PartnersUnavailableError within 2 s when the key is unknown here and PostgreSQL is
+   * away.
    */
   authenticate(apiKey: string): Promise<Authentication>;
   /** Asked at every call, so that a new URL or secret counts at once. */
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
   /**
    * Sends nothing more to an endpoint until its partner sets it again. Tells whether this call
-   * disabled it: not so when it was disabled before, or when it was changed since it had this version.
+   * disabled it: not so when it was disabled before, or when it was changed since it had this
+   * version.
    */
   disableEndpoint(endpoint: { partnerId: PartnerId; version: string }): Promise<boolean>;
   /** Whether answers come from memory because PostgreSQL did not answer when it was last asked. */

@@ -40,7 +40,8 @@ for (const [network, prefix] of [
   specialPurpose.addSubnet(network, prefix, 'ipv6');
 }
 
-// Of IPv6 only this is assigned as global unicast; mapped, local and link-local addresses are not in it.
+// Of IPv6 only this is assigned as global unicast; mapped, local and link-local addresses are not
+// in it.
 const globalUnicast = new BlockList();
 globalUnicast.addSubnet('2000::', 3, 'ipv6');
 

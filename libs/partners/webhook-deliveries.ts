@@ -89,8 +89,8 @@ export type WebhookDeliveries = {
     eventId: EventId;
   }): Promise<ShownDelivery | undefined>;
   /**
-   * Does the same to all deliveries of a window, once per key: a repeated order is answered with what
-   * the first one did.
+   * Does the same to all deliveries of a window, once per key: a repeated order is answered with
+   * what the first one did.
    */
   redeliverWindow(order: RedeliveryOrder): Promise<RedeliveryOutcome>;
 };

@@ -11,7 +11,9 @@ export type ShownEndpoint = {
   disabledAt?: Date;
 };
 
-/** The answer is the only time that a secret is shown: no one with the gateway's rights reads it. */
+/**
+ * The answer is the only time that a secret is shown: no one with the gateway's rights reads it.
+ */
 export type SetEndpoint =
   | { outcome: 'made'; endpoint: ShownEndpoint; secret: string }
   | { outcome: 'changed'; endpoint: ShownEndpoint };

@@ -1,4 +1,6 @@
-/** A value that JSON can carry; numbers are integers within ±(2^53 − 1) everywhere in this system. */
+/**
+ * A value that JSON can carry; numbers are integers within ±(2^53 − 1) everywhere in this system.
+ */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 export type JsonObject = { readonly [name: string]: JsonValue | undefined };
 

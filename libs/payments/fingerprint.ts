@@ -1,7 +1,10 @@
 import { canonicalJson, type JsonValue } from './canonical-json.ts';
 import { digestParts, type Fingerprint } from './identity.ts';
 
-/** The request whose sameness a fingerprint decides. `path` is resolved: no query, no trailing slash. */
+/**
+ * The request whose sameness a fingerprint decides. `path` is resolved: no query, no trailing
+ * slash.
+ */
 export type FingerprintedRequest = { method: string; path: string; body: JsonValue };
 
 /**

@@ -12,7 +12,9 @@ export type EventId = Brand<string, 'EventId'>;
 /** SHA-256 in lower-case hex over what the partner asked for. */
 export type Fingerprint = Brand<string, 'Fingerprint'>;
 
-/** What an idempotency key names: the same key may be used once for a payment and once for a refund. */
+/**
+ * What an idempotency key names: the same key may be used once for a payment and once for a refund.
+ */
 export type TransactionKind = 'payment' | 'refund';
 
 /** Every event type that leaves the ledger. */
@@ -62,7 +64,9 @@ export function deriveTxnId(kind: TransactionKind, partner: PartnerId, key: Idem
   return deriveId(kind, partner, key) as TxnId;
 }
 
-/** The id of a transaction's event; the same on every publish, so that the inbox can know it again. */
+/**
+ * The id of a transaction's event; the same on every publish, so that the inbox can know it again.
+ */
 export function deriveEventId(
   txnId: TxnId,
   type: Exclude<EventType, 'payment.key_conflict'>,

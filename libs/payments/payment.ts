@@ -5,14 +5,19 @@ import type { Failure, TransactionState } from './transaction.ts';
 /** What the partner asked for; absent fields were absent in the request. */
 export type PaymentDetails = {
   readonly money: Money;
-  /** What the provider charges, `pm_…`; absent for a book transfer, which no provider is asked about. */
+  /**
+   * What the provider charges, `pm_…`; absent for a book transfer, which no provider is asked
+   * about.
+   */
   readonly paymentMethod?: string;
   readonly reference?: string;
   readonly description?: string;
   readonly metadata?: Readonly<Record<string, string>>;
 };
 
-/** A payment as the gateway accepted it. Everything but `acceptedAt` is a function of the request. */
+/**
+ * A payment as the gateway accepted it. Everything but `acceptedAt` is a function of the request.
+ */
 export type AcceptedPayment = {
   readonly txnId: TxnId;
   readonly partnerId: PartnerId;

@@ -3,13 +3,17 @@ import type { PartnerId } from './identity.ts';
 import type { Money } from './money.ts';
 import type { ProviderName } from './payment.ts';
 
-/** An account's name, `<owner>:<purpose>`; a provider's owner has a dot, which no partner's id has. */
+/**
+ * An account's name, `<owner>:<purpose>`; a provider's owner has a dot, which no partner's id has.
+ */
 export type Account = Brand<string, 'Account'>;
 
 /** One double entry in the form of a transfer: it balances by construction, for any amount. */
 export type Entry = { readonly debit: Account; readonly credit: Account; readonly money: Money };
 
-/** Whose money moves, and from where: a provider's charge, or the partner's own funds when absent. */
+/**
+ * Whose money moves, and from where: a provider's charge, or the partner's own funds when absent.
+ */
 export type Movement = {
   readonly partnerId: PartnerId;
   readonly money: Money;

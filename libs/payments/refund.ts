@@ -10,7 +10,9 @@ export type RefundDetails = {
   readonly reason?: string;
 };
 
-/** A refund as the gateway accepted it. Everything but `acceptedAt` is a function of the request. */
+/**
+ * A refund as the gateway accepted it. Everything but `acceptedAt` is a function of the request.
+ */
 export type AcceptedRefund = {
   readonly txnId: TxnId;
   readonly partnerId: PartnerId;
@@ -30,7 +32,9 @@ export type Refund = AcceptedRefund & {
   readonly state: TransactionState;
   /** Grows with every change of the row; a writer that saw an older one writes nothing. */
   readonly version: number;
-  /** What goes back, reserved on the payment; absent while the refund waits, or when nothing fitted. */
+  /**
+   * What goes back, reserved on the payment; absent while the refund waits, or when nothing fitted.
+   */
   readonly money?: Money;
   /** When it became final; null while pending. */
   readonly settledAt: Date | null;

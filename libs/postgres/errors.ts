@@ -1,7 +1,8 @@
 /**
  * What an error of PostgreSQL means for the work that met it.
  *
- * - `data`: this input can never be stored (SQLSTATE classes 22 and 23, and 54): bisect, dead-letter.
+ * - `data`: this input can never be stored (SQLSTATE classes 22 and 23, and 54): bisect,
+ *   dead-letter.
  * - `transient`: try the same again later (connection lost, deadlock, serialisation, out of
  *   resources, shutting down, time-out). The outcome of what was under way is unknown.
  * - `bug`: anything else, such as a missing table or a refused right. Retrying will not help, nor

@@ -42,8 +42,8 @@ const usualPatience: LockPatience = { waitMs: 2_000, restMs: 3_000, triesMax: 24
  * A change of a table waits behind the longest transaction that uses it, and everybody else behind
  * the change. So it waits for a moment only, lets the others through, and tries again.
  *
- * @throws OtherVersionError when an applied file was changed or is missing: the database is then of another version
- * than this code, and nothing is touched.
+ * @throws OtherVersionError when an applied file was changed or is missing: the database is then of
+ * another version than this code, and nothing is touched.
  */
 export async function migrate(
   databaseUrl: string,

@@ -30,7 +30,9 @@ type State =
   | { name: 'open'; rests: number; until: number }
   | { name: 'trying'; rests: number };
 
-/** A closed circuit. It goes by one clock, which nobody sets: the host's may be set while it rests. */
+/**
+ * A closed circuit. It goes by one clock, which nobody sets: the host's may be set while it rests.
+ */
 export function openCircuit(limits: CircuitLimits): Circuit {
   const { troublesInARowMax, restMs, restMsMax, onCircuit } = limits;
   let state: State = { name: 'closed', troubles: 0 };

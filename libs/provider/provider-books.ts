@@ -18,7 +18,9 @@ export type BookStatus =
 export type BookRow = {
   kind: BookKind;
   id: string;
-  /** `unknown`: of a word that is not known here, and not ours by anything that it says of itself. */
+  /**
+   * `unknown`: of a word that is not known here, and not ours by anything that it says of itself.
+   */
   status: BookStatus | 'unknown';
   /** Minor units. */
   amount: bigint;
@@ -55,8 +57,8 @@ export type BookPage =
  * The provider's own books, only read: the other side of the ledger's charges and refunds. It is
  * consistent: what a caller was told of before is on the list.
  *
- * @throws ProviderError when the provider cannot be asked, tried again where that may help; and when
- * it says of an object of ours what cannot be made sense of.
+ * @throws ProviderError when the provider cannot be asked, tried again where that may help; and
+ * when it says of an object of ours what cannot be made sense of.
  */
 export type ProviderBooks = {
   list(query: BookQuery): Promise<BookPage>;

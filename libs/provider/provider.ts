@@ -16,9 +16,10 @@ export type Caller = {
 };
 
 /**
- * Which attempt of a caller's it is; 1 is the rule. A kept error would come back under one attempt's
- * key for ever, so the next attempt has a key of its own; it is allowed once it was seen that the one
- * before did nothing that counts, and that it will do nothing that counts if it comes to life late.
+ * Which attempt of a caller's it is; 1 is the rule. A kept error would come back under one
+ * attempt's key for ever, so the next attempt has a key of its own; it is allowed once it was seen
+ * that the one before did nothing that counts, and that it will do nothing that counts if it comes
+ * to life late.
  */
 export type Attempt = { readonly attempt: number };
 
@@ -60,7 +61,9 @@ export type Unknown = {
   readonly retryAfterMs?: number;
 };
 
-/** What preparing a charge came to. `refused`: it can never be charged, such as an unknown method. */
+/**
+ * What preparing a charge came to. `refused`: it can never be charged, such as an unknown method.
+ */
 export type CreateOutcome =
   { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;
 

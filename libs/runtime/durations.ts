@@ -11,8 +11,8 @@ export type DurationsOptions<Outcome extends string> = {
 };
 
 /**
- * How long something takes, by what it came to: its rate, its errors and its duration in one metric.
- * Every outcome is there from the start, at 0.
+ * How long something takes, by what it came to: its rate, its errors and its duration in one
+ * metric. Every outcome is there from the start, at 0.
  */
 export class Durations<Outcome extends string> {
   readonly #histogram: Histogram<'outcome'>;

@@ -25,9 +25,9 @@ export class SettingsError extends Error {
 }
 
 /**
- * Reads a service's settings table from the environment. `NAME_FILE` names a file that holds the value
- * of `NAME`, so that a secret need not be in an environment, which many can look into. `alsoWrong` are
- * problems that no table tells, such as a setting that another one needs.
+ * Reads a service's settings table from the environment. `NAME_FILE` names a file that holds the
+ * value of `NAME`, so that a secret need not be in an environment, which many can look into.
+ * `alsoWrong` are problems that no table tells, such as a setting that another one needs.
  *
  * @throws SettingsError with all problems, so that a boot fails once and not once per variable.
  */

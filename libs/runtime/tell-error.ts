@@ -14,7 +14,8 @@ export type ToldError = {
  */
 const toldFields = [
   ...['code', 'errno', 'syscall', 'signal', 'statusCode', 'requestId'],
-  // PostgreSQL's names of what was touched (www.postgresql.org/docs/current/protocol-error-fields.html).
+  // PostgreSQL's names of what was touched
+  // (www.postgresql.org/docs/current/protocol-error-fields.html).
   ...['severity', 'schema', 'table', 'column', 'constraint', 'routine'],
 ] as const;
 

@@ -1,4 +1,6 @@
-/** gRPC status codes that decide what is done (grpc.github.io/grpc/core/md_doc_statuscodes.html). */
+/**
+ * gRPC status codes that decide what is done (grpc.github.io/grpc/core/md_doc_statuscodes.html).
+ */
 export const status = {
   cancelled: 1,
   unknown: 2,
@@ -36,8 +38,8 @@ export const isRefusal = (error: unknown) =>
   refusals.includes(statusOf(error)) && !isInvalidated(error);
 
 /**
- * Whether the session began another transaction since, as a call does whose answer was given up: this
- * one was not committed, for no fault of what it would have written.
+ * Whether the session began another transaction since, as a call does whose answer was given up:
+ * this one was not committed, for no fault of what it would have written.
  */
 export function isInvalidated(error: unknown): boolean {
   return (
@@ -69,7 +71,9 @@ export function retryDelayOf(error: unknown): number | undefined {
   return Buffer.isBuffer(info) ? decodeRetryInfo(info) : undefined;
 }
 
-/** `RetryInfo { Duration retry_delay = 1 }` with `Duration { int64 seconds = 1; int32 nanos = 2 }`. */
+/**
+ * `RetryInfo { Duration retry_delay = 1 }` with `Duration { int64 seconds = 1; int32 nanos = 2 }`.
+ */
 function decodeRetryInfo(bytes: Buffer): number | undefined {
   const duration = fieldsOf(bytes).get(1);
   if (!Buffer.isBuffer(duration)) return undefined;

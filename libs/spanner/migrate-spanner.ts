@@ -30,8 +30,8 @@ CREATE TABLE IF NOT EXISTS migrations (
  *
  * Spanner changes a schema statement by statement and not all or nothing, so each statement of a
  * file has to be one that does no harm a second time (`IF NOT EXISTS`): a file that ended half way
- * runs again whole. Spanner makes one schema change at a time, so of two migrators at once the later
- * one finds everything there.
+ * runs again whole. Spanner makes one schema change at a time, so of two migrators at once the
+ * later one finds everything there.
  *
  * @throws OtherSchemaError when an applied file was changed or is missing; nothing is touched.
  */

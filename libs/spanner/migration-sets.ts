@@ -14,8 +14,8 @@ export const spannerMigrationSets: readonly SpannerMigrationSet[] = [
 ];
 
 /**
- * A consumer's inbox, for the database that has the consumer's own tables. The services of this house
- * have theirs in PostgreSQL, so `up` runs it nowhere.
+ * A consumer's inbox, for the database that has the consumer's own tables. The services of this
+ * house have theirs in PostgreSQL, so `up` runs it nowhere.
  */
 export const spannerInboxMigrations: SpannerMigrationSet = {
   owner: 'inbox',

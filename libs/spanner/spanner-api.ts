@@ -2,8 +2,8 @@ import type { DatabaseAdminClient, InstanceAdminClient, SpannerClient } from './
 import { parseDatabaseName, type SpannerPlace } from './place.ts';
 
 /**
- * After an outage gRPC tries again within 2 s; its own limit is two minutes, in which a database that
- * is back would be left alone.
+ * After an outage gRPC tries again within 2 s; its own limit is two minutes, in which a database
+ * that is back would be left alone.
  */
 const reconnect = {
   'grpc.initial_reconnect_backoff_ms': 200,

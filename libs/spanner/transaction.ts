@@ -108,7 +108,8 @@ const isAborted = (error: unknown) =>
 function beginWhenUsed(calls: Calls, session: string) {
   let id: Uint8Array | undefined;
   let seqno = 0;
-  // One after the other: a second statement cannot be sent before the first has named the transaction.
+  // One after the other: a second statement cannot be sent before the first has named the
+  // transaction.
   let last: Promise<unknown> = Promise.resolve();
 
   async function run<Row>(sql: string, params: Params): Promise<Row[]> {

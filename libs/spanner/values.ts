@@ -1,7 +1,9 @@
 /** Written in place of a time: Spanner puts the commit's own timestamp there. */
 export const commitTimestamp = 'spanner.commit_timestamp()';
 
-/** What a column is written from, or a parameter is given as. Whole numbers only: money is no float. */
+/**
+ * What a column is written from, or a parameter is given as. Whole numbers only: money is no float.
+ */
 export type Value = string | bigint | number | boolean | Date | null | undefined;
 /** A query's parameters by name. An array is of one type, and not empty unless it is of texts. */
 export type Params = Readonly<Record<string, Value | readonly (string | bigint | number)[]>>;

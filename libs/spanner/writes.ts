@@ -14,7 +14,9 @@ export type Write =
 /** Rows of one kind, table and set of columns that go together. */
 type Mutation = { kind: Write['kind']; table: string; columns: string[]; rows: Value[][] };
 
-/** Writes as the API takes them, in their order; rows that follow one another and are alike are one. */
+/**
+ * Writes as the API takes them, in their order; rows that follow one another and are alike are one.
+ */
 export function mutationsOf(writes: readonly Write[]): object[] {
   const mutations: Mutation[] = [];
   for (const write of writes) {

@@ -21,7 +21,9 @@ export type PaymentWish = {
   acceptedAt?: Date;
 } & Omit<Partial<PaymentDetails>, 'money'>;
 
-/** An accepted payment whose id and fingerprint follow from its parts, as the gateway makes them. */
+/**
+ * An accepted payment whose id and fingerprint follow from its parts, as the gateway makes them.
+ */
 export function aPayment(wish: PaymentWish = {}): AcceptedPayment {
   const { partner, key, amount, currency, acceptedAt, ...texts } = wish;
   const partnerId = (partner ?? 'acme') as PartnerId;

@@ -7,7 +7,9 @@ import { promisify } from 'node:util';
 import { chooseTestParts } from './choose-test-parts.ts';
 import { startContainer, testPubsubProject, type ContainerPartName } from './start-containers.ts';
 
-/** Where the real parts answer. `postgres` is the URL of a role that may create databases and roles. */
+/**
+ * Where the real parts answer. `postgres` is the URL of a role that may create databases and roles.
+ */
 export type TestEndpoints = {
   redis: string;
   kafka: string;
@@ -33,9 +35,10 @@ const containers = new Map<ContainerPartName, Promise<string>>();
 
 /**
  * Where one of the real parts answers. They are those that `npm test` started
- * (TRIPLOCK_TEST_ENDPOINTS names their file). Else what TRIPLOCK_TEST_PARTS says: containers of this
- * process's own, each started when it is first asked for, or an instance that the launcher starts on
- * first use and that stays up for the next run (`npm run down -- --home .triplock/test` ends it).
+ * (TRIPLOCK_TEST_ENDPOINTS names their file). Else what TRIPLOCK_TEST_PARTS says: containers of
+ * this process's own, each started when it is first asked for, or an instance that the launcher
+ * starts on first use and that stays up for the next run (`npm run down -- --home .triplock/test`
+ * ends it).
  */
 export async function testPart(name: ContainerPartName): Promise<string> {
   found ??= findParts();
@@ -73,8 +76,8 @@ export function testDynamodb(): Promise<string> {
 let spannerStarted: Promise<string> | undefined;
 
 /**
- * `host:port` of a Spanner emulator, which few tests need: the one that SPANNER_EMULATOR_HOST gives,
- * else one that is started beside the other parts on first use, and ends with them.
+ * `host:port` of a Spanner emulator, which few tests need: the one that SPANNER_EMULATOR_HOST
+ * gives, else one that is started beside the other parts on first use, and ends with them.
  */
 export function testSpanner(): Promise<string> {
   const given = process.env['SPANNER_EMULATOR_HOST']?.trim();

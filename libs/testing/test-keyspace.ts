@@ -11,7 +11,9 @@ export type TestKeyspace = {
   forget(): Promise<void>;
 };
 
-/** A namespace of one test's own, for keys that begin with `{<namespace>:`; empty after the test. */
+/**
+ * A namespace of one test's own, for keys that begin with `{<namespace>:`; empty after the test.
+ */
 export async function createTestKeyspace(test: Cleanup): Promise<TestKeyspace> {
   const url = await testPart('redis');
   const namespace = testNamespace('claims');

@@ -11,8 +11,8 @@ export type TestRelay = {
   /** The part stands still: connections are taken and stay open, and nothing is answered. */
   freeze(): void;
   /**
-   * Lets so many answers through and none after that, until it is restored: all that is asked for is
-   * done, and nobody hears of it.
+   * Lets so many answers through and none after that, until it is restored: all that is asked for
+   * is done, and nobody hears of it.
    */
   silence(place: { after: number }): void;
   /** As it was before. */

@@ -33,8 +33,8 @@ const tables = [
 
 /**
  * Gives a test an empty database in the emulator with every migration applied. Making one takes the
- * emulator ten times as long as emptying one, so the next test of this process gets the same; all are
- * dropped when the process ends.
+ * emulator ten times as long as emptying one, so the next test of this process gets the same; all
+ * are dropped when the process ends.
  *
  * @param use `changed`: the test changes the schema, and nobody gets its database afterwards.
  */

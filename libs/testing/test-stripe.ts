@@ -18,13 +18,15 @@ export type TestStripe = {
   /** The file of its memory, which outlives `kill`. */
   journal: string;
   /**
-   * A request under `/_simulator`: faults, clock, authentication, audit (infra/README.md). Throws when
-   * it is refused.
+   * A request under `/_simulator`: faults, clock, authentication, audit (infra/README.md). Throws
+   * when it is refused.
    */
   control<Answer = unknown>(method: string, path: string, body?: unknown): Promise<Answer>;
   /** SIGKILL: only what is in the journal stays. */
   kill(): Promise<void>;
-  /** Starts it again on the same port and journal. Faults and settings are those of a fresh start. */
+  /**
+   * Starts it again on the same port and journal. Faults and settings are those of a fresh start.
+   */
   start(): Promise<void>;
 };
 

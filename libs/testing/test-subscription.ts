@@ -14,7 +14,9 @@ export type TestSubscription = {
   client: PubSub;
 };
 
-/** Makes a Pub/Sub topic with one subscription that keeps order, and deletes both after the test. */
+/**
+ * Makes a Pub/Sub topic with one subscription that keeps order, and deletes both after the test.
+ */
 export async function createTestSubscription(test: Cleanup): Promise<TestSubscription> {
   const [emulatorHost, projectId] = [await testPart('pubsub'), testPubsubProject];
   const client = openEmulator({ projectId, emulatorHost });

@@ -5,7 +5,9 @@ import { testNamespace } from './test-namespace.ts';
 /** Where a table is; `emulator` is the URL of DynamoDB Local. */
 export type TestPlace = { region: string; table: string; emulator: string };
 
-/** A DynamoDB table of one test's own whose items have the key `id`, and hands to change them with. */
+/**
+ * A DynamoDB table of one test's own whose items have the key `id`, and hands to change them with.
+ */
 export type TestTable = TestPlace & {
   /** Deletes every item whose id begins so. */
   deleteItems(prefix: string): Promise<void>;

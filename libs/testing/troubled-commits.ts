@@ -1,6 +1,8 @@
 import { status, type Calls } from '@triplock/spanner';
 
-/** What becomes of a commit: it is done or not, and nothing is heard of it, or Spanner aborts it. */
+/**
+ * What becomes of a commit: it is done or not, and nothing is heard of it, or Spanner aborts it.
+ */
 export type CommitFault = 'answer lost' | 'request lost' | 'aborted';
 
 /** Commits that go wrong as `faults` says, one after the other; they go well once it is empty. */

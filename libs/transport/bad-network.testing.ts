@@ -17,7 +17,10 @@ export type BadNetwork = {
 /** What passes between the two ends of a connection; `drop` ends it. */
 export type Wire = { client: Socket; broker: Socket; drop(): void };
 
-/** Opens a network in front of `broker`, `host:port`. `join` carries the bytes, all of them unless told. */
+/**
+ * Opens a network in front of `broker`, `host:port`. `join` carries the bytes, all of them unless
+ * told.
+ */
 export async function openBadNetwork(
   broker: string,
   join: (wire: Wire) => void = passEverything,

@@ -2,8 +2,8 @@ import type { SettingsOfServices } from '@triplock/infra';
 import { measuredServices } from './measurements.ts';
 
 /**
- * As production would have it, but for the rate of one partner, which here does the work of all, and
- * for a CPU profile of each service where a folder for them is given.
+ * As production would have it, but for the rate of one partner, which here does the work of all,
+ * and for a CPU profile of each service where a folder for them is given.
  */
 export function benchSettings(profileFolder: string | undefined): SettingsOfServices {
   const rate = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' };

@@ -34,7 +34,9 @@ export type Figures = {
   cpuMicros: { published: Spread; together: Spread };
   /** CPU of the servers beside it, microseconds a payment; absent where they run elsewhere. */
   parts?: Readonly<Record<MeasuredPart, Spread>>;
-  /** In the gateway: a payment, and the answer to its retry; microseconds, and the one by the other. */
+  /**
+   * In the gateway: a payment, and the answer to its retry; microseconds, and the one by the other.
+   */
   replay: { cpuMicros: Spread; ofFresh: Spread; requestsPerSecond: Spread };
   emptyPost: { requestsPerSecond: Spread; cpuMicros: Spread };
   /** Those by the empty POST's microseconds a request, of the runs just before and after. */

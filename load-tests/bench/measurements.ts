@@ -39,7 +39,9 @@ export type SystemRun = {
   partMicros?: Readonly<Record<MeasuredPart, number>>;
   /** The same keys sent again, and what answering them took the gateway. */
   replay: { load: LoadReport; gatewayMicros: number };
-  /** From the first request until the last payment was published, delivered, and all was drained. */
+  /**
+   * From the first request until the last payment was published, delivered, and all was drained.
+   */
   publishedMs: number;
   deliveredMs: number;
   drainedMs: number;

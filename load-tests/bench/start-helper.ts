@@ -10,8 +10,8 @@ export type Helper<Request, Result> = {
 };
 
 /**
- * Starts a helper whose main file calls `answerParent`. Once the signal is aborted every question is
- * rejected with its reason.
+ * Starts a helper whose main file calls `answerParent`. Once the signal is aborted every question
+ * is rejected with its reason.
  */
 export async function startHelper<Request extends object, Result>(
   main: string,

@@ -28,7 +28,9 @@ export type Comparison = { rig: Rig; settings: CompareSettings; stores: readonly
 
 type Run = { perSecond: number; p50: number; p99: number; cpuMicros: number };
 
-/** Measures the stores in turn, so that whatever else the machine does meets all, and kills each. */
+/**
+ * Measures the stores in turn, so that whatever else the machine does meets all, and kills each.
+ */
 export async function compareStores(
   {
     stores,

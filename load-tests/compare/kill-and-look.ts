@@ -17,7 +17,9 @@ export type Survival = {
   coldAfterwards: boolean;
 };
 
-/** Kills a store while it is written to, has it up again, and asks it for all that it acknowledged. */
+/**
+ * Kills a store while it is written to, has it up again, and asks it for all that it acknowledged.
+ */
 export async function killAndLook(
   store: ComparedStore,
   { atOnce, claims: wanted, signal }: { atOnce: number; claims: number; signal: AbortSignal },

@@ -66,7 +66,9 @@ export async function onOwnStores<Result>(
 
 type Starting = { report: (line: string) => void; signal: AbortSignal };
 
-/** What the launcher starts beside the stores and no claim needs: it stands still, using nothing. */
+/**
+ * What the launcher starts beside the stores and no claim needs: it stands still, using nothing.
+ */
 const bystanders = ['kafka', 'pubsub'];
 
 async function startStores({ report, signal }: Starting): Promise<ComparedStore[]> {

@@ -1,6 +1,6 @@
 // Shows guard 2 with a provider that takes its time: card payments, some of which are declined. The
-// runner has the simulator of Stripe answer as slowly as a real provider does. Cards are accepted as
-// fast as book transfers; what they wait for is the ledger worker's bounded number of charges.
+// runner has the simulator of Stripe answer as slowly as a real provider does. Cards are accepted
+// as fast as book transfers; what they wait for is the ledger worker's bounded number of charges.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
 import { settings } from './partner/settings.ts';

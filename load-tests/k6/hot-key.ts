@@ -1,6 +1,7 @@
-// Shows one ordering key that gets all the load: refunds of a single payment, so one partition of the
-// accepted topic, one row that they all reserve on, one bucket of the outbox, and one sequence that
-// every consumer applies without a gap. What is slow here is slow by design; nothing is out of order.
+// Shows one ordering key that gets all the load: refunds of a single payment, so one partition of
+// the accepted topic, one row that they all reserve on, one bucket of the outbox, and one sequence
+// that every consumer applies without a gap. What is slow here is slow by design; nothing is out of
+// order.
 import { fail } from 'k6';
 import exec from 'k6/execution';
 import { pay, paymentOf, refund, refundOf } from './partner/pay.ts';

@@ -1,6 +1,6 @@
 // Shows that a noisy partner pays for its own noise: `acme` sends four times what its rate limit
-// allows, `globex` a few payments a second. acme is told 429 beyond its limit and gets what the limit
-// allows; globex is never told so. The runner starts a system with a low limit for it.
+// allows, `globex` a few payments a second. acme is told 429 beyond its limit and gets what the
+// limit allows; globex is never told so. The runner starts a system with a low limit for it.
 import exec from 'k6/execution';
 import { pay, payImpatiently, paymentOf } from './partner/pay.ts';
 import { settings } from './partner/settings.ts';

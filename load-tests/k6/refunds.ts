@@ -1,6 +1,7 @@
-// Shows the saga's compensation under load: each payment is followed by a refund of half of it right
-// after its 202, before anybody can have posted it; one in ten then asks for more than is left, which
-// is accepted and ends `failed`. Every refund stays behind its payment, and none exceeds it.
+// Shows the saga's compensation under load: each payment is followed by a refund of half of it
+// right after its 202, before anybody can have posted it; one in ten then asks for more than is
+// left, which is accepted and ends `failed`. Every refund stays behind its payment, and none
+// exceeds it.
 import exec from 'k6/execution';
 import { pay, paymentOf, refund, refundOf } from './partner/pay.ts';
 import { repeat } from './partner/repeat.ts';

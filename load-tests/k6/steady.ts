@@ -1,6 +1,6 @@
-// Shows what the system does at a rate that it is given: payments arrive at that rate whether or not
-// the earlier ones are answered (an open model), so a system that falls behind cannot slow its own
-// load down. `ramp` searches for its knee with this scenario, `soak` runs it for long.
+// Shows what the system does at a rate that it is given: payments arrive at that rate whether or
+// not the earlier ones are answered (an open model), so a system that falls behind cannot slow its
+// own load down. `ramp` searches for its knee with this scenario, `soak` runs it for long.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
 import { settings } from './partner/settings.ts';

@@ -17,8 +17,8 @@ const ratesMax = 20_000;
 
 /**
  * Finds the highest rate that holds: half as much again until one does not, then the middle between
- * the highest that held and the lowest that did not, until they are within a tenth. A rate that does
- * not hold is tried once more, because machines stutter. 0 when not even the first one held.
+ * the highest that held and the lowest that did not, until they are within a tenth. A rate that
+ * does not hold is tried once more, because machines stutter. 0 when not even the first one held.
  */
 export async function findKnee(
   first: number,

@@ -13,7 +13,9 @@ export type LoadOptions = {
 
 type Values = Partial<Record<'rate' | 'seconds' | 'gateway' | 'token' | 'home', string>>;
 
-/** The options' values.  @throws UsageError for a scenario there is not, or a value out of range. */
+/**
+ * The options' values.  @throws UsageError for a scenario there is not, or a value out of range.
+ */
 export function readLoadOptions(name: string | undefined, values: Values): LoadOptions {
   const scenario = loadScenarios.find((each) => each.name === name);
   if (scenario === undefined) throw new UsageError(unknownScenario(name));

@@ -19,8 +19,9 @@ export type Reading = {
 export type Watch = { readings: readonly Reading[]; stop(): Promise<void> };
 
 /**
- * Reads every service's `/metrics` again and again. Counters count what a process did: a copy counts
- * again, and a process that was started anew begins at 0, so they draw lines and judge nothing.
+ * Reads every service's `/metrics` again and again. Counters count what a process did: a copy
+ * counts again, and a process that was started anew begins at 0, so they draw lines and judge
+ * nothing.
  */
 export function watchSystem(
   system: System,

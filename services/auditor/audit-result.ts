@@ -32,7 +32,9 @@ export type AuditResult = {
   settledDown: boolean;
   counts: AuditCounts;
   sums: readonly PartnerSums[];
-  /** What is wrong and cannot come right by waiting; with `final`, what has not come right by now. */
+  /**
+   * What is wrong and cannot come right by waiting; with `final`, what has not come right by now.
+   */
   drift: readonly Finding[];
   inFlight: { lag: Lag; waiting: readonly Finding[] };
   /** What this is no verdict about; in the end that is drift as well. */

@@ -31,7 +31,10 @@ export type AuditTurns = {
 // The audit reads whole tables. As they grow it comes less often and stays a tenth of the load.
 const restFactor = 9;
 
-/** Turns that come every `everyMs`, or less often when an audit takes long. Clocks are the database's. */
+/**
+ * Turns that come every `everyMs`, or less often when an audit takes long. Clocks are the
+ * database's.
+ */
 export function openAuditTurns(database: Queryable, everyMs: number): AuditTurns {
   return {
     async take() {

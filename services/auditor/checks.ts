@@ -6,14 +6,19 @@ import { loadSql } from '@triplock/postgres';
  */
 export type Holds = 'always' | 'in the end';
 
-/** One question about the whole system. Its statement gives ids that answer it wrongly, the oldest first. */
+/**
+ * One question about the whole system. Its statement gives ids that answer it wrongly, the oldest
+ * first.
+ */
 export type Check = {
   name: string;
   holds: Holds;
   sql: string;
   /** Who has to do something before it holds. Without it: the system alone, within minutes. */
   waitsFor?: 'system' | 'outsider';
-  /** What must have been asked just now; without it the check would find what is only not known yet. */
+  /**
+   * What must have been asked just now; without it the check would find what is only not known yet.
+   */
   needs?: 'provider';
 };
 
@@ -67,8 +72,8 @@ const always = [
 ];
 
 /**
- * Every check. Each file's statement takes no parameters; a row is an offending `id` and `since` when
- * it has been one. No row: the check holds.
+ * Every check. Each file's statement takes no parameters; a row is an offending `id` and `since`
+ * when it has been one. No row: the check holds.
  */
 export const checks: readonly Check[] = [
   ...always.map((name) => load(name, 'always')),

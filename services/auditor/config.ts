@@ -18,8 +18,8 @@ export const settings = {
   ...ledgerSettings,
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   /**
-   * Where a ledger in `spanner` is copied to, as the role triplock_ledger: the schema `ledger` of the
-   * same database, which the checks read.
+   * Where a ledger in `spanner` is copied to, as the role triplock_ledger: the schema `ledger` of
+   * the same database, which the checks read.
    */
   LEDGER_COPY_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
   KAFKA_BROKERS: addresses,
@@ -27,7 +27,9 @@ export const settings = {
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
   /** The ledger worker's consumer group, whose lag says what is still in flight. */
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
-  /** The auditor's own, which reads the accepted topic; dead letters are read by another beside it. */
+  /**
+   * The auditor's own, which reads the accepted topic; dead letters are read by another beside it.
+   */
   AUDITOR_GROUP: withDefault(text, 'auditor'),
   PUBSUB_PROJECT_ID: text,
   /** The emulator's `host:port`; absent, the real service is used. */
@@ -36,15 +38,18 @@ export const settings = {
   /** Messages at work at once. Each holds a database connection for a millisecond or so. */
   EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
   /**
-   * Whose books are compared with the ledger, by a key of its own that only reads: PaymentIntents, and
-   * Charges and Refunds. Absent, the audit says of cards that they could not be compared.
+   * Whose books are compared with the ledger, by a key of its own that only reads: PaymentIntents,
+   * and Charges and Refunds. Absent, the audit says of cards that they could not be compared.
    */
   STRIPE_API_KEY: withDefault(text, undefined),
   /** Another place that speaks Stripe's API, such as the simulator. */
   STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
   /** Until a page is given up and asked for again. */
   PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),
-  /** Pages of 100 are read no faster. Stripe allows 25 reads a second in test mode, 100 in live mode. */
+  /**
+   * Pages of 100 are read no faster. Stripe allows 25 reads a second in test mode, 100 in live
+   * mode.
+   */
   PROVIDER_READS_PER_SECOND: withDefault(integer({ min: 1, max: 100 }), 10),
   /** From one scheduled audit to the next; however many auditors run, they take turns. */
   AUDIT_EVERY_MS: withDefault(integer({ min: 100, max: 86_400_000 }), 60_000),

@@ -49,7 +49,9 @@ export async function aCardScene(system: System) {
   return { paid, refund, intentId, chargeId, refundId };
 }
 
-/** Changes what the provider has of the card scene's charge or refund, or the ledger's row of it. */
+/**
+ * Changes what the provider has of the card scene's charge or refund, or the ledger's row of it.
+ */
 const harmCard =
   (
     statement: string,

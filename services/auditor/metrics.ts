@@ -19,7 +19,9 @@ export type ReadingMetrics = Pick<EventsMetrics, 'refusedMessages' | 'handleSeco
 
 /** What the auditor tells of its audits. */
 export type AuditMetrics = {
-  /** Offending ids of the last scheduled audit, whichever auditor made it, 100 per check at most. */
+  /**
+   * Offending ids of the last scheduled audit, whichever auditor made it, 100 per check at most.
+   */
   drift: Gauge<'check'>;
   inFlight: Gauge<'check'>;
   /** Age of the oldest of what was in flight at the last scheduled audit. */

@@ -8,8 +8,8 @@ import type { Config } from './config.ts';
 const copyEveryMs = 2_000;
 
 /**
- * Keeps a copy of a ledger in Spanner in PostgreSQL, where the checks and other readers look for it,
- * for as long as the service runs. Nothing is copied where the ledger is there already.
+ * Keeps a copy of a ledger in Spanner in PostgreSQL, where the checks and other readers look for
+ * it, for as long as the service runs. Nothing is copied where the ledger is there already.
  */
 export async function openLedgerCopy(
   config: Config,

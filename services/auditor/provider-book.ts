@@ -19,8 +19,8 @@ export type BookSight =
 /** The auditor's copy of the provider's books. */
 export type ProviderBook = {
   /**
-   * Brings it up to date with what the provider had when this was called. Calls that come while one is
-   * under way share the next.
+   * Brings it up to date with what the provider had when this was called. Calls that come while one
+   * is under way share the next.
    */
   catchUp(): Promise<BookSight>;
   /** Has the next call read everything again, however old, and forget what is no longer there. */

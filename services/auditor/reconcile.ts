@@ -33,9 +33,9 @@ export type Sightings = {
 };
 
 /**
- * Looks at everything. Where the ledger is looked at by a copy, that is some milliseconds older than
- * the rest, which may know more by then: so what must always hold is wrong only if it still is after
- * the ledger was copied once more.
+ * Looks at everything. Where the ledger is looked at by a copy, that is some milliseconds older
+ * than the rest, which may know more by then: so what must always hold is wrong only if it still is
+ * after the ledger was copied once more.
  */
 export async function look(parts: AuditParts): Promise<Sightings> {
   const seen = await lookOnce(parts);
@@ -58,7 +58,8 @@ const isAlways = ({ holds }: DatedFinding) => holds === 'always';
 async function lookOnce(parts: AuditParts): Promise<Sightings> {
   const { database, lag, provider, copyLedger } = parts;
   // The lag first: without any, the snapshot that follows holds what every record came to. Then the
-  // provider: the ledger stores what it will ask for before it does, so the snapshot holds that too.
+  // provider: the ledger stores what it will ask for before it does, so the snapshot holds that
+  // too.
   const lagNow = await measureLag(lag);
   const atProvider = await provider.catchUp();
   await copyLedger?.({ counting: true });

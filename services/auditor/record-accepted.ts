@@ -67,7 +67,9 @@ function placeOf({ partition, offset }: ReceivedRecord) {
   return { kafka_partition: partition, kafka_offset: String(offset) };
 }
 
-/** Without what PostgreSQL's text refuses: one such record would otherwise hold up its partition. */
+/**
+ * Without what PostgreSQL's text refuses: one such record would otherwise hold up its partition.
+ */
 function storable(detail: string): string {
   return detail.slice(0, 500).toWellFormed().replaceAll('\0', '\\0');
 }

@@ -1,6 +1,6 @@
 /**
- * Runs one after the other, each shared by all who called before it began. Who calls during a run gets
- * the next one: the run under way may have passed what the caller wants to be seen.
+ * Runs one after the other, each shared by all who called before it began. Who calls during a run
+ * gets the next one: the run under way may have passed what the caller wants to be seen.
  */
 export function shareNext<Result>(run: () => Promise<Result>): () => Promise<Result> {
   let underWay: Promise<unknown> = Promise.resolve();

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { differingSums, renderSums, type SumRow } from './sums.ts';
 
-/** Two payments, one of them partly refunded, as every layer has them, but for what a test wishes. */
+/**
+ * Two payments, one of them partly refunded, as every layer has them, but for what a test wishes.
+ */
 function rowsOf(wish: Readonly<Record<string, Partial<SumRow>>> = {}, partner = 'acme'): SumRow[] {
   const usual = {
     payments: ['accepted', 'ledger', 'published', 'delivered'],

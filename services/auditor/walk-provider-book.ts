@@ -20,7 +20,9 @@ const noteReading = loadSql(import.meta.url, 'sql/note-reading.sql');
 /** Where the copy is kept, and what it is a copy of. */
 export type BookParts = { database: Queryable; books: ProviderBooks };
 
-/** The provider's clocks may differ by so much, so that something older appears behind a newer one. */
+/**
+ * The provider's clocks may differ by so much, so that something older appears behind a newer one.
+ */
 const overlapMs = 60_000;
 
 /** What does not agree is asked about one by one; what is more than this, by the next audit. */
@@ -30,9 +32,10 @@ const doubtfulMax = 100;
 const reviewedMax = 50;
 
 /**
- * Brings the copy of the provider's books up to date: what is new since the last time, what does not
- * agree with the ledger, and some refunds, in turn, that may have been sent back since. Everything that the provider told anybody of before this was called is
- * in it then. Any number may walk at once, and one that was interrupted is gone on with.
+ * Brings the copy of the provider's books up to date: what is new since the last time, what does
+ * not agree with the ledger, and some refunds, in turn, that may have been sent back since.
+ * Everything that the provider told anybody of before this was called is in it then. Any number may
+ * walk at once, and one that was interrupted is gone on with.
  */
 export async function walkProviderBook(parts: BookParts): Promise<void> {
   for (const kind of bookKinds) await walk(parts, kind);

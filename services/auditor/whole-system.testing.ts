@@ -76,7 +76,9 @@ export function wholeSystem(owners: Owners) {
       const chargeId = await charge((intentId) => hops.storeIntent(payment, intentId));
       await publish(await hops.settleCharge(payment, chargeId));
     },
-    /** A refund of a card payment that went all the way: reserved, given back as told, and settled. */
+    /**
+     * A refund of a card payment that went all the way: reserved, given back as told, and settled.
+     */
     giveBackByCard: async (refund: AcceptedRefund, giveBack: () => Promise<string>) => {
       await hops.accept(refund);
       await hops.beginRefund(refund);
@@ -228,7 +230,10 @@ export function eventOf(payment: AcceptedPayment): PaymentEvent {
   return paymentEventOf({ ...payment, state: 'succeeded', ...settled }, 'payment.succeeded', 1);
 }
 
-/** What an audit looks at: as the auditor, with such a lag, and with the provider's books if there are any. */
+/**
+ * What an audit looks at: as the auditor, with such a lag, and with the provider's books if there
+ * are any.
+ */
 export function auditPartsOf(
   database: Database,
   { workerLag = 0, books }: { workerLag?: number; books?: ProviderBooks } = {},

@@ -34,7 +34,9 @@ function problemOf(error: ConnectionError): Problem {
   return new Problem(overflowCode(error.rawPacket), 'Send a request head of at most 16 KiB.');
 }
 
-/** Node counts the target as part of the head, so a head can be too large by its first line alone. */
+/**
+ * Node counts the target as part of the head, so a head can be too large by its first line alone.
+ */
 function overflowCode(packet: unknown): ProblemCode {
   const firstLine = Buffer.isBuffer(packet)
     ? packet.toString('latin1', 0, httpLimits.uriBytesMax)

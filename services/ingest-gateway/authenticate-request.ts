@@ -22,8 +22,8 @@ const bearerToken = /^bearer +([\w.~+/-]+=*)$/i;
  * `request.partnerId`. A missing, malformed or unknown key gets the same 401, so that an answer
  * tells nothing about keys, and 429 once its address has sent too many.
  *
- * The address is looked at only after the key was found to be none: a partner whose neighbour behind
- * one address sends bad keys is served all the same.
+ * The address is looked at only after the key was found to be none: a partner whose neighbour
+ * behind one address sends bad keys is served all the same.
  */
 export function authenticateRequest({ authenticate, partnerRate, failureRate }: Admission) {
   return async (request: FastifyRequest): Promise<void> => {

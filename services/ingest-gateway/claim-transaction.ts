@@ -18,9 +18,9 @@ export type DecidedClaim =
   | { outcome: 'catching-up' };
 
 /**
- * Claims a payment or refund. While the bucket is cold the ledger answers for it: a row there is the proof
- * that the key was used; no row proves something only after the barrier, and then the claim is
- * made with the ledger's word.
+ * Claims a payment or refund. While the bucket is cold the ledger answers for it: a row there is
+ * the proof that the key was used; no row proves something only after the barrier, and then the
+ * claim is made with the ledger's word.
  *
  * @throws when the claim store, or while cold Kafka or the ledger, does not answer in time.
  */
@@ -74,6 +74,7 @@ async function letGoLate(
     const late = await claiming;
     if (late.outcome === 'claimed') await claims.release({ ...request, token: late.token });
   } catch {
-    // Without an answer the store itself lets go, of the claim as of the release, or the lease ends.
+    // Without an answer the store itself lets go, of the claim as of the release, or the lease
+    // ends.
   }
 }

@@ -29,7 +29,9 @@ const table = {
   REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
   /** Claims in `postgres` and `hybrid`, as the role triplock_claims. */
   CLAIMS_DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
-  /** Claims in `dynamodb`. The endpoint is that of DynamoDB Local; without one it is the service's. */
+  /**
+   * Claims in `dynamodb`. The endpoint is that of DynamoDB Local; without one it is the service's.
+   */
   DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
   DYNAMODB_REGION: withDefault(text, undefined),
   DYNAMODB_ENDPOINT: withDefault(url(['http:', 'https:']), undefined),

@@ -8,7 +8,9 @@ export type GatewayRoutesParts = TransactionRoutesParts &
   SettlementsRouteParts &
   WebhookRoutesParts;
 
-/** Every route that a partner can call; a mutating one has its guard (every-route-claims.test.ts). */
+/**
+ * Every route that a partner can call; a mutating one has its guard (every-route-claims.test.ts).
+ */
 export function addGatewayRoutes(app: FastifyInstance, parts: GatewayRoutesParts): void {
   addTransactionRoutes(app, parts);
   addSettlementRoutes(app, parts);

@@ -43,8 +43,8 @@ export type HttpServerOptions = {
 
 /**
  * Makes the gateway's HTTP server: authentication, limits, strict JSON, problems, `/healthz`,
- * `/openapi.json` and `/docs`. `await app.listen({ host, port })` opens it, and `await app.close()` stops
- * listening and lets requests under way finish.
+ * `/openapi.json` and `/docs`. `await app.listen({ host, port })` opens it, and `await app.close()`
+ * stops listening and lets requests under way finish.
  *
  * Every request is judged in this order: length of its target, route, API key, rate, form of its
  * body, body, handler; each step refuses before the next one costs anything.
@@ -86,7 +86,8 @@ function serverOptions(
   return {
     loggerInstance: logger,
     trustProxy: trustedProxies.length > 0 && [...trustedProxies],
-    // The stories log what came of a payment; two more lines a request would say less and cost more.
+    // The stories log what came of a payment; two more lines a request would say less and cost
+    // more.
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,
     bodyLimit: limits.bodyBytesMax,

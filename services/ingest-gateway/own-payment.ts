@@ -32,8 +32,8 @@ export async function findOwnPayment(
 }
 
 /**
- * The same for a refund of it, whose retry needs no ledger either: a refund that was accepted is of a
- * payment of the partner's, and what it asked for is compared when its key is claimed.
+ * The same for a refund of it, whose retry needs no ledger either: a refund that was accepted is of
+ * a payment of the partner's, and what it asked for is compared when its key is claimed.
  *
  * @throws as {@link findOwnPayment} does.
  */

@@ -25,7 +25,9 @@ export const createPaymentOperation: FastifySchema = {
   },
 };
 
-/** What the OpenAPI document says of `GET /v1/payments/{id}`; give it to the route as its `schema`. */
+/**
+ * What the OpenAPI document says of `GET /v1/payments/{id}`; give it to the route as its `schema`.
+ */
 export const readPaymentOperation: FastifySchema = {
   operationId: 'readPayment',
   summary: 'Read a payment',

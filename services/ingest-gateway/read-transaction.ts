@@ -14,7 +14,10 @@ export type ReadParts<Held extends Payment | Refund> = {
   budgetMs: number;
 };
 
-/** Which payment or refund, who asks, and how long to wait until it is final. `ended` cuts the wait short. */
+/**
+ * Which payment or refund, who asks, and how long to wait until it is final. `ended` cuts the wait
+ * short.
+ */
 export type Question = {
   txnId: TxnId;
   partnerId: PartnerId;
@@ -30,8 +33,8 @@ export type ReadOutcome =
   | { outcome: 'cold' };
 
 /**
- * Reads one payment or refund: from the ledger, and until it is there from the claim that accepted it, so
- * that what was accepted is never not found.
+ * Reads one payment or refund: from the ledger, and until it is there from the claim that accepted
+ * it, so that what was accepted is never not found.
  *
  * @throws when the ledger or the claim store does not answer in time.
  */

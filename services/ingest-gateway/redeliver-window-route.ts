@@ -15,7 +15,9 @@ export type RedeliverWindowParts = AskParts & {
 
 const path = '/v1/webhook-deliveries/redeliver';
 
-/** `POST /v1/webhook-deliveries/redeliver`. Its claim is the act's own row: see `redeliver_window`. */
+/**
+ * `POST /v1/webhook-deliveries/redeliver`. Its claim is the act's own row: see `redeliver_window`.
+ */
 export function addRedeliverWindowRoute(app: FastifyInstance, parts: RedeliverWindowParts): void {
   const { deliveries, logger } = parts;
   app.post(path, { schema: redeliverWindowOperation }, async (request, reply) => {

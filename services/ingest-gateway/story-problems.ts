@@ -1,6 +1,7 @@
 import { Problem } from '@triplock/contracts';
 
-// Most waits end within milliseconds, and asking again is cheap: the shortest that the header can say.
+// Most waits end within milliseconds, and asking again is cheap: the shortest that the header can
+// say.
 const retryAfter = { headers: { 'Retry-After': '1' } };
 
 /** The same request is at work: 409. */

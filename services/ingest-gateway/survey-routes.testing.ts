@@ -4,8 +4,8 @@ import type { FastifyInstance } from 'fastify';
 export type MutatingRoute = { method: string; url: string };
 
 /**
- * How a route is tried: where, and with two bodies that are not the same request; one where there is
- * no other. It answers 202 when it takes effect, unless told.
+ * How a route is tried: where, and with two bodies that are not the same request; one where there
+ * is no other. It answers 202 when it takes effect, unless told.
  */
 export type Attempt = { path: string; body: object; otherBody?: object; status?: number };
 

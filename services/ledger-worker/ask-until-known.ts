@@ -20,8 +20,8 @@ export type Asking<Fate extends string> = {
 
 /**
  * Of what was sent and is not known, before it is left to the resolver: seconds apart, because each
- * uses up one fresh key at most, and all within the time for which a pending row is its poster's own
- * where places are free.
+ * uses up one fresh key at most, and all within the time for which a pending row is its poster's
+ * own where places are free.
  */
 const restsMs = [1_000, 3_000];
 
@@ -30,8 +30,8 @@ const longestRestMs = Math.max(...restsMs);
 
 /**
  * Asks until the answer is known. What was not even sent, because the provider is left alone, is
- * tried again as long as the batch waits. What was sent and is not known is no longer waited for, and
- * asked a few times more: most errors are gone a second later, and the resolver comes later.
+ * tried again as long as the batch waits. What was sent and is not known is no longer waited for,
+ * and asked a few times more: most errors are gone a second later, and the resolver comes later.
  */
 export async function askUntilKnown<Fate extends string>(
   { handOverMs, metrics, logger }: AskingParts,

@@ -1,7 +1,11 @@
-/** What to do with a batch, and what an error that blames one of its items comes to for that item. */
+/**
+ * What to do with a batch, and what an error that blames one of its items comes to for that item.
+ */
 export type Attempt<Item, Result> = {
   run(items: readonly Item[]): Promise<Result[]>;
-  /** The result for an item that alone failed so, or `undefined` when the error is no item's fault. */
+  /**
+   * The result for an item that alone failed so, or `undefined` when the error is no item's fault.
+   */
   blame(error: unknown): Result | undefined;
 };
 

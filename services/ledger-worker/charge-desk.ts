@@ -18,7 +18,9 @@ export type PostedCard = {
   posted: 'now' | 'before';
 };
 
-/** What a batch has to know of a charge. `handed-over`: it is pending, durable, and looked after. */
+/**
+ * What a batch has to know of a charge. `handed-over`: it is pending, durable, and looked after.
+ */
 export type ChargeFate = 'charged' | 'declined' | 'handed-over' | 'already-recorded';
 
 /**

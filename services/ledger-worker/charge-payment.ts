@@ -32,8 +32,8 @@ export type ChargeOutcome =
  * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between
  * any two of these steps the process may die and this be called again, by anyone:
  *
- * - before the id is stored: an intent that charged nobody is left; within a day the same call gives
- *   the same intent again, later another one;
+ * - before the id is stored: an intent that charged nobody is left; within a day the same call
+ *   gives the same intent again, later another one;
  * - before it is confirmed: the stored one is confirmed, after any time;
  * - before it is settled: the stored one says how it ended.
  */
@@ -93,8 +93,8 @@ async function ensureIntent(parts: ChargeParts, payment: Payment) {
 
 /**
  * Ours is taken back when another one stands, or none will: it charges nobody. While the row is
- * pending without an intent it must stay, because for a day whoever comes next gets this very intent
- * under the same key.
+ * pending without an intent it must stay, because for a day whoever comes next gets this very
+ * intent under the same key.
  */
 async function yieldTo(
   { ledger, provider }: ChargeParts,

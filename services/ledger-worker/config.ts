@@ -38,15 +38,16 @@ const table = {
   /** Another place that speaks Stripe's API, such as the simulator. */
   STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
   /**
-   * Stripe's webhooks come in here, at `POST /stripe/webhooks`: what waits for a customer or a bank is
-   * then final within a second. Without a port nothing listens, and the resolver finds out by itself,
-   * within a minute or so. Any one of several workers may get them.
+   * Stripe's webhooks come in here, at `POST /stripe/webhooks`: what waits for a customer or a bank
+   * is then final within a second. Without a port nothing listens, and the resolver finds out by
+   * itself, within a minute or so. Any one of several workers may get them.
    */
   WEBHOOKS_HOST: withDefault(text, '127.0.0.1'),
   WEBHOOKS_PORT: withDefault(port, undefined),
   /**
-   * What Stripe signs them with, as its dashboard or `stripe listen` shows it; needed with a port. To
-   * rotate it give both, the new one and the old one, until Stripe no longer signs with the old one.
+   * What Stripe signs them with, as its dashboard or `stripe listen` shows it; needed with a port.
+   * To rotate it give both, the new one and the old one, until Stripe no longer signs with the old
+   * one.
    */
   STRIPE_WEBHOOK_SECRETS: withDefault(webhookSecrets, []),
   /** Until a call to the provider is given up as unknown. Stripe's own answers take 1 to 3 s. */
@@ -61,7 +62,9 @@ const table = {
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
   /** Payments of one statement. Beyond 500 a payment gets no cheaper, and a bad one costs more. */
   POST_ROWS_MAX: withDefault(integer({ min: 1, max: 5_000 }), 500),
-  /** Statements under way at once. With two, one is made ready while the database does the other. */
+  /**
+   * Statements under way at once. With two, one is made ready while the database does the other.
+   */
   POST_STATEMENTS_MAX: withDefault(integer({ min: 1, max: 16 }), 2),
 };
 

@@ -11,7 +11,9 @@ const conflictOf = {
   'key-conflict': 'key-conflict',
 } as const;
 
-/** Counts what posting found in the ledger already. Another request under the key is no duplicate. */
+/**
+ * Counts what posting found in the ledger already. Another request under the key is no duplicate.
+ */
 export function countConflict(
   { conflicts, caught }: Pick<RecordMetrics, 'conflicts' | 'caught'>,
   posted: Posted,

@@ -5,8 +5,8 @@ import type { DeadRecord } from './decode-records.ts';
 import type { RefundFate } from './refund-desk.ts';
 
 /**
- * What became of a record: its transaction is final in the ledger, or pending there and looked after
- * by the resolver, or it is a dead letter.
+ * What became of a record: its transaction is final in the ledger, or pending there and looked
+ * after by the resolver, or it is a dead letter.
  */
 export type Fate =
   | { outcome: 'posted' | 'resumed' | 'refund-waiting' | ChargeFate | RefundFate; txnId: TxnId }

@@ -34,8 +34,8 @@ export type GiveBackOutcome =
  * stays pending, and every look first lists, then asks under the same key, until the refund is in
  * the list or the provider has forgotten the key, after a day at the earliest.
  *
- * What is left open is a refund that the provider carries out more than a day after it was asked for
- * it, and a process that sleeps for so long between looking and asking.
+ * What is left open is a refund that the provider carries out more than a day after it was asked
+ * for it, and a process that sleeps for so long between looking and asking.
  */
 export async function giveBack(
   parts: GiveBackParts,

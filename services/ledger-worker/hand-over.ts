@@ -15,8 +15,8 @@ export type Turn = {
 /** Work for batches that asks the provider, and never holds up a batch for long. */
 export type HandOver = {
   /**
-   * Waits for a place, and then for the end of the work, up to the hand-over each. `handed-over`: the
-   * work goes on, or was not begun, and whoever looks after pending rows does the rest.
+   * Waits for a place, and then for the end of the work, up to the hand-over each. `handed-over`:
+   * the work goes on, or was not begun, and whoever looks after pending rows does the rest.
    *
    * @throws what the work throws in time.
    */

@@ -67,9 +67,9 @@ async function wake(
 }
 
 /**
- * A refund that has succeeded stays so in the ledger, and its partner was told. When a bank sends the
- * money back later, a person has to see that the customer gets it. Each telling counts, copies too:
- * that is an alarm; the audit is what names the refund as long as the books differ.
+ * A refund that has succeeded stays so in the ledger, and its partner was told. When a bank sends
+ * the money back later, a person has to see that the customer gets it. Each telling counts, copies
+ * too: that is an alarm; the audit is what names the refund as long as the books differ.
  */
 async function alarmIfUndone(
   { refunds, metrics, logger }: StripeHearing,

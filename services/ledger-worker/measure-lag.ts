@@ -9,7 +9,9 @@ export type LagMeter = {
   saw(batch: RecordBatch, progress: 'in-hand' | 'committed'): void;
 };
 
-/** Opens a meter. A partition that nothing was fetched from has no lag that this worker knows of. */
+/**
+ * Opens a meter. A partition that nothing was fetched from has no lag that this worker knows of.
+ */
 export function meterLag({ lag }: Pick<RecordMetrics, 'lag'>): LagMeter {
   const own = new Set<number>();
   return {

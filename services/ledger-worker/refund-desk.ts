@@ -13,7 +13,9 @@ import type { AttemptWord, WorkerMetrics } from './metrics.ts';
 export type RefundDeskParts = GiveBackParts &
   AskingParts & { metrics: Pick<WorkerMetrics, 'refunds'> };
 
-/** What a batch has to know of a refund. `handed-over`: it is pending, durable, and looked after. */
+/**
+ * What a batch has to know of a refund. `handed-over`: it is pending, durable, and looked after.
+ */
 export type RefundFate = 'refunded' | 'refund-failed' | 'handed-over' | 'already-recorded';
 
 /**

@@ -18,8 +18,8 @@ export type WebhookOptions = {
 export const bodyBytesMax = 256 * 1_024;
 
 /**
- * A connection that is closed on what was not read loses its answer, so what is too large is read to
- * its end and dropped, up to this.
+ * A connection that is closed on what was not read loses its answer, so what is too large is read
+ * to its end and dropped, up to this.
  */
 const droppedBytesMax = 64 * bodyBytesMax;
 

@@ -27,9 +27,9 @@ export function publishEvents(parts: PassParts): Pass {
     await parts.crashPoints.reached('dispatcher.leased');
     const rows = await parts.outbox.take([...leases.values()], parts.rowsMax);
 
-    // A publish that begins now must end, and be marked, while the bucket is certainly ours. Pub/Sub
-    // checks no epoch: a paused process that wakes up later publishes copies, and the inbox absorbs
-    // those.
+    // A publish that begins now must end, and be marked, while the bucket is certainly ours.
+    // Pub/Sub checks no epoch: a paused process that wakes up later publishes copies, and the inbox
+    // absorbs those.
     if (performance.now() + parts.publishLimitMs + markMs > validUntil) return 0;
     // All are waited for, whatever becomes of one: a publish still under way while the next pass
     // takes the same rows would break the bucket's order.

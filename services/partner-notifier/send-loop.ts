@@ -21,7 +21,9 @@ export type Sender = {
   roomWithin(ms: number): Promise<number>;
   /** Resolves when what is under way now has come to its end. */
   settled(): Promise<void>;
-  /** Ends the attempts that are not answered yet, for good; each is recorded and will be retried. */
+  /**
+   * Ends the attempts that are not answered yet, for good; each is recorded and will be retried.
+   */
   giveUp(): void;
 };
 

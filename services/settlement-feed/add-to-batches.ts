@@ -5,8 +5,8 @@ import { loadSql } from '@triplock/postgres';
 const addToBatchesSql = loadSql(import.meta.url, 'sql/add-to-batches.sql');
 
 /**
- * The story of the settlement feed: each payment and refund that succeeded is added to its partner's
- * batch of the day and the currency, in the transaction that remembers the event.
+ * The story of the settlement feed: each payment and refund that succeeded is added to its
+ * partner's batch of the day and the currency, in the transaction that remembers the event.
  *
  * The day is the UTC day of the event's own time, when the ledger settled it. So a replay comes to
  * the same batches whenever it runs, and no day is ever closed: what comes late is added to its own

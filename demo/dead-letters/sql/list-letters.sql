@@ -1,7 +1,7 @@
 -- Events that can never be published and webhooks that were given up, oldest first.
 --
--- A row: one dead letter. Events that only wait behind a parked one of their payment are not listed:
--- they leave together with it.
+-- A row: one dead letter. Events that only wait behind a parked one of their payment are not
+-- listed: they leave together with it.
 SELECT 'outbox:' || event_id AS id, created_at AS at, partner_id AS partner, txn_id AS about,
        parked_reason AS reason
 FROM ledger.outbox

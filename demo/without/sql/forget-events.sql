@@ -2,8 +2,9 @@
 --
 -- No parameters, no rows. The statement that admits events names the keys of cursors and inbox, so
 -- the keys stay and the memory goes: whatever is known of a payment's first event is taken out when
--- a copy of it comes and its cursor is to begin. That is its inbox row, the cursor, and the delivery
--- that it made, whose key would know it too. Of the later events the cursor goes on knowing.
+-- a copy of it comes and its cursor is to begin. That is its inbox row, the cursor, and the
+-- delivery that it made, whose key would know it too. Of the later events the cursor goes on
+-- knowing.
 
 DROP TRIGGER IF EXISTS cursors_are_kept ON notifier.cursors;
 

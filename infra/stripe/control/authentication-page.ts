@@ -6,8 +6,8 @@ import type { PaymentIntentRecord } from '../records/records.ts';
 type ById = { Params: { id: string } };
 
 /**
- * The bank's page to which `next_action.redirect_to_url` sends a customer: two buttons, and back to the
- * merchant (https://docs.stripe.com/payments/3d-secure/authentication-flow, manual redirect).
+ * The bank's page to which `next_action.redirect_to_url` sends a customer: two buttons, and back to
+ * the merchant (https://docs.stripe.com/payments/3d-secure/authentication-flow, manual redirect).
  */
 export function addAuthenticationPage(app: FastifyInstance, engine: Engine): void {
   const { account } = engine.store;

@@ -4,8 +4,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Engine } from '../engine/engine.ts';
 
 /**
- * The journal as it is on disk, from a byte on, one JSON entry per line. `Journal-Size` is where the
- * next reading goes on from.
+ * The journal as it is on disk, from a byte on, one JSON entry per line. `Journal-Size` is where
+ * the next reading goes on from.
  */
 export function addJournalRoute(app: FastifyInstance, engine: Engine, path: string): void {
   const from = { type: 'string', pattern: '^\\d{1,15}$', default: '0' };

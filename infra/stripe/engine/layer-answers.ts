@@ -47,7 +47,9 @@ function lockTimeout(): Answer {
   return errorAnswer(429, error, { retry: 'yes' });
 }
 
-/** The package says why not to retry: "our idempotency framework would typically replay it anyway". */
+/**
+ * The package says why not to retry: "our idempotency framework would typically replay it anyway".
+ */
 export function internalError(): Answer {
   const message = "Something went wrong on Stripe's end.";
   return errorAnswer(500, { type: 'api_error', message }, { retry: 'no' });

@@ -28,7 +28,9 @@ export type FaultOrder = {
   readonly operation?: string;
   readonly probability?: number;
   readonly count?: number;
-  /** Of `slow`: how much longer the answer takes. Of `time-out`: after how long the socket closes. */
+  /**
+   * Of `slow`: how much longer the answer takes. Of `time-out`: after how long the socket closes.
+   */
   readonly delayMs?: number;
   readonly retryAfterSeconds?: number;
 };
@@ -56,7 +58,10 @@ export type Faults = {
 
 type Switched = { fault: Fault; random: Random; gone: PromiseWithResolvers<void> };
 
-/** No faults yet. Each has chances of its own from the seed, so that another one does not shift them. */
+/**
+ * No faults yet. Each has chances of its own from the seed, so that another one does not shift
+ * them.
+ */
 export function createFaults(firstSeed: number): Faults {
   const switched = new Map<string, Switched>();
   let seed = firstSeed;

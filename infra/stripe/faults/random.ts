@@ -1,4 +1,6 @@
-/** A source of numbers from 0 up to 1 that a seed repeats (mulberry32; nothing secret hangs on it). */
+/**
+ * A source of numbers from 0 up to 1 that a seed repeats (mulberry32; nothing secret hangs on it).
+ */
 export type Random = () => number;
 
 /** The same seed gives the same numbers. */

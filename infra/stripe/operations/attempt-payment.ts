@@ -64,8 +64,8 @@ export function attemptPayment(attempt: Attempt): Attempted {
 }
 
 /**
- * "If the payment attempt fails (for example due to a decline), the PaymentIntent's status returns to
- * requires_payment_method": the failed method is only kept in `last_payment_error`.
+ * "If the payment attempt fails (for example due to a decline), the PaymentIntent's status returns
+ * to requires_payment_method": the failed method is only kept in `last_payment_error`.
  */
 function declinePayment(attempt: Attempt, failure: PaymentFailure): Attempted {
   const charge = newCharge(attempt, { status: 'failed', failure });

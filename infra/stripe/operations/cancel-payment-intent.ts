@@ -15,8 +15,8 @@ const cancelable = [
 ];
 
 /**
- * https://docs.stripe.com/api/payment_intents/cancel. "In rare cases" also in processing: here that is
- * a bank debit that has not gone out yet, such as `pm_usBankAccount_processing`.
+ * https://docs.stripe.com/api/payment_intents/cancel. "In rare cases" also in processing: here that
+ * is a bank debit that has not gone out yet, such as `pm_usBankAccount_processing`.
  */
 export const cancelPaymentIntent: Operation = {
   name: 'payment_intents.cancel',

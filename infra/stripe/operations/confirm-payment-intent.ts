@@ -46,7 +46,9 @@ function readMethod(desk: Desk, id: string | undefined, intent: PaymentIntentRec
   return found.outcome === 'refused' ? found : checkMethodFits(found.value, intent);
 }
 
-/** The intent is read again here: what was confirmed a moment ago must not be confirmed once more. */
+/**
+ * The intent is read again here: what was confirmed a moment ago must not be confirmed once more.
+ */
 function confirm(desk: Desk, call: Call, wish: Wish): Result {
   const intent = desk.account.paymentIntents.get(call.id)!;
   if (!isConfirmable(intent)) {

@@ -71,7 +71,9 @@ function readOrder(desk: Desk, values: Values): Read<Order> {
   });
 }
 
-/** Without `payment_method_types` an intent takes what the account has enabled, redirects included. */
+/**
+ * Without `payment_method_types` an intent takes what the account has enabled, redirects included.
+ */
 function readWays(values: Values): Read<Pick<Order, 'automatic' | 'types'>> {
   const wish = values.automatic_payment_methods;
   const named = values.payment_method_types;

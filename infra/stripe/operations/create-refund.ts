@@ -53,7 +53,10 @@ function readTarget(desk: Desk, { charge: id, payment_intent }: Values): Read<st
   return found.outcome === 'refused' ? found : took(found.value.id);
 }
 
-/** "You can't refund a total greater than the original charge amount": https://docs.stripe.com/refunds */
+/**
+ * "You can't refund a total greater than the original charge amount":
+ * https://docs.stripe.com/refunds
+ */
 function refund(desk: Desk, call: Call, { values, intent: id, expand }: Wish): Result {
   const intent = desk.account.paymentIntents.get(id)!;
   const charge = desk.account.chargesOf(id).find(({ status }) => status === 'succeeded');
@@ -89,7 +92,10 @@ function refund(desk: Desk, call: Call, { values, intent: id, expand }: Wish): R
   };
 }
 
-/** A test card for refunds makes it pend and succeed, or succeed and fail: https://docs.stripe.com/testing#refunds */
+/**
+ * A test card for refunds makes it pend and succeed, or succeed and fail:
+ * https://docs.stripe.com/testing#refunds
+ */
 function newRefund(
   charge: ChargeRecord,
   of: { values: Values; amount: number; at: number; settleAfterMs: number },

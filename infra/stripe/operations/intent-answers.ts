@@ -35,8 +35,8 @@ function declinedAnswer(intent: PaymentIntentRecord, failure: LastFailure): Answ
 
 /**
  * 400 `payment_intent_unexpected_state`: "The PaymentIntent's state was incompatible with the
- * operation you were trying to perform" (https://docs.stripe.com/error-codes). It holds the intent, so
- * that the caller learns the state without asking again.
+ * operation you were trying to perform" (https://docs.stripe.com/error-codes). It holds the intent,
+ * so that the caller learns the state without asking again.
  */
 export function unexpectedState(intent: PaymentIntentRecord, message: string): Answer {
   return invalidRequest(message, {

@@ -67,12 +67,14 @@ export function checkAmount(amount: number, currency: string): Read<number> {
   return took(amount);
 }
 
-/** The types that Stripe offers by itself in this simulator; a redirecting one is among them there. */
+/**
+ * The types that Stripe offers by itself in this simulator; a redirecting one is among them there.
+ */
 export const automaticTypes = ['card', 'us_bank_account'] as const;
 
 /**
- * Since methods that the account has enabled may redirect the customer, confirming on the server needs
- * somewhere to come back to, or the promise of no redirects:
+ * Since methods that the account has enabled may redirect the customer, confirming on the server
+ * needs somewhere to come back to, or the promise of no redirects:
  * https://docs.stripe.com/api/payment_intents/create (automatic_payment_methods.allow_redirects).
  */
 export function checkReturnUrl(

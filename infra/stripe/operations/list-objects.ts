@@ -29,8 +29,8 @@ type Collection<Row extends Renderable> = {
 };
 
 /**
- * `GET /v1/<collection>`, newest first, without delay: unlike the search, lists "aren't subject to the
- * availability delay" (https://docs.stripe.com/search#data-freshness).
+ * `GET /v1/<collection>`, newest first, without delay: unlike the search, lists "aren't subject to
+ * the availability delay" (https://docs.stripe.com/search#data-freshness).
  */
 function list<Row extends Renderable>(collection: Collection<Row>): Operation {
   const own = Object.fromEntries(collection.filters.map((name) => [name, text()]));

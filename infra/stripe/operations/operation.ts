@@ -11,7 +11,10 @@ export type Desk = {
   now(): number;
   /** How long a payment in processing and a refund on its way take. */
   settleAfterMs(): number;
-  /** Where the simulator is reached, without a slash at the end: its own pages are linked from there. */
+  /**
+   * Where the simulator is reached, without a slash at the end: its own pages are linked from
+   * there.
+   */
   publicUrl(): string;
   /** How far the search is behind the lists. */
   searchLagMs(): number;

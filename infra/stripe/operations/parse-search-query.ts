@@ -19,7 +19,9 @@ const clause =
   /^(-?)([a-z_]+)(?:\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\])?(:|~|>=|<=|>|<)(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|(null|-?\d+))(?=\s|$)/i;
 const joint = /^\s+(?:(and|or)\s+)?/i;
 
-/** Undefined when the text is no query. "You can't combine AND and OR"; nothing between means AND. */
+/**
+ * Undefined when the text is no query. "You can't combine AND and OR"; nothing between means AND.
+ */
 export function parseSearchQuery(text: string): SearchQuery | undefined {
   const conditions: Condition[] = [];
   const joints = new Set<string>();

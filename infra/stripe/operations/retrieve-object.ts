@@ -6,10 +6,13 @@ import { resourceMissing } from '../wire/stripe-error.ts';
 import { readExpand, renderExpanded } from './expand-object.ts';
 import { ok, type Operation } from './operation.ts';
 
-// A browser retrieves an intent with its client secret; with a secret key it is allowed and unneeded.
+// A browser retrieves an intent with its client secret; with a secret key it is allowed and
+// unneeded.
 const params = { expand: texts, client_secret: text() };
 
-/** `GET /v1/<collection>/:id`, as https://docs.stripe.com/api/payment_intents/retrieve and the like. */
+/**
+ * `GET /v1/<collection>/:id`, as https://docs.stripe.com/api/payment_intents/retrieve and the like.
+ */
 function retrieve(
   collection: string,
   kind: Renderable['kind'],

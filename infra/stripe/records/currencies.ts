@@ -24,7 +24,10 @@ const steps: Readonly<Record<string, number>> = {
   ...{ bhd: 10, jod: 10, kwd: 10, omr: 10, tnd: 10, isk: 100, ugx: 100 },
 };
 
-/** "The amount value supports up to eight digits": https://docs.stripe.com/api/payment_intents/object */
+/**
+ * "The amount value supports up to eight digits":
+ * https://docs.stripe.com/api/payment_intents/object
+ */
 export const amountMax = 99_999_999;
 
 /** Whether Stripe takes payments in this currency; its code is written in lower case. */

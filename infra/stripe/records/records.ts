@@ -25,7 +25,9 @@ export type PaymentMethodRecord = {
   readonly testMethod: string;
 };
 
-/** The customer's authentication that an intent waits for; `then` is what the charge does after it. */
+/**
+ * The customer's authentication that an intent waits for; `then` is what the charge does after it.
+ */
 export type PendingAction = {
   readonly redirect: Redirect | null;
   readonly then: 'succeed' | 'decline';

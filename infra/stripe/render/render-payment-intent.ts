@@ -3,7 +3,9 @@ import type { LastFailure, PaymentIntentRecord } from '../records/records.ts';
 import { renderPaymentMethod } from './render-payment-method.ts';
 import { seconds } from './seconds.ts';
 
-/** https://docs.stripe.com/api/payment_intents/object, each field that the package's types require. */
+/**
+ * https://docs.stripe.com/api/payment_intents/object, each field that the package's types require.
+ */
 export function renderPaymentIntent(record: PaymentIntentRecord): Stripe.PaymentIntent {
   return {
     id: record.id,
@@ -70,7 +72,9 @@ function renderFailure(failure: LastFailure): Stripe.PaymentIntent.LastPaymentEr
   };
 }
 
-/** https://docs.stripe.com/payments/3d-secure/authentication-flow: by redirect, or within Stripe.js. */
+/**
+ * https://docs.stripe.com/payments/3d-secure/authentication-flow: by redirect, or within Stripe.js.
+ */
 function nextAction({ action }: PaymentIntentRecord): Stripe.PaymentIntent.NextAction | null {
   if (action === null) return null;
   if (action.redirect === null) return { type: 'use_stripe_sdk', use_stripe_sdk: {} };

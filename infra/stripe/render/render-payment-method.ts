@@ -4,7 +4,9 @@ import type { TestMethod } from '../records/test-payment-methods.ts';
 import { testMethodOf } from '../records/test-method-of.ts';
 import { seconds } from './seconds.ts';
 
-/** https://docs.stripe.com/api/payment_methods/object, each field that the package's types require. */
+/**
+ * https://docs.stripe.com/api/payment_methods/object, each field that the package's types require.
+ */
 export function renderPaymentMethod(record: PaymentMethodRecord): Stripe.PaymentMethod {
   const method = testMethodOf(record);
   return {

@@ -65,7 +65,9 @@ async function answer(
   return performOperation(engine, { operation, path: pathOf(request), id, params, key });
 }
 
-/** The wire is that of one version of the API, the pinned package's; another one is refused aloud. */
+/**
+ * The wire is that of one version of the API, the pinned package's; another one is refused aloud.
+ */
 function checkForm({ method, headers }: FastifyRequest): Answer | undefined {
   const version = headers['stripe-version'];
   if (version !== undefined && version !== apiVersion) {

@@ -17,7 +17,9 @@ export type Account = {
   readonly events: Table<EventRecord>;
   /** Ids of what will change by itself: payments in processing, refunds on their way. */
   readonly unsettled: ReadonlySet<string>;
-  /** Every version of an intent with its time, oldest first: what a search that lags behind sees. */
+  /**
+   * Every version of an intent with its time, oldest first: what a search that lags behind sees.
+   */
   versionsOf(id: string): readonly Version[];
   refundsOf(paymentIntent: string): readonly RefundRecord[];
   chargesOf(paymentIntent: string): readonly ChargeRecord[];

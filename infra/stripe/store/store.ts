@@ -5,14 +5,17 @@ import { createIdempotencyKeys, type IdempotencyKeys } from './idempotency-keys.
 import { openJournal } from './journal.ts';
 import { createUndelivered, type Undelivered } from './undelivered.ts';
 
-/** Everything that is remembered: the account, the idempotency keys, the webhooks still to be sent. */
+/**
+ * Everything that is remembered: the account, the idempotency keys, the webhooks still to be sent.
+ */
 export type Store = {
   readonly account: Account;
   readonly keys: IdempotencyKeys;
   readonly undelivered: Undelivered;
   /**
-   * Applies a step at once and appends it to the journal. Nothing of it may be told to anyone before
-   * `settled()`: whoever reads waits for it too, so that no answer ever shows what a crash undoes.
+   * Applies a step at once and appends it to the journal. Nothing of it may be told to anyone
+   * before `settled()`: whoever reads waits for it too, so that no answer ever shows what a crash
+   * undoes.
    */
   commit(step: Step): void;
   /** The event is not sent again by itself: the endpoint took it, or was down for too long. */
@@ -24,7 +27,9 @@ export type Store = {
   close(): Promise<void>;
 };
 
-/** One step: its cause, what changed, the answer to keep, and whether its events go to a webhook. */
+/**
+ * One step: its cause, what changed, the answer to keep, and whether its events go to a webhook.
+ */
 export type Step = {
   readonly by: string;
   readonly change: Change;
@@ -33,7 +38,10 @@ export type Step = {
   keep?(): KeptAnswer;
 };
 
-/** Opens the journal at `path` and makes the world from it. `onBroken`: it cannot be written any more. */
+/**
+ * Opens the journal at `path` and makes the world from it. `onBroken`: it cannot be written any
+ * more.
+ */
 export async function openStore(
   path: string,
   clock: Clock,

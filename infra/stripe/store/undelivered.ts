@@ -1,4 +1,6 @@
-/** An event that the webhook endpoint has not taken yet. `dueAt` is the simulator's clock, in ms. */
+/**
+ * An event that the webhook endpoint has not taken yet. `dueAt` is the simulator's clock, in ms.
+ */
 export type Delivery = {
   readonly event: string;
   readonly since: number;

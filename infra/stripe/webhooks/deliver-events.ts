@@ -5,7 +5,9 @@ import type { Delivery } from '../store/undelivered.ts';
 import { postEvent } from './post-event.ts';
 import type { WebhookSettings } from './webhook-settings.ts';
 
-/** "We attempt to deliver events … for up to three days": https://docs.stripe.com/webhooks#retries */
+/**
+ * "We attempt to deliver events … for up to three days": https://docs.stripe.com/webhooks#retries
+ */
 const triedForMs = 3 * 24 * 60 * 60 * 1_000;
 const firstRetryMs = 1_000;
 const longestRetryMs = 60 * 60 * 1_000;
@@ -15,8 +17,8 @@ const atOnceMax = 16;
 
 /**
  * Sends events until they are answered with a 2xx: at least once, in no promised order
- * (https://docs.stripe.com/webhooks#event-ordering). An event that was taken right before a crash is
- * sent again after it.
+ * (https://docs.stripe.com/webhooks#event-ordering). An event that was taken right before a crash
+ * is sent again after it.
  */
 export function createDelivering(engine: Engine): DueWork {
   const { store, clock, dials } = engine;

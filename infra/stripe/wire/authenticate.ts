@@ -1,8 +1,9 @@
 import { errorAnswer, type Answer } from './stripe-error.ts';
 
 /**
- * https://docs.stripe.com/api/authentication: a bearer token, or basic authentication with the key as
- * the user name. Every test key opens the one simulated account; a live key does not belong here.
+ * https://docs.stripe.com/api/authentication: a bearer token, or basic authentication with the key
+ * as the user name. Every test key opens the one simulated account; a live key does not belong
+ * here.
  */
 export function authenticate(header: string | undefined): Answer | undefined {
   const key = keyOf(header ?? '');

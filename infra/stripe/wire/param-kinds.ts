@@ -43,7 +43,10 @@ export function integer(limits: { min: number; max: number }): Param<number> {
   };
 }
 
-/** A URL of any scheme: an app comes back to its own (`url_invalid`, https://docs.stripe.com/error-codes). */
+/**
+ * A URL of any scheme: an app comes back to its own (`url_invalid`,
+ * https://docs.stripe.com/error-codes).
+ */
 export const url: Param<string> = {
   read(value, param) {
     if (typeof value === 'string' && URL.canParse(value)) return took(value);

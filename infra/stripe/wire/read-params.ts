@@ -1,7 +1,9 @@
 import type { ParamValue, Params } from './parse-params.ts';
 import { invalidRequest, type Answer } from './stripe-error.ts';
 
-/** The outcome of reading: a value, or the 400 to answer with. Refusals are never kept under a key. */
+/**
+ * The outcome of reading: a value, or the 400 to answer with. Refusals are never kept under a key.
+ */
 export type Read<Value> =
   | { readonly outcome: 'read'; readonly value: Value }
   | { readonly outcome: 'refused'; readonly answer: Answer };
@@ -26,8 +28,9 @@ export function required<Value>(param: Param<Value>): Required<Value> {
 }
 
 /**
- * Reads all parameters of an operation and refuses what it does not know, so that nothing is ignored
- * silently. Codes: https://docs.stripe.com/error-codes (parameter_missing, parameter_unknown, …).
+ * Reads all parameters of an operation and refuses what it does not know, so that nothing is
+ * ignored silently. Codes: https://docs.stripe.com/error-codes (parameter_missing,
+ * parameter_unknown, …).
  */
 export function readParams<const Table extends ParamTable>(
   params: Params,

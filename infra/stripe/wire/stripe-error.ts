@@ -1,6 +1,8 @@
 import type { Stripe } from 'stripe';
 
-/** https://docs.stripe.com/api/errors: the `error` of a body, with the fields that are simulated. */
+/**
+ * https://docs.stripe.com/api/errors: the `error` of a body, with the fields that are simulated.
+ */
 export type StripeError = {
   type: 'api_error' | 'card_error' | 'idempotency_error' | 'invalid_request_error';
   message: string;

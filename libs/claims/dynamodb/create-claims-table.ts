@@ -2,9 +2,9 @@ import { leavingAttribute } from './check-table.ts';
 import { dynamoSettings, type DynamoPlace } from './dynamo-place.ts';
 
 /**
- * Makes the table of the claims where there is none, as the emulator and a first deployment need it.
- * Items leave by their attribute `leaves_at` (seconds), whenever DynamoDB gets to it. Loads the client
- * only when it is called.
+ * Makes the table of the claims where there is none, as the emulator and a first deployment need
+ * it. Items leave by their attribute `leaves_at` (seconds), whenever DynamoDB gets to it. Loads the
+ * client only when it is called.
  */
 export async function createClaimsTable(place: DynamoPlace): Promise<'created' | 'was there'> {
   const aws = await import('@aws-sdk/client-dynamodb');

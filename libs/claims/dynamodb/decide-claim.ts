@@ -11,10 +11,10 @@ export type Decision =
   | { outcome: 'free' };
 
 /**
- * Decides in the order that is the promise: the fingerprint first, so that a reused key is told from
- * a retry in every state. A lease or a life is over only when it is over at the earliest time that
- * the service's clock may show. An item whose life is over counts as none: DynamoDB deletes by TTL
- * hours or days late.
+ * Decides in the order that is the promise: the fingerprint first, so that a reused key is told
+ * from a retry in every state. A lease or a life is over only when it is over at the earliest time
+ * that the service's clock may show. An item whose life is over counts as none: DynamoDB deletes by
+ * TTL hours or days late.
  */
 export function decideClaim(
   record: Item | undefined,

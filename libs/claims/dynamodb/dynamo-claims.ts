@@ -32,8 +32,8 @@ export type DynamoClaimsOptions = DynamoPlace & {
  * DynamoDB has no clock that a condition could ask. Its answers tell the time, though, to the
  * second, and from them each gateway knows an interval that holds it (service-clock.ts), whatever
  * its own clock says. A lease is written from the latest time it may be and is over when it is over
- * at the earliest, so no gateway ends another's lease early, and a takeover waits for about a second
- * more at most.
+ * at the earliest, so no gateway ends another's lease early, and a takeover waits for about a
+ * second more at most.
  *
  * What DynamoDB acknowledged it does not forget: buckets are cold where the table is new, was
  * emptied, or was restored under this name, which is seen within 5 s by the table's id. Claims of

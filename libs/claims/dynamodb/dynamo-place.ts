@@ -5,8 +5,8 @@ export type DynamoPlace = {
   region: string;
   table: string;
   /**
-   * The URL of DynamoDB Local, which stands for the service. Without it the client finds the service
-   * and its credentials as every AWS client does.
+   * The URL of DynamoDB Local, which stands for the service. Without it the client finds the
+   * service and its credentials as every AWS client does.
    */
   emulator?: string;
 };

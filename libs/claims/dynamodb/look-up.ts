@@ -18,7 +18,9 @@ export function markerOf({ namespace }: Layout, bucket: number): string {
   return `${namespace}#memory#${bucket}`;
 }
 
-/** What is known of an id: its record, if it lives or not, and what its bucket's silence is worth. */
+/**
+ * What is known of an id: its record, if it lives or not, and what its bucket's silence is worth.
+ */
 export async function lookUp(
   table: Table,
   layout: Layout,

@@ -4,8 +4,8 @@ import type { DynamoConnection } from './connect-dynamo.ts';
 import type { DynamoPlace } from './dynamo-place.ts';
 
 /**
- * Connects to a table and checks it; DynamoDB may be away. The client takes a third of a second to load,
- * so it is loaded here and not at import.
+ * Connects to a table and checks it; DynamoDB may be away. The client takes a third of a second to
+ * load, so it is loaded here and not at import.
  *
  * @throws DynamoTableError when the table is there and DynamoDB may delete items early.
  */

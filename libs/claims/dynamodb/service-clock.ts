@@ -1,4 +1,7 @@
-/** A moment by the service's clock, milliseconds: certainly not before one, certainly not after the other. */
+/**
+ * A moment by the service's clock, milliseconds: certainly not before one, certainly not after the
+ * other.
+ */
 export type Moment = { earliest: number; latest: number };
 
 /** One answer of the service: when it was asked for and heard, by `performance.now()`. */

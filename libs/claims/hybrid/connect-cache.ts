@@ -19,7 +19,10 @@ export type Found =
   | { outcome: 'miss'; serverNowMs: number }
   | { outcome: 'away' };
 
-/** Answers that never change, as texts in Redis. Nothing here ever rejects: a cache that fails is no cache. */
+/**
+ * Answers that never change, as texts in Redis. Nothing here ever rejects: a cache that fails is no
+ * cache.
+ */
 export type AnswerCache = {
   find(key: string): Promise<Found>;
   /** Keeps an answer until a moment of the server's clock. Nobody waits for it. */
@@ -30,7 +33,10 @@ export type AnswerCache = {
 /** An answer to keep. */
 export type KeptAnswer = { fingerprint: string; answer: string; untilMs: number };
 
-/** Opens a connection that comes back by itself. The server may be away, and may evict what it likes. */
+/**
+ * Opens a connection that comes back by itself. The server may be away, and may evict what it
+ * likes.
+ */
 export function connectCache({ url, logger, timeoutMs }: CacheOptions): AnswerCache {
   const redis = new Redis(url, {
     scripts: { ...scripts },

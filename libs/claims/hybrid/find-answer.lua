@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  where it is kept
 --
--- Replies { now, fingerprint, answer }: the server's time in milliseconds, and the answer; nothing after
--- `now` when there is none.
+-- Replies { now, fingerprint, answer }: the server's time in milliseconds, and the answer; nothing
+-- after `now` when there is none.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

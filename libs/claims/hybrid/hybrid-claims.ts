@@ -16,8 +16,8 @@ export type HybridClaimsOptions = PostgresClaimsOptions & {
 };
 
 /**
- * Guard 1 on PostgreSQL with Redis before it. PostgreSQL decides every claim; Redis answers retries,
- * which come in storms, without asking it.
+ * Guard 1 on PostgreSQL with Redis before it. PostgreSQL decides every claim; Redis answers
+ * retries, which come in storms, without asking it.
  *
  * Only answers of completed claims are cached, by the first retry that misses them, and only a
  * request with the answer's own fingerprint gets it. A completed claim never changes, so what the
@@ -44,7 +44,8 @@ export async function openHybridClaims(options: HybridClaimsOptions): Promise<Po
       const decided = await postgres.claim(request);
       if (found.outcome === 'miss' && decided.outcome === 'completed') {
         const { answer, lifeLeftMs } = decided;
-        // The cache's time is from before PostgreSQL was asked, so this ends no later than the claim.
+        // The cache's time is from before PostgreSQL was asked, so this ends no later than the
+        // claim.
         const untilMs = found.serverNowMs + Math.floor(lifeLeftMs);
         cache.keep(keyOf(txnId), { fingerprint, answer: JSON.stringify(answer), untilMs });
       }

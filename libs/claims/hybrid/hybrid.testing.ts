@@ -12,7 +12,9 @@ const logger = createLogger({ service: 'test', instance: 'test', level: 'silent'
 const database = await createTestDatabase({ after });
 const owner = database.open();
 
-/** Hybrid claims whose two stores are reached by ways of their own, and hands to change both with. */
+/**
+ * Hybrid claims whose two stores are reached by ways of their own, and hands to change both with.
+ */
 export async function openHybrid(
   t: TestContext,
   times: { leaseMs?: number; lifeMs?: number; answerTimeoutMs?: number } = {},

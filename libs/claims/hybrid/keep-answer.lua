@@ -5,8 +5,9 @@
 -- ARGV[2]  fingerprint
 -- ARGV[3]  answer
 --
--- Replies 1. The expiry is a moment and not a span, so an answer that arrives late, at a server that
--- stood still, does not outlive what it answers; one that arrives after its expiry is gone at once.
+-- Replies 1. The expiry is a moment and not a span, so an answer that arrives late, at a server
+-- that stood still, does not outlive what it answers; one that arrives after its expiry is gone at
+-- once.
 
 redis.call('HSET', KEYS[1], 'fingerprint', ARGV[2], 'answer', ARGV[3])
 redis.call('PEXPIREAT', KEYS[1], ARGV[1])

@@ -25,15 +25,18 @@ export type OnceOutcome<Result> =
 /** What an effect is told, so that a late one can be told from a newer one. */
 export type EffectContext = {
   token: OwnerToken;
-  /** Grows with every start: what the effect writes to should refuse a smaller one than it has seen. */
+  /**
+   * Grows with every start: what the effect writes to should refuse a smaller one than it has seen.
+   */
   fence: bigint;
   /** Aborted when the lease is lost. */
   signal: AbortSignal;
 };
 
 /**
- * An effect that must not be tried again: thrown by it, kept under the key, and thrown alike to every
- * repeat. Anything else that an effect throws counts as passing: the key is free for the next try.
+ * An effect that must not be tried again: thrown by it, kept under the key, and thrown alike to
+ * every repeat. Anything else that an effect throws counts as passing: the key is free for the next
+ * try.
  */
 export class EffectFailedError extends Error {
   override name = 'EffectFailedError';

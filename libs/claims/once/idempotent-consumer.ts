@@ -17,11 +17,13 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
   scope: string;
   /** Longer than the topic keeps records, or one that is read again takes effect again. */
   keepMs: number;
-  /** How long the topic keeps records, its `retention.ms`; what the broker says, and not a guess. */
+  /**
+   * How long the topic keeps records, its `retention.ms`; what the broker says, and not a guess.
+   */
   retentionMs: number;
   /**
-   * What a record is known by. Its place in the topic, unless told, which knows a redelivery; only an
-   * id that the producer gave knows a record that was produced twice.
+   * What a record is known by. Its place in the topic, unless told, which knows a redelivery; only
+   * an id that the producer gave knows a record that was produced twice.
    */
   keyOf?(record: Consumed): string;
   /**
@@ -37,9 +39,9 @@ export class EffectInFlightError extends Error {
 }
 
 /**
- * Wraps a consumer of records so that each takes effect once, whatever is redelivered, replayed from
- * the earliest offset or produced twice. Effect and key commit together, and the offset comes after:
- * a crash between the two redelivers, and the redelivery is a replay.
+ * Wraps a consumer of records so that each takes effect once, whatever is redelivered, replayed
+ * from the earliest offset or produced twice. Effect and key commit together, and the offset comes
+ * after: a crash between the two redelivers, and the redelivery is a replay.
  *
  * The returned function resolves when the offset may be committed and throws when the record has to
  * be delivered again.

@@ -32,12 +32,13 @@ export type IdempotentRouteOptions<Request extends RoutedRequest> = {
 };
 
 /**
- * A Fastify handler for a mutation whose effect is in the database: an `Idempotency-Key` is required
- * (draft-ietf-httpapi-idempotency-key-header-07), and effect, key and answer commit together.
+ * A Fastify handler for a mutation whose effect is in the database: an `Idempotency-Key` is
+ * required (draft-ietf-httpapi-idempotency-key-header-07), and effect, key and answer commit
+ * together.
  *
  * A retry gets the same status and bytes with `Idempotency-Replayed: true`. A second request with
- * the key waits for the first one, and holds a connection meanwhile. What the effect throws is not kept and leaves the key free,
- * except an EffectFailedError, which is thrown alike to every retry.
+ * the key waits for the first one, and holds a connection meanwhile. What the effect throws is not
+ * kept and leaves the key free, except an EffectFailedError, which is thrown alike to every retry.
  *
  * @throws Problem `idempotency_key_missing`, `idempotency_key_invalid`, `idempotency_key_reused` or
  * `idempotency_key_in_use`, for the server's error handler.

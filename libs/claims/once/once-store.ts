@@ -15,7 +15,9 @@ export type StartOutcome =
 export type EffectEnd =
   { state: 'completed' | 'failed'; result: string } | { state: 'released'; result?: undefined };
 
-/** Remembers effects by scope and key. Every method is one atomic step, timed by the store's clock. */
+/**
+ * Remembers effects by scope and key. Every method is one atomic step, timed by the store's clock.
+ */
 export type OnceStore = {
   start(key: OnceKey & { leaseMs: number }): Promise<StartOutcome>;
   /** Makes the lease last from now on. */

@@ -15,7 +15,8 @@ const renewalsPerLease = 3;
 /**
  * Has an effect once per key where the effect is outside of the store's database: a call to another
  * service, a mail, a file. Started → completed (the result is kept and replayed), failed (an
- * EffectFailedError is kept and thrown alike to every repeat), or released (anything else it throws).
+ * EffectFailedError is kept and thrown alike to every repeat), or released (anything else it
+ * throws).
  *
  * A crash between the effect and its record leaves the key in flight until its lease is over; the
  * next one then has the effect again. So the effect must bear being repeated, by the fence or by a
@@ -23,8 +24,8 @@ const renewalsPerLease = 3;
  * The lease is renewed for as long as the effect takes. Losing it all the same, by a pause longer
  * than the lease, aborts the signal; the result that counts is then the new owner's.
  *
- * @throws what the effect threw, now or before; an AggregateError when that could not be kept; or the
- * store's error, and then it is unknown whether the effect is recorded.
+ * @throws what the effect threw, now or before; an AggregateError when that could not be kept; or
+ * the store's error, and then it is unknown whether the effect is recorded.
  */
 export async function once<Result>(
   store: OnceStore,
@@ -95,7 +96,8 @@ function keepLease(store: OnceStore, started: Started) {
       (renewed) => {
         if (renewed === 'lost') losing.abort(new Error('the lease was lost to another owner'));
       },
-      // The store is away: the next renewal may still come in time, and only losing the lease counts.
+      // The store is away: the next renewal may still come in time, and only losing the lease
+      // counts.
       () => undefined,
     );
   }, everyMs).unref();

@@ -10,9 +10,9 @@
 --   reused     the key belongs to another fingerprint
 --   in-flight  another owner is at work for lease_left_ms
 -- No row: a start committed between this statement's look and its write. Run it again.
--- The fence grows for as long as anybody may know the key: a row is locked when its fence is drawn, and
--- one that is new has no owner before it whom it could have overtaken, because reap.sql takes a row out
--- an hour after its life, and no statement waits so long.
+-- The fence grows for as long as anybody may know the key: a row is locked when its fence is drawn,
+-- and one that is new has no owner before it whom it could have overtaken, because reap.sql takes a
+-- row out an hour after its life, and no statement waits so long.
 -- Only `started` writes. The order of the checks and the clock are those of ../postgres/claim.sql.
 WITH asked AS MATERIALIZED (
   SELECT clock_timestamp() AS at
@@ -35,8 +35,8 @@ written AS (
     fingerprint = excluded.fingerprint,
     state = excluded.state,
     owner = excluded.owner,
-    -- Drawn anew, now that the row is locked: the one to insert was drawn before, and while this start
-    -- waited another one may have drawn a larger one, worked and released.
+    -- Drawn anew, now that the row is locked: the one to insert was drawn before, and while this
+    -- start waited another one may have drawn a larger one, worked and released.
     fence = nextval('once_fence'),
     lease_until = excluded.lease_until,
     expires_at = CASE WHEN o.expires_at > (SELECT at FROM asked)

@@ -1,8 +1,9 @@
 -- Claims a transaction id for one request, or says who has it. One atomic step.
 --
 -- $1 namespace, $2 txn_id, $3 its bucket, $4 owner token, new for every request, $5 fingerprint,
--- $6 partner, $7 accepted-at, $8 what a read shows while pending, $9 lease in milliseconds, $10 life
--- of the record in milliseconds, $11 epoch in which the ledger vouched that it knows no such id.
+-- $6 partner, $7 accepted-at, $8 what a read shows while pending, $9 lease in milliseconds, $10
+-- life of the record in milliseconds, $11 epoch in which the ledger vouched that it knows no such
+-- id.
 --
 -- A row with `outcome`:
 --   claimed    ours; accepted_at of the first claim
@@ -13,12 +14,12 @@
 -- No row: a claim committed between this statement's look and its write. Run it again.
 -- Only `claimed` writes.
 --
--- The order of the checks is the promise: the fingerprint first, so that a reused key is told from a
--- retry in every state of the record. `found` is looked at before anything is locked, so replays and
--- waits write nothing; what ON CONFLICT meets is checked once more, because only there it is sure.
--- A record that expired is none: its row is written over as a first claim's. The time is the
--- server's, read once; who waits for a racing claim has an older one, which makes leases look longer
--- and never shorter.
+-- The order of the checks is the promise: the fingerprint first, so that a reused key is told from
+-- a retry in every state of the record. `found` is looked at before anything is locked, so replays
+-- and waits write nothing; what ON CONFLICT meets is checked once more, because only there it is
+-- sure. A record that expired is none: its row is written over as a first claim's. The time is the
+-- server's, read once; who waits for a racing claim has an older one, which makes leases look
+-- longer and never shorter.
 WITH asked AS MATERIALIZED (
   SELECT clock_timestamp() AS at
 ),

@@ -19,8 +19,8 @@ export type PostgresConnection = {
   close(): Promise<void>;
 };
 
-// A statement that lost a race sees the winner the next time. It loses again only to a claim that is
-// taken over or expires in that very moment.
+// A statement that lost a race sees the winner the next time. It loses again only to a claim that
+// is taken over or expires in that very moment.
 const racesMax = 5;
 
 /** Opens a pool that comes back by itself. PostgreSQL may be away. */

@@ -1,9 +1,9 @@
 -- Begins a new epoch of a bucket whose memory was lost. One atomic step.
 --
 -- $1 namespace, $2 bucket, $3 a new epoch, random.
--- A row: the epoch and barrier (null = none) as they hold now: of the epoch that was there when this
--- history of the server wrote it, else of the new one. No row: another one began it between this
--- statement's look and its write. Run it again.
+-- A row: the epoch and barrier (null = none) as they hold now: of the epoch that was there when
+-- this history of the server wrote it, else of the new one. No row: another one began it between
+-- this statement's look and its write. Run it again.
 --
 -- No row in the table means that everything was forgotten, or that this store is new; a row of
 -- another history, that the server was restored or failed over, which keeps old claims and may lose

@@ -59,8 +59,8 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  * server's clock. The server may be away: claims then reject until it is back.
  *
  * An acknowledged claim is durable, so a crash or a restart forgets nothing and leaves the buckets
- * warm. They are cold when the store is new, when its tables were emptied, and after a failover or a
- * restore to a point in time, because either begins a new timeline and may have lost the latest
+ * warm. They are cold when the store is new, when its tables were emptied, and after a failover or
+ * a restore to a point in time, because either begins a new timeline and may have lost the latest
  * claims. What cannot be noticed is a data directory that was put back as a copy: empty the table
  * `memory` afterwards.
  *

@@ -1,4 +1,5 @@
--- Makes a bucket cold, because claims may have been made elsewhere. Its records stay and still count.
+-- Makes a bucket cold, because claims may have been made elsewhere. Its records stay and still
+-- count.
 --
 -- KEYS[1]  warm marker of the bucket (see memory.lua)
 --

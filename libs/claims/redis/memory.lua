@@ -1,4 +1,5 @@
--- Loaded in front of claim.lua, read.lua and note-loss.lua: what they need to know of time and memory.
+-- Loaded in front of claim.lua, read.lua and note-loss.lua: what they need to know of time and
+-- memory.
 --
 -- The warm marker of a bucket is a hash that vanishes together with the claims whenever the server
 -- forgets. It never expires. Its fields:

@@ -5,8 +5,9 @@
 -- ARGV[2]  a new epoch, random
 --
 -- Replies { epoch, barrier } as they hold now, barrier '' when there is none: the epoch that was
--- there when this server process wrote it, else the new one. No marker means that everything was forgotten; a marker of another run that
--- the server was restarted, restored or replaced, which keeps old keys and may lose late ones.
+-- there when this server process wrote it, else the new one. No marker means that everything was
+-- forgotten; a marker of another run that the server was restarted, restored or replaced, which
+-- keeps old keys and may lose late ones.
 
 local marker = redis.call('HMGET', KEYS[1], 'epoch', 'run_id', 'barrier')
 if marker[1] and marker[2] == ARGV[1] then

@@ -91,8 +91,8 @@ describe('claims on a redis that is away', { concurrency: 2 }, () => {
     await assert.rejects(claims.ping());
     server.resume();
     await eventually(() => claims.ping().then(() => true));
-    // One of the unanswered claims reached the server after all. Nobody works on it, so it is let go
-    // long before its lease of 30 s is over.
+    // One of the unanswered claims reached the server after all. Nobody works on it, so it is let
+    // go long before its lease of 30 s is over.
     await eventually(async () => (await claims.claim(request)).outcome === 'claimed');
   });
 

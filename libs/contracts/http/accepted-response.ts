@@ -1,6 +1,9 @@
 import type { AcceptedPayment, JsonObject, JsonValue } from '@triplock/payments';
 
-/** The newest form of the 202 body. Add a case to {@link renderAccepted} for another; never edit one. */
+/**
+ * The newest form of the 202 body. Add a case to {@link renderAccepted} for another; never edit
+ * one.
+ */
 export const responseVersion = 1;
 
 /** An answer that can be given again byte for byte. */
@@ -43,7 +46,9 @@ export function asSent(details: AcceptedPayment['details']): JsonObject {
   return sent;
 }
 
-/** Any order that the partner chose gives the same bytes. No name is `__proto__`: it was refused. */
+/**
+ * Any order that the partner chose gives the same bytes. No name is `__proto__`: it was refused.
+ */
 function sortedByName(metadata: Readonly<Record<string, string>>): JsonObject {
   const sorted: Record<string, string> = {};
   for (const name of Object.keys(metadata).sort()) sorted[name] = metadata[name]!;

@@ -4,7 +4,9 @@ import { Compile } from 'typebox/compile';
 import { jsonPointer } from './json-pointer.ts';
 import type { FieldProblem } from './problem.ts';
 
-/** An object's schema as far as an explanation needs it; a field's description ends "expected …". */
+/**
+ * An object's schema as far as an explanation needs it; a field's description ends "expected …".
+ */
 export type BodySchema = {
   properties: Readonly<Record<string, TSchema>>;
   required?: readonly string[];

@@ -2,8 +2,8 @@ import type { AcceptedRefund, JsonObject, Refund } from '@triplock/payments';
 import type { StoredAnswer } from './accepted-response.ts';
 
 /**
- * The 202 of a refund, made only from the request and its id, so that the claim store and the ledger
- * row give the same bytes.
+ * The 202 of a refund, made only from the request and its id, so that the claim store and the
+ * ledger row give the same bytes.
  *
  * @throws for a version this code does not know, which is a bug of a deploy.
  */

@@ -2,7 +2,9 @@ import type { JsonObject, JsonValue } from '@triplock/payments';
 import { isUtf8 } from 'node:buffer';
 import { jsonPointer } from './json-pointer.ts';
 
-/** What reading bytes as strict JSON gives. `pointer` names the place, `detail` says what is wrong. */
+/**
+ * What reading bytes as strict JSON gives. `pointer` names the place, `detail` says what is wrong.
+ */
 export type StrictJson =
   { outcome: 'value'; value: JsonValue } | { outcome: 'refused'; pointer: string; detail: string };
 

@@ -5,7 +5,9 @@ import { compileEach, explainBody, isJsonObject, problem, wanted } from './expla
 import { metadataPair, paymentRequestSchema } from './payment-schemas.ts';
 import type { FieldProblem } from './problem.ts';
 
-/** What validating a body gives: the payment and the value its fingerprint is made of, or why not. */
+/**
+ * What validating a body gives: the payment and the value its fingerprint is made of, or why not.
+ */
 export type ValidatedPaymentRequest =
   | { outcome: 'valid'; details: PaymentDetails; body: JsonObject }
   | { outcome: 'invalid'; errors: readonly FieldProblem[] };

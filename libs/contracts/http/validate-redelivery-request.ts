@@ -9,7 +9,9 @@ import { isDay } from './settlement-schemas.ts';
 /** The body of `POST /v1/webhook-deliveries/redeliver` after validation. */
 export type RedeliveryRequest = Static<typeof redeliveryRequestSchema>;
 
-/** What validating a body gives: what is asked and the value its fingerprint is made of, or why not. */
+/**
+ * What validating a body gives: what is asked and the value its fingerprint is made of, or why not.
+ */
 export type ValidatedRedeliveryRequest =
   | { outcome: 'valid'; asked: RedeliveryRequest; body: JsonObject }
   | { outcome: 'invalid'; errors: readonly FieldProblem[] };
@@ -18,8 +20,9 @@ const request = Compile(redeliveryRequestSchema);
 const explain = explainBody(redeliveryRequestSchema);
 
 /**
- * Checks a body of `POST /v1/webhook-deliveries/redeliver`. `undefined` means that there was no body.
- * Which windows are too long, or none, is the store's to say: without `until` it depends on its clock.
+ * Checks a body of `POST /v1/webhook-deliveries/redeliver`. `undefined` means that there was no
+ * body. Which windows are too long, or none, is the store's to say: without `until` it depends on
+ * its clock.
  */
 export function validateRedeliveryRequest(json: JsonValue | undefined): ValidatedRedeliveryRequest {
   if (!request.Check(json)) return { outcome: 'invalid', errors: explain(json) };

@@ -5,7 +5,9 @@ import { explainBody } from './explain-body.ts';
 import type { FieldProblem } from './problem.ts';
 import { refundRequestSchema } from './refund-schemas.ts';
 
-/** What validating a body gives: the refund and the value its fingerprint is made of, or why not. */
+/**
+ * What validating a body gives: the refund and the value its fingerprint is made of, or why not.
+ */
 export type ValidatedRefundRequest =
   | { outcome: 'valid'; details: RefundDetails; body: JsonObject }
   | { outcome: 'invalid'; errors: readonly FieldProblem[] };

@@ -9,7 +9,9 @@ import { asSent } from '../http/accepted-response.ts';
 import { refundAsSent } from '../http/render-refund.ts';
 import { acceptedSchema, type EncodedRecord } from './accepted-record.ts';
 
-/** The record of an accepted payment, keyed by its id, so that one payment stays in one partition. */
+/**
+ * The record of an accepted payment, keyed by its id, so that one payment stays in one partition.
+ */
 export function encodePaymentAccepted(
   payment: AcceptedPayment,
   traceparent: string,
@@ -18,7 +20,9 @@ export function encodePaymentAccepted(
   return encode(payment.txnId, fields, headersOf(payment, traceparent));
 }
 
-/** The record of an accepted refund, keyed by its payment's id, so that it stays behind its payment. */
+/**
+ * The record of an accepted refund, keyed by its payment's id, so that it stays behind its payment.
+ */
 export function encodeRefundAccepted(refund: AcceptedRefund, traceparent: string): EncodedRecord {
   const { paymentId, details } = refund;
   const fields = {

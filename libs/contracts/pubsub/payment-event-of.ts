@@ -11,7 +11,8 @@ import { paymentEventSchema, type PaymentEvent } from './payment-event.ts';
  * The event that tells how a payment ended. A pure function of the payment, so that every copy is
  * byte-identical.
  *
- * @throws for a payment that is still pending: it has nothing to tell, which is a bug of the caller.
+ * @throws for a payment that is still pending: it has nothing to tell, which is a bug of the
+ * caller.
  */
 export function paymentEventOf(
   payment: Payment,

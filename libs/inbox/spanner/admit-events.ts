@@ -12,9 +12,10 @@ export type Admission = {
 };
 
 /**
- * Judges events within a transaction, remembers those in their turn, moves their cursors and has the
- * effect done with them. What is read is locked until the commit, the absence of a row included, so of
- * two who bring one event at once the second is aborted and then sees what the first one did.
+ * Judges events within a transaction, remembers those in their turn, moves their cursors and has
+ * the effect done with them. What is read is locked until the commit, the absence of a row
+ * included, so of two who bring one event at once the second is aborted and then sees what the
+ * first one did.
  */
 export async function admitEvents(
   tx: SpannerTransaction,
@@ -108,7 +109,9 @@ function rememberedRow(consumer: string, { event, payloadHash }: ReceivedEvent):
   return { kind: 'insert', table: 'inbox', row };
 }
 
-/** An insert or an update by what was read, so that a cursor only ever begins at 1 and steps by one. */
+/**
+ * An insert or an update by what was read, so that a cursor only ever begins at 1 and steps by one.
+ */
 function movedCursor(consumer: string, { event }: ReceivedEvent): Write[] {
   const { payment_id, sequence } = event;
   if (sequence === undefined) return [];

@@ -21,7 +21,9 @@ CREATE TABLE IF NOT EXISTS effects (
   written_at TIMESTAMP NOT NULL OPTIONS (allow_commit_timestamp = true)
 ) PRIMARY KEY (id)`;
 
-/** Has the table there and empty, in a database that a test of this process may have used before. */
+/**
+ * Has the table there and empty, in a database that a test of this process may have used before.
+ */
 export async function makeEffects(place: SpannerPlace, database: SpannerDatabase): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'effects-'));
   try {

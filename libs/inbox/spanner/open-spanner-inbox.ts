@@ -14,13 +14,14 @@ import { admitEvents } from './admit-events.ts';
 export const spannerInboxHours = 720;
 
 /**
- * The inbox of a consumer that keeps its data in Spanner, in the database that has the consumer's own
- * tables. `consumer` is part of every key, so two consumers of one database do not see each other.
+ * The inbox of a consumer that keeps its data in Spanner, in the database that has the consumer's
+ * own tables. `consumer` is part of every key, so two consumers of one database do not see each
+ * other.
  *
  * An effect is given Spanner's transaction: it reads what is committed, and what it writes is done
- * with the commit, by which time the inbox has written, too. It may run many times, so it calls nobody
- * else. What becomes of an event whose commit had no answer is found out by looking again: when it
- * did commit, the event is told as a duplicate, which is what a redelivery would be told.
+ * with the commit, by which time the inbox has written, too. It may run many times, so it calls
+ * nobody else. What becomes of an event whose commit had no answer is found out by looking again:
+ * when it did commit, the event is told as a duplicate, which is what a redelivery would be told.
  */
 export function openSpannerInbox(
   database: SpannerDatabase,

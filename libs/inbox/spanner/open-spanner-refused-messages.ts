@@ -8,8 +8,8 @@ const detailLengthMax = 500;
 const knownSql = 'SELECT id FROM inbox_refused_messages WHERE consumer = @consumer AND id = @id';
 
 /**
- * The refused messages of a consumer that keeps its data in Spanner. After a commit without an answer
- * a message is told as known, which it then is.
+ * The refused messages of a consumer that keeps its data in Spanner. After a commit without an
+ * answer a message is told as known, which it then is.
  */
 export function openSpannerRefusedMessages(
   database: SpannerDatabase,
@@ -20,7 +20,8 @@ export function openSpannerRefusedMessages(
       const id = deriveId('refused-message', message.id);
       const row = {
         ...{ consumer, id, message_id: message.id, reason, first_seen: commitTimestamp },
-        // Half a surrogate pair would be no text, and a message that cannot be stored would come for ever.
+        // Half a surrogate pair would be no text, and a message that cannot be stored would come
+        // for ever.
         detail: detail.slice(0, detailLengthMax).toWellFormed(),
         // Bytes travel as base64.
         data: message.data.toString('base64'),

@@ -1,6 +1,7 @@
 -- Adds entries to the copy. One that is there stays as it is.
 --
--- $1 a JSON array of rows. A row: the id of an entry that the store tells otherwise than it was before.
+-- $1 a JSON array of rows. A row: the id of an entry that the store tells otherwise than it was
+-- before.
 WITH told AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS row (
     txn_id uuid, debit_account text, credit_account text, amount bigint, currency text,

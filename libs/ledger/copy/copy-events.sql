@@ -1,7 +1,7 @@
 -- Brings events of the copy up to what another store says.
 --
--- $1 a JSON array of rows. A row: the id of an event that the store tells otherwise than it was before;
--- whether it waits, is published or is parked may change.
+-- $1 a JSON array of rows. A row: the id of an event that the store tells otherwise than it was
+-- before; whether it waits, is published or is parked may change.
 WITH told AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS row (
     event_id uuid, order_id bigint, event_type text, txn_id uuid, payment_id uuid, partner_id text,

@@ -1,7 +1,8 @@
 -- Brings transactions of the copy up to what another store says.
 --
--- $1 a JSON array of rows. A row: it was inserted or changed now. No row for an id: it is so already, or
--- its history does not allow what the store says; find-different-transactions.sql tells which.
+-- $1 a JSON array of rows. A row: it was inserted or changed now. No row for an id: it is so
+-- already, or its history does not allow what the store says; find-different-transactions.sql tells
+-- which.
 INSERT INTO ledger.transactions AS known (
   txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, payment_id,
   requested_amount, amount, currency, payment_method, reference, description, metadata, reason,

@@ -1,7 +1,7 @@
 -- Finds the transactions that the copy has otherwise than another store says, after copying them.
 --
--- $1 a JSON array of the store's rows. A row: the id of one that it says something of which its history
--- in the copy does not allow. When a row is due is no part of its history.
+-- $1 a JSON array of the store's rows. A row: the id of one that it says something of which its
+-- history in the copy does not allow. When a row is due is no part of its history.
 SELECT known.txn_id::text AS id
 FROM json_to_recordset($1::json) AS told (
   txn_id uuid, kind text, partner_id text, idempotency_key text, fingerprint text,

@@ -3,8 +3,8 @@
 --
 -- $1 txn id, $2 debit account or null when no money moves, $3 credit account, $4 amount,
 -- $5 currency, $6 event id, $7 event type, $8 partner, $9 bucket, $10 sequence, $11 payload,
--- $12 traceparent, $13 the payment that orders the event. It runs in the transaction of settle.sql or
--- settle-refund.sql, under the payment's lock, so the order id it draws never runs against the
+-- $12 traceparent, $13 the payment that orders the event. It runs in the transaction of settle.sql
+-- or settle-refund.sql, under the payment's lock, so the order id it draws never runs against the
 -- sequence.
 -- Always one row.
 --

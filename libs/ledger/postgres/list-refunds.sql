@@ -1,7 +1,7 @@
 -- Reads one page of a payment's refunds, newest first.
 --
--- $1 payment id, $2 partner id, $3 rows at most, $4 and $5 the time and id of the refund after which
--- the page begins, or null.
+-- $1 payment id, $2 partner id, $3 rows at most, $4 and $5 the time and id of the refund after
+-- which the page begins, or null.
 -- A row: a refund, with the charge that it is of. Fewer rows than $3: the list ends here.
 SELECT
   refund.txn_id, refund.partner_id, refund.idempotency_key,

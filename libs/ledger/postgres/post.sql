@@ -1,9 +1,9 @@
 -- Posts a batch: transactions, and of those really inserted the entries and events.
 --
 -- $1 a JSON array of objects with the fields below; ids differ within it. `debit_account` is null
--- where no money moves yet, `event_id` where nothing is settled yet. `payload` is of type json, which
--- keeps its text as it came, byte for byte. $2 milliseconds after which somebody else looks after a
--- row that is still pending.
+-- where no money moves yet, `event_id` where nothing is settled yet. `payload` is of type json,
+-- which keeps its text as it came, byte for byte. $2 milliseconds after which somebody else looks
+-- after a row that is still pending.
 -- A row: this statement made the transaction. No row for an id: the id, or its key, is taken.
 --
 -- Sorted by id, because two batches that share ids in opposite order would deadlock. Without a

@@ -1,5 +1,5 @@
--- Lets published events wait for a dispatcher again: some of those that were published in a range of
--- time, oldest first, and the other events of their payments, without which a new consumer would
+-- Lets published events wait for a dispatcher again: some of those that were published in a range
+-- of time, oldest first, and the other events of their payments, without which a new consumer would
 -- wait for ever for an earlier sequence.
 --
 -- $1 from, $2 to (not included), $3 events at most, not counting those other ones.

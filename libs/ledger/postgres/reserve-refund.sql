@@ -1,17 +1,17 @@
 -- Reserves a pending refund's amount on its payment, once, when it fits.
 --
 -- $1 the refund's id.
--- A row: `verdict` is `reserved` (now or before), `waiting` (its payment is pending, or not there and
--- may still come), or why it can never be given back: `payment_not_refundable`,
+-- A row: `verdict` is `reserved` (now or before), `waiting` (its payment is pending, or not there
+-- and may still come), or why it can never be given back: `payment_not_refundable`,
 -- `amount_exceeds_refundable`. No row: the refund is final.
 --
 -- The refund is locked before its payment, here and in settle-refund.sql. Under READ COMMITTED both
--- locked rows are the newest, so of refunds racing on one payment each sees what the others reserved,
--- and the cap is compared once more by the update and by the table's own check. A payment that is
--- not there a day after its refund was accepted was set aside and will not come by itself. Until
--- then the refund is looked at again after a quarter of its age, a second at least and a minute at
--- most: the statement that posts a batch of payments does not look for their refunds. A payment that is
--- pending wakes its refunds when it is settled.
+-- locked rows are the newest, so of refunds racing on one payment each sees what the others
+-- reserved, and the cap is compared once more by the update and by the table's own check. A payment
+-- that is not there a day after its refund was accepted was set aside and will not come by itself.
+-- Until then the refund is looked at again after a quarter of its age, a second at least and a
+-- minute at most: the statement that posts a batch of payments does not look for their refunds. A
+-- payment that is pending wakes its refunds when it is settled.
 WITH refund AS MATERIALIZED (
   SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
   WHERE txn_id = $1 AND kind = 'refund' AND state = 'pending'

@@ -7,7 +7,9 @@ import { blamingInput } from './unpostable.ts';
 
 const settleSql = loadSql(import.meta.url, 'settle.sql');
 
-/** Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing. */
+/**
+ * Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing.
+ */
 export function settlePayment(database: Database, request: SettleRequest): Promise<SettleOutcome> {
   const { traceparent } = request;
   const parameters = settleParameters(request, request.chargeId);

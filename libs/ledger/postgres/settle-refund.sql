@@ -2,8 +2,8 @@
 --
 -- $1 id, $2 the version that was read, $3 succeeded or failed, $4 failure code, $5 failure message,
 -- $6 when it was settled, $7 the provider's id of the refund or null.
--- A row: it is final now; its entry and event must follow in the same transaction. `sequence` is null
--- when the partner has no such payment, and the refund is then ordered by itself.
+-- A row: it is final now; its entry and event must follow in the same transaction. `sequence` is
+-- null when the partner has no such payment, and the refund is then ordered by itself.
 -- No row: it was final, or is of another version, and nothing was written.
 --
 -- What a failed refund had reserved is given back to the payment.

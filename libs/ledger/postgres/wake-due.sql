@@ -5,10 +5,10 @@
 -- is false for an event that came before, and then nothing was written either. `woken`: the ids of
 -- those that are due by then; their version stays, so whoever is at work on one goes on.
 --
--- A refund is only told of once it is reserved: before, nobody has asked the provider for it. Refunds
--- are locked before their payment and in the order of their ids, as everywhere, so that no two
--- statements wait for each other. A second event with the same id waits at the insert until the first
--- one's transaction ends.
+-- A refund is only told of once it is reserved: before, nobody has asked the provider for it.
+-- Refunds are locked before their payment and in the order of their ids, as everywhere, so that no
+-- two statements wait for each other. A second event with the same id waits at the insert until the
+-- first one's transaction ends.
 WITH payment AS (
   SELECT txn_id FROM ledger.transactions WHERE provider_intent_id = $4::text AND provider = $1::text
 ), waiting AS MATERIALIZED (

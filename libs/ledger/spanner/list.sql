@@ -1,8 +1,8 @@
 -- Reads one page of a partner's payments, newest first.
 --
 -- @partner, @limit rows at most. The caller puts in the index, and a filter of what is wished for:
--- @before and @after the time and id of the payment after which the page begins, @state, @reference.
--- A row: a payment. Fewer rows than @limit: the list ends here.
+-- @before and @after the time and id of the payment after which the page begins, @state,
+-- @reference. A row: a payment. Fewer rows than @limit: the list ends here.
 --
 -- The index is kept in shards, since a partner's newest payments would all be written at one end of
 -- it. Each shard gives its own newest, which are as many as the page may need of it.

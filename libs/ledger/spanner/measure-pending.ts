@@ -19,8 +19,8 @@ const pendingSql = `
     )) AS head`;
 
 /**
- * Measures what waits by `Outbox.pending`'s contract. A backlog makes this no slower: the count ends,
- * and the oldest is looked up per bucket, at the head of an index.
+ * Measures what waits by `Outbox.pending`'s contract. A backlog makes this no slower: the count
+ * ends, and the oldest is looked up per bucket, at the head of an index.
  */
 export async function measurePending(
   database: SpannerDatabase,

@@ -62,7 +62,9 @@ function standingOf({ fingerprint, state, version }: StandingRow): Standing {
   return { fingerprint, state, version: Number(version) };
 }
 
-/** Rows of one table after the other, alike, so that they travel as one; an entry after its parent. */
+/**
+ * Rows of one table after the other, alike, so that they travel as one; an entry after its parent.
+ */
 function writesOf(postings: readonly Posting[]): Write[] {
   const written = postings.map(rowsOf);
   return [

@@ -93,8 +93,8 @@ function reserved(rows: RefundRows): RefundRows {
 }
 
 /**
- * Its payment is not there: posting a batch of payments does not look for their refunds, so this one
- * is looked at again after a quarter of its age, a second at least and a minute at most.
+ * Its payment is not there: posting a batch of payments does not look for their refunds, so this
+ * one is looked at again after a quarter of its age, a second at least and a minute at most.
  */
 function askedAgain(refund: TransactionRow): TransactionRow {
   const ageMs = Date.now() - +refund.created_at;

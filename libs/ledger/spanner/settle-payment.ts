@@ -12,7 +12,9 @@ import { paymentFrom, type TransactionRow } from './transaction-row.ts';
 import { blamingInput } from './unpostable.ts';
 import { finalColumns, insertEntry, insertEvent, updateTransaction } from './write-rows.ts';
 
-/** Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing. */
+/**
+ * Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing.
+ */
 export function settlePayment(
   database: SpannerDatabase,
   request: SettleRequest,
@@ -55,7 +57,9 @@ export function isPendingAt(row: TransactionRow, version: number): boolean {
   return row.state === 'pending' && row.version === BigInt(version);
 }
 
-/** A row that is exactly as the request would have left it, after a commit without an answer, is it. */
+/**
+ * A row that is exactly as the request would have left it, after a commit without an answer, is it.
+ */
 export function ownDoing(
   tx: SpannerTransaction,
   row: TransactionRow,

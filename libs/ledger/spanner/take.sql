@@ -4,8 +4,8 @@
 -- A row: a pending event of a bucket whose lease holds. No row: nothing waits, or the leases are
 -- lost.
 --
--- Buckets take turns row by row, so that those whose events cannot be published now do not fill every
--- answer. The caller puts in what is behind a parked event of its payment, and waits with it.
+-- Buckets take turns row by row, so that those whose events cannot be published now do not fill
+-- every answer. The caller puts in what is behind a parked event of its payment, and waits with it.
 SELECT UNIX_MICROS(event.created_at) AS order_id, event.*
 FROM UNNEST(@buckets) AS wanted_bucket WITH OFFSET AS nth
 JOIN outbox_leases AS lease

@@ -28,7 +28,9 @@ type EventRow = {
   published_epoch: bigint | null;
 };
 
-/** Marks events of several buckets, where their leases hold, and gives back those that it marked. */
+/**
+ * Marks events of several buckets, where their leases hold, and gives back those that it marked.
+ */
 export function markPublished(
   database: SpannerDatabase,
   published: readonly PublishedMark[],

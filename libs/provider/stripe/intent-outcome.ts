@@ -20,9 +20,9 @@ type Seen = Partial<
 >;
 
 /**
- * How a charge stands, by the intent's own state (docs.stripe.com/payments/paymentintents/lifecycle).
- * An answer that is not about this intent, this payment and this money, or that has no known state,
- * is unknown.
+ * How a charge stands, by the intent's own state
+ * (docs.stripe.com/payments/paymentintents/lifecycle). An answer that is not about this intent,
+ * this payment and this money, or that has no known state, is unknown.
  */
 export function intentOutcome(intent: Seen, asked: IntentInQuestion): IntentOutcome {
   const same = intent.id === asked.intentId && isAbout(intent, asked);

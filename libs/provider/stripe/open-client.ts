@@ -10,8 +10,8 @@ export type StripeOptions = {
 };
 
 /**
- * The official client. Its own retries are off: whoever calls knows what may be asked again. It still
- * sends once more after a reset connection, under the same idempotency key.
+ * The official client. Its own retries are off: whoever calls knows what may be asked again. It
+ * still sends once more after a reset connection, under the same idempotency key.
  */
 export function openClient({ apiKey, apiUrl, timeoutMs }: StripeOptions): Stripe {
   return new Stripe(apiKey, {
@@ -26,9 +26,9 @@ export function openClient({ apiKey, apiUrl, timeoutMs }: StripeOptions): Stripe
 type HttpClient = ReturnType<typeof Stripe.createNodeHttpClient>;
 
 /**
- * The package (23.1) takes any JSON for an object: a text or a number, as a proxy may answer, ends the
- * process by a rejection that nobody handles, and the call never returns. Refused here, it becomes an
- * error like any other answer that makes no sense.
+ * The package (23.1) takes any JSON for an object: a text or a number, as a proxy may answer, ends
+ * the process by a rejection that nobody handles, and the call never returns. Refused here, it
+ * becomes an error like any other answer that makes no sense.
  */
 function refusingBareValues(client: HttpClient): HttpClient {
   const makeRequest = client.makeRequest.bind(client);

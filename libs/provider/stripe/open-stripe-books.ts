@@ -13,7 +13,10 @@ export type BooksOptions = StripeOptions & {
    * (docs.stripe.com/rate-limits), and whoever charges needs most of them.
    */
   requestsPerSecondMax: number;
-  /** Rows of a page: 100 unless told, which is the most there can be (docs.stripe.com/api/pagination). */
+  /**
+   * Rows of a page: 100 unless told, which is the most there can be
+   * (docs.stripe.com/api/pagination).
+   */
   pageMax?: number;
 };
 

@@ -59,8 +59,8 @@ async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<I
     stripe.paymentIntents.confirm(intentId, {}, { idempotencyKey }),
   );
   if (confirmed.outcome !== 'refused') return confirmed;
-  // The refusal is the request's end and not the intent's: as long as it could be confirmed, somebody
-  // who sleeps may do so yet.
+  // The refusal is the request's end and not the intent's: as long as it could be confirmed,
+  // somebody who sleeps may do so yet.
   const ended = await endIntent(stripe, request);
   return ended.outcome === 'declined' ? { ...ended, failure: confirmed.failure } : ended;
 }

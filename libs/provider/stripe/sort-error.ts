@@ -24,8 +24,8 @@ const notRefundable = [
 
 /**
  * Sorts an error by docs.stripe.com/error-low-level and docs.stripe.com/api/errors. Only what is
- * certain, and the partner's, is a refusal: a wrong API key or URL, an account that is not set up, a
- * parameter that Stripe no longer knows, a lost answer or a 500 say nothing about the payment.
+ * certain, and the partner's, is a refusal: a wrong API key or URL, an account that is not set up,
+ * a parameter that Stripe no longer knows, a lost answer or a 500 say nothing about the payment.
  */
 export function sortError(error: unknown): SortedError {
   const { errors } = Stripe;

@@ -90,8 +90,8 @@ async function expireItem(
 }
 
 /**
- * What DynamoDB bills an item's storage by: names and values in UTF-8, numbers by their digits, and 100
- * bytes for the index (AWS, "DynamoDB item sizes and formats").
+ * What DynamoDB bills an item's storage by: names and values in UTF-8, numbers by their digits, and
+ * 100 bytes for the index (AWS, "DynamoDB item sizes and formats").
  */
 function billedBytes(item: Attributes): number {
   const sizes = Object.entries(item).map(([name, { S, N = '' }]) => {

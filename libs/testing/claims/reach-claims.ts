@@ -26,7 +26,10 @@ export type ClaimSeen = {
   answer: { status: number; body: string } | undefined;
 };
 
-/** A claim store reached past the gateways: to look at it, and to do to it what time and operators do. */
+/**
+ * A claim store reached past the gateways: to look at it, and to do to it what time and operators
+ * do.
+ */
 export type ReachedClaims = {
   /** A claim that lives; nothing when there is none. */
   look(txnId: string): Promise<ClaimSeen | undefined>;

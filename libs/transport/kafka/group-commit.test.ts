@@ -128,7 +128,8 @@ test('a record larger than a batch may be is refused and never sent', async (t) 
 });
 
 test('a record that the broker refuses is unknown to its sender and spoils no later one', async (t) => {
-  // Time for two producers: the first is thrown away, and a busy machine takes its time for another.
+  // Time for two producers: the first is thrown away, and a busy machine takes its time for
+  // another.
   const timeoutMs = 20_000;
   const { log } = await aLog(t, { batchBytesMax: 4 * 1024 * 1024, batchRecordsMax: 1, timeoutMs });
   const oversized = log.append(aRecord({ value: Buffer.alloc(2 * 1024 * 1024) }));

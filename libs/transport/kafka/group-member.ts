@@ -11,7 +11,9 @@ export type MemberOptions = BrokerConnection & {
   handle(batch: RecordBatch): Promise<void>;
   /** Called after a batch's offset was committed. */
   onCommitted?(batch: RecordBatch): Promise<void>;
-  /** Called when the group was joined, also again, with the partitions that are this member's now. */
+  /**
+   * Called when the group was joined, also again, with the partitions that are this member's now.
+   */
   onAssigned?(partitions: readonly number[]): void;
   /** Partitions whose batches are in hand at once; 12 unless told. */
   partitionsConcurrently?: number;
@@ -100,7 +102,9 @@ export async function startMember(
   };
 }
 
-/** Rejects when kafkajs reports a crash, or when nothing happens any more although it reports none. */
+/**
+ * Rejects when kafkajs reports a crash, or when nothing happens any more although it reports none.
+ */
 function endOf(consumer: Consumer): Promise<never> {
   const ended = new Promise<never>((_resolve, reject) => {
     const standstill = setTimeout(

@@ -8,7 +8,10 @@ export class ProduceRefusedError extends Error {
   override name = 'ProduceRefusedError';
 }
 
-/** The record may or may not be in the topic. Unknown is not failed: whoever retries may duplicate it. */
+/**
+ * The record may or may not be in the topic. Unknown is not failed: whoever retries may duplicate
+ * it.
+ */
 export class ProduceUnknownError extends Error {
   override name = 'ProduceUnknownError';
 }
@@ -46,7 +49,9 @@ export type RecordBatch = {
   records: readonly ReceivedRecord[];
   /** The offset after the partition's last record, as it was when these were fetched. */
   end: bigint;
-  /** Keeps the session alive; call it between long steps. Throws when the partition was taken away. */
+  /**
+   * Keeps the session alive; call it between long steps. Throws when the partition was taken away.
+   */
   heartbeat(): Promise<void>;
   /**
    * True once the partition belongs to somebody else: finish nothing more. A close does not make it

@@ -10,7 +10,9 @@ export type LossyNetwork = BadNetwork & {
 
 const produceApiKey = 0;
 
-/** Opens the network in front of `broker`, `host:port`; it passes everything until told otherwise. */
+/**
+ * Opens the network in front of `broker`, `host:port`; it passes everything until told otherwise.
+ */
 export async function openLossyNetwork(broker: string): Promise<LossyNetwork> {
   let lost = 0;
   const loses = { losesReply: () => false };

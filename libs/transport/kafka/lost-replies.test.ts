@@ -134,8 +134,8 @@ test('the check for missing records sees a producer that is kept after a rejecte
       void (await producer.sendBatch({ topicMessages: [{ topic, messages }] })),
     close: async () => undefined,
   };
-  // Both tries of every second batch lose their reply, so the batch is stored and rejected; the next
-  // one is as long, is taken for a copy of it, and is acknowledged.
+  // Both tries of every second batch lose their reply, so the batch is stored and rejected; the
+  // next one is as long, is taken for a copy of it, and is acknowledged.
   let reply = 0;
   const result = await appendUnderLoss(place, {
     rounds: 10,

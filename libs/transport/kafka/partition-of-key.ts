@@ -3,8 +3,8 @@ const multiplier = 0x5bd1e995;
 
 /**
  * The partition of a record key: murmur2 of its bytes, as Kafka's own producers spread keys
- * (org.apache.kafka.common.utils.Utils.murmur2), so that any client finds a payment in the same one.
- * kafkajs computes the same with big integers, at several times the cost.
+ * (org.apache.kafka.common.utils.Utils.murmur2), so that any client finds a payment in the same
+ * one. kafkajs computes the same with big integers, at several times the cost.
  */
 export function partitionOfKey(key: string | Buffer, partitions: number): number {
   const bytes = typeof key === 'string' ? Buffer.from(key) : key;

@@ -9,8 +9,8 @@ const readable = ['uncompressed', 'gzip'];
  * `compression.type`, Kafka's default `producer` included, one batch that somebody compressed with
  * snappy, lz4 or zstd would hold up its partition for ever, and every payment behind it.
  *
- * Passes with a warning when the brokers do not tell, such as while they are away: the consumer then
- * stops at such a batch and says so again and again, and nothing behind it is lost.
+ * Passes with a warning when the brokers do not tell, such as while they are away: the consumer
+ * then stops at such a batch and says so again and again, and nothing behind it is lost.
  *
  * What a topic let in before is not looked at: a batch that is there stays as it is.
  *

@@ -8,8 +8,9 @@ export type TopicOffsets = {
   end(): Promise<Offsets>;
   /**
    * The group's next offset, by partition. Where it never committed, or stood still while records
-   * aged out, that is the first one there is: nothing before it can be read any more. An offset past
-   * the end was committed to a topic of this name that is no more, and counts as never committed.
+   * aged out, that is the first one there is: nothing before it can be read any more. An offset
+   * past the end was committed to a topic of this name that is no more, and counts as never
+   * committed.
    */
   committed(): Promise<Offsets>;
   close(): Promise<void>;

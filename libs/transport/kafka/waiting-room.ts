@@ -18,7 +18,9 @@ export type RoomLimits = {
   waitingBytesMax: number;
 };
 
-/** A queue with limits: who waits too long or comes when it is full is refused, and nobody is lost. */
+/**
+ * A queue with limits: who waits too long or comes when it is full is refused, and nobody is lost.
+ */
 export type WaitingRoom = {
   readonly size: number;
   /** @throws ProduceRefusedError when the room is full. */

@@ -31,9 +31,9 @@ export type MessageDesk = {
 const extendEveryMs = (ackDeadlineSeconds * 1_000) / 3;
 
 /**
- * Opens a desk. Messages of one ordering key that wait are handed over together, one after another as
- * they came, so that they can share what handling costs; later ones wait for the verdicts on all of
- * them.
+ * Opens a desk. Messages of one ordering key that wait are handed over together, one after another
+ * as they came, so that they can share what handling costs; later ones wait for the verdicts on all
+ * of them.
  */
 export function openMessageDesk(options: DeskOptions): MessageDesk {
   const { handle, logger } = options;

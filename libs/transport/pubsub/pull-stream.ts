@@ -14,9 +14,9 @@ export type PullStream = {
 };
 
 /**
- * A broker that does not notice the death of a subscriber goes on giving messages to its stream, and
- * with them whole ordering keys, until the stream's deadline; the emulator does so after a kill -9.
- * So streams are short and end by a word, and only a dead one meets its deadline.
+ * A broker that does not notice the death of a subscriber goes on giving messages to its stream,
+ * and with them whole ordering keys, until the stream's deadline; the emulator does so after a kill
+ * -9. So streams are short and end by a word, and only a dead one meets its deadline.
  */
 const streamLifeMs = 15_000;
 const farewellMs = 5_000;

@@ -2,9 +2,9 @@
 export type Turn = { key: string; work: () => Promise<void> };
 
 /**
- * Runs pieces in turns of their key, and keys side by side; at most `max` pieces run at once. A turn
- * has all pieces of the key that wait: they begin together, in their order, and what comes meanwhile
- * waits until the last of them has ended. A piece with an empty key waits for no other.
+ * Runs pieces in turns of their key, and keys side by side; at most `max` pieces run at once. A
+ * turn has all pieces of the key that wait: they begin together, in their order, and what comes
+ * meanwhile waits until the last of them has ended. A piece with an empty key waits for no other.
  */
 export function takeTurns(max: number): (turns: readonly Turn[]) => void {
   /** Of each key whose turn it is or that waits for a place. */

@@ -9,7 +9,9 @@ export type OutgoingMessage = {
 /** What publishing one message came to, in the order given. */
 export type PublishOutcome =
   | { outcome: 'published' }
-  /** The broker may or may not have it; or it was not sent because an earlier one of its key failed. */
+  /**
+   * The broker may or may not have it; or it was not sent because an earlier one of its key failed.
+   */
   | { outcome: 'unknown'; error: Error }
   /** The broker will never take this message (too large, malformed). */
   | { outcome: 'unpublishable'; error: Error };
@@ -42,7 +44,10 @@ export type MessageVerdict = 'ack' | 'nack';
 /** Messages that a subscriber has and has not finished. */
 export type InHand = {
   messages: number;
-  /** How long ago the oldest of them was published; 0 without any. The broker may hold back older ones. */
+  /**
+   * How long ago the oldest of them was published; 0 without any. The broker may hold back older
+   * ones.
+   */
   oldestMs: number;
 };
 

@@ -7,7 +7,9 @@ export type LoadOrder = {
   run: string;
   connections: number;
   seconds: number;
-  /** Sends that many keys of the run over and over, which were accepted before; absent: fresh ones. */
+  /**
+   * Sends that many keys of the run over and over, which were accepted before; absent: fresh ones.
+   */
   again?: number;
 };
 

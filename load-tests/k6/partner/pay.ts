@@ -5,7 +5,9 @@ import { isReplay, mayChange, retryAfter, send, sendAll, type Answer, type Order
 import { settings } from './settings.ts';
 import { tallies } from './tallies.ts';
 
-/** An order that was accepted: the id it got, and the answer's bytes, which a replay must repeat. */
+/**
+ * An order that was accepted: the id it got, and the answer's bytes, which a replay must repeat.
+ */
 export type Accepted = { order: Order; id: string; bytes: string };
 
 /** What a payment may say besides its amount. */

@@ -1,5 +1,5 @@
--- Charges of ours, tried ones included, of an intent that no payment names: its id is stored before it
--- is confirmed.
+-- Charges of ours, tried ones included, of an intent that no payment names: its id is stored before
+-- it is confirmed.
 SELECT charges.id, charges.created_at AS since
 FROM auditor.charges
 WHERE charges.txn_id IS NOT NULL

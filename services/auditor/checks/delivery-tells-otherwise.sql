@@ -1,7 +1,7 @@
 -- Deliveries to another partner than the event's, or that tell another thing than the event.
 --
--- An event ends with what its webhook says, so nearly always its last bytes show that they agree; only
--- where they do not are both read.
+-- An event ends with what its webhook says, so nearly always its last bytes show that they agree;
+-- only where they do not are both read.
 SELECT deliveries.event_id::text AS id, deliveries.created_at AS since
 FROM notifier.deliveries
 JOIN ledger.outbox USING (event_id)

@@ -1,6 +1,6 @@
 -- Transactions that moved other money than they say: one that succeeded moves its amount once, into
--- the partner's payable funds or, for a refund, back to where its payment's came from, and any other
--- moves nothing. A transaction has one entry at most.
+-- the partner's payable funds or, for a refund, back to where its payment's came from, and any
+-- other moves nothing. A transaction has one entry at most.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM ledger.transactions
 LEFT JOIN ledger.entries USING (txn_id)

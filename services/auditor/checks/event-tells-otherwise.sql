@@ -2,7 +2,8 @@
 -- ledger's.
 --
 -- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
--- mark, so what is looked for here stands nowhere else. Only where it is not found the event is read.
+-- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
+-- read.
 --
 -- A refund that failed may tell of the amount that was asked for, and of no currency; where its
 -- partner has no such payment it is ordered by itself.

@@ -1,5 +1,5 @@
--- Ledger rows of another kind, partner, payment, amount or currency than their request. A refund has
--- its payment's currency, and an amount that the request may leave open.
+-- Ledger rows of another kind, partner, payment, amount or currency than their request. A refund
+-- has its payment's currency, and an amount that the request may leave open.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM ledger.transactions
 JOIN auditor.accepted USING (txn_id, fingerprint)

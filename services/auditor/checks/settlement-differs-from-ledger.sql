@@ -1,6 +1,6 @@
--- Partner, UTC day and currency of which the settlement batch is not what the ledger settled, to the
--- minor unit. Left out is what the feed has still to apply; what it applied is in batch and cursor at
--- once, and what left the outbox by age was applied long before.
+-- Partner, UTC day and currency of which the settlement batch is not what the ledger settled, to
+-- the minor unit. Left out is what the feed has still to apply; what it applied is in batch and
+-- cursor at once, and what left the outbox by age was applied long before.
 WITH unapplied AS MATERIALIZED (
   SELECT outbox.txn_id
   FROM ledger.outbox

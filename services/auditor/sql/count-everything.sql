@@ -1,9 +1,9 @@
 -- How much there is of everything. Always one row.
 --
--- `accepted` is every distinct request in the topic, readable or not, so that it equals ledger rows,
--- dead letters and key conflicts together. A dead letter that lost its key is a key conflict, and
--- one that was posted later is a ledger row: neither is counted as a dead letter. What left by age
--- is still counted. `charges` are the provider's, that succeeded. `unwanted` are
+-- `accepted` is every distinct request in the topic, readable or not, so that it equals ledger
+-- rows, dead letters and key conflicts together. A dead letter that lost its key is a key conflict,
+-- and one that was posted later is a ledger row: neither is counted as a dead letter. What left by
+-- age is still counted. `charges` are the provider's, that succeeded. `unwanted` are
 -- deliveries to an endpoint whose server said 410 Gone, until its partner sets it again.
 SELECT
   (SELECT count(*) FROM auditor.accepted) + (SELECT count(*) FROM auditor.accepted_refused)

@@ -1,5 +1,5 @@
--- Refunds that succeeded in both books, those seen longest ago first: a bank may send one back weeks
--- later, and no list by time shows that. Nobody has looked at them for an hour.
+-- Refunds that succeeded in both books, those seen longest ago first: a bank may send one back
+-- weeks later, and no list by time shows that. Nobody has looked at them for an hour.
 --
 -- $1 rows at most.
 -- A row: kind and id of one to ask about.

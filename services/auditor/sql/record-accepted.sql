@@ -1,7 +1,7 @@
 -- Remembers payments and refunds of the accepted topic.
 --
--- $1 a JSON array of objects with the fields below; `payment_id` is a refund's, which has no currency
--- and may have no amount.
+-- $1 a JSON array of objects with the fields below; `payment_id` is a refund's, which has no
+-- currency and may have no amount.
 -- Nothing happens for a request that is known. Sorted by id, so that two batches that share ids
 -- in opposite order do not deadlock.
 INSERT INTO accepted (

@@ -1,13 +1,13 @@
 -- Takes a page of the provider's into the book, and moves the walk on.
 --
--- $1 kind, $2 a JSON array of objects with the fields below, $3 the cursor by which the page was asked
--- for or null, $4 that of the next page or null, $5 how far everything was known then.
--- A row: the walk went on from here. No row: another one took it on meanwhile, or began it again; the
--- page is in the book all the same.
+-- $1 kind, $2 a JSON array of objects with the fields below, $3 the cursor by which the page was
+-- asked for or null, $4 that of the next page or null, $5 how far everything was known then.
+-- A row: the walk went on from here. No row: another one took it on meanwhile, or began it again;
+-- the page is in the book all the same.
 --
--- What says nothing of us is somebody else's and left out, but for refunds of intents that are ours.
--- What is final stays so when an older answer comes late. A clock of the provider's that ran ahead once
--- does not make later ones seem known.
+-- What says nothing of us is somebody else's and left out, but for refunds of intents that are
+-- ours. What is final stays so when an older answer comes late. A clock of the provider's that ran
+-- ahead once does not make later ones seem known.
 WITH told AS (
   SELECT * FROM json_to_recordset($2::json) AS row (
     id text, status text, amount bigint, currency text, created_at timestamptz, intent_id text,

@@ -1,10 +1,10 @@
 -- Number and sum of what each layer has per partner and currency, in minor units.
 --
--- A row: one figure of one layer. `payments` are all of them, whatever became of them; requests that
--- lost their key or were dead-lettered are no transaction anywhere and are left out. `gross` are the
--- payments that succeeded and `refunds` what of them was given back; `charged` and `givenBack` are
--- those of cards. Deliveries that left by age are in the sums that they left behind, and `delivered` is
--- also what its partner does not want, which nobody will deliver.
+-- A row: one figure of one layer. `payments` are all of them, whatever became of them; requests
+-- that lost their key or were dead-lettered are no transaction anywhere and are left out. `gross`
+-- are the payments that succeeded and `refunds` what of them was given back; `charged` and
+-- `givenBack` are those of cards. Deliveries that left by age are in the sums that they left
+-- behind, and `delivered` is also what its partner does not want, which nobody will deliver.
 WITH booked AS MATERIALIZED (
   SELECT transactions.partner_id, transactions.currency, transactions.kind, transactions.state,
          coalesce(transactions.payment_method, payments.payment_method) IS NOT NULL AS by_card,

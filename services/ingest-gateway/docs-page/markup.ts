@@ -9,7 +9,9 @@ const named: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** HTML with every value that is not HTML itself escaped; a list is its members one after the other. */
+/**
+ * HTML with every value that is not HTML itself escaped; a list is its members one after the other.
+ */
 export function markup(
   texts: TemplateStringsArray,
   ...values: readonly (string | Markup | readonly Markup[])[]

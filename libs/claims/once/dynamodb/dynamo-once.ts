@@ -17,10 +17,10 @@ export type DynamoOnceOptions = DynamoPlace & {
 };
 
 /**
- * Effects remembered in DynamoDB, one item for each, in a table that createClaimsTable made; claims may
- * be in it too. Time is the service's, known as ../../dynamodb/dynamo-claims.ts tells, so a takeover
- * waits for about a second more than the lease at most. A step that is not answered in time rejects
- * with a ClaimsUnavailableError.
+ * Effects remembered in DynamoDB, one item for each, in a table that createClaimsTable made; claims
+ * may be in it too. Time is the service's, known as ../../dynamodb/dynamo-claims.ts tells, so a
+ * takeover waits for about a second more than the lease at most. A step that is not answered in
+ * time rejects with a ClaimsUnavailableError.
  *
  * @throws DynamoTableError when the table is there and DynamoDB may delete keys early.
  */

@@ -78,8 +78,8 @@ function itemOf(
     fingerprint: step.fingerprint,
     state: 'in-flight',
     owner: step.token,
-    // The service's time, and more than the last one: so it grows also after DynamoDB has deleted the
-    // item, which it does an hour after its life at the earliest.
+    // The service's time, and more than the last one: so it grows also after DynamoDB has deleted
+    // the item, which it does an hour after its life at the earliest.
     fence: Math.max(now.latest, Number(found?.['fence'] ?? 0) + 1),
     lease_until: now.latest + step.leaseMs,
     expires_at: expiresAt,

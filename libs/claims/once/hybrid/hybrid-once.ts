@@ -22,8 +22,8 @@ type Ended = Extract<StartOutcome, { result: string }>;
 
 /**
  * Effects remembered in PostgreSQL, with their results in Redis before it. PostgreSQL decides every
- * start; a result never changes while its key lives, so the cache answers repeats of the same request,
- * and only those. Losing the cache costs one more look per result and changes none.
+ * start; a result never changes while its key lives, so the cache answers repeats of the same
+ * request, and only those. Losing the cache costs one more look per result and changes none.
  */
 export function openHybridOnce(options: HybridOnceOptions): OpenedOnceStore & ReapedOnceStore {
   const { cacheUrl: url, cacheTimeoutMs: timeoutMs = 100, namespace, logger } = options;

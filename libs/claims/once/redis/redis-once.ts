@@ -16,11 +16,11 @@ export type RedisOnceOptions = {
 };
 
 /**
- * Effects remembered in Redis 6.2 or newer, one hash for each, which leaves by itself. The server may
- * be away: every step then rejects with a ClaimsUnavailableError until it is back.
+ * Effects remembered in Redis 6.2 or newer, one hash for each, which leaves by itself. The server
+ * may be away: every step then rejects with a ClaimsUnavailableError until it is back.
  *
- * What Redis forgets, by FLUSHALL, a crash before its next fsync or a failover, can happen again: there
- * is no ledger behind these keys that could be asked. The fence grows all the same.
+ * What Redis forgets, by FLUSHALL, a crash before its next fsync or a failover, can happen again:
+ * there is no ledger behind these keys that could be asked. The fence grows all the same.
  *
  * @throws RedisPolicyError when the server is there and may evict keys.
  */

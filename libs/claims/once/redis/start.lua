@@ -13,8 +13,8 @@
 --          { 'in-flight', lease_left_ms }  another owner is at work
 -- Only 'started' writes. The order of the checks and the clock are those of ../../redis/claim.lua.
 --
--- The fence is the server's time in microseconds, and more than the last one: so it grows also after
--- the record has expired or was lost, as long as nobody sets the clock back.
+-- The fence is the server's time in microseconds, and more than the last one: so it grows also
+-- after the record has expired or was lost, as long as nobody sets the clock back.
 
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
