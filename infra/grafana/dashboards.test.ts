@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import { dashboardFiles, dashboards } from './dashboard-files.ts';
+
+type Alert = {
+  alert?: string;
+  labels?: { severity?: string };
+  annotations?: Partial<Record<'summary' | 'description' | 'runbook_url', string>>;
+};
+
+const root = join(import.meta.dirname, '../..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+test('the files that Grafana reads are those of the dashboards, and no others', () => {
+  const written = dashboardFiles();
+  for (const { path, text } of written) {
+    const there = readFileSync(path, 'utf8');
+    assert.equal(there, text, `${path} is old: node infra/grafana/write-dashboards.ts`);
+  }
+  const files = globSync('infra/grafana/dashboards/*', { cwd: root });
+  assert.deepEqual(
+    files.map((file) => join(root, file)).sort(),
+    written.map(({ path }) => path).sort(),
+  );
+});
+
+test('every panel has a title of its own, says what it shows, and has a unit and a query', () => {
+  for (const { uid, title, description, rows } of dashboards) {
+    assert.ok(title.startsWith('Triplock: ') && description.endsWith('.'), uid);
+    const panels = rows.flatMap((row) => row.panels);
+    for (const panel of panels) {
+      const which = `${uid}, ${panel.title}`;
+      assert.match(panel.description, /^\w.+[.]$/s, which);
+      assert.match(panel.unit, /^(short|s|percentunit|reqps|bytes)$/, which);
+      assert.ok(panel.queries.length > 0, which);
+      for (const { legend } of panel.queries) assert.notEqual(legend, '', which);
+    }
+    const titles = panels.map((panel) => panel.title);
+    assert.deepEqual(titles, [...new Set(titles)], uid);
+  }
+  const uids = dashboards.map(({ uid }) => uid);
+  assert.deepEqual(uids, [...new Set(uids)]);
+});
+
+test('panels lie beside one another and on no other', () => {
+  for (const { path, text } of dashboardFiles()) {
+    const taken = new Set<string>();
+    const { panels } = JSON.parse(text) as {
+      panels: { gridPos: Record<'x' | 'y' | 'w' | 'h', number> }[];
+    };
+    for (const { gridPos } of panels) {
+      const { x, y, w, h } = gridPos;
+      assert.ok(x + w <= 24, path);
+      for (let n = 0; n < w * h; n += 1) {
+        const cell = `${x + (n % w)},${y + Math.floor(n / w)}`;
+        assert.ok(!taken.has(cell), `${path}: two panels at ${cell}`);
+        taken.add(cell);
+      }
+    }
+  }
+});
+
+test('every alert has a severity, tells what it is, and has its runbook; no runbook is without one', () => {
+  const alerts = alertRules();
+  assert.ok(alerts.length > 20);
+  for (const { alert = '', labels, annotations } of alerts) {
+    assert.match(labels?.severity ?? '', /^(page|ticket)$/, alert);
+    assert.ok(annotations?.summary && annotations.description, alert);
+    assert.equal(annotations.runbook_url, runbookOf(alert), alert);
+    const page = read(runbookOf(alert));
+    assert.ok(page.startsWith(`# ${alert}\n`), `${runbookOf(alert)} is headed otherwise`);
+    assert.ok(page.includes(`\`severity: ${labels?.severity}\``), `${alert}: another severity`);
+    const parts = [...page.matchAll(/^## (.+)$/gm)].map(([, part]) => part);
+    assert.deepEqual(parts, ['What it means for the money', 'Look', 'Do', 'Do not'], alert);
+  }
+  assert.deepEqual(
+    globSync('docs/runbooks/*', { cwd: root }).sort(),
+    alerts.map(({ alert = '' }) => runbookOf(alert)).sort(),
+  );
+});
+
+test('a runbook names only commands that there are', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  for (const file of globSync('docs/runbooks/*.md', { cwd: root })) {
+    const named = [...read(file).matchAll(/npm run ([\w-]+)/g)].map(([, name = '']) => name);
+    assert.ok(named.length > 0, file);
+    for (const name of named) assert.ok(Object.hasOwn(scripts, name), `${file}: npm run ${name}`);
+  }
+});
+
+test('the rules’ own tests see every alert fire', () => {
+  const files = globSync('infra/prometheus/tests/*.yml', { cwd: root });
+  const fired = new Set(
+    files.flatMap((file) =>
+      [...read(file).matchAll(/alertname="(\w+)"\}', value: 1/g)].map(([, name]) => name),
+    ),
+  );
+  assert.deepEqual(
+    alertRules().flatMap(({ alert }) => (fired.has(alert) ? [] : alert)),
+    [],
+  );
+});
+
+function alertRules(): Alert[] {
+  return globSync('infra/prometheus/rules/*.yml', { cwd: root }).flatMap((file) => {
+    assert.match(basename(file), /^[a-z-]+\.yml$/);
+    const { groups } = parse(read(file)) as { groups: { rules: Alert[] }[] };
+    return groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined);
+  });
+}
+
+/** `AuditNotRun` is told of in `docs/runbooks/audit-not-run.md`. */
+function runbookOf(alert: string): string {
+  const words = alert.replaceAll(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase();
+  return `docs/runbooks/${words}.md`;
+}

@@ -1,0 +1,101 @@
+import { greatest, halfAndMost, lines, numbers, rate, type Dashboard } from './dashboard.ts';
+
+/** Guard 1: the claim, in the gateway. */
+export const guard1: Dashboard = {
+  uid: 'triplock-guard-1-claims',
+  title: 'Triplock: guard 1, claims',
+  description: 'One request at a time works on a key, and a retry gets the answer of the first.',
+  rows: [
+    {
+      title: 'What it caught',
+      panels: [
+        numbers({
+          title: 'Duplicates caught',
+          description:
+            'Requests answered by the stored answer, or told that the key is in use, since the gateways started.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'sum(triplock_duplicates_caught_total{guard="claims",instance=~"$instance"})',
+              legend: 'requests',
+            },
+          ],
+        }),
+        numbers({
+          title: 'Cold',
+          description:
+            '1 while requests meet lost claims, for a minute after the last. The ledger then answers for the store.',
+          unit: 'short',
+          queries: [greatest('triplock_gateway_cold', '{{instance}}', 'instance')],
+        }),
+        numbers({
+          title: 'Reads that wait',
+          description: 'GETs with Prefer: wait=N that wait for a payment to become final.',
+          unit: 'short',
+          queries: [greatest('triplock_gateway_waiting_reads', '{{instance}}', 'instance')],
+        }),
+        lines({
+          title: 'Duplicates caught a second',
+          description: 'By gateway.',
+          unit: 'reqps',
+          queries: [
+            rate('triplock_duplicates_caught_total', { by: 'instance', only: 'guard="claims"' }),
+          ],
+          width: 6,
+        }),
+      ],
+    },
+    {
+      title: 'Requests',
+      panels: [
+        lines({
+          title: 'Payments',
+          description:
+            'accepted and replayed are 202, reused is 422, in-flight 409, cold and unavailable 503; refused never got so far.',
+          unit: 'reqps',
+          queries: [rate('triplock_gateway_payments_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Refunds',
+          description: 'The same of refunds.',
+          unit: 'reqps',
+          queries: [rate('triplock_gateway_refunds_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Reads and lists',
+          description: 'GETs of one payment or refund, and pages of them.',
+          unit: 'reqps',
+          queries: [
+            rate('triplock_gateway_reads_total', { by: 'outcome' }),
+            rate('triplock_gateway_lists_total', { by: 'outcome' }),
+          ],
+        }),
+      ],
+    },
+    {
+      title: 'The claim store and the log',
+      panels: [
+        lines({
+          title: 'Claims',
+          description:
+            'What the store said. claimed: the first of a key. One that met a cold bucket is asked for again.',
+          unit: 'reqps',
+          queries: [rate('triplock_gateway_claims_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Time of a claim',
+          description: 'Until the store answered, or did not.',
+          unit: 's',
+          queries: halfAndMost('triplock_gateway_claim_seconds'),
+        }),
+        lines({
+          title: 'Time of an append',
+          description:
+            'Until every in-sync replica of Kafka has the record. failed: refused or unknown.',
+          unit: 's',
+          queries: halfAndMost('triplock_gateway_append_seconds', { by: 'outcome' }),
+        }),
+      ],
+    },
+  ],
+};

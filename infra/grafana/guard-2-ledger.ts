@@ -1,0 +1,165 @@
+import { greatest, halfAndMost, lines, numbers, rate, type Dashboard } from './dashboard.ts';
+
+/** Guard 2: the ledger row, in the worker, and whom it charges cards at. */
+export const guard2: Dashboard = {
+  uid: 'triplock-guard-2-ledger',
+  title: 'Triplock: guard 2, ledger',
+  description: 'One row per txn_id for ever, and one charge per row.',
+  rows: [
+    {
+      title: 'What it caught',
+      panels: [
+        numbers({
+          title: 'Duplicates caught',
+          description: 'Records whose transaction was in the ledger, since the workers started.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'sum(triplock_duplicates_caught_total{guard="ledger",instance=~"$instance"})',
+              legend: 'records',
+            },
+          ],
+        }),
+        numbers({
+          title: 'Refunds undone',
+          description:
+            'Webhooks by which a refund failed that had succeeded. Above 0 a person has to act.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'sum(triplock_worker_refunds_undone_total{instance=~"$instance"})',
+              legend: 'webhooks',
+            },
+          ],
+        }),
+        numbers({
+          title: 'Circuit to the provider',
+          description: '1 while the provider is left alone because it is in trouble.',
+          unit: 'short',
+          queries: [greatest('triplock_worker_provider_circuit_open', '{{instance}}', 'instance')],
+        }),
+        lines({
+          title: 'Conflicts',
+          description:
+            'Records whose txn_id was there: final, nothing to do; resumed, gone on with; key-conflict, another request.',
+          unit: 'reqps',
+          queries: [rate('triplock_worker_conflicts_total', { by: 'outcome' })],
+          width: 6,
+        }),
+      ],
+    },
+    {
+      title: 'Records',
+      panels: [
+        lines({
+          title: 'Records',
+          description: 'By what they came to; a redelivered record counts again.',
+          unit: 'reqps',
+          queries: [rate('triplock_worker_records_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Dead letters',
+          description:
+            'Records set aside, by reason. A key conflict is told to its partner; anything else needs a person.',
+          unit: 'reqps',
+          queries: [rate('triplock_auditor_dead_letters_total', { by: 'reason' })],
+        }),
+        lines({
+          title: 'From acceptance to the ledger',
+          description: 'Age of the oldest record of each batch that was done with.',
+          unit: 's',
+          queries: halfAndMost('triplock_worker_record_age_seconds'),
+        }),
+        lines({
+          title: 'Lag by partition',
+          description:
+            'Records that the worker of a partition has not finished, by its own fetches. It is told while there is a worker.',
+          unit: 'short',
+          queries: [greatest('triplock_worker_lag_records', '{{partition}}', 'partition')],
+        }),
+        lines({
+          title: 'Lag, as Kafka tells it',
+          description: 'Records that no worker has finished, also while there is none.',
+          unit: 'short',
+          queries: [greatest('triplock_accepted_unread_records', 'records')],
+        }),
+        lines({
+          title: 'Dropped unread',
+          description:
+            'Accepted records that Kafka dropped before a worker had read them: lost payments.',
+          unit: 'short',
+          queries: [greatest('triplock_accepted_dropped_unread_records', 'records')],
+        }),
+        lines({
+          title: 'Time of a batch',
+          description: 'From a batch in hand until its offset may be committed, charges included.',
+          unit: 's',
+          queries: halfAndMost('triplock_worker_batch_seconds', { by: 'outcome' }),
+        }),
+        lines({
+          title: 'Time of a posting statement',
+          description: 'Its commit included.',
+          unit: 's',
+          queries: halfAndMost('triplock_worker_post_seconds', { by: 'outcome' }),
+        }),
+        lines({
+          title: 'Payments of one statement',
+          description: 'More at a time is cheaper. Near the maximum there is no more to gain.',
+          unit: 'short',
+          queries: halfAndMost('triplock_worker_post_rows'),
+        }),
+      ],
+    },
+    {
+      title: 'Cards',
+      panels: [
+        lines({
+          title: 'Charges',
+          description:
+            'Attempts by what they came to. unknown: it is asked again, by the stored intent.',
+          unit: 'reqps',
+          queries: [rate('triplock_worker_charges_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Refunds at the provider',
+          description: 'Attempts to give money back by what they came to.',
+          unit: 'reqps',
+          queries: [rate('triplock_worker_refunds_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Looked after',
+          description:
+            'Pending transactions that nobody had finished in time, by what the resolver made of them.',
+          unit: 'reqps',
+          queries: [rate('triplock_worker_resolved_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Calls of the provider',
+          description: 'Calls that were sent. unknown: a time-out, a reset, a 5xx or nonsense.',
+          unit: 'reqps',
+          queries: [rate('triplock_worker_provider_call_seconds_count', { by: 'call, outcome' })],
+        }),
+        lines({
+          title: 'Time of a call',
+          description: 'How long the provider takes to answer, by call.',
+          unit: 's',
+          queries: halfAndMost('triplock_worker_provider_call_seconds', { by: 'call' }),
+        }),
+        lines({
+          title: 'Age of what is unknown',
+          description:
+            'How old transactions were, each time that one was looked at and nobody knew what came of it.',
+          unit: 's',
+          queries: halfAndMost('triplock_worker_unknown_age_seconds'),
+        }),
+        lines({
+          title: 'Webhooks of the provider',
+          description:
+            'By what they came to. They only wake what waits, so copies and losses do not matter.',
+          unit: 'reqps',
+          queries: [rate('triplock_worker_provider_events_total', { by: 'outcome' })],
+        }),
+      ],
+    },
+  ],
+};

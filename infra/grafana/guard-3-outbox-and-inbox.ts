@@ -1,0 +1,198 @@
+import { greatest, halfAndMost, lines, numbers, rate, type Dashboard } from './dashboard.ts';
+
+const consumers = [
+  { prefix: 'triplock_notifier', name: 'Notifier' },
+  { prefix: 'triplock_settlement', name: 'Settlement feed' },
+  { prefix: 'triplock_auditor', name: 'Auditor' },
+] as const;
+
+/** Guard 3: outbox and inbox, and the webhooks that come of them. */
+export const guard3: Dashboard = {
+  uid: 'triplock-guard-3-outbox-and-inbox',
+  title: 'Triplock: guard 3, outbox and inbox',
+  description: 'Published at least once in order, applied once per consumer, told to the partner.',
+  rows: [
+    {
+      title: 'What it caught',
+      panels: [
+        numbers({
+          title: 'Duplicates caught',
+          description: 'Events that an inbox knew, since the consumers started.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'sum by (service) (triplock_duplicates_caught_total{guard="inbox",instance=~"$instance"})',
+              legend: '{{service}}',
+            },
+          ],
+        }),
+        numbers({
+          title: 'Webhooks given up',
+          description:
+            'Deliveries that failed to the end of their retries, since the notifiers started.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'sum(triplock_webhooks_given_up_total{instance=~"$instance"})',
+              legend: 'webhooks',
+            },
+          ],
+        }),
+        numbers({
+          title: 'Endpoints gone',
+          description:
+            'Endpoints disabled because their server answered 410 Gone, since the notifiers started.',
+          unit: 'short',
+          queries: [
+            {
+              expr: 'sum(triplock_webhook_endpoints_gone_total{instance=~"$instance"})',
+              legend: 'endpoints',
+            },
+          ],
+        }),
+        numbers({
+          title: 'Buckets leased',
+          description: '64 in all while a dispatcher lives, shared among them.',
+          unit: 'short',
+          queries: [greatest('triplock_dispatcher_leases', '{{instance}}', 'instance')],
+        }),
+      ],
+    },
+    {
+      title: 'Outbox',
+      panels: [
+        lines({
+          title: 'Waiting',
+          description:
+            'Events that are not published yet, counted up to 10 000. Every dispatcher counts the whole outbox.',
+          unit: 'short',
+          queries: [greatest('triplock_outbox_pending_rows', 'events')],
+        }),
+        lines({
+          title: 'Oldest',
+          description: 'How long the oldest of them has waited.',
+          unit: 's',
+          queries: [greatest('triplock_outbox_oldest_seconds', 'oldest')],
+        }),
+        lines({
+          title: 'Published',
+          description:
+            'Events by what came of publishing them. unknown is tried again; parked needs a person.',
+          unit: 'reqps',
+          queries: [rate('triplock_dispatcher_events_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Time of a publish',
+          description: 'Until Pub/Sub has what was sent of one bucket.',
+          unit: 's',
+          queries: halfAndMost('triplock_dispatcher_publish_seconds', { by: 'outcome' }),
+        }),
+        lines({
+          title: 'Published under a lost lease',
+          description:
+            'Events that the next owner of their bucket publishes again: copies that inboxes will catch.',
+          unit: 'reqps',
+          queries: [rate('triplock_dispatcher_unmarked_total', { by: 'instance' })],
+        }),
+        lines({
+          title: 'Left by age',
+          description: 'Rows a second that reapers took out of outbox, inboxes and deliveries.',
+          unit: 'reqps',
+          queries: [
+            { ...rate('triplock_outbox_reaped_total', { by: 'service' }), legend: 'outbox' },
+            {
+              ...rate('triplock_notifier_reaped_total', { by: 'what' }),
+              legend: 'notifier: {{what}}',
+            },
+            {
+              ...rate('triplock_settlement_reaped_total', { by: 'service' }),
+              legend: 'settlement: inbox',
+            },
+          ],
+        }),
+      ],
+    },
+    {
+      title: 'Inboxes',
+      panels: [
+        ...consumers.map(({ prefix, name }) =>
+          lines({
+            title: `${name}: events`,
+            description:
+              'By what receiving them came to. early: given back until its turn; altered: not applied, somebody must look.',
+            unit: 'reqps',
+            queries: [rate(`${prefix}_events_total`, { by: 'outcome' })],
+          }),
+        ),
+        ...consumers.map(({ prefix, name }) =>
+          lines({
+            title: `${name}: time of an event`,
+            description: 'From its arrival to the verdict on it.',
+            unit: 's',
+            queries: halfAndMost(`${prefix}_handle_seconds`, { by: 'outcome' }),
+          }),
+        ),
+        lines({
+          title: 'In hand',
+          description: 'Messages that were received and are neither acknowledged nor given back.',
+          unit: 'short',
+          queries: consumers.map(({ prefix, name }) => greatest(`${prefix}_events_in_hand`, name)),
+        }),
+        lines({
+          title: 'Oldest in hand',
+          description: 'How long ago the oldest of them was published.',
+          unit: 's',
+          queries: consumers.map(({ prefix, name }) =>
+            greatest(`${prefix}_events_oldest_seconds`, name),
+          ),
+        }),
+        lines({
+          title: 'Refused messages',
+          description:
+            'Messages that are no event of ours, by reason. They are kept and have no effect.',
+          unit: 'reqps',
+          queries: consumers.map(({ prefix, name }) => ({
+            ...rate(`${prefix}_refused_messages_total`, { by: 'reason' }),
+            legend: `${name}: {{reason}}`,
+          })),
+        }),
+      ],
+    },
+    {
+      title: 'Webhooks',
+      panels: [
+        lines({
+          title: 'Attempts',
+          description: 'By what they came to. unanswered may have arrived all the same.',
+          unit: 'reqps',
+          queries: [rate('triplock_webhook_attempts_total', { by: 'outcome' })],
+        }),
+        lines({
+          title: 'Time of an attempt',
+          description: 'Look-ups, connection, request and the head of the answer.',
+          unit: 's',
+          queries: halfAndMost('triplock_webhook_attempt_seconds', { by: 'outcome' }),
+        }),
+        lines({
+          title: 'Waiting',
+          description: 'Deliveries that are still to be made, those between two attempts included.',
+          unit: 'short',
+          queries: [greatest('triplock_webhooks_waiting', 'webhooks')],
+        }),
+        lines({
+          title: 'Oldest waiting',
+          description: 'A partner whose server is away makes this grow, up to a day.',
+          unit: 's',
+          queries: [greatest('triplock_webhooks_oldest_waiting_seconds', 'oldest')],
+        }),
+        lines({
+          title: 'Overtaken',
+          description:
+            'Attempts that outlived their lease: another sender had the delivery by then.',
+          unit: 'reqps',
+          queries: [rate('triplock_webhooks_overtaken_total', { by: 'instance' })],
+        }),
+      ],
+    },
+  ],
+};

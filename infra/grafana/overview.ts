@@ -1,0 +1,211 @@
+import { greatest, halfAndMost, lines, numbers, rate, table, type Dashboard } from './dashboard.ts';
+
+/** Is all well, and if not, where. */
+export const overview: Dashboard = {
+  uid: 'triplock-overview',
+  title: 'Triplock: overview',
+  description: 'Is all well, and if not, in which service. Each guard has a dashboard of its own.',
+  rows: [
+    {
+      title: 'Promises',
+      panels: [
+        numbers({
+          title: 'Audit drift',
+          description:
+            'Ids that any check of the last audit found wrong. Anything but 0 is a broken promise.',
+          unit: 'short',
+          queries: [{ expr: 'sum(max by (check) (triplock_audit_drift))', legend: 'ids' }],
+        }),
+        numbers({
+          title: 'Last audit',
+          description:
+            'How long ago the last audit ended. One comes every minute, or rests nine times as long as it took.',
+          unit: 's',
+          queries: [{ expr: 'time() - max(triplock_audit_last_timestamp_seconds)', legend: 'ago' }],
+        }),
+        numbers({
+          title: 'Duplicates caught',
+          description:
+            'What each guard knew already, since its processes started. Duplicates are the rule; that they are caught is the promise.',
+          unit: 'short',
+          queries: [
+            { expr: 'sum by (guard) (triplock_duplicates_caught_total)', legend: '{{guard}}' },
+          ],
+        }),
+        numbers({
+          title: 'Retention used',
+          description:
+            'Age of the oldest accepted record that no worker has finished, as a part of what Kafka keeps. At 100 % accepted payments are lost.',
+          unit: 'percentunit',
+          queries: [greatest('triplock_accepted_retention_used_ratio', 'used')],
+        }),
+        table({
+          title: 'Alerts that fire',
+          description: 'Each has a runbook in docs/runbooks. Empty is well.',
+          unit: 'short',
+          queries: [
+            { expr: 'ALERTS{alertstate="firing"}', legend: '{{alertname}} {{service}} {{check}}' },
+          ],
+        }),
+        table({
+          title: 'Replicas that answer',
+          description: 'Of each service, how many replicas were scraped.',
+          unit: 'short',
+          queries: [{ expr: 'sum by (service) (up{service=~"$service"})', legend: '{{service}}' }],
+        }),
+      ],
+    },
+    {
+      title: 'Flow',
+      panels: [
+        lines({
+          title: 'Through the stages',
+          description:
+            'What passes each stage a second. The lines lie on one another when nothing queues; replays lift the later ones.',
+          unit: 'reqps',
+          queries: [
+            {
+              expr: 'sum(rate(triplock_gateway_payments_total{outcome="accepted"}[$__rate_interval])) + sum(rate(triplock_gateway_refunds_total{outcome="accepted"}[$__rate_interval]))',
+              legend: 'accepted',
+            },
+            {
+              expr: 'sum(rate(triplock_worker_records_total{outcome!="already-recorded"}[$__rate_interval]))',
+              legend: 'posted',
+            },
+            {
+              expr: 'sum(rate(triplock_dispatcher_events_total{outcome="published"}[$__rate_interval]))',
+              legend: 'published',
+            },
+            {
+              expr: 'sum(rate(triplock_notifier_events_total{outcome="applied"}[$__rate_interval]))',
+              legend: 'admitted',
+            },
+            {
+              expr: 'sum(rate(triplock_webhook_attempts_total{outcome="delivered"}[$__rate_interval]))',
+              legend: 'delivered',
+            },
+          ],
+        }),
+        lines({
+          title: 'Oldest in each stage',
+          description:
+            'How long the oldest has waited there. Seconds are the rule; webhooks wait for their partners.',
+          unit: 's',
+          queries: [
+            greatest('triplock_accepted_oldest_unread_seconds', 'accepted, not in the ledger'),
+            greatest('triplock_outbox_oldest_seconds', 'settled, not published'),
+            greatest('triplock_notifier_events_oldest_seconds', 'published, not admitted'),
+            greatest('triplock_webhooks_oldest_waiting_seconds', 'admitted, not delivered'),
+          ],
+        }),
+        lines({
+          title: 'Duplicates caught a second',
+          description: 'By guard: claims in the gateway, the ledger, the inboxes.',
+          unit: 'reqps',
+          queries: [rate('triplock_duplicates_caught_total', { by: 'guard' })],
+        }),
+      ],
+    },
+    {
+      title: 'Rate, errors and duration of each service',
+      panels: [
+        lines({
+          title: 'Gateway: requests',
+          description: 'Requests a second by route and class of status.',
+          unit: 'reqps',
+          queries: [
+            rate('triplock_gateway_request_seconds_count', { by: 'method, route, status' }),
+          ],
+        }),
+        lines({
+          title: 'Gateway: errors',
+          description: 'Part of all requests that ended in a 5xx. 0.1 % is promised over a month.',
+          unit: 'percentunit',
+          queries: [
+            { expr: 'triplock:gateway_errors:ratio_rate5m', legend: '5 minutes' },
+            { expr: 'triplock:gateway_errors:ratio_rate1h', legend: '1 hour' },
+          ],
+        }),
+        lines({
+          title: 'Gateway: duration',
+          description:
+            'From the head of a POST to the end of its answer. Reads may wait on purpose and are left out.',
+          unit: 's',
+          queries: halfAndMost('triplock_gateway_request_seconds', { only: 'method="POST"' }),
+        }),
+        ...red('Worker', 'batches of a partition', 'triplock_worker_batch_seconds'),
+        ...red('Dispatcher', 'publishes of a bucket', 'triplock_dispatcher_publish_seconds'),
+        ...red('Notifier', 'webhook attempts', 'triplock_webhook_attempt_seconds'),
+        ...red('Settlement feed', 'events', 'triplock_settlement_handle_seconds'),
+        ...red('Auditor', 'events', 'triplock_auditor_handle_seconds'),
+        table({
+          title: 'Auditor: duration by check',
+          description: 'Time that each check took in the last scheduled audit.',
+          unit: 's',
+          queries: [greatest('triplock_audit_check_seconds', '{{check}}', 'check')],
+        }),
+        lines({
+          title: 'Auditor: audits',
+          description: 'Scheduled audits a second by what came of them. failed: a part was away.',
+          unit: 'reqps',
+          queries: [rate('triplock_audit_runs_total', { by: 'outcome' })],
+          width: 12,
+        }),
+      ],
+    },
+    {
+      title: 'Processes',
+      panels: [
+        lines({
+          title: 'CPU',
+          description: 'Cores that each service uses, replicas added up.',
+          unit: 'short',
+          queries: [rate('process_cpu_seconds_total', { by: 'service' })],
+        }),
+        lines({
+          title: 'Memory',
+          description: 'Resident memory of each replica.',
+          unit: 'bytes',
+          queries: [
+            {
+              expr: 'process_resident_memory_bytes{service=~"$service",instance=~"$instance"}',
+              legend: '{{service}} {{instance}}',
+            },
+          ],
+        }),
+        lines({
+          title: 'Event loop',
+          description:
+            'How late timers are, the latest of a hundred. Above some milliseconds a process has no CPU left.',
+          unit: 's',
+          queries: [
+            {
+              expr: 'nodejs_eventloop_lag_p99_seconds{service=~"$service",instance=~"$instance"}',
+              legend: '{{service}} {{instance}}',
+            },
+          ],
+        }),
+      ],
+    },
+  ],
+};
+
+/** Rate and errors by outcome, and the duration of all. */
+function red(service: string, what: string, histogram: string) {
+  return [
+    lines({
+      title: `${service}: ${what}`,
+      description: `How many a second, by what they came to.`,
+      unit: 'reqps',
+      queries: [rate(`${histogram}_count`, { by: 'outcome' })],
+      width: 12,
+    }),
+    lines({
+      title: `${service}: duration`,
+      description: `How long ${what} take.`,
+      unit: 's',
+      queries: halfAndMost(histogram),
+      width: 12,
+    }),
+  ];
+}
