@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
   crashPlan,
+  crashPointNames,
   createCrashPoints,
   CrashPointError,
   noCrashPoints,
@@ -93,4 +95,11 @@ test('a plan with one mistake is refused whole', () => {
     'worker.polled=kill;gateway.claimed=kill',
   ];
   for (const plan of mistakes) assert.equal(crashPlan.parse(plan), undefined, plan);
+});
+
+test('docs/failures.md says of every point what is durable there', () => {
+  const document = readFileSync(new URL('../../docs/failures.md', import.meta.url), 'utf8');
+  const [, windows = ''] = document.split('## Every crash window');
+  const rows = [...windows.matchAll(/^\| .*? \| `([a-z.-]+)` *\|/gm)].map(([, point]) => point);
+  assert.deepEqual(rows.sort(), [...crashPointNames].sort());
 });

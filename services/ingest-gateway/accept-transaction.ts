@@ -38,8 +38,13 @@ export type AcceptOutcome =
   | { outcome: 'unavailable'; error: unknown };
 
 /**
- * Accepts a payment or refund at most once per key: claim, append to the topic, complete the claim, answer.
- * Always gives an outcome within the request's budget and the 200 ms that letting go may take.
+ * Accepts a payment or refund at most once per key: claim, append to the topic, complete the claim,
+ * answer. Always gives an outcome within the request's budget and the 200 ms that letting go may
+ * take.
+ *
+ * A crash after the claim leaves only the claim: retries get 409 until its lease ends, and then one
+ * takes over. After the append the record is durable and will be posted; the retry that takes over
+ * appends a second copy, which guard 2 knows. After the completion a retry gets the stored answer.
  */
 export async function acceptTransaction<Accepted extends AcceptedTransaction>(
   parts: AcceptParts<Accepted>,

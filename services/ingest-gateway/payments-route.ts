@@ -14,7 +14,11 @@ export type PaymentsRouteParts = AcceptParts<AcceptedPayment> &
 
 const path = '/v1/payments';
 
-/** `POST /v1/payments`. */
+/**
+ * `POST /v1/payments`. Nothing is written before {@link acceptTransaction}: a crash while the
+ * request is read leaves nothing, and a retry is a first request. Id and fingerprint come from the
+ * request alone, so a retry at any replica meets what this one left.
+ */
 export function addPaymentsRoute(app: FastifyInstance, parts: PaymentsRouteParts): void {
   addAcceptRoute(app, parts, {
     path,

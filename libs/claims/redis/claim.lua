@@ -18,6 +18,8 @@
 --          { 'in-flight', lease_left_ms }           another owner is at work
 --          { 'cold', epoch, barrier }               no record, which proves nothing; '' = none
 -- Only 'claimed' writes. No record and a whole memory means: never claimed, so it is ours.
+-- A gateway that dies right after it leaves the record in flight: others get 'in-flight' until the
+-- lease ends, and then the same request takes it over.
 --
 -- The order of the checks is the promise. The fingerprint comes first, so that a reused key is
 -- told from a retry in every state of the record. A record that exists is right even while the

@@ -7,6 +7,10 @@
 -- without a sequence is a duplicate, and for one that moved its cursor the caller must roll back.
 -- No row: it is not its turn, and nothing of it was written.
 --
+-- It commits together with the effect. A crash before that leaves neither cursor, inbox row nor
+-- effect, and Pub/Sub redelivers. A crash after it leaves all three, and the redelivered copy finds
+-- that its turn is over.
+--
 -- Whoever brings the same event at once waits here until the first one's transaction ends. Everyone
 -- takes cursors in the order of the payments, so nobody waits in a circle.
 WITH offered AS MATERIALIZED (

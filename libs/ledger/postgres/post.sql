@@ -6,6 +6,10 @@
 -- after a row that is still pending.
 -- A row: this statement made the transaction. No row for an id: the id, or its key, is taken.
 --
+-- One statement and one commit: a crash before it leaves nothing, and Kafka redelivers the batch.
+-- Right after it transactions, entries and events are durable and the offset is not committed: the
+-- batch comes again, and every id is taken.
+--
 -- Sorted by id, because two batches that share ids in opposite order would deadlock. Without a
 -- conflict target both unique keys are watched: with one, two racing inserts of one id could find
 -- each other in the other key first and fail instead of doing nothing.

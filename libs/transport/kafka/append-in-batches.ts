@@ -33,6 +33,9 @@ export type BatchAppender = {
  * Group commit: while one batch is outstanding, messages gather for the next. A producer is used
  * until its first failure; the messages of the failed batch are then unknown, those that wait go
  * with the next producer, and a late answer to the old one acknowledges nothing.
+ *
+ * A message is on every in-sync replica once its append has resolved. A crash before that leaves it
+ * in the topic or not, and nobody was told that it was accepted; a retry appends it again.
  */
 export function appendInBatches({ connect, limits, logger }: AppendOptions): BatchAppender {
   const room = openWaitingRoom(limits);
