@@ -62,14 +62,14 @@ export const guard3: Dashboard = {
       title: 'Outbox',
       panels: [
         lines({
-          title: 'Waiting',
+          title: 'Events waiting',
           description:
             'Events that are not published yet, counted up to 10 000. Every dispatcher counts the whole outbox.',
           unit: 'short',
           queries: [greatest('triplock_outbox_pending_rows', 'events')],
         }),
         lines({
-          title: 'Oldest',
+          title: 'Oldest event waiting',
           description: 'How long the oldest of them has waited.',
           unit: 's',
           queries: [greatest('triplock_outbox_oldest_seconds', 'oldest')],
@@ -174,13 +174,13 @@ export const guard3: Dashboard = {
           queries: halfAndMost('triplock_webhook_attempt_seconds', { by: 'outcome' }),
         }),
         lines({
-          title: 'Waiting',
+          title: 'Webhooks waiting',
           description: 'Deliveries that are still to be made, those between two attempts included.',
           unit: 'short',
           queries: [greatest('triplock_webhooks_waiting', 'webhooks')],
         }),
         lines({
-          title: 'Oldest waiting',
+          title: 'Oldest webhook waiting',
           description: 'A partner whose server is away makes this grow, up to a day.',
           unit: 's',
           queries: [greatest('triplock_webhooks_oldest_waiting_seconds', 'oldest')],
