@@ -69,7 +69,7 @@ const mayStand: Record<string, Place[]> = {
 
 /** What has to be found there, or looking there proves nothing. */
 const mustStand: Record<string, Place[]> = {
-  [traceId]: ['log', 'accepted record', 'event'],
+  [traceId]: ['log', 'accepted record', 'event', 'trace'],
   [partnerId]: ['log', 'accepted record', 'event', 'audit'],
   triplock_gateway_payments_total: ['metrics'],
   'webhook not delivered': ['log'],

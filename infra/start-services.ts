@@ -16,6 +16,7 @@ import type { Service, Wiring } from './services.ts';
 import { serviceStop } from './stop-order.ts';
 import type { Session } from './session.ts';
 import { together } from './together.ts';
+import { tracingSettings } from './tracing-settings.ts';
 
 /** One process of a service. Service and copy are counted from 0. */
 type Copy = { service: Service; name: string; index: number; copy: number };
@@ -108,6 +109,8 @@ function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Comma
       INSTANCE_NAME: name,
       LOG_LEVEL: process.env['LOG_LEVEL'] ?? 'info',
       ...(Object.fromEntries(listening) as Record<string, string>),
+      // The provider and the partner are not of the pipeline, and have no spans.
+      ...(service.copies === 'replicas' && tracingSettings()),
       ...service.settings(wiring),
       ...wiring.settings['all'],
       ...wiring.settings[service.name],

@@ -14,6 +14,7 @@ function aTrace(): PaymentTrace {
     eventId: 'e',
     type: 'payment.succeeded',
     sequence: 1,
+    traceId: 'a'.repeat(32),
     createdAt: at(20),
     state: 'published',
     publishedAt: at(30),
@@ -37,7 +38,7 @@ function aTrace(): PaymentTrace {
     claim: undefined,
     kafka: {
       partition: 3,
-      records: [{ offset: '7', at: at(10), bytes: 1, txnId }],
+      records: [{ offset: '7', at: at(10), bytes: 1, txnId, traceId: 'a'.repeat(32) }],
       complete: true,
     },
     ledger: [],
@@ -80,9 +81,9 @@ function aCardTrace(): PaymentTrace {
   };
   const given = { ...row, state: 'failed', failure: 'amount_exceeds_refundable' };
   const records = [
-    { offset: '7', at: at(10), bytes: 1, txnId: paid.txnId },
-    { offset: '8', at: at(60), bytes: 1, txnId: refund.txnId },
-    { offset: '9', at: at(70), bytes: 1, txnId: refund.txnId },
+    { offset: '7', at: at(10), bytes: 1, txnId: paid.txnId, traceId: 'a'.repeat(32) },
+    { offset: '8', at: at(60), bytes: 1, txnId: refund.txnId, traceId: 'b'.repeat(32) },
+    { offset: '9', at: at(70), bytes: 1, txnId: refund.txnId, traceId: 'c'.repeat(32) },
   ];
   return {
     ...paid,
@@ -109,6 +110,7 @@ test('a payment is told with its refunds and with what the provider has', () => 
   assert.match(told, new RegExp(`refund ${refund!.txnId} · failed: amount_exceeds_refundable`));
   assert.match(told, /provider {2,}charge ch_1 succeeded, 12\.50 EUR/);
   assert.match(told, /provider {2,}no intent pi_1/);
+  assert.deepEqual(told.match(/^trace .+/gm), [`trace ${'a'.repeat(32)}`]);
   assert.match(told, / Kafka {2,}partition 3, offset 7\n/);
   assert.match(told, / refund: Kafka {2,}partition 3, offset 8\n/);
   assert.match(told, / refund: Kafka {2,}partition 3, offset 9 \(a duplicate/);
@@ -145,7 +147,7 @@ test('what the settlement feed has of an event is told, also once its inbox row 
 });
 
 test('a trace is in order of time, and what has no time stays behind the layer before it', () => {
-  const [, , , ...rows] = renderTrace(aTrace()).map(stripVTControlCharacters);
+  const [, , , , ...rows] = renderTrace(aTrace()).map(stripVTControlCharacters);
   const layers = rows.map((row) => row.slice(row.search(/guard|Kafka|outbox|Pub|deliv|webhook/)));
   assert.deepEqual(
     layers.map((layer) => layer.split(/ {2,}/)[0]),

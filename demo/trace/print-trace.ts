@@ -32,7 +32,13 @@ export function renderTrace(trace: PaymentTrace): string[] {
     { head: 'what it has' },
   ];
   const unasked = trace.unasked.map(({ why }) => style.bad(`not asked: ${why}`));
-  return [...renderHead(trace), ...unasked, '', ...renderTable(columns, rows)];
+  return [
+    ...renderHead(trace),
+    ...traceLines(trace),
+    ...unasked,
+    '',
+    ...renderTable(columns, rows),
+  ];
 }
 
 /** What all transactions of a trace have in common. */
@@ -85,6 +91,13 @@ function renderHead({ txnId, ledger, refunds, unasked }: PaymentTrace): string[]
   const head = `${style.title(txnId)} · ${about}`;
   if (kind === 'refund') return [head, `a refund of ${paymentId}`];
   return [head, ...refunds.map((refund) => describeRefund(refund))];
+}
+
+/** Where its spans are, if they were sent anywhere (docs/tracing.md); a duplicate has its own. */
+function traceLines({ txnId, kafka, events }: PaymentTrace): string[] {
+  const records = kafka?.records.filter((record) => record.txnId === txnId) ?? [];
+  const traceIds = new Set([...records, ...events].flatMap(({ traceId }) => traceId ?? []));
+  return [...traceIds].map((traceId) => `trace ${traceId}`);
 }
 
 function describeRefund({ txnId, ledger: [row] }: TransactionTrace): string {

@@ -30,6 +30,8 @@ export type EventRow = {
   eventId: string;
   type: string;
   sequence: number | null;
+  /** The OpenTelemetry trace that its row has kept the context of. */
+  traceId: string;
   createdAt: Date;
   state: string;
   publishedAt: Date | null;
@@ -76,7 +78,7 @@ const entriesSql = `
 
 const eventsSql = `
   SELECT o.event_id AS "eventId", o.event_type AS type, o.sequence, o.created_at AS "createdAt",
-         o.state, o.published_at AS "publishedAt",
+         split_part(o.traceparent, '-', 2) AS "traceId", o.state, o.published_at AS "publishedAt",
          coalesce(p.copies, 0) AS copies, coalesce(p.altered, 0) AS altered,
          p.first_seen AS "firstSeenAt", p.last_seen AS "lastSeenAt",
          i.rows AS "inboxRows", i.received_at AS "receivedAt",

@@ -11,7 +11,14 @@ import {
 } from 'kafkajs';
 
 /** A record of the accepted topic under the payment's id: of the payment, of a refund, or of neither. */
-export type RecordSeen = { offset: string; at: Date; bytes: number; txnId: TxnId | undefined };
+export type RecordSeen = {
+  offset: string;
+  at: Date;
+  bytes: number;
+  txnId: TxnId | undefined;
+  /** The OpenTelemetry trace that it came with. */
+  traceId: string | undefined;
+};
 
 /** What a look into the topic gives. */
 export type RecordsSeen = {
@@ -39,23 +46,28 @@ export async function readRecords(kafka: Kafka, query: RecordQuery): Promise<Rec
     offset,
     at: new Date(Number(timestamp)),
     bytes: value?.length ?? 0,
-    txnId: txnIdOf({ key, value, headers }),
+    ...toldBy({ key, value, headers }),
   }));
   return { ...rest, records };
 }
 
-function txnIdOf(record: UndecodedRecord): TxnId | undefined {
+function toldBy(record: UndecodedRecord): Pick<RecordSeen, 'txnId' | 'traceId'> {
   const decoded = decodeAccepted(record);
   switch (decoded.outcome) {
     case 'payment':
-      return decoded.payment.txnId;
+      return { txnId: decoded.payment.txnId, traceId: traceIdOf(decoded.traceparent) };
     case 'refund':
-      return decoded.refund.txnId;
+      return { txnId: decoded.refund.txnId, traceId: traceIdOf(decoded.traceparent) };
     case 'refused':
-      return undefined;
+      return { txnId: undefined, traceId: undefined };
     default:
       return decoded satisfies never;
   }
+}
+
+/** The second part of a `traceparent`. */
+function traceIdOf(traceparent: string): string {
+  return traceparent.split('-')[1]!;
 }
 
 type MessagesSeen = Omit<RecordsSeen, 'records'> & { messages: KafkaMessage[] };

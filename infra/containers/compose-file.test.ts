@@ -66,7 +66,7 @@ test('a service in a container is told what the launcher tells it, whatever the 
     }
     const more = Object.keys(told)
       .filter((name) => !ofContainers.includes(name) && !listens(service, name))
-      .filter((name) => !meant.has(name));
+      .filter((name) => !meant.has(name) && !name.startsWith('OTEL_'));
     assert.deepEqual(more, [], service.name);
   }
 });
@@ -78,6 +78,15 @@ test('each service sees only what it is told itself, and the step before writes 
     assert.deepEqual(mounted, [`for-${name}:/run/triplock:ro`], name);
     assert.ok(written.includes(`for-${name}:${writtenAt(name, '/run/triplock')}`), name);
     assert.match(dockerfile, new RegExp(` wiring/${name}[ \n]`));
+  }
+});
+
+test('every service of the pipeline is told of OpenTelemetry what is set outside, and nothing by itself', () => {
+  for (const { name, copies } of services) {
+    const told = Object.entries(serviceAt(name).environment ?? {});
+    const tracing = told.filter(([variable]) => variable.startsWith('OTEL_'));
+    assert.equal(tracing.length > 0, copies === 'replicas', name);
+    for (const [variable, value] of tracing) assert.equal(value, `\${${variable}:-}`);
   }
 });
 

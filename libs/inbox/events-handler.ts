@@ -1,5 +1,5 @@
 import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
-import type { Logger } from '@triplock/runtime';
+import { carriedTraceparent, tellSpan, type Logger } from '@triplock/runtime';
 import type { EventsMetrics, RefusalReason } from './events-metrics.ts';
 import type { ReceivedEvent, ReceiveOutcome } from './inbox.ts';
 import type { DeliveredMessage, RefusedMessages } from './refused-messages.ts';
@@ -45,10 +45,18 @@ async function handle(parts: EventsParts, message: DeliveredMessage): Promise<Ve
 async function judge(
   parts: EventsParts,
   message: DeliveredMessage,
-  { event, payloadHash }: Extract<DecodedEvent, { outcome: 'event' }>,
+  decoded: Extract<DecodedEvent, { outcome: 'event' }>,
 ): Promise<Verdict> {
   const { metrics, logger } = parts;
-  const received = await parts.receive({ event, payloadHash });
+  const { event, payloadHash } = decoded;
+  const traceparent = carriedTraceparent(decoded.traceparent);
+  const received = await parts.receive({ event, payloadHash, traceparent });
+  tellSpan({
+    'triplock.txn_id': event.txn_id,
+    'triplock.partner_id': event.partner_id,
+    'triplock.event_id': event.event_id,
+    'triplock.guard.inbox': received.outcome,
+  });
   if (received.outcome === 'unstorable') {
     return refuse(parts, message, { reason: 'unstorable', detail: received.detail });
   }

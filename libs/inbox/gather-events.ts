@@ -1,4 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
+import { inBatchSpan } from '@triplock/runtime';
 import type { ReceivedEvent, ReceiveOutcome } from './inbox.ts';
 
 /** How long after the beginning of a batch the next one begins at the soonest, and how many go together. */
@@ -21,7 +22,9 @@ export function gatherEvents(
 
   const receive = async (batch: readonly Waiting[]): Promise<void> => {
     try {
-      const outcomes = await receiveMany(batch.map(({ received }) => received));
+      const events = batch.map(({ received }) => received);
+      const of = () => events.flatMap(({ traceparent }) => traceparent ?? []);
+      const outcomes = await inBatchSpan({ name: 'admit events', of }, () => receiveMany(events));
       for (const [at, { resolve }] of batch.entries()) resolve(outcomes[at]!);
     } catch (error) {
       for (const { reject } of batch) reject(error);

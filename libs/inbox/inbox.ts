@@ -2,7 +2,12 @@ import type { PaymentEvent } from '@triplock/contracts';
 import type { Queryable } from '@triplock/postgres';
 
 /** An event as received: parsed, and the hash of its bytes as published. */
-export type ReceivedEvent = { event: PaymentEvent; payloadHash: string };
+export type ReceivedEvent = {
+  event: PaymentEvent;
+  payloadHash: string;
+  /** The trace that the message came with, for what follows from it. It decides nothing. */
+  traceparent?: string;
+};
 
 /**
  * Does the consumer's work inside the transaction that remembers the events, `Tx` of its store. They

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
+import { isTracing } from '@triplock/runtime';
 import pg from 'pg';
+import { traceStatements } from './trace-statements.ts';
 
 /** Rows come back as plain objects; `bigint` columns as JavaScript bigints, dates as Date. */
 export type Queryable = {
@@ -46,6 +48,7 @@ const types: pg.CustomTypesConfig = {
 
 /** Opens a pool. Connections are made when first needed, so this does not fail when PostgreSQL is away. */
 export function openDatabase(options: DatabaseOptions): Database {
+  if (isTracing()) traceStatements();
   const statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
   const pool = new pg.Pool({
     connectionString: options.url,

@@ -1,3 +1,4 @@
+import { inSpan } from '@triplock/runtime';
 import { openCircuit } from './circuit.ts';
 import type { Provider, Unknown } from './provider.ts';
 
@@ -37,6 +38,7 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Guard
   const restMs = () => leftAloneUntil - performance.now();
 
   const guarded = async <Outcome extends { outcome: string }>(
+    what: keyof Provider,
     call: () => Promise<Outcome>,
   ): Promise<Outcome | Unknown> => {
     if (closed) return unsent(new Error('shutting down'), restMsMax);
@@ -46,18 +48,19 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Guard
     if (leave.outcome === 'rest') {
       return unsent(new Error('the provider is left alone, it was in trouble'), leave.restMs);
     }
-    const outcome = await answerOf(call);
+    // Whatever the package sends for one call, a second try after a reset too, is within this span.
+    const outcome = await inSpan({ name: `stripe ${what}` }, () => answerOf(call));
     leave.ended(outcome.outcome === 'unknown' ? 'trouble' : 'well');
     leftAloneUntil = Math.max(leftAloneUntil, askedToRestUntil(outcome));
     return outcome;
   };
   return {
-    createIntent: (request) => guarded(() => provider.createIntent(request)),
-    confirmIntent: (request) => guarded(() => provider.confirmIntent(request)),
-    readIntent: (asked) => guarded(() => provider.readIntent(asked)),
-    cancelIntent: (asked) => guarded(() => provider.cancelIntent(asked)),
-    refund: (request) => guarded(() => provider.refund(request)),
-    findRefund: (request) => guarded(() => provider.findRefund(request)),
+    createIntent: (request) => guarded('createIntent', () => provider.createIntent(request)),
+    confirmIntent: (request) => guarded('confirmIntent', () => provider.confirmIntent(request)),
+    readIntent: (asked) => guarded('readIntent', () => provider.readIntent(asked)),
+    cancelIntent: (asked) => guarded('cancelIntent', () => provider.cancelIntent(asked)),
+    refund: (request) => guarded('refund', () => provider.refund(request)),
+    findRefund: (request) => guarded('findRefund', () => provider.findRefund(request)),
     callersMax: () => (closed || restMs() > 0 ? 0 : circuit.callersMax()),
     close: () => (closed = true),
   };

@@ -12,3 +12,5 @@ export * from './service-settings.ts';
 export * from './settings.ts';
 export * from './tally.ts';
 export * from './traceparent.ts';
+export * from './tracing/spans.ts';
+export * from './tracing/tracing-settings.ts';

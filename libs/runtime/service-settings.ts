@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { crashPlan } from './crash-points.ts';
 import { integer, oneOf, port, text, withDefault, type Setting } from './settings.ts';
+import { tracingSettings } from './tracing/tracing-settings.ts';
 
 /** `production` refuses everything that exists to be broken on purpose. */
 export type Mode = 'production' | 'demo' | 'test';
@@ -19,4 +20,5 @@ export const serviceSettings = {
   CRASH_POINTS: withDefault(crashPlan, []),
   /** How long a SIGTERM waits for held work before the process gives up on it. */
   SHUTDOWN_TIMEOUT_MS: withDefault(integer({ min: 100, max: 600_000 }), 12_000),
+  ...tracingSettings,
 };

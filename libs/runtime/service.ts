@@ -9,6 +9,8 @@ import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Registry } from './metrics.ts';
 import { SettingsError } from './settings.ts';
 import type { Mode } from './service-settings.ts';
+import { startTracing } from './tracing/start-tracing.ts';
+import type { TracingSettings } from './tracing/tracing-settings.ts';
 
 /** What every service stands on. */
 export type Service = {
@@ -21,7 +23,7 @@ export type Service = {
   serveAdmin(shown: Pick<AdminOptions, 'readiness' | 'routes'>): Promise<void>;
 };
 
-type CommonSettings = {
+type CommonSettings = TracingSettings & {
   TRIPLOCK_MODE: Mode;
   LOG_LEVEL: string;
   ADMIN_HOST: string;
@@ -80,6 +82,11 @@ export async function runService<Settings extends CommonSettings>(
   process.on('SIGINT', () => void close('SIGINT', 0));
 
   try {
+    const { INSTANCE_NAME: instance, ADMIN_PORT: adminPort } = settings;
+    const traced = { service: name, instance, adminPort, logger };
+    const tracing = await startTracing(settings, traced);
+    // First in, so that it is closed last, with the spans of all that was closed before.
+    if (tracing !== undefined) service.onClose('tracing', () => tracing.close());
     await start(settings, service);
     logger.info('started');
   } catch (error) {

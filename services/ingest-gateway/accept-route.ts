@@ -1,4 +1,10 @@
-import { traceparentFrom, type Logger, type Tally } from '@triplock/runtime';
+import {
+  carriedTraceparent,
+  inSpan,
+  traceparentFrom,
+  type Logger,
+  type Tally,
+} from '@triplock/runtime';
 import type {
   FastifyInstance,
   FastifyReply,
@@ -45,11 +51,15 @@ export function addAcceptRoute<Accepted extends AcceptedTransaction>(
   };
   app.post(path, { schema, onResponse: countRefusal }, async (request, reply) => {
     const transaction = transactionOf(request);
-    const traceparent = traceparentFrom(request.headers.traceparent as string | undefined);
-    const outcome = await accept({ transaction, traceparent, budget: startBudget(budgetMs) });
+    const { txnId, partnerId } = transaction;
+    const incoming = traceparentFrom(request.headers.traceparent as string | undefined);
+    const traceparent = carriedTraceparent(incoming);
+    const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
+    const outcome = await inSpan({ name: `accept ${what}`, attributes }, () =>
+      accept({ transaction, traceparent, budget: startBudget(budgetMs) }),
+    );
     outcomes.count(outcome.outcome);
     if (isKnown(outcome)) metrics.caught.count('claims');
-    const { txnId, partnerId } = transaction;
     report(logger, { what, outcome, bindings: { txnId, partnerId, traceparent } });
     return answer(reply, outcome);
   });

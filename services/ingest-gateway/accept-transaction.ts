@@ -1,6 +1,13 @@
 import type { ClaimOwner, Claims } from '@triplock/claims';
 import type { StoredAnswer } from '@triplock/contracts';
-import { withDeadline, type CrashPoints, type Logger } from '@triplock/runtime';
+import {
+  carriedTraceparent,
+  inSpan,
+  tellSpan,
+  withDeadline,
+  type CrashPoints,
+  type Logger,
+} from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import { claimTransaction, type ClaimParts } from './claim-transaction.ts';
 import type { TimeBudget } from './time-budget.ts';
@@ -51,7 +58,10 @@ export async function acceptTransaction<Accepted extends AcceptedTransaction>(
   order: Order<Accepted>,
 ): Promise<AcceptOutcome> {
   const { transaction } = order;
-  const claim = await claimTransaction(parts, order).catch(unavailable);
+  const claim = await inSpan({ name: 'claim' }, () => claimTransaction(parts, order)).catch(
+    unavailable,
+  );
+  tellSpan({ 'triplock.guard.claim': claim.outcome });
   switch (claim.outcome) {
     case 'claimed':
       // A takeover goes on with the time of the first claim, so that every copy says the same.
@@ -80,7 +90,7 @@ async function append<Accepted extends AcceptedTransaction>(
   const { form } = parts;
   try {
     const answer = form.renderAccepted(order.transaction);
-    const record = form.encode(order.transaction, order.traceparent);
+    const record = form.encode(order.transaction, carriedTraceparent(order.traceparent));
     await parts.crashPoints.reached('gateway.claimed');
     await order.budget.hold(parts.log.append(record), 'Kafka');
     await keepAnswer(parts, order, answer);

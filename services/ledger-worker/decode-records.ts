@@ -1,13 +1,14 @@
 import { decodeAccepted } from '@triplock/contracts';
 import type { Posting, RefundPosting } from '@triplock/ledger';
 import type { ReceivedRecord, Refusal } from '@triplock/transport';
-import { postingOf } from './book-transfer.ts';
+import { postingOf, type Accepted } from './book-transfer.ts';
+import { followRecord, type Followed } from './follow-record.ts';
 
 /** A record that says a payment, as it is to be posted. */
-export type PaymentRecord = { record: ReceivedRecord; posting: Posting };
+export type PaymentRecord = { record: ReceivedRecord } & Followed<Posting>;
 
 /** A record that says a refund, as it is to be posted. */
-export type RefundRecord = { record: ReceivedRecord; posting: RefundPosting };
+export type RefundRecord = { record: ReceivedRecord } & Followed<RefundPosting>;
 
 /** A record that can never be posted, and why. */
 export type DeadRecord = { record: ReceivedRecord; refusal: Refusal };
@@ -27,11 +28,12 @@ export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecord
     const decoded = decodeAccepted(record);
     switch (decoded.outcome) {
       case 'payment':
-        sorted.payments.push({ record, posting: postingOf({ ...decoded, settledAt }) });
+        sorted.payments.push(followPayment(record, { ...decoded, settledAt }));
         break;
       case 'refund': {
         const { refund, traceparent } = decoded;
-        sorted.refunds.push({ record, posting: { refund, traceparent, settledAt } });
+        const posting = { refund, traceparent, settledAt };
+        sorted.refunds.push({ record, ...followRecord(record, refund, posting) });
         break;
       }
       case 'refused': {
@@ -44,4 +46,8 @@ export function decodeRecords(records: readonly ReceivedRecord[]): DecodedRecord
     }
   }
   return sorted;
+}
+
+function followPayment(record: ReceivedRecord, accepted: Accepted): PaymentRecord {
+  return { record, ...followRecord(record, accepted.payment, postingOf(accepted)) };
 }

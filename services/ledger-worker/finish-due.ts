@@ -1,6 +1,6 @@
 import type { DueTransaction, Ledger, Refunds, TakeDue } from '@triplock/ledger';
 import type { GuardedProvider } from '@triplock/provider';
-import type { Logger, Pass } from '@triplock/runtime';
+import { carriedTraceparent, inSpan, type Logger, type Pass } from '@triplock/runtime';
 import { bookTransferOf } from './book-transfer.ts';
 import { chargePayment, type ChargeParts } from './charge-payment.ts';
 import { giveBack, type GiveBackOutcome, type GiveBackParts } from './give-back.ts';
@@ -77,7 +77,9 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
   const { logger, metrics } = parts;
   const { txnId, acceptedAt } = due.kind === 'payment' ? due.payment : due.refund;
   try {
-    const ended = await finish(parts, due);
+    const ended = await inSpan(spanOf(due), () =>
+      finish(parts, { ...due, traceparent: carriedTraceparent(due.traceparent) }),
+    );
     metrics.resolved.count(ended.outcome);
     if (ended.outcome === 'unknown') {
       metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
@@ -89,6 +91,13 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
     metrics.resolved.count('failed');
     logger.warn({ err, txnId }, 'a pending transaction could not be looked after');
   }
+}
+
+/** In the trace of the request, however long ago that was: the row has kept its context. */
+function spanOf(due: DueTransaction) {
+  const { txnId, partnerId } = due.kind === 'payment' ? due.payment : due.refund;
+  const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
+  return { name: `resolve ${due.kind}`, parent: due.traceparent, attributes };
 }
 
 async function finish(parts: ResolverParts, due: DueTransaction): Promise<GiveBackOutcome> {

@@ -1,4 +1,5 @@
 import { UnpostableError, type Ledger, type Posting, type PostOutcome } from '@triplock/ledger';
+import { inBatchSpan } from '@triplock/runtime';
 import { bisectBatch } from './bisect-batch.ts';
 import type { WorkerMetrics } from './metrics.ts';
 
@@ -16,8 +17,9 @@ export function createPostBatch(parts: {
   const { ledger, metrics } = parts;
   const run = async (postings: readonly Posting[]): Promise<PostResult[]> => {
     metrics.statementRows.observe(postings.length);
+    const of = () => postings.map(({ traceparent }) => traceparent);
     return metrics.statementSeconds.time(
-      () => ledger.post(postings),
+      () => inBatchSpan({ name: 'post batch', of }, () => ledger.post(postings)),
       () => 'done',
       'failed',
     );

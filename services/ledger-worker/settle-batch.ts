@@ -1,9 +1,9 @@
 import type { Ledger } from '@triplock/ledger';
-import type { CrashPoints } from '@triplock/runtime';
+import { tellSpan, type CrashPoints } from '@triplock/runtime';
 import type { DeadLetters, RecordBatch } from '@triplock/transport';
 import { isBookTransfer } from './book-transfer.ts';
 import type { ChargeDesk } from './charge-desk.ts';
-import { decodeRecords, type PaymentRecord } from './decode-records.ts';
+import { decodeRecords, type DecodedRecords, type PaymentRecord } from './decode-records.ts';
 import { keyConflict, unpostable, type Fate } from './fate.ts';
 import type { PostBatch, PostResult } from './post-batch.ts';
 import { countConflict } from './count-conflict.ts';
@@ -38,7 +38,20 @@ export type SettleParts = RefundParts & {
  * @throws in an outage: nothing is dead-lettered for that, the batch has to come again.
  */
 export async function settleBatch(parts: SettleParts, batch: RecordBatch): Promise<Fate[]> {
-  const { payments, refunds, refused } = decodeRecords(batch.records);
+  const decoded = decodeRecords(batch.records);
+  try {
+    return await settleDecoded(parts, batch, decoded);
+  } catch (error) {
+    for (const { span } of [...decoded.payments, ...decoded.refunds]) span.fail(error);
+    throw error;
+  }
+}
+
+async function settleDecoded(
+  parts: SettleParts,
+  batch: RecordBatch,
+  { payments, refunds, refused }: DecodedRecords,
+): Promise<Fate[]> {
   const fates: Fate[] = refused.map((dead) => ({ outcome: 'refused', dead }));
   for (let from = 0; from < payments.length; from += parts.postRowsMax) {
     // Throws once the partition is another worker's: it has begun the same batch.
@@ -46,7 +59,9 @@ export async function settleBatch(parts: SettleParts, batch: RecordBatch): Promi
     const some = payments.slice(from, from + parts.postRowsMax);
     const results = await parts.post(some.map(({ posting }) => posting));
     fates.push(
-      ...(await Promise.all(some.map((payment, n) => finish(parts, payment, results[n]!)))),
+      ...(await Promise.all(
+        some.map((payment, n) => payment.span.run(() => finish(parts, payment, results[n]!))),
+      )),
     );
   }
   fates.push(...(await settleRefunds(parts, batch, refunds)));
@@ -65,6 +80,7 @@ async function finish(
 ): Promise<Fate> {
   const { txnId } = posting.payment;
   countConflict(metrics, result.outcome);
+  tellSpan({ 'triplock.guard.ledger': result.outcome });
   switch (result.outcome) {
     case 'already-recorded':
       return { outcome: 'already-recorded', txnId };

@@ -1,5 +1,5 @@
 import { UnpostableError, type RefundOutcome, type Refunds } from '@triplock/ledger';
-import type { CrashPoints } from '@triplock/runtime';
+import { tellSpan, type CrashPoints } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
 import type { ChargeDesk } from './charge-desk.ts';
 import { countConflict } from './count-conflict.ts';
@@ -40,7 +40,9 @@ export async function settleRefunds(
   for (let from = 0; from < refunds.length; from += refundsMax) {
     await batch.heartbeat();
     const posted = await postInOrder(parts, refunds.slice(from, from + refundsMax));
-    fates.push(...(await Promise.all(posted.map((each) => finish(parts, each)))));
+    fates.push(
+      ...(await Promise.all(posted.map((each) => each.refund.span.run(() => finish(parts, each))))),
+    );
   }
   return fates;
 }
@@ -51,7 +53,10 @@ async function postInOrder(parts: RefundParts, refunds: readonly RefundRecord[])
   const postSome = async () => {
     // Whoever is free takes the next payment: they share the iterator.
     for (const ofOne of byPayment) {
-      for (const refund of ofOne) posted.push({ refund, result: await post(parts, refund) });
+      for (const refund of ofOne) {
+        const result = await refund.span.within(() => post(parts, refund));
+        posted.push({ refund, result });
+      }
     }
   };
   await Promise.all(Array.from({ length: paymentsMax }, postSome));
@@ -72,6 +77,7 @@ async function finish(parts: RefundParts, { refund, result }: Posted): Promise<F
   const { txnId } = posting.refund;
   const { traceparent } = posting;
   countConflict(parts.metrics, result.outcome);
+  tellSpan({ 'triplock.guard.ledger': result.outcome });
   switch (result.outcome) {
     case 'settled':
       return { outcome: result.state === 'succeeded' ? 'refunded' : 'refund-failed', txnId };

@@ -1,7 +1,8 @@
 import type { PaymentEventAttributes } from '@triplock/contracts';
 import type { BucketLease, Outbox, OutboxRow } from '@triplock/ledger';
-import type { CrashPoints, Logger } from '@triplock/runtime';
+import { inBatchSpan, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
+import { endPublished, followEvent, type FollowedEvent } from './follow-event.ts';
 import type { DispatcherMetrics } from './metrics.ts';
 
 /** What publishing stands on. */
@@ -27,8 +28,27 @@ export async function publishBucket(
   parts: PublishParts,
   { lease, rows }: { lease: BucketLease; rows: readonly OutboxRow[] },
 ): Promise<BucketOutcome> {
+  const followed = rows.map(followEvent);
+  try {
+    const of = () => followed.map(({ row }) => row.traceparent);
+    return await inBatchSpan({ name: 'publish bucket', of }, () =>
+      publishFollowed(parts, lease, followed),
+    );
+  } catch (error) {
+    for (const { span } of followed) span.fail(error);
+    throw error;
+  }
+}
+
+async function publishFollowed(
+  parts: PublishParts,
+  lease: BucketLease,
+  followed: readonly FollowedEvent[],
+): Promise<BucketOutcome> {
+  const rows = followed.map(({ row }) => row);
   const end = parts.metrics.publishSeconds.start();
   const outcomes = await parts.publisher.publishInOrder(rows.map(messageOf));
+  await endPublished(followed, outcomes);
   const published = countPublished(outcomes);
   end(outcomes[published]?.outcome ?? 'published');
   if (published > 0) await mark(parts, { lease, rows: rows.slice(0, published) });

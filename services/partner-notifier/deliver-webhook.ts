@@ -1,5 +1,5 @@
 import type { Partners } from '@triplock/partners';
-import { backoffMs, type CrashPoints, type Logger } from '@triplock/runtime';
+import { backoffMs, inSpan, tellSpan, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { Deliveries, LeasedDelivery, RecordOutcome } from './deliveries.ts';
 import type { NotifierMetrics } from './metrics.ts';
 import type { SendWebhook, WebhookOutcome } from './send-webhook.ts';
@@ -24,7 +24,26 @@ export type RetryLimits = { firstMs: number; maxMs: number; giveUpAfterMs: numbe
  *
  * @throws when the database is away; the lease then ends by itself and the attempt comes again.
  */
-export async function deliverWebhook(
+export function deliverWebhook(
+  parts: DeliverParts,
+  delivery: LeasedDelivery,
+  signal: AbortSignal,
+): Promise<RecordOutcome> {
+  return inSpan(spanOf(delivery), () => sendAndRecord(parts, delivery, signal));
+}
+
+/** Every attempt is in the trace of the request that began it all, however late it is. */
+function spanOf({ eventId, txnId, partnerId, attempt, traceparent }: LeasedDelivery) {
+  const attributes = {
+    'triplock.txn_id': txnId,
+    'triplock.partner_id': partnerId,
+    'triplock.event_id': eventId,
+    'triplock.attempt': attempt,
+  };
+  return { name: 'deliver webhook', parent: traceparent ?? undefined, attributes };
+}
+
+async function sendAndRecord(
   parts: DeliverParts,
   delivery: LeasedDelivery,
   signal: AbortSignal,
@@ -35,6 +54,7 @@ export async function deliverWebhook(
     (made) => made.outcome,
     'failed',
   );
+  tellSpan({ 'triplock.outcome': outcome.outcome });
   await parts.crashPoints.reached('webhook.answered');
   const recorded = await parts.deliveries.record(delivery, {
     outcome: outcome.outcome,

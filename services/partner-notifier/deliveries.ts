@@ -14,6 +14,8 @@ export type LeasedDelivery = {
   body: string;
   /** Counts from 1; the fence that keeps an overtaken sender from recording. */
   attempt: number;
+  /** The trace that led to it; null for one from before deliveries kept it. */
+  traceparent: string | null;
 };
 
 /** What a sender asks for: its name, its room, and what it has at work already. */
@@ -87,9 +89,10 @@ type LeasedRow = {
   txn_id: TxnId;
   body: string;
   attempt: number;
+  traceparent: string | null;
 };
 
 function fromRow(row: LeasedRow): LeasedDelivery {
-  const { event_id: eventId, partner_id: partnerId, txn_id: txnId, body, attempt } = row;
-  return { eventId, partnerId, txnId, body, attempt };
+  const { event_id: eventId, partner_id: partnerId, txn_id: txnId, ...rest } = row;
+  return { eventId, partnerId, txnId, ...rest };
 }

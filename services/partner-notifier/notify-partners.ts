@@ -15,14 +15,15 @@ export function notifyPartners(
   inbox: Inbox,
   received: readonly ReceivedEvent[],
 ): Promise<ReceiveOutcome[]> {
+  const traces = new Map(received.map(({ event, traceparent }) => [event.event_id, traceparent]));
+  const makeDeliveries: Effect = async (tx, events) => {
+    await tx.query(insertDeliveries, [
+      events.map((event) => event.event_id),
+      events.map((event) => event.partner_id),
+      events.map((event) => event.txn_id),
+      events.map(webhookBody),
+      events.map((event) => traces.get(event.event_id) ?? null),
+    ]);
+  };
   return inbox.receiveMany(received, makeDeliveries);
 }
-
-const makeDeliveries: Effect = async (tx, events) => {
-  await tx.query(insertDeliveries, [
-    events.map((event) => event.event_id),
-    events.map((event) => event.partner_id),
-    events.map((event) => event.txn_id),
-    events.map(webhookBody),
-  ]);
-};

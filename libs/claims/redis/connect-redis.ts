@@ -1,7 +1,8 @@
-import { backoffMs, withDeadline, type Logger } from '@triplock/runtime';
+import { backoffMs, inSpan, withDeadline, type Logger } from '@triplock/runtime';
 import { Redis } from 'ioredis';
 import { ClaimsUnavailableError } from '../claims.ts';
 import { scripts, type ScriptName } from './load-scripts.ts';
+import { redisSpan } from './redis-span.ts';
 import { watchServer } from './watch-server.ts';
 
 /** How to reach the server; the time-out is for connecting and for every answer, milliseconds. */
@@ -44,12 +45,12 @@ export async function connectRedis(options: RedisConnectionOptions): Promise<Red
     runId,
     async run(script, { keys, values }) {
       runId();
-      const reply = (redis as unknown as Scripted)[script](...keys, ...values);
       // The client's own time-out begins when a command is written; the wait for the pipeline
       // before it is only limited here.
-      return withDeadline(reply, answer).catch((error: unknown) =>
-        Promise.reject(unavailable(error)),
+      const reply = inSpan(redisSpan(script), () =>
+        withDeadline((redis as unknown as Scripted)[script](...keys, ...values), answer),
       );
+      return reply.catch((error: unknown) => Promise.reject(unavailable(error)));
     },
     async ping() {
       if (watch.verdict().state === 'away') throw new ClaimsUnavailableError('Redis is away');

@@ -1,7 +1,10 @@
+import type { EncodedRecord } from '@triplock/contracts';
+import { carriedTraceparent, inSpan, isTracing } from '@triplock/runtime';
 import { appendInBatches, type AppendLimits } from './append-in-batches.ts';
 import { openInquiry } from './ask-brokers.ts';
 import { connectProducer } from './idempotent-producer.ts';
 import type { BrokerConnection } from './kafka-client.ts';
+import { sendRecordSpan } from './kafka-spans.ts';
 import type { GroupCommit } from './log.ts';
 
 /** Where to append, and within which limits. */
@@ -32,8 +35,12 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   const connect = () => connectProducer({ ...options, sendLimitMs: limits.timeoutMs });
   const batches = appendInBatches({ connect, limits, logger: options.logger });
   const inquiry = openInquiry(options);
+  const toSend = sendRecordSpan(options.topic);
   return {
-    append: ({ key, value, headers }) => batches.append({ key, value, headers }),
+    append: ({ key, value, headers }) =>
+      inSpan({ ...toSend, parent: headers.traceparent }, () =>
+        batches.append({ key, value, headers: carriedBy(headers) }),
+      ),
     ping: async () => {
       await inquiry.ping(options.topic);
       if (!batches.isConnected()) throw new Error('no producer is connected');
@@ -43,4 +50,10 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
       await inquiry.close();
     },
   };
+}
+
+/** The record carries the span in which it is sent, so that what is done with it follows from there. */
+function carriedBy(headers: EncodedRecord['headers']): EncodedRecord['headers'] {
+  if (!isTracing()) return headers;
+  return { ...headers, traceparent: carriedTraceparent(headers.traceparent) };
 }

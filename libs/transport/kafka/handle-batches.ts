@@ -1,12 +1,15 @@
-import { backoffMs, type Logger } from '@triplock/runtime';
+import { backoffMs, inBatchSpan, type Logger } from '@triplock/runtime';
 import type { EachBatchHandler, EachBatchPayload } from 'kafkajs';
 import { gatherCommits } from './gather-commits.ts';
 import { keepAlive, type Heartbeat } from './heartbeat.ts';
+import { processBatchSpan } from './kafka-spans.ts';
 import type { RecordBatch } from './log.ts';
 import { receivedRecord } from './received-record.ts';
 
 /** What happens to a batch, and after its offset was committed. */
 export type BatchHandling = {
+  topic: string;
+  groupId: string;
   handle(batch: RecordBatch): Promise<void>;
   onCommitted?(batch: RecordBatch): Promise<void>;
   heartbeatMs: number;
@@ -36,9 +39,11 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
 
   const work = async (payload: EachBatchPayload, heartbeat: Heartbeat): Promise<void> => {
     const batch = recordBatch(payload, heartbeat);
-    await handle(batch);
     const last = batch.records.at(-1)!;
-    await commit(batch.partition, last.offset + 1n);
+    await inBatchSpan(processBatchSpan(handling, batch), async () => {
+      await handle(batch);
+      await commit(batch.partition, last.offset + 1n);
+    });
     payload.resolveOffset(`${last.offset}`);
     failures.delete(batch.partition);
     await onCommitted?.(batch);

@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto';
-import { withDeadline } from '@triplock/runtime';
+import { inBatchSpan, withDeadline } from '@triplock/runtime';
 import type { ICustomPartitioner, Message, Producer, RecordMetadata } from 'kafkajs';
 import { openKafkaClient, type BrokerConnection } from './kafka-client.ts';
+import { sendBatchSpan } from './kafka-spans.ts';
 import { partitionOfKey } from './partition-of-key.ts';
 
 /**
@@ -61,7 +62,10 @@ export async function connectProducer(options: ProducerOptions): Promise<Idempot
       try {
         const batch = { acks: -1, timeout: sendLimitMs, topicMessages: [{ topic, messages }] };
         const limit = { ms: sendLimitMs, what: 'Kafka' };
-        requireEveryPartition(messages, await withDeadline(producer.sendBatch(batch), limit));
+        const sent = await inBatchSpan(sendBatchSpan(topic, messages), () =>
+          withDeadline(producer.sendBatch(batch), limit),
+        );
+        requireEveryPartition(messages, sent);
       } catch (error) {
         discard();
         throw error;

@@ -1,5 +1,6 @@
-import { DeadlineError, withDeadline } from '@triplock/runtime';
+import { DeadlineError, inSpan, withDeadline } from '@triplock/runtime';
 import { keepClient } from './keep-client.ts';
+import { publishSpan } from './pubsub-spans.ts';
 import {
   onceWithin,
   openPublisherApi,
@@ -47,7 +48,10 @@ export function openPublisher(options: PublisherOptions): Publisher {
     // The client's own time-out comes first; only making a client has none.
     const limitMs = Math.max(0, deadline - performance.now()) + clientFirstMs;
     try {
-      await withDeadline(send({ messages, deadline }), { ms: limitMs, what: 'Pub/Sub' });
+      const limit = { ms: limitMs, what: 'Pub/Sub' };
+      await inSpan(publishSpan(options.topic, messages), () =>
+        withDeadline(send({ messages, deadline }), limit),
+      );
       return messages.map(() => ({ outcome: 'published' }));
     } catch (error) {
       if (statusOf(error) !== status.invalidArgument) return fill(messages, 'unknown', error);

@@ -1,4 +1,4 @@
-import { withDeadline, type Logger } from '@triplock/runtime';
+import { inSpan, withDeadline, type Logger } from '@triplock/runtime';
 import { supervise } from '../supervise.ts';
 import { keepClient } from './keep-client.ts';
 import { openMessageDesk } from './message-desk.ts';
@@ -9,6 +9,7 @@ import {
   statusOf,
   type PubSubConnection,
 } from './pubsub-client.ts';
+import { processMessageSpan } from './pubsub-spans.ts';
 import { openPullStream, type PullStream } from './pull-stream.ts';
 import type { IncomingMessage, MessageVerdict, Subscriber } from './topic.ts';
 
@@ -49,6 +50,8 @@ export function openSubscriber(options: SubscriberOptions): Subscriber {
   };
   const desk = openMessageDesk({
     ...options,
+    handle: (message) =>
+      inSpan(processMessageSpan(options.subscription, message), () => options.handle(message)),
     acknowledge: (ackIds) =>
       tell('acks', async () => {
         const request = { subscription, ackIds };

@@ -37,4 +37,4 @@ UPDATE deliveries SET
   first_attempt_at = coalesce(first_attempt_at, now())
 FROM chosen
 WHERE deliveries.event_id = chosen.event_id
-RETURNING deliveries.event_id, partner_id, txn_id, body, attempts AS attempt
+RETURNING deliveries.event_id, partner_id, txn_id, body, attempts AS attempt, traceparent

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { newKey, sendTo } from './partner.ts';
+import { endpoint, planted, refused, told, traceId, traceparent } from './planted-secrets.ts';
+import { openTraceStore, type StoredSpan, type TraceStore } from './trace-store.ts';
+import { startTraced } from './traced-pipeline.ts';
+import { openWebhookReceiver } from './webhook-receiver.ts';
+
+const folder = new URL('../.triplock/traces/', import.meta.url);
+
+const payment = {
+  amount: 1200,
+  currency: 'EUR',
+  payment_method: 'pm_card_visa',
+  description: told.description,
+  reference: told.reference,
+  metadata: { [told.metadataName]: told.metadataValue },
+};
+
+/** Each hop of a card payment, and the hop within which it has to be, by what a hop is called here. */
+const hops: Record<string, { service: string; name: RegExp; within?: string }> = {
+  HTTP: { service: 'ingest-gateway', name: /^POST \/v1\/payments$/ },
+  claim: { service: 'ingest-gateway', name: /^claimRecord$/, within: 'HTTP' },
+  'to Kafka': { service: 'ingest-gateway', name: /^send test\./, within: 'HTTP' },
+  'from Kafka': { service: 'ledger-worker', name: /^process test\./, within: 'to Kafka' },
+  'intent created': {
+    service: 'ledger-worker',
+    name: /^stripe createIntent$/,
+    within: 'from Kafka',
+  },
+  'intent stored': { service: 'ledger-worker', name: /^store-intent$/, within: 'from Kafka' },
+  charged: { service: 'ledger-worker', name: /^stripe confirmIntent$/, within: 'from Kafka' },
+  Stripe: { service: 'ledger-worker', name: /^POST$/, within: 'charged' },
+  settled: { service: 'ledger-worker', name: /^settle$/, within: 'from Kafka' },
+  'into the outbox': {
+    service: 'ledger-worker',
+    name: /^append-settlement$/,
+    within: 'from Kafka',
+  },
+  'out of the outbox': {
+    service: 'outbox-dispatcher',
+    name: /^publish outbox event$/,
+    within: 'from Kafka',
+  },
+  'from Pub/Sub': {
+    service: 'partner-notifier',
+    name: /^process test-/,
+    within: 'out of the outbox',
+  },
+  webhook: { service: 'partner-notifier', name: /^deliver webhook$/, within: 'from Pub/Sub' },
+  'webhook sent': { service: 'partner-notifier', name: /^POST$/, within: 'webhook' },
+};
+
+/** What is done for many payments at once, in traces of their own. */
+const batches = [
+  /^send batch test\./,
+  /^process batch /,
+  /^post batch$/,
+  /^publish bucket$/,
+  /^admit events$/,
+];
+
+test('one card payment is one trace through every hop, and says nothing that is nobody’s business', async (t) => {
+  const [store, receiver] = await Promise.all([openTraceStore(), openWebhookReceiver()]);
+  t.after(async () => void (await Promise.all([store.close(), receiver.close()])));
+  const payer = {
+    apiKey: planted('api_key'),
+    webhookUrl: `${receiver.url}/${planted('path')}?token=${endpoint.token}`,
+    webhookSecret: `whsec_${Buffer.from(planted('webhook_secret').padEnd(32)).toString('base64')}`,
+  };
+  const { gateway, finish } = await startTraced(t, { traces: store.url, payer });
+  const authorization = `Bearer ${payer.apiKey}`;
+  const pay = { method: 'POST', path: '/v1/payments', key: told.key, body: payment };
+  const paid = await sendTo(gateway, { ...pay, headers: { authorization, traceparent } });
+  assert.equal(paid.status, 202);
+  const { id: txnId } = JSON.parse(paid.body) as { id: string };
+  assert.equal((await sendTo(gateway, { ...pay, headers: { authorization } })).body, paid.body);
+  await sendTo(gateway, {
+    path: `/v1/${refused.queryKey}?${newKey()}`,
+    headers: { authorization },
+  });
+  await eventually(async () => receiver.received.length === 1);
+  await finish();
+
+  const spans = store.spans();
+  const first = spans.find(
+    ({ attributes: { 'triplock.guard.claim': word } }) => word === 'claimed',
+  );
+  assert.ok(first, 'a span tells of the claim');
+  const trace = spans.filter((span) => span.traceId === first.traceId);
+  await keep(store, first.traceId);
+
+  findHops(trace);
+  const ids = new Set(trace.map(({ spanId }) => spanId));
+  const roots = trace.filter(({ parentSpanId }) => !ids.has(parentSpanId ?? ''));
+  assert.deepEqual(
+    roots.map(({ name, parentSpanId }) => [name, parentSpanId]),
+    [['POST /v1/payments', undefined]],
+  );
+  assert.deepEqual(guardsOf(trace), { claim: 'claimed', ledger: 'posted', inbox: 'applied' });
+  assert.ok(trace.some(({ attributes }) => attributes['triplock.txn_id'] === txnId));
+
+  // A partner's own trace is linked to, and is never ours.
+  assert.deepEqual(roots[0]!.links, [traceId]);
+  assert.ok(spans.every((span) => span.traceId !== traceId));
+  // Its retry is another request.
+  const replay = spans.find(
+    ({ attributes: { 'triplock.guard.claim': word } }) => word === 'completed',
+  );
+  assert.notEqual(replay?.traceId, first.traceId);
+
+  for (const name of batches) {
+    const batch = spans.find((span) => name.test(span.name));
+    assert.deepEqual(batch?.links, [first.traceId], String(name));
+    assert.deepEqual([batch?.parentSpanId, batch?.traceId !== first.traceId], [undefined, true]);
+  }
+  assert.deepEqual(secretsIn(store.bodies.join('\n'), payer), []);
+});
+
+/** Fails unless every hop is there, within the hop that caused it. */
+function findHops(trace: readonly StoredSpan[]): void {
+  const byId = new Map(trace.map((span) => [span.spanId, span]));
+  const found = new Map<string, StoredSpan[]>();
+  const ancestors = (span: StoredSpan): StoredSpan[] => {
+    const parent = byId.get(span.parentSpanId ?? '');
+    return parent === undefined ? [] : [parent, ...ancestors(parent)];
+  };
+  for (const [hop, { service, name, within }] of Object.entries(hops)) {
+    const outer = within === undefined ? undefined : found.get(within);
+    const spans = trace.filter(
+      (span) =>
+        span.service === service &&
+        name.test(span.name) &&
+        (outer === undefined || ancestors(span).some((each) => outer.includes(each))),
+    );
+    assert.equal(spans.length, 1, `${hop}: ${trace.map((span) => span.name).join(', ')}`);
+    found.set(hop, spans);
+  }
+}
+
+function guardsOf(trace: readonly StoredSpan[]): Record<string, unknown> {
+  const words = trace.flatMap(({ attributes }) => Object.entries(attributes));
+  const guards = words.filter(([name]) => name.startsWith('triplock.guard.'));
+  return Object.fromEntries(guards.map(([name, word]) => [name.split('.').at(-1)!, word]));
+}
+
+/** Secrets, card data, what partners tell, and statements are in no span, whoever made it. */
+function secretsIn(everything: string, payer: object): string[] {
+  const secrets = { ...payer, ...told, ...refused, ...endpoint, path: planted('path') };
+  const others = { sql: 'INSERT INTO', stripeKey: 'sk_test_', card: 'pm_card', role: 'triplock_' };
+  return Object.entries({ ...secrets, ...others })
+    .filter(([, text]) => everything.includes(text))
+    .map(([what]) => what);
+}
+
+/** Left for people: viewers of traces open it as a file. */
+async function keep(store: TraceStore, id: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const json = JSON.stringify(store.traceAsOtlp(id), undefined, 2);
+  await writeFile(new URL('one-card-payment.json', folder), `${json}\n`);
+}

@@ -1,0 +1,163 @@
+import {
+  context,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  TraceFlags,
+  type Attributes,
+  type Context,
+  type Span,
+  type SpanContext,
+} from '@opentelemetry/api';
+import { isTraceparent } from '../traceparent.ts';
+import { spanContextOf, traceparentOfSpan } from './traceparent-of-span.ts';
+import { tracerInUse } from './tracer-in-use.ts';
+
+/** A piece of work as a trace shows it. Where nothing is traced, it is nothing but the work. */
+export type SpanSpec = {
+  /** One of few, as `send triplock.payments.accepted`: ids are attributes. */
+  name: string;
+  kind?: 'client' | 'producer' | 'consumer';
+  /** Ids, counts and words of ours; what else is said does not leave the process (toldAttributes). */
+  attributes?: Attributes;
+};
+
+/** `parent` is the `traceparent` that the work came with; unless told, the span it is done in. */
+export type PaymentSpanSpec = SpanSpec & { parent?: string | undefined };
+
+/** `of`: the `traceparent` of each piece that shares the work. */
+export type BatchSpanSpec = SpanSpec & { of: () => Iterable<string> };
+
+/** A span that is open before the work of its own begins, as for one record of a batch. */
+export type OpenSpan = {
+  /** What the next hop is told: this span, or `given` where nothing is traced. */
+  carried(given: string): string;
+  /** Does a first part of the work in it. */
+  within<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Does the work, or the rest of it, and ends it. */
+  run<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Ends it, failed, unless it has ended: the rest of the work is not reached. */
+  fail(error: unknown): void;
+};
+
+/** Whether this process traces anything. */
+export function isTracing(): boolean {
+  return tracerInUse() !== undefined;
+}
+
+/** Does work of one payment in a span of the payment's own trace. */
+export function inSpan<Result>(
+  spec: PaymentSpanSpec,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  if (tracerInUse() === undefined) return work();
+  return openSpan(spec).run(work);
+}
+
+/** Opens a span of a payment's own trace. */
+export function openSpan(spec: PaymentSpanSpec): OpenSpan {
+  const tracer = tracerInUse();
+  if (tracer === undefined) return untracedSpan;
+  const within = spec.parent === undefined ? context.active() : remote(spec.parent);
+  const span = tracer.startSpan(spec.name, optionsOf(spec), within);
+  return opened(span, trace.setSpan(within, span));
+}
+
+/** A header may come from anybody who can write to a broker; one that is none is nobody's. */
+function remote(parent: string): Context {
+  if (!isTraceparent(parent)) return ROOT_CONTEXT;
+  return trace.setSpanContext(ROOT_CONTEXT, spanContextOf(parent));
+}
+
+/** What stands for a span where nothing is traced. */
+export const untracedSpan: OpenSpan = {
+  carried: (given) => given,
+  within: (work) => work(),
+  run: (work) => work(),
+  fail: () => undefined,
+};
+
+function opened(span: Span, within: Context): OpenSpan {
+  const header = traceparentOfSpan(span.spanContext());
+  return {
+    carried: () => header,
+    within: (work) => context.with(within, work),
+    run: (work) => context.with(within, () => endWith(span, work)),
+    fail: (error) => {
+      if (!span.isRecording()) return;
+      tellFailure(span, error);
+      span.end();
+    },
+  };
+}
+
+/**
+ * Does work that many payments share in a span and a trace of its own, with a link to each of them: no
+ * one of them is its parent. It is traced when one of them is.
+ */
+export function inBatchSpan<Result>(
+  spec: BatchSpanSpec,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const tracer = tracerInUse();
+  if (tracer === undefined) return work();
+  const links = [...spec.of()]
+    .filter(isTraceparent)
+    .map(spanContextOf)
+    .filter(isSampled)
+    .map(linkTo);
+  // Whoever began to gather the batch is not who it is done for.
+  if (links.length === 0) return context.with(ROOT_CONTEXT, work);
+  const span = tracer.startSpan(spec.name, { ...optionsOf(spec), links, root: true });
+  return context.with(trace.setSpan(ROOT_CONTEXT, span), () => endWith(span, work));
+}
+
+/** Adds to the span that the caller is in. */
+export function tellSpan(attributes: Attributes): void {
+  if (tracerInUse() !== undefined) trace.getActiveSpan()?.setAttributes(attributes);
+}
+
+/** What to carry on as `traceparent`: the span that the caller is in, or `given` where there is none. */
+export function carriedTraceparent(given: string): string {
+  if (tracerInUse() === undefined) return given;
+  const span = trace.getActiveSpan();
+  return span === undefined ? given : traceparentOfSpan(span.spanContext());
+}
+
+const kinds = {
+  client: SpanKind.CLIENT,
+  producer: SpanKind.PRODUCER,
+  consumer: SpanKind.CONSUMER,
+} as const;
+
+function optionsOf({ kind, attributes }: SpanSpec) {
+  return {
+    kind: kind === undefined ? SpanKind.INTERNAL : kinds[kind],
+    ...(attributes && { attributes }),
+  };
+}
+
+const isSampled = ({ traceFlags }: SpanContext) => (traceFlags & TraceFlags.SAMPLED) !== 0;
+const linkTo = (each: SpanContext) => ({ context: each });
+
+async function endWith<Result>(span: Span, work: () => Promise<Result>): Promise<Result> {
+  try {
+    const result = await work();
+    // What the house's stories resolve to says in one word what they came to.
+    const outcome = (result as { outcome?: unknown } | undefined)?.outcome;
+    if (typeof outcome === 'string') span.setAttribute('triplock.outcome', outcome);
+    return result;
+  } catch (error) {
+    tellFailure(span, error);
+    throw error;
+  } finally {
+    span.end();
+  }
+}
+
+/** Its kind alone: messages of drivers quote what they worked on. */
+function tellFailure(span: Span, error: unknown): void {
+  const name = error instanceof Error ? error.name : typeof error;
+  span.setAttribute('error.type', name).setStatus({ code: SpanStatusCode.ERROR });
+}
