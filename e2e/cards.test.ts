@@ -6,7 +6,7 @@ import { killInTurn } from './kill-storm.ts';
 import { newKey } from './partner.ts';
 import { onTheSystem } from './stage.ts';
 
-// CARDS=5000 is the whole fire; fewer keep `npm test` short.
+// CARDS=5000 runs it at full size; fewer keep `npm test` short.
 const cards = Number(process.env['CARDS'] ?? 60);
 const run = newKey('cards');
 

@@ -24,7 +24,7 @@ const commands = {
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],
   prove: ['e2e/prove.ts', 'proves the promises: long faults, guards removed, every claim store'],
-  test: ['infra/commands/test.ts', 'runs all tests that a change must pass'],
+  test: ['infra/commands/test.ts', 'runs lint, type checks, tests and the promises end to end'],
 };
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

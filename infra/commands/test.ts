@@ -12,9 +12,11 @@ import { runCommand } from './run-command.ts';
 const help = `
 npm test
 
-Runs lint, type checks and all tests, on a Redis, Kafka, PostgreSQL and Pub/Sub of its own that are
-started before and stopped after: in containers where an engine answers and has the images, else as
-processes, whose logs stay in .triplock/test/logs. TRIPLOCK_TEST_PARTS=native or =containers decides.
+Runs lint, type checks, the tests of every project and the promises end to end, on a Redis, Kafka,
+PostgreSQL and Pub/Sub of its own that are started before and stopped after: in containers where an
+engine answers and has the images, else as processes, whose logs stay in .triplock/test/logs.
+TRIPLOCK_TEST_PARTS=native or =containers decides. What takes longer is \`npm run prove\`; .ci/run
+runs both.
 
   --help
 `;

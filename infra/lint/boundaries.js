@@ -1,4 +1,4 @@
-/** Who may import whom, by the `kind:` tag of each package.json: docs/adr and README tell why. */
+/** Who may import whom, by the `kind:` tag of each package.json: ADR 11 tells why. */
 const arrows = {
   domain: [],
   contract: ['domain'],
