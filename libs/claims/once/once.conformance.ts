@@ -121,36 +121,48 @@ function describeEffects(open: OpenOnce): void {
   });
 }
 
+/** How an effect may fail: by its promise, or before it has made one. */
+const waysToFail = [
+  (error: Error) => Promise.reject(error),
+  (error: Error) => {
+    throw error;
+  },
+];
+
 function describeFailures(open: OpenOnce): void {
   it('a final failure is kept and thrown alike to every repeat', async (t) => {
     const { store } = await open(t);
-    const step = aStep();
-    let runs = 0;
-    const effect = () => {
-      runs += 1;
-      return Promise.reject(new EffectFailedError('card_declined', 'no money ✓'));
-    };
-    for (let repeat = 0; repeat < 4; repeat += 1) {
-      await assert.rejects(once(store, step, effect), (error: Error) => {
-        assert.ok(error instanceof EffectFailedError);
-        assert.deepEqual([error.code, error.message], ['card_declined', 'no money ✓']);
-        return true;
-      });
+    for (const fail of waysToFail) {
+      const step = aStep();
+      let runs = 0;
+      const effect = () => {
+        runs += 1;
+        return fail(new EffectFailedError('card_declined', 'no money ✓'));
+      };
+      for (let repeat = 0; repeat < 4; repeat += 1) {
+        await assert.rejects(once(store, step, effect), (error: Error) => {
+          assert.ok(error instanceof EffectFailedError);
+          assert.deepEqual([error.code, error.message], ['card_declined', 'no money ✓']);
+          return true;
+        });
+      }
+      assert.equal(runs, 1);
     }
-    assert.equal(runs, 1);
   });
 
   it('any other failure frees the key for the next try of the same request', async (t) => {
     const { store } = await open(t);
-    const step = aStep();
-    const passing = new Error('a time-out');
-    await assert.rejects(
-      once(store, step, () => Promise.reject(passing)),
-      passing,
-    );
-    const other = { ...step, fingerprint: 'another request' };
-    assert.deepEqual(await once(store, other, counting().effect), { outcome: 'reused' });
-    assert.equal((await once(store, step, counting().effect)).outcome, 'done');
+    for (const fail of waysToFail) {
+      const step = aStep();
+      const passing = new Error('a time-out');
+      await assert.rejects(
+        once(store, step, () => fail(passing)),
+        passing,
+      );
+      const other = { ...step, fingerprint: 'another request' };
+      assert.deepEqual(await once(store, other, counting().effect), { outcome: 'reused' });
+      assert.equal((await once(store, step, counting().effect)).outcome, 'done');
+    }
   });
 
   it('the largest result is replayed, and a larger one is a final failure', async (t) => {

@@ -59,9 +59,9 @@ async function perform<Result>(
   const lease = keepLease(store, started);
   try {
     const { token, fence } = started;
-    const text = await effect({ token, fence, signal: lease.signal })
-      .then(encodeResult)
-      .catch((error: unknown) => letGo(store, started, error));
+    // Async, so that what an effect throws before its promise is let go of like what that rejects by.
+    const have = async () => encodeResult(await effect({ token, fence, signal: lease.signal }));
+    const text = await have().catch((error: unknown) => letGo(store, started, error));
     // When this is not answered the effect has happened and its record is unknown: the key stays in
     // flight until its lease is over, or is completed after all.
     const kept = await store.finish(started, { state: 'completed', result: text });
