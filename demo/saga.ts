@@ -13,7 +13,7 @@ gives the money back. Run it again with the same ORDER, after any crash and as o
 nothing happens twice. Exit code 0 when the order came to an end; 1 when a person has to look, because
 the money could not be given back, or when no answer came for long.
 
-  --article A       book, of which there are many (usual), or rare-book, which is sold out
+  --article A       book, in stock (default), or rare-book, which is sold out
   --die-after STEP  the process kills itself there: ${sagaSteps.join(', ')}
   --home DIR        the instance (.triplock)
   --json            prints { outcome, payment, … }

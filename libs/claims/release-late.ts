@@ -90,7 +90,7 @@ export function releaseLate(options: LateReleaseOptions): LateReleases {
       closed = true;
       clearTimeout(next?.timer);
       await tryOnce().catch((err: unknown) => {
-        logger.warn({ err, waiting: waiting.size }, 'claims without an answer are left to time');
+        logger.warn({ err, waiting: waiting.size }, 'claims without an answer are left to their leases');
       });
     },
   };

@@ -27,7 +27,7 @@ export function checkRetention(
   for (const [source, retention] of Object.entries(sources)) {
     if (retention.outcome === 'known') continue;
     const { why } = retention;
-    logger.warn({ why }, `${source} does not tell its retention: not checked against the inbox`);
+    logger.warn({ why }, `${source} did not report its retention: not checked against the inbox`);
   }
 }
 

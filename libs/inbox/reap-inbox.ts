@@ -29,7 +29,7 @@ export async function reapInbox(parts: InboxReaperParts): Promise<number> {
   const { outbox } = sources;
   if (outbox.outcome === 'unknown') {
     const { why } = outbox;
-    logger.warn({ why }, 'the inbox forgets nothing for now: the outbox does not tell');
+    logger.warn({ why }, 'the inbox forgets nothing for now: the outbox reports no retention');
     return 0;
   }
   const problem = whyTooShort(keepInboxHours, sources);

@@ -36,7 +36,7 @@ export function watchRetention({ unread, readRetention, metrics, logger }: Watch
       );
     }
     if (retention.outcome === 'unknown') {
-      logger.warn({ why: retention.why }, 'Kafka does not tell its retention: lag not compared');
+      logger.warn({ why: retention.why }, 'Kafka did not report its retention: lag not compared');
       return 0;
     }
     const used = oldestMs / retention.retentionMs;

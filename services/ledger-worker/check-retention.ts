@@ -14,7 +14,7 @@ const hourMs = 3_600_000;
 export function checkRetention(topic: string, retention: TopicRetention, logger: Logger): void {
   if (retention.outcome === 'unknown') {
     const { why } = retention;
-    logger.warn({ topic, why }, 'Kafka does not tell its retention: not checked');
+    logger.warn({ topic, why }, 'Kafka did not report its retention: not checked');
     return;
   }
   const { retentionMs, retentionBytes, keepsEveryRecord } = retention;

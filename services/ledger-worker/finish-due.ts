@@ -85,11 +85,11 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
       metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
       logger.warn({ err: ended.because.error, txnId }, 'a transaction is still unknown');
     } else {
-      logger.info({ txnId, outcome: ended.outcome }, 'a pending transaction looked after');
+      logger.info({ txnId, outcome: ended.outcome }, 'pending transaction taken up by the resolver');
     }
   } catch (err) {
     metrics.resolved.count('failed');
-    logger.warn({ err, txnId }, 'a pending transaction could not be looked after');
+    logger.warn({ err, txnId }, 'the resolver failed on a pending transaction');
   }
 }
 

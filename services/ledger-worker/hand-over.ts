@@ -72,7 +72,7 @@ export function openHandOver({ places, handOverMs, logger }: HandOverParts): Han
       const inTime = await Promise.race([done, gone.promise, after(handOverMs)]);
       if (inTime !== 'handed-over') return inTime;
       // It goes on. What it throws is no news to the batch, and the row is due for another try.
-      done.catch((err: unknown) => logger.warn({ err, txnId }, 'what took long failed'));
+      done.catch((err: unknown) => logger.warn({ err, txnId }, 'handed-over work failed'));
       return 'handed-over';
     },
     close: async () => void (await Promise.all(underWay)),

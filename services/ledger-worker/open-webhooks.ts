@@ -13,7 +13,7 @@ export async function openWebhooks(
 ): Promise<void> {
   const { WEBHOOKS_HOST: host, WEBHOOKS_PORT: port, STRIPE_WEBHOOK_SECRETS: secrets } = config;
   if (port === undefined) {
-    parts.logger.info('no WEBHOOKS_PORT: the resolver finds out by itself what Stripe would tell');
+    parts.logger.info('no WEBHOOKS_PORT: without webhooks the resolver asks Stripe instead');
     return;
   }
   const mode = liveKey.test(config.STRIPE_API_KEY) ? 'live' : 'test';

@@ -50,7 +50,7 @@ const usual: ReadonlySet<Fate['outcome']> = new Set([
 ]);
 
 const messages: Readonly<Partial<Record<Fate['outcome'], string>>> = {
-  'handed-over': 'transactions are pending and looked after',
+  'handed-over': 'transactions are pending, their work goes on',
   'refund-waiting': 'refunds wait for their payments',
 };
 

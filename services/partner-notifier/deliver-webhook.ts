@@ -121,7 +121,7 @@ function report(
       return logger.warn(said, 'webhook not delivered, will retry');
     case 'failed':
       metrics.givenUp.inc();
-      return logger.error(said, 'webhook given up: the partner has not been told');
+      return logger.error(said, 'webhook given up: the partner did not get it');
     case 'overtaken':
       metrics.overtaken.inc();
       return logger.warn(said, 'webhook attempt outlived its lease, another sender has it');

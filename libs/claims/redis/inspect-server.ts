@@ -15,7 +15,7 @@ export type RedisServer = {
 export async function inspectServer(redis: Redis): Promise<RedisServer> {
   const info = await redis.info();
   const runId = field(info, 'run_id');
-  if (runId === undefined) throw new Error('Redis does not tell its run_id in INFO');
+  if (runId === undefined) throw new Error('Redis shows no run_id in INFO');
   return { runId, maxmemoryPolicy: field(info, 'maxmemory_policy') };
 }
 

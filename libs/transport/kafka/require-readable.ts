@@ -22,7 +22,7 @@ export async function requireReadable(
   const { topic, logger } = options;
   const config = await readTopicConfig(options);
   if (config.outcome === 'unknown') {
-    logger.warn({ topic, why: config.why }, 'Kafka does not tell its compression: not checked');
+    logger.warn({ topic, why: config.why }, 'Kafka did not report its compression: not checked');
     return;
   }
   const compression = config.valueOf('compression.type');
