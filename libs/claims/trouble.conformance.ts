@@ -81,14 +81,23 @@ function describeLate(open: OpenClaims): void {
   it('a release that the store did not hear of is made when it is back', async (t) => {
     const { claims, another, relay } = await open(t, hurried);
     const other = await another();
-    const request = aClaim();
-    await warmUp(claims, request);
-    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
-    relay.freeze();
-    await rejectionMs(claims.release(owner));
-    expectOutcome(await other.claim(request), 'in-flight');
-    await relay.restore();
-    await eventually(async () => (await other.claim(request)).outcome === 'claimed');
+    const freeze = async () => relay.freeze();
+    const cut = async () => {
+      await relay.cut();
+      // Connections that do not know yet that they broke fail otherwise than new ones.
+      await rejectionMs(claims.ping());
+    };
+    for (const away of [freeze, cut]) {
+      const request = aClaim();
+      await warmUp(claims, request);
+      const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+      await away();
+      await rejectionMs(claims.release(owner));
+      expectOutcome(await other.claim(request), 'in-flight');
+      await relay.restore();
+      await eventually(async () => (await other.claim(request)).outcome === 'claimed');
+      await eventually(() => claims.ping().then(() => true));
+    }
   });
 }
 

@@ -87,9 +87,8 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
     return rows.length > 0 ? 'released' : 'lost';
   };
   const late = releaseLate({ release, leaseMs, logger });
-  /** Nobody will work on the claim, and the server may still make it, unless nothing was sent. */
-  const letGo = (owner: ClaimOwner, error: unknown): never => {
-    if (!wasRefused(error)) late.add(owner);
+  const letGoLater = (owner: ClaimOwner, error: unknown): never => {
+    late.add(owner);
     throw error;
   };
 
@@ -100,9 +99,11 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
         ...[namespace, txnId, bucketFor(txnId), token, fingerprint],
         ...[partnerId, acceptedAt, shown, leaseMs, lifeMs, vouchedIn ?? null],
       ];
-      const row = await postgres
-        .row<ClaimRow>(claimSql, parameters)
-        .catch((error: unknown) => letGo({ txnId, token }, error));
+      const row = await postgres.row<ClaimRow>(claimSql, parameters).catch((error: unknown) => {
+        // Nobody will work on the claim, and the server may still make it once it was sent.
+        if (wasRefused(error)) throw error;
+        return letGoLater({ txnId, token }, error);
+      });
       return claimOutcome(row, token);
     },
     async complete({ txnId, token }, { status, location, body }) {
@@ -110,7 +111,7 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       const rows = await postgres.rows(completeSql, parameters);
       return rows.length > 0 ? 'completed' : 'lost';
     },
-    release: (owner) => release(owner).catch((error: unknown) => letGo(owner, error)),
+    release: (owner) => release(owner).catch((error: unknown) => letGoLater(owner, error)),
     async read(txnId) {
       const parameters = [namespace, txnId, bucketFor(txnId), lifeMs];
       return pendingRead(await postgres.row<ReadRow>(readSql, parameters));
