@@ -21,7 +21,7 @@ export type Condition = { condition: string; values: Item };
 /** What a conditional write came to; when it was refused, the item as it is. */
 export type Written = { outcome: 'written' } | { outcome: 'refused'; item: Item | undefined };
 
-/** The table during one step: whatever is asked ends with the step. */
+/** The table during one step: what is asked for it alone ends with the step. */
 export type Table = {
   /** Reads what was last written. */
   get(id: string): Promise<Item | undefined>;
@@ -75,7 +75,9 @@ export function connectDynamo(place: DynamoPlace & { answerTimeoutMs: number }):
       tableId() {
         const at = performance.now();
         if (known === undefined || at - known.at > tableIdHeldMs) {
-          const described = client.send(new DescribeTableCommand({ TableName }), during);
+          // Of a time of its own: steps that began later wait for this answer too.
+          const ownTime = { abortSignal: AbortSignal.timeout(answerTimeoutMs) };
+          const described = client.send(new DescribeTableCommand({ TableName }), ownTime);
           const id = described.then(({ Table: table }) => nameOf(table!));
           known = { id, at };
           id.catch(() => (known = undefined));

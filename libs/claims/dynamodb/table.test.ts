@@ -8,6 +8,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
+import { ClaimsUnavailableError } from '../claims.ts';
 import {
   aClaim,
   aFingerprint,
@@ -16,6 +17,7 @@ import {
   warmUp,
 } from '../conformance.testing.ts';
 import { DynamoTableError } from './check-table.ts';
+import { connectDynamo } from './connect-dynamo.ts';
 import { createClaimsTable } from './create-claims-table.ts';
 import { openDynamoClaims } from './dynamo-claims.ts';
 import { dynamoSettings } from './dynamo-place.ts';
@@ -57,6 +59,18 @@ describe('the table of the claims', () => {
     assert.deepEqual(await claims.claim(lost), { outcome: 'cold' });
     const { epoch } = await claims.noteLoss(bucketOfClaim(lost));
     assert.deepEqual(await claims.claim(lost), { outcome: 'cold', epoch });
+  });
+
+  it('a step that ends while the table is looked at leaves the others their answer', async (t) => {
+    const dynamo = connectDynamo({ ...place, answerTimeoutMs: 15_000 });
+    t.after(() => dynamo.close());
+    const throttled = dynamo.inTime(async (table) => {
+      void table.tableId();
+      throw new Error('throttled');
+    });
+    const named = dynamo.inTime((table) => table.tableId());
+    await assert.rejects(throttled, ClaimsUnavailableError);
+    assert.ok(await named);
   });
 
   it('DynamoDB may delete an item only after its claim has expired', async (t) => {
