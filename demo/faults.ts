@@ -104,7 +104,7 @@ export async function pauseAt<Result>(
   }
 }
 
-/** Whoever comes to the crash point from now on passes it. */
+/** From now on the crash point does nothing. */
 export async function disarmAll(system: System, { service, point }: CrashSite): Promise<void> {
   await Promise.all(system.replicas(service).map((replica) => disarm(replica, point)));
 }

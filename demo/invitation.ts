@@ -3,7 +3,7 @@ import type { StoryReport } from './story.ts';
 import { style } from './terminal/style.ts';
 import { renderTable } from './terminal/table.ts';
 
-/** A story that was told, and where the system of it goes on living. */
+/** The end of a story, and where its system goes on running. */
 export type Told = { story: StoryReport; endpoints: Endpoints };
 
 /** What a person who saw the story can try next, ready to be pasted. */

@@ -2,7 +2,7 @@ import { askPubSub, LauncherError, pubsubName } from '@triplock/infra';
 import type { System } from './system.ts';
 
 /**
- * A message as somebody publishes it by hand. Without an ordering key it has no place in any order.
+ * A message to publish by hand. Without an ordering key it has no place in any order.
  */
 export type Message = { data: string; attributes: Record<string, string>; orderingKey?: string };
 

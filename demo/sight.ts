@@ -19,7 +19,8 @@ export async function lookAt(system: System, txnId: string): Promise<Sight> {
 }
 
 /**
- * Waits until the payment has gone all the way: every layer is done, and the partner was told.
+ * Waits until the payment has gone all the way: every layer is done, and the partner got its
+ * webhook.
  *
  * @throws BrokenPromise with what there is of it when that does not come.
  */
@@ -79,7 +80,7 @@ export function promiseOneRefund(txnId: string, sight: Sight): void {
   promiseOne({ ...oneEffect, events: ['refund.succeeded, published'] }, { txnId, sight });
 }
 
-/** Holds the system to telling once of a payment or refund that failed, and to moving no money. */
+/** Checks that a failed payment or refund sent one event and moved no money. */
 export function promiseOneFailure(
   kind: 'payment' | 'refund',
   { txnId, sight }: { txnId: string; sight: Sight },

@@ -72,7 +72,7 @@ export async function findSystem(home: string | undefined, listening: Listening)
   throw new UsageError(`the system is not up: start it with \`npm run up${option}\``);
 }
 
-/** The same system, and somebody who hears what is told of it. */
+/** The same system; `hear` gets every line that is told of it. */
 export function overhear(system: System, hear: (line: string) => void): System {
   return {
     ...system,

@@ -26,7 +26,7 @@ export function parseClaimStore(
   return store;
 }
 
-/** What a gateway is told of its claims. */
+/** A gateway's settings for its claims. */
 export function claimSettings(wiring: {
   claims: ClaimStore;
   addresses: Addresses;

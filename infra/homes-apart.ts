@@ -8,7 +8,7 @@ export function homeWithout(home: string, what: string): string {
   return join(home, `${prefix}${what}`);
 }
 
-/** Those that are there now: whoever made one and was killed could not remove it. */
+/** Those that are there now: a command that was killed could not remove its own. */
 export function homesApart(home: string): string[] {
   if (!existsSync(home)) return [];
   const entries = readdirSync(home, { withFileTypes: true });

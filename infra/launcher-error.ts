@@ -10,7 +10,7 @@ export class UsageError extends LauncherError {
   override name = 'UsageError';
 }
 
-/** A Ctrl-C, and what the command left behind, to be told; exit code 130. */
+/** A Ctrl-C, with a sentence about what the command left behind; exit code 130. */
 export class Interrupted extends Error {
   override name = 'AbortError';
 }

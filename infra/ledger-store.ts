@@ -28,7 +28,7 @@ export function parseLedgerStore(
   return store;
 }
 
-/** What every service that touches the ledger is told of it. */
+/** The settings of every service that touches the ledger. */
 export function ledgerSettings(wiring: {
   ledger: LedgerStore;
   addresses: Addresses;
@@ -51,7 +51,7 @@ export function ledgerSettings(wiring: {
   }
 }
 
-/** What the worker is told beside it: the emulator's commits cost the square of their rows. */
+/** What the worker gets beside it: the emulator's commits cost the square of their rows. */
 export function batchSettings({
   ledger,
 }: {
@@ -60,7 +60,7 @@ export function batchSettings({
   return ledger === 'spanner' ? { POST_ROWS_MAX: '25' } : {};
 }
 
-/** What the auditor is told beside it: where it may copy the ledger to, for what reads it by SQL. */
+/** What the auditor gets beside it: where it may copy the ledger to, for what reads it by SQL. */
 export function copySettings(wiring: {
   ledger: LedgerStore;
   databases: Pick<DatabaseUrls, 'ledger'>;

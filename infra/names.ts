@@ -51,7 +51,7 @@ export function namesIn(namespace: string): Names {
   };
 }
 
-/** What tells the services these names. */
+/** The services' settings for these names. */
 export function settingsOf(names: Names): SettingsOfServices {
   const accepted = { ACCEPTED_TOPIC: names.acceptedTopic, LEDGER_GROUP: names.ledgerGroup };
   const deadLetter = { DEAD_LETTER_TOPIC: names.deadLetterTopic };

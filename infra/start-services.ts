@@ -27,7 +27,7 @@ export const replicasMax = 10;
 
 /**
  * Has every service running and ready, in as many copies as the session's state says. One that runs
- * with the same settings is left alone; one that was told other addresses is started again.
+ * with the same settings is left alone; one with other addresses is started again.
  */
 export async function startServices(
   session: Session,

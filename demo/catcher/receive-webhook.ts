@@ -18,7 +18,7 @@ export type HookRequest = {
 };
 
 /**
- * What a partner does with a webhook, as the Standard Webhooks guide tells: verify the signature
+ * What a partner does with a webhook, as the Standard Webhooks guide says: verify the signature
  * over the raw body, know a copy by its `webhook-id`, answer 2xx. Returns the status to answer.
  */
 export function receiveWebhook(parts: CatcherParts, request: HookRequest): number {

@@ -38,7 +38,7 @@ export const allScenarios: readonly Scenario[] = [
   kafkaReplayed,
 ];
 
-/** Those that `npm run demo` tells: one of each kind, so that the story stays short. */
+/** Those of `npm run demo`: one of each kind, so that the story stays short. */
 export const storyScenarios: readonly Scenario[] = [
   retry,
   claimExpired,

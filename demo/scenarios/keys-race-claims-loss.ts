@@ -11,7 +11,7 @@ import { until } from '../until.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newOrder, otherBody, tellAnswer, type Order } from './send.ts';
 
-/** The one window that guard 1 leaves: whoever asks cannot know of a record that is under way. */
+/** The one window that guard 1 leaves: the ledger cannot know of a record that is under way. */
 export const keysRaceClaimsLoss: Scenario = {
   name: 'keys-race-claims-loss',
   failure: 'two different payments race under one key while the claim store loses everything',

@@ -8,7 +8,7 @@ import { count } from '../terminal/words.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newCardOrder, sendFirst, sendRefund } from './send.ts';
 
-/** Each fits alone, two do not: whoever looks before it writes gives back six times the payment. */
+/** Each fits alone, two do not: a check before the write would give back six times the payment. */
 export const refundStorm: Scenario = {
   name: 'refund-storm',
   failure: 'ten refunds of 60 percent each are asked for at once, right behind their payment',

@@ -6,7 +6,7 @@ import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { askAgain, newOrder, promiseReplay, promiseReused, sendFirst } from './send.ts';
 
-/** A partner that lost the answer asks again, and one that mixes up its keys is told. */
+/** A partner that lost the answer asks again, and one that mixes up its keys gets a 422. */
 export const retry: Scenario = {
   name: 'retry',
   failure: 'a partner sends the same payment again',

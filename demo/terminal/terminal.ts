@@ -1,7 +1,7 @@
 import { toJson } from './json.ts';
 import { style } from './style.ts';
 
-/** Where a command tells people what happens. */
+/** Where a command shows what happens. */
 export type Terminal = {
   /** A line of the story on stdout; swallowed under `--json`. */
   line(text?: string): void;

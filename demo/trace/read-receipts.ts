@@ -13,12 +13,12 @@ export type Receipt = {
   lastAt: string;
 };
 
-/** What the demo's partners were told about a payment since the catcher was started. */
+/** The webhooks about a payment that the demo's partners got since the catcher was started. */
 export function readReceipts(catcher: string, txnId: string): Promise<Receipt[]> {
   return ask(`${catcher}/received?txn=${txnId}`);
 }
 
-/** What they were told about anything. */
+/** All webhooks that they got. */
 export function readAllReceipts(catcher: string): Promise<Receipt[]> {
   return ask(`${catcher}/received`);
 }

@@ -25,7 +25,7 @@ const sql = loadSql(import.meta.url, 'sql/survey.sql');
 /** For so long nothing may have moved: a broker does not tell what it still holds. */
 const stillMs = 1_500;
 
-/** Looks at a system of which nobody else knows, once nothing in it moves any more. */
+/** Counts what is in a system that nobody else uses, once nothing in it moves any more. */
 export async function takeSurvey(system: System): Promise<Survey> {
   let last = '';
   let since = performance.now();

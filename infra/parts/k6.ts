@@ -23,7 +23,7 @@ export type K6 = {
 /**
  * Finds k6: on PATH, as an image that an engine has, or built by Go into the cache, once.
  *
- * @throws LauncherError that tells the ways to get it when there is none.
+ * @throws LauncherError that names the ways to get it when there is none.
  */
 export async function findK6(listening: Pick<Session, 'report' | 'signal'>): Promise<K6> {
   return (await onPath()) ?? (await inEngine()) ?? (await built(listening));

@@ -12,9 +12,9 @@ const lookAgainMs = 50;
  * Makes way for a new server on a cluster whose server was killed: waits until its backends are
  * gone, because PostgreSQL refuses to start while one is attached to the old shared memory, and
  * takes the old server's lock file away. That one is believed as long as there is a process of its
- * number, also when that is a dead one that nobody collected or another program by now.
+ * number, also when that is a zombie or another program by now.
  *
- * Where the system does not tell who is attached, PostgreSQL judges by itself.
+ * Where the system does not show what is attached, PostgreSQL judges by itself.
  *
  * @throws LauncherError when a backend is still at work after a minute.
  */

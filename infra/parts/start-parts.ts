@@ -11,7 +11,7 @@ import { together } from '../together.ts';
 import { allParts, usualParts } from './all-parts.ts';
 import type { Fetched, OptionalPartName, Part, Site, UsualPartName } from './part.ts';
 
-/** What the services are told about each part. */
+/** Where the services find each part. */
 export type Addresses = Readonly<
   Record<UsualPartName, string> & Partial<Record<OptionalPartName, string>>
 >;

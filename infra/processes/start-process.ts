@@ -8,7 +8,7 @@ import { processEnvironment } from './environment.ts';
 import { isSameProcess, startTimeOf } from './identity.ts';
 import { logFileOf, openLog } from './log-file.ts';
 
-/** Whom a process runs as, when not as whoever starts it. */
+/** The user that a process runs as, when not the launcher's own. */
 export type SystemUser = { name: string; uid: number; gid: number };
 
 /** What to run. */

@@ -56,7 +56,7 @@ export async function provisionDatabase(
   return { owner, roles: databaseUrls(owner) };
 }
 
-/** What each role is told, which follows from the owner's URL. */
+/** The URL of each role, which follows from the owner's. */
 export function databaseUrls(owner: string): DatabaseUrls {
   const urls = Object.entries(roles).map(([name, role]) => [name, urlFor(owner, role)]);
   return Object.fromEntries(urls) as DatabaseUrls;

@@ -39,7 +39,7 @@ export type BucketMemory = {
   barrier?: string;
 };
 
-/** A bucket's silence about a key proves nothing. No epoch: nobody has noted the loss yet. */
+/** A key that is missing from this bucket proves nothing. No epoch: the loss is not noted yet. */
 export type Cold = { outcome: 'cold' } & Partial<BucketMemory>;
 
 /** What a claim came to. */

@@ -1,7 +1,7 @@
 import type { Logger } from '@triplock/runtime';
 import type { ClaimOwner } from './claims.ts';
 
-/** Lets go of claims that nobody waits for any more. */
+/** Lets go of claims that no request waits for any more. */
 export type LateReleases = {
   /** Nobody works on the claim, and whether it was made or released is unknown. */
   add(owner: ClaimOwner): void;
@@ -90,7 +90,10 @@ export function releaseLate(options: LateReleaseOptions): LateReleases {
       closed = true;
       clearTimeout(next?.timer);
       await tryOnce().catch((err: unknown) => {
-        logger.warn({ err, waiting: waiting.size }, 'claims without an answer are left to their leases');
+        logger.warn(
+          { err, waiting: waiting.size },
+          'claims without an answer are left to their leases',
+        );
       });
     },
   };

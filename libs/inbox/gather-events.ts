@@ -2,15 +2,18 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { inBatchSpan } from '@triplock/runtime';
 import type { ReceivedEvent, ReceiveOutcome } from './inbox.ts';
 
-/** How long after the beginning of a batch the next one begins at the soonest, and how many go together. */
+/**
+ * How long after the beginning of a batch the next one begins at the soonest, and how many go
+ * together.
+ */
 export type BatchLimits = { apartMs: number; eventsMax: number };
 
 type Waiting = { received: ReceivedEvent } & PromiseWithResolvers<ReceiveOutcome>;
 
 /**
- * Lets events share a transaction, whose round trips cost more than all that is done in it. One batch
- * is under way at a time, and what comes meanwhile is the next one; an event that comes after a calm
- * waits for nothing. A batch that fails is told to each of its events.
+ * Lets events share a transaction, whose round trips cost more than all that is done in it. One
+ * batch is under way at a time, and what comes meanwhile is the next one; an event that comes after
+ * a calm waits for nothing. When a batch fails, each of its events fails.
  */
 export function gatherEvents(
   receiveMany: (received: readonly ReceivedEvent[]) => Promise<ReceiveOutcome[]>,

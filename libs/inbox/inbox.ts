@@ -10,11 +10,11 @@ export type ReceivedEvent = {
 };
 
 /**
- * Does the consumer's work inside the transaction that remembers the events, `Tx` of its store. They
- * are of different payments, so they have no order among themselves.
+ * Does the consumer's work inside the transaction that remembers the events, `Tx` of its store.
+ * They are of different payments, so they have no order among themselves.
  *
- * Everything it does goes through `tx`: a store may repeat its transactions, as Spanner does to any at
- * any time, and what went elsewhere would be done again. Errors of `tx` are let through.
+ * Everything it does goes through `tx`: a store may repeat its transactions, as Spanner does to any
+ * at any time, and what went elsewhere would be done again. Errors of `tx` are let through.
  */
 export type Effect<Tx = Queryable> = (tx: Tx, events: readonly PaymentEvent[]) => Promise<void>;
 
@@ -28,7 +28,9 @@ export type ReceiveOutcome =
   | { outcome: 'altered'; knownHash: string }
   /** An earlier sequence of the payment is still to come: give it back to the broker. */
   | { outcome: 'early'; expected: number }
-  /** It reads like an event, and yet no redelivery will make the database take it: keep it aside. */
+  /**
+   * It reads like an event, and yet no redelivery will make the database take it: keep it aside.
+   */
   | { outcome: 'unstorable'; detail: string };
 
 /**
@@ -46,7 +48,7 @@ export type Inbox<Tx = Queryable> = {
   receiveMany(received: readonly ReceivedEvent[], effect: Effect<Tx>): Promise<ReceiveOutcome[]>;
 };
 
-/** An inbox that forgets when it is told to. */
+/** An inbox with a call to forget. */
 export type ReapedInbox = Inbox & {
   /**
    * Forgets up to `rowsMax` events that were received longer than `keepMs` ago, a day at least,

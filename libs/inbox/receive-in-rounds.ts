@@ -5,8 +5,8 @@ import { roundsOf } from './rounds-of.ts';
 export type Outcomes = readonly (readonly [ReceivedEvent, ReceiveOutcome])[];
 
 /**
- * Receives events by rounds in which each payment has one at most, and tells of each in the order
- * given.
+ * Receives events by rounds in which each payment has one at most, and returns the outcomes in the
+ * order given.
  */
 export async function receiveInRounds(
   received: readonly ReceivedEvent[],

@@ -10,7 +10,7 @@ import type {
 } from '@triplock/payments';
 import type { SettleOutcome } from './ledger.ts';
 
-/** A refund to post, and when it is settled if nobody outside has to be asked. */
+/** A refund to post, and when it is settled if no provider has to be asked. */
 export type RefundPosting = { refund: AcceptedRefund; traceparent: string; settledAt: Date };
 
 /** What posting a refund, or looking at one again, came to. */

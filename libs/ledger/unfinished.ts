@@ -1,6 +1,6 @@
 import type { Payment, ProviderName, Refund, TxnId } from '@triplock/payments';
 
-/** A pending row that nobody has looked after in time, as it is now. */
+/** A pending row that was not finished in time, as it is now. */
 export type DueTransaction =
   | { kind: 'payment'; payment: Payment; traceparent: string }
   | { kind: 'refund'; refund: Refund; traceparent: string };
@@ -8,12 +8,13 @@ export type DueTransaction =
 /**
  * Takes up to `limit` pending transactions whose time has come, longest due first, so that no two
  * callers get the same: each is due again later, after a quarter of the time that it has been
- * pending (`leaseMs` at least, a minute at most). Whoever holds an older version writes nothing.
+ * pending (`leaseMs` at least, a minute at most). A worker that holds an older version writes
+ * nothing.
  */
 export type TakeDue = (request: { limit: number; leaseMs: number }) => Promise<DueTransaction[]>;
 
 /**
- * What a provider told by an event of its own: something is new about one intent or its refunds.
+ * What an event of the provider says: something is new about one intent or its refunds.
  */
 export type ProviderEvent = {
   provider: ProviderName;
@@ -34,7 +35,7 @@ export type WakeOutcome =
 
 /**
  * Lets the pending transactions be due that an event is about, once per event id, both in one
- * transaction. `graceMs` is left to whoever may be at work on them and about to finish: their
+ * transaction. `graceMs` is left to a worker that may be about to finish them: their
  * version does not change. What the event says of itself is not looked at, so events may come in
  * any order, late, and more than once.
  */

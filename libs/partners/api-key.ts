@@ -25,7 +25,7 @@ export function nameOfApiKey(apiKey: string): string {
 // 156 random bits: what is shown of a key makes the rest no easier to find.
 const hiddenLength = 26;
 
-/** What may be shown of a key, to tell it from others: all but its last 26 characters. */
+/** What may be shown of a key, to recognise it: all but its last 26 characters. */
 export function apiKeyPrefix(apiKey: string): string | null {
   return apiKey.length > hiddenLength ? apiKey.slice(0, -hiddenLength) : null;
 }

@@ -79,7 +79,7 @@ export function targetPolicyOf(mode: 'production' | 'demo' | 'test'): TargetPoli
 }
 
 /**
- * Why a URL may not be sent to, as far as the URL itself tells: its protocol, its port, a password
+ * Why a URL may not be sent to, as far as the URL itself shows: its protocol, its port, a password
  * in it, a name that is local, or an IP address, which no name resolution ever sees. Undefined when
  * nothing speaks against it; what a name resolves to is judged when it is connected to.
  */

@@ -10,7 +10,7 @@ export type FingerprintedRequest = { method: string; path: string; body: JsonVal
 /**
  * Tells a retry from a reused key: SHA-256 over method, resolved path and the canonical body
  * (RFC 8785), each preceded by its length. It travels in the claim, the Kafka record and the
- * ledger row, so that any of them alone can tell.
+ * ledger row, so that any of them alone can decide.
  */
 export function fingerprint(request: FingerprintedRequest): Fingerprint {
   const parts = [request.method, request.path, canonicalJson(request.body)];

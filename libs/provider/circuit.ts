@@ -1,4 +1,4 @@
-/** When somebody is in trouble, and how long it is then left alone. */
+/** When the other side is in trouble, and how long it is then left alone. */
 export type CircuitLimits = {
   troublesInARowMax: number;
   /** Of the first rest, milliseconds; doubled each time, and a few workers do not try in step. */
@@ -8,13 +8,13 @@ export type CircuitLimits = {
   onCircuit?: (state: 'open' | 'closed') => void;
 };
 
-/** Whether a call may be sent; whoever sends it tells how it ended. */
+/** Whether a call may be sent; the sender reports how it ended. */
 export type Leave =
   { outcome: 'send'; ended(call: 'well' | 'trouble'): void } | { outcome: 'rest'; restMs: number };
 
 /**
- * Leaves somebody alone who is in trouble: after so many troubles in a row nothing is sent for a
- * rest, then one call tries, and its end decides between all and the next rest.
+ * Leaves the other side alone while it is in trouble: after so many troubles in a row nothing is
+ * sent for a rest, then one call tries, and its end decides between all and the next rest.
  */
 export type Circuit = {
   leave(): Leave;
@@ -31,7 +31,7 @@ type State =
   | { name: 'trying'; rests: number };
 
 /**
- * A closed circuit. It goes by one clock, which nobody sets: the host's may be set while it rests.
+ * A closed circuit. It goes by the monotonic clock: the host's may be set meanwhile.
  */
 export function openCircuit(limits: CircuitLimits): Circuit {
   const { troublesInARowMax, restMs, restMsMax, onCircuit } = limits;

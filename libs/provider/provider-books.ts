@@ -55,7 +55,7 @@ export type BookPage =
 
 /**
  * The provider's own books, only read: the other side of the ledger's charges and refunds. It is
- * consistent: what a caller was told of before is on the list.
+ * consistent: what a caller has seen before is on the list.
  *
  * @throws ProviderError when the provider cannot be asked, tried again where that may help; and
  * when it says of an object of ours what cannot be made sense of.

@@ -1,4 +1,4 @@
-/** What may be told of a provider's error in a log: neither keys nor cards nor secrets. */
+/** What a log may say of a provider's error: neither keys nor cards nor secrets. */
 export class ProviderError extends Error {
   override name = 'ProviderError';
   readonly type: string;

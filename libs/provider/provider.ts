@@ -16,7 +16,7 @@ export type Caller = {
 };
 
 /**
- * Which attempt of a caller's it is; 1 is the rule. A kept error would come back under one
+ * Which attempt of a caller's it is, normally 1. A kept error would come back under one
  * attempt's key for ever, so the next attempt has a key of its own; it is allowed once it was seen
  * that the one before did nothing that counts, and that it will do nothing that counts if it comes
  * to life late.

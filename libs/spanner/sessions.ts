@@ -14,7 +14,7 @@ export type Lent = {
   /** Takes another in its place. */ renew(): Promise<void>;
 };
 
-/** Keeps up to `max` sessions; whoever comes then waits in line. */
+/** Keeps up to `max` sessions; further callers wait in line. */
 export function keepSessions(calls: Calls, max: number): Sessions {
   const idle: string[] = [];
   const line: (() => void)[] = [];

@@ -36,7 +36,7 @@ const tables = [
  * emulator ten times as long as emptying one, so the next test of this process gets the same; all
  * are dropped when the process ends.
  *
- * @param use `changed`: the test changes the schema, and nobody gets its database afterwards.
+ * @param use `changed`: the test changes the schema, and its database is not used again.
  */
 export async function createTestSpanner(
   test: Cleanup,

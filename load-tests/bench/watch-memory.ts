@@ -9,7 +9,7 @@ export type MemoryPeaks = Record<MeasuredService, number>;
 // Answering /metrics takes a service about a millisecond, so this is a thousandth of its CPU.
 const lookEveryMs = 1_000;
 
-/** Looks at the services' memory until it is told to stop, and then tells the peaks. */
+/** Watches the services' memory until it is stopped, and returns the peaks. */
 export function watchMemory(system: Pick<System, 'replicas'>): { stop(): Promise<MemoryPeaks> } {
   const stopping = new AbortController();
   const look = async (): Promise<MemoryPeaks> => {

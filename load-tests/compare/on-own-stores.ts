@@ -43,7 +43,7 @@ const serversOf = {
   dynamodb: ['dynamodb'],
 } as const satisfies Record<ClaimStore, readonly string[]>;
 
-/** Runs `work` on one of each store, that nobody else uses and that are gone afterwards. */
+/** Runs `work` on one of each store, used by nothing else and gone afterwards. */
 export async function onOwnStores<Result>(
   { terminal, signal }: { terminal: Terminal; signal: AbortSignal },
   work: (stores: readonly ComparedStore[]) => Promise<Result>,

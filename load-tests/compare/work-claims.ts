@@ -19,7 +19,7 @@ const answer: StoredAnswer = {
   body: shown,
 };
 
-/** A claim that nobody made before. */
+/** A claim that was never made before. */
 export function aFreshClaim(): ClaimRequest {
   const partnerId = 'acme' as PartnerId;
   const key = randomBytes(16).toString('hex') as IdempotencyKey;

@@ -13,7 +13,7 @@ export type Evidence = {
 };
 
 /**
- * Compares the partners' own count with the system's. What a partner was never clearly told may
+ * Compares the partners' own count with the system's. What never got a clear answer may
  * have been accepted or not, so it widens what is expected and is nothing to be forgiven elsewhere.
  *
  * Holds only for a system that nobody else uses meanwhile.

@@ -15,8 +15,8 @@ type Line =
   | { event: 'start' | 'stop' | 'cumulative' | 'snapshot'; data: number[][] };
 
 /**
- * Reads what k6's dashboard recorded, one JSON object a line: metrics are told as they appear, and
- * a snapshot has the aggregates of all that are known by then, in the order of their names.
+ * Reads what k6's dashboard recorded, one JSON object a line: metrics are declared as they appear,
+ * and a snapshot has the aggregates of all that are known by then, in the order of their names.
  */
 export function readRecording(text: string): Moment[] {
   const types = new Map<string, string>();

@@ -18,7 +18,7 @@ export type AuditLoopParts = AuditParts & {
 };
 
 /**
- * A pass that audits when it is this auditor's turn, and otherwise tells what another one found:
+ * A pass that audits when it is this auditor's turn, and otherwise shows what another one found:
  * the metrics of all of them say the same. It never has more to do, so it rests afterwards.
  */
 export function auditPass(parts: AuditLoopParts): Pass {

@@ -16,7 +16,7 @@ export type AuditFound = {
   inFlightSince: Readonly<Record<string, string>>;
 };
 
-/** The last one, as all auditors tell it; it has not ended before the first. */
+/** The last one, as all auditors show it; it has not ended before the first. */
 export type ScheduledResult = AuditFound & { endedAt: Date | null };
 
 /** The turns of the scheduled audit, which every auditor on one database shares. */

@@ -27,7 +27,7 @@ export type ProviderBook = {
   doubtEverything(): Promise<void>;
 };
 
-/** What a copy needs; without `books` nobody can be asked. */
+/** What a copy needs; without `books` there is no provider to ask. */
 export type ProviderBookParts = {
   database: Queryable;
   books: ProviderBooks | undefined;

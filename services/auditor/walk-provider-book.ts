@@ -34,7 +34,7 @@ const reviewedMax = 50;
 /**
  * Brings the copy of the provider's books up to date: what is new since the last time, what does
  * not agree with the ledger, and some refunds, in turn, that may have been sent back since.
- * Everything that the provider told anybody of before this was called is in it then. Any number may
+ * Everything that the provider had shown to any caller before is in it then. Any number may
  * walk at once, and one that was interrupted is gone on with.
  */
 export async function walkProviderBook(parts: BookParts): Promise<void> {

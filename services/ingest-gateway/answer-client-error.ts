@@ -6,7 +6,7 @@ import { httpLimits } from './http-limits.ts';
 
 /**
  * Answers what never became a request: too slow, too large a head, or not HTTP at all. The
- * connection ends with it, since nobody can tell where the next request would begin.
+ * connection ends with it, since it is unknown where the next request would begin.
  */
 export function answerClientError(error: ConnectionError, socket: Socket): void {
   const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';

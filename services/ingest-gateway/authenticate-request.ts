@@ -20,7 +20,7 @@ const bearerToken = /^bearer +([\w.~+/-]+=*)$/i;
 /**
  * A hook that lets only known API keys in, no more often than their rate, and sets
  * `request.partnerId`. A missing, malformed or unknown key gets the same 401, so that an answer
- * tells nothing about keys, and 429 once its address has sent too many.
+ * says nothing about keys, and 429 once its address has sent too many.
  *
  * The address is looked at only after the key was found to be none: a partner whose neighbour
  * behind one address sends bad keys is served all the same.

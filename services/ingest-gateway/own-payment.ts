@@ -9,7 +9,7 @@ export type OwnPaymentParts = Pick<ReadParts<Payment>, 'form' | 'memory'> & {
 
 type Seen = { claimed: PendingRead; paymentId: TxnId; partnerId: PartnerId };
 
-/** Whose it is; nobody's and another partner's look the same. */
+/** Whose it is; a missing one and another partner's look the same. */
 export type OwnPaymentOutcome =
   | { outcome: 'own' }
   | { outcome: 'not-found' }

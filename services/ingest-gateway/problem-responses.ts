@@ -2,7 +2,7 @@ import { problemCodes, type ProblemCode } from '@triplock/contracts';
 
 /**
  * What the OpenAPI document says of refusals: one response per status; several codes of one status
- * share it. Whoever has to authenticate can also come too often.
+ * share it. A route that authenticates can also answer 429.
  */
 export function problems(...codes: ProblemCode[]): Record<number, object> {
   const all: ProblemCode[] = codes.includes('unauthorized') ? [...codes, 'rate_limited'] : codes;

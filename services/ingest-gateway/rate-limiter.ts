@@ -1,4 +1,4 @@
-/** Counts what each of many does, and tells who does too much. */
+/** Counts what each caller does, and says which one does too much. */
 export type RateLimiter = { take(who: string): Taken };
 
 /** `limited`: nothing was taken, and there is something again in so many seconds, 1 at least. */

@@ -34,7 +34,7 @@ export type MemoryParts = {
 
 /**
  * Recovers the memory of a claim store from the topic and the ledger. A loss is noted for all
- * buckets at once, by whoever meets it first, and the topic is asked once per loss.
+ * buckets at once, by the first request that meets it, and the topic is asked once per loss.
  */
 export function recoverMemory(parts: MemoryParts): Memory {
   let noting: Promise<readonly Required<BucketMemory>[]> | undefined;

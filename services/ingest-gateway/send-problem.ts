@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /**
  * Answers any error as `application/problem+json` (RFC 9457). What was not thrown as a problem and
- * is no fault of the request is logged and told as `internal_error`, without a word about it.
+ * is no fault of the request is logged and answered as `internal_error`, without a word about it.
  */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const problem = problemOf(error);

@@ -4,7 +4,7 @@ import type { AcceptedPayment } from '@triplock/payments';
 /** A posting that brings its own settlement, because no provider has to be asked. */
 export type BookTransfer = Posting & { settlement: NonNullable<Posting['settlement']> };
 
-/** A payment as it was accepted, and when it is settled if nobody has to be asked. */
+/** A payment as it was accepted, and when it is settled if no provider has to be asked. */
 export type Accepted = { payment: AcceptedPayment; traceparent: string; settledAt: Date };
 
 /** Posts a card payment as pending, to be charged, and settles any other by one statement. */

@@ -3,7 +3,7 @@ import { nextAttempt } from './next-attempt.ts';
 
 /**
  * Prepares a charge, past errors that the provider keeps. What such an attempt may have left behind
- * is an intent that nobody knows and so nobody confirms: it charges nobody.
+ * is an intent that is unknown here and so never confirmed: it charges nobody.
  */
 export async function createIntent(
   provider: Pick<Provider, 'createIntent'>,

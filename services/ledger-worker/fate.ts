@@ -12,7 +12,7 @@ export type Fate =
   | { outcome: 'posted' | 'resumed' | 'refund-waiting' | ChargeFate | RefundFate; txnId: TxnId }
   | { outcome: 'refused' | 'key-conflict' | 'unpostable'; dead: DeadRecord };
 
-/** The record's key stands for another request, of which the partner was told by an event. */
+/** The record's key stands for another request; an event reports it to the partner. */
 export function keyConflict(record: ReceivedRecord, eventId: EventId): Fate {
   const detail = `the key stands for another request, told by event ${eventId}`;
   return { outcome: 'key-conflict', dead: { record, refusal: { reason: 'key_conflict', detail } } };

@@ -37,7 +37,7 @@ const limits = { rowsMax: 64, leaseMs: 15_000 };
 /**
  * The resolver: finishes pending transactions that nobody has looked after in time, because a
  * worker died, the provider was away, or a customer takes long. Several resolvers share the work.
- * One that fails is due again later, and its version tells whoever comes late to do nothing. While
+ * One that fails is due again later, and its version keeps a late worker from writing. While
  * the provider is left alone nothing is taken, so that rows do not lose their turn for nothing.
  */
 export function openDueFinisher(parts: ResolverParts): DueFinisher {
@@ -85,7 +85,10 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
       metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
       logger.warn({ err: ended.because.error, txnId }, 'a transaction is still unknown');
     } else {
-      logger.info({ txnId, outcome: ended.outcome }, 'pending transaction taken up by the resolver');
+      logger.info(
+        { txnId, outcome: ended.outcome },
+        'pending transaction taken up by the resolver',
+      );
     }
   } catch (err) {
     metrics.resolved.count('failed');

@@ -10,7 +10,7 @@ export type GiveBackParts = {
   crashPoints: Pick<CrashPoints, 'reached'>;
 };
 
-/** A reserved refund, and whether anybody may have asked the provider for it before. */
+/** A reserved refund, and whether the provider may have been asked for it before. */
 export type RefundToGive = {
   refund: ReservedRefund;
   traceparent: string;
@@ -25,11 +25,11 @@ export type GiveBackOutcome =
   | { outcome: 'taken-over'; state: TransactionState };
 
 /**
- * Has the provider give a reserved refund back, once: whenever anybody may have asked before, the
- * charge's refunds are listed and looked through for this one. Within a day the idempotency key
+ * Has the provider give a reserved refund back, once: whenever it may have been asked for before,
+ * the charge's refunds are listed and looked through for this one. Within a day the idempotency key
  * would do; the list does so after any time.
  *
- * A refund has one key for ever, other than a charge. Of a 500 that the provider keeps nobody knows
+ * A refund has one key for ever, unlike a charge. After a 500 that the provider keeps it is unknown
  * whether the refund is yet to come, and no object refuses the second of two partial ones; so it
  * stays pending, and every look first lists, then asks under the same key, until the refund is in
  * the list or the provider has forgotten the key, after a day at the earliest.

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '@triplock/runtime';
 import type { Places } from './places.ts';
 
-/** What work is told that got its place. */
+/** What work gets with its place. */
 export type Turn = {
   /** It had to wait for its place, so somebody else may have done it meanwhile. */
   waited: boolean;
@@ -33,7 +33,7 @@ export type HandOverParts = {
   logger: Logger;
 };
 
-/** Has work done for batches, in time or by somebody else. */
+/** Has work done for batches, in time or after they have gone on. */
 export function openHandOver({ places, handOverMs, logger }: HandOverParts): HandOver {
   const underWay = new Set<Promise<unknown>>();
   const follow = (work: Promise<unknown>) => {

@@ -1,7 +1,7 @@
 import type { RecordBatch } from '@triplock/transport';
 import type { RecordMetrics } from './metrics.ts';
 
-/** Keeps the lag of each partition that is this worker's, by what its own fetches tell. */
+/** Keeps the lag of each partition that is this worker's, by what its own fetches show. */
 export type LagMeter = {
   /** The group was joined: what is not assigned any more is another worker's to tell of. */
   assigned(partitions: readonly number[]): void;

@@ -2,8 +2,8 @@ import type { Provider } from '@triplock/provider';
 import type { ProviderMetrics } from './metrics.ts';
 
 /**
- * The same provider, each of its calls timed. Give it to whoever leaves the provider alone: what
- * that one does not send is no call.
+ * The same provider, each of its calls timed. Let the circuit wrap this one: what the
+ * circuit does not send is no call.
  */
 export function measureProvider(
   provider: Provider,

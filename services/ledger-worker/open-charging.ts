@@ -11,7 +11,7 @@ import { openPlaces } from './places.ts';
 /** Ten unknown outcomes in a row are no chance, also where every fifth call goes wrong. */
 const patience = { unknownInARowMax: 10, restMs: 1_000 };
 
-/** What is settled with the provider's help: for batches, and what nobody finished. */
+/** What is settled with the provider's help: for batches, and by the resolver. */
 export type Charging = {
   desk: ChargeDesk;
   resolver: Loop;

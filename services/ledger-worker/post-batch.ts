@@ -6,7 +6,7 @@ import type { WorkerMetrics } from './metrics.ts';
 /** What posting one payment came to; `unpostable`: no ledger will ever store it. */
 export type PostResult = PostOutcome | { outcome: 'unpostable'; detail: string };
 
-/** Posts payments and tells, in the same order, what came of each. @throws in an outage. */
+/** Posts payments and returns, in the same order, what came of each. @throws in an outage. */
 export type PostBatch = (postings: readonly Posting[]) => Promise<PostResult[]>;
 
 /** Posts by one statement, and only when one of the batch can never be stored by several. */

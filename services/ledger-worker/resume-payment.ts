@@ -3,7 +3,7 @@ import { isFinal } from '@triplock/payments';
 import type { BookTransfer } from './book-transfer.ts';
 
 /**
- * Finishes a payment that somebody posted and then did not settle, perhaps because that worker
+ * Finishes a payment that was posted and not settled, perhaps because that worker
  * died. The version that was read decides between this worker and any other that resumes it too.
  *
  * @throws when the row changed and is still pending: the record has to be looked at again.

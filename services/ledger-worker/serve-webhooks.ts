@@ -30,7 +30,7 @@ const requestTimeoutMs = 10_000;
 const drainMs = 2_000;
 
 /**
- * Serves `POST /stripe/webhooks`, and `GET /healthz` for whoever spreads the load. It answers 2xx
+ * Serves `POST /stripe/webhooks`, and `GET /healthz` for a load balancer. It answers 2xx
  * once what was heard is durable, 400 to a forgery, and 503 when Stripe has to send it again.
  * Rejects when the port is taken.
  */

@@ -20,9 +20,9 @@ export type BucketOutcome = { done: number; failure?: Error };
 /**
  * Publishes a bucket's rows in order and marks those that Pub/Sub has acknowledged.
  *
- * Dying between the ack and the mark leaves rows pending that were published: whoever has the
- * bucket next publishes them again under the same event ids, which every inbox knows. After a
- * failure nothing later of the bucket is sent, so the order holds; the rows stay pending.
+ * Dying between the ack and the mark leaves rows pending that were published: the dispatcher that
+ * has the bucket next publishes them again under the same event ids, which every inbox knows. After
+ * a failure nothing later of the bucket is sent, so the order holds; the rows stay pending.
  */
 export async function publishBucket(
   parts: PublishParts,

@@ -17,7 +17,7 @@ export type Alarm = {
 /** A timer cannot be set further ahead than this. */
 const furthestMs = 2_147_483_647;
 
-/** Runs the work when it is due. A pass that throws ends the loop and is told to `onError`. */
+/** Runs the work when it is due. A pass that throws ends the loop and is given to `onError`. */
 export function createAlarm(work: DueWork, onError: (error: unknown) => void): Alarm {
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> | undefined;

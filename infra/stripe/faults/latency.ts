@@ -1,7 +1,7 @@
 import type { Random } from './random.ts';
 
 /**
- * How long an operation takes before it is executed: log-normal, as told by two of its quantiles.
+ * How long an operation takes before it is executed: log-normal, given by two of its quantiles.
  */
 export type LatencyShape = { readonly medianMs: number; readonly p99Ms: number };
 

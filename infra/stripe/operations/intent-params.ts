@@ -44,7 +44,7 @@ export const intentParams = {
   confirmation_method: oneOf(['automatic']),
 } as const;
 
-/** Above every limit of the API, so that each limit is told by its own error. */
+/** Above every limit of the API, so that each limit has its own error. */
 export const wholeAmount = integer({ min: 1, max: 999_999_999_999 });
 
 /** https://docs.stripe.com/currencies: smallest, largest, and special cases. */

@@ -103,7 +103,9 @@ function same(wanted: string | undefined, value: string): boolean {
   return wanted === undefined || wanted === value;
 }
 
-/** What can be listed. Intents are told apart by the caller: the API has no filter by metadata. */
+/**
+ * What can be listed. The caller has to filter intents itself: the API has no filter by metadata.
+ */
 export const lists: readonly Operation[] = [
   list({
     ...{ name: 'payment_intents', kind: 'payment_intent', filters: [] },

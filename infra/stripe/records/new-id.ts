@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /**
- * An id in Stripe's form: a prefix that tells the kind, then letters and digits nobody can guess.
+ * An id in Stripe's form: a prefix for the kind, then letters and digits that cannot be guessed.
  */
 export function newId(prefix: string, length = 24): string {
   let id = prefix;

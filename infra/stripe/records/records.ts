@@ -10,7 +10,7 @@ export type IntentStatus =
   | 'succeeded'
   | 'canceled';
 
-/** Why an attempt failed, as `last_payment_error` and the 402 tell it. */
+/** Why an attempt failed, as in `last_payment_error` and the 402. */
 export type PaymentFailure = {
   readonly code: string;
   readonly declineCode?: string;

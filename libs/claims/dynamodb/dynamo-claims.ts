@@ -29,7 +29,7 @@ export type DynamoClaimsOptions = DynamoPlace & {
  * Guard 1 on DynamoDB: one item per claim and one warm marker per bucket. Reads are consistent and
  * every write carries a condition, so that the item decides and not what was read before.
  *
- * DynamoDB has no clock that a condition could ask. Its answers tell the time, though, to the
+ * DynamoDB has no clock that a condition could ask. Its answers carry the time, though, to the
  * second, and from them each gateway knows an interval that holds it (service-clock.ts), whatever
  * its own clock says. A lease is written from the latest time it may be and is over when it is over
  * at the earliest, so no gateway ends another's lease early, and a takeover waits for about a

@@ -11,7 +11,7 @@ export type DynamoPlace = {
   emulator?: string;
 };
 
-/** How a client is told of the place. */
+/** A client's settings for the place. */
 export function dynamoSettings({ region, emulator }: DynamoPlace): DynamoDBClientConfig {
   if (emulator === undefined) return { region };
   // It takes any credentials, and without some the client would look for real ones.

@@ -7,7 +7,7 @@ export type Moment = { earliest: number; latest: number };
 /** One answer of the service: when it was asked for and heard, by `performance.now()`. */
 export type Exchange = { sentAt: number; heardAt: number; date: Date };
 
-/** What is known of the clock of a service that tells the time with every answer. */
+/** What is known of the clock of a service that sends the time with every answer. */
 export type ServiceClock = {
   /** Learns from an answer's Date header. */
   hear(exchange: Exchange): void;
@@ -26,7 +26,7 @@ const driftRatio = 500 / 1_000_000;
  * The clock of a service, seen from here: an interval that holds its time. Every answer bounds it,
  * because the second in its Date header lay between asking and hearing; several answers together
  * bound it more closely. The clock of this machine is not asked: time since the last answer is
- * measured by the monotonic one, which nobody sets.
+ * measured by the monotonic one, which is never set.
  */
 export function watchServiceClock(): ServiceClock {
   let known: { low: number; high: number; at: number } | undefined;

@@ -22,7 +22,7 @@ export type OnceOutcome<Result> =
   /** The key belongs to another fingerprint. */
   | { outcome: 'reused' };
 
-/** What an effect is told, so that a late one can be told from a newer one. */
+/** What an effect gets, so that its target can refuse a late one. */
 export type EffectContext = {
   token: OwnerToken;
   /**

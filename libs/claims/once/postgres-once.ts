@@ -24,7 +24,7 @@ type TimedStart =
   | Exclude<StartOutcome, { result: string }>
   | (Extract<StartOutcome, { result: string }> & { lifeLeftMs: number });
 
-/** A store that also tells for how long a result is kept. */
+/** A store that also shows for how long a result is kept. */
 export type TimedOnceStore = Omit<ReapedOnceStore, 'start'> & {
   start(...asked: Parameters<ReapedOnceStore['start']>): Promise<TimedStart>;
 };

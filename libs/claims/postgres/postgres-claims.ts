@@ -49,7 +49,7 @@ export type PostgresClaims = Claims & {
   reap(limits: { rowsMax: number }): Promise<number>;
 };
 
-/** Claims that also tell for how long an answer is kept. */
+/** Claims that also show for how long an answer is kept. */
 export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
   claim(request: ClaimRequest): Promise<TimedOutcome>;
 };

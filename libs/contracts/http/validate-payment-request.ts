@@ -20,7 +20,7 @@ const pair = compileEach(metadataPair);
 const explain = explainBody(paymentRequestSchema, explainPairs);
 
 /**
- * Checks a body of `POST /v1/payments` against {@link paymentRequestSchema} and tells every field
+ * Checks a body of `POST /v1/payments` against {@link paymentRequestSchema} and names every field
  * that is wrong, unknown or missing (the first 50). `undefined` means that there was no body.
  */
 export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPaymentRequest {

@@ -8,10 +8,10 @@ import { renderPayment } from '../http/render-payment.ts';
 import { paymentEventSchema, type PaymentEvent } from './payment-event.ts';
 
 /**
- * The event that tells how a payment ended. A pure function of the payment, so that every copy is
+ * The event that says how a payment ended. A pure function of the payment, so that every copy is
  * byte-identical.
  *
- * @throws for a payment that is still pending: it has nothing to tell, which is a bug of the
+ * @throws for a payment that is still pending: it has no event, which is a bug of the
  * caller.
  */
 export function paymentEventOf(

@@ -17,10 +17,10 @@ export type RefundToTell = {
 };
 
 /**
- * The event that tells how a refund ended. A pure function of the refund, so that every copy is
+ * The event that says how a refund ended. A pure function of the refund, so that every copy is
  * byte-identical.
  *
- * @throws for a refund that is still pending: it has nothing to tell, which is a bug of the caller.
+ * @throws for a refund that is still pending: it has no event, which is a bug of the caller.
  */
 export function refundEventOf({ refund, orderedBy, sequence }: RefundToTell): PaymentEvent {
   if (refund.settledAt === null) throw new Error(`refund ${refund.txnId} is not settled`);

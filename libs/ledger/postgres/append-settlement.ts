@@ -17,7 +17,7 @@ export function settleParameters(
   return [txnId, version, result.state, code, message, settledAt, providerId ?? null];
 }
 
-/** What a settlement comes to: the event that tells of it, and the entry when money moves. */
+/** What a settlement writes: its event, and the entry when money moves. */
 export type Consequences = {
   event: PaymentEvent;
   traceparent: string;

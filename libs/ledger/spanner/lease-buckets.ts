@@ -14,7 +14,8 @@ type Lease = { bucket: number; owner: string | null; epoch: bigint; expiresAt: n
  * turns here.
  *
  * The share is the buckets divided by the owners alive, rounded up, so that nothing is left over. A
- * surplus is given up at once: whoever lacks buckets asks often, so none of them waits for long.
+ * surplus is given up at once: an owner that lacks buckets asks often, so none of them waits for
+ * long.
  */
 export function leaseBuckets(
   database: SpannerDatabase,
@@ -47,7 +48,7 @@ export function leaseBuckets(
   });
 }
 
-/** Gives an owner's leases back. The epochs stay: whoever takes a bucket next raises its own. */
+/** Gives an owner's leases back. The epochs stay: the next owner of a bucket raises its epoch. */
 export function releaseBuckets(database: SpannerDatabase, owner: string): Promise<void> {
   return database.transaction(async (tx) => {
     const now = await readClock(tx);

@@ -20,8 +20,8 @@ const standingSql =
  * Posts a batch by `Ledger.post`'s contract: reads which ids are taken, and writes the others with
  * the commit. What was read is locked until then, the absence of a row included.
  *
- * After a commit without an answer a row of the batch may be this call's own doing. It is told as a
- * duplicate then, which is what a redelivery of the record would be told.
+ * After a commit without an answer a row of the batch may be this call's own doing. It is reported
+ * as a duplicate then, as a redelivery of the record would be.
  */
 export async function postPayments(
   database: SpannerDatabase,

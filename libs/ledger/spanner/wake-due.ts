@@ -27,7 +27,7 @@ const knownSql = 'SELECT id FROM provider_events WHERE id = @id';
 
 /**
  * Wakes transactions of the ledger in Spanner, by `WakeDue`'s contract. After a commit without an
- * answer the event is told as a duplicate, which it then is.
+ * answer the event is reported as a duplicate, which it then is.
  */
 export function wakeDueInSpanner(database: SpannerDatabase): WakeDue {
   return ({ provider, eventId, type, intentId }, { graceMs }) =>

@@ -11,7 +11,7 @@ import { commitTimestamp, type Value, type Write } from '@triplock/spanner';
 /** Columns to write, by name. */
 export type Columns = Record<string, Value>;
 
-/** A new row of `transactions`; what is not told is null, so that rows of a batch are alike. */
+/** A new row of `transactions`; what is not given is null, so that rows of a batch are alike. */
 export function insertTransaction(columns: Columns): Write {
   const told = Object.entries(columns).map(([column, value]) => [column, value ?? null]);
   return write('insert', 'transactions', Object.fromEntries(told) as Columns);
@@ -22,7 +22,7 @@ export function updateTransaction(row: Columns & { txn_id: string; version: bigi
   return write('update', 'transactions', row);
 }
 
-/** Lets a pending row be due; its version stays, so whoever is at work on it goes on. */
+/** Lets a pending row be due; its version stays, so a worker that is at it goes on. */
 export function updateWaiting(row: { txn_id: string; due_at: Date }): Write {
   return write('update', 'transactions', row);
 }

@@ -10,7 +10,7 @@ export type StripeOptions = {
 };
 
 /**
- * The official client. Its own retries are off: whoever calls knows what may be asked again. It
+ * The official client. Its own retries are off: the caller knows what may be asked again. It
  * still sends once more after a reset connection, under the same idempotency key.
  */
 export function openClient({ apiKey, apiUrl, timeoutMs }: StripeOptions): Stripe {

@@ -2,7 +2,7 @@ import { reachDynamoClaims } from './in-dynamodb.ts';
 import { reachPostgresClaims } from './in-postgres.ts';
 import { reachRedisClaims } from './in-redis.ts';
 
-/** Where a system keeps its claims; what the launcher tells of a system fits. */
+/** Where a system keeps its claims; the launcher's endpoints fit. */
 export type ClaimsPlace = {
   claims: 'redis' | 'postgres' | 'hybrid' | 'dynamodb';
   redis: string;

@@ -9,7 +9,7 @@ export class ProduceRefusedError extends Error {
 }
 
 /**
- * The record may or may not be in the topic. Unknown is not failed: whoever retries may duplicate
+ * The record may or may not be in the topic. Unknown is not failed: a retry may duplicate
  * it.
  */
 export class ProduceUnknownError extends Error {

@@ -6,10 +6,10 @@ const readable = ['uncompressed', 'gzip'];
 
 /**
  * Refuses a topic that lets in batches which this consumer cannot read. With any other
- * `compression.type`, Kafka's default `producer` included, one batch that somebody compressed with
+ * `compression.type`, Kafka's default `producer` included, one batch compressed with
  * snappy, lz4 or zstd would hold up its partition for ever, and every payment behind it.
  *
- * Passes with a warning when the brokers do not tell, such as while they are away: the consumer
+ * Passes with a warning when the brokers do not answer, such as while they are away: the consumer
  * then stops at such a batch and says so again and again, and nothing behind it is lost.
  *
  * What a topic let in before is not looked at: a batch that is there stays as it is.

@@ -2,7 +2,7 @@ import type { ConfigResourceTypes } from 'kafkajs';
 import { openInquiry } from './ask-brokers.ts';
 import type { BrokerConnection } from './kafka-client.ts';
 
-/** A topic's settings by their Kafka names, or why they cannot be told. */
+/** A topic's settings by their Kafka names, or why they are unknown. */
 export type TopicConfig =
   | {
       outcome: 'known';

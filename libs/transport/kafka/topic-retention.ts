@@ -3,7 +3,7 @@ import { explain, readTopicConfig } from './topic-config.ts';
 
 /**
  * For how long, and up to what size, a topic keeps records, with `Infinity` where nothing limits
- * it; or why that cannot be told.
+ * it; or why that is unknown.
  */
 export type TopicRetention =
   | {

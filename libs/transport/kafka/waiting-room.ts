@@ -1,7 +1,10 @@
 import type { Message } from 'kafkajs';
 import { ProduceRefusedError } from './log.ts';
 
-/** A message that waits to be sent and whoever waits for it. Times are of `performance.now()`. */
+/**
+ * A message that waits to be sent, and the caller that waits for it. Times are of
+ * `performance.now()`.
+ */
 export type Waiting = {
   message: Message;
   bytes: number;
@@ -19,7 +22,7 @@ export type RoomLimits = {
 };
 
 /**
- * A queue with limits: who waits too long or comes when it is full is refused, and nobody is lost.
+ * A queue with limits: what waits too long or finds it full is refused, and nothing is lost.
  */
 export type WaitingRoom = {
   readonly size: number;

@@ -5,7 +5,7 @@ import { ackDeadlineSeconds, type PulledMessage } from './pull-stream.ts';
 import { takeTurns, type Turn } from './take-turns.ts';
 import type { InHand, IncomingMessage, MessageVerdict } from './topic.ts';
 
-/** What is done with messages, and how the broker is told. */
+/** What is done with messages, and how the broker is answered. */
 export type DeskOptions = {
   maxInFlight: number;
   handle(message: IncomingMessage): Promise<MessageVerdict>;

@@ -1,7 +1,7 @@
 import { onceWithin, openSubscriberApi, openPublisherApi } from './pubsub-client.ts';
 import type { PubSubConnection } from './pubsub-client.ts';
 
-/** For how long messages can come again to a subscription, or why that cannot be told. */
+/** For how long messages can come again to a subscription, or why that is unknown. */
 export type SubscriptionRetention =
   { outcome: 'known'; retentionMs: number } | { outcome: 'unknown'; why: string };
 

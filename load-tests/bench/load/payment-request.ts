@@ -1,4 +1,4 @@
-/** What tells one request from all others: who runs the bench, and its number in it. */
+/** What makes a request unique: the run of the bench, and its number in it. */
 export type RequestNumber = { run: string; number: number };
 
 /** The idempotency key of a request. Nobody used it before: `run` is random. */

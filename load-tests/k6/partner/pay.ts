@@ -13,7 +13,7 @@ export type Accepted = { order: Order; id: string; bytes: string };
 /** What a payment may say besides its amount. */
 export type PaymentWish = { partner?: string; amount?: number; payment_method?: string };
 
-/** The n-th payment of a run: amounts differ, so that a sum tells of a lost one. */
+/** The n-th payment of a run: amounts differ, so that a sum shows a lost one. */
 export function paymentOf(n: number, wish: PaymentWish = {}): Order & { amount: number } {
   const { partner = 'acme', amount = 100 + (n % 9_900), ...rest } = wish;
   const key = `load-${settings.run}-${n}`;

@@ -1,4 +1,4 @@
-/** What the runner tells a scenario, by environment variables; k6 shows them as `__ENV`. */
+/** What the runner gives a scenario, by environment variables; k6 shows them as `__ENV`. */
 export const settings = {
   /** Base URLs of the gateways; requests go to them in turn. */
   gateways: required('GATEWAYS').split(','),
