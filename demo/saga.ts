@@ -16,7 +16,7 @@ the money could not be given back, or when no answer came for long.
   --article A       book, in stock (default), or rare-book, which is sold out
   --die-after STEP  the process kills itself there: ${sagaSteps.join(', ')}
   --home DIR        the instance (.triplock)
-  --json            prints { outcome, payment, … }
+  --json            prints { outcome, payment, refund, because }, the last two where there is one
   --help
 `;
 

@@ -14,7 +14,7 @@ const help = `
 npm run scenario -- NAME [options]
 
 Makes one failure happen for real on the live system, and shows what each guard did about it. What
-is not up is started first and stays up; Ctrl-C has what the fault stopped run again. Exit code 0
+is not up is started first and stays up; Ctrl-C starts again what the fault stopped. Exit code 0
 when the fault fired and every promise held.
 
   NAME             one of those that --list shows

@@ -11,7 +11,7 @@ npm run trace -- PARTNER KEY [options]
 
 Follows one payment with its refunds, by its id or by its partner and idempotency key, or one refund,
 by its id, through every layer: claim, Kafka records, ledger, provider, outbox, published copies,
-inbox, delivery and webhook, in order of time. A part that is away is named, and the others are told.
+inbox, delivery and webhook, in order of time. A part that is away is named, and the rest is shown.
 Exit code 1 when no layer knows it, 2 when the system is not up, or when no layer that could be asked
 knows it.
 

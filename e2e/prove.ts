@@ -7,8 +7,8 @@ import { renderProof } from './prove/render-proof.ts';
 const help = `
 npm run prove -- CAMPAIGN [options]
 
-  stores    the promises end to end on every claim store. What does not apply to a store is told with
-            its reason
+  stores    the promises end to end on every claim store. What does not apply to a store is
+            reported with its reason
   faults    what takes long to break: a storm of kills under load, workers that come and go, every
             scenario. On Redis unless --only names stores
   sabotage  takes each guard away and sees duplicates escape, so that the rest of the tests can be

@@ -14,7 +14,7 @@ npm run bench -- [options]
 Measures what a payment costs: CPU of every service, and its ratio to an empty Fastify POST that is
 measured in turn with the system, under the same load. It brings up a system of its own, sends fresh
 book transfers, waits until the last webhook is delivered, audits, and leaves nothing behind. Exit
-code 1 when the audit finds drift. docs/costs.md tells how to read it.
+code 1 when the audit finds drift. docs/costs.md says how to read it.
 
   --seconds N      seconds of load of each run (20)
   --connections N  keep-alive connections, one request at a time on each (64)

@@ -9,12 +9,12 @@ npm run compare -- WHAT [options]
 
   stores   the claim stores side by side: claims with their completions per second, latency, CPU of
            the process that claims, bytes per claim, and what outlives kill -9 of the store, which is
-           done and looked at. Stores of its own are started and leave nothing behind; each measures
-           in turn with the others. docs/choosing-a-store.md tells how to read it
+           really done. Stores of its own are started and leave nothing behind; each measures
+           in turn with the others. docs/choosing-a-store.md says how to read it
 
   --seconds N   seconds of each run of a store (4)
   --repeat N    runs of each store (3)
-  --at-once N   claims at work at one time (16)
+  --at-once N   concurrent claims (16)
   --claims N    claims that kill -9 of a store is tried on (1000)
   --json        prints { rig, settings, stores }
   --help

@@ -13,9 +13,9 @@ import { onOwnSystem, onRunningSystem } from './own-system.ts';
 const help = `
 npm run load -- SCENARIO [options]
 
-Loads the running system with k6, waits until all is delivered, and audits: what the partners were
-told is compared with what every layer has, counts and amounts, and duplicates with what caught them.
-Exit code 1 when anything differs or a threshold is missed. The system should be used by nobody else.
+Loads the running system with k6, waits until all is delivered, and audits: the partners' answers are
+compared with what every layer has, counts and amounts, and duplicates with what caught them.
+Exit code 1 when anything differs or a threshold is missed. Nothing else should use the system.
 
   --list           the scenarios
   --rate N         payments a second

@@ -14,7 +14,7 @@ npm run partners -- rotate-key ID
 npm run partners -- revoke-key ID KEYPREFIX
 
 Manages the partners of a running system and their API keys. A key is stored as a hash and shown
-once, when it is made. rotate-key makes a new one, good at once, beside those there are; revoke-key
+once, when it is made. rotate-key makes a new one, valid at once, beside the others; revoke-key
 ends the one that begins with KEYPREFIX, within 5 s. Exit code 1 when nothing was done.
 
   --home DIR   the instance (.triplock)

@@ -10,8 +10,8 @@ export const listDeliveriesOperation: FastifySchema = {
   description:
     'Newest first by `created_at`, then by `id`, both descending. Follow `has_more` with ' +
     '`starting_after` set to the last id of the page. `status` is that of the ' +
-    'moment; the delivery of `starting_after` need not have it any more. `txn_id` shows what you were ' +
-    'told of one payment or refund.',
+    'moment; the delivery of `starting_after` need not have it any more. `txn_id` shows those ' +
+    'of one payment or refund.',
   querystring: webhookDeliveryListQuerySchema,
   response: {
     200: {

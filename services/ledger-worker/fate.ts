@@ -14,7 +14,7 @@ export type Fate =
 
 /** The record's key stands for another request; an event reports it to the partner. */
 export function keyConflict(record: ReceivedRecord, eventId: EventId): Fate {
-  const detail = `the key stands for another request, told by event ${eventId}`;
+  const detail = `the key stands for another request, which event ${eventId} reports`;
   return { outcome: 'key-conflict', dead: { record, refusal: { reason: 'key_conflict', detail } } };
 }
 
