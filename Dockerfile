@@ -30,7 +30,7 @@ FROM node:24-slim
 # Where volumes are mounted: an empty one takes over who owns the folder.
 RUN cd /run && install -d -o node -g node /data credentials triplock \
     wiring/ingest-gateway wiring/ledger-worker wiring/outbox-dispatcher wiring/partner-notifier \
-    wiring/settlement-feed wiring/auditor wiring/stripe-simulator wiring/catcher
+    wiring/settlement-feed wiring/auditor wiring/stripe-simulator wiring/catcher wiring/k6
 # Packages first: they change less often than sources, and what did not change is not sent again.
 COPY --from=packages /app /app
 COPY --from=sources /app /app

@@ -15,7 +15,7 @@ import { givenStripe, simulatedStripe } from '../stripe-place.ts';
 import { compose, ComposeFailed, docker, dockerWords, projectOf, requireEngine } from './engine.ts';
 import { containersOf, type ContainerRecord } from './container-records.ts';
 import { credentialFiles } from './places.ts';
-import { publishedPorts } from './published-ports.ts';
+import { publishedPorts, publishedRanges } from './published-ports.ts';
 
 /** Where claims and the ledger are kept. */
 type Stores = { claims: ClaimStore; ledger: LedgerStore };
@@ -37,7 +37,8 @@ export async function bringUpContainers(session: Session, stores: Stores): Promi
   }
   if (before.length === 0) state.published = await publishedPorts(session);
   const { claims, ledger } = stores;
-  const settings = { ...state.published, CLAIMS: claims, LEDGER_STORE: ledger };
+  const ports = { ...state.published, ...publishedRanges(home.folder, state.replicas) };
+  const settings = { ...ports, CLAIMS: claims, LEDGER_STORE: ledger };
   // Each optional part has the profile of its name.
   const profiles = [...partsFor(claims), ...partsForLedger(ledger)];
   const copies = services.filter((service) => service.copies === 'replicas');

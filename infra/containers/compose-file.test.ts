@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { testImages } from '@triplock/testing';
@@ -23,6 +23,8 @@ type ComposeService = {
   healthcheck?: object;
   mem_limit?: string;
   volumes?: string[];
+  profiles?: string[];
+  deploy?: { replicas: number };
 };
 
 const text = readFileSync(join(cloneFolder, 'docker-compose.yml'), 'utf8');
@@ -131,6 +133,23 @@ test('tests in containers run on the images of the file', () => {
     assert.equal(serviceAt(name).image, image);
 });
 
+test('what containers mount of the clone is there', () => {
+  for (const [name, { volumes = [] }] of entries()) {
+    for (const volume of volumes.filter((each) => each.startsWith('./'))) {
+      assert.ok(existsSync(join(cloneFolder, volume.split(':')[0]!)), `${name}: ${volume}`);
+    }
+  }
+});
+
+test('everything fits a laptop of 8 GB, with the system and everything that looks at it', () => {
+  const sum = (profile?: string) =>
+    entries()
+      .filter(([, { profiles = [] }]) => profiles.length === 0 || profiles.includes(profile!))
+      .reduce((megabytes, [, service]) => megabytes + boundOf(service), 0);
+  assert.ok(sum() <= 5.5 * 1024, `${sum()}`);
+  assert.ok(sum('observability') <= 7 * 1024, `${sum('observability')}`);
+});
+
 test('everything that goes on running says how it is and has a bound on its memory', () => {
   const ends = ['credentials', 'provision', 'k6'];
   // Nothing in their images could ask; the step before the services does.
@@ -141,6 +160,12 @@ test('everything that goes on running says how it is and has a bound on its memo
     if (!askedByStep.includes(name)) assert.notEqual(healthcheck, undefined, name);
   }
 });
+
+/** What all containers of a service may take, in megabytes; the steps that end take next to nothing. */
+function boundOf({ mem_limit: text = '0m', deploy }: ComposeService): number {
+  const [, size, unit] = /^(\d+)([mg])$/.exec(text)!;
+  return Number(size) * (unit === 'g' ? 1024 : 1) * (deploy?.replicas ?? 1);
+}
 
 function entries(): [string, ComposeService][] {
   return Object.entries(file.services);

@@ -57,6 +57,9 @@ export function writtenAt(service: string, file: string): string {
   return file.replace('/run/triplock', join('/run/wiring', service));
 }
 
+/** The demo partners' API keys, by partner, for the container that plays them under load. */
+export const apiKeysFile = '/run/triplock/api-keys.json';
+
 /** What every service in containers is wired to in the same way, whatever the stores. */
 export const placeInNetwork = {
   mode: 'demo',

@@ -1,5 +1,6 @@
 // Between the parts and the services: brings database, topics, subscriptions, stores and demo partners
 // up to date, and leaves what the services are told by files. It may run as often as one likes.
+import { writeFileSync } from 'node:fs';
 import { parseClaimStore, partsFor } from '../claim-store.ts';
 import { credentialsIn, webhookSecretsOf } from '../credentials.ts';
 import { writeJson } from '../json-file.ts';
@@ -10,7 +11,7 @@ import { provisionSystem } from '../provision/system.ts';
 import { givenStripe, simulatedStripe } from '../stripe-place.ts';
 import { awaitPart } from './await-part.ts';
 import { refuseWhileGatewaysRun } from './gateways-run.ts';
-import { credentialFiles, inNetwork, placeInNetwork, writtenAt } from './places.ts';
+import { apiKeysFile, credentialFiles, inNetwork, placeInNetwork, writtenAt } from './places.ts';
 import { readRemembered, webhookSecrets } from './remembered.ts';
 import { runStep } from './run-step.ts';
 import { writeFilesOfServices } from './write-files.ts';
@@ -45,5 +46,8 @@ await runStep('provision', async (report) => {
   writeJson(credentialFiles.remembered, remembered);
   writeFilesOfServices({ ...placeInNetwork, databases, claims, ledger, stripe });
   writeJson(writtenAt('catcher', placeInNetwork.partnersFile), webhookSecretsOf(partners));
+  const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
+  // Read by k6's own user; only its container mounts the folder.
+  writeFileSync(writtenAt('k6', apiKeysFile), JSON.stringify(apiKeys), { mode: 0o644 });
   report(`ready; cards are charged at ${stripe.url}`);
 });

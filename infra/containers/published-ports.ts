@@ -4,24 +4,24 @@ import { allParts } from '../parts/all-parts.ts';
 import { choosePorts } from '../ports.ts';
 import { services } from '../services.ts';
 import type { Session } from '../session.ts';
+import { replicasMax } from '../start-services.ts';
+
+/** Where replicas are published, each in a range, and where that begins in the default home. */
+const ranges = {
+  TRIPLOCK_GATEWAY_PORTS: 18_080,
+  TRIPLOCK_STRIPE_WEBHOOKS_PORTS: 18_070,
+  TRIPLOCK_GATEWAY_ADMIN_PORTS: 18_100,
+  TRIPLOCK_WORKER_ADMIN_PORTS: 18_110,
+  TRIPLOCK_DISPATCHER_ADMIN_PORTS: 18_120,
+  TRIPLOCK_NOTIFIER_ADMIN_PORTS: 18_130,
+  TRIPLOCK_SETTLEMENT_ADMIN_PORTS: 18_140,
+  TRIPLOCK_AUDITOR_ADMIN_PORTS: 18_150,
+} as const;
 
 /**
- * Of which replicas take the next free one; those of the default home are in docker-compose.yml.
- */
-const ranges = [
-  'TRIPLOCK_GATEWAY_PORTS',
-  'TRIPLOCK_STRIPE_WEBHOOKS_PORTS',
-  'TRIPLOCK_GATEWAY_ADMIN_PORTS',
-  'TRIPLOCK_WORKER_ADMIN_PORTS',
-  'TRIPLOCK_DISPATCHER_ADMIN_PORTS',
-  'TRIPLOCK_NOTIFIER_ADMIN_PORTS',
-  'TRIPLOCK_SETTLEMENT_ADMIN_PORTS',
-  'TRIPLOCK_AUDITOR_ADMIN_PORTS',
-];
-
-/**
- * The ports of this machine that the containers of a home are published on, as docker-compose.yml
- * takes them from the environment. Choose them only when no container of the home has them yet.
+ * The ports of this machine that the containers of a home are published on where there is one of
+ * each, as docker-compose.yml takes them from the environment. Choose them only when no container of
+ * the home has them yet.
  *
  * @throws LauncherError when one that was asked for is taken.
  */
@@ -33,18 +33,25 @@ export async function publishedPorts(session: Session): Promise<Record<string, s
     const chosen = await choosePorts(session, { name, requests: [request!] });
     ports[request!.variable] = String(chosen[request!.use]);
   }
-  return { ...ports, ...rangesOf(session.home.folder) };
+  return ports;
 }
 
-function rangesOf(folder: string): Record<string, string> {
-  if (folder === defaultHome) return {};
-  // Above where the launcher's processes get theirs, and below those of outgoing connections.
-  const slots = Math.floor(2_700 / (ranges.length * 10));
-  const slot = createHash('sha256').update(folder).digest().readUInt32BE() % slots;
-  const first = 30_000 + slot * ranges.length * 10;
-  const each = ranges.map((name, index) => {
-    const from = first + index * 10;
-    return [name, `${from}-${from + 9}`];
+/**
+ * Those of replicas. A range is as wide as there are replicas: within a wider one an engine goes on
+ * where it was, and the first gateway would be elsewhere after every start.
+ */
+export function publishedRanges(folder: string, replicas: number): Record<string, string> {
+  const wide = Object.entries(ranges).map(([name, usual], index) => {
+    const asked = process.env[name]?.trim();
+    const first = folder === defaultHome ? usual : firstOf(folder) + index * replicasMax;
+    return [name, asked || `${first}-${first + replicas - 1}`];
   });
-  return Object.fromEntries(each) as Record<string, string>;
+  return Object.fromEntries(wide) as Record<string, string>;
+}
+
+/** Above where the launcher's processes get theirs, and below those of outgoing connections. */
+function firstOf(folder: string): number {
+  const each = Object.keys(ranges).length * replicasMax;
+  const slots = Math.floor(2_700 / each);
+  return 30_000 + (createHash('sha256').update(folder).digest().readUInt32BE() % slots) * each;
 }

@@ -1,8 +1,26 @@
 import { settings } from './settings.ts';
 
-/** k6 calls it at the end of a run: everything it measured goes to the runner's file. */
-export function handleSummary(data: unknown): Record<string, string> {
-  return { [settings.summaryFile]: JSON.stringify(data) };
+type Measured = {
+  metrics: Record<
+    string,
+    { values: Record<string, number>; thresholds?: Record<string, { ok: boolean }> }
+  >;
+};
+
+/**
+ * k6 calls it at the end of a run: everything it measured goes to the runner's file, or, where nobody
+ * reads one, what a scenario promises is printed.
+ */
+export function handleSummary(data: Measured): Record<string, string> {
+  const { summaryFile } = settings;
+  if (summaryFile) return { [summaryFile]: JSON.stringify(data) };
+  const lines = Object.entries(data.metrics).flatMap(([name, { values, thresholds = {} }]) =>
+    Object.entries(thresholds).map(([wanted, { ok }]) => {
+      const seen = values['count'] ?? values['p(99)'] ?? 0;
+      return `${ok ? '✓' : '✗'} ${name} ${wanted} (${Math.round(seen)})`;
+    }),
+  );
+  return { stdout: `${lines.join('\n')}\n` };
 }
 
 /** What every scenario asks of k6. */
