@@ -6,6 +6,7 @@ import { benchSettings } from './bench/bench-settings.ts';
 import { readBenchOptions } from './bench/bench-options.ts';
 import { renderReport } from './bench/render-report.ts';
 import { runBench } from './bench/run-bench.ts';
+import { withTracing } from './bench/trace-sink/trace-sink.ts';
 import { onOwnSystem, onRunningSystem } from './own-system.ts';
 
 const help = `
@@ -20,6 +21,7 @@ code 1 when the audit finds drift. docs/costs.md says how to read it.
   --connections N  keep-alive connections, one request at a time on each (64)
   --repeat N       runs of the system, each between two of the empty POST (3)
   --home DIR       measures the instance that is up there, and leaves it up
+  --tracing SHARE  traces that share of payments, as 0.01, into a sink; nothing is traced without
   --profile DIR    writes a CPU profile of every service there, for the developer tools of Chrome
   --json           prints { ok, rig, settings, figures, audit, repetitions }
   --help
@@ -34,24 +36,27 @@ await runCommand({
     repeat: { type: 'string' },
     home: { type: 'string' },
     profile: { type: 'string' },
+    tracing: { type: 'string' },
     json: { type: 'boolean' },
   },
   run: async ({ values, interrupted }) => {
     const options = readBenchOptions(values);
-    const { home, profile } = values;
-    if (home !== undefined && profile !== undefined) {
-      throw new UsageError(
-        '--profile is for a system of its own: services that run take no profile',
-      );
+    const { home, profile, tracing } = values;
+    if (home !== undefined && (profile ?? tracing) !== undefined) {
+      const option = profile === undefined ? '--tracing' : '--profile';
+      throw new UsageError(`${option} is for a system of its own: services that run are not told`);
     }
     const profileFolder = profile === undefined ? undefined : resolve(profile);
     if (profileFolder !== undefined) mkdirSync(profileFolder, { recursive: true });
     const terminal = openTerminal({ json: values.json ?? false });
     const listening = { terminal, signal: interrupted() };
-    const settings = benchSettings(profileFolder);
     const measure = (system: System) => runBench({ system, terminal }, options);
+    const measureOwn = (told: Record<string, string>) => {
+      const settings = benchSettings(profileFolder, told);
+      return onOwnSystem({ ...listening, name: 'bench', settings }, measure);
+    };
     const report = await (home === undefined
-      ? onOwnSystem({ ...listening, name: 'bench', settings }, measure)
+      ? withTracing(options.tracing, listening.signal, measureOwn)
       : onRunningSystem(home, listening, measure));
     for (const line of renderReport(report)) terminal.line(line);
     terminal.result(report);

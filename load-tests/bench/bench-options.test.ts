@@ -22,3 +22,12 @@ test('what is no number, or out of range, is refused by its name', () => {
     }
   }
 });
+
+test('the share of payments that is traced is from 0 to 1', () => {
+  for (const [text, tracing] of Object.entries({ '1': 1, '0.01': 0.01, '.5': 0.5, '0': 0 })) {
+    assert.equal(readBenchOptions({ tracing: text }).tracing, tracing);
+  }
+  for (const text of ['', '2', '1.5', '-1', '1%', 'all']) {
+    assert.throws(() => readBenchOptions({ tracing: text }), /--tracing takes a share/);
+  }
+});

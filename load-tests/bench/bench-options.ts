@@ -1,4 +1,5 @@
 import { wholeNumber } from '@triplock/demo';
+import { UsageError } from '@triplock/infra';
 
 /** What was asked for on the command line. */
 export type BenchOptions = {
@@ -6,6 +7,8 @@ export type BenchOptions = {
   seconds: number;
   connections: number;
   repeat: number;
+  /** The share of payments that is traced; absent, tracing is off. */
+  tracing?: number;
 };
 
 /** The options' values.  @throws UsageError for one that is no number or out of range. */
@@ -13,11 +16,19 @@ export function readBenchOptions(values: {
   seconds?: string | undefined;
   connections?: string | undefined;
   repeat?: string | undefined;
+  tracing?: string | undefined;
 }): BenchOptions {
-  const { seconds, connections, repeat } = values;
+  const { seconds, connections, repeat, tracing } = values;
   return {
     seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 3_600 }) ?? 20,
     connections: wholeNumber(connections, { option: 'connections', min: 1, max: 4_096 }) ?? 64,
     repeat: wholeNumber(repeat, { option: 'repeat', min: 1, max: 100 }) ?? 3,
+    ...(tracing !== undefined && { tracing: shareOf(tracing) }),
   };
+}
+
+function shareOf(text: string): number {
+  const share = /^(0|1|0?\.\d+|1\.0+)$/.test(text) ? Number(text) : NaN;
+  if (share >= 0) return share;
+  throw new UsageError(`--tracing takes a share from 0 to 1, such as 0.01, not '${text}'`);
 }

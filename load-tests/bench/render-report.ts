@@ -34,10 +34,11 @@ export function renderReport(report: BenchReport): string[] {
 
 function renderRig({ rig, settings }: BenchReport): string[] {
   const { cpu, cores, memoryGiB, os, node, commit, loadBefore } = rig;
-  const { repeat, seconds, connections, replicas } = settings;
+  const { repeat, seconds, connections, replicas, tracing } = settings;
+  const traced = tracing === undefined ? '' : `; ${tracing * 100} % of payments traced`;
   return [
     `${cpu}, ${cores} cores, ${memoryGiB} GiB; ${os}; Node ${node}; commit ${commit}; load before ${loadBefore}`,
-    `${repeat} × ${seconds} s over ${connections} connections; ${replicas} of each service`,
+    `${repeat} × ${seconds} s over ${connections} connections; ${replicas} of each service${traced}`,
   ].map(style.faint);
 }
 
