@@ -19,7 +19,9 @@ const payment = {
   metadata: { [told.metadataName]: told.metadataValue },
 };
 
-/** Each hop of a card payment, and the hop within which it has to be, by what a hop is called here. */
+/**
+ * Each hop of a card payment, and the hop within which it has to be, by what a hop is called here.
+ */
 const hops: Record<string, { service: string; name: RegExp; within?: string }> = {
   HTTP: { service: 'ingest-gateway', name: /^POST \/v1\/payments$/ },
   claim: { service: 'ingest-gateway', name: /^claimRecord$/, within: 'HTTP' },

@@ -11,8 +11,8 @@ import { partOfClaims, type PaymentTrace, type TransactionTrace } from './trace-
 type Line = { at: Date | null; layer: string; what: string };
 
 /**
- * The way of a payment and its refunds in order of time, each step with the time since the payment was
- * accepted. What has no time stays behind the layer before it.
+ * The way of a payment and its refunds in order of time, each step with the time since the payment
+ * was accepted. What has no time stays behind the layer before it.
  */
 export function renderTrace(trace: PaymentTrace): string[] {
   const start = trace.ledger[0]?.createdAt ?? trace.claim?.acceptedAt;
@@ -71,7 +71,9 @@ function providerLines({ provider }: TransactionTrace): Line[] {
   });
 }
 
-/** Layers have clocks and moments of their own: an inbox row may be older than the auditor's look. */
+/**
+ * Layers have clocks and moments of their own: an inbox row may be older than the auditor's look.
+ */
 function inOrderOfTime(lines: readonly Line[]): Line[] {
   let latest = 0;
   const placed = lines.map((line) => ({ line, at: (latest = line.at?.getTime() ?? latest) }));

@@ -25,7 +25,9 @@ export type LedgerRow = {
 /** Money moved by a payment. */
 export type Entry = { debit: string; credit: string; amount: bigint; currency: string; at: Date };
 
-/** One event of a payment: in the outbox, as published, at the notifier and at the settlement feed. */
+/**
+ * One event of a payment: in the outbox, as published, at the notifier and at the settlement feed.
+ */
 export type EventRow = {
   eventId: string;
   type: string;
@@ -49,7 +51,9 @@ export type EventRow = {
   /** The same at the settlement feed. */
   feedRows: number;
   feedReceivedAt: Date | null;
-  /** Whether the feed's cursor has passed it; a key conflict, which has no sequence, adds nothing. */
+  /**
+   * Whether the feed's cursor has passed it; a key conflict, which has no sequence, adds nothing.
+   */
   isPastFeed: boolean;
 };
 

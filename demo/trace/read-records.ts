@@ -10,7 +10,10 @@ import {
   type KafkaMessage,
 } from 'kafkajs';
 
-/** A record of the accepted topic under the payment's id: of the payment, of a refund, or of neither. */
+/**
+ * A record of the accepted topic under the payment's id: of the payment, of a refund, or of
+ * neither.
+ */
 export type RecordSeen = {
   offset: string;
   at: Date;
@@ -39,7 +42,10 @@ const scanMaxMs = 60_000;
 /** Clocks of gateway and broker may differ by this much. */
 const clockSlackMs = 60_000;
 
-/** All records with one key. More than one of a transaction is a duplicate that the gateway produced. */
+/**
+ * All records with one key. More than one of a transaction is a duplicate that the gateway
+ * produced.
+ */
 export async function readRecords(kafka: Kafka, query: RecordQuery): Promise<RecordsSeen> {
   const { messages, ...rest } = await readMessages(kafka, query);
   const records = messages.map(({ key, offset, timestamp, value, headers = {} }) => ({

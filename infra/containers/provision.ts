@@ -1,5 +1,5 @@
-// Between the parts and the services: brings database, topics, subscriptions, stores and demo partners
-// up to date, and leaves what the services are told by files. It may run as often as one likes.
+// Between the parts and the services: brings database, topics, subscriptions, stores and demo
+// partners up to date, and leaves for each service its settings in files. It may run repeatedly.
 import { writeFileSync } from 'node:fs';
 import { parseClaimStore, partsFor } from '../claim-store.ts';
 import { credentialsIn, webhookSecretsOf } from '../credentials.ts';

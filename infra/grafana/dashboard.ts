@@ -1,7 +1,10 @@
 /** A query of a panel and what its lines are called; `{{label}}` is a label's value. */
 export type Query = { expr: string; legend: string };
 
-/** A panel. `unit` is one of Grafana's: `short`, `s`, `percentunit`, `reqps`, `bytes`, `dtdurations`. */
+/**
+ * A panel. `unit` is one of Grafana's: `short`, `s`, `percentunit`, `reqps`, `bytes`,
+ * `dtdurations`.
+ */
 export type Panel = {
   kind: 'timeseries' | 'stat' | 'table';
   title: string;

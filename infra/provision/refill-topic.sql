@@ -1,6 +1,6 @@
 -- Lets events that Pub/Sub had and not every consumer received wait for a dispatcher again.
 --
--- No parameters. A row: such an event. No row: nobody lacks anything.
+-- No parameters. A row: such an event. No row: nothing is lacking.
 --
 -- For an emulator that was just started and so has forgotten what it held. An event that is set
 -- back although it would have come is published once more, and the inboxes know it; a mark that

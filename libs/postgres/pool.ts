@@ -46,7 +46,10 @@ const types: pg.CustomTypesConfig = {
     oid === int8Oid ? BigInt : (pg.types.getTypeParser(oid, format) as (value: string) => unknown),
 };
 
-/** Opens a pool. Connections are made when first needed, so this does not fail when PostgreSQL is away. */
+/**
+ * Opens a pool. Connections are made when first needed, so this does not fail when PostgreSQL is
+ * away.
+ */
 export function openDatabase(options: DatabaseOptions): Database {
   if (isTracing()) traceStatements();
   const statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
@@ -56,7 +59,8 @@ export function openDatabase(options: DatabaseOptions): Database {
     max: options.connectionsMax ?? 8,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
     statement_timeout: statementTimeoutMs,
-    // The client's own limit is for a server that hangs or is unreachable; the outcome is then unknown.
+    // The client's own limit is for a server that hangs or is unreachable; the outcome is then
+    // unknown.
     query_timeout: statementTimeoutMs + 1_000,
     keepAlive: true,
     ...(options.readOnly && { options: '-c default_transaction_read_only=on' }),
@@ -96,7 +100,8 @@ async function inTransaction<Result>(
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
-  // A connection lost between two statements is told by an event; unheard, it would end the process.
+  // A connection lost between two statements is told by an event; unheard, it would end the
+  // process.
   const onLost = (error: Error) => (broken = error);
   client.on('error', onLost);
   try {

@@ -5,11 +5,11 @@ import { nameOfSql } from './load-sql.ts';
 let traced = false;
 
 /**
- * Spans of statements, by the standard instrumentation. It is loaded here, when something is traced and
- * before the first pool, and put into the driver in place.
+ * Spans of statements, by the standard instrumentation. It is loaded here, when something is traced
+ * and before the first pool, and put into the driver in place.
  *
- * Its spans for getting a connection stay on: they also carry who asked over the pool's queue, without
- * which a statement that waited would be told of whoever gave its connection back.
+ * Its spans for getting a connection stay on: they also carry who asked over the pool's queue,
+ * without which a statement that waited would be told of whoever gave its connection back.
  */
 export function traceStatements(): void {
   if (traced) return;

@@ -4,7 +4,9 @@ import type { Provider, Unknown } from './provider.ts';
 
 /** How gently a provider is treated. */
 export type ProviderLimits = {
-  /** As many unknown outcomes in a row mean that it is in trouble, and calls are given up unsent. */
+  /**
+   * As many unknown outcomes in a row mean that it is in trouble, and calls are given up unsent.
+   */
   unknownInARowMax: number;
   /** How long it is then left alone before one call tries; doubled each time, a minute at most. */
   restMs: number;

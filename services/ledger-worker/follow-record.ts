@@ -2,7 +2,9 @@ import { isTracing, openSpan, untracedSpan, type OpenSpan } from '@triplock/runt
 import type { ReceivedRecord } from '@triplock/transport';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 
-/** The span in which a record's transaction is taken to its end, and what it carries on from there. */
+/**
+ * The span in which a record's transaction is taken to its end, and what it carries on from there.
+ */
 export type Followed<Posting> = { posting: Posting; span: OpenSpan };
 
 /**

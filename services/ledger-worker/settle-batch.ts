@@ -24,16 +24,16 @@ export type SettleParts = RefundParts & {
 
 /**
  * Takes a batch of accepted payments and refunds to its end, in three steps: post, charge or give
- * back, settle. Once it resolves, all is durable and the batch's offset may be committed. Done again,
- * after whatever crash, it finds what it did and does the rest.
+ * back, settle. Once it resolves, all is durable and the batch's offset may be committed. Done
+ * again, after whatever crash, it finds what it did and does the rest.
  *
  * Charging stands between the two others and outside of any transaction. A book transfer has
  * nothing to charge, so it is settled by the statement that posts it; what is left to settle is
  * cards, and what another worker posted and did not finish.
  *
- * All payments go before all refunds. A refund's record has its payment's key and so stands behind it
- * in the partition; that other payments come forward too changes nothing, because no payment depends
- * on a refund.
+ * All payments go before all refunds. A refund's record has its payment's key and so stands behind
+ * it in the partition; that other payments come forward too changes nothing, because no payment
+ * depends on a refund.
  *
  * @throws in an outage: nothing is dead-lettered for that, the batch has to come again.
  */
@@ -66,7 +66,8 @@ async function settleDecoded(
   }
   fates.push(...(await settleRefunds(parts, batch, refunds)));
   await parts.crashPoints.reached('worker.committed');
-  // After all the ledger's work, so that an outage there does not make a dead letter with every try.
+  // After all the ledger's work, so that an outage there does not make a dead letter with every
+  // try.
   const dead = fates.flatMap((fate) => ('dead' in fate ? fate.dead : []));
   await setAside(parts.deadLetters, dead);
   if (dead.length > 0) await parts.crashPoints.reached('worker.dead-lettered');

@@ -26,8 +26,8 @@ type PostedRefund = RefundOutcome | { outcome: 'unpostable'; detail: string };
 
 /**
  * Posts refunds, those of one payment in the order of their records, so that the first to come has
- * the money; then has the provider give back what was reserved. One whose payment is not final waits
- * as a pending row and holds up nobody: it is due as soon as its payment is settled.
+ * the money; then has the provider give back what was reserved. One whose payment is not final
+ * waits as a pending row and holds up nobody: it is due as soon as its payment is settled.
  *
  * @throws in an outage: the batch has to come again.
  */

@@ -1,4 +1,4 @@
--- Says who redrives a dead letter and why, unless somebody did before.
+-- Records who redrives a dead letter and why, unless that is recorded already.
 --
 -- $1 id, $2 who, $3 why or null, $4 whether it may be redriven once more.
 -- A row: it is recorded, and the redrive must follow in this transaction. No row: it was redriven

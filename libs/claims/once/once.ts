@@ -59,7 +59,8 @@ async function perform<Result>(
   const lease = keepLease(store, started);
   try {
     const { token, fence } = started;
-    // Async, so that what an effect throws before its promise is let go of like what that rejects by.
+    // Async, so that what an effect throws before its promise is let go of like what that rejects
+    // by.
     const have = async () => encodeResult(await effect({ token, fence, signal: lease.signal }));
     const text = await have().catch((error: unknown) => letGo(store, started, error));
     // When this is not answered the effect has happened and its record is unknown: the key stays in

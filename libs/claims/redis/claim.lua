@@ -48,7 +48,7 @@ if record[1] then
 end
 
 local cold = coldness(KEYS[1], ARGV[1], ARGV[8], now)
--- The ledger's word holds only in the epoch it was asked in: after another loss somebody may have
+-- The ledger's word holds only in the epoch it was asked in: after another loss a request may have
 -- claimed, produced and been forgotten since.
 if cold and (ARGV[9] == '' or cold[2] ~= ARGV[9]) then
   return cold

@@ -6,7 +6,7 @@
 --
 -- Replies 1 when the answer is stored, also when this owner had stored it before; 0 when the claim
 -- is another owner's or gone, and nothing was written. The last owner may complete after its lease
--- or its release: as long as nobody took over, its answer is the only one.
+-- or its release: as long as it was not taken over, its answer is the only one.
 
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then
   return 0

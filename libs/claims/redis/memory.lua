@@ -6,7 +6,7 @@
 --   epoch    names this stretch of memory; random
 --   run_id   the server process that has remembered since then
 --   since    server time in milliseconds at which the epoch began
---   barrier  what the ledger must have passed; absent until somebody has read it
+--   barrier  what the ledger must have passed; absent until it was read
 --   warm     '1' when nothing had ever been accepted before the epoch
 
 -- The server's clock in milliseconds: the only one that leases and lives are measured by, so that

@@ -11,8 +11,8 @@
 -- effect, and Pub/Sub redelivers. A crash after it leaves all three, and the redelivered copy finds
 -- that its turn is over.
 --
--- Whoever brings the same event at once waits here until the first one's transaction ends. Everyone
--- takes cursors in the order of the payments, so nobody waits in a circle.
+-- A transaction that brings the same event at once waits here until the first one's transaction
+-- ends. Everyone takes cursors in the order of the payments, so there is no circle of waits.
 WITH offered AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::text[], $4::uuid[], $5::integer[])
     WITH ORDINALITY AS t (event_id, payload_hash, payment_id, sequence, at)

@@ -1,7 +1,7 @@
 -- For how long published events are kept, as the dispatchers have it, and the age of the oldest one
 -- that is still there and can be published again.
 --
--- A row: milliseconds; the second is 0 when the outbox is empty. No row: no dispatcher has told
+-- A row: milliseconds; the second is 0 when the outbox is empty. No row: no dispatcher has said
 -- yet.
 SELECT
   (extract(epoch FROM kept_for) * 1000)::float8 AS kept_ms,

@@ -1,4 +1,4 @@
--- Writes what a settlement comes to: its entry, the event that tells of it, and that the refunds
+-- Writes what a settlement comes to: its entry, its event, and that the refunds
 -- which wait for this payment can go on now.
 --
 -- $1 txn id, $2 debit account or null when no money moves, $3 credit account, $4 amount,

@@ -2,7 +2,7 @@
 --
 -- $1 id, $2 partner, $3 idempotency key, $4 fingerprint in hex, $5 response version, $6 payment id,
 -- $7 the amount asked for or null for all that is left, $8 reason, $9 created at, $10 traceparent,
--- $11 milliseconds after which somebody else looks after it while it is pending.
+-- $11 milliseconds after which the resolver takes it up while it is pending.
 -- A row: this statement made the refund. No row: its id is taken.
 INSERT INTO ledger.transactions (
   txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, payment_id,

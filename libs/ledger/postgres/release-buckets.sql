@@ -1,4 +1,4 @@
--- Gives an owner's leases back. The epochs stay: whoever takes a bucket next raises its own.
+-- Gives an owner's leases back. The epochs stay: the next owner of a bucket raises its epoch.
 --
 -- $1 owner. No row, ever.
 WITH gone AS (

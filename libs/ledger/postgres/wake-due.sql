@@ -3,9 +3,9 @@
 -- $1 provider, $2 event id, $3 event type, $4 the intent's id, $5 milliseconds until they are due.
 -- Always one row. `waits`: there is such a transaction; otherwise nothing was written. `remembered`
 -- is false for an event that came before, and then nothing was written either. `woken`: the ids of
--- those that are due by then; their version stays, so whoever is at work on one goes on.
+-- those that are due by then; their version stays, so a worker that is at one goes on.
 --
--- A refund is only told of once it is reserved: before, nobody has asked the provider for it.
+-- A refund is woken only once it is reserved: before, the provider was not asked for it.
 -- Refunds are locked before their payment and in the order of their ids, as everywhere, so that no
 -- two statements wait for each other. A second event with the same id waits at the insert until the
 -- first one's transaction ends.

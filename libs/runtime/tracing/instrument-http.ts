@@ -11,9 +11,9 @@ import { spanContextOf } from './traceparent-of-span.ts';
  * webhooks both go by `node:http`; nothing here uses `fetch`.
  *
  * They are put into the modules in place, so no loader is needed and what imported them before is
- * instrumented too. No propagator is set: where a caller's trace would be taken over, a partner would
- * decide what is sampled and whose spans are one trace, so it is a link; and no header of ours goes to
- * Stripe or into webhooks.
+ * instrumented too. No propagator is set: where a caller's trace would be taken over, a partner
+ * would decide what is sampled and whose spans are one trace, so it is a link; and no header of
+ * ours goes to Stripe or into webhooks.
  */
 export function instrumentHttp({ adminPort }: { adminPort: number }): void {
   new HttpInstrumentation({
@@ -23,7 +23,8 @@ export function instrumentHttp({ adminPort }: { adminPort: number }): void {
       if (request instanceof IncomingMessage) linkToCaller(span, request);
     },
   });
-  // The route's name for the span above. Its own spans for hooks and handlers would be eight a request.
+  // The route's name for the span above. Its own spans for hooks and handlers would be eight a
+  // request.
   new FastifyOtelInstrumentation({
     registerOnInitialization: true,
     instrumentHooks: false,

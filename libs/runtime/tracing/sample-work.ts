@@ -20,8 +20,8 @@ type SamplerSettings = Pick<TracingSettings, 'OTEL_TRACES_SAMPLER' | 'OTEL_TRACE
 
 /**
  * The sampler of the settings for what begins a trace, which is a request alone. A batch is traced
- * when one of its payments is, so that a payment's trace never links to nothing. What a process does
- * by itself, as looking for work, begins no trace.
+ * when one of its payments is, so that a payment's trace never links to nothing. What a process
+ * does by itself, as looking for work, begins no trace.
  */
 export function sampleWork(settings: SamplerSettings): Sampler {
   const asked = samplerOf(settings);

@@ -19,7 +19,9 @@ export type SpanSpec = {
   /** One of few, as `send triplock.payments.accepted`: ids are attributes. */
   name: string;
   kind?: 'client' | 'producer' | 'consumer';
-  /** Ids, counts and words of ours; what else is said does not leave the process (toldAttributes). */
+  /**
+   * Ids, counts and words of ours; what else is said does not leave the process (toldAttributes).
+   */
   attributes?: Attributes;
 };
 
@@ -93,8 +95,8 @@ function opened(span: Span, within: Context): OpenSpan {
 }
 
 /**
- * Does work that many payments share in a span and a trace of its own, with a link to each of them: no
- * one of them is its parent. It is traced when one of them is.
+ * Does work that many payments share in a span and a trace of its own, with a link to each of them:
+ * no one of them is its parent. It is traced when one of them is.
  */
 export function inBatchSpan<Result>(
   spec: BatchSpanSpec,
@@ -118,7 +120,10 @@ export function tellSpan(attributes: Attributes): void {
   if (tracerInUse() !== undefined) trace.getActiveSpan()?.setAttributes(attributes);
 }
 
-/** What to carry on as `traceparent`: the span that the caller is in, or `given` where there is none. */
+/**
+ * What to carry on as `traceparent`: the span that the caller is in, or `given` where there is
+ * none.
+ */
 export function carriedTraceparent(given: string): string {
   if (tracerInUse() === undefined) return given;
   const span = trace.getActiveSpan();

@@ -6,7 +6,9 @@ import { test } from 'node:test';
 
 const module = new URL('../index.ts', import.meta.url).href;
 
-/** Runs a service of its own process to its end; `work` is what it does before it is told to stop. */
+/**
+ * Runs a service of its own process to its end; `work` is what it does before it is told to stop.
+ */
 async function runToEnd(work: string, environment: Record<string, string>) {
   const program = `
     import http from 'node:http';

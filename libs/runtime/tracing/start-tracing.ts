@@ -9,8 +9,8 @@ const flushLimitMs = 2_000;
 export type Tracing = { close(): Promise<void> };
 
 /**
- * Starts tracing where the settings want it. To be called before anything listens or connects; the SDK
- * and the instrumentations are loaded here and not before, so without tracing there are none.
+ * Starts tracing where the settings want it. To be called before anything listens or connects; the
+ * SDK and the instrumentations are loaded here and not before, so without tracing there are none.
  */
 export async function startTracing(
   settings: TracingSettings,

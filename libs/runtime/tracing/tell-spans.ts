@@ -4,9 +4,9 @@ import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from '../logger.ts';
 
 /**
- * What a span may say outside of this process: methods, routes, statuses, addresses of servers, names
- * of topics and statements, ids and outcomes. Instrumentations say more, and so will their next
- * versions: a URL, which may hold a token, the statement, a user agent, an error's message.
+ * What a span may say outside of this process: methods, routes, statuses, addresses of servers,
+ * names of topics and statements, ids and outcomes. Instrumentations say more, and so will their
+ * next versions: a URL, which may hold a token, the statement, a user agent, an error's message.
  */
 const toldAttributes = new Set([
   'http.request.method',
@@ -44,8 +44,8 @@ const toldAttributes = new Set([
 const callersWords = new Set(['server.address', 'server.port']);
 
 /**
- * An exporter that lets nothing else out, and says once when the collector cannot be reached and once
- * when it can be again: what it does not get is dropped, and nobody waits for it.
+ * An exporter that lets nothing else out, and says once when the collector cannot be reached and
+ * once when it can be again: what it does not get is dropped, and nobody waits for it.
  */
 export function tellSpans(exporter: SpanExporter, logger: Logger): SpanExporter {
   let lost = false;

@@ -12,9 +12,9 @@ const share: Setting<number> = {
 const collector = withDefault(url(['http:', 'https:']), undefined);
 
 /**
- * Tracing by OpenTelemetry's own variables (opentelemetry.io/docs/specs/otel/configuration). Without
- * an endpoint there is none, and no code of it is loaded. What is not in this table, such as
- * `OTEL_BSP_MAX_QUEUE_SIZE` or `OTEL_EXPORTER_OTLP_HEADERS`, the SDK reads by itself.
+ * Tracing by OpenTelemetry's own variables (opentelemetry.io/docs/specs/otel/configuration).
+ * Without an endpoint there is none, and no code of it is loaded. What is not in this table, such
+ * as `OTEL_BSP_MAX_QUEUE_SIZE` or `OTEL_EXPORTER_OTLP_HEADERS`, the SDK reads by itself.
  */
 export const tracingSettings = {
   /** Where spans go, as `http://localhost:4318`: `/v1/traces` is added. */

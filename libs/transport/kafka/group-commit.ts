@@ -52,7 +52,9 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   };
 }
 
-/** The record carries the span in which it is sent, so that what is done with it follows from there. */
+/**
+ * The record carries the span in which it is sent, so that what is done with it follows from there.
+ */
 function carriedBy(headers: EncodedRecord['headers']): EncodedRecord['headers'] {
   if (!isTracing()) return headers;
   return { ...headers, traceparent: carriedTraceparent(headers.traceparent) };

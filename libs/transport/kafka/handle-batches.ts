@@ -100,7 +100,9 @@ function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBat
   };
 }
 
-/** By name, because handlers that reach Kafka by themselves (dead letters) fail with errors of ours. */
+/**
+ * By name, because handlers that reach Kafka by themselves (dead letters) fail with errors of ours.
+ */
 function isKafkaError(error: unknown): error is Error {
   return error instanceof Error && error.name.startsWith('KafkaJS');
 }

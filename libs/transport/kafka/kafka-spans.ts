@@ -4,10 +4,10 @@ import type { RecordBatch } from './log.ts';
 
 /*
  * Spans of our own, and not by the instrumentation of kafkajs. That one makes the span of a message
- * where `sendBatch` is called, which is in the loop of the group commit and in no request, and puts it
- * over the header that the record came with; and of a batch that is consumed it makes spans that end
- * together and that nothing is done in. Names and attributes are those of the semantic conventions
- * (opentelemetry.io/docs/specs/semconv/messaging/kafka).
+ * where `sendBatch` is called, which is in the loop of the group commit and in no request, and puts
+ * it over the header that the record came with; and of a batch that is consumed it makes spans that
+ * end together and that nothing is done in. Names and attributes are those of the semantic
+ * conventions (opentelemetry.io/docs/specs/semconv/messaging/kafka).
  */
 
 const kafka = { 'messaging.system': 'kafka' };

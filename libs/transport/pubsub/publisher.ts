@@ -21,11 +21,12 @@ const clientFirstMs = 100;
 
 /**
  * Opens a publisher. It sends PublishRequests itself and does not use the client's queue per key:
- * that queue retries for ten minutes, each lost reply a duplicate, and after a failure it lets later
- * messages of the key pass. Here one request carries many messages of one key and is tried once.
+ * that queue retries for ten minutes, each lost reply a duplicate, and after a failure it lets
+ * later messages of the key pass. Here one request carries many messages of one key and is tried
+ * once.
  *
- * All requests of a call share one deadline, so that a caller who holds a key for a while knows when
- * nothing of the call is sent any more, however many requests a bad message makes of it.
+ * All requests of a call share one deadline, so that a caller who holds a key for a while knows
+ * when nothing of the call is sent any more, however many requests a bad message makes of it.
  */
 export function openPublisher(options: PublisherOptions): Publisher {
   const topic = `projects/${options.projectId}/topics/${options.topic}`;

@@ -2,9 +2,9 @@ import type { PaymentSpanSpec, SpanSpec } from '@triplock/runtime';
 import type { IncomingMessage, OutgoingMessage } from './topic.ts';
 
 /*
- * Spans of our own: those of Google's package are made by its high-level client, and here its API is
- * called (ADR 6). A message carries its context as `traceparent`, an attribute that consumers of any
- * language can read. Names and attributes are those of the semantic conventions
+ * Spans of our own: those of Google's package are made by its high-level client, and here its API
+ * is called (ADR 6). A message carries its context as `traceparent`, an attribute that consumers of
+ * any language can read. Names and attributes are those of the semantic conventions
  * (opentelemetry.io/docs/specs/semconv/messaging/gcp-pubsub).
  */
 

@@ -1,4 +1,4 @@
--- Webhooks that were given up: a partner that wants them has not been told.
+-- Webhooks that were given up: a partner that wants them did not get them.
 SELECT event_id::text AS id, finished_at AS since
 FROM notifier.deliveries
 WHERE state = 'failed'

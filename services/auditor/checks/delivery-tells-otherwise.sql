@@ -1,4 +1,4 @@
--- Deliveries to another partner than the event's, or that tell another thing than the event.
+-- Deliveries to another partner than the event's, or with another content than the event.
 --
 -- An event ends with what its webhook says, so nearly always its last bytes show that they agree;
 -- only where they do not are both read.

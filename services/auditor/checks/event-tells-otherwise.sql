@@ -1,11 +1,11 @@
--- Events of a settlement that tell another partner, payment, amount, currency or end than the
+-- Events of a settlement that have another partner, payment, amount, currency or end than the
 -- ledger's.
 --
 -- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
 -- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
 -- read.
 --
--- A refund that failed may tell of the amount that was asked for, and of no currency; where its
+-- A refund that failed may have the amount that was asked for, and of no currency; where its
 -- partner has no such payment it is ordered by itself.
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox

@@ -1,4 +1,4 @@
--- Intents of ours that somebody confirmed and that no payment names.
+-- Intents of ours that were confirmed and that no payment names.
 SELECT intents.id, intents.created_at AS since
 FROM auditor.intents
 WHERE intents.status IN ('pending', 'succeeded')

@@ -1,4 +1,4 @@
--- Key conflicts told of without a request that lost.
+-- Key conflict events without a request that lost.
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
 WHERE outbox.event_type = 'payment.key_conflict'

@@ -1,4 +1,4 @@
--- Requests that lost their key to another one without an event that tells the partner.
+-- Requests that lost their key to another one without an event for the partner.
 WITH losers AS MATERIALIZED (
   SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
   FROM auditor.accepted

@@ -1,4 +1,4 @@
--- Leaves what a scheduled audit found, for every auditor to tell.
+-- Leaves what a scheduled audit found, for every auditor to show.
 --
 -- $1 turn, $2 milliseconds it took, $3 rest as when the turn was taken, $4 drift and $5 what is in
 -- flight, each as a JSON object of counts by check, $6 since when it is, as times by check.

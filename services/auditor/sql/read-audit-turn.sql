@@ -1,5 +1,5 @@
--- What the last scheduled audit found, whoever made it. Always one row; `endedAt` is null before
--- the first.
+-- What the last scheduled audit found, of whichever auditor. Always one row; `endedAt` is null
+-- before the first.
 SELECT
   took_ms AS "tookMs",
   ended_at AS "endedAt",

@@ -1,7 +1,7 @@
 -- Counts one delivery of an event.
 --
 -- $1 event id, $2 type, $3 transaction id, $4 payment id, $5 partner id, $6 sequence or null,
--- $7 payload hash, $8 currency and $9 amount, each null where the event tells of none.
+-- $7 payload hash, $8 currency and $9 amount, each null where the event has none.
 -- Always one row: how many copies there are now, and the hash of the first.
 INSERT INTO published
   (event_id, event_type, txn_id, payment_id, partner_id, sequence, payload_hash, currency, amount)

@@ -7,7 +7,7 @@
 --
 -- Replies 1: it is written, also when this owner had written it before; 0: another one took over or
 -- finished, or the key is gone, and nothing was written. The last owner may finish after its lease:
--- as long as nobody took over, its result is the only one.
+-- as long as it was not taken over, its result is the only one.
 
 local record = redis.call('HMGET', KEYS[1], 'owner', 'state')
 if record[1] ~= ARGV[1] or (record[2] ~= 'in-flight' and record[2] ~= ARGV[2]) then
