@@ -60,7 +60,7 @@ async function sendAndRecord(
     outcome: outcome.outcome,
     ...whatToKeep(outcome),
     tookMs: performance.now() - started,
-    nextInMs: backoffMs(delivery.attempt - 1, parts.retry),
+    nextInMs: backoffMs(delivery.failedBefore, parts.retry),
     giveUpAfterMs: parts.retry.giveUpAfterMs,
   });
   await parts.crashPoints.reached('webhook.recorded');

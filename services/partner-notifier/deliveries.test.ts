@@ -78,6 +78,44 @@ test('what a partner has at work already counts to its share', async (context) =
   assert.deepEqual(partnersOf(await lease({ perPartnerMax: 10, atWork })), { globex: 3 });
 });
 
+test('room that becomes free goes to who has least at work, however long the others wait', async (context) => {
+  const { owner, lease } = await queues(context, { acme: 50, globex: 1, zeta: 50 });
+  await owner.query(`UPDATE notifier.deliveries SET next_attempt_at = now() - interval '1 hour'
+    WHERE partner_id <> 'globex'`);
+  const atWork = new Map([
+    ['acme' as PartnerId, 8],
+    ['zeta' as PartnerId, 8],
+  ]);
+  const leased = await lease({ deliveriesMax: 1, perPartnerMax: 10, atWork });
+  assert.deepEqual(partnersOf(leased), { globex: 1 });
+});
+
+test('what is asked for again begins with short pauses again', async (context) => {
+  const { owner, lease } = await queues(context, { acme: 1 });
+  const failedBefore = async () => {
+    const [{ attempt, failedBefore: failed } = assert.fail('nothing is due')] = await lease({
+      leaseMs: 0,
+    });
+    return [attempt, failed];
+  };
+  assert.deepEqual(
+    [await failedBefore(), await failedBefore()],
+    [
+      [1, 0],
+      [2, 1],
+    ],
+  );
+  await owner.query(`UPDATE notifier.deliveries SET lease_owner = NULL`);
+  await owner.query(`SELECT notifier.redeliver('acme', event_id) FROM notifier.deliveries`);
+  assert.deepEqual(
+    [await failedBefore(), await failedBefore()],
+    [
+      [3, 0],
+      [4, 1],
+    ],
+  );
+});
+
 test('a leased delivery is due again when its lease has ended, and not before', async (context) => {
   const { lease } = await queues(context, { acme: 1 });
   assert.equal((await lease({ leaseMs: 0 })).length, 1);

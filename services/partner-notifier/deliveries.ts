@@ -16,6 +16,8 @@ export type LeasedDelivery = {
   attempt: number;
   /** The trace that led to it; null for one from before deliveries kept it. */
   traceparent: string | null;
+  /** Attempts that failed since it was made, or asked for again last. */
+  failedBefore: number;
 };
 
 /** What a sender asks for: its name, its room, and what it has at work already. */
@@ -90,9 +92,10 @@ type LeasedRow = {
   body: string;
   attempt: number;
   traceparent: string | null;
+  failed_before: number;
 };
 
 function fromRow(row: LeasedRow): LeasedDelivery {
-  const { event_id: eventId, partner_id: partnerId, txn_id: txnId, ...rest } = row;
-  return { eventId, partnerId, txnId, ...rest };
+  const { event_id: eventId, partner_id: partnerId, txn_id: txnId, failed_before, ...rest } = row;
+  return { eventId, partnerId, txnId, failedBefore: failed_before, ...rest };
 }

@@ -91,19 +91,21 @@ test('a webhook is sent again under the same id until it is taken', async (conte
   assert.deepEqual(await states(), ['delivered 3']);
 });
 
-test('a dead endpoint holds up nobody', async (context) => {
+test('dead endpoints hold up nobody, also when together they could fill all room', async (context) => {
   const { sender, endpoint, notify } = await aNotifier(context, { inFlightMax: 12 });
   const [dead, alive] = [await aReceiver(context), await aReceiver(context)];
   dead.answerWith(() => undefined);
   await endpoint('acme', dead.url);
+  await endpoint('zeta', dead.url);
   await endpoint('globex', alive.url);
-  for (let event = 0; event < 30; event += 1) await notify('acme');
-  for (let event = 0; event < 30; event += 1) await notify('globex');
+  for (const partner of ['acme', 'zeta', 'globex']) {
+    for (let event = 0; event < 30; event += 1) await notify(partner);
+  }
   await eventually(async () => {
     await sender.pass();
     return alive.received.length === 30;
   });
-  assert.equal(dead.received.length, 8);
+  assert.ok(dead.received.length <= 2 * 8, `${dead.received.length} at dead endpoints`);
   sender.giveUp();
   await sender.settled();
 });
