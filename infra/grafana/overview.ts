@@ -26,7 +26,7 @@ export const overview: Dashboard = {
         numbers({
           title: 'Duplicates caught',
           description:
-            'What each guard knew already, since its processes started. Duplicates are the rule; that they are caught is the promise.',
+            'What each guard knew already, since its processes started. Duplicates are normal; that they are caught is the promise.',
           unit: 'short',
           queries: [
             { expr: 'sum by (guard) (triplock_duplicates_caught_total)', legend: '{{guard}}' },
@@ -89,7 +89,7 @@ export const overview: Dashboard = {
         lines({
           title: 'Oldest in each stage',
           description:
-            'How long the oldest has waited there. Seconds are the rule; webhooks wait for their partners.',
+            'How long the oldest has waited there. Seconds are normal; webhooks wait for their partners.',
           unit: 's',
           queries: [
             greatest('triplock_accepted_oldest_unread_seconds', 'accepted, not in the ledger'),

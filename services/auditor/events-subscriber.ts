@@ -46,7 +46,7 @@ async function count(
     const seen = await recordPublished(parts.database, decoded);
     parts.metrics.events.count(seen.outcome);
     const said = { eventId: event.event_id, txnId: event.txn_id, ...seen };
-    // A first copy is the rule, and its row tells more than a line would.
+    // A first copy is normal, and its row says more than a line would.
     if (seen.outcome === 'first') parts.logger.debug(said, 'event seen');
     else if (seen.outcome === 'copy') parts.logger.info(said, 'event seen again');
     else parts.logger.error({ ...said, payloadHash }, 'a copy of an event has other bytes');

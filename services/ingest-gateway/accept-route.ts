@@ -66,7 +66,7 @@ export function addAcceptRoute<Accepted extends AcceptedTransaction>(
 }
 
 /**
- * An accepted one is the rule: the counter counts it and the ledger keeps its id and its trace. A
+ * An accepted one is normal: the counter counts it and the ledger keeps its id and its trace. A
  * line for each would be nearly all of the log.
  */
 function report(

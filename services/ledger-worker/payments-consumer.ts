@@ -40,7 +40,7 @@ export function paymentsHandler(parts: ConsumerParts): PaymentsHandler {
   };
 }
 
-/** What is the rule, and so a line only for whoever asks for every one. */
+/** The normal outcomes, logged at `debug` only. */
 const usual: ReadonlySet<Fate['outcome']> = new Set([
   'posted',
   'charged',

@@ -9,9 +9,7 @@ import { blamingInput } from './unpostable.ts';
 const postSql = loadSql(import.meta.url, 'post.sql');
 const classifySql = loadSql(import.meta.url, 'classify.sql');
 
-/**
- * One is the rule. An id still open after it was held when the insert looked and free afterwards.
- */
+/** Normally 1. An id still open after it was held when the insert looked and free afterwards. */
 const roundsMax = 3;
 
 /** Posts a batch by `Ledger.post`'s contract. */
