@@ -22,6 +22,7 @@ export type AuditLoopParts = AuditParts & {
  * the metrics of all of them say the same. It never has more to do, so it rests afterwards.
  */
 export function auditPass(parts: AuditLoopParts): Pass {
+  for (const { name: check } of checks) parts.metrics.checkSeconds.set({ check }, 0);
   return async () => {
     const turn = await parts.turns.take();
     if (turn !== undefined) {
