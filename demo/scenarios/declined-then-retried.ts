@@ -11,7 +11,7 @@ import { newCardOrder, promiseReplay, send, sendFirst, tellAnswer, type Accepted
 export const declinedThenRetried: Scenario = {
   name: 'declined-then-retried',
   failure: 'a card is declined, and the partner sends the same payment again',
-  absorbedBy: 'guard 1: the same 202 again; that it failed is told by GET and the webhook',
+  absorbedBy: 'guard 1: the same 202 again; GET and the webhook say that it failed',
   run,
 };
 

@@ -15,7 +15,7 @@ import { newOrder, otherBody, tellAnswer, type Order } from './send.ts';
 export const keysRaceClaimsLoss: Scenario = {
   name: 'keys-race-claims-loss',
   failure: 'two different payments race under one key while the claim store loses everything',
-  absorbedBy: 'guard 2: the first to be posted stands, and the partner is told of the other',
+  absorbedBy: 'guard 2: the first to be posted stands, and payment.key_conflict reports the other',
   run,
 };
 
