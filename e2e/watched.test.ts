@@ -126,7 +126,10 @@ function dashboardQueries(): Asked[] {
   });
 }
 
-/** `label_values(metric, label)` is Grafana's own; of a selector it is the same to group by the label. */
+/**
+ * `label_values(metric, label)` is Grafana's own; of a selector it is the same to group by the
+ * label.
+ */
 function labelled(query: string): string {
   const [, selector, label] = /^label_values\((.+), ?(\w+)\)$/.exec(query) ?? [];
   assert.ok(selector !== undefined && label !== undefined, query);

@@ -161,7 +161,9 @@ test('everything that goes on running says how it is and has a bound on its memo
   }
 });
 
-/** What all containers of a service may take, in megabytes; the steps that end take next to nothing. */
+/**
+ * What all containers of a service may take, in megabytes; the steps that end take next to nothing.
+ */
 function boundOf({ mem_limit: text = '0m', deploy }: ComposeService): number {
   const [, size, unit] = /^(\d+)([mg])$/.exec(text)!;
   return Number(size) * (unit === 'g' ? 1024 : 1) * (deploy?.replicas ?? 1);

@@ -20,8 +20,8 @@ const ranges = {
 
 /**
  * The ports of this machine that the containers of a home are published on where there is one of
- * each, as docker-compose.yml takes them from the environment. Choose them only when no container of
- * the home has them yet.
+ * each, as docker-compose.yml takes them from the environment. Choose them only when no container
+ * of the home has them yet.
  *
  * @throws LauncherError when one that was asked for is taken.
  */

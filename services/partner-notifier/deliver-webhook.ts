@@ -68,7 +68,9 @@ async function sendAndRecord(
   return recorded;
 }
 
-/** The receiver wants no more webhooks (Standard Webhooks 1.0, "Deliverability and reliability"). */
+/**
+ * The receiver wants no more webhooks (Standard Webhooks 1.0, "Deliverability and reliability").
+ */
 const gone = 410;
 
 async function attempt(

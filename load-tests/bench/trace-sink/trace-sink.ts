@@ -7,8 +7,8 @@ export type TraceSinkState = { url: string; requests: number; bytes: number };
 type Told = SettingsOfServices[string];
 
 /**
- * Does `work` with what services are to be told of tracing: nothing, whatever the environment says of
- * it, or to trace that share of the payments into a sink of the bench's own.
+ * Does `work` with what services are to be told of tracing: nothing, whatever the environment says
+ * of it, or to trace that share of the payments into a sink of the bench's own.
  */
 export async function withTracing<Result>(
   share: number | undefined,

@@ -8,8 +8,8 @@ type Measured = {
 };
 
 /**
- * k6 calls it at the end of a run: everything it measured goes to the runner's file, or, where nobody
- * reads one, what a scenario promises is printed.
+ * k6 calls it at the end of a run: everything it measured goes to the runner's file, or, where
+ * nobody reads one, what a scenario promises is printed.
  */
 export function handleSummary(data: Measured): Record<string, string> {
   const { summaryFile } = settings;
