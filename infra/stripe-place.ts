@@ -26,7 +26,7 @@ export function stripeKeyFor(url: string): string | undefined {
 /** The name of the simulator among the services. */
 export const simulator = 'stripe-simulator';
 
-/** Of several workers any one will do; this one is always there. */
+/** Any worker will do; this one is always there. */
 const hearing = 'ledger-worker-1';
 
 /**

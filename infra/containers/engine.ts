@@ -69,7 +69,7 @@ export type ComposeRun = {
   args: readonly string[];
   /** What the file takes from the environment, such as ports. */
   settings?: Readonly<Record<string, string>>;
-  /** Of which the containers are meant as well; all unless told. */
+  /** Profiles whose containers are meant as well; all by default. */
   profiles?: readonly string[];
   signal: AbortSignal;
   /** Shows each line that it writes. */

@@ -23,7 +23,7 @@ export class OtherVersionError extends Error {
 
 /** How a migration waits for a table that others use. */
 export type LockPatience = {
-  /** Of one try. All who come after it to the table wait as long. */
+  /** How long one try waits. Everyone who comes to the table after it waits as long. */
   waitMs: number;
   /** Between two tries, in which they go on. */
   restMs: number;

@@ -1,7 +1,10 @@
 /** When the other side is in trouble, and how long it is then left alone. */
 export type CircuitLimits = {
   troublesInARowMax: number;
-  /** Of the first rest, milliseconds; doubled each time, and a few workers do not try in step. */
+  /**
+   * The first rest, milliseconds; doubled each time, with jitter so that workers do not try in
+   * step.
+   */
   restMs: number;
   restMsMax: number;
   /** Told when calls stop being sent, and when they are again. */
@@ -43,7 +46,7 @@ export function openCircuit(limits: CircuitLimits): Circuit {
     state = { name: 'open', rests: rests + 1, until };
     onCircuit?.('open');
   };
-  /** Of calls that were begun while all was well; one that ends later says nothing new. */
+  /** Counts a call that was begun while all was well; one that ends later says nothing new. */
   const ended = (call: 'well' | 'trouble') => {
     if (state.name !== 'closed') return;
     state = { name: 'closed', troubles: call === 'trouble' ? state.troubles + 1 : 0 };

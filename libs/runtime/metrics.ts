@@ -11,7 +11,9 @@ export function createMetrics(service: string): Registry {
   return registry;
 }
 
-/** Of what takes milliseconds when all is well and seconds when it is not; seconds. */
+/**
+ * Buckets for work that takes milliseconds when all is well and seconds when it is not; seconds.
+ */
 export const usualBuckets: readonly number[] = [
   0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];

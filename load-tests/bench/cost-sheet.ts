@@ -27,7 +27,7 @@ export type Figures = {
   /** Until the last of them was published; and until its webhook was delivered. */
   publishedPerSecond: Spread;
   deliveredPerSecond: Spread;
-  /** Of the 202, as the load generator saw it. */
+  /** Until the 202, as the load generator saw it. */
   latencyMs: { p50: Spread; p99: Spread };
   services: Readonly<Record<MeasuredService, ServiceCost>>;
   /** Microseconds a payment: until it is published, and with the consumers of what is published. */

@@ -15,7 +15,7 @@ export type StoreFigures = {
   store: ClaimStore;
   /** Claims, each with its completion. */
   perSecond: Spread;
-  /** Of the claim alone. */
+  /** The claim alone. */
   latencyMs: { p50: Spread; p99: Spread };
   /** CPU of the process that claims, its client included, for a claim and its completion. */
   cpuMicros: Spread;

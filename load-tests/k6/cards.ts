@@ -22,7 +22,7 @@ export const options = {
   thresholds: { ...clearAnswers, accept_ms: ['p(99)<1000'] },
 };
 
-/** Of twenty cards, what becomes of each. */
+/** What becomes of twenty cards. */
 const declined = ['pm_card_visa_chargeDeclined', 'pm_card_visa_chargeDeclinedInsufficientFunds'];
 
 export function payByCard(): void {

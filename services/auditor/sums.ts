@@ -39,7 +39,7 @@ export type PartnerSums = Record<Figures['payments'][number], LayerSum> & {
   refunds: Record<Figures['refunds'][number], LayerSum>;
   /** The one without the other, as the ledger has it; minor units. */
   net: number | string;
-  /** Of the gross, what was charged to cards, and of the refunds, what went back to them. */
+  /** The part of the gross that was charged to cards, and of the refunds that went back to them. */
   cards: {
     charged: Record<Figures['charged'][number], LayerSum>;
     givenBack: Record<Figures['givenBack'][number], LayerSum>;

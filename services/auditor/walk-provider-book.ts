@@ -28,7 +28,10 @@ const overlapMs = 60_000;
 /** What does not agree is asked about one by one; what is more than this, by the next audit. */
 const doubtfulMax = 100;
 
-/** Of those that agree and may not for ever: seconds of an audit, and tens of thousands a day. */
+/**
+ * Refunds that agree and may not for ever, per audit: it takes seconds, and tens of thousands a
+ * day.
+ */
 const reviewedMax = 50;
 
 /**

@@ -19,9 +19,9 @@ export type Asking<Fate extends string> = {
 };
 
 /**
- * Of what was sent and is not known, before it is left to the resolver: seconds apart, because each
- * uses up one fresh key at most, and all within the time for which a pending row is its poster's
- * own where places are free.
+ * Rests before a call whose outcome is unknown is made again; after the last try the resolver has
+ * it. Seconds apart, because each try uses up one fresh key at most, and all within the time for
+ * which a pending row is its poster's own where places are free.
  */
 const restsMs = [1_000, 3_000];
 

@@ -31,7 +31,7 @@ export type DueFinisher = {
   ended(): Promise<void>;
 };
 
-/** Of one look, which reads each row. Until then they are nobody else's. */
+/** For one look, which reads each row. Until the lease ends no other resolver takes them. */
 const limits = { rowsMax: 64, leaseMs: 15_000 };
 
 /**

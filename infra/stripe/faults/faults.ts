@@ -29,7 +29,7 @@ export type FaultOrder = {
   readonly probability?: number;
   readonly count?: number;
   /**
-   * Of `slow`: how much longer the answer takes. Of `time-out`: after how long the socket closes.
+   * `slow`: how much longer the answer takes. `time-out`: after how long the socket closes.
    */
   readonly delayMs?: number;
   readonly retryAfterSeconds?: number;

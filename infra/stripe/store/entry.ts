@@ -19,7 +19,7 @@ export type Change = {
 export type KeptAnswer = {
   readonly key: string;
   readonly path: string;
-  /** Of the method, the path and the parameters; the retry's must be the same. */
+  /** Covers the method, the path and the parameters; the retry's must be the same. */
   readonly fingerprint: string;
   readonly requestId: string;
   readonly status: number;

@@ -72,7 +72,7 @@ export function createIdempotencyKeys(): IdempotencyKeys {
   };
 }
 
-/** Of the path and the parameters; the order in which parameters were written does not count. */
+/** Covers the path and the parameters, whatever the order in which they were written. */
 export function fingerprintOf(path: string, params: Params): string {
   return createHash('sha256')
     .update(`${path}\n${JSON.stringify(sorted(params))}`)

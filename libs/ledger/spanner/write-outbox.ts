@@ -8,7 +8,7 @@ const leasesSql = `
   SELECT bucket, epoch FROM outbox_leases
   WHERE bucket IN UNNEST(@buckets) AND expires_at > CURRENT_TIMESTAMP()`;
 
-/** Of leases, those that hold; they cannot pass on before the transaction's commit. */
+/** Those of the leases that hold; they cannot pass on before the transaction's commit. */
 async function holding(
   tx: SpannerTransaction,
   leases: readonly BucketLease[],

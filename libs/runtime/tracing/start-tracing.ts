@@ -2,7 +2,7 @@ import { withDeadline } from '../deadline.ts';
 import type { TracedService } from './open-sdk.ts';
 import { isTracingWanted, type TracingSettings } from './tracing-settings.ts';
 
-/** Of the time that a shutdown has. A collector that does not answer gets no more of it. */
+/** The part of a shutdown's time that a collector gets, also when it does not answer. */
 const flushLimitMs = 2_000;
 
 /** Tracing under way. */

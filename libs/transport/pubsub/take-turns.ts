@@ -7,7 +7,7 @@ export type Turn = { key: string; work: () => Promise<void> };
  * meanwhile waits until the last of them has ended. A piece with an empty key waits for no other.
  */
 export function takeTurns(max: number): (turns: readonly Turn[]) => void {
-  /** Of each key whose turn it is or that waits for a place. */
+  /** By key, for each whose turn it is or that waits for a place. */
   const waitingOf = new Map<string | symbol, Turn[]>();
   const ready: (string | symbol)[] = [];
   let places = max;
