@@ -81,7 +81,7 @@ async function withStores(system: System, work: (stores: Stores) => Promise<void
     url: system.endpoints.postgres,
     applicationName: 'dead-letters',
     connectionsMax: 2,
-    // A query tells its own error; an idle connection that broke has none to tell.
+    // A failed query has its own error; an idle connection that broke has none.
     onIdleError: () => undefined,
   });
   try {

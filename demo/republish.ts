@@ -49,7 +49,7 @@ await runCommand({
       url: system.endpoints.postgres,
       applicationName: 'republish',
       connectionsMax: 2,
-      // A query tells its own error; an idle connection that broke has none to tell.
+      // A failed query has its own error; an idle connection that broke has none.
       onIdleError: () => undefined,
     });
     try {

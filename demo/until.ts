@@ -7,7 +7,7 @@ export type Wait<Value> = {
   what: string;
   /** Gives the value once the state is there; until then nothing, or throws. */
   check: () => Promise<Value | undefined | false>;
-  /** Generous, because it only bounds how long a broken system hangs us: 120 s unless told. */
+  /** Generous, because it only bounds how long a broken system hangs us: 120 s by default. */
   withinMs?: number;
   /**
    * How far the work is. The limit counts from the last time this changed, so that a long way is

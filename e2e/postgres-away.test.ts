@@ -63,7 +63,7 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
     }
     const [worker] = replicas('ledger-worker');
     await eventually(async () => (await readiness(worker!.ready)).status === 503);
-    // What nobody but the ledger knows is not made up: whoever is unknown is told to come again.
+    // What only the ledger knows is not made up: an unknown partner is asked to come again.
     const stranger = await sendTo(stage.system.gateway, {
       method: 'POST',
       path: '/v1/payments',

@@ -38,7 +38,7 @@ export type Service = {
   /** One of it whatever `--replicas` says, or as many as that. */
   copies: 'one' | 'replicas';
   /**
-   * Where it listens: the variable that tells it, and the path that answers 200 when it is ready.
+   * Where it listens: the variable that names it, and the path that answers 200 when it is ready.
    */
   ports: readonly (Omit<PortRequest, 'offset'> & { setting: string; ready: string })[];
   settings(wiring: Wiring): Readonly<Record<string, string>>;
@@ -61,7 +61,7 @@ const gatewayPort = {
   variable: 'TRIPLOCK_GATEWAY_PORT',
 };
 
-/** Where the provider tells what it decided later. */
+/** Where the provider reports what it decided later. */
 const webhooksPort = {
   use: 'webhooks',
   setting: 'WEBHOOKS_PORT',

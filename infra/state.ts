@@ -27,7 +27,7 @@ export type State = {
   claims?: ClaimStore;
   /** What runs it; absent before the first `up` with services. It does not change afterwards. */
   parts?: 'native' | 'docker';
-  /** Ports of this machine that containers are published on, by the variable that tells them. */
+  /** Ports of this machine that containers are published on, by the variable that names them. */
   published?: Readonly<Record<string, string>>;
   /** Where the ledger is; absent before the first `up` with services. */
   ledger?: LedgerStore;

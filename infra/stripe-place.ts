@@ -9,7 +9,8 @@ export type StripePlace = {
   url: string;
   apiKey: string;
   /**
-   * Where it tells what it decided later, and what it signs that with; absent: it tells nothing.
+   * Where it reports what it decided later, and what it signs that with; absent: it reports
+   * nothing.
    */
   webhooks?: { url: string; secrets: string };
 };
@@ -30,8 +31,8 @@ export const simulator = 'stripe-simulator';
 const hearing = 'ledger-worker-1';
 
 /**
- * Stripe itself when the environment gives a test key of it, else the simulator. Stripe tells what
- * it decided later where the environment also gives the secret that it signs that with.
+ * Stripe itself when the environment gives a test key of it, else the simulator. Stripe reports
+ * what it decided later where the environment also gives the secret that it signs that with.
  *
  * @throws LauncherError for a key that would charge real cards.
  */

@@ -13,7 +13,7 @@ import { inStopOrder, stopOrderOf } from './stop-order.ts';
 
 /** What to take down. */
 export type TakeDown = {
-  /** The instance's folder; `.triplock` in the clone unless told. */
+  /** The instance's folder; `.triplock` in the clone by default. */
   home?: string;
   /** Whether its data stays for the next `up` or goes with its credentials and logs. */
   data?: 'keep' | 'forget';

@@ -10,15 +10,15 @@ export type TestResult =
 const testTimeoutMs = 300_000;
 
 /**
- * Runs one test file in a process of its own and tells of each of its tests. A file that fails
- * outside of a test, or that has none, is told of as one that failed.
+ * Runs one test file in a process of its own and reports each of its tests. A file that fails
+ * outside of a test, or that has none, is reported as one that failed.
  */
 export async function runPromise(path: string, signal: AbortSignal): Promise<TestResult[]> {
   const results: TestResult[] = [];
   const stream = run({ files: [path], isolation: 'process', signal, timeout: testTimeoutMs });
   for await (const { type, data } of stream) {
     if (type !== 'test:pass' && type !== 'test:fail') continue;
-    // Subtests are told by their parents.
+    // Subtests are reported by their parents.
     if (data.nesting > 0) continue;
     results.push(resultOf(type, data as Reported));
   }

@@ -11,7 +11,7 @@ export type Command<Wanted extends Options> = {
   name: string;
   help: string;
   options: Wanted;
-  /** Words besides options that it takes; 0 unless told. */
+  /** Words besides options that it takes; 0 by default. */
   wordsMax?: number;
   run(input: {
     values: Values<Wanted>;

@@ -12,7 +12,7 @@ export type Panel = {
   description: string;
   unit: string;
   queries: readonly Query[];
-  /** Of 24; a third of the width unless told. */
+  /** Of 24; a third of the width by default. */
   width?: number;
 };
 

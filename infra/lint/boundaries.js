@@ -1,4 +1,4 @@
-/** Who may import whom, by the `kind:` tag of each package.json: ADR 11 tells why. */
+/** Who may import whom, by the `kind:` tag of each package.json: ADR 11 says why. */
 const arrows = {
   domain: [],
   contract: ['domain'],

@@ -3,7 +3,7 @@ import type { OutboxRetention } from './postgres/read-outbox-retention.ts';
 
 const hourMs = 3_600_000;
 
-/** For how long messages can come again to a subscription, or why that cannot be told. */
+/** For how long messages can come again to a subscription, or why that is unknown. */
 type SubscriptionRetention =
   { outcome: 'known'; retentionMs: number } | { outcome: 'unknown'; why: string };
 
@@ -13,7 +13,7 @@ export type Sources = { subscription: SubscriptionRetention; outbox: OutboxReten
 /**
  * Holds the inbox's memory against everything that can bring an event again: Pub/Sub's retention
  * and a republish from the outbox. The cursors would still keep a late copy from having an effect;
- * what would be lost is that an altered copy is told from a true one.
+ * what would be lost is that an altered copy can be distinguished from a true one.
  *
  * @throws with one sentence when something outlives the inbox: the service must not run so.
  */

@@ -64,7 +64,7 @@ async function judge(
   const said = { eventId: event.event_id, txnId: event.txn_id, sequence: event.sequence };
   switch (received.outcome) {
     case 'applied':
-      // The rule, and told by its rows: the inbox's and the effect's.
+      // The normal case, recorded by its rows: the inbox's and the effect's.
       logger.debug(said, 'event applied');
       return 'ack';
     case 'duplicate':

@@ -24,7 +24,7 @@ export type ReceiveOutcome =
   | { outcome: 'applied' }
   /** Received before: nothing was done. */
   | { outcome: 'duplicate' }
-  /** A known event id with other bytes: not applied, and somebody must look. */
+  /** A known event id with other bytes: not applied, and a person must look. */
   | { outcome: 'altered'; knownHash: string }
   /** An earlier sequence of the payment is still to come: give it back to the broker. */
   | { outcome: 'early'; expected: number }

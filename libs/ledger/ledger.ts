@@ -89,7 +89,7 @@ export class UnpostableError extends Error {
  */
 export type Ledger = {
   /**
-   * Posts a batch in one statement and tells, in the same order, what came of each. Duplicates
+   * Posts a batch in one statement and returns, in the same order, what came of each. Duplicates
    * inside the batch are posted once.
    *
    * @throws UnpostableError when one of the batch can never be stored; none of it was.

@@ -22,11 +22,11 @@ export type DatabaseOptions = {
   url: string;
   /** Shown in `pg_stat_activity`. */
   applicationName: string;
-  /** Connections at most; 8 unless told, which keeps 12 replicas below PostgreSQL's usual 100. */
+  /** Connections at most; 8 by default, which keeps 12 replicas below PostgreSQL's usual 100. */
   connectionsMax?: number;
-  /** How long getting a connection may take before the caller gets an error; 2 s unless told. */
+  /** How long getting a connection may take before the caller gets an error; 2 s by default. */
   connectTimeoutMs?: number;
-  /** How long the server works on one statement; 10 s unless told. */
+  /** How long the server works on one statement; 10 s by default. */
   statementTimeoutMs?: number;
   /** Has the server refuse every write by these connections, whatever their role may. */
   readOnly?: boolean;
@@ -100,7 +100,7 @@ async function inTransaction<Result>(
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
-  // A connection lost between two statements is told by an event; unheard, it would end the
+  // A connection lost between two statements is reported by an event; unheard, it would end the
   // process.
   const onLost = (error: Error) => (broken = error);
   client.on('error', onLost);

@@ -36,7 +36,7 @@ export type CrashPointName = (typeof crashPointNames)[number];
 /** What happens when an armed point is reached: die at once, throw, or stand still for a while. */
 export type CrashAction = { do: 'kill' } | { do: 'throw' } | { do: 'pause'; pauseMs: number };
 
-/** One point to arm, and for how many hits (1 unless told). */
+/** One point to arm, and for how many hits (1 by default). */
 export type CrashOrder = { name: CrashPointName; action: CrashAction; times?: number };
 
 /** Thrown by a point that is armed with `throw`. */

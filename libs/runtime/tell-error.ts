@@ -22,7 +22,7 @@ const toldFields = [
 /** A longer chain than this is a circle, or nobody reads on. */
 const causesMax = 8;
 
-/** An error as a log tells it: name, message, stack, causes, and fields that hold no data. */
+/** An error as a log shows it: name, message, stack, causes, and fields that hold no data. */
 export function tellError(error: unknown, causesLeft = causesMax): ToldError {
   if (!(error instanceof Error)) return { type: typeof error, message: 'not an error' };
   const { message, stack, cause } = error;

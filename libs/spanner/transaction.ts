@@ -22,7 +22,7 @@ export type SpannerTransaction = {
   write(...writes: readonly Write[]): void;
   /**
    * An earlier attempt ended without an answer to its commit, so what is read may be its doing:
-   * compare before you say that somebody else did it.
+   * compare before you say that another one did it.
    */
   readonly mayHaveCommitted: boolean;
 };

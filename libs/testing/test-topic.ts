@@ -10,7 +10,7 @@ export type TestTopic = { brokers: string[]; topic: string };
 /** How a test wants its topic; `compression` is Kafka's `compression.type`. */
 export type TopicShape = { partitions?: number; compression?: string };
 
-/** A Kafka topic of one test's own, deleted after it. It stores records unpacked unless told. */
+/** A Kafka topic of one test's own, deleted after it. It stores records unpacked by default. */
 export async function createTestTopic(test: Cleanup, shape: TopicShape = {}): Promise<TestTopic> {
   const topic = `test.${randomBytes(8).toString('hex')}`;
   const brokers = [await testPart('kafka')];

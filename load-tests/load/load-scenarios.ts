@@ -8,7 +8,7 @@ export type LoadScenario = {
   shows: string;
   /** In `load-tests/k6`. */
   script: string;
-  /** Payments a second, and for how long, unless told. */
+  /** Payments a second, and for how long, by default. */
   rate: number;
   seconds: number;
   /** Log-normal latency of the provider's simulator while it runs. */

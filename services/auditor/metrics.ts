@@ -17,7 +17,7 @@ export type ReadingMetrics = Pick<EventsMetrics, 'refusedMessages' | 'handleSeco
   deadLetters: Tally<DeadLetterReason>;
 };
 
-/** What the auditor tells of its audits. */
+/** What the auditor measures of its audits. */
 export type AuditMetrics = {
   /**
    * Offending ids of the last scheduled audit, whichever auditor made it, 100 per check at most.
@@ -31,11 +31,11 @@ export type AuditMetrics = {
   /** Scheduled audits that this auditor made. */
   runs: Tally<'completed' | 'failed'>;
   auditSeconds: Gauge;
-  /** When the last scheduled audit ended, whoever made it. */
+  /** When the last scheduled audit ended, of whichever auditor. */
   lastAudit: Gauge;
 };
 
-/** What the auditor tells of the accepted topic. */
+/** What the auditor measures of the accepted topic. */
 export type TopicMetrics = {
   /** Age of the oldest accepted record that no worker has read, and that as a part of retention. */
   oldestUnreadSeconds: Gauge;

@@ -26,7 +26,7 @@ export type HttpServerOptions = {
   logger: Logger;
   admission: Admission;
   /**
-   * Addresses and networks whose `X-Forwarded-For` is believed; nobody's unless told. Without it
+   * Addresses and networks whose `X-Forwarded-For` is believed; nobody's by default. Without it
    * all callers behind a proxy have one address.
    */
   trustedProxies?: readonly string[];

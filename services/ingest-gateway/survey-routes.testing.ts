@@ -5,7 +5,7 @@ export type MutatingRoute = { method: string; url: string };
 
 /**
  * How a route is tried: where, and with two bodies that are not the same request; one where there
- * is no other. It answers 202 when it takes effect, unless told.
+ * is no other. By default it answers 202 when it takes effect.
  */
 export type Attempt = { path: string; body: object; otherBody?: object; status?: number };
 

@@ -13,7 +13,7 @@ export type AskingParts = {
 /** One transaction to ask the provider for. */
 export type Asking<Fate extends string> = {
   transaction: { txnId: string; acceptedAt: Date };
-  /** `again`: not the first attempt, so somebody else may have been at work meanwhile. */
+  /** `again`: not the first attempt, so another worker may have been at work meanwhile. */
   attempt(again: boolean): Promise<Fate | Unknown>;
   turn: Pick<Turn, 'letGo' | 'rest'>;
 };

@@ -48,7 +48,7 @@ export function openChargeDesk(parts: DeskParts): ChargeDesk {
   };
 }
 
-/** A row that was not posted just now may have been taken by somebody else meanwhile. */
+/** A row that was not posted just now may have been taken by another worker meanwhile. */
 function chargeInTime(parts: DeskParts, card: PostedCard, turn: Turn): Promise<ChargeFate> {
   return askUntilKnown<ChargeFate>(parts, {
     transaction: card.payment,

@@ -25,7 +25,7 @@ export type ChargeOutcome =
   | { outcome: 'waiting' }
   /** Nobody knows; the row is looked after when it is due, or by whoever tries again before. */
   | { outcome: 'unknown'; because: Unknown }
-  /** Somebody else works on it, or has finished it. */
+  /** Another worker is at it, or has finished it. */
   | { outcome: 'taken-over'; state: TransactionState };
 
 /**

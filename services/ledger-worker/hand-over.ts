@@ -4,7 +4,7 @@ import type { Places } from './places.ts';
 
 /** What work gets with its place. */
 export type Turn = {
-  /** It had to wait for its place, so somebody else may have done it meanwhile. */
+  /** It had to wait for its place, so another worker may have done it meanwhile. */
   waited: boolean;
   /** The batch need not wait any longer: it is handed over, and goes on. */
   letGo(): void;

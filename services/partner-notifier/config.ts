@@ -33,7 +33,7 @@ export const settings = {
   /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave room. */
   WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),
   WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
-  /** Where webhooks may go; unless told, what the mode allows. Production allows `public` alone. */
+  /** Where webhooks may go; by default, what the mode allows. Production allows `public` alone. */
   WEBHOOK_TARGETS: withDefault(oneOf(targetPolicies), undefined),
   /** How long one attempt may take, from the look-up of the name to the head of the answer. */
   WEBHOOK_TIMEOUT_MS: withDefault(integer({ min: 100, max: 60_000 }), 15_000),

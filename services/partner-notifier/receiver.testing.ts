@@ -11,7 +11,7 @@ export type Answer = (response: ServerResponse, received: Received) => void;
 export type Receiver = {
   url: string;
   received: Received[];
-  /** Answers from now on; 204 unless told. */
+  /** Answers from now on; 204 by default. */
   answerWith(answer: Answer): void;
 };
 

@@ -26,7 +26,7 @@ export const range: Param<Range> = {
   },
 };
 
-/** https://docs.stripe.com/api/pagination: 1 to 100 at once, 10 unless told. */
+/** https://docs.stripe.com/api/pagination: 1 to 100 at once, 10 by default. */
 export const listParams = {
   limit: integer({ min: 1, max: 100 }),
   starting_after: text(),

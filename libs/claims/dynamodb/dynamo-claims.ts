@@ -17,11 +17,11 @@ export type DynamoClaimsOptions = DynamoPlace & {
   /** Begins every key, so that several systems can share a table. */
   namespace: string;
   logger: Logger;
-  /** How long the one at work is left alone; 30 s unless told: ten times a request's limit. */
+  /** How long the one at work is left alone; 30 s by default: ten times a request's limit. */
   leaseMs?: number;
-  /** How long a claim is remembered; 24 h unless told, which is what partners are promised. */
+  /** How long a claim is remembered; 24 h by default, which is what partners are promised. */
   lifeMs?: number;
-  /** How long one step may take; 1.5 s unless told: half of a request's limit. */
+  /** How long one step may take; 1.5 s by default: half of a request's limit. */
   answerTimeoutMs?: number;
 };
 
@@ -83,7 +83,7 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
       }),
     noteLoss: (bucket) => dynamo.inTime((table) => noteLoss(table, markerOf(layout, bucket))),
     async setBarrier({ bucket, epoch, barrier, warm }) {
-      // Why this order is safe is told in ../redis/set-barrier.lua.
+      // Why this order is safe is explained in ../redis/set-barrier.lua.
       const change = 'SET #barrier = :barrier, #warm = :warm';
       const condition = '#epoch = :epoch AND attribute_not_exists(#barrier)';
       const values = { ':barrier': barrier, ':warm': warm, ':epoch': epoch };
@@ -104,7 +104,7 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
   };
 }
 
-/** Begins a new epoch for a marker that is missing or tells of another table. */
+/** Begins a new epoch for a marker that is missing or names another table. */
 async function noteLoss(table: Table, id: string): Promise<BucketMemory> {
   const [tableId, marker] = await Promise.all([table.tableId(), table.get(id)]);
   if (marker !== undefined && marker['table_id'] === tableId) return memoryOf(marker);

@@ -11,7 +11,7 @@ import { connectCache } from './connect-cache.ts';
 export type HybridClaimsOptions = PostgresClaimsOptions & {
   /** The Redis of the cache. It may evict. */
   cacheUrl: string;
-  /** How long a request waits for the cache; 100 unless told: a retry is worth no more. */
+  /** How long a request waits for the cache; 100 by default: a retry is worth no more. */
   cacheTimeoutMs?: number;
 };
 

@@ -22,7 +22,7 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
    */
   retentionMs: number;
   /**
-   * What a record is known by. Its place in the topic, unless told, which knows a redelivery; only
+   * What a record is known by. Its place in the topic, by default, which knows a redelivery; only
    * an id that the producer gave knows a record that was produced twice.
    */
   keyOf?(record: Consumed): string;

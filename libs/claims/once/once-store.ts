@@ -30,6 +30,6 @@ export type OpenedOnceStore = OnceStore & { close(): Promise<void> };
 
 /** A store whose keys do not leave by themselves. */
 export type ReapedOnceStore = OnceStore & {
-  /** Takes out some keys that expired more than an hour ago, and tells how many. */
+  /** Takes out some keys that expired more than an hour ago, and returns how many. */
   reap(limits: { rowsMax: number }): Promise<number>;
 };

@@ -35,17 +35,17 @@ export type PostgresClaimsOptions = {
   /** Shown in `pg_stat_activity`. */
   applicationName: string;
   logger: Logger;
-  /** How long the one at work is left alone; 30 s unless told: ten times a request's limit. */
+  /** How long the one at work is left alone; 30 s by default: ten times a request's limit. */
   leaseMs?: number;
-  /** How long a claim is remembered; 24 h unless told, which is what partners are promised. */
+  /** How long a claim is remembered; 24 h by default, which is what partners are promised. */
   lifeMs?: number;
-  /** How long the server may take to answer; 1.5 s unless told: half of a request's limit. */
+  /** How long the server may take to answer; 1.5 s by default: half of a request's limit. */
   answerTimeoutMs?: number;
 };
 
 /** Claims that do not leave by themselves. */
 export type PostgresClaims = Claims & {
-  /** Takes out some that expired more than an hour ago, and tells how many. */
+  /** Takes out some that expired more than an hour ago, and returns how many. */
   reap(limits: { rowsMax: number }): Promise<number>;
 };
 

@@ -13,11 +13,11 @@ export type RedisClaimsOptions = {
   /** Begins every key, so that several systems can share a server. */
   namespace: string;
   logger: Logger;
-  /** How long the one at work is left alone; 30 s unless told: ten times a request's limit. */
+  /** How long the one at work is left alone; 30 s by default: ten times a request's limit. */
   leaseMs?: number;
-  /** How long a claim is remembered; 24 h unless told, which is what partners are promised. */
+  /** How long a claim is remembered; 24 h by default, which is what partners are promised. */
   lifeMs?: number;
-  /** How long the server may take to answer; 1.5 s unless told: half of a request's limit. */
+  /** How long the server may take to answer; 1.5 s by default: half of a request's limit. */
   answerTimeoutMs?: number;
 };
 

@@ -217,7 +217,7 @@ class Reader {
     return value;
   }
 
-  /** Skips white space and tells the next character's code; NaN at the end. */
+  /** Skips white space and returns the next character's code; NaN at the end. */
   #skipSpace(): number {
     for (;;) {
       const code = this.#text.charCodeAt(this.at);

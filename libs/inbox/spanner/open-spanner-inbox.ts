@@ -21,7 +21,7 @@ export const spannerInboxHours = 720;
  * An effect is given Spanner's transaction: it reads what is committed, and what it writes is done
  * with the commit, by which time the inbox has written, too. It may run many times, so it calls
  * nobody else. What becomes of an event whose commit had no answer is found out by looking again:
- * when it did commit, the event is told as a duplicate, which is what a redelivery would be told.
+ * when it did commit, the event is reported as a duplicate, as a redelivery would be.
  */
 export function openSpannerInbox(
   database: SpannerDatabase,

@@ -9,7 +9,7 @@ const knownSql = 'SELECT id FROM inbox_refused_messages WHERE consumer = @consum
 
 /**
  * The refused messages of a consumer that keeps its data in Spanner. After a commit without an
- * answer a message is told as known, which it then is.
+ * answer a message is reported as known, which it then is.
  */
 export function openSpannerRefusedMessages(
   database: SpannerDatabase,

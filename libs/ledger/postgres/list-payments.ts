@@ -15,7 +15,7 @@ export async function listPayments(
     [position] = await database.query<{ created_at: Date }>(positionSql, [partnerId, after]);
     if (position === undefined) return { outcome: 'unknown-cursor' };
   }
-  // One row more than asked for tells whether there is a next page.
+  // One row more than asked for shows whether there is a next page.
   const rows = await database.query<PaymentRow>(listSql, [
     partnerId,
     limit + 1,

@@ -16,7 +16,7 @@ export async function listRefunds(
     [position] = await database.query<{ created_at: Date }>(positionSql, asked);
     if (position === undefined) return { outcome: 'unknown-cursor' };
   }
-  // One row more than asked for tells whether there is a next page.
+  // One row more than asked for shows whether there is a next page.
   const rows = await database.query<RefundRow>(listSql, [
     paymentId,
     partnerId,

@@ -6,7 +6,7 @@ const readInOrderSql = `
   SELECT set_config(name, 'off', true)
   FROM unnest('{enable_bitmapscan,enable_seqscan,enable_sort}'::text[]) AS name`;
 
-/** Beyond this a backlog is told by its age. */
+/** Beyond this a backlog shows by its age. */
 const countedMax = 10_000;
 
 /** Measures what waits by `Outbox.pending`'s contract, at a cost that does not grow with it. */

@@ -18,7 +18,7 @@ export function takeDueFrom(database: Database): TakeDue {
   };
 }
 
-/** As it was taken: whoever changed it since has it now, or has finished it. */
+/** As it was taken: a worker that changed it since has it now, or has finished it. */
 async function read(database: Database, row: DueRow): Promise<DueTransaction | undefined> {
   const { txn_id: txnId, kind } = row;
   const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);

@@ -21,7 +21,7 @@ export async function listPayments(
   }
   const wish = { state, reference, before };
   const sql = listSql.replace('$INDEX', indexFor(wish)).replace('$FILTER', filterFor(wish));
-  // One row more than asked for tells whether there is a next page.
+  // One row more than asked for shows whether there is a next page.
   const rows = await database.query<TransactionRow>(sql, {
     ...{ partner: partnerId, limit: limit + 1, before, after, state, reference },
   });

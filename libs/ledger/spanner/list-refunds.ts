@@ -22,7 +22,7 @@ export async function listRefunds(
     if (!isTheirs) return { outcome: 'unknown-cursor' };
     before = position.created_at;
   }
-  // One row more than asked for tells whether there is a next page.
+  // One row more than asked for shows whether there is a next page.
   const wanted = { paymentId, partnerId, limit: limit + 1, before, after };
   const sql = listSql(before === undefined ? 'TRUE' : behind);
   const rows = await database.query<TransactionRow>(sql, wanted);

@@ -1,7 +1,7 @@
 import type { SpannerDatabase } from '@triplock/spanner';
 import type { Outbox } from '../outbox.ts';
 
-/** Beyond this a backlog is told by its age. */
+/** Beyond this a backlog shows by its age. */
 const countedMax = 10_000;
 
 const pending =

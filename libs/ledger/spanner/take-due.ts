@@ -31,7 +31,7 @@ type Due = Pick<TransactionRow, 'version' | 'created_at'> & { txn_id: TxnId; now
 
 /**
  * Takes due transactions of the ledger in Spanner. They are looked for without locks and then taken
- * by their ids: locks on what is next would hold up whoever posts.
+ * by their ids: locks on what is next would hold up workers that post.
  */
 export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
   return async ({ limit, leaseMs }) => {
@@ -52,7 +52,7 @@ export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
   };
 }
 
-/** As it was taken: whoever changed it since has it now, or has finished it. */
+/** As it was taken: a worker that changed it since has it now, or has finished it. */
 async function read(
   database: SpannerDatabase,
   { txnId, version }: { txnId: TxnId; version: bigint },

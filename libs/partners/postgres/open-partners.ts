@@ -11,7 +11,7 @@ const findWebhookEndpoint = loadSql(import.meta.url, 'find-webhook-endpoint.sql'
 type EndpointRow = Pick<WebhookEndpoint, 'url' | 'secrets' | 'version'> & { disabled: boolean };
 type KeyRow = { sha256: Buffer; partner_id: PartnerId };
 
-/** Partners in PostgreSQL. `clock` gives milliseconds; the machine's own unless told. */
+/** Partners in PostgreSQL. `clock` gives milliseconds; the machine's own by default. */
 export function openPartners(
   database: Database,
   { clock = () => performance.now() }: { clock?: () => number } = {},

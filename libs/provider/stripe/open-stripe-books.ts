@@ -14,7 +14,7 @@ export type BooksOptions = StripeOptions & {
    */
   requestsPerSecondMax: number;
   /**
-   * Rows of a page: 100 unless told, which is the most there can be
+   * Rows of a page: 100 by default, which is the most there can be
    * (docs.stripe.com/api/pagination).
    */
   pageMax?: number;

@@ -25,7 +25,7 @@ export type SpanSpec = {
   attributes?: Attributes;
 };
 
-/** `parent` is the `traceparent` that the work came with; unless told, the span it is done in. */
+/** `parent` is the `traceparent` that the work came with; by default, the span it is done in. */
 export type PaymentSpanSpec = SpanSpec & { parent?: string | undefined };
 
 /** `of`: the `traceparent` of each piece that shares the work. */

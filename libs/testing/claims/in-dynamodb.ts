@@ -69,7 +69,7 @@ export function reachDynamoClaims({
   };
 }
 
-/** Has an item's life be over; tells whether there is one. */
+/** Has an item's life be over; returns whether there is one. */
 async function expireItem(
   { aws, client }: { aws: typeof import('@aws-sdk/client-dynamodb'); client: DynamoDBClient },
   Key: Attributes,

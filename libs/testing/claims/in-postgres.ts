@@ -21,7 +21,7 @@ export function reachPostgresClaims({
 }): ReachedClaims {
   const database = openDatabase({
     ...{ url, applicationName: 'claims from outside', connectionsMax: 2 },
-    // A query tells its own error; an idle connection that broke has none to tell.
+    // A failed query has its own error; an idle connection that broke has none.
     onIdleError: () => undefined,
   });
   const changed = async (statement: string, ...more: (string | number)[]) =>

@@ -33,7 +33,7 @@ export type ClaimSeen = {
 export type ReachedClaims = {
   /** A claim that lives; nothing when there is none. */
   look(txnId: string): Promise<ClaimSeen | undefined>;
-  /** Ends a claim's life at once, as 24 hours do; tells whether there was one. */
+  /** Ends a claim's life at once, as 24 hours do; returns whether there was one. */
   expire(txnId: string): Promise<boolean>;
   /** Loses all that the store holds; tells by what, and how many claims and markers it cost. */
   forget(): Promise<Forgotten>;

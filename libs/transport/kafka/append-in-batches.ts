@@ -113,7 +113,7 @@ async function gather(until: number): Promise<void> {
 
 /**
  * One timer for all deadlines, which pass in the order in which records came. `check` settles those
- * that have passed and tells the next one.
+ * that have passed and returns the next one.
  */
 function watchDeadlines(timeoutMs: number, check: (now: number) => number | undefined) {
   let timer: NodeJS.Timeout | undefined;

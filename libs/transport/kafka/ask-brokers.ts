@@ -11,7 +11,7 @@ export type Inquiry = {
   close(): Promise<void>;
 };
 
-/** Opens an inquiry; nothing is sent until something is asked. `limitMs` is 2 s unless told. */
+/** Opens an inquiry; nothing is sent until something is asked. `limitMs` is 2 s by default. */
 export function openInquiry(connection: BrokerConnection, limitMs = 2_000): Inquiry {
   let open: { client: KafkaClient; admin: Promise<Admin> } | undefined;
 

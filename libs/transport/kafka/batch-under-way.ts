@@ -8,7 +8,7 @@ export type BatchUnderWay = {
   acknowledge(): void;
   /** The whole batch is unknown. */
   fail(cause: unknown): void;
-  /** Gives up on records whose deadline has passed and tells the next deadline. */
+  /** Gives up on records whose deadline has passed and returns the next deadline. */
   giveUpLate(now: number): number | undefined;
 };
 

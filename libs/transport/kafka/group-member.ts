@@ -15,9 +15,9 @@ export type MemberOptions = BrokerConnection & {
    * Called when the group was joined, also again, with the partitions that are this member's now.
    */
   onAssigned?(partitions: readonly number[]): void;
-  /** Partitions whose batches are in hand at once; 12 unless told. */
+  /** Partitions whose batches are in hand at once; 12 by default. */
   partitionsConcurrently?: number;
-  /** A member that is silent for this long is dead, and its partitions move; 6 s unless told. */
+  /** A member that is silent for this long is dead, and its partitions move; 6 s by default. */
   sessionTimeoutMs?: number;
 };
 

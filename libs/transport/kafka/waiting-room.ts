@@ -30,7 +30,7 @@ export type WaitingRoom = {
   enter(waiting: Waiting): void;
   /** Takes the next batch out; it is empty only when the room is. */
   takeBatch(): Waiting[];
-  /** Refuses those whose deadline has passed and tells the next deadline. */
+  /** Refuses those whose deadline has passed and returns the next deadline. */
   refuseLate(now: number): number | undefined;
   /** Resolves when somebody waits, or when it is closed. */
   filled(): Promise<void>;

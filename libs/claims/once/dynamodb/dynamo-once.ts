@@ -12,7 +12,7 @@ export type DynamoOnceOptions = DynamoPlace & {
   /** Begins every key, so that several systems can share a table. */
   namespace: string;
   logger: Logger;
-  /** How long one step may take, milliseconds; 1.5 s unless told. */
+  /** How long one step may take, milliseconds; 1.5 s by default. */
   answerTimeoutMs?: number;
 };
 

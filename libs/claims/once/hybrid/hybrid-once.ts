@@ -14,7 +14,7 @@ export type HybridOnceOptions = {
   /** Begins every key of the cache. */
   namespace: string;
   logger: Logger;
-  /** How long a start waits for the cache, milliseconds; 100 unless told. */
+  /** How long a start waits for the cache, milliseconds; 100 by default. */
   cacheTimeoutMs?: number;
 };
 

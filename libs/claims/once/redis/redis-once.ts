@@ -11,7 +11,7 @@ export type RedisOnceOptions = {
   /** Begins every key, so that several systems can share a server. */
   namespace: string;
   logger: Logger;
-  /** How long the server may take to answer, milliseconds; 1.5 s unless told. */
+  /** How long the server may take to answer, milliseconds; 1.5 s by default. */
   answerTimeoutMs?: number;
 };
 
