@@ -18,8 +18,9 @@ import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payment
 import type { Database } from '@triplock/postgres';
 import type { ProviderBooks } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
-import type { Offsets, ReceivedRecord, TopicOffsets } from '@triplock/transport';
+import type { Offsets, ReceivedRecord } from '@triplock/transport';
 import { createHash } from 'node:crypto';
+import type { LagReaders } from './measure-lag.ts';
 import { auditorMetrics } from './metrics.ts';
 import { openProviderBook } from './provider-book.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
@@ -247,12 +248,11 @@ export function auditPartsOf(
 }
 
 /** Offsets of a topic with one partition whose consumer is so many records behind. */
-export function lagOf(records: number): TopicOffsets {
+export function lagOf(records: number): LagReaders[keyof LagReaders] {
   const at = (offset: number): Offsets => new Map([[0, BigInt(offset)]]);
   return {
     end: async () => at(100),
     committed: async () => at(100 - records),
-    close: async () => undefined,
   };
 }
 

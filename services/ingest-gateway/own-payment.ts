@@ -13,7 +13,7 @@ type Seen = { claimed: PendingRead; paymentId: TxnId; partnerId: PartnerId };
 export type OwnPaymentOutcome =
   | { outcome: 'own' }
   | { outcome: 'not-found' }
-  /** Unknown to the ledger, and the claims were lost before it caught up. */
+  /** Unknown to the ledger, and a claim was lost or has expired before it caught up. */
   | { outcome: 'cold' };
 
 /**

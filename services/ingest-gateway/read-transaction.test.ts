@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { renderPending } from '@triplock/contracts';
+import { claimLifeMs, renderPending } from '@triplock/contracts';
 import type { PartnerId, TxnId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
 import { acceptTransaction } from './accept-transaction.ts';
+import { findOwnPayment } from './own-payment.ts';
 import { readTransaction, type Question } from './read-transaction.ts';
 import { anOrder, openTestGateway } from './test-gateway.testing.ts';
 import { paymentForm } from './transaction-form.ts';
@@ -62,6 +63,24 @@ describe('reading a payment', () => {
     await catchUp();
     assert.equal((await readTransaction(reading, question(payment.txnId))).outcome, 'found');
     const nobodys = question(aPayment().txnId);
+    assert.deepEqual(await readTransaction(reading, nobodys), { outcome: 'not-found' });
+  });
+
+  it('does not say "not found" of what no worker has read when its claim expires', async (t) => {
+    const { parts, reading, expireClaim, catchUp } = await openReader(t);
+    const payment = aPayment();
+    const [asked, nobodys] = [question(payment.txnId), question(aPayment().txnId)];
+    // Kafka keeps the time that the gateway's clock gives a record.
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() - claimLifeMs });
+    await acceptTransaction(parts, anOrder(payment));
+    t.mock.timers.reset();
+    assert.ok(await expireClaim(payment.txnId));
+    assert.deepEqual(await readTransaction(reading, asked), { outcome: 'cold' });
+    const { txnId: paymentId, partnerId } = asked;
+    const whose = await findOwnPayment(parts, { paymentId, partnerId });
+    assert.deepEqual(whose, { outcome: 'cold' });
+    await catchUp();
+    assert.equal((await readTransaction(reading, asked)).outcome, 'found');
     assert.deepEqual(await readTransaction(reading, nobodys), { outcome: 'not-found' });
   });
 });

@@ -29,14 +29,16 @@ export type Question = {
 export type ReadOutcome =
   | { outcome: 'found'; body: string; final: boolean }
   | { outcome: 'not-found' }
-  /** Unknown to the ledger, and the claims were lost before it caught up. */
+  /** Unknown to the ledger, and a claim was lost or has expired before it caught up. */
   | { outcome: 'cold' };
 
 /**
  * Reads one payment or refund: from the ledger, and until it is there from the claim that accepted
- * it, so that what was accepted is never not found.
+ * it, so that what was accepted is never not found. Where claims have expired before the ledger
+ * came so far, nobody can tell.
  *
- * @throws when the ledger or the claim store does not answer in time.
+ * @throws when the ledger, the claim store or, about what both do not know, Kafka does not answer in
+ * time.
  */
 export async function readTransaction<Held extends Payment | Refund>(
   parts: ReadParts<Held>,
@@ -59,8 +61,12 @@ export async function look<Held extends Payment | Refund>(
   switch (claimed.outcome) {
     case 'pending':
       return showClaimed(claimed, { object: form.object, partnerId });
-    case 'unknown':
-      return { outcome: 'not-found' };
+    case 'unknown': {
+      if (!(await memory.outlivesClaims())) return { outcome: 'cold' };
+      // Asked again, because it may have been posted meanwhile.
+      const late = await form.find(txnId);
+      return late === undefined ? { outcome: 'not-found' } : show(late);
+    }
     case 'cold': {
       const { epoch, caughtUp } = await memory.recollect(txnId, claimed);
       // Asked again, because only what the ledger says after the barrier counts.

@@ -84,6 +84,7 @@ describe('a gateway whose claims were lost', () => {
     await forgetClaims();
     const asked = { end: 0, committed: 0 };
     const counted = {
+      ...offsets,
       end: () => ((asked.end += 1), offsets.end()),
       committed: () => ((asked.committed += 1), offsets.committed()),
     };
@@ -107,6 +108,7 @@ describe('a gateway whose claims were lost', () => {
     const away = {
       end: () => Promise.reject(new Error('away')),
       committed: () => Promise.reject(new Error('away')),
+      since: () => Promise.reject(new Error('away')),
     };
     const progress = watchProgress(away);
     const memory = recoverMemory({ ...parts, offsets: away, progress, onCold: () => undefined });

@@ -4,6 +4,7 @@ import type { Ledger } from '@triplock/ledger';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import type { TopicOffsets } from '@triplock/transport';
+import { watchExpired } from './watch-expired.ts';
 import { writeBarrier, type Progress } from './watch-progress.ts';
 
 /** What must be known before the ledger's "no such payment" can stand in for a lost memory. */
@@ -17,6 +18,12 @@ export type Recollection = {
 /** What is done when the claim store forgot. */
 export type Memory = {
   recollect(txnId: TxnId, cold: Cold): Promise<Recollection>;
+  /**
+   * Whether the ledger, asked after this, knows everything of which the claim has expired.
+   *
+   * @throws when Kafka does not answer.
+   */
+  outlivesClaims(): Promise<boolean>;
   /** Notes a loss before a request meets it; does nothing where none is. */
   prepare(): Promise<void>;
 };
@@ -25,7 +32,7 @@ export type Memory = {
 export type MemoryParts = {
   claims: Pick<Claims, 'noteLoss' | 'setBarrier'>;
   ledger: Pick<Ledger, 'isEmpty'>;
-  offsets: Pick<TopicOffsets, 'end'>;
+  offsets: Pick<TopicOffsets, 'end' | 'committed' | 'since'>;
   progress: Progress;
   logger: Logger;
   /** Called whenever a request meets a cold bucket. */
@@ -42,7 +49,10 @@ export function recoverMemory(parts: MemoryParts): Memory {
   // epoch it gets is then over, and the claim store does not take the ledger's word for it.
   const note = () => (noting ??= noteLoss(parts).finally(() => (noting = undefined)));
 
+  const expired = watchExpired(parts.offsets);
+
   return {
+    outlivesClaims: () => expired.arePosted(),
     async recollect(txnId, { epoch, barrier }) {
       parts.onCold();
       const memory =

@@ -1,14 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Offsets, TopicOffsets } from '@triplock/transport';
+import { askInTurn } from './ask-in-turn.ts';
 
 /** Tells whether the ledger has posted everything that was in the topic at a barrier. */
 export type Progress = { hasPassed(barrier: string): Promise<boolean> };
 
 type Position = { committed: Offsets; end: Offsets };
-
-// Kafka is asked for all waiting requests together, and this often at most.
-const askEveryMs = 100;
 
 /** A loss has one barrier. Those of older losses are asked about no more. */
 const passedMax = 100;
@@ -53,19 +50,6 @@ function isPassed(barrier: Offsets, { committed, end }: Position): boolean {
     ([partition, offset]) =>
       (committed.get(partition) ?? 0n) >= offset || (end.get(partition) ?? 0n) < offset,
   );
-}
-
-/** Who comes while the question is under way waits for the next one, which all of them share. */
-function askInTurn<Answer>(question: () => Promise<Answer>): () => Promise<Answer> {
-  let next: Promise<Answer> | undefined;
-  let free: Promise<unknown> = Promise.resolve();
-  const begin = () => {
-    next = undefined;
-    const answer = question();
-    free = Promise.allSettled([answer, delay(askEveryMs)]);
-    return answer;
-  };
-  return () => (next ??= free.then(begin));
 }
 
 function readBarrier(text: string): Offsets {

@@ -9,14 +9,14 @@ import { openTopicOffsets } from './topic-offsets.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
-test('the end counts what every partition holds, and a group that never committed is at 0', async (t) => {
+test('the end counts what every partition holds, times are found in it, and a group that never committed is at 0', async (t) => {
   const connection = { ...(await createTestTopic(t, { partitions: 2 })), clientId: 'test', logger };
   const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
   const offsets = openTopicOffsets({ ...connection, groupId: testNamespace('group') });
   t.after(() => Promise.all([producer.close(), offsets.close()]));
   await producer.send([
-    { value: 'a', partition: 1 },
-    { value: 'b', partition: 1 },
+    { value: 'a', partition: 1, timestamp: '1000' },
+    { value: 'b', partition: 1, timestamp: '3000' },
   ]);
   assert.deepEqual(
     await offsets.end(),
@@ -25,6 +25,8 @@ test('the end counts what every partition holds, and a group that never committe
       [1, 2n],
     ]),
   );
+  const sinceMs = async (ms: number) => (await offsets.since(new Date(ms))).get(1);
+  assert.deepEqual(await Promise.all([1_000, 2_000, 4_000].map(sinceMs)), [0n, 1n, 2n]);
   assert.deepEqual(
     await offsets.committed(),
     new Map([

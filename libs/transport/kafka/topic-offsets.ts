@@ -6,6 +6,8 @@ import type { Offsets } from './log.ts';
 export type TopicOffsets = {
   /** The offset after the last record, by partition. */
   end(): Promise<Offsets>;
+  /** The offset of the first record of this time or later, by partition; the end without one. */
+  since(time: Date): Promise<Offsets>;
   /**
    * The group's next offset, by partition. Where it never committed, or stood still while records
    * aged out, that is the first one there is: nothing before it can be read any more. An offset
@@ -24,6 +26,10 @@ export function openTopicOffsets(
   const inquiry = openInquiry(options);
   return {
     end: () => inquiry.ask(async (admin) => offsetsOf(await admin.fetchTopicOffsets(topic))),
+    since: (time) =>
+      inquiry.ask(async (admin) =>
+        offsetsOf(await admin.fetchTopicOffsetsByTimestamp(topic, time.getTime())),
+      ),
     committed: () =>
       inquiry.ask(async (admin) => {
         const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
