@@ -29,7 +29,7 @@ async function scheduledAudits(context: TestContext, ourMs: number, outsiderMs =
       turns: openAuditTurns(database, everyMs),
       metrics,
       logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
-      overdueMs: { system: ourMs, outsider: outsiderMs },
+      overdueMs: { system: ourMs, outsider: outsiderMs, bank: outsiderMs },
     });
     const drift = async () =>
       (await metrics.drift.get()).values
@@ -116,6 +116,21 @@ test('an audit that takes long comes less often, and is not begun by another bef
   assert.partialDeepStrictEqual(await audits(), { due: 180, tookMs: 20_000 });
 });
 
+test('audits that outlast their turns take turns at last, and one is recorded', async (context) => {
+  const { anAuditor, audits, makeDue } = await scheduledAudits(context, 0);
+  const turns = openAuditTurns(anAuditor().database, everyMs);
+  const found = { tookMs: 90_000, drift: {}, inFlight: {}, inFlightSince: {} };
+  const overtaken = await turns.take();
+  await makeDue();
+  const turn = await turns.take();
+  await turns.end(overtaken!, found);
+  // Ten times as long as the audit that was overtaken took: the other one is over by then.
+  assert.partialDeepStrictEqual(await audits(), { due: 810, tookMs: 90_000 });
+  assert.equal((await turns.last()).endedAt, null);
+  await turns.end(turn!, found);
+  assert.notEqual((await turns.last()).endedAt, null);
+});
+
 test('an auditor that was overtaken leaves no result', async (context) => {
   const { anAuditor, makeDue } = await scheduledAudits(context, 0);
   const turns = openAuditTurns(anAuditor().database, everyMs);
@@ -130,7 +145,7 @@ test('an auditor that was overtaken leaves no result', async (context) => {
   });
   await turns.end(turn!, found(1));
   await turns.end(overtaken!, found(2));
-  assert.partialDeepStrictEqual(await turns.last(), found(1));
+  assert.partialDeepStrictEqual(await turns.last(), { ...found(1), tookMs: 2 });
 });
 
 test('an audit that cannot see says so instead of a verdict', async (context) => {

@@ -1,7 +1,7 @@
 import type { Logger, Pass } from '@triplock/runtime';
 import type { Finding } from './audit-result.ts';
 import type { AuditTurns, CountsByCheck, ScheduledResult } from './audit-turns.ts';
-import { checks } from './checks.ts';
+import { checks, type WaitsFor } from './checks.ts';
 import type { AuditorMetrics } from './metrics.ts';
 import { judge, look, type AuditParts, type Sightings } from './reconcile.ts';
 
@@ -14,7 +14,7 @@ export type AuditLoopParts = AuditParts & {
   metrics: AuditorMetrics;
   logger: Logger;
   /** What is in flight for longer counts as drift; milliseconds, by who has to do something. */
-  overdueMs: { system: number; outsider: number };
+  overdueMs: Readonly<Record<WaitsFor, number>>;
 };
 
 /**

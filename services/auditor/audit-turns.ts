@@ -23,7 +23,7 @@ export type ScheduledResult = AuditFound & { endedAt: Date | null };
 export type AuditTurns = {
   /** The number of the turn; `undefined` when the audit is not due or somebody else has it. */
   take(): Promise<bigint | undefined>;
-  /** Does nothing when the turn was overtaken. */
+  /** Of a turn that was overtaken only the time that it took is kept. */
   end(turn: bigint, found: AuditFound): Promise<void>;
   last(): Promise<ScheduledResult>;
 };

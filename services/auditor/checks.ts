@@ -6,6 +6,9 @@ import { loadSql } from '@triplock/postgres';
  */
 export type Holds = 'always' | 'in the end';
 
+/** Who has to do something before a check holds. */
+export type WaitsFor = 'system' | 'outsider' | 'bank';
+
 /**
  * One question about the whole system. Its statement gives ids that answer it wrongly, the oldest
  * first.
@@ -14,8 +17,8 @@ export type Check = {
   name: string;
   holds: Holds;
   sql: string;
-  /** Who has to do something before it holds. Without it: the system alone, within minutes. */
-  waitsFor?: 'system' | 'outsider';
+  /** Without it: the system alone, within minutes. */
+  waitsFor?: WaitsFor;
   /**
    * What must have been asked just now; without it the check would find what is only not known yet.
    */
@@ -38,6 +41,9 @@ const inTheEnd = [
 
 // A customer has a day to authenticate, and a partner's server a day to take a webhook.
 const inTheEndByOutsiders = ['card-unfinished', 'delivery-waiting'];
+
+// A bank may take days.
+const inTheEndByBanks = ['refund-at-bank'];
 
 const inTheEndAtTheProvider = ['charge-missing', 'given-back-otherwise'];
 
@@ -80,6 +86,9 @@ export const checks: readonly Check[] = [
   ...inTheEnd.map((name) => load(name, 'in the end')),
   ...inTheEndByOutsiders.map((name) => {
     return { ...load(name, 'in the end'), waitsFor: 'outsider' } as const;
+  }),
+  ...inTheEndByBanks.map((name) => {
+    return { ...load(name, 'in the end'), waitsFor: 'bank' } as const;
   }),
   ...inTheEndAtTheProvider.map((name) => {
     return { ...load(name, 'in the end'), needs: 'provider' } as const;

@@ -56,10 +56,12 @@ export const settings = {
   /** What is in flight for longer than this is reported as drift by the scheduled audit. */
   AUDIT_OVERDUE_MS: withDefault(integer({ min: 0, max: 86_400_000 }), 300_000),
   /**
-   * The same for what waits for a customer, a bank or a partner's server. More than the worker's
+   * The same for what waits for a customer or a partner's server. More than the worker's
    * ACTION_EXPIRES_HOURS and the notifier's WEBHOOK_GIVE_UP_AFTER_MS, a day each.
    */
   AUDIT_OVERDUE_OUTSIDE_MS: withDefault(integer({ min: 0, max: 31 * 86_400_000 }), 25 * 3_600_000),
+  /** The same for a refund that the provider has accepted: a bank may take days. */
+  AUDIT_OVERDUE_AT_BANK_MS: withDefault(integer({ min: 0, max: 90 * 86_400_000 }), 14 * 86_400_000),
 };
 
 /** Reads the settings, or throws a SettingsError that names all problems. */

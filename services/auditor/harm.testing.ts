@@ -145,6 +145,8 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
       await system.beginRefund(behind);
       return behind.txnId;
     },
+  ],
+  'refund-at-bank': [
     harmTransactions(
       'refund',
       `state = 'pending', settled_at = NULL, due_at = now(), provider_refund_id = 're-accepted'`,

@@ -73,7 +73,7 @@ await runService('auditor', readConfig, async (config, service) => {
     turns: openAuditTurns(database, config.AUDIT_EVERY_MS),
     metrics,
     logger,
-    overdueMs: { system: config.AUDIT_OVERDUE_MS, outsider: config.AUDIT_OVERDUE_OUTSIDE_MS },
+    overdueMs: overdueMsOf(config),
   });
   const loop = runLoop(pass, { name: 'audit', idleMs: config.AUDIT_EVERY_MS, logger });
   // An audit only reads, and may take long: a shutdown ends it without waiting for it.
@@ -95,6 +95,14 @@ await runService('auditor', readConfig, async (config, service) => {
     return offsets;
   }
 });
+
+function overdueMsOf(config: Config) {
+  return {
+    system: config.AUDIT_OVERDUE_MS,
+    outsider: config.AUDIT_OVERDUE_OUTSIDE_MS,
+    bank: config.AUDIT_OVERDUE_AT_BANK_MS,
+  };
+}
 
 /** Records what was accepted and what was set aside; gives the consumer of the first. */
 async function consumeTopics(
