@@ -93,3 +93,27 @@ test('closing lets what was handed over finish and gives back what waits', async
   assert.deepEqual(given, ['1', '2']);
   assert.deepEqual(told, { acked: ['1', '2'], nacked: ['3', '4'] });
 });
+
+test('however many messages are held, their deadlines are extended in requests of bounded size', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  const extended: string[][] = [];
+  const desk = openMessageDesk({
+    maxInFlight: 10_000,
+    logger,
+    handle: () => new Promise(() => undefined),
+    acknowledge: async () => undefined,
+    setDeadline: async (ids, seconds) => void (seconds > 0 && extended.push(ids)),
+    onLeft: () => undefined,
+  });
+  const ids = Array.from({ length: 2_500 }, (_, at) => `message-${at}`);
+  desk.receive(
+    ids.map((id) => ({
+      ackId: id,
+      message: { messageId: id, data: Buffer.alloc(0), orderingKey: '' },
+    })),
+  );
+  t.mock.timers.tick(15_000);
+  assert.ok(extended.length >= 3);
+  assert.ok(extended.every((request) => request.length <= 1_000));
+  assert.deepEqual(new Set(extended.flat()), new Set(ids));
+});

@@ -42,6 +42,7 @@ export function openMessageDesk(options: DeskOptions): MessageDesk {
   const held = new Map<string, Date>();
   const acks = gatherIds(options.acknowledge);
   const nacks = gatherIds((ids) => options.setDeadline(ids, 0));
+  const extensions = gatherIds((ids) => options.setDeadline(ids, ackDeadlineSeconds));
   const emptied = Promise.withResolvers<void>();
   let closing = false;
 
@@ -73,7 +74,7 @@ export function openMessageDesk(options: DeskOptions): MessageDesk {
   };
 
   const extension = setInterval(() => {
-    if (held.size > 0) void options.setDeadline([...held.keys()], ackDeadlineSeconds);
+    for (const ackId of held.keys()) extensions.add(ackId);
   }, extendEveryMs);
   return {
     receive: (messages) => {
@@ -92,7 +93,7 @@ export function openMessageDesk(options: DeskOptions): MessageDesk {
       paused.end();
       if (held.size > 0) await emptied.promise;
       clearInterval(extension);
-      await Promise.all([acks.flush(), nacks.flush()]);
+      await Promise.all([acks.flush(), nacks.flush(), extensions.flush()]);
     },
   };
 }

@@ -53,7 +53,7 @@ const neverTaken = (orderingKey: string): OutgoingMessage => ({
 const words = (outcomes: readonly { outcome: string }[]) => outcomes.map(({ outcome }) => outcome);
 
 test('messages of one key are delivered in the order in which they were published', async (t) => {
-  const { publisher, received, receivedOf } = await aTopic(t);
+  const { publisher, received, receivedOf } = await aTopic(t, { publishLimitMs: 30_000 });
   const keys = ['bucket-1', 'bucket-2'];
   const outcomes = await Promise.all(
     keys.map((key) => publisher.publishInOrder(numbered(key, 1_200))),
@@ -148,4 +148,12 @@ test('a topic that does not exist is unknown and not unpublishable', async (t) =
   t.after(() => publisher.close());
   assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 2))), ['unknown', 'unknown']);
   await assert.rejects(publisher.ping());
+});
+
+test('a topic that no message could go to leaves every message to be published later', async (t) => {
+  const place = await createTestSubscription(t);
+  const publisher = openPublisher({ ...place, topic: '1 is no name' });
+  t.after(() => publisher.close());
+  const outcomes = await publisher.publishInOrder(numbered('k', 3));
+  assert.deepEqual(words(outcomes), ['unknown', 'unknown', 'unknown']);
 });

@@ -45,6 +45,9 @@ export function openPublisher(options: PublisherOptions): Publisher {
       throw error;
     }
   };
+  const ping = async (limitMs = pingLimitMs) => {
+    await (await client.get()).getTopic({ topic }, onceWithin(limitMs));
+  };
   const publish = async ({ messages, deadline }: Batch): Promise<PublishOutcome[]> => {
     // The client's own time-out comes first; only making a client has none.
     const limitMs = Math.max(0, deadline - performance.now()) + clientFirstMs;
@@ -56,12 +59,21 @@ export function openPublisher(options: PublisherOptions): Publisher {
       return messages.map(() => ({ outcome: 'published' }));
     } catch (error) {
       if (statusOf(error) !== status.invalidArgument) return fill(messages, 'unknown', error);
-      if (messages.length === 1) return fill(messages, 'unpublishable', error);
+      if (messages.length === 1) return fill(messages, await blame(deadline), error);
       // One of them is bad and none was taken: halves find it, and those before it are published.
       const middle = messages.length >> 1;
       const halves = [messages.slice(0, middle), messages.slice(middle)];
       return publishOneAfterAnother(halves, deadline);
     }
+  };
+  /** A topic that cannot be asked for either, such as one with a malformed name, is to blame. */
+  const blame = (deadline: number) => {
+    const leftMs = Math.ceil(deadline - performance.now());
+    if (leftMs <= 0) return 'unknown';
+    return ping(Math.min(leftMs, pingLimitMs)).then(
+      () => 'unpublishable' as const,
+      () => 'unknown' as const,
+    );
   };
   const publishOneAfterAnother = async (
     requests: readonly (readonly OutgoingMessage[])[],
@@ -77,9 +89,7 @@ export function openPublisher(options: PublisherOptions): Publisher {
   return {
     publishInOrder: (messages) =>
       publishOneAfterAnother(requestsOf(messages), performance.now() + limitMs),
-    ping: async () => {
-      await (await client.get()).getTopic({ topic }, onceWithin(pingLimitMs));
-    },
+    ping: () => ping(),
     close: () => client.close(),
   };
 }
