@@ -123,6 +123,14 @@ describe('a running gateway', () => {
       const series = `triplock_gateway_payments_total{outcome="${outcome}",service="ingest-gateway"}`;
       assert.ok(metrics.includes(`${series} 1`), outcome);
     }
+    // The store was asked three times: the request that was refused never got so far.
+    for (const outcome of ['claimed', 'completed', 'reused']) {
+      const series = `triplock_gateway_claims_total{outcome="${outcome}",service="ingest-gateway"}`;
+      assert.ok(metrics.includes(`${series} 1`), outcome);
+    }
+    assert.match(metrics, /^triplock_duplicates_caught_total\{guard="claims",.*\} 1$/m);
+    assert.match(metrics, /^triplock_gateway_claim_seconds_count\{.*\} 3$/m);
+    assert.match(metrics, /^triplock_gateway_append_seconds_count\{.*outcome="appended".*\} 1$/m);
     gateway.terminate();
     const { exitCode, output } = await gateway.ended;
     assert.equal(exitCode, 0);

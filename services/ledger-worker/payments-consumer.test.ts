@@ -35,6 +35,7 @@ test('the whole topic replayed from its beginning posts nothing new', async (con
   const replay = work();
   await replay.allCommitted();
   assert.deepEqual(outcomesOf(replay), { 'already-recorded': 60 });
+  assert.deepEqual(replay.metrics.caught.counted(), { ledger: 60 });
   assert.deepEqual(await ledgerCounts(owner), before);
   assert.deepEqual(deadLetters, []);
 });
@@ -127,6 +128,7 @@ test('a payment that another worker posted and did not finish is settled', async
   assert.equal((await worker.ledger.find(payment.txnId))?.state, 'succeeded');
   assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 1 });
   assert.deepEqual(outcomesOf(worker), { resumed: 1, 'already-recorded': 1 });
+  assert.deepEqual(worker.metrics.caught.counted(), { ledger: 2 });
 });
 
 function letterAt(letters: readonly ReceivedRecord[], offset: number): ReceivedRecord {

@@ -25,9 +25,10 @@ async function aSubscriber(context: TestContext) {
 }
 
 test('an event published three times becomes one delivery with the body of the event', async (context) => {
-  const { handle, rows } = await aSubscriber(context);
+  const { handle, rows, metrics } = await aSubscriber(context);
   const event = succeeded(aPayment({ metadata: { b: '2', a: '1' } }));
   for (let copy = 0; copy < 3; copy += 1) assert.equal(await handle(messageOf(event)), 'ack');
+  assert.deepEqual(metrics.caught.counted(), { inbox: 2 });
   const deliveries = await rows<{ body: string }>('SELECT * FROM deliveries');
   assert.equal(deliveries.length, 1);
   const { type, timestamp, sequence, data } = event;
