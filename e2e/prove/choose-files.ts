@@ -44,6 +44,7 @@ const sameOnEveryStore: Readonly<Record<string, string>> = {
   'poison-records': 'its records are appended to Kafka past the gateway',
   'pubsub-forgets': 'it begins at Pub/Sub, where no claim is seen any more',
   'scenario-interrupted': 'it is about a command, whatever store is there',
+  watched: 'metrics have the same names whatever the store',
   'webhook-endpoint': 'a PUT that says the same again has the same effect, without a claim',
 };
 
