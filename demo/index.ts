@@ -3,6 +3,7 @@ export type { AuditReport } from './audit/audit-report.ts';
 export { renderAudit } from './audit/print-audit.ts';
 export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
 export { askAdmin, sumSeries } from './services.ts';
+export { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 export { openShop } from './saga/shop.ts';
 export { findSystem, type System } from './system.ts';
 export { style } from './terminal/style.ts';

@@ -12,6 +12,7 @@ export function openLedgerOf(
     SPANNER_DATABASE: endpoints.spannerDatabase,
     SPANNER_EMULATOR_HOST: endpoints.spanner,
     SPANNER_DATABASE_ROLE: undefined,
+    SPANNER_TRANSACTIONS_MAX: 1,
   };
   return openLedgerStore(settings, openPostgres);
 }

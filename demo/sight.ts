@@ -12,7 +12,7 @@ export type Sight = Effects & { receipts: Receipt[] };
 /** Looks at a payment as it is now. */
 export async function lookAt(system: System, txnId: string): Promise<Sight> {
   const [effects, receipts] = await Promise.all([
-    readEffects(system.database, txnId),
+    readEffects(system.ledger, txnId),
     readReceipts(system.endpoints.catcher, txnId),
   ]);
   return { ...effects, receipts };

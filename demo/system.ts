@@ -12,6 +12,7 @@ import {
 import { openDatabase, type Database } from '@triplock/postgres';
 import { reachClaims, type ReachedClaims } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
+import { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 import { openPartner, type Partner } from './partner.ts';
 import type { ServiceName } from './services.ts';
 import { style } from './terminal/style.ts';
@@ -25,8 +26,10 @@ export type System = {
   endpoints: Endpoints;
   /** What its things are called in the parts. */
   names: Names;
-  /** Reads everything, writes nothing. */
+  /** Reads everything, writes nothing. What it shows of a ledger in Spanner is up to two seconds old. */
   database: Database;
+  /** The same as of now. */
+  ledger: LedgerNow;
   /** The claim store, past the gateways. */
   claims: ReachedClaims;
   kafka: Kafka;
@@ -125,6 +128,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     // A query tells its own error; an idle connection that broke has none to tell.
     onIdleError: () => undefined,
   });
+  const ledger = openLedgerNow(endpoints, database);
   const claims = reachClaims({ ...endpoints, namespace: names.claims });
   const brokers = endpoints.kafka.split(',');
   const system: System = {
@@ -132,6 +136,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     endpoints,
     names,
     database,
+    ledger,
     claims,
     kafka: new Kafka({ clientId: 'demo', brokers, logLevel: logLevel.NOTHING }),
     partner: (id) => {
@@ -148,7 +153,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     progress: (text) => terminal.progress(text),
     signal,
     close: async () => {
-      await Promise.all([claims.close(), database.close()]);
+      await Promise.all([claims.close(), ledger.close(), database.close()]);
     },
   };
   return system;

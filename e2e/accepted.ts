@@ -20,7 +20,7 @@ export async function becomeFinalOnce({ look }: Stage, ids: readonly string[]): 
     withinMs: 60_000,
     what: `all ${ids.length} accepted payments in the ledger`,
   });
-  const [entries] = await look.database.query<{ n: number; once: number }>(
+  const [entries] = await look.ledger.query<{ n: number; once: number }>(
     `SELECT count(*)::int AS n, count(DISTINCT txn_id)::int AS once
      FROM ledger.entries WHERE txn_id = ANY($1::uuid[])`,
     [ids],

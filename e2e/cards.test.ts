@@ -42,7 +42,7 @@ test(
       what: 'all cards to be charged or declined after the faults',
     });
 
-    const rows = await on.look.database.query<Row>(rowsSql, [run]);
+    const rows = await on.look.ledger.query<Row>(rowsSql, [run]);
     const stateOf = new Map(rows.map(({ txn_id: id, state }) => [id, state]));
     assert.equal(stateOf.size, cards);
     for (const { id, declined } of sent) {
@@ -50,7 +50,7 @@ test(
     }
     const provider = await control<ProviderAudit>('GET', '/audit?metadata_key=txn_id');
     assert.deepEqual([provider.chargedTwice, provider.sharedMetadata], [[], []]);
-    const [booked] = await on.look.database.query<{ count: number; amount: number }>(bookedSql);
+    const [booked] = await on.look.ledger.query<{ count: number; amount: number }>(bookedSql);
     assert.deepEqual(provider.charges['eur'], booked);
     const audit = await command('audit', '--wait', '120');
     assert.equal(audit.code, 0, audit.stdout + audit.stderr);
@@ -102,7 +102,7 @@ async function sendCard(n: number): Promise<Card> {
 }
 
 async function settled(): Promise<number> {
-  const [row] = await on.look.database.query<{ settled: number }>(settledSql, [run]);
+  const [row] = await on.look.ledger.query<{ settled: number }>(settledSql, [run]);
   return row!.settled;
 }
 

@@ -75,7 +75,7 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
     withinMs: 60_000,
     what: `all ${ids.length} accepted payments in the ledger`,
   });
-  const twice = await on.look.database.query(
+  const twice = await on.look.ledger.query(
     'SELECT txn_id FROM ledger.entries WHERE txn_id = ANY($1::uuid[]) GROUP BY txn_id HAVING count(*) > 1',
     [ids],
   );

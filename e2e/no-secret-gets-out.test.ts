@@ -150,7 +150,7 @@ type Intent = { id: string; status: string; client_secret: string };
 
 /** As the provider has it. Whoever has its secret may act as the customer. */
 async function intentOf(txnId: string): Promise<Intent | undefined> {
-  const [row] = await on.look.database.query<{ id: string | null }>(
+  const [row] = await on.look.ledger.query<{ id: string | null }>(
     'SELECT provider_intent_id AS id FROM ledger.transactions WHERE txn_id = $1',
     [txnId],
   );

@@ -23,7 +23,7 @@ async function published(): Promise<{ row: Row; attributes: Record<string, strin
     id: string;
   };
   await eventually(async () => (await on.look.webhooks(id)).length === 1);
-  const rows = await on.look.database.query<Row>(
+  const rows = await on.look.ledger.query<Row>(
     'SELECT payload, event_id, txn_id, bucket FROM ledger.outbox WHERE txn_id = $1',
     [id],
   );

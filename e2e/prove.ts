@@ -1,14 +1,16 @@
 import { openTerminal } from '@triplock/demo';
-import { claimStores, runCommand } from '@triplock/infra';
+import { runCommand } from '@triplock/infra';
+import { chooseColumns } from './prove/choose-columns.ts';
 import { chooseCampaign, chooseFiles } from './prove/choose-files.ts';
-import { chooseStores, proveStores } from './prove/prove-stores.ts';
+import { proveStores } from './prove/prove-stores.ts';
 import { renderProof } from './prove/render-proof.ts';
 
 const help = `
 npm run prove -- CAMPAIGN [options]
 
-  stores    the promises end to end on every claim store. What does not apply to a store is
-            reported with its reason
+  stores    the promises end to end on every claim store with a ledger in PostgreSQL, and on the
+            first of them with one in Spanner. What does not apply is reported
+            with its reason
   faults    what takes long to break: a storm of kills under load, workers that come and go, every
             scenario. On Redis unless --only names stores
   sabotage  takes each guard away and sees duplicates escape, so that the rest of the tests can be
@@ -19,9 +21,12 @@ when a promise failed or was not tried. Ctrl-C stops everything that was started
 
   --only LIST  only these, separated by commas: stores (redis, postgres, hybrid, dynamodb), files of
                the campaign without .test.ts, or both
+  --ledger postgres | spanner
+               only with this ledger; with spanner on Redis, unless --only names stores
+  --full       every claim store with every ledger
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
-               of faults a storm of 15 seconds instead of 60
-  --json       prints { ok, seconds, stores: [{ store, seconds, promises }] }
+               with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60
+  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }
   --help
 `;
 
@@ -30,6 +35,8 @@ await runCommand({
   help,
   options: {
     only: { type: 'string' },
+    ledger: { type: 'string' },
+    full: { type: 'boolean' },
     short: { type: 'boolean' },
     json: { type: 'boolean' },
   },
@@ -37,14 +44,12 @@ await runCommand({
   run: async ({ values, words, interrupted }) => {
     const campaign = chooseCampaign(words[0]);
     const short = values.short ?? false;
-    const { stores, rest } = chooseStores(
-      values.only,
-      campaign === 'stores' ? claimStores : ['redis'],
-    );
+    const { only, ledger, full = false } = values;
+    const { columns, rest } = chooseColumns(campaign, { only, ledger, full });
     const files = chooseFiles(campaign, { only: rest, short });
     if (short) process.env['STORM_SECONDS'] = '15';
     const terminal = openTerminal({ json: values.json ?? false });
-    const proof = await proveStores({ stores, files }, { terminal, signal: interrupted() });
+    const proof = await proveStores({ columns, files }, { terminal, signal: interrupted() });
     for (const line of renderProof(proof)) terminal.line(line);
     terminal.result(proof);
     if (!proof.ok) process.exitCode = 1;

@@ -145,7 +145,7 @@ const refusals: Refusal[] = [
 ];
 
 async function written(): Promise<unknown> {
-  const rows = await on.look.database.query(
+  const rows = await on.look.ledger.query(
     'SELECT (SELECT count(*) FROM ledger.transactions)::int AS ledger, (SELECT count(*) FROM ledger.outbox)::int AS outbox',
   );
   return { rows, claims: await on.claims.count() };

@@ -40,7 +40,7 @@ test('an order that dies after every step is paid once and handed over once, or 
   assert.equal(missed.outcome, 'refunded');
   assert.deepEqual(await shop.stock(), { ...before, book: before['book']! - 1 });
 
-  const entriesOf = await on.look.database.query<{ txn_id: string; amount: number }>(
+  const entriesOf = await on.look.ledger.query<{ txn_id: string; amount: number }>(
     `SELECT entry.txn_id, entry.amount::int FROM ledger.entries AS entry
      JOIN ledger.transactions AS transaction USING (txn_id)
      WHERE coalesce(transaction.payment_id, transaction.txn_id) = ANY ($1::uuid[])`,

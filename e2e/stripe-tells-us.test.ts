@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
 import { becomeFinalOnce } from './accepted.ts';
+import { makeDue } from './ledger-store.ts';
 import { newKey } from './partner.ts';
 import { onTheSystem } from './stage.ts';
 
@@ -46,11 +47,7 @@ test('what Stripe could not tell is found out all the same, and what it tells to
   await control('PUT', '/webhooks', { paused: true });
   const acts = await waiting(asks);
   await customer(acts, 'succeeded');
-  // As time does.
-  await on.look.database.query(
-    `UPDATE ledger.transactions SET due_at = now() WHERE txn_id = $1 AND state = 'pending'`,
-    [acts.id],
-  );
+  await makeDue(on, acts.id);
   await becomes(acts.id, 'succeeded');
   await control('PUT', '/webhooks', { paused: false });
   await everythingTold();
@@ -65,7 +62,7 @@ test('what was not signed by Stripe is refused by every worker, and believed by 
   });
   const at = Math.floor(Date.now() / 1_000);
   const mac = createHmac('sha256', 'whsec_guessed').update(`${at}.${body}`).digest('hex');
-  const rowNow = () => on.look.database.query(rowSql, [id]);
+  const rowNow = () => on.look.ledger.query(rowSql, [id]);
   const before = await rowNow();
   assert.equal(on.system.stripeWebhooks.length, 2);
   for (const url of on.system.stripeWebhooks) {
@@ -94,7 +91,7 @@ async function waiting(method: string, currency = 'EUR'): Promise<Waiting> {
   assert.equal(answer.status, 202);
   const { id } = JSON.parse(answer.body) as { id: string };
   const intentId = await eventually(async () => {
-    const [row] = await on.look.database.query<Row>(rowSql, [id]);
+    const [row] = await on.look.ledger.query<Row>(rowSql, [id]);
     const stored = row?.provider_intent_id;
     if (!stored) return false;
     const intent = await fetch(`${on.system.stripe}/v1/payment_intents/${stored}`, {
@@ -110,7 +107,7 @@ function becomes(id: string, state: string): Promise<Row> {
   const what = `payment ${id} to be ${state}`;
   return eventually(
     async () => {
-      const [row] = await on.look.database.query<Row>(rowSql, [id]);
+      const [row] = await on.look.ledger.query<Row>(rowSql, [id]);
       return row?.state === state && row;
     },
     { ...soon, what },

@@ -1,3 +1,4 @@
+import { openLedgerNow, type LedgerNow } from '@triplock/demo';
 import { openDatabase, type Database } from '@triplock/postgres';
 import type { Endpoints } from '@triplock/infra';
 
@@ -20,14 +21,17 @@ export type Sightings = {
   deliveries: number;
 };
 
-/** Looks into the system from outside, by SQL and HTTP; it changes nothing. */
+/** Looks into the system from outside, by SQL and HTTP. */
 export type Witness = {
   sightings(txnId: string): Promise<Sightings>;
   /** Ids that the ledger has, of those given. */
   inLedger(txnIds: readonly string[]): Promise<Set<string>>;
   ledgerCount(partner: string): Promise<number>;
   webhooks(txnId: string): Promise<CaughtWebhook[]>;
+  /** Everything but the ledger. */
   database: Database;
+  /** The ledger as it is now, with everything else, wherever it is kept. */
+  ledger: LedgerNow;
   close(): Promise<void>;
 };
 
@@ -47,23 +51,27 @@ export function witness(system: Endpoints): Witness {
     connectionsMax: 2,
     onIdleError: () => undefined, // Tests that stop PostgreSQL break idle connections on purpose.
   });
+  const ledger = openLedgerNow(system, database);
   return {
     database,
-    sightings: async (txnId) => (await database.query<Sightings>(sightingsSql, [txnId]))[0]!,
+    ledger,
+    sightings: async (txnId) => (await ledger.query<Sightings>(sightingsSql, [txnId]))[0]!,
     inLedger: async (txnIds) => {
       const sql = 'SELECT txn_id FROM ledger.transactions WHERE txn_id = ANY($1::uuid[])';
-      const rows = await database.query<{ txn_id: string }>(sql, [txnIds]);
+      const rows = await ledger.query<{ txn_id: string }>(sql, [txnIds]);
       return new Set(rows.map((row) => row.txn_id));
     },
     ledgerCount: async (partner) => {
       const sql = 'SELECT count(*)::int AS n FROM ledger.transactions WHERE partner_id = $1';
-      return (await database.query<{ n: number }>(sql, [partner]))[0]!.n;
+      return (await ledger.query<{ n: number }>(sql, [partner]))[0]!.n;
     },
     webhooks: async (txnId) => {
       const received = await fetch(`${system.catcher}/received`);
       const all = (await received.json()) as CaughtWebhook[];
       return all.filter((each) => each.body.data['id'] === txnId);
     },
-    close: () => database.close(),
+    close: async () => {
+      await Promise.all([ledger.close(), database.close()]);
+    },
   };
 }

@@ -13,6 +13,7 @@ export {
 } from './faults.ts';
 export { homeWithout } from './homes-apart.ts';
 export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
+export { parseLedgerStore, type LedgerStore } from './ledger-store.ts';
 export { namesIn, usualNames, type Names } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
 export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';

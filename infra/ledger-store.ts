@@ -44,6 +44,8 @@ export function ledgerSettings(wiring: {
         LEDGER_STORE: ledger,
         SPANNER_DATABASE: database,
         SPANNER_EMULATOR_HOST: emulatorHost,
+        // It runs one at a time: those of a process take turns, instead of aborting one another.
+        SPANNER_TRANSACTIONS_MAX: '1',
       };
     }
     default:

@@ -28,7 +28,7 @@ export async function eventMessagesOf(
     what: 'the events of the payments in the outbox',
     signal: system.signal,
     check: async () => {
-      const found = await system.database.query<Row>(sql, [txnIds]);
+      const found = await system.ledger.query<Row>(sql, [txnIds]);
       return found.length >= txnIds.length && found;
     },
   });

@@ -32,7 +32,7 @@ async function run(system: System): Promise<Observation> {
   await untilTold(system, id);
   const now = new Date();
   await untilCaughtUp(system);
-  const before = await totals(system.database, now);
+  const before = await totals(system.ledger, now);
   const duplicates = await watchCounter(system, 'ledger-worker', {
     name: 'triplock_worker_records_total',
     labels: { outcome: 'already-recorded' },
@@ -44,11 +44,11 @@ async function run(system: System): Promise<Observation> {
 
   await untilCaughtUp(system);
   const replayed = await duplicates.grown();
-  const after = await totals(system.database, now);
+  const after = await totals(system.ledger, now);
   const evidence = { ids: [id], saw: { before, after } };
   const same = JSON.stringify(before) === JSON.stringify(after);
   promised('a replay of the whole topic changes nothing', same, evidence);
-  const expected = await recorded(system.database, { from: back, upTo: now });
+  const expected = await recorded(system.ledger, { from: back, upTo: now });
   promised('every replayed payment meets its own row', replayed >= expected, {
     ids: [id],
     saw: { replayed, expected },

@@ -40,7 +40,7 @@ test(
       withinMs: 120_000,
       what: `all ${bodies.size} accepted payments in the ledger`,
     });
-    const twice = await on.look.database.query(
+    const twice = await on.look.ledger.query(
       `SELECT reference FROM ledger.transactions
        WHERE reference LIKE 'storm-%' GROUP BY reference HAVING count(*) > 1`,
     );

@@ -1,7 +1,7 @@
 import { globSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { UsageError } from '@triplock/infra';
+import { UsageError, type LedgerStore } from '@triplock/infra';
 
 const folder = fileURLToPath(new URL('../', import.meta.url));
 
@@ -23,18 +23,26 @@ export function chooseCampaign(word: string | undefined): Campaign {
   throw new UsageError(`${said}: there are ${known.join(', ')} (npm run prove -- --help)`);
 }
 
-/** The promises that rest on guard 1 most: what `--short` runs. */
-const shortFiles = [
-  'one-payment',
-  'identical-at-once',
-  'claims-forgotten',
-  'refused-requests',
-  'postgres-away',
-  'the-audit-balances',
-];
+/**
+ * What `--short` runs: of every store of claims the promises that rest on guard 1 most, of a ledger in
+ * Spanner those that rest on guard 2 and the outbox.
+ */
+const shortFiles: Readonly<Record<LedgerStore, readonly string[]>> = {
+  postgres: [
+    'one-payment',
+    'identical-at-once',
+    'claims-forgotten',
+    'refused-requests',
+    'postgres-away',
+    'the-audit-balances',
+  ],
+  spanner: ['one-payment', 'claims-forgotten', 'refunds', 'the-audit-balances'],
+};
+
+const notShort = 'it is not among the few that --short tries here';
 
 /** Where a promise is the same wherever claims are kept, and why: it is tried on one store. */
-const sameOnEveryStore: Readonly<Record<string, string>> = {
+const sameOnEveryClaims: Readonly<Record<string, string>> = {
   bench: 'it is about a command, and what a claim costs is measured by npm run compare',
   boot: 'each store’s own refusals are tried beside the gateway',
   'dispatcher-stands-still': 'it begins at the outbox, where no claim is seen any more',
@@ -48,12 +56,29 @@ const sameOnEveryStore: Readonly<Record<string, string>> = {
   'webhook-endpoint': 'a PUT that says the same again has the same effect, without a claim',
 };
 
+/** The same of the ledger. */
+const sameOnEveryLedger: Readonly<Record<string, string>> = {
+  bench: 'it is about a command, and what a posting costs is in docs/ledgers.md',
+  boot: 'what a service refuses to start without is asked for before it looks at a store',
+  'events-in-order': 'its outbox is one of its own, in PostgreSQL; that of Spanner has the suite',
+  'scenario-interrupted': 'it is about a command, whatever store is there',
+  'webhook-endpoint': 'endpoints are in PostgreSQL',
+};
+
+const notOnSpanner: Readonly<Record<string, string>> = {
+  'down-and-up': 'the emulator keeps the ledger in memory, and down ends it',
+};
+
 /** A promise of e2e/ by its file's name without `.test.ts`. */
 export type PromiseFile = {
   name: string;
   path: string;
-  /** Why one store is enough. */
-  sameOnEvery?: string;
+  /** Why one store of claims is enough. */
+  sameOnClaims?: string;
+  /** Why one ledger is enough. */
+  sameOnLedgers?: string;
+  /** Why it is not tried on a ledger at all. */
+  whyNotOn: Partial<Record<LedgerStore, string>>;
 };
 
 /**
@@ -70,18 +95,32 @@ export function chooseFiles(
       .map((path) => [basename(path, '.test.ts'), `${folder}${path}`] as const)
       .sort(),
   );
-  const short = campaign === 'stores' && asked.short ? shortFiles : [...paths.keys()];
-  const listed = campaign === 'stores' ? [...shortFiles, ...Object.keys(sameOnEveryStore)] : [];
+  const isShort = campaign === 'stores' && asked.short && asked.only.length === 0;
+  const { postgres, spanner } = shortFiles;
+  const reasons = [sameOnEveryClaims, sameOnEveryLedger, notOnSpanner].flatMap(Object.keys);
+  const listed = campaign === 'stores' ? [...postgres, ...spanner, ...reasons] : [];
   const unknown = [...asked.only, ...listed].filter((name) => !paths.has(name));
   if (unknown.length > 0) {
     const known = [...paths.keys()].join(', ');
     throw new UsageError(`${unknown.join(', ')}: no such promise; there are ${known}`);
   }
+  const short = isShort ? [...postgres, ...spanner] : [...paths.keys()];
   const wanted = asked.only.length > 0 ? asked.only : short;
   return [...paths]
     .filter(([name]) => wanted.includes(name))
     .map(([name, path]) => {
-      const why = campaign === 'stores' ? sameOnEveryStore[name] : undefined;
-      return { name, path, ...(why !== undefined && { sameOnEvery: why }) };
+      if (campaign !== 'stores') return { name, path, whyNotOn: {} };
+      const leftOut = (ledger: LedgerStore) =>
+        isShort && !shortFiles[ledger].includes(name) ? { [ledger]: notShort } : {};
+      const cannot = notOnSpanner[name];
+      return {
+        ...{ name, path },
+        ...told('sameOnClaims', sameOnEveryClaims[name]),
+        ...told('sameOnLedgers', sameOnEveryLedger[name]),
+        whyNotOn: { ...leftOut('postgres'), ...leftOut('spanner'), ...told('spanner', cannot) },
+      };
     });
 }
+
+const told = <Name extends string>(name: Name, why: string | undefined) =>
+  (why === undefined ? {} : { [name]: why }) as Partial<Record<Name, string>>;

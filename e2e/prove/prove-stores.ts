@@ -1,12 +1,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Terminal } from '@triplock/demo';
-import { bringUp, takeDown, withLock, type ClaimStore, claimStores } from '@triplock/infra';
+import { bringUp, takeDown, withLock } from '@triplock/infra';
 import { proveHome } from '../system.ts';
+import { columnName, type Column } from './choose-columns.ts';
 import type { PromiseFile } from './choose-files.ts';
+import { planProof, type PlannedColumn } from './plan-proof.ts';
 import { runPromise, type TestResult } from './run-promise.ts';
 
-/** A promise on one store. */
+/** A promise on one system. */
 export type ProvenPromise = {
   promise: string;
   seconds: number;
@@ -16,32 +18,21 @@ export type ProvenPromise = {
 
 /** What `--json` prints. */
 export type Proof = {
-  /** No promise failed, and some held on every store. */
+  /** No promise failed, and some held on every system. */
   ok: boolean;
   seconds: number;
-  stores: readonly { store: ClaimStore; seconds: number; promises: readonly ProvenPromise[] }[];
+  stores: readonly ProvenColumn[];
 };
 
-/** The stores among the words of `--only`, `usual` when there is none, and the words that are not. */
-export function chooseStores(
-  only: string | undefined,
-  usual: readonly ClaimStore[],
-): {
-  stores: readonly ClaimStore[];
-  rest: string[];
-} {
-  const words = (only ?? '').split(',').map((word) => word.trim());
-  const asked = claimStores.filter((store) => words.includes(store));
-  const rest = words.filter((word) => word !== '' && !claimStores.some((each) => each === word));
-  return { stores: asked.length > 0 ? asked : usual, rest };
-}
+/** A system by its stores, and what became of each promise on it. */
+export type ProvenColumn = Column & { seconds: number; promises: readonly ProvenPromise[] };
 
 type Speaking = { terminal: Terminal; signal: AbortSignal };
-type Chosen = { stores: readonly ClaimStore[]; files: readonly PromiseFile[] };
+type Chosen = { columns: readonly Column[]; files: readonly PromiseFile[] };
 
-/** Tries every promise on every store, each on an empty system that is gone afterwards. */
+/** Tries every promise on every system, each of them empty and gone afterwards. */
 export async function proveStores(
-  { stores, files }: Chosen,
+  { columns, files }: Chosen,
   { terminal, signal }: Speaking,
 ): Promise<Proof> {
   const report = (line: string) => terminal.progress(line);
@@ -50,23 +41,23 @@ export async function proveStores(
   process.env['TRIPLOCK_E2E_HOME'] = proveHome;
   mkdirSync(proveHome, { recursive: true });
   return withLock(join(proveHome, 'prove.lock'), { report, signal }, async () => {
-    const proven: Proof['stores'][number][] = [];
-    for (const store of stores) {
+    const proven: ProvenColumn[] = [];
+    for (const planned of planProof(columns, files)) {
+      const { column } = planned;
       const since = performance.now();
-      // What an earlier one left that was killed, and what the last store had.
+      // What an earlier one left that was killed, and what the last one had.
       await takeDown({ home: proveHome, data: 'forget', report });
       try {
-        terminal.note(`${store}: bringing a system up`);
-        await bringUp({ home: proveHome, replicas: 2, claims: store, report, signal });
-        const one = { store, isFirst: store === stores[0] };
-        const promises = await provePromises(one, files, { terminal, signal });
-        proven.push({ store, seconds: secondsSince(since), promises });
+        terminal.note(`${columnName(column)}: bringing a system up`);
+        await bringUp({ home: proveHome, replicas: 2, ...column, report, signal });
+        const promises = await provePromises(planned, { terminal, signal });
+        proven.push({ ...column, seconds: secondsSince(since), promises });
       } finally {
         await takeDown({ home: proveHome, data: 'forget', report });
         terminal.clear();
       }
     }
-    const held = ({ promises }: Proof['stores'][number]) =>
+    const held = ({ promises }: ProvenColumn) =>
       promises.every(({ outcome }) => outcome !== 'failed') &&
       promises.some(({ outcome }) => outcome === 'passed');
     return { ok: proven.every(held), seconds: secondsSince(began), stores: proven };
@@ -74,24 +65,25 @@ export async function proveStores(
 }
 
 async function provePromises(
-  { store, isFirst }: { store: ClaimStore; isFirst: boolean },
-  files: readonly PromiseFile[],
+  { column, promises: planned }: PlannedColumn,
   { terminal, signal }: Speaking,
 ): Promise<ProvenPromise[]> {
   const promises: ProvenPromise[] = [];
-  for (const [n, { name, path, sameOnEvery }] of files.entries()) {
-    terminal.progress(`${store}: ${name}, ${n + 1} of ${files.length}`);
+  const on = columnName(column);
+  for (const [n, { file, whyNot }] of planned.entries()) {
+    const { name, path } = file;
+    terminal.progress(`${on}: ${name}, ${n + 1} of ${planned.length}`);
     const since = performance.now();
     const tests: TestResult[] =
-      sameOnEvery === undefined || isFirst
+      whyNot === undefined
         ? await runPromise(path, signal)
-        : [{ name, outcome: 'not applicable', why: sameOnEvery }];
+        : [{ name, outcome: 'not applicable', why: whyNot }];
     const proven = {
       ...{ promise: name, seconds: secondsSince(since), tests },
       outcome: outcomeOf(tests),
     };
     if (proven.outcome !== 'not applicable') {
-      terminal.note(`${store}: ${name} ${proven.outcome} (${proven.seconds} s)`);
+      terminal.note(`${on}: ${name} ${proven.outcome} (${proven.seconds} s)`);
     }
     promises.push(proven);
   }

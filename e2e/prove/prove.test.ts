@@ -6,8 +6,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { claimStores, UsageError } from '@triplock/infra';
+import { chooseColumns, columnName, type Column } from './choose-columns.ts';
 import { chooseCampaign, chooseFiles } from './choose-files.ts';
-import { chooseStores, type Proof } from './prove-stores.ts';
+import { planProof } from './plan-proof.ts';
+import type { ProvenColumn } from './prove-stores.ts';
 import { renderProof } from './render-proof.ts';
 import type { TestResult } from './run-promise.ts';
 
@@ -52,11 +54,23 @@ test('each test of a file is told of: held, broken, left out with its reason', (
 });
 
 test('stores and promises are chosen by one list, and an unknown word is refused', () => {
-  assert.deepEqual(chooseStores(undefined, claimStores), { stores: claimStores, rest: [] });
-  assert.deepEqual(chooseStores('hybrid, one-payment', claimStores), {
-    stores: ['hybrid'],
-    rest: ['one-payment'],
-  });
+  const columns = (...said: [only?: string, ledger?: string, full?: boolean]) => {
+    const [only, ledger, full = false] = said;
+    return chooseColumns('stores', { only, ledger, full }).columns.map(columnName);
+  };
+  const onSpanner = (claims: string) => `${claims}, ledger in spanner`;
+  assert.deepEqual(columns(), [...claimStores, onSpanner('redis')]);
+  assert.deepEqual(columns('hybrid, one-payment'), ['hybrid', onSpanner('hybrid')]);
+  assert.deepEqual(columns(undefined, 'spanner'), [onSpanner('redis')]);
+  assert.deepEqual(columns('hybrid', 'spanner'), [onSpanner('hybrid')]);
+  assert.deepEqual(columns(undefined, 'postgres'), claimStores);
+  const everything = columns(undefined, undefined, true);
+  assert.deepEqual(everything, [...claimStores, ...claimStores.map(onSpanner)]);
+  assert.throws(() => columns(undefined, 'postgre'), UsageError);
+  const asked = { only: 'hybrid, one-payment', ledger: undefined, full: false };
+  assert.deepEqual(chooseColumns('stores', asked).rest, ['one-payment']);
+  const faults = chooseColumns('faults', { ...asked, only: undefined });
+  assert.deepEqual(faults.columns, [{ claims: 'redis', ledger: 'postgres' }]);
   const names = (only: readonly string[], short: boolean) =>
     chooseFiles('stores', { only, short }).map(({ name }) => name);
   assert.deepEqual(names(['one-payment'], true), ['one-payment']);
@@ -70,12 +84,33 @@ test('stores and promises are chosen by one list, and an unknown word is refused
   assert.throws(() => chooseCampaign('fault'), UsageError);
 });
 
+test('a promise is tried wherever a store may make it another one, and once where none does', () => {
+  const systems: Column[] = [
+    { claims: 'redis', ledger: 'postgres' },
+    { claims: 'hybrid', ledger: 'postgres' },
+    { claims: 'redis', ledger: 'spanner' },
+  ];
+  const [sameOnClaims, sameOnLedgers] = ['no claim is seen', 'no row is seen'];
+  const tried = (file: object) =>
+    planProof(systems, [{ name: 'a', path: 'a', whyNotOn: {}, ...file }]).map(
+      ({ promises: [planned] }) => planned!.whyNot ?? 'tried',
+    );
+  assert.deepEqual(tried({}), ['tried', 'tried', 'tried']);
+  assert.deepEqual(tried({ sameOnClaims }), ['tried', sameOnClaims, 'tried']);
+  assert.deepEqual(tried({ sameOnLedgers }), ['tried', 'tried', sameOnLedgers]);
+  const everywhere = { sameOnClaims, sameOnLedgers };
+  assert.deepEqual(tried(everywhere), ['tried', sameOnClaims, sameOnLedgers]);
+  const here = { whyNotOn: { postgres: 'not here' }, ...everywhere };
+  assert.deepEqual(tried(here), ['not here', 'not here', 'tried']);
+});
+
 test('the table tells every store apart, each reason once, and what failed', () => {
   const passed: TestResult = { name: 'it holds', outcome: 'passed', seconds: 2 };
   const broken: TestResult = { name: 'it holds', outcome: 'failed', seconds: 2, why: 'two rows' };
   const left: TestResult = { name: 'a', outcome: 'not applicable', why: 'no claim there' };
-  const on = (store: Proof['stores'][number]['store'], result: TestResult) => ({
-    store,
+  const on = (claims: Column['claims'], result: TestResult): ProvenColumn => ({
+    claims,
+    ledger: 'postgres',
     seconds: 60,
     promises: [
       { promise: 'a', seconds: 0, outcome: left.outcome, tests: [left] },
@@ -86,7 +121,7 @@ test('the table tells every store apart, each reason once, and what failed', () 
   const lines = renderProof({ ok: false, seconds: 120, stores }).map(stripVTControlCharacters);
   assert.match(lines[1]!, /^a +n\/a +n\/a$/);
   assert.match(lines[2]!, /^b +✔ 1\/1 in 2 s +✘ 0\/1 in 2 s$/);
-  assert.ok(lines.includes('  a: no claim there (redis, postgres)'), lines.join('\n'));
+  assert.ok(lines.includes('  a: no claim there (redis; postgres)'), lines.join('\n'));
   assert.ok(lines.includes('✘ postgres: b, “it holds”'));
   assert.ok(lines.includes('  two rows'));
   assert.equal(lines.at(-1), '✘ a promise failed');

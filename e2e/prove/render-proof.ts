@@ -1,13 +1,14 @@
 import { renderTable, style } from '@triplock/demo';
-import type { Proof, ProvenPromise } from './prove-stores.ts';
+import { columnName } from './choose-columns.ts';
+import type { Proof, ProvenColumn, ProvenPromise } from './prove-stores.ts';
 import type { TestResult } from './run-promise.ts';
 
-/** The table of promises × stores, and below it what failed and why something does not apply. */
+/** The table of promises × systems, and below it what failed and why something does not apply. */
 export function renderProof({ ok, seconds, stores }: Proof): string[] {
   const names = stores[0]?.promises.map(({ promise }) => promise) ?? [];
-  const cellOf = (name: string) => (store: Proof['stores'][number]) =>
+  const cellOf = (name: string) => (store: ProvenColumn) =>
     renderCell(store.promises.find(({ promise }) => promise === name)!);
-  const columns = [{ head: 'promise' }, ...stores.map(({ store }) => ({ head: store }))];
+  const columns = [{ head: 'promise' }, ...stores.map((store) => ({ head: columnName(store) }))];
   const rows = names.map((name) => [name, ...stores.map(cellOf(name))]);
   const times = ['', ...stores.map((store) => `${Math.round(store.seconds)} s`)];
   const reasons = reasonsOf(stores);
@@ -31,7 +32,7 @@ function renderCell({ outcome, tests, seconds }: ProvenPromise): string {
   return outcome === 'failed' ? style.bad(`✘ ${counted}${more}`) : `✔ ${counted}${more}`;
 }
 
-/** Each reason once, with the stores that it is about. */
+/** Each reason once, with the systems that it is about. */
 function reasonsOf(stores: Proof['stores']): string[] {
   const told = new Map<string, string[]>();
   for (const [store, promise, test] of everyTest(stores)) {
@@ -40,7 +41,7 @@ function reasonsOf(stores: Proof['stores']): string[] {
     const line = `${what}: ${test.why}`;
     told.set(line, [...(told.get(line) ?? []), store]);
   }
-  return [...told].map(([line, on]) => `  ${line} (${on.join(', ')})`);
+  return [...told].map(([line, on]) => `  ${line} (${on.join('; ')})`);
 }
 
 function failuresOf(stores: Proof['stores']): string[] {
@@ -54,9 +55,9 @@ function failuresOf(stores: Proof['stores']): string[] {
 }
 
 function everyTest(stores: Proof['stores']): [string, string, TestResult][] {
-  return stores.flatMap(({ store, promises }) =>
-    promises.flatMap(({ promise, tests }) =>
-      tests.map((test): [string, string, TestResult] => [store, promise, test]),
+  return stores.flatMap((store) =>
+    store.promises.flatMap(({ promise, tests }) =>
+      tests.map((test): [string, string, TestResult] => [columnName(store), promise, test]),
     ),
   );
 }

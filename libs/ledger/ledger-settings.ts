@@ -1,4 +1,4 @@
-import { address, isSet, oneOf, text, withDefault } from '@triplock/runtime';
+import { address, integer, isSet, oneOf, text, withDefault } from '@triplock/runtime';
 
 /** Settings of every service that touches the ledger, for its settings table. */
 export const ledgerSettings = {
@@ -10,6 +10,8 @@ export const ledgerSettings = {
   SPANNER_EMULATOR_HOST: withDefault(address, undefined),
   /** The database role, where fine-grained access control is used. */
   SPANNER_DATABASE_ROLE: withDefault(text, undefined),
+  /** Transactions of this process at once. The emulator runs one and aborts the others. */
+  SPANNER_TRANSACTIONS_MAX: withDefault(integer({ min: 1, max: 1_000 }), 10),
 };
 
 /** The settings as read. */
@@ -18,6 +20,7 @@ export type LedgerSettings = {
   SPANNER_DATABASE: string | undefined;
   SPANNER_EMULATOR_HOST: string | undefined;
   SPANNER_DATABASE_ROLE: string | undefined;
+  SPANNER_TRANSACTIONS_MAX: number;
 };
 
 /** What is missing of an environment for the ledger that it names. */

@@ -72,5 +72,6 @@ export function spannerPlaceOf(settings: LedgerSettings) {
     database: settings.SPANNER_DATABASE!,
     emulatorHost: settings.SPANNER_EMULATOR_HOST,
     role: settings.SPANNER_DATABASE_ROLE,
+    transactionsMax: settings.SPANNER_TRANSACTIONS_MAX,
   };
 }

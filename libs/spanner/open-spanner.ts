@@ -10,8 +10,10 @@ import { decodeRows, type Params } from './values.ts';
 export type SpannerOptions = SpannerPlace & {
   /** The database role whose rights hold, where fine-grained access control is used. */
   role?: string | undefined;
-  /** Transactions and reads at once. */
+  /** Reads at once. */
   sessionsMax?: number;
+  /** Transactions at once; whoever comes then waits in line. */
+  transactionsMax?: number | undefined;
   /** Until a single call is given up. */
   callLimitMs?: number;
   /** Until a transaction is no longer repeated. */
@@ -49,11 +51,11 @@ export async function openCalls(options: SpannerOptions): Promise<Calls> {
 }
 
 /** As {@link openSpanner}, over calls that a test may let go wrong. */
-export function spannerOver(
-  calls: Calls,
-  { sessionsMax = 10, transactionLimitMs = 30_000 }: Partial<SpannerOptions> = {},
-): SpannerDatabase {
+export function spannerOver(calls: Calls, options: Partial<SpannerOptions> = {}): SpannerDatabase {
+  const { sessionsMax = 10, transactionsMax = 10, transactionLimitMs = 30_000 } = options;
+  // Apart, because a transaction may be repeated for long, and no read nor ping is to wait for that.
   const sessions = keepSessions(calls, sessionsMax);
+  const ofTransactions = keepSessions(calls, transactionsMax);
 
   /** A read on a session that the server forgot is read again on a new one. */
   const reading = <Result>(work: (session: string) => Promise<Result>) =>
@@ -77,12 +79,12 @@ export function spannerOver(
     query,
     snapshot: (work) => reading(async (session) => work(await momentOf(calls, session))),
     transaction: (work) =>
-      sessions.lend((session) =>
+      ofTransactions.lend((session) =>
         runTransaction({ calls, session, limitMs: transactionLimitMs }, work),
       ),
     ping: async () => void (await query('SELECT 1')),
     async close() {
-      await sessions.close();
+      await Promise.all([sessions.close(), ofTransactions.close()]);
       await calls.close();
     },
   };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf } from '@triplock/payments';
-import { commitTimestamp } from '@triplock/spanner';
+import { commitTimestamp, type SpannerDatabase } from '@triplock/spanner';
 import { aPayment, aRefund, createTestDatabase, createTestSpanner } from '@triplock/testing';
 import { bookTransferOf, pendingOf, settledNow, traceparent } from '../example-postings.testing.ts';
 import { openPostgresLedger } from '../postgres/open-postgres-ledger.ts';
@@ -88,6 +88,28 @@ test('what history does not allow is not copied, and is recorded', async (contex
   const ids = found.filter(({ kind }) => kind === 'transaction').map(({ id }) => id);
   assert.deepEqual(ids.sort(), [raised, undone].sort());
   assert.ok(found.some(({ kind, id }) => kind === 'rows' && id.startsWith('entries: 2 ')));
+});
+
+test('a copier that stands still loses its turn to the others, and what it had begun', async (context) => {
+  const { ledger, spanner, postgres, copy, copied, differences } = await openBoth(context);
+  const payment = aPayment();
+  await ledger.post([bookTransferOf(payment)]);
+  const [stands, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const standing: SpannerDatabase = {
+    ...spanner,
+    snapshot: async (work) => {
+      stands.resolve();
+      await mayGoOn.promise;
+      return spanner.snapshot(work);
+    },
+  };
+  const still = copyLedgerFrom(standing, postgres, { turnMs: 300 })({ counting: false });
+  await stands.promise;
+  assert.deepEqual(await copy({ counting: true }), { transactions: 1, events: 1 });
+  mayGoOn.resolve();
+  await assert.rejects(still);
+  assert.deepEqual(await copied.ledger.find(payment.txnId), await ledger.find(payment.txnId));
+  assert.deepEqual(await differences(), []);
 });
 
 test('a long backlog is copied by pages, and several copiers copy each change once', async (context) => {

@@ -6,6 +6,7 @@ import {
   countRows,
   entriesOf,
   horizonOf,
+  type ChangedPage,
   type ChangedRequest,
   type Position,
 } from './read-spanner.ts';
@@ -19,6 +20,9 @@ const compareRowsSql = loadSql(import.meta.url, 'compare-rows.sql');
 /** A few megabytes at most, far below what one answer of Spanner may hold. */
 const usualPageRows = 1_000;
 
+/** Above what one call to Spanner may take, during which PostgreSQL sees a copier do nothing. */
+const usualTurnMs = 15_000;
+
 /** What was copied now. */
 export type Copied = { transactions: number; events: number };
 
@@ -31,7 +35,7 @@ export type CopyLedger = (how: {
 /**
  * Copies a ledger in Spanner into the schema `ledger` of PostgreSQL, as the role `triplock_ledger`:
  * what was committed since the last time, all of it as of one moment, in one transaction. Several
- * copiers take turns.
+ * copiers take turns, and PostgreSQL takes the turn from one that stands still.
  *
  * What a row may not become, such as another amount or another end, is not copied; it is recorded in
  * `ledger.copy_differences`, which the audit reads.
@@ -39,12 +43,12 @@ export type CopyLedger = (how: {
 export function copyLedgerFrom(
   spanner: SpannerDatabase,
   postgres: Database,
-  { pageRows = usualPageRows } = {},
+  { pageRows = usualPageRows, turnMs = usualTurnMs } = {},
 ): CopyLedger {
   return ({ counting }) =>
     postgres.transaction(async (tx) => {
       // Begun under the lock of the others, so that two never copy the same moment's changes.
-      const since = await lockCopy(tx);
+      const since = await lockCopy(tx, turnMs);
       return spanner.snapshot(async (moment) => {
         const from = { from: { micros: since, id: '' }, pageRows };
         const transactions = await copyTransactions(tx, moment, from);
@@ -57,48 +61,47 @@ export function copyLedgerFrom(
     });
 }
 
-async function lockCopy(tx: Queryable): Promise<bigint> {
+async function lockCopy(tx: Queryable, turnMs: number): Promise<bigint> {
+  await tx.query(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, [
+    String(turnMs),
+  ]);
   await tx.query('INSERT INTO ledger.copied (until_micros) VALUES (0) ON CONFLICT DO NOTHING');
   const sql = 'SELECT until_micros FROM ledger.copied FOR UPDATE';
   const [row] = await tx.query<{ until_micros: bigint }>(sql);
   return row!.until_micros;
 }
 
-async function copyTransactions(
-  tx: Queryable,
-  moment: Moment,
-  { from, pageRows }: ChangedRequest,
-): Promise<number> {
-  let copied = 0;
-  for (let position: Position | undefined = from; position !== undefined;) {
-    const { rows, next } = await changedTransactions(moment, { from: position, pageRows });
-    position = next;
-    if (rows.length === 0) break;
-    copied += rows.length;
+function copyTransactions(tx: Queryable, moment: Moment, since: ChangedRequest): Promise<number> {
+  const readPage = (request: ChangedRequest) => changedTransactions(moment, request);
+  return copyPages(readPage, since, async (rows) => {
     const input = toJson(rows);
     await tx.query(copyTransactionsSql, [input]);
     await recordDifferences(tx, 'transaction', await tx.query(findDifferentSql, [input]));
-    const entries = await entriesOf(
-      moment,
-      rows.map(({ txn_id }) => txn_id),
-    );
+    const ids = rows.map(({ txn_id }) => txn_id);
+    const entries = await entriesOf(moment, ids);
     await recordDifferences(tx, 'entry', await tx.query(copyEntriesSql, [toJson(entries)]));
-  }
-  return copied;
+  });
 }
 
-async function copyEvents(
-  tx: Queryable,
-  moment: Moment,
+function copyEvents(tx: Queryable, moment: Moment, since: ChangedRequest): Promise<number> {
+  const readPage = (request: ChangedRequest) => changedEvents(moment, request);
+  return copyPages(readPage, since, async (rows) => {
+    await recordDifferences(tx, 'event', await tx.query(copyEventsSql, [toJson(rows)]));
+  });
+}
+
+/** Keeps page after page of what changed, and tells how many rows that were. */
+async function copyPages<Row>(
+  readPage: (request: ChangedRequest) => Promise<ChangedPage<Row>>,
   { from, pageRows }: ChangedRequest,
+  keep: (rows: readonly Row[]) => Promise<void>,
 ): Promise<number> {
   let copied = 0;
   for (let position: Position | undefined = from; position !== undefined;) {
-    const { rows, next } = await changedEvents(moment, { from: position, pageRows });
-    position = next;
-    if (rows.length === 0) break;
+    const { rows, next } = await readPage({ from: position, pageRows });
+    if (rows.length > 0) await keep(rows);
     copied += rows.length;
-    await recordDifferences(tx, 'event', await tx.query(copyEventsSql, [toJson(rows)]));
+    position = next;
   }
   return copied;
 }

@@ -96,23 +96,47 @@ test('work that throws writes nothing, and its session is used again', async (co
   assert.equal(await count('outbox'), 0);
 });
 
+test('a read waits for no transaction, however long that one is repeated', async (context) => {
+  const { store, ledger } = await openTroubled(context);
+  const database = spannerOver(await openCalls(store), { sessionsMax: 1, transactionsMax: 1 });
+  context.after(() => database.close());
+  const [begun, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const long = database.transaction(async (tx) => {
+    await tx.query('SELECT bucket FROM outbox_leases');
+    begun.resolve();
+    await mayEnd.promise;
+  });
+  const next = database.transaction(async (tx) => tx.query('SELECT bucket FROM outbox_leases'));
+  await begun.promise;
+  await database.ping();
+  assert.equal(await ledger.isEmpty(), true);
+  mayEnd.resolve();
+  await Promise.all([long, next]);
+});
+
 test('a session that the server forgot is replaced, for reads and for writes', async (context) => {
   const { calls, ledger, store } = await openTroubled(context);
-  const forgotten: string[] = [];
+  let created = 0;
   const createSession = async () => {
     const name = await calls.createSession();
-    // The first two are gone before they are used.
-    if (forgotten.length < 2) await calls.deleteSession(name);
-    forgotten.push(name);
+    // The first two of the transactions are gone before they are used, and the first of the reads.
+    if ([0, 1, 3].includes(created)) await calls.deleteSession(name);
+    created += 1;
     return name;
   };
-  const database = spannerOver({ ...(await openCalls(store)), createSession }, { sessionsMax: 1 });
+  const database = spannerOver(
+    { ...(await openCalls(store)), createSession },
+    {
+      ...{ sessionsMax: 1, transactionsMax: 1 },
+    },
+  );
   context.after(() => database.close());
   await openSpannerLedger(database)
     .post([bookTransferOf(aPayment())])
     .catch(assert.fail);
   assert.equal(await ledger.isEmpty(), false);
   assert.equal(await openSpannerLedger(database).isEmpty(), false);
+  assert.equal(created, 5);
 });
 
 test('an outage is not the input’s fault', async () => {

@@ -1,0 +1,65 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Endpoints } from '@triplock/infra';
+import { copyLedgerFrom } from '@triplock/ledger';
+import { openDatabase, type Queryable } from '@triplock/postgres';
+import { openSpanner, type SpannerDatabase } from '@triplock/spanner';
+
+/** The ledger's tables by SQL, as they are when they are asked. */
+export type LedgerNow = Queryable & {
+  /** Where the ledger is in Spanner: its own database, for what is not copied. */
+  spanner(): Promise<SpannerDatabase>;
+  close(): Promise<void>;
+};
+
+type Place = Pick<Endpoints, 'ledger' | 'spanner' | 'spannerDatabase' | 'databases'>;
+
+/** The emulator does one thing at a time, and who looks is not to take it from the services. */
+const apartMs = 250;
+
+/**
+ * Reads the ledger through `database`. Of a ledger in Spanner that has a copy, which the auditor
+ * brings up to now every other second: whoever looks between a crash and what follows it cannot wait for that,
+ * so the copy is brought up to now before each look.
+ */
+export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
+  let opened: Promise<SpannerDatabase> | undefined;
+  const spanner = () => (opened ??= openOf(place));
+  if (place.ledger === 'postgres') {
+    return { query: (sql, values) => database.query(sql, values), spanner, close: async () => {} };
+  }
+  const copyTo = openDatabase({
+    url: place.databases.ledger,
+    applicationName: 'ledger now',
+    connectionsMax: 1,
+    // A query tells its own error; an idle connection that broke has none to tell.
+    onIdleError: () => undefined,
+  });
+  const copy = async () =>
+    void (await copyLedgerFrom(await spanner(), copyTo)({ counting: false }));
+  // Whoever asks while a copy is under way shares the next one, which begins after all of them asked.
+  let next: Promise<void> | undefined;
+  let free: Promise<unknown> = Promise.resolve();
+  const begin = () => {
+    next = undefined;
+    const done = copy();
+    free = Promise.allSettled([done, delay(apartMs)]);
+    return done;
+  };
+  const bringUpToNow = () => (next ??= free.then(begin));
+  return {
+    query: async (sql, values) => {
+      await bringUpToNow();
+      return database.query(sql, values);
+    },
+    spanner,
+    close: async () => {
+      const database = await opened?.catch(() => undefined);
+      await Promise.all([database?.close(), copyTo.close()]);
+    },
+  };
+}
+
+async function openOf({ spannerDatabase, spanner }: Place): Promise<SpannerDatabase> {
+  if (spannerDatabase === undefined) throw new Error('this ledger is not kept in Spanner');
+  return openSpanner({ database: spannerDatabase, emulatorHost: spanner });
+}
