@@ -18,6 +18,7 @@ async function watched(
       Promise.resolve({
         outcome: 'known',
         retentionMs,
+        segmentMs: retentionMs,
         retentionBytes: Infinity,
         keepsEveryRecord: true,
       }),

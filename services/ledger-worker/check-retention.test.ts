@@ -10,6 +10,7 @@ const dayMs = 86_400_000;
 const kept = {
   outcome: 'known',
   retentionMs: 7 * dayMs,
+  segmentMs: 7 * dayMs,
   retentionBytes: Infinity,
   keepsEveryRecord: true,
 } as const;

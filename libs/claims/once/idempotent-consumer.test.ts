@@ -9,7 +9,8 @@ import { database } from './once.testing.ts';
 import { aStep } from './step.testing.ts';
 
 const keepMs = 86_400_000;
-const retentionMs = keepMs - 1;
+const deleteEveryMs = 300_000;
+const kept = { retentionMs: keepMs / 2, segmentMs: keepMs / 2 - deleteEveryMs - 1 };
 const orderOf = ({ message }: EachMessagePayload) => message.key!.toString();
 
 /** A topic with records `key=value`, and a consumer of it. */
@@ -68,7 +69,7 @@ describe('a consumer of records', () => {
       refused.push(`${message.value!.toString()}: ${why.code}`);
     };
     const handle = idempotentConsumer(
-      { database, scope, keepMs, retentionMs, keyOf: orderOf, onRefused },
+      { database, scope, keepMs, ...kept, keyOf: orderOf, onRefused },
       write,
     );
 
@@ -90,13 +91,10 @@ describe('a consumer of records', () => {
       refused.push(code);
     };
     let runs = 0;
-    const handle = idempotentConsumer(
-      { database, scope, keepMs, retentionMs, onRefused },
-      async () => {
-        runs += 1;
-        throw new EffectFailedError('no_such_order', 'there is no such order');
-      },
-    );
+    const handle = idempotentConsumer({ database, scope, keepMs, ...kept, onRefused }, async () => {
+      runs += 1;
+      throw new EffectFailedError('no_such_order', 'there is no such order');
+    });
     const at = (offset: string) => ({
       topic: 'orders',
       partition: 0,
@@ -112,7 +110,7 @@ describe('a consumer of records', () => {
     let tries = 0;
     const onRefused = () => Promise.reject(new Error('nothing is to be refused'));
     const handle = idempotentConsumer(
-      { database, scope, keepMs, retentionMs, onRefused },
+      { database, scope, keepMs, ...kept, onRefused },
       async (tx) => {
         await tx.query('INSERT INTO effects VALUES ($1, $2)', [scope, 'done']);
         if ((tries += 1) === 1) throw new Error('a time-out');
@@ -125,13 +123,20 @@ describe('a consumer of records', () => {
   });
 
   it('keys that would be forgotten before their records are refused', () => {
-    for (const kept of [retentionMs, retentionMs - 1]) {
-      const options = { database, scope: 'short', keepMs: kept, retentionMs };
-      const onRefused = () => Promise.resolve();
-      assert.throws(
-        () => idempotentConsumer({ ...options, onRefused }, async () => {}),
-        RangeError,
-      );
+    const onRefused = () => Promise.resolve();
+    const wrap = (times: typeof kept) =>
+      idempotentConsumer({ database, scope: 'short', keepMs, ...times, onRefused }, async () => {});
+    wrap(kept);
+    const { retentionMs, segmentMs } = kept;
+    // Kafka deletes a segment when its newest record is old enough: its oldest one is older by all
+    // the time that the segment took to fill.
+    for (const times of [
+      { retentionMs: keepMs, segmentMs: 0 },
+      { retentionMs: retentionMs + 1, segmentMs },
+      { retentionMs, segmentMs: segmentMs + 1 },
+      { retentionMs: Infinity, segmentMs },
+    ]) {
+      assert.throws(() => wrap(times), RangeError);
     }
   });
 });

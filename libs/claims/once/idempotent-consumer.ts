@@ -15,12 +15,18 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
   database: Database;
   /** Names the consumer: two of them do not see each other's keys. */
   scope: string;
-  /** Longer than the topic keeps records, or one that is read again takes effect again. */
+  /** Longer than records can be read, or one that is read again takes effect again. */
   keepMs: number;
   /**
    * How long the topic keeps records, its `retention.ms`; what the broker says, and not a guess.
    */
   retentionMs: number;
+  /**
+   * How long a segment of it takes records, its `segment.ms`. Kafka deletes whole segments, once the
+   * newest record of one is old enough, so the first one of a slow topic can be read until
+   * `retentionMs` and `segmentMs` are over.
+   */
+  segmentMs: number;
   /**
    * What a record is known by. Its place in the topic, by default, which knows a redelivery; only
    * an id that the producer gave knows a record that was produced twice.
@@ -32,6 +38,9 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
    */
   onRefused(record: Consumed, why: EffectFailedError): Promise<void>;
 };
+
+/** As often as a broker looks for what it may delete (`log.retention.check.interval.ms`). */
+const deleteEveryMs = 300_000;
 
 /** Another one is at work on the record's key, outside of a transaction: deliver it again later. */
 export class EffectInFlightError extends Error {
@@ -52,9 +61,10 @@ export function idempotentConsumer<Consumed extends ConsumedRecord>(
   options: IdempotentConsumerOptions<Consumed>,
   effect: (tx: Queryable, record: Consumed) => Promise<unknown>,
 ): (record: Consumed) => Promise<void> {
-  const { database, scope, keepMs, retentionMs, keyOf = placeOf } = options;
-  if (keepMs <= retentionMs) {
-    const why = `the topic keeps records for ${retentionMs} ms and keys would be kept for ${keepMs} ms`;
+  const { database, scope, keepMs, retentionMs, segmentMs, keyOf = placeOf } = options;
+  const readableMs = retentionMs + segmentMs + deleteEveryMs;
+  if (keepMs <= readableMs) {
+    const why = `records can be read for ${readableMs} ms (retention.ms and segment.ms) and keys would be kept for ${keepMs} ms`;
     throw new RangeError(`${why}: keys have to be kept longer`);
   }
   return async (record) => {

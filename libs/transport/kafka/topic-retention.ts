@@ -9,6 +9,11 @@ export type TopicRetention =
   | {
       outcome: 'known';
       retentionMs: number;
+      /**
+       * Records leave by whole segments, once the newest of one is old enough, and a segment takes
+       * records for this long: its first one can be read for up to this long past `retentionMs`.
+       */
+      segmentMs: number;
       /** Bytes of one partition. */
       retentionBytes: number;
       /** Old records leave by age and size only, and not because a newer one has the same key. */
@@ -18,7 +23,7 @@ export type TopicRetention =
 
 /**
  * Reads how a topic is kept from the brokers (Kafka's topic configs `retention.ms`,
- * `retention.bytes` and `cleanup.policy`), within some 2 s. It never rejects.
+ * `segment.ms`, `retention.bytes` and `cleanup.policy`), within some 2 s. It never rejects.
  */
 export async function readTopicRetention(
   options: BrokerConnection & { topic: string },
@@ -29,6 +34,7 @@ export async function readTopicRetention(
     return {
       outcome: 'known',
       retentionMs: limit(config.valueOf('retention.ms')),
+      segmentMs: Number(config.valueOf('segment.ms')),
       retentionBytes: limit(config.valueOf('retention.bytes')),
       keepsEveryRecord: config.valueOf('cleanup.policy') === 'delete',
     };

@@ -66,6 +66,7 @@ test('a topic tells for how long it keeps records, and a missing one why it does
   assert.deepEqual(await read(topic), {
     outcome: 'known',
     retentionMs: 7 * 24 * hourMs,
+    segmentMs: 7 * 24 * hourMs,
     retentionBytes: Infinity,
     keepsEveryRecord: true,
   });
