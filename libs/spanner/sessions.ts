@@ -1,8 +1,13 @@
+import { DeadlineError } from '@triplock/runtime';
 import type { Calls } from './calls.ts';
 
 /** Sessions of one database, each used by one at a time: a session holds one transaction. */
 export type Sessions = {
-  /** Lends a session for the work. A session that `isLost` says is gone is not lent again. */
+  /**
+   * Lends a session for the work. A session that `isLost` says is gone is not lent again.
+   *
+   * @throws DeadlineError when none became free in time: the work was not begun.
+   */
   lend<Result>(work: (session: Lent) => Promise<Result>): Promise<Result>;
   /** Waits for what is lent, and gives all sessions back to the server. */
   close(): Promise<void>;
@@ -14,22 +19,40 @@ export type Lent = {
   /** Takes another in its place. */ renew(): Promise<void>;
 };
 
-/** Keeps up to `max` sessions; further callers wait in line. */
-export function keepSessions(calls: Calls, max: number): Sessions {
+/** As long as a call may take: whoever waits for longer has been given up on by its own caller. */
+const waitMsUsual = 10_000;
+
+/**
+ * Keeps up to `max` sessions; further callers wait in line, up to `waitMs` each. While Spanner hangs
+ * the line would else grow without end, and be worked off for nobody afterwards.
+ */
+export function keepSessions(calls: Calls, max: number, waitMs = waitMsUsual): Sessions {
   const idle: string[] = [];
-  const line: (() => void)[] = [];
+  const line = new Set<() => void>();
   let lent = 0;
   let closing: (() => void) | undefined;
 
   async function take(): Promise<void> {
-    if (lent >= max) await new Promise<void>((turn) => line.push(turn));
-    else lent += 1;
+    if (lent < max) {
+      lent += 1;
+      return;
+    }
+    const { promise, resolve: turn, reject } = Promise.withResolvers<void>();
+    line.add(turn);
+    const timer = setTimeout(() => {
+      line.delete(turn);
+      reject(new DeadlineError(`no session of Spanner was free within ${waitMs} ms`));
+    }, waitMs);
+    await promise.finally(() => clearTimeout(timer));
   }
 
   /** The place passes to the next in line without being free in between. */
   function giveBack(): void {
-    const next = line.shift();
-    if (next !== undefined) return next();
+    const [next] = line;
+    if (next !== undefined) {
+      line.delete(next);
+      return next();
+    }
     lent -= 1;
     if (lent === 0) closing?.();
   }
