@@ -53,7 +53,9 @@ export function renderDashboard(dashboard: Dashboard): object {
     ],
     templating: {
       list: [
-        ...(asks === undefined ? [] : [{ type: 'textbox', ...asks, query: '' }]),
+        ...(asks === undefined
+          ? []
+          : [{ type: 'textbox', ...asks, query: '', current: { text: '', value: '' } }]),
         variable('service', 'Service', 'label_values(up{job="triplock"}, service)'),
         variable(
           'instance',
