@@ -18,8 +18,8 @@ const apartMs = 250;
 
 /**
  * Reads the ledger through `database`. Of a ledger in Spanner that has a copy, which the auditor
- * brings up to now every other second: whoever looks between a crash and what follows it cannot wait for that,
- * so the copy is brought up to now before each look.
+ * brings up to now every other second: whoever looks between a crash and what follows it cannot
+ * wait for that, so the copy is brought up to now before each look.
  */
 export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
   let opened: Promise<SpannerDatabase> | undefined;
@@ -36,7 +36,8 @@ export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
   });
   const copy = async () =>
     void (await copyLedgerFrom(await spanner(), copyTo)({ counting: false }));
-  // Whoever asks while a copy is under way shares the next one, which begins after all of them asked.
+  // Whoever asks while a copy is under way shares the next one, which begins after all of them
+  // asked.
   let next: Promise<void> | undefined;
   let free: Promise<unknown> = Promise.resolve();
   const begin = () => {

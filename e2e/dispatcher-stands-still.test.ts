@@ -31,7 +31,9 @@ async function crashPoints(dispatcher: string, query = '', method = 'GET') {
 
 const point = '?name=dispatcher.published';
 
-/** Has a dispatcher rest, in the buckets of a pass, between what it published and the marks of it. */
+/**
+ * Has a dispatcher rest, in the buckets of a pass, between what it published and the marks of it.
+ */
 async function restBeforeTheMark(dispatcher: string): Promise<{ begun(): Promise<boolean> }> {
   const hits = async () => (await crashPoints(dispatcher)).hits['dispatcher.published'] ?? 0;
   const before = await hits();

@@ -119,7 +119,9 @@ const faults = [
   { fault: 'reset-after', operation: 'payment_intents.confirm' },
 ];
 
-/** Payments that succeed, fail, wait and are answered wrongly; returns their ids by what they do. */
+/**
+ * Payments that succeed, fail, wait and are answered wrongly; returns their ids by what they do.
+ */
 async function payments() {
   const control = stripeControl(on.system.stripe);
   const book = String((await pay(everythingTold, told.key))['id']);
@@ -202,7 +204,8 @@ type Listed = { data: { id: string }[] };
 
 /** Everything that went out by now. */
 async function wentOut(txnId: string): Promise<Map<Place, Buffer>> {
-  // Whether all is well is other promises' matter: what stands here is found in it, or it said nothing.
+  // Whether all is well is other promises' matter: what stands here is found in it, or it said
+  // nothing.
   const printed = async (name: string, ...args: string[]) => {
     const { stdout, stderr } = await command(name, ...args);
     return Buffer.from(stdout + stderr);

@@ -141,7 +141,8 @@ async function final(accepted: Answer): Promise<Shown> {
       const refund = JSON.parse((await on.acme.refunded(id, 30)).body) as Shown;
       return refund.status !== 'pending' && refund;
     },
-    // A hundred of one payment are posted one after the other, which takes the Spanner emulator its time.
+    // A hundred of one payment are posted one after the other, which takes the Spanner emulator its
+    // time.
     { withinMs: 90_000, what: `refund ${id} to be final` },
   );
 }

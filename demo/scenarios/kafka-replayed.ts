@@ -114,7 +114,9 @@ async function totals(database: Queryable, upTo: Date): Promise<Totals> {
   return (await database.query<Totals>(sql, [upTo]))[0]!;
 }
 
-/** Payments in the ledger whose record Kafka still has, by the auditor's own reading of the topic. */
+/**
+ * Payments in the ledger whose record Kafka still has, by the auditor's own reading of the topic.
+ */
 async function recorded(
   database: Queryable,
   { from, upTo }: { from: Offsets; upTo: Date },

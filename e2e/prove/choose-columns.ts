@@ -19,9 +19,9 @@ export type AskedStores = {
 };
 
 /**
- * The systems to try, and the words of `--only` that name no store of claims. Where nothing is said,
- * `stores` tries every store of claims with a ledger in PostgreSQL, and the first one with one in
- * Spanner, too: a claim and a ledger know nothing of each other.
+ * The systems to try, and the words of `--only` that name no store of claims. Where nothing is
+ * said, `stores` tries every store of claims with a ledger in PostgreSQL, and the first one with
+ * one in Spanner, too: a claim and a ledger know nothing of each other.
  *
  * @throws UsageError for an unknown ledger.
  */

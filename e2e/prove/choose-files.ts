@@ -24,8 +24,8 @@ export function chooseCampaign(word: string | undefined): Campaign {
 }
 
 /**
- * What `--short` runs: of every store of claims the promises that rest on guard 1 most, of a ledger in
- * Spanner those that rest on guard 2 and the outbox.
+ * What `--short` runs: of every store of claims the promises that rest on guard 1 most, of a ledger
+ * in Spanner those that rest on guard 2 and the outbox.
  */
 const shortFiles: Readonly<Record<LedgerStore, readonly string[]>> = {
   postgres: [

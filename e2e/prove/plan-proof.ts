@@ -25,7 +25,9 @@ export function planProof(
   }));
 }
 
-/** Why a promise is the same on a system where it was tried; nothing where it has to be tried here. */
+/**
+ * Why a promise is the same on a system where it was tried; nothing where it has to be tried here.
+ */
 function whySame(
   { sameOnClaims, sameOnLedgers }: PromiseFile,
   { claims, ledger }: Column,

@@ -29,8 +29,8 @@ export type LedgerStore = {
 /**
  * Opens the ledger that the settings name. It connects when first used.
  *
- * @param limits.callLimitMs until a single call to Spanner is given up; a pool of PostgreSQL has its
- * own limit.
+ * @param limits.callLimitMs until a single call to Spanner is given up; a pool of PostgreSQL has
+ * its own limit.
  */
 export async function openLedgerStore(
   settings: LedgerSettings,

@@ -23,8 +23,8 @@ export type Lent = {
 const waitMsUsual = 10_000;
 
 /**
- * Keeps up to `max` sessions; further callers wait in line, up to `waitMs` each. While Spanner hangs
- * the line would else grow without end, and be worked off for nobody afterwards.
+ * Keeps up to `max` sessions; further callers wait in line, up to `waitMs` each. While Spanner
+ * hangs the line would else grow without end, and be worked off for nobody afterwards.
  */
 export function keepSessions(calls: Calls, max: number, waitMs = waitMsUsual): Sessions {
   const idle: string[] = [];

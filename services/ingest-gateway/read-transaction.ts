@@ -37,8 +37,8 @@ export type ReadOutcome =
  * it, so that what was accepted is never not found. Where claims have expired before the ledger
  * came so far, nobody can tell.
  *
- * @throws when the ledger, the claim store or, about what both do not know, Kafka does not answer in
- * time.
+ * @throws when the ledger, the claim store or, about what both do not know, Kafka does not answer
+ * in time.
  */
 export async function readTransaction<Held extends Payment | Refund>(
   parts: ReadParts<Held>,

@@ -22,8 +22,8 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
    */
   retentionMs: number;
   /**
-   * How long a segment of it takes records, its `segment.ms`. Kafka deletes whole segments, once the
-   * newest record of one is old enough, so the first one of a slow topic can be read until
+   * How long a segment of it takes records, its `segment.ms`. Kafka deletes whole segments, once
+   * the newest record of one is old enough, so the first one of a slow topic can be read until
    * `retentionMs` and `segmentMs` are over.
    */
   segmentMs: number;

@@ -37,8 +37,8 @@ export type CopyLedger = (how: {
  * what was committed since the last time, all of it as of one moment, in one transaction. Several
  * copiers take turns, and PostgreSQL takes the turn from one that stands still.
  *
- * What a row may not become, such as another amount or another end, is not copied; it is recorded in
- * `ledger.copy_differences`, which the audit reads.
+ * What a row may not become, such as another amount or another end, is not copied; it is recorded
+ * in `ledger.copy_differences`, which the audit reads.
  */
 export function copyLedgerFrom(
   spanner: SpannerDatabase,
@@ -106,7 +106,10 @@ async function copyPages<Row>(
   return copied;
 }
 
-/** Takes out of the copy what has left the outbox: the same function, asked for as many, oldest first. */
+/**
+ * Takes out of the copy what has left the outbox: the same function, asked for as many, oldest
+ * first.
+ */
 async function copyHorizon(tx: Queryable, moment: Moment): Promise<void> {
   const horizon = await horizonOf(moment);
   if (horizon === undefined) return;
