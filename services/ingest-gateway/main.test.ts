@@ -50,6 +50,14 @@ describe('booting the gateway', () => {
     assert.match(output, /maxmemory-policy allkeys-lru.*set maxmemory-policy noeviction/);
   });
 
+  it('refuses in production a topic that may lose what it acknowledged, and says what to set', async (t) => {
+    const given = await gatewaySettings(t);
+    const settings = { ...given.settings, TRIPLOCK_MODE: 'production' };
+    const { exitCode, output } = await startGateway(t, { ...given, settings }).ended;
+    assert.equal(exitCode, 1);
+    assert.match(output, /topic test\.\w+ has one replica,.* give it three replicas/);
+  });
+
   it('names the setting of a port that is taken', async (t) => {
     const given = await gatewaySettings(t);
     const squatter = createServer().listen(Number(given.settings.HTTP_PORT), '127.0.0.1');

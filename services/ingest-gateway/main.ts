@@ -8,7 +8,7 @@ import {
 } from '@triplock/partners';
 import { openDatabase } from '@triplock/postgres';
 import { explainListenError, runService, withDeadline } from '@triplock/runtime';
-import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
+import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
 import { checkLedger } from './check-ledger.ts';
 import { checkPostgres } from './check-postgres.ts';
 import { readConfig } from './config.ts';
@@ -47,6 +47,8 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
   const topic = config.ACCEPTED_TOPIC;
+  const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
+  await requireDurable({ ...kafka, topic, otherwise });
   const offsets = openTopicOffsets({ ...kafka, topic, groupId: config.LEDGER_GROUP });
   service.onClose('topic offsets', () => offsets.close());
   const log = openGroupCommit({ ...kafka, topic });
