@@ -87,6 +87,7 @@ export async function startTraced(
       ...pubsub,
       EVENTS_SUBSCRIPTION: events.subscription,
       DATABASE_URL: database.url('triplock_notifier'),
+      WEBHOOK_RETRY_FIRST_MS: '20',
     }),
   ]);
   await Promise.all(services.map((service) => service.ready()));

@@ -13,8 +13,8 @@ export type ReceiverAnswer = { status: number; headers?: Record<string, string>;
 /** A partner's own server for webhooks. */
 export type WebhookReceiver = {
   url: string;
-  /** From now on; 204 unless told. */
-  answer: ReceiverAnswer;
+  /** From now on; 204 unless told. It may depend on how many came by now. */
+  answer: ReceiverAnswer | ((received: number) => ReceiverAnswer);
   received: ReceivedWebhook[];
   close(): Promise<void>;
 };
@@ -31,7 +31,12 @@ export async function openWebhookReceiver(): Promise<WebhookReceiver> {
         signatures: header('webhook-signature').split(' '),
         body,
       });
-      const { status, headers, body: told } = receiver.answer;
+      const { answer } = receiver;
+      const {
+        status,
+        headers,
+        body: told,
+      } = typeof answer === 'function' ? answer(received.length) : answer;
       response.writeHead(status, headers).end(told);
     });
   });

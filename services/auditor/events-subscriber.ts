@@ -1,7 +1,7 @@
 import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
 import type { RefusalReason, RefusedMessages } from '@triplock/inbox';
 import { databaseErrorKind, type Queryable } from '@triplock/postgres';
-import type { CrashPoints, Logger } from '@triplock/runtime';
+import { tellSpan, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { IncomingMessage, MessageVerdict } from '@triplock/transport';
 import type { AuditorMetrics } from './metrics.ts';
 import { recordPublished } from './record-published.ts';
@@ -44,6 +44,7 @@ async function count(
   const { event, payloadHash } = decoded;
   try {
     const seen = await recordPublished(parts.database, decoded);
+    tellSpan({ 'triplock.txn_id': event.txn_id, 'triplock.event_id': event.event_id });
     parts.metrics.events.count(seen.outcome);
     const said = { eventId: event.event_id, txnId: event.txn_id, ...seen };
     // A first copy is normal, and its row says more than a line would.

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { backoffMs, withDeadline, type Logger } from '@triplock/runtime';
+import { backoffMs, inSpan, withDeadline, type Logger } from '@triplock/runtime';
 import { Redis } from 'ioredis';
+import { redisSpan } from '../redis/redis-span.ts';
 
 const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8');
 const scripts = {
@@ -63,7 +64,8 @@ export function connectCache({ url, logger, timeoutMs }: CacheOptions): AnswerCa
       if (redis.status !== 'ready') return { outcome: 'away' };
       try {
         const limit = { ms: timeoutMs, what: 'the cache of answers' };
-        return parseFound(await withDeadline(scripted.findAnswer(key), limit));
+        const look = () => withDeadline(scripted.findAnswer(key), limit);
+        return parseFound(await inSpan(redisSpan('findAnswer'), look));
       } catch (err) {
         logger.debug({ err }, 'the cache of answers was not asked in time');
         return { outcome: 'away' };

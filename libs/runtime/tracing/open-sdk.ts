@@ -1,10 +1,12 @@
 import { context, diag, DiagLogLevel, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { setGlobalErrorHandler } from '@opentelemetry/core';
-import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http';
-import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
-import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import {
+  BasicTracerProvider,
+  BatchSpanProcessor,
+  type SpanExporter,
+} from '@opentelemetry/sdk-trace-base';
 import type { Logger } from '../logger.ts';
 import { instrumentHttp } from './instrument-http.ts';
 import { sampleWork } from './sample-work.ts';
@@ -21,10 +23,10 @@ export type TracedService = {
 };
 
 /** Loads and starts everything; `close` sends what is left. */
-export function openSdk(
+export async function openSdk(
   settings: TracingSettings,
   { service, instance, adminPort, logger }: TracedService,
-): { close(): Promise<void> } {
+): Promise<{ close(): Promise<void> }> {
   // What exporting says of itself over and over, `tellSpans` says once.
   setGlobalErrorHandler((error) => logger.debug({ err: error }, 'tracing'));
   diag.setLogger(toLogger(logger), { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
@@ -33,12 +35,10 @@ export function openSdk(
     'service.name': service,
     'service.instance.id': instance,
   });
-  const json = settings.OTEL_EXPORTER_OTLP_PROTOCOL === 'http/json';
-  const exporter = json ? new JsonExporter() : new ProtobufExporter();
   const provider = new BasicTracerProvider({
     resource: own.merge(detectResources({ detectors: [envDetector] })),
     sampler: sampleWork(settings),
-    spanProcessors: [new BatchSpanProcessor(tellSpans(exporter, logger))],
+    spanProcessors: [new BatchSpanProcessor(tellSpans(await openExporter(settings), logger))],
   });
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   trace.setGlobalTracerProvider(provider);
@@ -47,8 +47,15 @@ export function openSdk(
   return { close: () => provider.shutdown() };
 }
 
+/** Loads one of the two: the other would only lengthen the start. */
+async function openExporter(settings: TracingSettings): Promise<SpanExporter> {
+  const { OTLPTraceExporter } = await (settings.OTEL_EXPORTER_OTLP_PROTOCOL === 'http/json'
+    ? import('@opentelemetry/exporter-trace-otlp-http')
+    : import('@opentelemetry/exporter-trace-otlp-proto'));
+  return new OTLPTraceExporter();
+}
+
 function toLogger(logger: Logger) {
   const debug = (message: string) => logger.debug({ message }, 'tracing');
-  const warn = (message: string) => logger.debug({ message }, 'tracing');
-  return { error: warn, warn, info: debug, debug, verbose: debug };
+  return { error: debug, warn: debug, info: debug, debug, verbose: debug };
 }

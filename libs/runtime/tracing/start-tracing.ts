@@ -18,7 +18,7 @@ export async function startTracing(
 ): Promise<Tracing | undefined> {
   if (!isTracingWanted(settings)) return undefined;
   const { openSdk } = await import('./open-sdk.ts');
-  const sdk = openSdk(settings, traced);
+  const sdk = await openSdk(settings, traced);
   return {
     close: async () => {
       const limit = { ms: flushLimitMs, what: 'the collector of traces' };
