@@ -9,6 +9,7 @@ import {
   createTestSubscription,
   createTestTopic,
   freePort,
+  ofDeadLetters,
   startService,
   testNamespace,
   type TestService,
@@ -38,7 +39,7 @@ export async function startTraced(
     createTestKeyspace(test),
     createTestDatabase(test),
     createTestTopic(test),
-    createTestTopic(test),
+    createTestTopic(test, ofDeadLetters),
     createTestSubscription(test),
     createTestStripe(test),
   ]);

@@ -7,8 +7,14 @@ import type { Cleanup } from './test-database.ts';
 /** Where a test's records go. */
 export type TestTopic = { brokers: string[]; topic: string };
 
-/** How a test wants its topic; `compression` is Kafka's `compression.type`. */
-export type TopicShape = { partitions?: number; compression?: string };
+/**
+ * How a test wants its topic; `compression` is Kafka's `compression.type`, `batchBytesMax` its
+ * `max.message.bytes`.
+ */
+export type TopicShape = { partitions?: number; compression?: string; batchBytesMax?: number };
+
+/** The shape of a topic that a worker may set dead letters aside in. */
+export const ofDeadLetters: TopicShape = { batchBytesMax: 2 * 1024 * 1024 };
 
 /** A Kafka topic of one test's own, deleted after it. It stores records unpacked by default. */
 export async function createTestTopic(test: Cleanup, shape: TopicShape = {}): Promise<TestTopic> {
@@ -38,8 +44,11 @@ export async function commitTestOffset(
 }
 
 async function create(admin: Admin, topic: string, shape: TopicShape): Promise<void> {
-  const { partitions: numPartitions = 1, compression = 'uncompressed' } = shape;
+  const { partitions: numPartitions = 1, compression = 'uncompressed', batchBytesMax } = shape;
   const configEntries = [{ name: 'compression.type', value: compression }];
+  if (batchBytesMax !== undefined) {
+    configEntries.push({ name: 'max.message.bytes', value: `${batchBytesMax}` });
+  }
   const topics = [{ topic, numPartitions, replicationFactor: 1, configEntries }];
   // kafkajs's own wait for leaders fails when the broker does not know the topic for a moment.
   await admin.createTopics({ topics, waitForLeaders: false });

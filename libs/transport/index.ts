@@ -5,6 +5,7 @@ export * from './kafka/group-member.ts';
 export * from './kafka/kafka-client.ts';
 export * from './kafka/log.ts';
 export * from './kafka/require-durable.ts';
+export * from './kafka/require-letter-room.ts';
 export * from './kafka/require-readable.ts';
 export * from './kafka/topic-offsets.ts';
 export * from './kafka/topic-retention.ts';

@@ -8,6 +8,7 @@ import {
   createTestTopic,
   eventually,
   freePort,
+  ofDeadLetters,
   startService,
 } from '@triplock/testing';
 import { createLogger } from '@triplock/runtime';
@@ -23,7 +24,7 @@ const told = async (answer: Promise<Response>) => (await answer).text();
 async function aPlace(context: TestContext) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context);
-  const letters = await createTestTopic(context);
+  const letters = await createTestTopic(context, ofDeadLetters);
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const log = openGroupCommit({ ...accepted, clientId: 'test', logger });
   context.after(() => log.close());
@@ -103,10 +104,21 @@ test('a taken admin port ends the boot with a sentence that names it', async (co
   assert.match(stdout, new RegExp(`port ${port} .* is taken`));
 });
 
-test('a topic that may hold batches which nobody here can read ends the boot with what to do', async (context) => {
+test('a topic that cannot be read, or cannot take a burst of dead letters, ends the boot with what to do', async (context) => {
   const { env } = await aPlace(context);
-  const { topic } = await createTestTopic(context, { compression: 'producer' });
-  const { exitCode, stdout } = await start(context, { ...env, ACCEPTED_TOPIC: topic }).ended;
-  assert.equal(exitCode, 1);
-  assert.match(stdout, new RegExp(`topic ${topic} has compression.type producer`));
+  const [packed, small] = await Promise.all([
+    createTestTopic(context, { compression: 'producer' }),
+    createTestTopic(context),
+  ]);
+  const [unreadable, tooSmall] = await Promise.all([
+    start(context, { ...env, ACCEPTED_TOPIC: packed.topic }).ended,
+    start(context, { ...env, DEAD_LETTER_TOPIC: small.topic, ADMIN_PORT: `${await freePort()}` })
+      .ended,
+  ]);
+  assert.deepEqual([unreadable.exitCode, tooSmall.exitCode], [1, 1]);
+  assert.match(
+    unreadable.stdout,
+    new RegExp(`topic ${packed.topic} has compression.type producer`),
+  );
+  assert.match(tooSmall.stdout, new RegExp(`topic ${small.topic} has max.message.bytes 1048588`));
 });

@@ -10,7 +10,13 @@ import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { createTestDatabase, createTestTopic, eventually, testNamespace } from '@triplock/testing';
+import {
+  createTestDatabase,
+  createTestTopic,
+  eventually,
+  ofDeadLetters,
+  testNamespace,
+} from '@triplock/testing';
 import {
   openDeadLetters,
   openGroupCommit,
@@ -50,7 +56,7 @@ export function refundRecordOf(refund: AcceptedRefund): EncodedRecord {
 export async function aPipeline(context: TestContext, shape = { partitions: 1 }) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context, shape);
-  const letters = await createTestTopic(context);
+  const letters = await createTestTopic(context, ofDeadLetters);
   const kafka = { brokers: accepted.brokers, clientId: 'test', logger };
   const log = openGroupCommit({ ...kafka, topic: accepted.topic });
   context.after(() => log.close());

@@ -24,12 +24,15 @@ export type DeadLetters = {
 
 /**
  * A dead letter is a little larger than its record, which may be as large as a topic allows: the
- * topic for dead letters must take 2 MiB (`max.message.bytes`).
+ * topic for dead letters must take this much in one batch (`max.message.bytes`).
  */
+export const deadLetterBatchBytes = 2 * 1024 * 1024;
+
 const limits: AppendLimits = {
   timeoutMs: 5_000,
   gatherMs: 0,
   batchRecordsMax: 1_000,
+  // The rest is the framing of the batch.
   batchBytesMax: 2_000_000,
   waitingRecordsMax: 10_000,
   waitingBytesMax: 64 * 1024 * 1024,
