@@ -21,7 +21,9 @@ export type SpannerOptions = SpannerPlace & {
   transactionLimitMs?: number;
 };
 
-/** A database of Spanner. It connects when first used, and a database that is away may come back. */
+/**
+ * A database of Spanner. It connects when first used, and a database that is away may come back.
+ */
 export type SpannerDatabase = {
   /** Reads what is committed now, without locks. */
   query<Row>(sql: string, params?: Params): Promise<Row[]>;
@@ -54,7 +56,8 @@ export async function openCalls(options: SpannerOptions): Promise<Calls> {
 /** As {@link openSpanner}, over calls that a test may let go wrong. */
 export function spannerOver(calls: Calls, options: Partial<SpannerOptions> = {}): SpannerDatabase {
   const { sessionsMax = 10, transactionsMax = 10, transactionLimitMs = 30_000 } = options;
-  // Apart, because a transaction may be repeated for long, and no read nor ping is to wait for that.
+  // Apart, because a transaction may be repeated for long, and no read nor ping is to wait for
+  // that.
   const sessions = keepSessions(calls, sessionsMax);
   const ofTransactions = keepSessions(calls, transactionsMax);
 
