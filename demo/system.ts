@@ -26,7 +26,10 @@ export type System = {
   endpoints: Endpoints;
   /** What its things are called in the parts. */
   names: Names;
-  /** Reads everything, writes nothing. What it shows of a ledger in Spanner is up to two seconds old. */
+  /**
+   * Reads everything, writes nothing. What it shows of a ledger in Spanner is up to two seconds
+   * old.
+   */
   database: Database;
   /** The same as of now. */
   ledger: LedgerNow;

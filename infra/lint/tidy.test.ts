@@ -118,6 +118,18 @@ test('nobody here promises delivery without duplicates; only quotes of others do
   );
 });
 
+test('a comment is no wider than the code', () => {
+  // Migrations that have run are never edited.
+  const wide = sources
+    .filter(({ path }) => !path.includes('/migrations/'))
+    .flatMap(({ path, text }) => {
+      const mark = /\.(sql|lua)$/.test(path) ? /^\s*--/ : /^\s*(\/\/|\/\*|\*)/;
+      const lines = text().split('\n');
+      return lines.filter((line) => line.length > 100 && mark.test(line)).map(() => path);
+    });
+  assert.deepEqual(wide, []);
+});
+
 test('nothing is left for later in the sources', () => {
   const mark = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'XX' + 'X'].join('|')})\\b`);
   assert.deepEqual(
