@@ -11,4 +11,5 @@ export { renderTable } from './terminal/table.ts';
 export { openTerminal, type Terminal } from './terminal/terminal.ts';
 export { formatSpan } from './terminal/words.ts';
 export { until } from './until.ts';
+export { nearestName } from './nearest-name.ts';
 export { wholeNumber } from './whole-number.ts';

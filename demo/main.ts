@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { runCommand, takeDown, type Endpoints } from '@triplock/infra';
+import { parseParts, runCommand, takeDown, type Endpoints } from '@triplock/infra';
 import { placeOfClaims } from './claim-place.ts';
 import { renderInvitation, type Told } from './invitation.ts';
 import { tellStory } from './story.ts';
@@ -17,6 +17,7 @@ each guard did, audits every layer, and stays up until Ctrl-C, which stops every
 
   --once         stops everything at the end; exit code 0 when every step and the audit held
   --replicas N   N of each service (as many as run, or 1)
+  --parts HOW    native: processes; docker: containers (npm run up -- --help)
   --home DIR     the instance (.triplock)
   --json         prints the story as JSON
   --help
@@ -36,13 +37,14 @@ await runCommand({
   options: {
     once: { type: 'boolean' },
     replicas: { type: 'string' },
+    parts: { type: 'string' },
     home: { type: 'string' },
     json: { type: 'boolean' },
   },
   run: async ({ values, interrupted }) => {
     const replicas = wholeNumber(values.replicas, { option: 'replicas', min: 1, max: 10 });
     const terminal = openTerminal({ json: values.json ?? false });
-    const instance = { home: values.home, replicas };
+    const instance = { home: values.home, replicas, parts: parseParts(values.parts) };
     const show: Show = { instance, terminal, signal: interrupted() };
     try {
       const told = await Promise.race([tell(show), interruption(show.signal)]);
@@ -59,7 +61,7 @@ await runCommand({
 });
 
 type Show = {
-  instance: { home: string | undefined; replicas: number | undefined };
+  instance: Parameters<typeof startSystem>[0];
   terminal: Terminal;
   signal: AbortSignal;
 };

@@ -57,10 +57,16 @@ export type Listening = { terminal: Terminal; signal: AbortSignal };
 
 /** Brings up what is missing of an instance and connects to it. */
 export async function startSystem(
-  instance: { home: string | undefined; replicas: number | undefined },
+  instance: {
+    home: string | undefined;
+    replicas: number | undefined;
+    parts?: 'native' | 'docker' | undefined;
+  },
   listening: Listening,
 ): Promise<System> {
-  return openSystem(await bringUp(wanted(instance, listening)), usually(listening));
+  const { parts } = instance;
+  const asked = { ...wanted(instance, listening), parts: parts ?? ('choose' as const) };
+  return openSystem(await bringUp(asked), usually(listening));
 }
 
 /**

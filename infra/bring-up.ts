@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { chooseParts, type Chosen } from './choose-parts.ts';
 import { partsFor, type ClaimStore } from './claim-store.ts';
 import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
 import { webhookSecretsOf } from './credentials.ts';
@@ -9,6 +10,7 @@ import { Interrupted, LauncherError } from './launcher-error.ts';
 import { partsForLedger, spannerPlace, type LedgerStore } from './ledger-store.ts';
 import { withLock } from './lock.ts';
 import { settingsOf, usualNames, type Names } from './names.ts';
+import { PartMissing } from './parts/missing-part.ts';
 import { startParts, type Addresses } from './parts/start-parts.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
@@ -36,8 +38,11 @@ export type BringUp = {
   settings?: SettingsOfServices;
   /** Beside another system, instead of with parts of its own. */
   apart?: Apart;
-  /** Whether it runs as processes or in containers; as it does already, or as processes. */
-  parts?: 'native' | 'docker';
+  /**
+   * Whether it runs as processes or in containers; as it does already, or as processes. `choose`:
+   * as it does already, or as what is there on this machine makes wise.
+   */
+  parts?: 'native' | 'docker' | 'choose';
   report?: Report;
   /** Aborting it stops what this call started, and rejects. */
   signal?: AbortSignal;
@@ -69,11 +74,14 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
   return inSession(options, async (session) => {
     const { state, home } = session;
     state.replicas = options.replicas ?? Math.max(1, state.replicas);
-    if (partsOf(session, options) === 'docker') return inContainers(session, options);
+    const chosen = await partsOf(session, options);
+    if (chosen.parts === 'docker') return inContainers(session, options);
     const { mode = 'demo', apart } = options;
     const claims = options.claims ?? state.claims ?? 'redis';
     const ledger = ledgerOf(session, options.ledger);
-    const addresses = apart?.parts ?? (await startParts(session, partsAsked({ claims, ledger })));
+    const started = apart?.parts ?? (await startOrMiss(session, { claims, ledger }, chosen));
+    if (started instanceof PartMissing) return insteadOf(started, session, options);
+    const addresses = started;
     const names = apart?.names ?? usualNames;
     const settings = merged(settingsOf(names), options.settings ?? {});
     const stripe = await stripePlace(session, table);
@@ -109,14 +117,46 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
  *
  * @throws LauncherError when it has data of the other.
  */
-function partsOf({ state }: Session, { parts: asked }: BringUp): 'native' | 'docker' {
+async function partsOf({ state, report }: Session, { parts: asked }: BringUp): Promise<Chosen> {
   const before = state.parts;
+  if (asked === 'choose') return before === undefined ? chooseParts(report) : { parts: before };
   if (asked !== undefined && before !== undefined && asked !== before) {
     throw new LauncherError(
       `this home runs with --parts ${before} and its data does not move: take another --home, or forget the data (npm run down -- --volumes)`,
     );
   }
-  return asked ?? before ?? 'native';
+  return { parts: asked ?? before ?? 'native' };
+}
+
+/** The parts, or that one cannot be had where containers may be tried instead. */
+async function startOrMiss(
+  session: Session,
+  stores: Pick<BringUp, 'claims' | 'ledger'>,
+  { otherwise }: Chosen,
+): Promise<Addresses | PartMissing> {
+  try {
+    return await startParts(session, partsAsked(stores));
+  } catch (error) {
+    if (error instanceof PartMissing && otherwise === 'docker') return error;
+    throw error;
+  }
+}
+
+/** Containers, whose images have to be pulled; both ways are told when they cannot. */
+async function insteadOf(
+  missing: PartMissing,
+  session: Session,
+  options: BringUp,
+): Promise<Endpoints> {
+  session.report('containers after all, because a part is missing here; their images are pulled');
+  try {
+    return await inContainers(session, options);
+  } catch (error) {
+    if (!(error instanceof LauncherError)) throw error;
+    throw new LauncherError(`${missing.message}\nNor in containers: ${error.message}`, {
+      cause: error,
+    });
+  }
 }
 
 function inContainers(session: Session, options: BringUp): Promise<Endpoints> {

@@ -1,6 +1,7 @@
 export { bringUp, bringUpParts, type Apart, type BringUp } from './bring-up.ts';
 export { claimStores, type ClaimStore } from './claim-store.ts';
 export { runCommand, type Command } from './commands/run-command.ts';
+export { parseParts } from './commands/up-options.ts';
 export type { PartnerCredentials } from './credentials.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
 export {

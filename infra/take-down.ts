@@ -65,7 +65,7 @@ export async function stopByName(session: Session, names: readonly string[]): Pr
 /** Services get as long to finish as processes do: stop_grace_period in docker-compose.yml. */
 async function takeDownContainers(session: Session, data: TakeDown['data']): Promise<void> {
   const { home, report, signal } = session;
-  await requireEngine();
+  await requireEngine('and call down again');
   const volumes = data === 'forget' ? ['--volumes'] : [];
   report(`stopping containers (docker compose -p ${projectOf(home)} down)`);
   await compose({ home, args: ['down', '--remove-orphans', ...volumes], signal });

@@ -1,4 +1,5 @@
 import { UsageError } from '@triplock/infra';
+import { nearestName } from '../nearest-name.ts';
 import { allScenarios } from './all-scenarios.ts';
 import type { Scenario } from './scenario.ts';
 
@@ -12,7 +13,10 @@ export function chooseScenarios(name: string | undefined, all: boolean): readonl
   if (all) throw new UsageError('give either a name or --all');
   const found = allScenarios.find((each) => each.name === name);
   if (found !== undefined) return [found];
-  const names = allScenarios.map((each) => each.name).join(', ');
+  const known = allScenarios.map((each) => each.name);
+  const names = known.join(', ');
   if (name === undefined) throw new UsageError(`give a name, --all or --list; names: ${names}`);
-  throw new UsageError(`there is no scenario '${name}'; names: ${names}`);
+  const near = nearestName(name, known);
+  const hint = near === undefined ? '' : `did you mean ${near}? `;
+  throw new UsageError(`there is no scenario '${name}': ${hint}names: ${names}`);
 }

@@ -12,10 +12,18 @@ import { services } from '../services.ts';
 import type { Session } from '../session.ts';
 import { writeState } from '../state.ts';
 import { givenStripe, simulatedStripe } from '../stripe-place.ts';
-import { compose, ComposeFailed, docker, dockerWords, projectOf, requireEngine } from './engine.ts';
+import {
+  askEngine,
+  compose,
+  ComposeFailed,
+  docker,
+  dockerWords,
+  projectOf,
+  requireEngine,
+} from './engine.ts';
 import { containersOf, type ContainerRecord } from './container-records.ts';
 import { credentialFiles } from './places.ts';
-import { publishedPorts, publishedRanges } from './published-ports.ts';
+import { publishedPorts, publishedRanges, variableOf } from './published-ports.ts';
 
 /** Where claims and the ledger are kept. */
 type Stores = { claims: ClaimStore; ledger: LedgerStore };
@@ -53,8 +61,9 @@ export async function bringUpContainers(session: Session, stores: Stores): Promi
     await stopGateways(session, { before, claims });
     await compose({ home, args, settings, profiles, signal });
   } catch (error) {
+    if ((await askEngine()).outcome === 'silent') throw engineEnded(error);
     // Before it is gone with its words.
-    const why = error instanceof ComposeFailed ? await explain(session, error) : undefined;
+    const why = error instanceof ComposeFailed ? await explain(session, error, ports) : undefined;
     await stopWhatStarted(session, { before, fresh });
     throw why === undefined ? error : new LauncherError(why, { cause: error });
   }
@@ -70,6 +79,14 @@ async function stopGateways(
   if (before.length === 0 || !movesClaims(state.claims ?? claims, claims)) return;
   report(`ingest-gateway: stopped, because claims move to ${claims}`);
   await compose({ home, args: ['stop', 'ingest-gateway'], signal });
+}
+
+/** Nobody is there to stop what had started; it stands still, and comes back with the engine or not. */
+function engineEnded(cause: unknown): LauncherError {
+  return new LauncherError(
+    'the container engine has ended: start it, then call up again, or npm run down',
+    { cause },
+  );
 }
 
 /** Nothing half started stays: containers that did not run before are gone or stopped again. */
@@ -91,12 +108,17 @@ async function stopWhatStarted(
 }
 
 /** The sentence in what compose said that a person can act on. */
-async function explain(session: Session, { words }: ComposeFailed): Promise<string> {
+async function explain(
+  session: Session,
+  { words }: ComposeFailed,
+  ports: Readonly<Record<string, string>>,
+): Promise<string> {
   const { home } = session;
   const all = words.join('\n');
   const port = /(?:bind host port|Bind for|listen tcp4?)\D*127\.0\.0\.1:(\d+)/.exec(all)?.[1];
   if (port !== undefined) {
-    return `port ${port} is taken: free it, or give another by its variable (docs/compose.md)`;
+    const variable = variableOf(Number(port), ports) ?? 'its variable (docs/compose.md)';
+    return `port ${port} is taken: free it, or set ${variable} to another`;
   }
   const step = await stepsWords(session);
   if (step !== undefined) return step;

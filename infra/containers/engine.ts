@@ -40,27 +40,47 @@ export function dockerNow(...args: readonly string[]): string {
   return execFileSync('docker', args, { ...limits, encoding: 'utf8', stdio: 'pipe' }).trim();
 }
 
+/** Whether an engine can run the system; what is missing of one that answers, and the next step. */
+export type EngineOutcome =
+  | { outcome: 'able' }
+  | { outcome: 'silent' }
+  | { outcome: 'unfit'; because: string; nextStep: string };
+
+/** Looks for an engine, within seconds. */
+export async function askEngine(): Promise<EngineOutcome> {
+  const memory = await docker('info', '--format', '{{.MemTotal}}').catch(() => undefined);
+  if (memory === undefined || !/^[1-9]/.test(memory)) return { outcome: 'silent' };
+  if (Number(memory) < engineBytesMin) {
+    const gigabytes = (Number(memory) / 1024 ** 3).toFixed(1);
+    const because = `the container engine has ${gigabytes} GB of memory and the system needs 4`;
+    return { outcome: 'unfit', because, nextStep: 'give it more' };
+  }
+  const plugin = await docker('compose', 'version', '--short').catch(() => undefined);
+  if (plugin !== undefined) return { outcome: 'able' };
+  return {
+    outcome: 'unfit',
+    because: 'docker has no compose plugin',
+    nextStep: 'install docker-compose-plugin',
+  };
+}
+
 /**
  * Has an engine that can run the system.
  *
  * @throws LauncherError that says what to do when none answers, or it has too little memory.
  */
-export async function requireEngine(): Promise<void> {
-  const memory = await docker('info', '--format', '{{.MemTotal}}').catch(() => undefined);
-  const instead = 'or take --parts native';
-  if (memory === undefined || !/^[1-9]/.test(memory)) {
-    throw new LauncherError(`no container engine answers: start Docker, ${instead}`);
+export async function requireEngine(instead = 'or take --parts native'): Promise<void> {
+  const engine = await askEngine();
+  switch (engine.outcome) {
+    case 'able':
+      return;
+    case 'silent':
+      throw new LauncherError(`no container engine answers: start Docker, ${instead}`);
+    case 'unfit':
+      throw new LauncherError(`${engine.because}: ${engine.nextStep}, ${instead}`);
+    default:
+      engine satisfies never;
   }
-  if (Number(memory) < engineBytesMin) {
-    const gigabytes = (Number(memory) / 1024 ** 3).toFixed(1);
-    const why = `the container engine has ${gigabytes} GB of memory and the system needs 4`;
-    throw new LauncherError(`${why}: give it more, ${instead}`);
-  }
-  await docker('compose', 'version').catch(() => {
-    throw new LauncherError(
-      `docker has no compose plugin: install docker-compose-plugin, ${instead}`,
-    );
-  });
 }
 
 /** One `docker compose` for a home. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { defaultHome } from '../home.ts';
+import { UsageError } from '../launcher-error.ts';
 import { allParts } from '../parts/all-parts.ts';
 import { choosePorts } from '../ports.ts';
 import { services } from '../services.ts';
@@ -42,11 +43,30 @@ export async function publishedPorts(session: Session): Promise<Record<string, s
  */
 export function publishedRanges(folder: string, replicas: number): Record<string, string> {
   const wide = Object.entries(ranges).map(([name, usual], index) => {
-    const asked = process.env[name]?.trim();
+    const asked = askedRange(name);
     const first = folder === defaultHome ? usual : firstOf(folder) + index * replicasMax;
-    return [name, asked || `${first}-${first + replicas - 1}`];
+    return [name, asked ?? `${first}-${first + replicas - 1}`];
   });
   return Object.fromEntries(wide) as Record<string, string>;
+}
+
+/** The variable that tells the port. */
+export function variableOf(
+  port: number,
+  published: Readonly<Record<string, string>>,
+): string | undefined {
+  return Object.keys(published).find((name) => {
+    const [first = NaN, last = first] = published[name]!.split('-').map(Number);
+    return first <= port && port <= last;
+  });
+}
+
+function askedRange(name: string): string | undefined {
+  const asked = process.env[name]?.trim();
+  if (!asked) return undefined;
+  const [, first, last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(asked) ?? [];
+  if (1 <= Number(first) && Number(first) <= Number(last) && Number(last) <= 65_535) return asked;
+  throw new UsageError(`${name}: expected a port, or ports such as 18080-18081`);
 }
 
 /** Above where the launcher's processes get theirs, and below those of outgoing connections. */

@@ -1,14 +1,19 @@
 import { LauncherError } from '../launcher-error.ts';
 
-/** A part that cannot be had here: names it and the two ways to get it. */
+/** A part that cannot be had here as a process. */
+export class PartMissing extends LauncherError {
+  override name = 'PartMissing';
+}
+
+/** Names the part and the two ways to get it. */
 export function missingPart(part: {
   title: string;
   because: string;
   install: string;
   variable: string;
   example: string;
-}): LauncherError {
-  return new LauncherError(
+}): PartMissing {
+  return new PartMissing(
     [
       `${part.title}: ${part.because}. Two ways to get it:`,
       `  install it here: ${part.install}`,

@@ -9,6 +9,7 @@ import type { Session } from '../session.ts';
 import type { ProcessRecord } from '../state.ts';
 import { together } from '../together.ts';
 import { allParts, usualParts } from './all-parts.ts';
+import { PartMissing } from './missing-part.ts';
 import type { Fetched, OptionalPartName, Part, Site, UsualPartName } from './part.ts';
 
 /** Where the services find each part. */
@@ -48,7 +49,7 @@ export function withoutPassword(address: string): string {
 
 async function pickParts(session: Session, asked: readonly OptionalPartName[]): Promise<Picked[]> {
   const picked: Picked[] = [];
-  const problems: string[] = [];
+  const problems: LauncherError[] = [];
   const isWanted = (part: Part) =>
     usualParts.includes(part) ||
     asked.some((name) => name === part.name) ||
@@ -58,10 +59,14 @@ async function pickParts(session: Session, asked: readonly OptionalPartName[]): 
       picked.push(await pickPart(session, part));
     } catch (error) {
       if (!(error instanceof LauncherError)) throw error;
-      problems.push(error.message);
+      problems.push(error);
     }
   }
-  if (problems.length > 0) throw new LauncherError(problems.join('\n'));
+  if (problems.length > 0) {
+    const words = problems.map(({ message }) => message).join('\n');
+    const isMissing = problems.every((each) => each instanceof PartMissing);
+    throw isMissing ? new PartMissing(words) : new LauncherError(words);
+  }
   return picked;
 }
 

@@ -1,4 +1,4 @@
-import { wholeNumber } from '@triplock/demo';
+import { nearestName, wholeNumber } from '@triplock/demo';
 import { UsageError } from '@triplock/infra';
 import { loadScenarios, type LoadScenario } from './load-scenarios.ts';
 
@@ -39,7 +39,7 @@ export function readLoadOptions(name: string | undefined, values: Values): LoadO
 function unknownScenario(name: string | undefined): string {
   const names = loadScenarios.map((each) => each.name);
   if (name === undefined) return `say which scenario: ${names.join(', ')}`;
-  const near = names.find((each) => each.startsWith(name.slice(0, 3)));
+  const near = nearestName(name, names);
   const hint = near === undefined ? '' : `did you mean ${near}? `;
   return `there is no scenario "${name}": ${hint}It is one of ${names.join(', ')}`;
 }

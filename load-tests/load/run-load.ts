@@ -95,6 +95,7 @@ export async function loadElsewhere(
   options: LoadOptions,
 ): Promise<LoadReport> {
   const { scenario, rate, seconds } = options;
+  await requireGateway(gateway);
   const rig = describeRig();
   const k6 = await lookForK6(parts);
   const target = { gateways: [gateway], apiKeys: { acme: token } };
@@ -112,6 +113,24 @@ export async function loadElsewhere(
     ...{ run: rest, checks, moments, readings: [] },
     ...(knee && { knee }),
   };
+}
+
+const answersWithinMs = 10_000;
+
+/** Every payment would be asked for again and again for most of a minute before k6 gave it up. */
+async function requireGateway(gateway: string): Promise<void> {
+  const signal = AbortSignal.timeout(answersWithinMs);
+  // Whatever it answers: who is there without a key is told that he is nobody.
+  const asked = fetch(`${gateway}/v1/payments`, { signal });
+  await asked.then(
+    (answer) => answer.body?.cancel(),
+    (error: unknown) => {
+      const why = `nothing answers at ${gateway}`;
+      throw new LauncherError(`${why}: look whether the gateway runs there, and give its URL`, {
+        cause: error,
+      });
+    },
+  );
 }
 
 async function sendAll(

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { aHome, runScript } from '../a-home.ts';
+import { homeAt } from '../home.ts';
+import { readState } from '../state.ts';
+import { able, anEngine, type AnEngine } from './an-engine.testing.ts';
+import { publishedRanges } from './published-ports.ts';
+
+const takenPort =
+  'Error response from daemon: Bind for 127.0.0.1:18080 failed: port is already allocated';
+
+async function upOn(t: TestContext, engine: AnEngine, more: Record<string, string> = {}) {
+  const home = aHome(t);
+  const up = ['up', '--parts', 'docker', '--home', home];
+  const { code, stderr } = await runScript(up, { ...engine.environment, ...more });
+  const { parts } = readState(homeAt(home));
+  return { code, said: stderr.trim(), parts, endpoints: existsSync(homeAt(home).endpoints) };
+}
+
+/** One sentence with the next step, and a home that is as if nothing had been tried. */
+const refused = (said: string) => ({ code: 1, said, parts: undefined, endpoints: false });
+
+test('an engine with too little memory, and one without compose, are refused in one sentence', async (t) => {
+  const small = anEngine(t, `info*) echo 2147483648;;`);
+  const bare = anEngine(t, `info*) echo 8589934592;; compose*) exit 1;;`);
+  const why = 'the container engine has 2.0 GB of memory and the system needs 4';
+  assert.deepEqual(
+    await upOn(t, small),
+    refused(`triplock up: ${why}: give it more, or take --parts native`),
+  );
+  const plugin = 'docker has no compose plugin: install docker-compose-plugin';
+  assert.deepEqual(await upOn(t, bare), refused(`triplock up: ${plugin}, or take --parts native`));
+});
+
+test('a port that is taken is named with its variable, and what had started is removed', async (t) => {
+  const engine = anEngine(t, `${able} *' up '*) echo '${takenPort}' >&2; exit 1;;`);
+  const { said, ...rest } = await upOn(t, engine, { TRIPLOCK_GATEWAY_PORTS: '18080-18081' });
+  assert.equal(
+    said,
+    'triplock up: port 18080 is taken: free it, or set TRIPLOCK_GATEWAY_PORTS to another',
+  );
+  assert.deepEqual(rest, { code: 1, parts: undefined, endpoints: false });
+  assert.ok(engine.calls().some((call) => call.endsWith('down --remove-orphans --volumes')));
+});
+
+test('a volume of another version is refused in the words of the step that found it', async (t) => {
+  const why = 'triplock provision: postgres: the database is of another version';
+  const engine = anEngine(t, `${able} *' logs '*) echo '${why}';; *' up '*) exit 1;;`);
+  assert.deepEqual(await upOn(t, engine), refused(`triplock up: ${why}`));
+});
+
+test('ports that are no ports are refused before anything starts', async (t) => {
+  const engine = anEngine(t, able);
+  const sentence = 'TRIPLOCK_GATEWAY_PORTS: expected a port, or ports such as 18080-18081';
+  const { code, said } = await upOn(t, engine, { TRIPLOCK_GATEWAY_PORTS: 'http' });
+  assert.deepEqual({ code, said }, { code: 2, said: `triplock up: ${sentence}` });
+  assert.ok(engine.calls().every((call) => !call.includes(' up ')));
+  t.after(() => delete process.env['TRIPLOCK_GATEWAY_PORTS']);
+  for (const text of ['18081-18080', '70000', '0', '1-2-3']) {
+    process.env['TRIPLOCK_GATEWAY_PORTS'] = text;
+    assert.throws(() => publishedRanges('/any', 2), { message: sentence });
+  }
+});
+
+test('an engine that ends in between is told, and the home remembers what may be left', async (t) => {
+  const engine = anEngine(
+    t,
+    `info*) grep -q ' up ' "$(dirname "$0")/calls" || echo 8589934592;; 'compose version'*) echo 2;; *' up '*) exit 1;;`,
+  );
+  const { code, said, parts } = await upOn(t, engine);
+  const next = 'start it, then call up again, or npm run down';
+  assert.deepEqual(
+    { code, said, parts },
+    { code: 1, said: `triplock up: the container engine has ended: ${next}`, parts: 'docker' },
+  );
+});
