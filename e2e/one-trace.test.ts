@@ -19,7 +19,7 @@ const payment = {
   metadata: { [told.metadataName]: told.metadataValue },
 };
 
-/** How a hop is found, and the hop within which it has to be; once unless told. */
+/** How a hop is found, and the hop within which it has to be; more than once where told. */
 type Hop = { service: string; name: RegExp; within?: string; times?: number };
 
 /** Each hop of a card payment whose first webhook is refused. */
@@ -71,6 +71,9 @@ const batches = [
   /^admit events$/,
 ];
 
+/** What each guard says of a payment that it sees for the first time. */
+const guards = { claim: 'claimed', ledger: 'posted', inbox: 'applied' };
+
 test('one card payment is one trace through every hop, and says nothing that is nobody’s business', async (t) => {
   const [store, receiver] = await Promise.all([openTraceStore(), openWebhookReceiver()]);
   t.after(async () => void (await Promise.all([store.close(), receiver.close()])));
@@ -91,7 +94,7 @@ test('one card payment is one trace through every hop, and says nothing that is 
     path: `/v1/${refused.queryKey}?${newKey()}`,
     headers: { authorization },
   });
-  await eventually(async () => receiver.received.length === 2);
+  await eventually(async () => receiver.received.length >= 2);
   await finish();
 
   const spans = store.spans();
@@ -109,7 +112,10 @@ test('one card payment is one trace through every hop, and says nothing that is 
     roots.map(({ name, parentSpanId }) => [name, parentSpanId]),
     [['POST /v1/payments', undefined]],
   );
-  assert.deepEqual(guardsOf(trace), { claim: 'claimed', ledger: 'posted', inbox: 'applied' });
+  for (const [guard, word] of Object.entries(guards)) {
+    const said = trace.map(({ attributes }) => attributes[`triplock.guard.${guard}`]);
+    assert.ok(said.includes(word), `${guard}: ${said.join(' ')}`);
+  }
   assert.ok(trace.some(({ attributes }) => attributes['triplock.txn_id'] === txnId));
 
   // A partner's own trace is linked to, and is never ours.
@@ -122,9 +128,12 @@ test('one card payment is one trace through every hop, and says nothing that is 
   assert.ok(replay !== undefined && replay.traceId !== first.traceId);
 
   for (const name of batches) {
-    const batch = spans.find((span) => name.test(span.name));
-    assert.deepEqual(batch?.links, [first.traceId], String(name));
-    assert.deepEqual([batch?.parentSpanId, batch?.traceId !== first.traceId], [undefined, true]);
+    const some = spans.filter((span) => name.test(span.name));
+    assert.ok(some.length > 0, String(name));
+    for (const { links, parentSpanId, traceId: own } of some) {
+      assert.deepEqual([links, parentSpanId], [[first.traceId], undefined], String(name));
+      assert.notEqual(own, first.traceId);
+    }
   }
   assert.deepEqual(secretsIn(store.bodies.join('\n'), payer), []);
 });
@@ -145,15 +154,10 @@ function findHops(trace: readonly StoredSpan[]): void {
         name.test(span.name) &&
         (outer === undefined || ancestors(span).some((each) => outer.includes(each))),
     );
-    assert.equal(spans.length, times, `${hop}: ${trace.map((span) => span.name).join(', ')}`);
+    // Not exactly: a broker may deliver again, and that is in the trace too.
+    assert.ok(spans.length >= times, `${hop}: ${trace.map((span) => span.name).join(', ')}`);
     found.set(hop, spans);
   }
-}
-
-function guardsOf(trace: readonly StoredSpan[]): Record<string, unknown> {
-  const words = trace.flatMap(({ attributes }) => Object.entries(attributes));
-  const guards = words.filter(([name]) => name.startsWith('triplock.guard.'));
-  return Object.fromEntries(guards.map(([name, word]) => [name.split('.').at(-1)!, word]));
 }
 
 /** Secrets, card data, what partners tell, and statements are in no span, whoever made it. */

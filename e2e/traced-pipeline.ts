@@ -61,6 +61,8 @@ export async function startTraced(
       ADMIN_PORT: String(await freePort()),
       OTEL_EXPORTER_OTLP_ENDPOINT: traces,
       OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+      // So that a busy machine has little left to send in the 2 s of a shutdown.
+      OTEL_BSP_SCHEDULE_DELAY: '100',
       ...settings,
     });
   const gatewayPort = String(await freePort());
