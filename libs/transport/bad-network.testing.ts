@@ -5,6 +5,8 @@ export type BadNetwork = {
   /** `host:port` of its near end. */
   address: string;
   connect(): Socket;
+  /** Connections that came so far and were let through. */
+  connections(): number;
   /** From now on nothing passes, and nobody is told: a broker that hangs. */
   freeze(): void;
   thaw(): void;
@@ -29,9 +31,11 @@ export async function openBadNetwork(
   const sockets = new Set<Socket>();
   let frozen = false;
   let isCut = false;
+  let connections = 0;
 
   const server = createServer((client) => {
     if (isCut) return void client.destroy();
+    connections += 1;
     const upstream = connectTcp({ host, port: Number(port) });
     const drop = () => {
       client.destroy();
@@ -57,6 +61,7 @@ export async function openBadNetwork(
   return {
     address: `${near.host}:${near.port}`,
     connect: () => connectTcp(near),
+    connections: () => connections,
     freeze: () => {
       frozen = true;
       for (const socket of sockets) socket.pause();

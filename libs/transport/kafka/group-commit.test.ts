@@ -105,9 +105,11 @@ test('a hung broker leaves what was sent unknown and refuses what waited, both i
 test('a broker that goes away and comes back between two appends costs no append', async (t) => {
   const { network, log } = await aLog(t);
   await log.append(aRecord());
+  const before = network.connections();
   network.cut();
   network.mend();
   await log.append(aRecord());
+  assert.ok(network.connections() > before, 'the second append came by a connection that was cut');
 });
 
 test('a full waiting room refuses at once and keeps what it holds', async (t) => {
