@@ -62,11 +62,15 @@ const sameOnEveryLedger: Readonly<Record<string, string>> = {
   boot: 'what a service refuses to start without is asked for before it looks at a store',
   'events-in-order': 'its outbox is one of its own, in PostgreSQL; that of Spanner has the suite',
   'scenario-interrupted': 'it is about a command, whatever store is there',
+  watched: 'metrics have the same names whatever the store',
   'webhook-endpoint': 'endpoints are in PostgreSQL',
 };
 
 const notOnSpanner: Readonly<Record<string, string>> = {
   'down-and-up': 'the emulator keeps the ledger in memory, and down ends it',
+  'kafka-stands-still': 'its load is many times what the emulator posts',
+  'kill-storm': 'its load is many times what the emulator posts',
+  'workers-come-and-go': 'its load is many times what the emulator posts',
 };
 
 /** A promise of e2e/ by its file's name without `.test.ts`. */
