@@ -3,7 +3,9 @@ import { askEngine } from './containers/engine.ts';
 import { allParts } from './parts/all-parts.ts';
 import type { Report } from './session.ts';
 
-/** How a system that has no data yet is run, and whether the other way is tried when this one fails. */
+/**
+ * How a system that has no data yet is run, and whether the other way is tried when this one fails.
+ */
 export type Chosen = { parts: 'native' | 'docker'; otherwise?: 'docker' };
 
 /**

@@ -19,7 +19,7 @@ alone, so it also starts again what has died. Ctrl-C stops what this call starte
   --claims STORE      where claims are kept: redis, postgres, hybrid or dynamodb. Remembered; the
                       ledger answers for what another store knew
   --parts HOW         native: processes; docker: containers of docker-compose.yml. Remembered; data
-                      does not move from one to the other. Unless told: containers where an engine
+                      does not move from one to the other. Default: containers where an engine
                       has their images or a part is missing here, else processes
   --parts-only        only Redis, Kafka, PostgreSQL and Pub/Sub, and what the stores need
   --home DIR          an instance of its own, with its own data and ports (.triplock)

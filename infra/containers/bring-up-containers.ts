@@ -81,7 +81,9 @@ async function stopGateways(
   await compose({ home, args: ['stop', 'ingest-gateway'], signal });
 }
 
-/** Nobody is there to stop what had started; it stands still, and comes back with the engine or not. */
+/**
+ * Nobody is there to stop what had started; it stands still, and comes back with the engine or not.
+ */
 function engineEnded(cause: unknown): LauncherError {
   return new LauncherError(
     'the container engine has ended: start it, then call up again, or npm run down',

@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { cloneFolder } from '../home.ts';
 import { docker } from './engine.ts';
 
-/** Images that the engine lacks, of those that the system in containers stands on or is made from. */
+/**
+ * Images that the engine lacks, of those that the system in containers stands on or is made from.
+ */
 export async function missingImages(): Promise<string[]> {
   const needed = new Set([...(await imagesOfParts()), ...imagesOfDockerfile()]);
   const listed = await docker('image', 'ls', '--format', '{{.Repository}}:{{.Tag}}');

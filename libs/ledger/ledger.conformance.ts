@@ -36,7 +36,8 @@ type Open = (context: TestContext) => Promise<LedgerUnderTest>;
 
 /**
  * What every ledger promises, whatever it is stored in. `shared` is how many
- * payments are in both of two batches that race: an emulator takes the square of their rows for each.
+ * payments are in both of two batches that race: an emulator takes the square of their rows for
+ * each.
  */
 export function ledgerConformance(name: string, open: Open, { shared = 20 } = {}): void {
   suite(name, () => {
