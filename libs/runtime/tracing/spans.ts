@@ -62,6 +62,9 @@ export function openSpan(spec: PaymentSpanSpec): OpenSpan {
   const tracer = tracerInUse();
   if (tracer === undefined) return untracedSpan;
   const within = spec.parent === undefined ? context.active() : remote(spec.parent);
+  const parent = trace.getSpanContext(within);
+  // Decided at the request: most are not traced, and a span that tells nothing costs as much as one.
+  if (parent !== undefined && !isSampled(parent)) return passedOn(parent, within);
   const span = tracer.startSpan(spec.name, optionsOf(spec), within);
   return opened(span, trace.setSpan(within, span));
 }
@@ -79,6 +82,15 @@ export const untracedSpan: OpenSpan = {
   run: (work) => work(),
   fail: () => undefined,
 };
+
+function passedOn(parent: SpanContext, within: Context): OpenSpan {
+  return {
+    carried: () => traceparentOfSpan(parent),
+    within: (work) => context.with(within, work),
+    run: (work) => context.with(within, work),
+    fail: () => undefined,
+  };
+}
 
 function opened(span: Span, within: Context): OpenSpan {
   const header = traceparentOfSpan(span.spanContext());
