@@ -63,7 +63,8 @@ export function openSpan(spec: PaymentSpanSpec): OpenSpan {
   if (tracer === undefined) return untracedSpan;
   const within = spec.parent === undefined ? context.active() : remote(spec.parent);
   const parent = trace.getSpanContext(within);
-  // Decided at the request: most are not traced, and a span that tells nothing costs as much as one.
+  // Decided at the request: most are not traced, and a span that tells nothing costs as much as
+  // one that does.
   if (parent !== undefined && !isSampled(parent)) return passedOn(parent, within);
   const span = tracer.startSpan(spec.name, optionsOf(spec), within);
   return opened(span, trace.setSpan(within, span));
