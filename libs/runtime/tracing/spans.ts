@@ -1,5 +1,6 @@
 import {
   context,
+  createContextKey,
   ROOT_CONTEXT,
   SpanKind,
   SpanStatusCode,
@@ -65,7 +66,11 @@ export function openSpan(spec: PaymentSpanSpec): OpenSpan {
   const parent = trace.getSpanContext(within);
   // Decided at the request: most are not traced, and a span that tells nothing costs as much as
   // one that does.
-  if (parent !== undefined && !isSampled(parent)) return passedOn(parent, within);
+  if (parent !== undefined && !isSampled(parent)) {
+    return passedOn(traceparentOfSpan(parent), within);
+  }
+  const passed = parent === undefined ? within.getValue(passedKey) : undefined;
+  if (typeof passed === 'string') return passedOn(passed, within);
   const span = tracer.startSpan(spec.name, optionsOf(spec), within);
   return opened(span, trace.setSpan(within, span));
 }
@@ -84,11 +89,15 @@ export const untracedSpan: OpenSpan = {
   fail: () => undefined,
 };
 
-function passedOn(parent: SpanContext, within: Context): OpenSpan {
+/** Where a trace that is not traced goes on: without a span, so that no instrumentation makes any. */
+const passedKey = createContextKey('traceparent that is passed on');
+
+function passedOn(header: string, within: Context): OpenSpan {
+  const without = trace.deleteSpan(within).setValue(passedKey, header);
   return {
-    carried: () => traceparentOfSpan(parent),
-    within: (work) => context.with(within, work),
-    run: (work) => context.with(within, work),
+    carried: () => header,
+    within: (work) => context.with(without, work),
+    run: (work) => context.with(without, work),
     fail: () => undefined,
   };
 }
@@ -140,7 +149,9 @@ export function tellSpan(attributes: Attributes): void {
 export function carriedTraceparent(given: string): string {
   if (tracerInUse() === undefined) return given;
   const span = trace.getActiveSpan();
-  return span === undefined ? given : traceparentOfSpan(span.spanContext());
+  if (span !== undefined) return traceparentOfSpan(span.spanContext());
+  const passed = context.active().getValue(passedKey);
+  return typeof passed === 'string' ? passed : given;
 }
 
 const kinds = {
