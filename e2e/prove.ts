@@ -9,10 +9,10 @@ const help = `
 npm run prove -- CAMPAIGN [options]
 
   stores    the promises end to end on every claim store with a ledger in PostgreSQL, and on the
-            first of them with one in Spanner. What does not apply is reported
-            with its reason
-  faults    what takes long to break: a storm of kills under load, workers that come and go, every
-            scenario. On Redis unless --only names stores
+            first of them with one in Spanner. What does not apply is reported with its reason
+  faults    what takes long to break, or needs the machine for itself: a storm of kills, a thousand
+            requests at once, workers that come and go, every scenario. On Redis unless --only names
+            stores
   sabotage  takes each guard away and sees duplicates escape, so that the rest of the tests can be
             believed
 

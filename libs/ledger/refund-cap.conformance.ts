@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aRefund, type aPayment } from '@triplock/testing';
 import fc from 'fast-check';
+import type { RefundOutcome } from './refunds.ts';
 import { aTransfer, posting, type RefundsUnderTest } from './refunds.conformance.ts';
 
 /** The part of the refunds' promises that is about their cap. */
@@ -14,7 +15,7 @@ export function refundCap(open: (context: TestContext) => Promise<RefundsUnderTe
     assert.equal((await store.ledger.find(payment.txnId))?.amountRefunded, 60n);
   });
 
-  test('of a hundred refunds of 1 percent at once all succeed, in an unbroken sequence', async (context) => {
+  test('of a hundred refunds of 1 percent, twenty at once, all succeed, in an unbroken sequence', async (context) => {
     const store = await open(context);
     const payment = await aTransfer(store);
     const outcomes = await atOnce(store, payment, { refunds: 100, amount: 1n });
@@ -58,11 +59,17 @@ async function atOnce(
   payment: ReturnType<typeof aPayment>,
   wish: { refunds: number; amount: bigint },
 ): Promise<Record<string, number>> {
-  const outcomes = await Promise.all(
-    Array.from({ length: wish.refunds }, (_, n) =>
-      [refunds, otherRefunds][n % 2]!.post(posting(aRefund(payment, { amount: wish.amount }))),
-    ),
-  );
+  let left = wish.refunds;
+  const outcomes: RefundOutcome[] = [];
+  // More at once would only wait for a connection, and a busy machine gives up on that.
+  const posters = Array.from({ length: Math.min(20, wish.refunds) }, async (_, n) => {
+    while (left > 0) {
+      left -= 1;
+      const refund = posting(aRefund(payment, { amount: wish.amount }));
+      outcomes.push(await [refunds, otherRefunds][n % 2]!.post(refund));
+    }
+  });
+  await Promise.all(posters);
   const counts: Record<string, number> = {};
   for (const outcome of outcomes) {
     assert.equal(outcome.outcome, 'settled');

@@ -59,7 +59,7 @@ export function spannerOver(calls: Calls, options: Partial<SpannerOptions> = {})
   // Apart, because a transaction may be repeated for long, and no read nor ping is to wait for
   // that.
   const sessions = keepSessions(calls, sessionsMax);
-  const ofTransactions = keepSessions(calls, transactionsMax);
+  const ofTransactions = keepSessions(calls, transactionsMax, transactionLimitMs);
 
   /** A read on a session that the server forgot is read again on a new one. */
   const reading = <Result>(work: (session: string) => Promise<Result>) =>

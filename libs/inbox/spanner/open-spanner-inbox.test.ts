@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import {
   openCalls,
   spannerInboxMigrations,
@@ -104,7 +105,7 @@ test('a consumer that dies in its effect, or before it acknowledged, does it onc
   const child = spawn(
     process.execPath,
     [
-      new URL('die-while-receiving.testing.ts', import.meta.url).pathname,
+      fileURLToPath(new URL('die-while-receiving.testing.ts', import.meta.url)),
       JSON.stringify({ store, done, begun }),
     ],
     { stdio: ['ignore', 'inherit', 'inherit'] },

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { newKey } from '../partner.ts';
+import { onTheSystem } from '../stage.ts';
 
 const on = onTheSystem();
 
