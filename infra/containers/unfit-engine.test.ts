@@ -10,10 +10,12 @@ import { publishedRanges } from './published-ports.ts';
 const takenPort =
   'Error response from daemon: Bind for 127.0.0.1:18080 failed: port is already allocated';
 
-async function upOn(t: TestContext, engine: AnEngine, more: Record<string, string> = {}) {
-  const home = aHome(t);
+type More = { environment?: Record<string, string>; home?: string };
+
+async function upOn(t: TestContext, engine: AnEngine, more: More = {}) {
+  const { home = aHome(t), environment = {} } = more;
   const up = ['up', '--parts', 'docker', '--home', home];
-  const { code, stderr } = await runScript(up, { ...engine.environment, ...more });
+  const { code, stderr } = await runScript(up, { ...engine.environment, ...environment });
   const { parts } = readState(homeAt(home));
   return { code, said: stderr.trim(), parts, endpoints: existsSync(homeAt(home).endpoints) };
 }
@@ -35,7 +37,9 @@ test('an engine with too little memory, and one without compose, are refused in 
 
 test('a port that is taken is named with its variable, and what had started is removed', async (t) => {
   const engine = anEngine(t, `${able} *' up '*) echo '${takenPort}' >&2; exit 1;;`);
-  const { said, ...rest } = await upOn(t, engine, { TRIPLOCK_GATEWAY_PORTS: '18080-18081' });
+  const { said, ...rest } = await upOn(t, engine, {
+    environment: { TRIPLOCK_GATEWAY_PORTS: '18080-18081' },
+  });
   assert.equal(
     said,
     'triplock up: port 18080 is taken: free it, or set TRIPLOCK_GATEWAY_PORTS to another',
@@ -53,7 +57,9 @@ test('a volume of another version is refused in the words of the step that found
 test('ports that are no ports are refused before anything starts', async (t) => {
   const engine = anEngine(t, able);
   const sentence = 'TRIPLOCK_GATEWAY_PORTS: expected a port, or ports such as 18080-18081';
-  const { code, said } = await upOn(t, engine, { TRIPLOCK_GATEWAY_PORTS: 'http' });
+  const { code, said } = await upOn(t, engine, {
+    environment: { TRIPLOCK_GATEWAY_PORTS: 'http' },
+  });
   assert.deepEqual({ code, said }, { code: 2, said: `triplock up: ${sentence}` });
   assert.ok(engine.calls().every((call) => !call.includes(' up ')));
   t.after(() => delete process.env['TRIPLOCK_GATEWAY_PORTS']);
@@ -68,10 +74,15 @@ test('an engine that ends in between is told, and the home remembers what may be
     t,
     `info*) grep -q ' up ' "$(dirname "$0")/calls" || echo 8589934592;; 'compose version'*) echo 2;; *' up '*) exit 1;;`,
   );
-  const { code, said, parts } = await upOn(t, engine);
+  const home = aHome(t);
+  const { code, said, parts } = await upOn(t, engine, { home });
   const next = 'start it, then call up again, or npm run down';
   assert.deepEqual(
     { code, said, parts },
     { code: 1, said: `triplock up: the container engine has ended: ${next}`, parts: 'docker' },
   );
+  const back = anEngine(t, able);
+  const down = await runScript(['down', '--volumes', '--home', home], back.environment);
+  assert.equal(down.code, 0, down.stderr);
+  assert.ok(back.calls().some((call) => call.endsWith('down --remove-orphans --volumes')));
 });

@@ -89,7 +89,7 @@ export const untracedSpan: OpenSpan = {
   fail: () => undefined,
 };
 
-/** Where a trace that is not traced goes on: without a span, so that no instrumentation makes any. */
+/** Where an untraced request goes on: without a span, so that no instrumentation makes any. */
 const passedKey = createContextKey('traceparent that is passed on');
 
 function passedOn(header: string, within: Context): OpenSpan {
