@@ -33,5 +33,9 @@ export async function removeTestHome(parent: string): Promise<void> {
 /** Removes the homes that tests could not remove themselves, because they were killed. */
 export async function removeTestHomes(): Promise<void> {
   if (!existsSync(folder)) return;
-  for (const name of readdirSync(folder)) await removeTestHome(join(folder, name));
+  const errors: unknown[] = [];
+  for (const name of readdirSync(folder)) {
+    await removeTestHome(join(folder, name)).catch((error: unknown) => errors.push(error));
+  }
+  if (errors.length > 0) throw errors[0];
 }

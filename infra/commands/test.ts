@@ -47,12 +47,20 @@ await runCommand({
   },
 });
 
-/** The parts, the system of the end-to-end tests, and what an interrupted test left. */
+/**
+ * The parts, the system of the end-to-end tests, and what an interrupted test left. One that cannot
+ * be taken down, such as containers without an engine, keeps none of the others.
+ */
 async function takeDownTests(data: 'keep' | 'forget'): Promise<void> {
-  await removeTestHomes();
-  await takeDown({ home: join(defaultHome, 'e2e'), data });
-  await takeDown({ home: join(sharedTestHome, 'beside-containers'), data });
-  await takeDown({ home: sharedTestHome, data });
+  const homes = [
+    join(defaultHome, 'e2e'),
+    join(sharedTestHome, 'beside-containers'),
+    sharedTestHome,
+  ];
+  const ends = [removeTestHomes, ...homes.map((home) => () => takeDown({ home, data }))];
+  const errors: unknown[] = [];
+  for (const end of ends) await end().catch((error: unknown) => errors.push(error));
+  if (errors.length > 0) throw errors[0];
 }
 
 /**
