@@ -20,6 +20,12 @@ export type TestSpanner = {
   open(): Promise<SpannerDatabase>;
 };
 
+/**
+ * Two that race are a race. The emulator runs one transaction at a time and aborts the others, so
+ * that of many most of the time goes into aborting one another.
+ */
+const transactionsMax = 2;
+
 /** Databases of this process that no test uses now: empty, with every migration applied. */
 const unused: string[] = [];
 const made: string[] = [];
@@ -55,7 +61,7 @@ export async function createTestSpanner(
   return {
     ...place,
     open: async () => {
-      const spanner = await openSpanner(place);
+      const spanner = await openSpanner({ ...place, transactionsMax });
       opened.push(spanner);
       return spanner;
     },
