@@ -1,9 +1,10 @@
 import { isFinal, type AcceptedPayment, type Payment } from '@triplock/payments';
 import { askUntilKnown } from './ask-until-known.ts';
-import { chargePayment, type ChargeOutcome, type ChargeParts } from './charge-payment.ts';
+import { attemptWord, fateOfAttempt } from './attempt-outcome.ts';
+import { chargePayment, type ChargeParts } from './charge-payment.ts';
 import type { RefundToGive } from './give-back.ts';
 import { openHandOver, type HandOverParts, type Turn } from './hand-over.ts';
-import type { AttemptWord, WorkerMetrics } from './metrics.ts';
+import type { WorkerMetrics } from './metrics.ts';
 import { giveBackInTime, type RefundDeskParts, type RefundFate } from './refund-desk.ts';
 
 /** What the desk stands on. */
@@ -22,6 +23,8 @@ export type PostedCard = {
  * What a batch has to know of a charge. `handed-over`: it is pending, durable, and looked after.
  */
 export type ChargeFate = 'charged' | 'declined' | 'handed-over' | 'already-recorded';
+
+const ended = { succeeded: 'charged', failed: 'declined' } as const;
 
 /**
  * Charges and gives back for batches. Both wait for a place, and then for their end, up to the
@@ -60,8 +63,8 @@ function chargeInTime(parts: DeskParts, card: PostedCard, turn: Turn): Promise<C
       );
       if (payment === undefined) return 'already-recorded';
       const outcome = await chargePayment(parts, { ...card, payment });
-      parts.metrics.charges.count(wordFor(outcome));
-      return outcome.outcome === 'unknown' ? outcome.because : fateOf(outcome);
+      parts.metrics.charges.count(attemptWord(outcome));
+      return outcome.outcome === 'unknown' ? outcome.because : fateOfAttempt(outcome, ended);
     },
   });
 }
@@ -74,21 +77,4 @@ async function rowOf({ ledger }: DeskParts, card: PostedCard): Promise<Payment |
   }
   const row = await ledger.find(card.payment.txnId);
   return row === undefined || isFinal(row.state) ? undefined : row;
-}
-
-function fateOf(outcome: Exclude<ChargeOutcome, { outcome: 'unknown' }>): ChargeFate {
-  switch (outcome.outcome) {
-    case 'settled':
-      return outcome.state === 'succeeded' ? 'charged' : 'declined';
-    case 'waiting':
-      return 'handed-over';
-    case 'taken-over':
-      return isFinal(outcome.state) ? 'already-recorded' : 'handed-over';
-    default:
-      return outcome satisfies never;
-  }
-}
-
-function wordFor(outcome: ChargeOutcome): AttemptWord {
-  return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
 }

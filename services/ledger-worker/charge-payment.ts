@@ -1,7 +1,8 @@
 import type { Ledger } from '@triplock/ledger';
-import { isFinal, type Payment, type Settlement, type TransactionState } from '@triplock/payments';
-import type { IntentOutcome, Provider, Unknown } from '@triplock/provider';
+import { isFinal, type Payment, type Settlement } from '@triplock/payments';
+import type { IntentOutcome, Provider } from '@triplock/provider';
 import type { CrashPoints } from '@triplock/runtime';
+import type { AttemptOutcome } from './attempt-outcome.ts';
 import { confirmIntent } from './confirm-intent.ts';
 import { createIntent } from './create-intent.ts';
 
@@ -17,17 +18,6 @@ export type ChargeParts = {
 /** A pending card payment as it was read, and whose request it was. */
 export type CardPayment = { payment: Payment; traceparent: string };
 
-/** What charging came to. */
-export type ChargeOutcome =
-  /** This call made it final. */
-  | { outcome: 'settled'; state: 'succeeded' | 'failed' }
-  /** The customer or the provider has yet to decide; the row is looked after when it is due. */
-  | { outcome: 'waiting' }
-  /** Nobody knows; the row is looked after when it is due, or by whoever tries again before. */
-  | { outcome: 'unknown'; because: Unknown }
-  /** Another worker is at it, or has finished it. */
-  | { outcome: 'taken-over'; state: TransactionState };
-
 /**
  * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between
  * any two of these steps the process may die and this be called again, by anyone:
@@ -40,7 +30,7 @@ export type ChargeOutcome =
 export async function chargePayment(
   parts: ChargeParts,
   { payment, traceparent }: CardPayment,
-): Promise<ChargeOutcome> {
+): Promise<AttemptOutcome> {
   const stored = await ensureIntent(parts, payment);
   if (stored.outcome === 'refused') {
     const result = { state: 'failed' as const, failure: stored.failure };
@@ -80,7 +70,7 @@ async function ensureIntent(parts: ChargeParts, payment: Payment) {
   }
   const created = await createIntent(parts.provider, requestOf(payment));
   if (created.outcome === 'unknown') {
-    return { outcome: 'unknown', because: created } satisfies ChargeOutcome;
+    return { outcome: 'unknown', because: created } satisfies AttemptOutcome;
   }
   if (created.outcome === 'refused') return created;
   await parts.crashPoints.reached('worker.intent-created');
@@ -100,7 +90,7 @@ async function yieldTo(
   { ledger, provider }: ChargeParts,
   { txnId, details }: Payment,
   intentId: string,
-): Promise<ChargeOutcome> {
+): Promise<AttemptOutcome> {
   const row = await ledger.find(txnId);
   const decided = row !== undefined && (row.provider !== undefined || isFinal(row.state));
   if (decided && row.provider?.intentId !== intentId) {
@@ -134,7 +124,7 @@ async function settle(
   { ledger, crashPoints }: ChargeParts,
   { payment, traceparent }: CardPayment,
   end: { result: Settlement; chargeId?: string },
-): Promise<ChargeOutcome> {
+): Promise<AttemptOutcome> {
   const { txnId, version } = payment;
   const settledAt = new Date();
   const settled = await ledger.settle({ txnId, version, traceparent, settledAt, ...end });

@@ -1,9 +1,10 @@
 import type { DueTransaction, Ledger, Refunds, TakeDue } from '@triplock/ledger';
 import type { GuardedProvider } from '@triplock/provider';
 import { carriedTraceparent, inSpan, type Logger, type Pass } from '@triplock/runtime';
+import type { AttemptOutcome } from './attempt-outcome.ts';
 import { bookTransferOf } from './book-transfer.ts';
 import { chargePayment, type ChargeParts } from './charge-payment.ts';
-import { giveBack, type GiveBackOutcome, type GiveBackParts } from './give-back.ts';
+import { giveBack, type GiveBackParts } from './give-back.ts';
 import type { WorkerMetrics } from './metrics.ts';
 import type { Places } from './places.ts';
 
@@ -103,7 +104,7 @@ function spanOf(due: DueTransaction) {
   return { name: `resolve ${due.kind}`, parent: due.traceparent, attributes };
 }
 
-async function finish(parts: ResolverParts, due: DueTransaction): Promise<GiveBackOutcome> {
+async function finish(parts: ResolverParts, due: DueTransaction): Promise<AttemptOutcome> {
   const { traceparent } = due;
   if (due.kind === 'refund') return finishRefund(parts, due);
   const { payment } = due;
@@ -119,7 +120,7 @@ async function finish(parts: ResolverParts, due: DueTransaction): Promise<GiveBa
 async function finishRefund(
   parts: ResolverParts,
   { refund, traceparent }: Extract<DueTransaction, { kind: 'refund' }>,
-): Promise<GiveBackOutcome> {
+): Promise<AttemptOutcome> {
   const posted = await parts.refunds.post({ refund, traceparent, settledAt: new Date() });
   switch (posted.outcome) {
     case 'reserved':

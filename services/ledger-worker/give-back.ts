@@ -1,7 +1,8 @@
 import type { ReservedRefund, Refunds } from '@triplock/ledger';
-import type { Settlement, TransactionState } from '@triplock/payments';
-import type { Provider, RefundAtProvider, RefundRequest, Unknown } from '@triplock/provider';
+import type { Settlement } from '@triplock/payments';
+import type { Provider, RefundAtProvider, RefundRequest } from '@triplock/provider';
 import type { CrashPoints } from '@triplock/runtime';
+import type { AttemptOutcome } from './attempt-outcome.ts';
 
 /** What giving money back stands on. */
 export type GiveBackParts = {
@@ -16,13 +17,6 @@ export type RefundToGive = {
   traceparent: string;
   asked: 'never' | 'perhaps';
 };
-
-/** What giving back came to; as for a charge. */
-export type GiveBackOutcome =
-  | { outcome: 'settled'; state: 'succeeded' | 'failed' }
-  | { outcome: 'waiting' }
-  | { outcome: 'unknown'; because: Unknown }
-  | { outcome: 'taken-over'; state: TransactionState };
 
 /**
  * Has the provider give a reserved refund back, once: whenever it may have been asked for before,
@@ -40,7 +34,7 @@ export type GiveBackOutcome =
 export async function giveBack(
   parts: GiveBackParts,
   { refund, traceparent, asked }: RefundToGive,
-): Promise<GiveBackOutcome> {
+): Promise<AttemptOutcome> {
   const atProvider = await ask(parts.provider, requestOf(refund), asked);
   await parts.crashPoints.reached('worker.refunded');
   switch (atProvider.outcome) {
@@ -97,7 +91,7 @@ async function settle(
   { refunds, crashPoints }: GiveBackParts,
   { txnId, version }: ReservedRefund,
   end: { result: Settlement; traceparent: string; refundId?: string },
-): Promise<GiveBackOutcome> {
+): Promise<AttemptOutcome> {
   const settled = await refunds.settle({ txnId, version, settledAt: new Date(), ...end });
   if (settled.outcome === 'settled') {
     await crashPoints.reached('worker.settled');

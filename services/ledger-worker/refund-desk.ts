@@ -1,13 +1,9 @@
 import { isFinal } from '@triplock/payments';
+import { attemptWord, fateOfAttempt } from './attempt-outcome.ts';
 import { askUntilKnown, type AskingParts } from './ask-until-known.ts';
-import {
-  giveBack,
-  type GiveBackOutcome,
-  type GiveBackParts,
-  type RefundToGive,
-} from './give-back.ts';
+import { giveBack, type GiveBackParts, type RefundToGive } from './give-back.ts';
 import type { Turn } from './hand-over.ts';
-import type { AttemptWord, WorkerMetrics } from './metrics.ts';
+import type { WorkerMetrics } from './metrics.ts';
 
 /** What giving back for batches stands on. */
 export type RefundDeskParts = GiveBackParts &
@@ -17,6 +13,8 @@ export type RefundDeskParts = GiveBackParts &
  * What a batch has to know of a refund. `handed-over`: it is pending, durable, and looked after.
  */
 export type RefundFate = 'refunded' | 'refund-failed' | 'handed-over' | 'already-recorded';
+
+const ended = { succeeded: 'refunded', failed: 'refund-failed' } as const;
 
 /**
  * Gives a reserved refund back. Only the first attempt of one that was reserved just now may ask
@@ -34,8 +32,8 @@ export function giveBackInTime(
       const now = turn.waited || again ? await asItStands(parts, given) : given;
       if (now === undefined) return 'already-recorded';
       const outcome = await giveBack(parts, now);
-      parts.metrics.refunds.count(wordFor(outcome));
-      return outcome.outcome === 'unknown' ? outcome.because : fateOf(outcome);
+      parts.metrics.refunds.count(attemptWord(outcome));
+      return outcome.outcome === 'unknown' ? outcome.because : fateOfAttempt(outcome, ended);
     },
   });
 }
@@ -49,21 +47,4 @@ async function asItStands(
   // What was reserved stays so, and the charge is the payment's for ever.
   const { money = refund.money, provider = refund.provider } = row;
   return { refund: { ...row, money, provider }, traceparent, asked: 'perhaps' };
-}
-
-function fateOf(outcome: Exclude<GiveBackOutcome, { outcome: 'unknown' }>): RefundFate {
-  switch (outcome.outcome) {
-    case 'settled':
-      return outcome.state === 'succeeded' ? 'refunded' : 'refund-failed';
-    case 'waiting':
-      return 'handed-over';
-    case 'taken-over':
-      return isFinal(outcome.state) ? 'already-recorded' : 'handed-over';
-    default:
-      return outcome satisfies never;
-  }
-}
-
-function wordFor(outcome: GiveBackOutcome): AttemptWord {
-  return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
 }
