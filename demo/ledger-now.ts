@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Endpoints } from '@triplock/infra';
 import { copyLedgerFrom } from '@triplock/ledger';
 import { openDatabase, type Queryable } from '@triplock/postgres';
+import { askInTurn } from '@triplock/runtime';
 import { openSpanner, type SpannerDatabase } from '@triplock/spanner';
 
 /** The ledger's tables by SQL, as they are when they are asked. */
@@ -36,17 +36,7 @@ export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
   });
   const copy = async () =>
     void (await copyLedgerFrom(await spanner(), copyTo)({ counting: false }));
-  // Whoever asks while a copy is under way shares the next one, which begins after all of them
-  // asked.
-  let next: Promise<void> | undefined;
-  let free: Promise<unknown> = Promise.resolve();
-  const begin = () => {
-    next = undefined;
-    const done = copy();
-    free = Promise.allSettled([done, delay(apartMs)]);
-    return done;
-  };
-  const bringUpToNow = () => (next ??= free.then(begin));
+  const bringUpToNow = askInTurn(copy, apartMs);
   return {
     query: async (sql, values) => {
       await bringUpToNow();

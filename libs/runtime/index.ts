@@ -1,4 +1,5 @@
 export * from './admin-server.ts';
+export * from './ask-in-turn.ts';
 export * from './backoff.ts';
 export * from './crash-points.ts';
 export * from './deadline.ts';

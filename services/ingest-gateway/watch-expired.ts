@@ -1,5 +1,5 @@
+import { askInTurn } from '@triplock/runtime';
 import type { TopicOffsets } from '@triplock/transport';
-import { askInTurn } from './ask-in-turn.ts';
 
 /** Tells whether the ledger has posted everything whose claim has expired. */
 export type Expired = { arePosted(): Promise<boolean> };
@@ -13,6 +13,9 @@ const lateMaxMs = 3_600_000;
 
 /** For so long one answer holds: short beside a claim's life, less what the ledger may be late. */
 const trustedMs = 600_000;
+
+// Kafka is asked for all waiting requests together, and this often at most.
+const askEveryMs = 100;
 
 /**
  * Watches whether the ledger's workers have posted all records that are older than an hour. An
@@ -34,7 +37,7 @@ export function watchExpired(offsets: Pick<TopicOffsets, 'committed' | 'since'>)
     );
     if (posted) provenAt = askedAt;
     return posted;
-  });
+  }, askEveryMs);
   return {
     arePosted: async () => performance.now() - provenAt < trustedMs || ask(),
   };

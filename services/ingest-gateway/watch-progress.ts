@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { askInTurn } from '@triplock/runtime';
 import type { Offsets, TopicOffsets } from '@triplock/transport';
-import { askInTurn } from './ask-in-turn.ts';
 
 /** Tells whether the ledger has posted everything that was in the topic at a barrier. */
 export type Progress = { hasPassed(barrier: string): Promise<boolean> };
@@ -9,6 +9,9 @@ type Position = { committed: Offsets; end: Offsets };
 
 /** A loss has one barrier. Those of older losses are asked about no more. */
 const passedMax = 100;
+
+// Kafka is asked for all waiting requests together, and this often at most.
+const askEveryMs = 100;
 
 /** Writes offsets down as a barrier, under an id, so that no two are the same text. */
 export function writeBarrier(end: Offsets): string {
@@ -29,7 +32,7 @@ export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>):
   const ask = askInTurn(async (): Promise<Position> => {
     const [committed, end] = await Promise.all([offsets.committed(), offsets.end()]);
     return { committed, end };
-  });
+  }, askEveryMs);
   return {
     async hasPassed(text) {
       if (passed.has(text)) return true;
