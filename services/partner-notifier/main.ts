@@ -1,10 +1,9 @@
 import {
-  checkRetention,
   eventsHandler,
   gatherEvents,
   openInbox,
+  openInboxReaper,
   openRefusedMessages,
-  readOutboxRetention,
   watchInHand,
   type ReapedInbox,
 } from '@triplock/inbox';
@@ -93,17 +92,14 @@ async function forgetWhatIsOld(
   { logger, onClose }: Service,
   parts: { inbox: ReapedInbox; database: Database; metrics: NotifierMetrics },
 ): Promise<void> {
-  const { INBOX_RETENTION_HOURS: inboxHours } = config;
-  const subscription = await readSubscriptionRetention(subscriptionOf(config));
-  const outbox = await readOutboxRetention(parts.database);
-  checkRetention(inboxHours, { subscription, outbox, logger });
-  const pass = reapNotified({
+  const reapInbox = await openInboxReaper({
     ...parts,
+    keepInboxHours: config.INBOX_RETENTION_HOURS,
+    subscription: await readSubscriptionRetention(subscriptionOf(config)),
     logger,
-    keepInboxHours: inboxHours,
-    keepDeliveriesMs: config.DELIVERIES_RETENTION_HOURS * hourMs,
-    sources: async () => ({ subscription, outbox: await readOutboxRetention(parts.database) }),
   });
+  const keepDeliveriesMs = config.DELIVERIES_RETENTION_HOURS * hourMs;
+  const pass = reapNotified({ ...parts, reapInbox, keepDeliveriesMs });
   const reaper = runLoop(pass, { name: 'reap', idleMs: reapEveryMs, logger });
   onClose('reaper', () => reaper.stop());
 }

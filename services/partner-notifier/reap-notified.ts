@@ -1,4 +1,3 @@
-import { reapInbox, type InboxReaperParts } from '@triplock/inbox';
 import { loadSql, type Queryable } from '@triplock/postgres';
 import type { Pass } from '@triplock/runtime';
 import type { NotifierMetrics } from './metrics.ts';
@@ -9,7 +8,9 @@ const reapDeliveriesSql = loadSql(import.meta.url, 'sql/reap-deliveries.sql');
 const batchRowsMax = 500;
 
 /** What the reapers stand on, and for how long they keep what is done with. */
-export type ReaperParts = InboxReaperParts & {
+export type ReaperParts = {
+  /** One batch of the inbox. */
+  reapInbox: Pass;
   database: Queryable;
   metrics: Pick<NotifierMetrics, 'reaped'>;
   keepDeliveriesMs: number;
@@ -20,9 +21,9 @@ export type ReaperParts = InboxReaperParts & {
  * they are kept. The loop comes again at once while there is more.
  */
 export function reapNotified(parts: ReaperParts): Pass {
-  const { database, metrics } = parts;
+  const { reapInbox, database, metrics } = parts;
   return async () => {
-    const events = await reapInbox(parts);
+    const events = await reapInbox();
     metrics.reaped.count('inbox', events);
     const deliveries = await reapDeliveries(database, parts.keepDeliveriesMs);
     metrics.reaped.count('deliveries', deliveries);

@@ -1,11 +1,9 @@
 import {
-  checkRetention,
   eventsHandler,
   gatherEvents,
   openInbox,
+  openInboxReaper,
   openRefusedMessages,
-  readOutboxRetention,
-  reapInbox,
   watchInHand,
   type ReapedInbox,
 } from '@triplock/inbox';
@@ -66,20 +64,17 @@ function subscriptionOf(config: Config) {
 async function forgetWhatIsOld(
   config: Config,
   { logger, onClose }: Service,
-  {
-    inbox,
-    database,
-    metrics,
-  }: { inbox: ReapedInbox; database: Database; metrics: SettlementMetrics },
+  parts: { inbox: ReapedInbox; database: Database; metrics: SettlementMetrics },
 ): Promise<void> {
-  const { INBOX_RETENTION_HOURS: keepInboxHours } = config;
-  const subscription = await readSubscriptionRetention(subscriptionOf(config));
-  const outbox = await readOutboxRetention(database);
-  checkRetention(keepInboxHours, { subscription, outbox, logger });
-  const sources = async () => ({ subscription, outbox: await readOutboxRetention(database) });
+  const reapInbox = await openInboxReaper({
+    ...parts,
+    keepInboxHours: config.INBOX_RETENTION_HOURS,
+    subscription: await readSubscriptionRetention(subscriptionOf(config)),
+    logger,
+  });
   const pass = async () => {
-    const events = await reapInbox({ inbox, keepInboxHours, sources, logger });
-    metrics.reaped.inc(events);
+    const events = await reapInbox();
+    parts.metrics.reaped.inc(events);
     return events;
   };
   const reaper = runLoop(pass, { name: 'reap', idleMs: reapEveryMs, logger });

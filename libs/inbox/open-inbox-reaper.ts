@@ -1,6 +1,8 @@
-import type { Logger } from '@triplock/runtime';
-import { whyTooShort, type Sources } from './check-retention.ts';
+import type { Queryable } from '@triplock/postgres';
+import type { Logger, Pass } from '@triplock/runtime';
+import { checkRetention, whyTooShort, type Sources } from './check-retention.ts';
 import type { ReapedInbox } from './inbox.ts';
+import { readOutboxRetention } from './postgres/read-outbox-retention.ts';
 
 /** So few that a batch is done in some milliseconds and holds up no event. */
 const batchRowsMax = 500;
@@ -12,20 +14,36 @@ const markedLateMs = hourMs;
 /** What a consumer's inbox is reaped by. */
 export type InboxReaperParts = {
   inbox: Pick<ReapedInbox, 'reap'>;
+  /** In which the dispatchers say how long they keep events. */
+  database: Queryable;
   keepInboxHours: number;
-  /** What can bring an event again; asked on each pass, because dispatchers may change. */
-  sources: () => Promise<Sources>;
+  /** For how long the consumer's subscription can deliver an event again. */
+  subscription: Sources['subscription'];
   logger: Logger;
 };
+
+/**
+ * Makes sure that the inbox outlives everything that can bring an event again, and gives the pass
+ * that forgets. The outbox is asked again on each pass, because dispatchers may change.
+ *
+ * @throws with one sentence when something outlives the inbox: the service must not run so.
+ */
+export async function openInboxReaper(parts: InboxReaperParts): Promise<Pass> {
+  const { database, subscription, keepInboxHours, logger } = parts;
+  const sources = async () => ({ subscription, outbox: await readOutboxRetention(database) });
+  checkRetention(keepInboxHours, { ...(await sources()), logger });
+  return async () => reapInbox(parts, await sources());
+}
 
 /**
  * Takes one small batch of inbox rows out that are older than they are kept, and returns how many.
  * The inbox forgets nothing while something would outlive it or the outbox does not tell, and no
  * event that the outbox still has.
  */
-export async function reapInbox(parts: InboxReaperParts): Promise<number> {
-  const { inbox, keepInboxHours, logger } = parts;
-  const sources = await parts.sources();
+async function reapInbox(
+  { inbox, keepInboxHours, logger }: InboxReaperParts,
+  sources: Sources,
+): Promise<number> {
   const { outbox } = sources;
   if (outbox.outcome === 'unknown') {
     const { why } = outbox;
