@@ -130,6 +130,27 @@ test('a comment is no wider than the code', () => {
   assert.deepEqual(wide, []);
 });
 
+test('what a file exports, or a statement does, somebody else uses', () => {
+  // k6 finds its functions by the names in a scenario's options; a folder of checks or migrations
+  // is read whole.
+  const readWhole = /^load-tests\/k6\/|\/(migrations|checks)\//;
+  const exported = /^export (?:async )?(?:function\*?|const|class) (\w+)/gm;
+  const words = new Map(
+    sources.map(({ path, text }) => [path, new Set(text().match(/[\w-]+/g))] as const),
+  );
+  const isUsed = (name: string, by: string) =>
+    [...words].some(([path, names]) => path !== by && names.has(name));
+  const unused = sources
+    .filter(({ path }) => !readWhole.test(path))
+    .flatMap(({ path, text }) => {
+      const { name, ext } = posix.parse(path);
+      const statement = ext === '.sql' || ext === '.lua';
+      const names = statement ? [name] : [...text().matchAll(exported)].map(([, each]) => each!);
+      return names.filter((each) => !isUsed(each, path)).map((each) => `${path}: ${each}`);
+    });
+  assert.deepEqual(unused, []);
+});
+
 test('nothing is left for later in the sources', () => {
   const mark = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'XX' + 'X'].join('|')})\\b`);
   assert.deepEqual(

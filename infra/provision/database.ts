@@ -21,9 +21,6 @@ const roles = {
   auditor: 'triplock_auditor',
 } as const;
 
-/** What the roles are called here. */
-export const roleNames = Object.keys(roles) as (keyof typeof roles)[];
-
 /** The database's URL for each role. */
 export type DatabaseUrls = Readonly<Record<keyof typeof roles, string>>;
 
