@@ -26,16 +26,18 @@ export type TestService = {
 };
 
 /**
- * Starts the service whose main file `main` is, with nothing but `settings` in its environment. It
- * is killed after the test if it still lives, also when it stands still.
+ * Starts the service whose main file `main` is, with nothing but `settings` in its environment and
+ * where Node keeps compiled code, which halves the start. It is killed after the test if it still
+ * lives, also when it stands still.
  */
 export function startService(
   test: Cleanup,
   main: URL,
   settings: Readonly<Record<string, string>>,
 ): TestService {
+  const { NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [fileURLToPath(main)], {
-    env: settings,
+    env: { NODE_COMPILE_CACHE, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const written = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
