@@ -12,7 +12,7 @@ export const guard1: Dashboard = {
         numbers({
           title: 'Duplicates caught',
           description:
-            'Requests answered by the stored answer, or told that the key is in use, since the gateways started.',
+            'Requests answered from the stored answer, or told that the key is in use, since the gateways started.',
           unit: 'short',
           queries: [
             {
@@ -35,7 +35,7 @@ export const guard1: Dashboard = {
           queries: [greatest('triplock_gateway_waiting_reads', '{{instance}}', 'instance')],
         }),
         lines({
-          title: 'Duplicates caught a second',
+          title: 'Duplicates caught per second',
           description: 'By gateway.',
           unit: 'reqps',
           queries: [
@@ -78,20 +78,20 @@ export const guard1: Dashboard = {
         lines({
           title: 'Claims',
           description:
-            'What the store said. claimed: the first of a key. One that met a cold bucket is asked for again.',
+            'The store’s answers. claimed: the first request with a key. A request that meets a cold bucket asks twice.',
           unit: 'reqps',
           queries: [rate('triplock_gateway_claims_total', { by: 'outcome' })],
         }),
         lines({
           title: 'Time of a claim',
-          description: 'Until the store answered, or did not.',
+          description: 'Time until the store answered, or was given up.',
           unit: 's',
           queries: halfAndMost('triplock_gateway_claim_seconds'),
         }),
         lines({
           title: 'Time of an append',
           description:
-            'Until every in-sync replica of Kafka has the record. failed: refused or unknown.',
+            'Time until every in-sync replica of Kafka had the record. failed: refused or unknown.',
           unit: 's',
           queries: halfAndMost('triplock_gateway_append_seconds', { by: 'outcome' }),
         }),

@@ -11,7 +11,8 @@ export const guard2: Dashboard = {
       panels: [
         numbers({
           title: 'Duplicates caught',
-          description: 'Records whose transaction was in the ledger, since the workers started.',
+          description:
+            'Records whose transaction was already in the ledger, since the workers started.',
           unit: 'short',
           queries: [
             {
@@ -23,7 +24,7 @@ export const guard2: Dashboard = {
         numbers({
           title: 'Refunds undone',
           description:
-            'Webhooks by which a refund failed that had succeeded. Above 0 a person has to act.',
+            'Webhooks that report a refund as failed after it had succeeded. Above 0, a person has to act.',
           unit: 'short',
           queries: [
             {
@@ -34,14 +35,14 @@ export const guard2: Dashboard = {
         }),
         numbers({
           title: 'Circuit to the provider',
-          description: '1 while the provider is left alone because it is in trouble.',
+          description: '1 while calls to the provider are suspended because it is failing.',
           unit: 'short',
           queries: [greatest('triplock_worker_provider_circuit_open', '{{instance}}', 'instance')],
         }),
         lines({
           title: 'Conflicts',
           description:
-            'Records whose txn_id was there: final, nothing to do; resumed, gone on with; key-conflict, another request.',
+            'Records whose txn_id was already there. final: nothing to do; resumed: continued; key-conflict: another request.',
           unit: 'reqps',
           queries: [rate('triplock_worker_conflicts_total', { by: 'outcome' })],
           width: 6,
@@ -53,33 +54,33 @@ export const guard2: Dashboard = {
       panels: [
         lines({
           title: 'Records',
-          description: 'By what they came to; a redelivered record counts again.',
+          description: 'By outcome; a redelivered record counts again.',
           unit: 'reqps',
           queries: [rate('triplock_worker_records_total', { by: 'outcome' })],
         }),
         lines({
           title: 'Dead letters',
           description:
-            'Records set aside, by reason. A key conflict is told to its partner; anything else needs a person.',
+            'Records set aside, by reason. A key conflict is reported to its partner; anything else needs a person.',
           unit: 'reqps',
           queries: [rate('triplock_auditor_dead_letters_total', { by: 'reason' })],
         }),
         lines({
           title: 'From acceptance to the ledger',
-          description: 'Age of the oldest record of each batch that was done with.',
+          description: 'Age of the oldest record in each batch, when the batch was finished.',
           unit: 's',
           queries: halfAndMost('triplock_worker_record_age_seconds'),
         }),
         lines({
           title: 'Lag by partition',
           description:
-            'Records that the worker of a partition has not finished, by its own fetches. It is told while there is a worker.',
+            'Records that the worker of a partition has not finished, as it sees them itself. Missing while no worker runs.',
           unit: 'short',
           queries: [greatest('triplock_worker_lag_records', '{{partition}}', 'partition')],
         }),
         lines({
-          title: 'Lag, as Kafka tells it',
-          description: 'Records that no worker has finished, also while there is none.',
+          title: 'Lag, as Kafka reports it',
+          description: 'Records that no worker has finished, also while none is running.',
           unit: 'short',
           queries: [greatest('triplock_accepted_unread_records', 'records')],
         }),
@@ -92,7 +93,8 @@ export const guard2: Dashboard = {
         }),
         lines({
           title: 'Time of a batch',
-          description: 'From a batch in hand until its offset may be committed, charges included.',
+          description:
+            'From receiving a batch until its offset may be committed, charges included.',
           unit: 's',
           queries: halfAndMost('triplock_worker_batch_seconds', { by: 'outcome' }),
         }),
@@ -104,7 +106,8 @@ export const guard2: Dashboard = {
         }),
         lines({
           title: 'Payments of one statement',
-          description: 'More at a time is cheaper. Near the maximum there is no more to gain.',
+          description:
+            'Larger statements cost less per payment. Near the maximum there is nothing more to gain.',
           unit: 'short',
           queries: halfAndMost('triplock_worker_post_rows'),
         }),
@@ -115,27 +118,27 @@ export const guard2: Dashboard = {
       panels: [
         lines({
           title: 'Charges',
-          description:
-            'Attempts by what they came to. unknown: it is asked again, by the stored intent.',
+          description: 'Attempts, by outcome. unknown: asked again, by the stored intent.',
           unit: 'reqps',
           queries: [rate('triplock_worker_charges_total', { by: 'outcome' })],
         }),
         lines({
           title: 'Refunds at the provider',
-          description: 'Attempts to give money back by what they came to.',
+          description: 'Attempts to give money back, by outcome.',
           unit: 'reqps',
           queries: [rate('triplock_worker_refunds_total', { by: 'outcome' })],
         }),
         lines({
           title: 'Looked after',
           description:
-            'Pending transactions that nobody had finished in time, by what the resolver made of them.',
+            'Pending transactions that nobody had finished in time, by what the resolver did with them.',
           unit: 'reqps',
           queries: [rate('triplock_worker_resolved_total', { by: 'outcome' })],
         }),
         lines({
-          title: 'Calls of the provider',
-          description: 'Calls that were sent. unknown: a time-out, a reset, a 5xx or nonsense.',
+          title: 'Calls to the provider',
+          description:
+            'Calls that were sent. unknown: a time-out, a reset, a 5xx or an unreadable answer.',
           unit: 'reqps',
           queries: [rate('triplock_worker_provider_call_seconds_count', { by: 'call, outcome' })],
         }),
@@ -146,16 +149,16 @@ export const guard2: Dashboard = {
           queries: halfAndMost('triplock_worker_provider_call_seconds', { by: 'call' }),
         }),
         lines({
-          title: 'Age of what is unknown',
+          title: 'Age of unknown outcomes',
           description:
-            'How old transactions were, each time that one was looked at and nobody knew what came of it.',
+            'Age of a transaction each time it was checked and its outcome was still unknown.',
           unit: 's',
           queries: halfAndMost('triplock_worker_unknown_age_seconds'),
         }),
         lines({
-          title: 'Webhooks of the provider',
+          title: 'Webhooks from the provider',
           description:
-            'By what they came to. They only wake what waits, so copies and losses do not matter.',
+            'By outcome. They only wake waiting transactions, so copies and losses do not matter.',
           unit: 'reqps',
           queries: [rate('triplock_worker_provider_events_total', { by: 'outcome' })],
         }),

@@ -17,7 +17,7 @@ export const guard3: Dashboard = {
       panels: [
         numbers({
           title: 'Duplicates caught',
-          description: 'Events that an inbox knew, since the consumers started.',
+          description: 'Events that an inbox already knew, since the consumers started.',
           unit: 'short',
           queries: [
             {
@@ -29,7 +29,7 @@ export const guard3: Dashboard = {
         numbers({
           title: 'Webhooks given up',
           description:
-            'Deliveries that failed to the end of their retries, since the notifiers started.',
+            'Deliveries that failed until their retries ran out, since the notifiers started.',
           unit: 'short',
           queries: [
             {
@@ -77,26 +77,26 @@ export const guard3: Dashboard = {
         lines({
           title: 'Published',
           description:
-            'Events by what came of publishing them. unknown is tried again; parked needs a person.',
+            'Events, by outcome of publishing. unknown is tried again; parked needs a person.',
           unit: 'reqps',
           queries: [rate('triplock_dispatcher_events_total', { by: 'outcome' })],
         }),
         lines({
           title: 'Time of a publish',
-          description: 'Until Pub/Sub has what was sent of one bucket.',
+          description: 'Time until Pub/Sub acknowledged the events of one bucket.',
           unit: 's',
           queries: halfAndMost('triplock_dispatcher_publish_seconds', { by: 'outcome' }),
         }),
         lines({
           title: 'Published under a lost lease',
           description:
-            'Events that the next owner of their bucket publishes again: copies that inboxes will catch.',
+            'Events that the next owner of the bucket publishes again: copies that the inboxes catch.',
           unit: 'reqps',
           queries: [rate('triplock_dispatcher_unmarked_total', { by: 'instance' })],
         }),
         lines({
           title: 'Left by age',
-          description: 'Rows a second that reapers took out of outbox, inboxes and deliveries.',
+          description: 'Rows per second that reapers removed from outbox, inboxes and deliveries.',
           unit: 'reqps',
           queries: [
             { ...rate('triplock_outbox_reaped_total', { by: 'service' }), legend: 'outbox' },
@@ -119,7 +119,7 @@ export const guard3: Dashboard = {
           lines({
             title: `${name}: events`,
             description:
-              'By what receiving them came to. early: given back until its turn; altered: not applied, somebody must look.',
+              'By outcome. early: given back until its turn comes; altered: not applied, a person has to look.',
             unit: 'reqps',
             queries: [rate(`${prefix}_events_total`, { by: 'outcome' })],
           }),
@@ -127,14 +127,14 @@ export const guard3: Dashboard = {
         ...consumers.map(({ prefix, name }) =>
           lines({
             title: `${name}: time of an event`,
-            description: 'From its arrival to the verdict on it.',
+            description: 'From arrival to ack or nack.',
             unit: 's',
             queries: halfAndMost(`${prefix}_handle_seconds`, { by: 'outcome' }),
           }),
         ),
         lines({
           title: 'In hand',
-          description: 'Messages that were received and are neither acknowledged nor given back.',
+          description: 'Messages received and neither acknowledged nor given back yet.',
           unit: 'short',
           queries: consumers.map(({ prefix, name }) => greatest(`${prefix}_events_in_hand`, name)),
         }),
@@ -149,7 +149,7 @@ export const guard3: Dashboard = {
         lines({
           title: 'Refused messages',
           description:
-            'Messages that are no event of ours, by reason. They are kept and have no effect.',
+            'Messages that are not valid events, by reason. They are kept aside and have no effect.',
           unit: 'reqps',
           queries: consumers.map(({ prefix, name }) => ({
             ...rate(`${prefix}_refused_messages_total`, { by: 'reason' }),
@@ -163,32 +163,32 @@ export const guard3: Dashboard = {
       panels: [
         lines({
           title: 'Attempts',
-          description: 'By what they came to. unanswered may have arrived all the same.',
+          description: 'By outcome. unanswered: the webhook may have arrived all the same.',
           unit: 'reqps',
           queries: [rate('triplock_webhook_attempts_total', { by: 'outcome' })],
         }),
         lines({
           title: 'Time of an attempt',
-          description: 'Look-ups, connection, request and the head of the answer.',
+          description: 'Look-ups, connection, request and response head.',
           unit: 's',
           queries: halfAndMost('triplock_webhook_attempt_seconds', { by: 'outcome' }),
         }),
         lines({
           title: 'Webhooks waiting',
-          description: 'Deliveries that are still to be made, those between two attempts included.',
+          description: 'Deliveries still to be made, including those between two attempts.',
           unit: 'short',
           queries: [greatest('triplock_webhooks_waiting', 'webhooks')],
         }),
         lines({
           title: 'Oldest webhook waiting',
-          description: 'A partner whose server is away makes this grow, up to a day.',
+          description: 'It grows while a partner’s server is down, up to a day.',
           unit: 's',
           queries: [greatest('triplock_webhooks_oldest_waiting_seconds', 'oldest')],
         }),
         lines({
           title: 'Overtaken',
           description:
-            'Attempts that outlived their lease: another sender had the delivery by then.',
+            'Attempts that outlived their lease: another sender had taken over the delivery.',
           unit: 'reqps',
           queries: [rate('triplock_webhooks_overtaken_total', { by: 'instance' })],
         }),

@@ -4,7 +4,8 @@ import { greatest, halfAndMost, lines, numbers, rate, table, type Dashboard } fr
 export const overview: Dashboard = {
   uid: 'triplock-overview',
   title: 'Triplock: overview',
-  description: 'Is all well, and if not, in which service. Each guard has a dashboard of its own.',
+  description:
+    'Whether all is well and, if not, in which service. Each guard has a dashboard of its own.',
   rows: [
     {
       title: 'Promises',
@@ -12,21 +13,21 @@ export const overview: Dashboard = {
         numbers({
           title: 'Audit drift',
           description:
-            'Ids that any check of the last audit found wrong. Anything but 0 is a broken promise.',
+            'Ids on which any check of the last audit found drift. Anything but 0 is a broken promise.',
           unit: 'short',
           queries: [{ expr: 'sum(max by (check) (triplock_audit_drift))', legend: 'ids' }],
         }),
         numbers({
           title: 'Last audit',
           description:
-            'How long ago the last audit ended. One comes every minute, or rests nine times as long as it took.',
+            'Time since the last audit ended. The next one starts after nine times as long as an audit takes, at least a minute.',
           unit: 's',
           queries: [{ expr: 'time() - max(triplock_audit_last_timestamp_seconds)', legend: 'ago' }],
         }),
         numbers({
           title: 'Duplicates caught',
           description:
-            'What each guard knew already, since its processes started. Duplicates are normal; that they are caught is the promise.',
+            'What each guard already knew, since its processes started. Duplicates are normal; that they are caught is the promise.',
           unit: 'short',
           queries: [
             { expr: 'sum by (guard) (triplock_duplicates_caught_total)', legend: '{{guard}}' },
@@ -35,13 +36,13 @@ export const overview: Dashboard = {
         numbers({
           title: 'Retention used',
           description:
-            'Age of the oldest accepted record that no worker has finished, as a part of what Kafka keeps. At 100 % accepted payments are lost.',
+            'Age of the oldest accepted record that no worker has finished, divided by Kafka’s retention. At 100 % accepted payments are lost.',
           unit: 'percentunit',
           queries: [greatest('triplock_accepted_retention_used_ratio', 'used')],
         }),
         table({
           title: 'Alerts that fire',
-          description: 'Each has a runbook in docs/runbooks. Empty is well.',
+          description: 'Each has a runbook in docs/runbooks. Empty means all is well.',
           unit: 'short',
           queries: [
             { expr: 'ALERTS{alertstate="firing"}', legend: '{{alertname}} {{service}} {{check}}' },
@@ -49,7 +50,7 @@ export const overview: Dashboard = {
         }),
         table({
           title: 'Replicas that answer',
-          description: 'Of each service, how many replicas were scraped.',
+          description: 'How many replicas of each service were scraped.',
           unit: 'short',
           queries: [{ expr: 'sum by (service) (up{service=~"$service"})', legend: '{{service}}' }],
         }),
@@ -61,7 +62,7 @@ export const overview: Dashboard = {
         lines({
           title: 'Through the stages',
           description:
-            'What passes each stage a second. The lines lie on one another when nothing queues; replays lift the later ones.',
+            'What passes each stage per second. The lines coincide when nothing queues; replays lift the later ones.',
           unit: 'reqps',
           queries: [
             {
@@ -89,7 +90,7 @@ export const overview: Dashboard = {
         lines({
           title: 'Oldest in each stage',
           description:
-            'How long the oldest has waited there. Seconds are normal; webhooks wait for their partners.',
+            'How long the oldest item has waited in each stage. Seconds are normal; webhooks wait for their partners.',
           unit: 's',
           queries: [
             greatest('triplock_accepted_oldest_unread_seconds', 'accepted, not in the ledger'),
@@ -99,7 +100,7 @@ export const overview: Dashboard = {
           ],
         }),
         lines({
-          title: 'Duplicates caught a second',
+          title: 'Duplicates caught per second',
           description: 'By guard: claims in the gateway, the ledger, the inboxes.',
           unit: 'reqps',
           queries: [rate('triplock_duplicates_caught_total', { by: 'guard' })],
@@ -111,7 +112,7 @@ export const overview: Dashboard = {
       panels: [
         lines({
           title: 'Gateway: requests',
-          description: 'Requests a second by route and class of status.',
+          description: 'Requests per second, by route and status class.',
           unit: 'reqps',
           queries: [
             rate('triplock_gateway_request_seconds_count', { by: 'method, route, status' }),
@@ -119,7 +120,8 @@ export const overview: Dashboard = {
         }),
         lines({
           title: 'Gateway: errors',
-          description: 'Part of all requests that ended in a 5xx. 0.1 % is promised over a month.',
+          description:
+            'Share of all requests that ended in a 5xx. The promise is at most 0.1 % over a month.',
           unit: 'percentunit',
           queries: [
             { expr: 'triplock:gateway_errors:ratio_rate5m', legend: '5 minutes' },
@@ -129,7 +131,7 @@ export const overview: Dashboard = {
         lines({
           title: 'Gateway: duration',
           description:
-            'From the head of a POST to the end of its answer. Reads may wait on purpose and are left out.',
+            'From the head of a POST to the end of its response. Reads may wait on purpose and are left out.',
           unit: 's',
           queries: halfAndMost('triplock_gateway_request_seconds', { only: 'method="POST"' }),
         }),
@@ -140,13 +142,14 @@ export const overview: Dashboard = {
         ...red('Auditor', 'events', 'triplock_auditor_handle_seconds'),
         table({
           title: 'Auditor: duration by check',
-          description: 'Time that each check took in the last scheduled audit.',
+          description: 'Duration of each check in the last scheduled audit.',
           unit: 's',
           queries: [greatest('triplock_audit_check_seconds', '{{check}}', 'check')],
         }),
         lines({
           title: 'Auditor: audits',
-          description: 'Scheduled audits a second by what came of them. failed: a part was away.',
+          description:
+            'Scheduled audits per second, by outcome. failed: it could not compare everything.',
           unit: 'reqps',
           queries: [rate('triplock_audit_runs_total', { by: 'outcome' })],
           width: 12,
@@ -158,7 +161,7 @@ export const overview: Dashboard = {
       panels: [
         lines({
           title: 'CPU',
-          description: 'Cores that each service uses, replicas added up.',
+          description: 'CPU cores that each service uses, summed over its replicas.',
           unit: 'short',
           queries: [rate('process_cpu_seconds_total', { by: 'service' })],
         }),
@@ -176,7 +179,7 @@ export const overview: Dashboard = {
         lines({
           title: 'Event loop',
           description:
-            'How late timers are, the latest of a hundred. Above some milliseconds a process has no CPU left.',
+            'How late timers fire, 99th percentile. Above a few milliseconds the process has no CPU left.',
           unit: 's',
           queries: [
             {
@@ -195,7 +198,7 @@ function red(service: string, what: string, histogram: string) {
   return [
     lines({
       title: `${service}: ${what}`,
-      description: `How many a second, by what they came to.`,
+      description: `How many per second, by outcome.`,
       unit: 'reqps',
       queries: [rate(`${histogram}_count`, { by: 'outcome' })],
       width: 12,

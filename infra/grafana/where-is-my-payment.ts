@@ -23,19 +23,19 @@ export const whereIsMyPayment: Dashboard = {
   uid: 'triplock-where-is-my-payment',
   title: 'Triplock: where is my payment',
   description:
-    'What is in flight in each stage, how old the oldest of it is, and the way to one payment.',
+    'What is in flight in each stage, how old the oldest of it is, and how to find one payment.',
   asks: { name: 'txn_id', label: 'Payment or refund' },
   texts: [
     {
       title: 'How to find one payment',
-      description: 'The ways to one payment, the quickest first.',
+      description: 'The ways to find one payment, quickest first.',
       markdown: steps.trim(),
     },
   ],
   traces: {
     title: 'Its traces',
     description:
-      'Spans of this payment or refund in the trace store. What was not sampled is not there.',
+      'Spans of this payment or refund in the trace store. Requests that were not sampled have none.',
     traceQl: '{ span.triplock.txn_id = "$txn_id" }',
   },
   rows: [
@@ -73,7 +73,7 @@ export const whereIsMyPayment: Dashboard = {
       panels: [
         lines({
           title: 'Oldest in each stage',
-          description: 'Where the line rises, payments stand still.',
+          description: 'Where a line keeps rising, payments are stuck.',
           unit: 's',
           width: 12,
           queries: [
@@ -89,7 +89,7 @@ export const whereIsMyPayment: Dashboard = {
         }),
         lines({
           title: 'From acceptance to the ledger',
-          description: 'Age of the oldest record of each batch that was done with.',
+          description: 'Age of the oldest record in each batch, when the batch was finished.',
           unit: 's',
           width: 12,
           queries: halfAndMost('triplock_worker_record_age_seconds'),
@@ -103,7 +103,7 @@ export const whereIsMyPayment: Dashboard = {
         }),
         table({
           title: 'For how long',
-          description: 'Age of the oldest of those at that audit.',
+          description: 'Age of the oldest id in flight, by check.',
           unit: 's',
           queries: [
             {

@@ -30,7 +30,7 @@ export function eventsMetrics(registry: Registry, prefix: string): EventsMetrics
   return {
     events: new Tally({
       name: `${prefix}_events_total`,
-      help: 'Events received, by outcome of the inbox. early: given back until its turn.',
+      help: 'Events received, by outcome of the inbox. early: given back until its turn comes.',
       label: 'outcome',
       values: { applied: 0, duplicate: 0, altered: 0, early: 0 },
       registers,
@@ -47,7 +47,7 @@ export function eventsMetrics(registry: Registry, prefix: string): EventsMetrics
 export function refusedMessagesTally(registry: Registry, prefix: string): Tally<RefusalReason> {
   return new Tally({
     name: `${prefix}_refused_messages_total`,
-    help: 'Messages that are no event of ours, kept and acknowledged.',
+    help: 'Messages that are not valid events: kept for inspection and acknowledged.',
     label: 'reason',
     values: {
       missing_attributes: 0,
@@ -67,7 +67,7 @@ export function handleSecondsOf(
 ): Durations<'ack' | 'nack' | 'failed'> {
   return new Durations({
     name: `${prefix}_handle_seconds`,
-    help: 'Time from the arrival of a message to the verdict on it. failed: it comes again.',
+    help: 'Time from the arrival of a message to its ack or nack. failed: redelivered.',
     buckets: usualBuckets,
     outcomes: ['ack', 'nack', 'failed'],
     registers: [registry],
@@ -87,7 +87,7 @@ export function watchInHand(
   const registers = [registry];
   new Gauge({
     name: `${prefix}_events_in_hand`,
-    help: 'Messages that were received and are neither acknowledged nor given back.',
+    help: 'Messages received and neither acknowledged nor given back yet.',
     registers,
     collect() {
       this.set(inHand().messages);
@@ -95,7 +95,7 @@ export function watchInHand(
   });
   new Gauge({
     name: `${prefix}_events_oldest_seconds`,
-    help: 'How long ago the oldest message in hand was published, 0 without any.',
+    help: 'Time since the oldest message in hand was published; 0 if there is none.',
     registers,
     collect() {
       this.set(inHand().oldestMs / 1_000);

@@ -28,7 +28,7 @@ export function duplicatesCaught<Guard extends string>(
 ): Tally<Guard> {
   return new Tally({
     name: 'triplock_duplicates_caught_total',
-    help: 'Requests, records and events that a guard knew already, so that nothing was done again.',
+    help: 'Requests, records and events that a guard already knew, so nothing was done again.',
     label: 'guard',
     values: { [guard]: 0 } as Record<Guard, 0>,
     registers: [registry],

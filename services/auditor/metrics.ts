@@ -59,7 +59,7 @@ function readingMetrics(registry: Registry): ReadingMetrics {
   return {
     events: new Tally({
       name: 'triplock_auditor_events_total',
-      help: 'Deliveries of events: first, copy, altered.',
+      help: 'Deliveries of events: first, copy or altered.',
       label: 'outcome',
       values: { first: 0, copy: 0, altered: 0 },
       registers,
@@ -68,14 +68,14 @@ function readingMetrics(registry: Registry): ReadingMetrics {
     handleSeconds: handleSecondsOf(registry, 'triplock_auditor'),
     records: new Tally({
       name: 'triplock_auditor_accepted_records_total',
-      help: 'Records of the accepted topic: payment, refund, refused.',
+      help: 'Records of the accepted topic: payment, refund or refused.',
       label: 'outcome',
       values: { payment: 0, refund: 0, refused: 0 },
       registers,
     }),
     recordsSeconds: new Durations({
       name: 'triplock_auditor_records_seconds',
-      help: 'Time until a batch of the accepted topic was written down. failed: it comes again.',
+      help: 'Time to record a batch of the accepted topic. failed: redelivered.',
       buckets: usualBuckets,
       outcomes: ['recorded', 'failed'],
       registers,
@@ -96,7 +96,7 @@ export const deadLetterReasons = Object.keys(reasons) as readonly DeadLetterReas
 function deadLettersTally(registry: Registry): ReadingMetrics['deadLetters'] {
   return new Tally({
     name: 'triplock_auditor_dead_letters_total',
-    help: 'Dead letters of the accepted topic, by the reason that they tell.',
+    help: 'Dead letters of the accepted topic, by the reason they carry.',
     label: 'reason',
     values: reasons,
     registers: [registry],
@@ -110,35 +110,35 @@ function auditMetrics(registry: Registry): AuditMetrics {
   return {
     drift: perCheck(
       'triplock_audit_drift',
-      'Offending ids of the last scheduled audit, 100 per check at most.',
+      'Offending ids found by the last scheduled audit, at most 100 per check.',
     ),
     inFlight: perCheck(
       'triplock_audit_in_flight',
-      'Ids that the last scheduled audit found in flight, 100 per check at most.',
+      'Ids that the last scheduled audit found in flight, at most 100 per check.',
     ),
     inFlightOldestSeconds: perCheck(
       'triplock_audit_in_flight_oldest_seconds',
-      'Age of the oldest of those at that audit, 0 without any.',
+      'Age of the oldest id in flight at the last scheduled audit; 0 if there was none.',
     ),
     checkSeconds: perCheck(
       'triplock_audit_check_seconds',
-      'Time that each check took in the last scheduled audit that this auditor made.',
+      'Duration of each check in the last scheduled audit that this auditor ran.',
     ),
     runs: new Tally({
       name: 'triplock_audit_runs_total',
-      help: 'Scheduled audits that this auditor began. failed: it could not look at everything.',
+      help: 'Scheduled audits that this auditor started. failed: it could not compare everything.',
       label: 'outcome',
       values: { completed: 0, failed: 0 },
       registers,
     }),
     auditSeconds: new Gauge({
       name: 'triplock_audit_seconds',
-      help: 'How long the last scheduled audit took.',
+      help: 'Duration of the last scheduled audit.',
       registers,
     }),
     lastAudit: new Gauge({
       name: 'triplock_audit_last_timestamp_seconds',
-      help: 'When the last scheduled audit ended, whichever auditor made it; 0 before the first.',
+      help: 'When the last scheduled audit ended, whichever auditor ran it; 0 before the first.',
       registers,
     }),
   };
@@ -149,19 +149,19 @@ function topicMetrics(registry: Registry): TopicMetrics {
   return {
     oldestUnreadSeconds: gauge(
       'triplock_accepted_oldest_unread_seconds',
-      'Age of the oldest accepted record that the ledger worker has not finished.',
+      'Age of the oldest accepted record that no ledger worker has finished.',
     ),
     retentionUsed: gauge(
       'triplock_accepted_retention_used_ratio',
-      'That age as a part of what Kafka keeps: at 1 accepted payments are lost.',
+      'Age of the oldest unread record divided by Kafka's retention: at 1, payments are lost.',
     ),
     unread: gauge(
       'triplock_accepted_unread_records',
-      'Accepted records that no ledger worker has finished, also while there is none.',
+      'Accepted records that no ledger worker has finished, also while none is running.',
     ),
     droppedUnread: gauge(
       'triplock_accepted_dropped_unread_records',
-      'Accepted records that Kafka dropped before the ledger worker had read them.',
+      'Accepted records that Kafka dropped before a ledger worker had read them.',
     ),
   };
 }

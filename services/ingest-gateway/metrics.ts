@@ -38,7 +38,7 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
   return {
     requestSeconds: new Histogram({
       name: 'triplock_gateway_request_seconds',
-      help: 'Time from the head of a request to the end of its answer, by route and status class.',
+      help: 'Time from the request head to the end of the response, by route and status class.',
       labelNames: ['method', 'route', 'status'],
       buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3],
       registers,
@@ -49,21 +49,21 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
     ...guardMetrics(registry),
     reads: new Tally({
       name: 'triplock_gateway_reads_total',
-      help: 'Reads of one payment or refund by what came of them.',
+      help: 'Reads of one payment or refund, by outcome.',
       label: 'outcome',
       values: { found: 0, 'not-found': 0, cold: 0, unavailable: 0 },
       registers,
     }),
     lists: new Tally({
       name: 'triplock_gateway_lists_total',
-      help: 'Pages of payments and refunds by what came of asking for one.',
+      help: 'Requests for a page of payments or refunds, by outcome.',
       label: 'outcome',
       values: { page: 0, 'unknown-cursor': 0, 'not-found': 0, cold: 0, unavailable: 0 },
       registers,
     }),
     waiters: new Gauge({
       name: 'triplock_gateway_waiting_reads',
-      help: 'Reads that wait for a payment or refund to become final.',
+      help: 'Reads that are waiting for a payment or refund to become final.',
       registers,
     }),
     metCold: openColdGauge(registry),
@@ -74,7 +74,7 @@ function acceptTally(registry: Registry, what: 'payment' | 'refund'): Tally<Acce
   const unanswered = { 'in-flight': 0, cold: 0, unavailable: 0 } as const;
   return new Tally({
     name: `triplock_gateway_${what}s_total`,
-    help: `Requests for a ${what} by what came of them.`,
+    help: `Requests for a ${what}, by outcome.`,
     label: 'outcome',
     values: { accepted: 0, replayed: 0, reused: 0, refused: 0, ...unanswered },
     registers: [registry],
@@ -89,20 +89,20 @@ function guardMetrics(
   return {
     claims: new Tally({
       name: 'triplock_gateway_claims_total',
-      help: 'Claims asked of the store by its answer.',
+      help: 'Claim requests to the claim store, by its answer.',
       label: 'outcome',
       values: { claimed: 0, completed: 0, reused: 0, 'in-flight': 0, cold: 0, unavailable: 0 },
       registers,
     }),
     claimSeconds: new Histogram({
       name: 'triplock_gateway_claim_seconds',
-      help: 'Time until the claim store answered a claim, or did not.',
+      help: 'Time the claim store took to answer a claim, or until it was given up.',
       buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2],
       registers,
     }),
     appendSeconds: new Durations({
       name: 'triplock_gateway_append_seconds',
-      help: 'Time until every in-sync replica has an accepted record. failed: unknown or refused.',
+      help: 'Time until every in-sync replica had an accepted record. failed: unknown or refused.',
       buckets: usualBuckets,
       outcomes: ['appended', 'failed'],
       registers,
@@ -117,7 +117,7 @@ function openColdGauge(registry: Registry): GatewayMetrics['metCold'] {
   let coldAt = -Infinity;
   new Gauge({
     name: 'triplock_gateway_cold',
-    help: '1 when a request of the last minute met lost claims and was checked with the ledger.',
+    help: '1 if a request in the last minute met lost claims and had to be checked in the ledger.',
     registers: [registry],
     collect() {
       this.set(performance.now() - coldAt < coldForMs ? 1 : 0);

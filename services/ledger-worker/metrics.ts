@@ -40,17 +40,17 @@ export type RecordMetrics = {
 
 /** What the worker counts of the provider. */
 export type ProviderMetrics = {
-  /** Attempts to charge a card by what they came to. */
+  /** Attempts to charge a card, by outcome. */
   charges: Tally<AttemptWord>;
-  /** Attempts to give a refund back at the provider by what they came to. */
+  /** Attempts to give a refund back at the provider, by outcome. */
   refunds: Tally<AttemptWord>;
-  /** Pending transactions that the resolver looked after, by what came of it. */
+  /** Pending transactions handled by the resolver, by outcome. */
   resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'failed'>;
   /** Calls that were sent, seconds. */
   calls: Histogram<'call' | 'outcome'>;
   /** 1 while calls are given up unsent, because the provider is in trouble. */
   circuitOpen: Gauge;
-  /** Webhooks of the provider by what they came to. */
+  /** Webhooks from the provider, by outcome. */
   providerEvents: Tally<ProviderEventWord>;
   /** Webhooks by which a refund failed that had succeeded: above 0 a person has to act. */
   refundsUndone: Counter;
@@ -75,26 +75,26 @@ function recordMetrics(registry: Registry): RecordMetrics {
     records: recordsTally(registry),
     batchSeconds: new Durations({
       name: 'triplock_worker_batch_seconds',
-      help: 'Time from a batch in hand until its offset may be committed. failed: it comes again.',
+      help: 'Time from receiving a batch until its offset may be committed. failed: redelivered.',
       buckets: usualBuckets,
       outcomes: ['settled', 'failed'],
       registers,
     }),
     recordAge: new Histogram({
       name: 'triplock_worker_record_age_seconds',
-      help: 'Age of the oldest record of each batch that was done with, since its acceptance.',
+      help: 'Time since acceptance of the oldest record in each batch, when the batch was finished.',
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3_600],
       registers,
     }),
     lag: new Gauge({
       name: 'triplock_worker_lag_records',
-      help: 'Records of the partitions of this worker that it has not finished.',
+      help: 'Records in this worker's partitions that it has not finished.',
       labelNames: ['partition'],
       registers,
     }),
     conflicts: new Tally({
       name: 'triplock_worker_conflicts_total',
-      help: 'Records whose txn_id was in the ledger: final, resumed, or of another request.',
+      help: 'Records whose txn_id was already in the ledger: final, resumed, or of another request.',
       label: 'outcome',
       values: { final: 0, resumed: 0, 'key-conflict': 0 },
       registers,
@@ -108,7 +108,7 @@ function recordMetrics(registry: Registry): RecordMetrics {
     }),
     statementSeconds: new Durations({
       name: 'triplock_worker_post_seconds',
-      help: 'Time that one posting statement took, its commit included.',
+      help: 'Duration of one posting statement, including its commit.',
       buckets: usualBuckets,
       outcomes: ['done', 'failed'],
       registers,
@@ -123,7 +123,7 @@ function recordsTally(registry: Registry): RecordMetrics['records'] {
   const dead = { refused: 0, unpostable: 0, 'key-conflict': 0 } as const;
   return new Tally({
     name: 'triplock_worker_records_total',
-    help: 'Records of the accepted topic by what they came to.',
+    help: 'Records of the accepted topic, by outcome.',
     label: 'outcome',
     values: { ...bookTransfers, ...cards, ...refunds, ...dead },
     registers: [registry],
@@ -139,15 +139,15 @@ function providerMetrics(registry: Registry): ProviderMetrics {
   return {
     charges: attempts(
       'triplock_worker_charges_total',
-      'Attempts to charge a card by what they came to.',
+      'Attempts to charge a card, by outcome.',
     ),
     refunds: attempts(
       'triplock_worker_refunds_total',
-      'Attempts to give a refund back at the provider by what they came to.',
+      'Attempts to give a refund back at the provider, by outcome.',
     ),
     resolved: new Tally({
       name: 'triplock_worker_resolved_total',
-      help: 'Pending transactions that the resolver looked after, by what came of it.',
+      help: 'Pending transactions handled by the resolver, by outcome.',
       label: 'outcome',
       values: { settled: 0, waiting: 0, unknown: 0, 'taken-over': 0, failed: 0 },
       registers,
@@ -155,13 +155,13 @@ function providerMetrics(registry: Registry): ProviderMetrics {
     calls: callsHistogram(registry),
     circuitOpen: new Gauge({
       name: 'triplock_worker_provider_circuit_open',
-      help: '1 while the provider is left alone because it is in trouble.',
+      help: '1 while calls to the provider are suspended because it is failing.',
       registers,
     }),
     ...tellings(registry),
     unknownAge: new Histogram({
       name: 'triplock_worker_unknown_age_seconds',
-      help: 'Age of transactions whose outcome at the provider was unknown when looked at.',
+      help: 'Age of transactions whose outcome at the provider was still unknown when checked.',
       buckets: [1, 10, 60, 600, 3_600, 21_600, 86_400],
       registers,
     }),
@@ -172,7 +172,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
 function callsHistogram(registry: Registry): ProviderMetrics['calls'] {
   return new Histogram({
     name: 'triplock_worker_provider_call_seconds',
-    help: 'Calls of the provider that were sent. unknown: nobody knows what came of it.',
+    help: 'Duration of calls sent to the provider. unknown: whether it took effect is not known.',
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     labelNames: ['call', 'outcome'],
     registers: [registry],
@@ -185,14 +185,14 @@ function tellings(registry: Registry): Pick<ProviderMetrics, 'providerEvents' | 
   return {
     providerEvents: new Tally({
       name: 'triplock_worker_provider_events_total',
-      help: 'Webhooks of the provider by what they came to.',
+      help: 'Webhooks from the provider, by outcome.',
       label: 'outcome',
       values: { ...genuine, forged: 0, 'too-large': 0, aborted: 0 },
       registers,
     }),
     refundsUndone: new Counter({
       name: 'triplock_worker_refunds_undone_total',
-      help: 'Webhooks by which a refund failed that had succeeded: a person has to act.',
+      help: 'Webhooks that report a refund as failed after it had succeeded: a person has to act.',
       registers,
     }),
   };

@@ -24,14 +24,14 @@ export function dispatcherMetrics(registry: Registry): DispatcherMetrics {
   return {
     events: new Tally({
       name: 'triplock_dispatcher_events_total',
-      help: 'Events by what came of publishing them; a copy counts again.',
+      help: 'Events, by outcome of publishing; a copy counts again.',
       label: 'outcome',
       values: { published: 0, unknown: 0, parked: 0 },
       registers,
     }),
     publishSeconds: new Durations({
       name: 'triplock_dispatcher_publish_seconds',
-      help: 'Time until Pub/Sub has what was sent of one bucket, by what came of the last event.',
+      help: 'Time until Pub/Sub acknowledged the events of one bucket, by outcome of the last one.',
       buckets: usualBuckets,
       outcomes: ['published', 'unknown', 'unpublishable'],
       registers,
@@ -43,17 +43,14 @@ export function dispatcherMetrics(registry: Registry): DispatcherMetrics {
     }),
     reaped: new Counter({
       name: 'triplock_outbox_reaped_total',
-      help: 'Published events that left the outbox by age.',
+      help: 'Published events that the reaper removed from the outbox.',
       registers,
     }),
     leases: gauge('triplock_dispatcher_leases', 'Buckets that this dispatcher publishes.'),
-    waiting: gauge(
-      'triplock_outbox_pending_rows',
-      'Events that wait to be published, up to 10 000.',
-    ),
+    waiting: gauge('triplock_outbox_pending_rows', 'Events waiting to be published, up to 10 000.'),
     oldestSeconds: gauge(
       'triplock_outbox_oldest_seconds',
-      'Age of the oldest event that waits to be published.',
+      'Age of the oldest event waiting to be published.',
     ),
   };
 }

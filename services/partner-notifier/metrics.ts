@@ -26,21 +26,21 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     ...eventsMetrics(registry, 'triplock_notifier'),
     attempts: new Tally({
       name: 'triplock_webhook_attempts_total',
-      help: 'Webhook attempts, by what they came to.',
+      help: 'Webhook attempts, by outcome.',
       label: 'outcome',
       values: { delivered: 0, refused: 0, unanswered: 0, unsendable: 0 },
       registers,
     }),
     attemptSeconds: new Durations({
       name: 'triplock_webhook_attempt_seconds',
-      help: 'Time that one attempt took, its look-ups included. failed: the database was away.',
+      help: 'Duration of one attempt, including look-ups. failed: the database was unavailable.',
       buckets: usualBuckets,
       outcomes: ['delivered', 'refused', 'unanswered', 'unsendable', 'failed'],
       registers,
     }),
     givenUp: new Counter({
       name: 'triplock_webhooks_given_up_total',
-      help: 'Deliveries that failed to the end of their retries: the partner was not told.',
+      help: 'Deliveries that failed until their retries ran out: the partner was not told.',
       registers,
     }),
     endpointsGone: new Counter({
@@ -50,24 +50,24 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     }),
     overtaken: new Counter({
       name: 'triplock_webhooks_overtaken_total',
-      help: 'Attempts whose lease had ended before they were recorded.',
+      help: 'Attempts whose lease ended before they were recorded.',
       registers,
     }),
     reaped: new Tally({
       name: 'triplock_notifier_reaped_total',
-      help: 'Rows that left by age: inbox, deliveries.',
+      help: 'Rows removed by the reaper, from the inbox and from deliveries.',
       label: 'what',
       values: { inbox: 0, deliveries: 0 },
       registers,
     }),
     waiting: new Gauge({
       name: 'triplock_webhooks_waiting',
-      help: 'Deliveries that are still to be made.',
+      help: 'Deliveries still to be made.',
       registers,
     }),
     oldestSeconds: new Gauge({
       name: 'triplock_webhooks_oldest_waiting_seconds',
-      help: 'Age of the oldest delivery that is still to be made.',
+      help: 'Age of the oldest delivery still to be made.',
       registers,
     }),
   };

@@ -3,7 +3,7 @@ import { Counter, type Registry } from '@triplock/runtime';
 
 /** What the settlement feed counts. */
 export type SettlementMetrics = EventsMetrics & {
-  /** Inbox rows that left by age. */
+  /** Inbox rows removed by the reaper. */
   reaped: Counter;
 };
 
@@ -13,7 +13,7 @@ export function settlementMetrics(registry: Registry): SettlementMetrics {
     ...eventsMetrics(registry, 'triplock_settlement'),
     reaped: new Counter({
       name: 'triplock_settlement_reaped_total',
-      help: 'Inbox rows that left by age.',
+      help: 'Inbox rows removed by the reaper.',
       registers: [registry],
     }),
   };
