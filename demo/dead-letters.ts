@@ -58,7 +58,8 @@ await runCommand({
       redrive: (stores) => redriveAll(stores, { letterIds, request }, terminal),
     };
     const act = Object.hasOwn(verbs, verb ?? '') ? verbs[verb!] : undefined;
-    if (act === undefined) throw new UsageError('say list, show or redrive (--help tells more)');
+    if (act === undefined)
+      throw new UsageError('say list, show or redrive (npm run dead-letters -- --help)');
     const takes = { list: letterIds.length === 0, show: letterIds.length === 1 };
     if (!(takes[verb as 'list'] ?? letterIds.length > 0)) {
       throw new UsageError(`${verb} takes ${verb === 'list' ? 'no ID' : 'an ID'}`);

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import {
   bringUp,
+  startCommand,
   systemStatus,
   UsageError,
   usualNames,
@@ -80,8 +81,7 @@ export async function findSystem(home: string | undefined, listening: Listening)
   if (endpoints !== undefined && 'gateways' in endpoints && running) {
     return openSystem(endpoints, usually(listening));
   }
-  const option = home === undefined ? '' : ` -- --home ${home}`;
-  throw new UsageError(`the system is not up: start it with \`npm run up${option}\``);
+  throw new UsageError(`the system is not up: start it with \`${startCommand(home)}\``);
 }
 
 /** The same system; `hear` gets every line that is told of it. */

@@ -24,6 +24,7 @@ export { dropNames } from './provision/drop-names.ts';
 export { askPubSub, pubsubName } from './provision/pubsub-rest.ts';
 export type { Mode, SettingsOfServices } from './services.ts';
 export type { Report } from './session.ts';
+export { startCommand } from './start-command.ts';
 export { stripeKeyFor } from './stripe-place.ts';
 export { systemStatus, type ProcessStatus, type SystemStatus } from './system-status.ts';
 export { takeDown, type TakeDown } from './take-down.ts';

@@ -1,7 +1,7 @@
 import { withDeadline } from '@triplock/runtime';
-import { defaultHome } from './home.ts';
 import { allParts } from './parts/all-parts.ts';
 import { withoutPassword } from './parts/start-parts.ts';
+import { startCommand } from './start-command.ts';
 import {
   probeLimitMs,
   systemStatus,
@@ -16,7 +16,7 @@ import {
 export async function whatIsAway(question: StatusQuestion = {}): Promise<string[]> {
   const status = await systemStatus(question);
   const isAsked = (name: string) => question.only?.includes(name) ?? true;
-  const up = status.home === defaultHome ? 'npm run up' : `npm run up -- --home ${status.home}`;
+  const up = startCommand(status.home);
   const given = allParts.flatMap(({ name, ...part }) => {
     const address = status.endpoints?.[name];
     const isOurs = status.processes.some((each) => each.name === name);

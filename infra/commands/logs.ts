@@ -1,9 +1,10 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { showContainerLogs } from '../containers/container-logs.ts';
-import { homeAt } from '../home.ts';
+import { homeAt, type Home } from '../home.ts';
 import { LauncherError, UsageError } from '../launcher-error.ts';
 import { lastLines } from '../processes/log-file.ts';
+import { startCommand } from '../start-command.ts';
 import { readState } from '../state.ts';
 import { serviceOf } from '../stop-order.ts';
 import { followLog } from './follow-log.ts';
@@ -37,7 +38,7 @@ await runCommand({
       return showContainerLogs(home, { name: words[0], lines, follow: values.follow ?? false });
     }
     const { logs } = home;
-    const names = namesIn(logs, words[0]);
+    const names = namesIn(home, words[0]);
     const width = Math.max(...names.map((name) => name.length));
     const show = (name: string, line: string) =>
       process.stdout.write(`${names.length > 1 ? `${name.padEnd(width)} | ` : ''}${line}\n`);
@@ -49,7 +50,7 @@ await runCommand({
   },
 });
 
-function namesIn(logs: string, wanted: string | undefined): string[] {
+function namesIn({ folder, logs }: Home, wanted: string | undefined): string[] {
   const all = existsSync(logs)
     ? readdirSync(logs)
         .filter((file) => file.endsWith('.log'))
@@ -59,10 +60,12 @@ function namesIn(logs: string, wanted: string | undefined): string[] {
     .filter((name) => wanted === undefined || name === wanted || serviceOf(name) === wanted)
     .sort();
   if (names.length > 0) return names;
-  if (wanted === undefined) throw new LauncherError(`there are no logs in ${logs}`);
-  throw new UsageError(
-    `there is no log of '${wanted}'; there are: ${all.sort().join(', ') || 'none'}`,
-  );
+  if (all.length === 0) {
+    throw new LauncherError(
+      `there are no logs in ${logs}: \`${startCommand(folder)}\` writes them`,
+    );
+  }
+  throw new UsageError(`there is no log of '${wanted}'; there are: ${all.sort().join(', ')}`);
 }
 
 function parseLines(text: string): number {

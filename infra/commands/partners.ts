@@ -3,6 +3,7 @@ import type { PartnerId } from '@triplock/payments';
 import { isWholeSystem } from '../endpoints.ts';
 import { LauncherError, UsageError } from '../launcher-error.ts';
 import { withDatabase } from '../provision/database.ts';
+import { startCommand } from '../start-command.ts';
 import { systemStatus } from '../system-status.ts';
 import { whatIsAway } from '../what-is-away.ts';
 import { runCommand } from './run-command.ts';
@@ -15,7 +16,8 @@ npm run partners -- revoke-key ID KEYPREFIX
 
 Manages the partners of a running system and their API keys. A key is stored as a hash and shown
 once, when it is made. rotate-key makes a new one, valid at once, beside the others; revoke-key
-ends the one that begins with KEYPREFIX, within 5 s. Exit code 1 when nothing was done.
+ends the one that begins with KEYPREFIX, within 5 s. Exit code 1 when nothing was done, 2 when the
+system is not up.
 
   --home DIR   the instance (.triplock)
   --json       prints the partners, or { id, apiKey }, or { id, revoked }
@@ -113,6 +115,5 @@ async function partnersUrl(home: string | undefined): Promise<string> {
     if (away.length > 0) throw new LauncherError(away.join('\n'));
     return endpoints.databases.partners;
   }
-  const option = home === undefined ? '' : ` -- --home ${home}`;
-  throw new LauncherError(`the system is not up: start it with \`npm run up${option}\``);
+  throw new UsageError(`the system is not up: start it with \`${startCommand(home)}\``);
 }

@@ -61,9 +61,15 @@ function parse({ name, options, wordsMax = 0 }: Command<Options>) {
     return { values, words };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    // Node's message goes on with advice about "--" that does not fit npm's own "--".
-    throw new UsageError(`${error.message.split('. ')[0]} ${hint}`);
+    throw new UsageError(`${sayWrong(error.message)} ${hint}`);
   }
+}
+
+/** Node's message goes on, over lines, with advice about "--" that does not fit npm's own "--". */
+function sayWrong(message: string): string {
+  const [, option] = /^Option '(.+?)' argument is ambiguous/.exec(message) ?? [];
+  if (option === undefined) return message.split('. ')[0]!;
+  return `${option} takes a value; one that begins with a dash is given as ${option}=-…`;
 }
 
 function leftBy(error: unknown): string {

@@ -1,5 +1,6 @@
 import { isWholeSystem } from '../endpoints.ts';
 import { withoutPassword } from '../parts/start-parts.ts';
+import { startCommand } from '../start-command.ts';
 import { systemStatus, type ProcessStatus } from '../system-status.ts';
 import { runCommand } from './run-command.ts';
 
@@ -46,7 +47,9 @@ await runCommand({
       lines.push('', `gateway   ${endpoints.gateways.join(' ')}`);
       lines.push(`postgres  ${withoutPassword(endpoints.postgres)}`);
     }
-    process.stdout.write(`${lines.length > 0 ? lines.join('\n') : 'nothing runs'}\n`);
+    process.stdout.write(
+      `${lines.length > 0 ? lines.join('\n') : `nothing runs: start it with \`${startCommand(values.home)}\``}\n`,
+    );
   },
 });
 

@@ -17,17 +17,26 @@ export function openLog(file: string): { descriptor: number; from: number } {
   return { descriptor: openSync(file, 'a', 0o600), from: size > logBytesMax ? 0 : size };
 }
 
-/** The last lines of a file after a byte offset, at most 64 KiB of them. */
+/** The last lines of a file after a byte offset, all of them whole. */
 export function lastLines(file: string, wanted: { lines: number; from?: number }): string[] {
   if (statSync(file, { throwIfNoEntry: false }) === undefined) return [];
   const descriptor = openSync(file, 'r');
   try {
     const { size } = fstatSync(descriptor);
-    const from = Math.max(wanted.from ?? 0, size - 64 * 1024, 0);
-    const buffer = Buffer.alloc(Math.max(0, size - from));
-    readSync(descriptor, buffer, 0, buffer.length, from);
-    return buffer.toString('utf8').trimEnd().split('\n').filter(Boolean).slice(-wanted.lines);
+    const from = wanted.from ?? 0;
+    // Twice as much from the end each time, until the first line that is wanted is whole.
+    for (let bytes = 64 * 1024; ; bytes *= 2) {
+      const start = Math.max(from, size - bytes);
+      const lines = linesFrom(descriptor, { start, end: size });
+      if (start <= from || lines.length > wanted.lines) return lines.slice(-wanted.lines);
+    }
   } finally {
     closeSync(descriptor);
   }
+}
+
+function linesFrom(descriptor: number, { start, end }: { start: number; end: number }): string[] {
+  const buffer = Buffer.alloc(Math.max(0, end - start));
+  readSync(descriptor, buffer, 0, buffer.length, start);
+  return buffer.toString('utf8').trimEnd().split('\n').filter(Boolean);
 }
