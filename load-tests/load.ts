@@ -57,6 +57,9 @@ await runCommand({
       ]);
       const columns = ['scenario', 'rate', 'for', 'shows'].map((head) => ({ head }));
       for (const line of renderTable(columns, rows)) terminal.line(line);
+      terminal.result(
+        loadScenarios.map(({ name, rate, seconds, shows }) => ({ name, rate, seconds, shows })),
+      );
       return;
     }
     const options = readLoadOptions(words[0], values);
@@ -64,7 +67,6 @@ await runCommand({
     const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '').replace('T', '-');
     const name = `${stamp}-${options.scenario.name}`;
     const folder = join(ownFolder, name);
-    mkdirSync(folder, { recursive: true });
     const parts = { terminal, signal, folder };
     try {
       const report = await run();

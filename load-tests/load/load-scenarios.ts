@@ -15,6 +15,8 @@ export type LoadScenario = {
   providerLatency?: ProviderLatency;
   /** It needs services that are set up for it, so it gets a system of its own. */
   settings?(rate: number): SettingsOfServices;
+  /** What waits, and memory: stays where it is all the time, or returns to where it was. */
+  level?: 'stays' | 'returns';
   /** It is run at rate after rate until one is too much. */
   searchesKnee?: true;
 };
@@ -49,6 +51,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     script: 'spike.ts',
     rate: 100,
     seconds: 60,
+    level: 'returns',
   },
   {
     name: 'duplicates',
@@ -95,5 +98,6 @@ export const loadScenarios: readonly LoadScenario[] = [
     script: 'steady.ts',
     rate: 100,
     seconds: 1_800,
+    level: 'stays',
   },
 ];

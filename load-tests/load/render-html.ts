@@ -1,5 +1,6 @@
 import { drawChart, escapeHtml, type Chart } from './draw-chart.ts';
 import type { LoadReport } from './load-report.ts';
+import { waiting } from './waiting.ts';
 import type { Reading } from './watch-system.ts';
 
 /** The report as one page that needs nothing else: verdict, plots over time, checks, rig. */
@@ -110,12 +111,6 @@ function slopes(readings: readonly Reading[], pick: (reading: Reading) => number
     const growth = Math.max(0, pick(reading) - pick(before));
     return [reading.second, growth / Math.max(0.1, reading.second - before.second)] as const;
   });
-}
-
-type Stage = 'accepted' | 'posted' | 'published' | 'delivered';
-
-function waiting(first: Reading, now: Reading, [from, to]: readonly [Stage, Stage]): number {
-  return Math.max(0, now[from] - first[from] - (now[to] - first[to]));
 }
 
 function kneeTable({ rate, steps }: NonNullable<LoadReport['knee']>): string {

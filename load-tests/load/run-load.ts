@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
 import {
   auditSystem,
   hasSimulator,
@@ -9,6 +10,7 @@ import {
 import { findK6, LauncherError, type K6 } from '@triplock/infra';
 import { describeRig } from '../describe-rig.ts';
 import type { Knee } from './find-knee.ts';
+import { judgeLevel } from './judge-level.ts';
 import { judgeAnswers, judgeRun } from './judge-run.ts';
 import type { LoadOptions } from './load-options.ts';
 import type { LoadReport } from './load-report.ts';
@@ -18,7 +20,7 @@ import { searchKnee, type Tries } from './search-knee.ts';
 import { describeReading } from './tell-progress.ts';
 import { watchSystem } from './watch-system.ts';
 
-/** How a run speaks, and where k6 leaves its files. */
+/** How a run speaks, and the folder, made by its first request, where k6 leaves its files. */
 export type LoadParts = { terminal: Terminal; signal: AbortSignal; folder: string };
 
 type Target = Pick<Parameters<typeof runK6>[1], 'gateways' | 'apiKeys'>;
@@ -69,7 +71,12 @@ export async function loadSystem(
     const drainedAfterSeconds = Math.round((performance.now() - startedAt) / 1_000);
     await watch.stop();
     const after = { audit, guards: await readGuards(system) };
-    const checks = judgeRun({ run, before, after });
+    const { level } = scenario;
+    const { readings } = watch;
+    const checks = [
+      ...judgeRun({ run, before, after }),
+      ...judgeLevel({ level, rate, seconds, readings }),
+    ];
     const { moments, ...rest } = run;
     return {
       ok: checks.every(({ holds }) => holds),
@@ -81,7 +88,7 @@ export async function loadSystem(
       guards: grownGuards(before.guards, after.guards),
       audit: { ok: audit.ok, counts: audit.counts, drift: audit.drift },
       drainedAfterSeconds,
-      ...{ moments, readings: watch.readings },
+      ...{ moments, readings },
     };
   } finally {
     await watch.stop();
@@ -150,6 +157,7 @@ function sendLoad(
   { parts, options }: { parts: LoadParts; options: LoadOptions },
 ): Promise<K6Run> {
   const { scenario, rate, seconds } = options;
+  mkdirSync(parts.folder, { recursive: true });
   const run = randomBytes(6).toString('hex');
   const order = { ...target, script: scenario.script, run, rate, seconds, folder: parts.folder };
   return runK6(k6, order, parts.signal);
