@@ -58,6 +58,8 @@ const wrong: readonly [what: string, body: JsonValue | undefined, pointers: stri
   ['an amount of null', { ...least, amount: null }, ['#/amount']],
   ['a currency in lower case', { ...least, currency: 'eur' }, ['#/currency']],
   ['a currency that is none', { ...least, currency: 'ZZZ' }, ['#/currency']],
+  ['a currency that has no minor unit', { ...least, currency: 'XAU' }, ['#/currency']],
+  ['the code for no currency', { ...least, currency: 'XXX' }, ['#/currency']],
   ['a currency with white space', { ...least, currency: 'EUR ' }, ['#/currency']],
   ['a currency as a list', { ...least, currency: ['EUR'] }, ['#/currency']],
   ['65 characters of reference', { ...least, reference: 'r'.repeat(65) }, ['#/reference']],
