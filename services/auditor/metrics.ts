@@ -153,7 +153,7 @@ function topicMetrics(registry: Registry): TopicMetrics {
     ),
     retentionUsed: gauge(
       'triplock_accepted_retention_used_ratio',
-      'Age of the oldest unread record divided by Kafka's retention: at 1, payments are lost.',
+      'Age of the oldest unread record as a share of Kafka’s retention: at 1, payments are lost.',
     ),
     unread: gauge(
       'triplock_accepted_unread_records',

@@ -88,7 +88,7 @@ function recordMetrics(registry: Registry): RecordMetrics {
     }),
     lag: new Gauge({
       name: 'triplock_worker_lag_records',
-      help: 'Records in this worker's partitions that it has not finished.',
+      help: 'Records in the partitions of this worker that it has not finished.',
       labelNames: ['partition'],
       registers,
     }),
@@ -137,10 +137,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
     return new Tally<AttemptWord>({ name, help, label: 'outcome', values, registers });
   };
   return {
-    charges: attempts(
-      'triplock_worker_charges_total',
-      'Attempts to charge a card, by outcome.',
-    ),
+    charges: attempts('triplock_worker_charges_total', 'Attempts to charge a card, by outcome.'),
     refunds: attempts(
       'triplock_worker_refunds_total',
       'Attempts to give a refund back at the provider, by outcome.',
