@@ -2,6 +2,7 @@ import { userInfo } from 'node:os';
 import { topics } from '@triplock/contracts';
 import { LauncherError, runCommand, UsageError } from '@triplock/infra';
 import { openDatabase } from '@triplock/postgres';
+import { describeCopyUntil, readCopyUntil } from './copy-behind.ts';
 import {
   listDeadLetters,
   redrive,
@@ -96,6 +97,7 @@ async function withStores(system: System, work: (stores: Stores) => Promise<void
 }
 
 async function list(stores: Stores, terminal: Terminal): Promise<void> {
+  const until = await readCopyUntil(stores.database);
   const letters = await listDeadLetters(stores);
   const heads = ['id', 'since', 'partner', 'about', 'reason', 'redriven'];
   const rows = letters.map(({ id, at, partner, about, reason, redriven }) => [
@@ -106,6 +108,7 @@ async function list(stores: Stores, terminal: Terminal): Promise<void> {
     reason,
     redriven === null ? '' : `${redriven.at.toISOString()} by ${redriven.by}`,
   ]);
+  if (until !== undefined) terminal.line(describeCopyUntil(until));
   if (rows.length === 0) terminal.line('there are no dead letters');
   else
     for (const line of renderTable(
@@ -113,7 +116,7 @@ async function list(stores: Stores, terminal: Terminal): Promise<void> {
       rows,
     ))
       terminal.line(line);
-  terminal.result({ letters });
+  terminal.result({ letters, ...(until === undefined ? {} : { ledgerUntil: until }) });
 }
 
 async function show(

@@ -59,6 +59,7 @@ function aTrace(): PaymentTrace {
     ],
     provider: [],
     refunds: [],
+    ledgerUntil: undefined,
     unasked: [],
   };
 }
@@ -123,6 +124,8 @@ test('a part that was not asked is named, and nothing is said for it', () => {
   assert.match(told, /not asked: kafka is not running: `npm run up` starts it again/);
   assert.doesNotMatch(told, /Kafka {2,}|guard 1 claim|guard 2 ledger|not in the ledger/);
   assert.match(told, /webhook {2,}e, signature verified/);
+  const late = text({ ...aTrace(), ledgerUntil: at(7) });
+  assert.match(late, /what changed after 2026-01-02T03:04:05\.007Z may be missing/);
 });
 
 test('a claim that is gone is told by the store that it was in', () => {

@@ -1,4 +1,5 @@
 import { placeOfClaims } from '../claim-place.ts';
+import { describeCopyUntil } from '../copy-behind.ts';
 import { formatMoney } from '../terminal/money.ts';
 import { style } from '../terminal/style.ts';
 import { renderTable } from '../terminal/table.ts';
@@ -36,6 +37,7 @@ export function renderTrace(trace: PaymentTrace): string[] {
     ...renderHead(trace),
     ...traceLines(trace),
     ...unasked,
+    ...(trace.ledgerUntil === undefined ? [] : [style.bad(describeCopyUntil(trace.ledgerUntil))]),
     '',
     ...renderTable(columns, rows),
   ];

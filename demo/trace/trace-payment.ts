@@ -1,6 +1,7 @@
 import type { Endpoints } from '@triplock/infra';
 import type { TxnId } from '@triplock/payments';
 import type { ClaimSeen } from '@triplock/testing';
+import { readCopyUntil } from '../copy-behind.ts';
 import type { NeededPart } from '../needed-parts.ts';
 import type { System } from '../system.ts';
 import { askPart, type Unasked } from './ask-part.ts';
@@ -25,6 +26,8 @@ export type PaymentTrace = TransactionTrace & {
   /** Nothing when Kafka was not asked. */
   kafka: RecordsSeen | undefined;
   refunds: TransactionTrace[];
+  /** Until when the ledger's copy holds, while it is behind. */
+  ledgerUntil: Date | undefined;
   /** Parts that could not be asked: what they have is missing here. */
   unasked: Unasked[];
 };
@@ -36,6 +39,12 @@ const nothing: Effects = { ledger: [], entries: [], events: [], deadLetters: [] 
 export async function tracePayment(system: System, txnId: TxnId): Promise<PaymentTrace> {
   const unasked: Unasked[] = [];
   const look = lookWith(system, unasked);
+  // Before the rows: a copy that is whole by then misses nothing that was so when this was asked.
+  const ledgerUntil = await askPart<Date | undefined>(
+    system,
+    { part: 'postgres', otherwise: undefined, unasked },
+    () => readCopyUntil(system.database),
+  );
   const main = await look(txnId);
   const refundIds = await askPart(system, { part: 'postgres', otherwise: [], unasked }, () =>
     readRefundIds(system.database, txnId),
@@ -45,7 +54,7 @@ export async function tracePayment(system: System, txnId: TxnId): Promise<Paymen
     ...refundIds.map((id) => look(id as TxnId)),
   ]);
   const { claims } = system.endpoints;
-  return { ...main, claims, kafka, refunds, unasked: withoutRepeats(unasked) };
+  return { ...main, claims, kafka, refunds, ledgerUntil, unasked: withoutRepeats(unasked) };
 }
 
 /** The part that a claim is read from; what DynamoDB is like is seen when it is asked. */

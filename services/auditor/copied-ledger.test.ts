@@ -29,3 +29,18 @@ test('what only the next copy of the ledger explains is no drift, and what it do
   const ids = [eventOf(forged).event_id];
   assert.deepEqual(drift, [{ check: 'published-unfounded', ids }]);
 });
+
+test('an audit that meets a copy between two slices waits for the last one', async (context) => {
+  const store = await createTestDatabase(context);
+  const [ledger, auditor] = [store.open('triplock_ledger'), store.open('triplock_auditor')];
+  await ledger.query('INSERT INTO ledger.copied (until_micros, behind) VALUES (1, true)');
+  let copies = 0;
+  const copyLedger = async () => {
+    copies += 1;
+    // The first time another copier begins on the next backlog at once.
+    if (copies === 2) await ledger.query('UPDATE ledger.copied SET behind = false');
+    return { transactions: 0, events: 0 };
+  };
+  assert.deepEqual((await look({ ...auditPartsOf(auditor, {}), copyLedger })).findings, []);
+  assert.equal(copies, 2);
+});

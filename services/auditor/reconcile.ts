@@ -52,10 +52,20 @@ export async function look(parts: AuditParts): Promise<Sightings> {
 const isAlways = ({ holds }: DatedFinding) => holds === 'always';
 
 /**
- * Looks at everything at one moment. Rejects when PostgreSQL or Kafka is away: an audit that
- * cannot see says nothing.
+ * Looks at everything at one moment, of which the ledger's copy has to be, too: where another copier
+ * has begun on a backlog meanwhile, it looks again. Rejects when PostgreSQL or Kafka is away: an
+ * audit that cannot see says nothing.
  */
 async function lookOnce(parts: AuditParts): Promise<Sightings> {
+  for (;;) {
+    const seen = await lookNow(parts);
+    if (seen.outcome === 'seen') return seen.sightings;
+  }
+}
+
+type Look = { outcome: 'seen'; sightings: Sightings } | { outcome: 'copy-behind' };
+
+async function lookNow(parts: AuditParts): Promise<Look> {
   const { database, lag, provider, copyLedger } = parts;
   // The lag first: without any, the snapshot that follows holds what every record came to. Then the
   // provider: the ledger stores what it will ask for before it does, so the snapshot holds that
@@ -65,6 +75,8 @@ async function lookOnce(parts: AuditParts): Promise<Sightings> {
   await copyLedger?.({ counting: true });
   return database.transaction(async (tx) => {
     await tx.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const behind = await tx.query('SELECT FROM ledger.copied WHERE behind');
+    if (behind.length > 0) return { outcome: 'copy-behind' };
     const findings = notComparedFindings(atProvider);
     const tookMs = new Map<string, number>();
     for (const { name, sql, needs, ...check } of checks) {
@@ -82,7 +94,9 @@ async function lookOnce(parts: AuditParts): Promise<Sightings> {
     }
     const sums = await tx.query<SumRow>(sumEverything);
     const notCompared = atProvider.outcome === 'not-compared' ? [atProvider.because] : [];
-    return { lag: lagNow, counts: await count(tx), sums, findings, notCompared, tookMs };
+    const counts = await count(tx);
+    const sightings = { lag: lagNow, counts, sums, findings, notCompared, tookMs };
+    return { outcome: 'seen', sightings };
   });
 }
 

@@ -112,14 +112,82 @@ test('a copier that stands still loses its turn to the others, and what it had b
   assert.deepEqual(await differences(), []);
 });
 
-test('a long backlog is copied by pages, and several copiers copy each change once', async (context) => {
-  const { ledger, spanner, differences, postgres } = await openBoth(context);
-  const copy = copyLedgerFrom(spanner, postgres, { pageRows: 7 });
-  await ledger.post(Array.from({ length: 30 }, () => bookTransferOf(aPayment())));
-  await ledger.post(Array.from({ length: 20 }, () => bookTransferOf(aPayment())));
-  const copies = await Promise.all([copy({ counting: false }), copy({ counting: true })]);
-  const transactions = copies.map((each) => each.transactions).sort((a, b) => a - b);
-  assert.deepEqual(transactions, [0, 50]);
-  assert.equal((await postgres.query('SELECT FROM ledger.entries')).length, 50);
+test('a backlog is copied in slices that keep what they copied, read now, and leave no gap', async (context) => {
+  const both = await openBoth(context);
+  const { ledger, refunds, spanner, postgres, copied, differences } = both;
+  // More than two of some shard, so more than one slice.
+  const payments = Array.from({ length: 36 }, () => aPayment({ amount: 100n }));
+  await ledger.post(payments.map(bookTransferOf));
+  await makeOlder(spanner, { hours: 3, txnIds: payments.map(({ txnId }) => txnId) });
+  const [oldest] = payments;
+  const refund = aRefund(oldest!, { amount: 40n });
+
+  let [slices, crashed] = [0, false];
+  const watched: SpannerDatabase = {
+    ...spanner,
+    snapshot: async (work) => {
+      assert.deepEqual(await postgres.query(loneSql), []);
+      const places = await postgres.query('SELECT behind FROM ledger.copied');
+      assert.deepEqual(places, slices === 0 ? [] : [{ behind: true }]);
+      if (slices > 0 && !crashed) {
+        crashed = true;
+        // Its payment is in the copy already, and moves on to a later slice.
+        await refunds.post({ refund, traceparent, settledAt: settledNow });
+        throw new Error('a crash between two slices');
+      }
+      slices += 1;
+      const earliestMicros = BigInt(Date.now() - 1_000) * 1_000n;
+      return spanner.snapshot((moment) => {
+        assert.ok(moment.readAtMicros > earliestMicros, 'what was changed long ago is read now');
+        return work(moment);
+      });
+    },
+  };
+  const copy = copyLedgerFrom(watched, postgres, { sliceRows: 32 });
+  await assert.rejects(copy({ counting: true }), /a crash between two slices/);
+  const kept = (await postgres.query('SELECT FROM ledger.transactions')).length;
+  const rest = await copy({ counting: true });
+  assert.deepEqual([kept > 0, rest.transactions], [true, 36 - kept + 2]);
+  assert.deepEqual(await postgres.query('SELECT behind FROM ledger.copied'), [{ behind: false }]);
+  assert.equal((await postgres.query('SELECT FROM ledger.transactions')).length, 37);
+  assert.equal((await postgres.query('SELECT FROM ledger.outbox')).length, 37);
+  assert.equal((await copied.ledger.find(oldest!.txnId))?.amountRefunded, 40n);
+  assert.deepEqual(await copied.ledger.find(oldest!.txnId), await ledger.find(oldest!.txnId));
   assert.deepEqual(await differences(), []);
 });
+
+test('several copiers copy each change once', async (context) => {
+  const { ledger, spanner, differences, postgres } = await openBoth(context);
+  const copy = copyLedgerFrom(spanner, postgres, { sliceRows: 64 });
+  await ledger.post(Array.from({ length: 15 }, () => bookTransferOf(aPayment())));
+  await ledger.post(Array.from({ length: 15 }, () => bookTransferOf(aPayment())));
+  const copies = await Promise.all([copy({ counting: false }), copy({ counting: true })]);
+  const copied = copies.reduce((sum, { transactions }) => sum + transactions, 0);
+  assert.equal(copied, 30);
+  assert.equal((await postgres.query('SELECT FROM ledger.entries')).length, 30);
+  assert.deepEqual(await differences(), []);
+});
+
+/** What refers to a transaction that is not there. */
+const loneSql = `
+  SELECT txn_id FROM ledger.transactions AS refund
+  WHERE payment_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM ledger.transactions WHERE txn_id = refund.payment_id)
+  UNION ALL SELECT event_id FROM ledger.outbox AS event
+  WHERE NOT EXISTS (SELECT FROM ledger.transactions WHERE txn_id = event.txn_id)
+  UNION ALL SELECT txn_id FROM ledger.transactions AS done
+  WHERE state = 'succeeded'
+    AND NOT EXISTS (SELECT FROM ledger.entries WHERE txn_id = done.txn_id)`;
+
+/** Has rows be changed last before Spanner forgets old versions, each at a time of its own. */
+async function makeOlder(
+  spanner: SpannerDatabase,
+  { hours, txnIds }: { hours: number; txnIds: readonly string[] },
+): Promise<void> {
+  await spanner.transaction(async (tx) => {
+    for (const [at, txn_id] of txnIds.entries()) {
+      const changed_at = new Date(Date.now() - hours * 3_600_000 + at);
+      tx.write({ kind: 'update', table: 'transactions', row: { txn_id, changed_at } });
+    }
+  });
+}

@@ -1,24 +1,26 @@
+/**
+ * What a crash does, here or of either database:
+ * - before a slice commits: nothing of it is kept, and the next copier copies it again as it is then;
+ * - between two slices: the copy keeps what was copied, says by `ledger.copied.behind` that it is of
+ *   no one moment, and the next copier goes on behind the last slice;
+ * - after the last slice: nothing.
+ *
+ * Nothing is missed, because a slice reads now what was changed last in its span: a row that changed
+ * since then has left the span, forwards only, and waits in a later slice. So no read is of an old
+ * moment, which Spanner would no longer have an hour later, however long the way is. And because a
+ * row is read later each time, its copy only goes forward, as the history of the copy demands.
+ */
 import { loadSql, type Database, type Queryable } from '@triplock/postgres';
 import type { Moment, SpannerDatabase } from '@triplock/spanner';
-import {
-  changedEvents,
-  changedTransactions,
-  countRows,
-  entriesOf,
-  horizonOf,
-  type ChangedPage,
-  type ChangedRequest,
-  type Position,
-} from './read-spanner.ts';
+import { chooseSlice, type Slice } from './choose-slice.ts';
+import { copySlice, type Sides } from './copy-slice.ts';
+import { countRows, horizonOf } from './read-spanner.ts';
+import { recordDifferences } from './record-differences.ts';
 
-const copyTransactionsSql = loadSql(import.meta.url, 'copy-transactions.sql');
-const findDifferentSql = loadSql(import.meta.url, 'find-different-transactions.sql');
-const copyEntriesSql = loadSql(import.meta.url, 'copy-entries.sql');
-const copyEventsSql = loadSql(import.meta.url, 'copy-events.sql');
 const compareRowsSql = loadSql(import.meta.url, 'compare-rows.sql');
 
-/** A few megabytes at most, far below what one answer of Spanner may hold. */
-const usualPageRows = 1_000;
+/** Of transactions and of events: a second or two of PostgreSQL's time. */
+const usualSliceRows = 4_000;
 
 /** Above what one call to Spanner may take, during which PostgreSQL sees a copier do nothing. */
 const usualTurnMs = 15_000;
@@ -34,8 +36,9 @@ export type CopyLedger = (how: {
 
 /**
  * Copies a ledger in Spanner into the schema `ledger` of PostgreSQL, as the role `triplock_ledger`:
- * what was committed since the last time, all of it as of one moment, in one transaction. Several
- * copiers take turns, and PostgreSQL takes the turn from one that stands still.
+ * what was committed since the last time, in slices of bounded size, each in a transaction of its
+ * own. After the last one the copy is as of one moment. Several copiers take turns, slice by slice,
+ * and PostgreSQL takes the turn from one that stands still.
  *
  * What a row may not become, such as another amount or another end, is not copied; it is recorded
  * in `ledger.copy_differences`, which the audit reads.
@@ -43,22 +46,31 @@ export type CopyLedger = (how: {
 export function copyLedgerFrom(
   spanner: SpannerDatabase,
   postgres: Database,
-  { pageRows = usualPageRows, turnMs = usualTurnMs } = {},
+  { sliceRows = usualSliceRows, turnMs = usualTurnMs } = {},
 ): CopyLedger {
-  return ({ counting }) =>
+  const copyNextSlice = (counting: boolean) =>
     postgres.transaction(async (tx) => {
-      // Begun under the lock of the others, so that two never copy the same moment's changes.
-      const since = await lockCopy(tx, turnMs);
+      // Begun under the lock of the others, so that two never copy the same changes.
+      const sinceMicros = await lockCopy(tx, turnMs);
       return spanner.snapshot(async (moment) => {
-        const from = { from: { micros: since, id: '' }, pageRows };
-        const transactions = await copyTransactions(tx, moment, from);
-        const events = await copyEvents(tx, moment, from);
-        await copyHorizon(tx, moment);
-        if (counting) await compareCounts(tx, moment);
-        await tx.query('UPDATE ledger.copied SET until_micros = $1', [moment.readAtMicros]);
-        return { transactions, events };
+        const slice = await chooseSlice(moment, { sinceMicros, rowsMax: sliceRows });
+        await copySlice({ moment, tx }, slice);
+        await copyHorizon({ moment, tx }, sliceRows);
+        if (counting && !slice.moreFollows) await compareCounts(tx, moment);
+        await keepPlace(tx, slice);
+        return slice;
       });
     });
+  return async ({ counting }) => {
+    const copied = { transactions: 0, events: 0 };
+    for (let moreFollows = true; moreFollows;) {
+      const slice = await copyNextSlice(counting);
+      copied.transactions += slice.transactionIds.length;
+      copied.events += slice.eventIds.length;
+      ({ moreFollows } = slice);
+    }
+    return copied;
+  };
 }
 
 async function lockCopy(tx: Queryable, turnMs: number): Promise<bigint> {
@@ -71,51 +83,21 @@ async function lockCopy(tx: Queryable, turnMs: number): Promise<bigint> {
   return row!.until_micros;
 }
 
-function copyTransactions(tx: Queryable, moment: Moment, since: ChangedRequest): Promise<number> {
-  const readPage = (request: ChangedRequest) => changedTransactions(moment, request);
-  return copyPages(readPage, since, async (rows) => {
-    const input = toJson(rows);
-    await tx.query(copyTransactionsSql, [input]);
-    await recordDifferences(tx, 'transaction', await tx.query(findDifferentSql, [input]));
-    const ids = rows.map(({ txn_id }) => txn_id);
-    const entries = await entriesOf(moment, ids);
-    await recordDifferences(tx, 'entry', await tx.query(copyEntriesSql, [toJson(entries)]));
-  });
-}
-
-function copyEvents(tx: Queryable, moment: Moment, since: ChangedRequest): Promise<number> {
-  const readPage = (request: ChangedRequest) => changedEvents(moment, request);
-  return copyPages(readPage, since, async (rows) => {
-    await recordDifferences(tx, 'event', await tx.query(copyEventsSql, [toJson(rows)]));
-  });
-}
-
-/** Keeps page after page of what changed, and tells how many rows that were. */
-async function copyPages<Row>(
-  readPage: (request: ChangedRequest) => Promise<ChangedPage<Row>>,
-  { from, pageRows }: ChangedRequest,
-  keep: (rows: readonly Row[]) => Promise<void>,
-): Promise<number> {
-  let copied = 0;
-  for (let position: Position | undefined = from; position !== undefined;) {
-    const { rows, next } = await readPage({ from: position, pageRows });
-    if (rows.length > 0) await keep(rows);
-    copied += rows.length;
-    position = next;
-  }
-  return copied;
+async function keepPlace(tx: Queryable, { untilMicros, moreFollows }: Slice): Promise<void> {
+  const sql = 'UPDATE ledger.copied SET until_micros = $1, behind = $2';
+  await tx.query(sql, [untilMicros, moreFollows]);
 }
 
 /**
  * Takes out of the copy what has left the outbox: the same function, asked for as many, oldest
- * first.
+ * first. What is more than `rowsMax` leaves with later slices.
  */
-async function copyHorizon(tx: Queryable, moment: Moment): Promise<void> {
+async function copyHorizon({ moment, tx }: Sides, rowsMax: number): Promise<void> {
   const horizon = await horizonOf(moment);
   if (horizon === undefined) return;
   const sql = 'SELECT events FROM ledger.outbox_horizon';
   const [known] = await tx.query<{ events: bigint }>(sql);
-  const left = Number(horizon.events - known!.events);
+  const left = Math.min(Number(horizon.events - known!.events), rowsMax);
   const keep = `SELECT ledger.reap_outbox($1::float8 * interval '1 millisecond', $2::integer)`;
   await tx.query(keep, [Number(horizon.kept_for_ms), left]);
 }
@@ -129,24 +111,5 @@ async function compareCounts(tx: Queryable, moment: Moment): Promise<void> {
   const found = differing.map((figure) => ({
     id: `${figure}: ${there[figure]} in the ledger, ${here![figure]} in its copy`,
   }));
-  await recordDifferences(tx, 'rows', found);
-}
-
-async function recordDifferences(
-  tx: Queryable,
-  kind: 'transaction' | 'entry' | 'event' | 'rows',
-  found: readonly object[],
-): Promise<void> {
-  if (found.length === 0) return;
-  const sql = `
-    INSERT INTO ledger.copy_differences (kind, id) SELECT $1, unnest($2::text[])
-    ON CONFLICT DO NOTHING`;
-  await tx.query(sql, [kind, (found as { id: string }[]).map(({ id }) => id)]);
-}
-
-/** Whole numbers as text: json_to_recordset makes bigints of them. */
-function toJson(rows: readonly object[]): string {
-  return JSON.stringify(rows, (_, value: unknown) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
+  await recordDifferences(tx, { kind: 'rows', found });
 }

@@ -1,72 +1,82 @@
 import type { Moment } from '@triplock/spanner';
 import type { TransactionRow } from '../spanner/transaction-row.ts';
+import type { SliceBound } from './choose-slice.ts';
 
-/** Where a walk through what changed is: behind a row that was written at that time. */
-export type Position = { micros: bigint; id: string };
+/** Rows that changed last after some time, by their ids. */
+export type Changed = {
+  rows: readonly { id: string; micros: bigint }[];
+  /** When the last of those was changed that a shard or bucket gave where it may have more. */
+  fullPartEnds: readonly bigint[];
+};
 
-/** What changed behind a position, and how many rows of it at once. */
-export type ChangedRequest = { from: Position; pageRows: number };
-
-/** A page of rows that changed, and where the next one begins; nowhere, when this was the last. */
-export type ChangedPage<Row> = { rows: Row[]; next: Position | undefined };
-
-const behind = (id: string) => `
-  (changed_at > TIMESTAMP_MICROS(@micros) OR (changed_at = TIMESTAMP_MICROS(@micros) AND ${id} > @id))`;
+const [transactionShards, outboxBuckets] = [16, 64];
 
 const transactionsSql = `
-  SELECT changed.*, UNIX_MICROS(changed.changed_at) AS micros
-  FROM UNNEST(GENERATE_ARRAY(0, 15)) AS wanted_shard,
+  SELECT changed.*
+  FROM UNNEST(GENERATE_ARRAY(0, ${transactionShards - 1})) AS wanted_shard,
     UNNEST(ARRAY(
-      SELECT AS STRUCT * FROM transactions@{FORCE_INDEX=transactions_by_change}
-      WHERE shard = wanted_shard AND ${behind('txn_id')}
-      ORDER BY changed_at, txn_id LIMIT @pageRows
-    )) AS changed
-  ORDER BY changed.changed_at, changed.txn_id LIMIT @pageRows`;
+      SELECT AS STRUCT txn_id AS id, shard AS part, UNIX_MICROS(changed_at) AS micros
+      FROM transactions@{FORCE_INDEX=transactions_by_change}
+      WHERE shard = wanted_shard AND changed_at > TIMESTAMP_MICROS(@sinceMicros)
+      ORDER BY changed_at LIMIT @partRows
+    )) AS changed`;
 
 const eventsSql = `
-  SELECT
-    changed.*, UNIX_MICROS(changed.created_at) AS order_id,
-    UNIX_MICROS(changed.changed_at) AS micros
-  FROM UNNEST(GENERATE_ARRAY(0, 63)) AS wanted_bucket,
+  SELECT changed.*
+  FROM UNNEST(GENERATE_ARRAY(0, ${outboxBuckets - 1})) AS wanted_bucket,
     UNNEST(ARRAY(
-      SELECT AS STRUCT * FROM outbox@{FORCE_INDEX=outbox_by_change}
-      WHERE bucket = wanted_bucket AND ${behind('event_id')}
-      ORDER BY changed_at, event_id LIMIT @pageRows
-    )) AS changed
-  ORDER BY changed.changed_at, changed.event_id LIMIT @pageRows`;
+      SELECT AS STRUCT event_id AS id, bucket AS part, UNIX_MICROS(changed_at) AS micros
+      FROM outbox@{FORCE_INDEX=outbox_by_change}
+      WHERE bucket = wanted_bucket AND changed_at > TIMESTAMP_MICROS(@sinceMicros)
+      ORDER BY changed_at LIMIT @partRows
+    )) AS changed`;
 
-/** Transactions that changed behind a position, as of the moment. */
-export async function changedTransactions(
+/** Which transactions changed, those of each shard that changed first; from the index alone. */
+export function changedTransactions(moment: Moment, bound: SliceBound): Promise<Changed> {
+  return readChanged(moment, { ...bound, sql: transactionsSql, parts: transactionShards });
+}
+
+/** Which events changed, those of each bucket that changed first; from the index alone. */
+export function changedEvents(moment: Moment, bound: SliceBound): Promise<Changed> {
+  return readChanged(moment, { ...bound, sql: eventsSql, parts: outboxBuckets });
+}
+
+type Asked = SliceBound & { sql: string; parts: number };
+
+async function readChanged(
   moment: Moment,
-  request: ChangedRequest,
-): Promise<ChangedPage<TransactionRow>> {
-  const rows = await read<TransactionRow>(moment, transactionsSql, request);
-  const last = fullPageEnd(rows, request);
-  return { rows, next: last && { micros: last.micros, id: last.txn_id } };
+  { sinceMicros, rowsMax, sql, parts }: Asked,
+): Promise<Changed> {
+  const partRows = Math.ceil(rowsMax / parts);
+  type Row = { id: string; part: bigint; micros: bigint };
+  const rows = await moment.query<Row>(sql, { sinceMicros, partRows });
+  const full = [...Map.groupBy(rows, ({ part }) => part).values()].filter(
+    (part) => part.length === partRows,
+  );
+  const fullPartEnds = full.map((part) =>
+    part.reduce((end, { micros }) => (micros > end ? micros : end), 0n),
+  );
+  return { rows, fullPartEnds };
 }
 
-/** Events that changed behind a position, as of the moment. */
-export async function changedEvents(
-  moment: Moment,
-  request: ChangedRequest,
-): Promise<ChangedPage<{ event_id: string }>> {
-  const rows = await read<{ event_id: string }>(moment, eventsSql, request);
-  const last = fullPageEnd(rows, request);
-  return { rows, next: last && { micros: last.micros, id: last.event_id } };
-}
-
-function read<Row>(moment: Moment, sql: string, { from, pageRows }: ChangedRequest) {
-  return moment.query<Row & { micros: bigint }>(sql, { ...from, pageRows });
-}
-
-/** The last row of a page behind which there may be more. */
-function fullPageEnd<Row>(rows: readonly Row[], { pageRows }: ChangedRequest): Row | undefined {
-  return rows.length < pageRows ? undefined : rows.at(-1);
+/** Transactions by their ids. */
+export function transactionsOf(moment: Moment, ids: readonly string[]): Promise<TransactionRow[]> {
+  return moment.query('SELECT * FROM transactions WHERE txn_id IN UNNEST(@ids)', { ids });
 }
 
 /** The entries of transactions. */
 export function entriesOf(moment: Moment, ids: readonly string[]): Promise<object[]> {
   return moment.query('SELECT * FROM entries WHERE txn_id IN UNNEST(@ids)', { ids });
+}
+
+/** Events by their ids. */
+export function eventsOf(
+  moment: Moment,
+  ids: readonly string[],
+): Promise<{ txn_id: string; payment_id: string }[]> {
+  const sql = `
+    SELECT *, UNIX_MICROS(created_at) AS order_id FROM outbox WHERE event_id IN UNNEST(@ids)`;
+  return moment.query(sql, { ids });
 }
 
 /** What has left the outbox; nothing, as long as no reaper took anything out. */
