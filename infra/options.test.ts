@@ -26,7 +26,7 @@ test('a wrong argument is refused in one line that names it', async () => {
     [['partners', 'add', 'Acme'], /not 'Acme'/],
     [['partners', 'revoke-key', 'acme'], /revoke-key ID KEYPREFIX/],
     [['logs', '-n', 'many'], /--lines .*not 'many'/],
-    [['logs', '-n', '-1'], /--lines takes a value/],
+    [['logs', '-n', '-1'], /-n takes a value that does not begin with a dash/],
   ];
   const ran = await Promise.all(wrong.map(([args]) => runScript(args)));
   ran.forEach(({ code, stderr, stdout }, index) => {

@@ -69,7 +69,7 @@ function parse({ name, options, wordsMax = 0 }: Command<Options>) {
 function sayWrong(message: string): string {
   const [, option] = /^Option '(.+?)' argument is ambiguous/.exec(message) ?? [];
   if (option === undefined) return message.split('. ')[0]!;
-  return `${option} takes a value; one that begins with a dash is given as ${option}=-…`;
+  return `${option} takes a value that does not begin with a dash`;
 }
 
 function leftBy(error: unknown): string {
