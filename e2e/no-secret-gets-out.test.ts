@@ -75,7 +75,7 @@ const mustStand: Record<string, Place[]> = {
   'webhook not delivered': ['log'],
   'record dead-lettered': ['log'],
   'message refused and kept': ['log'],
-  'what the provider did is unknown': ['log'],
+  'the outcome at the provider is unknown': ['log'],
   [poison.key]: ['dead letter', 'dead-letters list'],
   [refused.fieldName]: ['error answer'],
 };

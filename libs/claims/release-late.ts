@@ -74,7 +74,10 @@ export function releaseLate(options: LateReleaseOptions): LateReleases {
     [next, trying] = [undefined, true];
     pauseMs = Math.min(pauseMs * 2, pauseMaxMs);
     await tryOnce().catch((err: unknown) => {
-      logger.debug({ err, waiting: waiting.size }, 'claims without an answer wait to be released');
+      logger.debug(
+        { err, waiting: waiting.size },
+        'claims that got no answer are waiting to be released',
+      );
     });
     trying = false;
     schedule();
@@ -92,7 +95,7 @@ export function releaseLate(options: LateReleaseOptions): LateReleases {
       await tryOnce().catch((err: unknown) => {
         logger.warn(
           { err, waiting: waiting.size },
-          'claims without an answer are left to their leases',
+          'claims that got no answer are left to expire with their leases',
         );
       });
     },

@@ -69,12 +69,12 @@ async function judge(
       return 'ack';
     case 'duplicate':
       metrics.caught.count('inbox');
-      logger.info(said, 'event known, nothing done');
+      logger.info(said, 'event already known, nothing done');
       return 'ack';
     case 'altered':
       logger.error(
         { ...said, payloadHash, knownHash: received.knownHash },
-        'a copy of a known event has other bytes: not applied',
+        'a copy of a known event has different bytes: not applied',
       );
       return 'ack';
     case 'early':

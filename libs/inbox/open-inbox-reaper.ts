@@ -52,7 +52,10 @@ async function reapInbox(
   }
   const problem = whyTooShort(keepInboxHours, sources);
   if (problem !== undefined) {
-    logger.error({ problem }, 'the inbox forgets nothing for now: something would outlive it');
+    logger.error(
+      { problem },
+      'the inbox forgets nothing for now: events could come again after it forgot them',
+    );
     return 0;
   }
   const keepMs = Math.max(keepInboxHours * hourMs, outbox.oldestMs + markedLateMs);

@@ -48,7 +48,10 @@ export function guardProvider(provider: Provider, limits: ProviderLimits): Guard
     if (leftMs > 0) return unsent(new Error('the provider asked to be left alone'), leftMs);
     const leave = circuit.leave();
     if (leave.outcome === 'rest') {
-      return unsent(new Error('the provider is left alone, it was in trouble'), leave.restMs);
+      return unsent(
+        new Error('calls to the provider are suspended because it was failing'),
+        leave.restMs,
+      );
     }
     // Whatever the package sends for one call, a second try after a reset too, is within this span.
     const outcome = await inSpan({ name: `stripe ${what}` }, () => answerOf(call));

@@ -37,7 +37,7 @@ export function supervise({ what, live, logger }: Supervised): { close(): Promis
       } catch (error) {
         if (error === closing.signal.reason) return;
         if (performance.now() - startedAt > goodLifeMs) failures = 0;
-        logger.warn({ err: error, failures }, `${what} failed, will start again`);
+        logger.warn({ err: error, failures }, `${what} failed, will restart`);
         await rest(failures, closing.signal);
         failures += 1;
       }

@@ -50,7 +50,7 @@ async function count(
     // A first copy is normal, and its row says more than a line would.
     if (seen.outcome === 'first') parts.logger.debug(said, 'event seen');
     else if (seen.outcome === 'copy') parts.logger.info(said, 'event seen again');
-    else parts.logger.error({ ...said, payloadHash }, 'a copy of an event has other bytes');
+    else parts.logger.error({ ...said, payloadHash }, 'a copy of an event has different bytes');
   } catch (error) {
     // It reads like an event and yet no redelivery will make the database take it.
     if (databaseErrorKind(error) !== 'data') throw error;

@@ -55,7 +55,7 @@ async function catchUp({ database, books, logger }: ProviderBookParts): Promise<
   } catch (error) {
     // A provider that cannot be asked is told of; a database that is away is nobody's verdict.
     if (!(error instanceof ProviderError)) throw error;
-    logger.warn({ err: error }, 'the provider did not show its books');
+    logger.warn({ err: error }, 'the books of the provider could not be read');
     return notCompared(database, {
       why: `Stripe did not answer: ${error.message}`,
       next: nextStep(error),

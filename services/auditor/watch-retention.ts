@@ -43,7 +43,7 @@ export function watchRetention({ unread, readRetention, metrics, logger }: Watch
     metrics.retentionUsed.set(used);
     if (used > alarmAtRatio) {
       const said = { oldestSeconds: oldestMs / 1_000, used };
-      logger.error(said, 'the ledger worker is so late that Kafka will drop unread payments');
+      logger.error(said, 'the ledger worker is so far behind that Kafka will drop unread payments');
     }
     return 0;
   };

@@ -117,12 +117,12 @@ async function keepAnswer(
   try {
     await crashPoints.reached('gateway.produced');
     const kept = await budget.hold(claims.complete(owner, answer), 'completing the claim');
-    if (kept === 'lost') logger.warn({ txnId: owner.txnId }, 'the claim had a new owner already');
+    if (kept === 'lost') logger.warn({ txnId: owner.txnId }, 'the claim already had a new owner');
     await crashPoints.reached('gateway.completed');
   } catch (error) {
     logger.warn(
       { err: error, txnId: owner.txnId },
-      'the answer was not kept, what was accepted stands',
+      'the answer was not stored, the acceptance stands',
     );
   }
 }

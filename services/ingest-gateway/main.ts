@@ -59,7 +59,9 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
   const memory = recoverMemory({ claims, ledger, offsets, progress, logger, onCold });
   // So that the first requests of a new system need not wait for it; without it they do it.
   const prepared = withDeadline(memory.prepare(), { ms: budgetMs, what: 'noting a loss' });
-  await prepared.catch((err: unknown) => logger.warn({ err }, 'claims could not be looked at yet'));
+  await prepared.catch((err: unknown) =>
+    logger.warn({ err }, 'the claims could not be checked yet'),
+  );
 
   const measuredLog = measureAppends(log, metrics);
   const parts = { claims, memory, log: measuredLog, metrics, crashPoints, logger, budgetMs };

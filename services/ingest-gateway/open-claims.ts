@@ -59,7 +59,7 @@ async function openStore(
       return openDynamoClaims({ ...named, ...place, ...(emulator !== undefined && { emulator }) });
     }
     case 'none':
-      logger.warn('CLAIMS is none: every request counts as the first under its key');
+      logger.warn('CLAIMS is none: every request is treated as the first with its key');
       return openNoClaims();
     default:
       return config.CLAIMS satisfies never;

@@ -91,8 +91,8 @@ async function noteLoss(parts: MemoryParts): Promise<readonly Required<BucketMem
       if (known === undefined) await claims.setBarrier({ bucket, epoch, barrier, warm });
     }),
   );
-  if (warm) logger.info('claims start empty, as the ledger does');
-  else logger.warn({ barrier }, 'claims were lost, the ledger answers for them');
+  if (warm) logger.info('claims start out empty, and so does the ledger');
+  else logger.warn({ barrier }, 'claims were lost, the ledger answers in their place');
   return noted.map((memory) => ({ barrier, ...memory }));
 }
 

@@ -25,7 +25,7 @@ export function addRedeliverWindowRoute(app: FastifyInstance, parts: RedeliverWi
     const work = deliveries.redeliverWindow(order);
     const done = await askStore(parts, { what: 'redelivering a window', work });
     const { partnerId } = request;
-    logger.info({ partnerId, outcome: done.outcome }, 'webhooks of a window asked for again');
+    logger.info({ partnerId, outcome: done.outcome }, 'webhooks of a window requested again');
     switch (done.outcome) {
       case 'redelivered':
       case 'replayed': {

@@ -42,7 +42,7 @@ export function addWebhookDeliveryRoutes(
       const work = deliveries.redeliver({ partnerId, eventId });
       const delivery = await askStore(parts, { what: 'redelivering', work });
       if (delivery === undefined) throw noDelivery();
-      logger.info({ partnerId, eventId, txnId: delivery.txnId }, 'webhook asked for again');
+      logger.info({ partnerId, eventId, txnId: delivery.txnId }, 'webhook requested again');
       return reply
         .code(202)
         .type('application/json')

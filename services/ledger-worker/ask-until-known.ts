@@ -50,7 +50,7 @@ export async function askUntilKnown<Fate extends string>(
     if (sent) turn.letGo();
     if (sent || late) {
       metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
-      logger.warn({ err: error, txnId }, 'what the provider did is unknown');
+      logger.warn({ err: error, txnId }, 'the outcome at the provider is unknown');
     }
     if (rest === undefined) return 'handed-over';
     await turn.rest(Math.max(rest, retryAfterMs));

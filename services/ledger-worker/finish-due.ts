@@ -84,7 +84,10 @@ async function finishOrLeave(parts: ResolverParts, due: DueTransaction): Promise
     metrics.resolved.count(ended.outcome);
     if (ended.outcome === 'unknown') {
       metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
-      logger.warn({ err: ended.because.error, txnId }, 'a transaction is still unknown');
+      logger.warn(
+        { err: ended.because.error, txnId },
+        'the outcome of a transaction is still unknown',
+      );
     } else {
       logger.info(
         { txnId, outcome: ended.outcome },

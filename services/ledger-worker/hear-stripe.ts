@@ -81,7 +81,10 @@ async function alarmIfUndone(
   const booked = row?.provider && 'refundId' in row.provider ? row.provider.refundId : undefined;
   if (row?.state !== 'succeeded' || booked !== refundId) return;
   metrics.refundsUndone.inc();
-  logger.error({ txnId, refundId, eventId }, 'a refund that had succeeded failed at the provider');
+  logger.error(
+    { txnId, refundId, eventId },
+    'a refund failed at the provider after it had succeeded',
+  );
 }
 
 function withinLimits<Value>(asked: Promise<Value>): Promise<Value> {

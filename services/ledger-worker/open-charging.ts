@@ -33,7 +33,7 @@ export function openCharging(
   });
   const onCircuit = (state: string) => {
     parts.metrics.circuitOpen.set(state === 'open' ? 1 : 0);
-    logger.warn({ state }, 'the circuit to the provider');
+    logger.warn({ state }, 'the circuit to the provider changed');
     if (state === 'closed') resolver.wake();
   };
   const provider = guardProvider(measureProvider(stripe, parts.metrics), {

@@ -13,7 +13,9 @@ export async function openWebhooks(
 ): Promise<void> {
   const { WEBHOOKS_HOST: host, WEBHOOKS_PORT: port, STRIPE_WEBHOOK_SECRETS: secrets } = config;
   if (port === undefined) {
-    parts.logger.info('no WEBHOOKS_PORT: without webhooks the resolver asks Stripe instead');
+    parts.logger.info(
+      'WEBHOOKS_PORT is not set: the resolver asks Stripe instead of hearing from it',
+    );
     return;
   }
   const mode = liveKey.test(config.STRIPE_API_KEY) ? 'live' : 'test';

@@ -76,7 +76,7 @@ function report(
         count: some.length,
         txnIds: txnIds.slice(0, idsShownMax),
       };
-      logger.info(shown, messages[outcome] ?? 'transactions were in the ledger before');
+      logger.info(shown, messages[outcome] ?? 'transactions were already in the ledger');
     }
   }
   for (const fate of fates) {

@@ -39,7 +39,10 @@ export async function serveWebhooks(options: WebhookOptions): Promise<{ close():
     answer(options, request).then(
       (status) => status !== 'nobody-left' && send(response, status),
       (err: unknown) => {
-        options.logger.warn({ err }, 'a Stripe webhook could not be handled, it has to come again');
+        options.logger.warn(
+          { err },
+          'a Stripe webhook could not be handled, Stripe will send it again',
+        );
         send(response, 503);
       },
     );

@@ -101,7 +101,7 @@ async function mark(
     const { bucket, epoch } = lease;
     logger.warn(
       { bucket, epoch: String(epoch), published: rows.length, marked },
-      'the lease was lost before the mark: its next owner publishes these again',
+      'the lease was lost before the mark: its next owner publishes these events again',
     );
   }
 }
@@ -116,7 +116,7 @@ async function park(
   metrics.events.count('parked', parked);
   logger.error(
     { err: error, eventId: row.eventId, txnId: row.txnId, parked },
-    'an event can never be published and was parked with the later ones of its payment',
+    'an event can never be published and was parked with the later events of its payment',
   );
   return parked;
 }

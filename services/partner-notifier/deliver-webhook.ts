@@ -90,7 +90,10 @@ async function attempt(
   if (outcome.outcome === 'refused' && outcome.status === gone) {
     if (await partners.disableEndpoint({ partnerId, version: endpoint.version })) {
       metrics.endpointsGone.inc();
-      logger.error({ partnerId, eventId }, 'webhook endpoint disabled: its server says 410 Gone');
+      logger.error(
+        { partnerId, eventId },
+        'webhook endpoint disabled: its server answered 410 Gone',
+      );
     }
   }
   return outcome;
@@ -126,7 +129,7 @@ function report(
       return logger.error(said, 'webhook given up: the partner did not get it');
     case 'overtaken':
       metrics.overtaken.inc();
-      return logger.warn(said, 'webhook attempt outlived its lease, another sender has it');
+      return logger.warn(said, 'webhook attempt outlived its lease, another sender has taken over');
     default:
       return recorded satisfies never;
   }

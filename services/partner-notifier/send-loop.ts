@@ -40,7 +40,10 @@ export function createSender(parts: DeliverParts, limits: SendLimits): Sender {
     const attempt = deliverWebhook(parts, delivery, givingUp.signal).then(
       () => undefined,
       (err: unknown) => {
-        parts.logger.warn({ err, eventId, partnerId }, 'attempt not recorded, its lease will end');
+        parts.logger.warn(
+          { err, eventId, partnerId },
+          'webhook attempt not recorded, will be repeated when its lease ends',
+        );
       },
     );
     underWay.set(

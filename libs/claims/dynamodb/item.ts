@@ -32,5 +32,5 @@ function fromValue(name: string, value: AttributeValue): string | number | boole
   if (value.S !== undefined) return value.S;
   if (value.N !== undefined) return Number(value.N);
   if (value.BOOL !== undefined) return value.BOOL;
-  throw new Error(`the attribute ${name} is none that claims write`);
+  throw new Error(`the attribute ${name} is not one that claims write`);
 }

@@ -21,7 +21,7 @@ export async function openTable(
       dynamo.close();
       throw error;
     }
-    options.logger.warn({ err: error }, 'dynamodb is away at the start, will be asked again');
+    options.logger.warn({ err: error }, 'dynamodb does not answer at startup, will retry');
   }
   return dynamo;
 }

@@ -54,8 +54,8 @@ export function connectCache({ url, logger, timeoutMs }: CacheOptions): AnswerCa
     socketTimeout: timeoutMs,
     retryStrategy: (attempt) => backoffMs(attempt, { firstMs: 50, maxMs: 1_000 }),
   });
-  redis.on('ready', () => logger.info('the cache of answers is there'));
-  redis.on('close', () => logger.debug('the cache of answers is away'));
+  redis.on('ready', () => logger.info('the cache of answers is connected'));
+  redis.on('close', () => logger.debug('the cache of answers is disconnected'));
   redis.on('error', (err: Error) => logger.debug({ err }, 'the cache of answers failed'));
   const scripted = redis as unknown as Scripted;
 

@@ -79,7 +79,7 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       await postgres.close();
       throw error;
     }
-    logger.warn({ err: error }, 'postgres is away at the start, will connect when it comes');
+    logger.warn({ err: error }, 'postgres does not answer at startup, will keep trying');
   }
 
   const release = async ({ txnId, token }: ClaimOwner) => {

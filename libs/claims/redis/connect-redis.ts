@@ -67,7 +67,7 @@ export async function connectRedis(options: RedisConnectionOptions): Promise<Red
   };
 
   await withDeadline(watch.firstInspected, answer).catch(() => {
-    options.logger.warn('redis is away at the start, will connect when it comes');
+    options.logger.warn('redis does not answer at startup, will keep trying');
   });
   const verdict = watch.verdict();
   if (verdict.state !== 'unfit') return connection;

@@ -46,7 +46,8 @@ export function watchServer(redis: Redis, logger: Logger): ServerWatch {
     const connection = connections;
     const { runId, maxmemoryPolicy } = await inspectServer(redis);
     // An answer of a connection that is gone says nothing about the next one.
-    if (connection !== connections) throw new Error('Redis was lost while it was inspected');
+    if (connection !== connections)
+      throw new Error('the connection to Redis was lost while it was inspected');
     const next: ServerVerdict =
       maxmemoryPolicy === 'noeviction'
         ? { state: 'suitable', runId }
@@ -57,11 +58,11 @@ export function watchServer(redis: Redis, logger: Logger): ServerWatch {
   };
   const lose = () => {
     connections += 1;
-    if (verdict.state !== 'away') logger.warn('redis is away');
+    if (verdict.state !== 'away') logger.warn('redis does not answer');
     verdict = { state: 'away' };
   };
   const reconnect = (error: unknown) => {
-    logger.warn({ err: error }, 'redis could not be inspected, connecting again');
+    logger.warn({ err: error }, 'redis could not be inspected, reconnecting');
     redis.disconnect(true);
   };
 

@@ -17,7 +17,7 @@ export async function postRefund(tx: Queryable, posting: RefundPosting): Promise
   if (standing !== 'made' && standing !== 'unfinished') return standing;
   const [judged] = await tx.query<{ verdict: Verdict }>(reserveSql, [txnId]);
   const refund = await findRefund(tx, txnId);
-  if (refund === undefined) throw new Error(`refund ${txnId} was posted and is not there`);
+  if (refund === undefined) throw new Error(`refund ${txnId} was posted and cannot be found`);
   // Another worker made it final while this one waited for its row.
   if (judged === undefined) return { outcome: 'already-recorded', state: refund.state };
   if (judged.verdict === 'waiting') return { outcome: 'waiting' };
@@ -57,7 +57,7 @@ async function insert(
     [refund.txnId],
   ]);
   if (row === undefined)
-    throw new Error(`the key of refund ${refund.txnId} stands under another id`);
+    throw new Error(`the key of refund ${refund.txnId} is stored under another id`);
   if (row.fingerprint !== refund.fingerprint) {
     return { outcome: 'key-conflict', winner: row.fingerprint };
   }

@@ -18,7 +18,7 @@ export async function settleRefund(
   const [settled] = await tx.query<{ sequence: number | null }>(settleSql, parameters);
   if (settled === undefined) return { outcome: 'stale' };
   const refund = await findRefund(tx, txnId);
-  if (refund === undefined) throw new Error(`refund ${txnId} was settled and is not there`);
+  if (refund === undefined) throw new Error(`refund ${txnId} was settled and cannot be found`);
   // Without a payment of this partner, the refund's one event is an order of its own.
   const place =
     settled.sequence === null

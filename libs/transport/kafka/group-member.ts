@@ -108,7 +108,7 @@ export async function startMember(
 function endOf(consumer: Consumer): Promise<never> {
   const ended = new Promise<never>((_resolve, reject) => {
     const standstill = setTimeout(
-      () => reject(new Error(`the consumer stood still for ${standstillMs} ms`)),
+      () => reject(new Error(`the consumer made no progress for ${standstillMs} ms`)),
       standstillMs,
     );
     consumer.on('consumer.fetch', () => void standstill.refresh());

@@ -28,7 +28,7 @@ export function keepAlive(
     } catch (error) {
       if (error instanceof Error && takenAway.includes((error as { type?: string }).type ?? '')) {
         lost = error;
-      } else logger.debug({ err: error }, 'a heartbeat did not get through');
+      } else logger.debug({ err: error }, 'a heartbeat failed');
     }
   };
   const timer = setInterval(() => void attempt(), intervalMs);

@@ -58,7 +58,7 @@ export async function connectProducer(options: ProducerOptions): Promise<Idempot
   }
   return {
     send: async (messages) => {
-      if (failed) throw new Error('this producer failed before and sends nothing more');
+      if (failed) throw new Error('this producer has failed and sends nothing more');
       try {
         const batch = { acks: -1, timeout: sendLimitMs, topicMessages: [{ topic, messages }] };
         const limit = { ms: sendLimitMs, what: 'Kafka' };
@@ -108,6 +108,6 @@ export function requireEveryPartition(
 
 function disconnectInBackground(producer: Producer, { logger }: ProducerOptions): void {
   producer.disconnect().catch((error: unknown) => {
-    logger.debug({ err: error }, 'a producer that was thrown away did not disconnect');
+    logger.debug({ err: error }, 'a discarded producer did not disconnect');
   });
 }

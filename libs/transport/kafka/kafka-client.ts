@@ -35,7 +35,7 @@ export function openKafkaClient(connection: BrokerConnection, limits: ClientLimi
   let destroyed = false;
 
   const socketFactory: ISocketFactory = ({ host, port, onConnect }) => {
-    if (destroyed) throw new Error('this client was thrown away');
+    if (destroyed) throw new Error('this client was discarded');
     const socket = connect({ host, port });
     sockets.add(socket);
     return socket
@@ -58,7 +58,7 @@ export function openKafkaClient(connection: BrokerConnection, limits: ClientLimi
     kafka,
     destroy: () => {
       destroyed = true;
-      for (const socket of sockets) socket.destroy(new Error('this client was thrown away'));
+      for (const socket of sockets) socket.destroy(new Error('this client was discarded'));
     },
   };
 }

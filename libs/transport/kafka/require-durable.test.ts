@@ -28,7 +28,7 @@ test('what a broker says of a topic is what is checked', async (t) => {
   );
   assert.deepEqual(warnings, []);
   await requireDurable({ ...place, otherwise: 'warn' });
-  assert.deepEqual(warnings, ['an acknowledged record may be lost with one broker']);
+  assert.deepEqual(warnings, ['an acknowledged record may be lost if one broker is lost']);
 });
 
 test('brokers that are away refuse nothing', async () => {

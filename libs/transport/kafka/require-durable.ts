@@ -33,13 +33,13 @@ export async function requireDurable(options: DurableOptions): Promise<void> {
   const { topic, logger, otherwise } = options;
   const read = await readReplication(options);
   if (read.outcome === 'unknown') {
-    logger.warn({ topic, why: read.why }, 'Kafka does not tell its replication: not checked');
+    logger.warn({ topic, why: read.why }, 'Kafka did not report its replication: not checked');
     return;
   }
   const weakness = findWeakness(read);
   if (weakness === undefined) return;
   if (otherwise === 'refuse') throw new Error(`topic ${topic} ${weakness}`);
-  logger.warn({ topic, weakness }, 'an acknowledged record may be lost with one broker');
+  logger.warn({ topic, weakness }, 'an acknowledged record may be lost if one broker is lost');
 }
 
 /** Why an acknowledgement is worth too little, and what to do; `undefined` when it is not. */

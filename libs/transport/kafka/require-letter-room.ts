@@ -18,7 +18,7 @@ export async function requireLetterRoom(
   const { topic, logger } = options;
   const config = await readTopicConfig(options);
   if (config.outcome === 'unknown') {
-    logger.warn({ topic, why: config.why }, 'Kafka does not tell its largest batch: not checked');
+    logger.warn({ topic, why: config.why }, 'Kafka did not report its largest batch: not checked');
     return;
   }
   const bytesMax = Number(config.valueOf('max.message.bytes'));

@@ -19,7 +19,8 @@ export function restIdleQueues(): void {
     prototype: RequestQueue;
   };
   const schedule = queue.scheduleCheckPendingRequests;
-  if (typeof schedule !== 'function') throw new Error('kafkajs queues requests in another way');
+  if (typeof schedule !== 'function')
+    throw new Error('kafkajs queues requests differently from the version this was written for');
   queue.scheduleCheckPendingRequests = function scheduleWhenPending() {
     if (this.pending.length > 0) schedule.call(this);
   };

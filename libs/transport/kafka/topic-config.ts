@@ -30,7 +30,7 @@ export async function readTopicConfig(
     const values = new Map(entries.map(({ configName, configValue }) => [configName, configValue]));
     const valueOf = (name: string) => {
       const value = values.get(name);
-      if (value === undefined) throw new Error(`the brokers do not tell ${name}`);
+      if (value === undefined) throw new Error(`the brokers do not report ${name}`);
       return value;
     };
     return { outcome: 'known', valueOf };

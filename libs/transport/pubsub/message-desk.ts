@@ -61,7 +61,10 @@ export function openMessageDesk(options: DeskOptions): MessageDesk {
       return await handle(message);
     } catch (error) {
       const { id, orderingKey } = message;
-      logger.warn({ err: error, messageId: id, orderingKey }, 'message failed, will come again');
+      logger.warn(
+        { err: error, messageId: id, orderingKey },
+        'message failed, will be redelivered',
+      );
       return 'nack';
     }
   };
