@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { openTerminal, renderTable, style, type System } from '@triplock/demo';
-import { runCommand } from '@triplock/infra';
+import { runCommand, withLock } from '@triplock/infra';
 import type { LoadReport } from './load/load-report.ts';
 import { readLoadOptions } from './load/load-options.ts';
 import { loadScenarios } from './load/load-scenarios.ts';
@@ -82,9 +82,14 @@ await runCommand({
 
     async function run(): Promise<LoadReport> {
       const { scenario, elsewhere, rate } = options;
+      const report = (line: string) => terminal.progress(line);
       if (elsewhere !== undefined) return loadElsewhere(elsewhere, parts, options);
       const settings = scenario.settings?.(rate);
-      const load = (system: System) => loadSystem(system, parts, options);
+      // Two at once would count each other's payments.
+      const load = (system: System) =>
+        withLock(join(system.home, 'load.lock'), { report, signal }, () =>
+          loadSystem(system, parts, options),
+        );
       return settings === undefined
         ? onRunningSystem(values.home, { terminal, signal }, load)
         : onOwnSystem({ terminal, signal, name: 'load', settings }, load);

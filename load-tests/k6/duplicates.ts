@@ -38,13 +38,14 @@ const lateMs = Math.min(20_000, settings.seconds * 250);
 
 export function payWithDuplicates(): void {
   const n = exec.scenario.iterationInTest;
+  // The rarest comes first, so that it is also in a run of a few seconds.
   const lot = n % 100;
   const order = paymentOf(n);
-  const accepted = lot >= 30 && lot < 35 ? payTwiceAtOnce(order) : pay(order);
+  const accepted = lot > 30 && lot <= 35 ? payTwiceAtOnce(order) : pay(order);
   if (accepted !== undefined) {
-    if (lot < 30) repeat(accepted);
-    if (lot === 35) reuse(accepted);
-    if (lot >= 36 && lot < 46) toRetryLate.push({ accepted, at: Date.now() + lateMs });
+    if (lot === 0) reuse(accepted);
+    if (lot > 0 && lot <= 30) repeat(accepted);
+    if (lot > 35 && lot <= 45) toRetryLate.push({ accepted, at: Date.now() + lateMs });
   }
   if (toRetryLate.length > 0 && toRetryLate[0]!.at <= Date.now()) {
     repeat(toRetryLate.shift()!.accepted);

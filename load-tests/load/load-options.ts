@@ -20,6 +20,11 @@ export function readLoadOptions(name: string | undefined, values: Values): LoadO
   const scenario = loadScenarios.find((each) => each.name === name);
   if (scenario === undefined) throw new UsageError(unknownScenario(name));
   const { rate, seconds, gateway, token } = values;
+  if (scenario.fixed && (rate ?? seconds) !== undefined) {
+    throw new UsageError(
+      `${scenario.name} is always the same: it takes neither --rate nor --seconds`,
+    );
+  }
   const options = {
     scenario,
     rate: wholeNumber(rate, { option: 'rate', min: 1, max: 100_000 }) ?? scenario.rate,

@@ -8,6 +8,8 @@ export type LoadScenario = {
   shows: string;
   /** In `load-tests/k6`. */
   script: string;
+  /** It is what it is: neither its rate nor its time can be asked for. */
+  fixed?: true;
   /** Payments a second, and for how long, by default. */
   rate: number;
   seconds: number;
@@ -27,6 +29,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     name: 'smoke',
     shows: 'twenty payments one by one, each retried, each key tried with another body',
     script: 'smoke.ts',
+    fixed: true,
     rate: 1,
     seconds: 20,
   },

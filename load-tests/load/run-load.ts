@@ -17,7 +17,7 @@ import type { LoadReport } from './load-report.ts';
 import { grownGuards, readGuards } from './read-guards.ts';
 import { runK6, type K6Run } from './run-k6.ts';
 import { searchKnee, type Tries } from './search-knee.ts';
-import { describeReading } from './tell-progress.ts';
+import { describeReadings } from './tell-progress.ts';
 import { watchSystem } from './watch-system.ts';
 
 /** How a run speaks, and the folder, made by its first request, where k6 leaves its files. */
@@ -51,7 +51,7 @@ export async function loadSystem(
   const startedAt = performance.now();
   const watch = watchSystem(system, {
     everyMs: readEveryMs,
-    onReading: (now, last) => terminal.progress(`${scenario.name}: ${describeReading(now, last)}`),
+    onReading: (readings) => terminal.progress(`${scenario.name}: ${describeReadings(readings)}`),
   });
   try {
     const { gateways, partners } = system.endpoints;
@@ -102,14 +102,22 @@ export async function loadElsewhere(
   options: LoadOptions,
 ): Promise<LoadReport> {
   const { scenario, rate, seconds } = options;
-  await requireGateway(gateway);
+  await requireGateway(gateway, token);
   const rig = describeRig();
   const k6 = await lookForK6(parts);
   const target = { gateways: [gateway], apiKeys: { acme: token } };
   const send = (at: number) => sendLoad(k6, target, { parts, options: { ...options, rate: at } });
   parts.terminal.note(`${scenario.name} at ${gateway}: ${scenario.shows}`);
   const drain = async () => undefined;
-  const { run, knee } = await sendAll(options, { terminal: parts.terminal, send, drain });
+  const { terminal } = parts;
+  const startedAt = performance.now();
+  const telling = setInterval(() => {
+    const second = Math.round((performance.now() - startedAt) / 1_000);
+    terminal.progress(`${scenario.name}: ${second} s`);
+  }, readEveryMs);
+  const { run, knee } = await sendAll(options, { terminal, send, drain }).finally(() =>
+    clearInterval(telling),
+  );
   const checks = judgeAnswers(run);
   const { moments, ...rest } = run;
   return {
@@ -125,19 +133,22 @@ export async function loadElsewhere(
 const answersWithinMs = 10_000;
 
 /** Every payment would be asked for again and again for most of a minute before k6 gave it up. */
-async function requireGateway(gateway: string): Promise<void> {
+async function requireGateway(gateway: string, token: string): Promise<void> {
   const signal = AbortSignal.timeout(answersWithinMs);
-  // Whatever it answers: who is there without a key is told that he is nobody.
-  const asked = fetch(`${gateway}/v1/payments`, { signal });
-  await asked.then(
-    (answer) => answer.body?.cancel(),
-    (error: unknown) => {
-      const why = `nothing answers at ${gateway}`;
-      throw new LauncherError(`${why}: look whether the gateway runs there, and give its URL`, {
-        cause: error,
-      });
-    },
-  );
+  const headers = { authorization: `Bearer ${token}` };
+  const asked = fetch(`${gateway}/v1/payments?limit=1`, { headers, signal });
+  const answer = await asked.catch((error: unknown) => {
+    const why = `nothing answers at ${gateway}`;
+    throw new LauncherError(`${why}: look whether the gateway runs there, and give its URL`, {
+      cause: error,
+    });
+  });
+  await answer.body?.cancel();
+  if (answer.status === 401) {
+    throw new LauncherError(
+      `${gateway} does not know the key: give one of its partners by --token`,
+    );
+  }
 }
 
 async function sendAll(

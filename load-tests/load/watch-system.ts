@@ -25,7 +25,7 @@ export type Watch = { readings: readonly Reading[]; stop(): Promise<void> };
  */
 export function watchSystem(
   system: System,
-  watch: { everyMs: number; onReading: (reading: Reading, before: Reading | undefined) => void },
+  watch: { everyMs: number; onReading: (readings: readonly [Reading, ...Reading[]]) => void },
 ): Watch {
   const readings: Reading[] = [];
   const ended = new AbortController();
@@ -34,8 +34,8 @@ export function watchSystem(
   const watching = (async () => {
     while (!signal.aborted) {
       const reading = await readSystem(system, (performance.now() - startedAt) / 1_000);
-      watch.onReading(reading, readings.at(-1));
       readings.push(reading);
+      watch.onReading([readings[0]!, ...readings.slice(1)]);
       await delay(watch.everyMs, undefined, { signal }).catch(() => undefined); // Only ever aborted.
     }
   })();
