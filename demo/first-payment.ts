@@ -1,4 +1,4 @@
-import { describeLife } from './claim-place.ts';
+import { describeLife } from './store-places.ts';
 import { describeInbox, describeWebhook } from './guards.ts';
 import { recordsOf } from './scenarios/records.ts';
 import type { Step } from './scenarios/scenario.ts';

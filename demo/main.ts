@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { parseParts, runCommand, takeDown, type Endpoints } from '@triplock/infra';
-import { placeOfClaims } from './claim-place.ts';
+import { placeOfClaims, placeOfLedger } from './store-places.ts';
 import { renderInvitation, type Told } from './invitation.ts';
 import { tellStory } from './story.ts';
 import { startSystem } from './system.ts';
@@ -27,7 +27,7 @@ each guard did, audits every layer, and stays up until Ctrl-C, which stops every
 const legendOf = (endpoints: Endpoints) => [
   '',
   `${style.name('guard 1 claims')}  ${placeOfClaims(endpoints)}: one request at work per key, and its answer for retries`,
-  `${style.name('guard 2 ledger')}  PostgreSQL: one row per payment id; row, entry and event commit together`,
+  `${style.name('guard 2 ledger')}  ${placeOfLedger(endpoints)}: one row per payment id; row, entry and event commit together`,
   `${style.name('guard 3 inbox')}   one effect per event id, however often it is published`,
 ];
 
@@ -72,7 +72,7 @@ async function tell({ instance, terminal, signal }: Show): Promise<Told> {
   const system = await startSystem(instance, { terminal, signal });
   try {
     const { endpoints } = system;
-    const what = `Redis, Kafka, PostgreSQL, Pub/Sub and ${endpoints.services.length} services`;
+    const what = `${partsOf(endpoints).join(', ')} and ${endpoints.services.length} services`;
     const took = formatSpan(performance.now() - startedMs);
     terminal.line(style.faint(`${what} are up (${took}); gateway ${endpoints.gateways.join(' ')}`));
     for (const line of legendOf(endpoints)) terminal.line(line);
@@ -83,6 +83,15 @@ async function tell({ instance, terminal, signal }: Show): Promise<Told> {
   } finally {
     await system.close();
   }
+}
+
+/** The parts that this system has, by their names. */
+function partsOf({ spanner, dynamodb }: Endpoints): string[] {
+  const more = [
+    ...(spanner === undefined ? [] : ['Spanner']),
+    ...(dynamodb === undefined ? [] : ['DynamoDB']),
+  ];
+  return ['Redis', 'Kafka', 'PostgreSQL', 'Pub/Sub', ...more];
 }
 
 async function untilInterrupted(signal: AbortSignal): Promise<void> {
@@ -101,9 +110,9 @@ function interruption(signal: AbortSignal): Promise<never> {
 
 async function stopEverything({ instance: { home }, terminal }: Show): Promise<void> {
   terminal.progress('stopping everything');
-  await takeDown({
+  const data = await takeDown({
     report: (line) => terminal.progress(line),
     ...(home !== undefined && { home }),
   });
-  terminal.line(style.faint('everything is stopped; its data is kept'));
+  terminal.line(style.faint(`everything is stopped; its data is ${data}`));
 }

@@ -23,18 +23,18 @@ export type TakeDown = {
 /**
  * Stops every process of a home: services first, which finish what they hold, then the parts.
  * Leaves no process and no port behind, nor what lived beside it. The fetched programs stay in any
- * case.
+ * case. Tells what became of its data: a ledger in the Spanner emulator does not outlive it.
  */
-export async function takeDown(options: TakeDown = {}): Promise<void> {
+export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgotten'> {
   const home = homeAt(options.home);
   const report = options.report ?? (() => undefined);
-  if (!existsSync(home.folder)) return;
+  if (!existsSync(home.folder)) return 'forgotten';
   for (const apart of homesApart(home.folder)) {
     await takeDown({ home: apart, data: 'forget', report });
     rmSync(apart, { recursive: true, force: true });
   }
   const { signal } = new AbortController();
-  await withLock(home.lock, { report, signal }, async () => {
+  return withLock(home.lock, { report, signal }, async () => {
     const session = openSession(home, { report, signal });
     await removeStrays(session);
     rmSync(home.endpoints, { force: true });
@@ -46,6 +46,7 @@ export async function takeDown(options: TakeDown = {}): Promise<void> {
     if (ends) report('spanner: the ledger was in the emulator’s memory and is gone with it');
     if (data === 'forget') forgetData(session);
     else if (existsSync(home.state)) writeState(home, session.state);
+    return data === 'forget' ? 'forgotten' : 'kept';
   });
 }
 

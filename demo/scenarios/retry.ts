@@ -1,4 +1,4 @@
-import { describeLife } from '../claim-place.ts';
+import { describeLife } from '../store-places.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';

@@ -1,4 +1,4 @@
-import { placeOfClaims } from '../claim-place.ts';
+import { placeOfClaims } from '../store-places.ts';
 import { describeCopyUntil } from '../copy-behind.ts';
 import { formatMoney } from '../terminal/money.ts';
 import { style } from '../terminal/style.ts';

@@ -2,7 +2,7 @@ import type { Endpoints } from '@triplock/infra';
 import type { ClaimSeen } from '@triplock/testing';
 import { formatSpan } from './terminal/words.ts';
 
-const places: Readonly<Record<Endpoints['claims'], string>> = {
+const claimPlaces: Readonly<Record<Endpoints['claims'], string>> = {
   redis: 'Redis',
   postgres: 'PostgreSQL',
   hybrid: 'PostgreSQL, with Redis before it',
@@ -11,7 +11,17 @@ const places: Readonly<Record<Endpoints['claims'], string>> = {
 
 /** Where claims are kept, in a person's words. */
 export function placeOfClaims({ claims }: Pick<Endpoints, 'claims'>): string {
-  return places[claims];
+  return claimPlaces[claims];
+}
+
+const ledgerPlaces: Readonly<Record<Endpoints['ledger'], string>> = {
+  postgres: 'PostgreSQL',
+  spanner: 'Cloud Spanner (its emulator)',
+};
+
+/** Where the ledger is kept, in a person's words. */
+export function placeOfLedger({ ledger }: Pick<Endpoints, 'ledger'>): string {
+  return ledgerPlaces[ledger];
 }
 
 /** What is left of a claim. */
