@@ -36,14 +36,18 @@ type Open = (context: TestContext) => Promise<LedgerUnderTest>;
 
 /**
  * What every ledger promises, whatever it is stored in. `shared` is how many
- * payments are in both of two batches that race: an emulator takes the square of their rows for
- * each.
+ * payments are in both of two batches that race, and `rounds` how often two do: an emulator takes
+ * the square of their rows for each.
  */
-export function ledgerConformance(name: string, open: Open, { shared = 20 } = {}): void {
+export function ledgerConformance(
+  name: string,
+  open: Open,
+  { shared = 20, rounds = 20 } = {},
+): void {
   suite(name, () => {
     posting(open);
     conflicts(open);
-    races(open, shared);
+    races(open, { shared, rounds });
     settling(open);
     refusals(open);
     reading(open);
@@ -158,10 +162,10 @@ function conflicts(open: Open): void {
   });
 }
 
-function races(open: Open, shared: number): void {
+function races(open: Open, { shared, rounds }: { shared: number; rounds: number }): void {
   test('two overlapping batches in opposite order post each payment once', async (context) => {
     const { ledger, another, entries, events } = await open(context);
-    for (let round = 0; round < 20; round += 1) {
+    for (let round = 0; round < rounds; round += 1) {
       const batch = Array.from({ length: 3 * shared }, () => bookTransferOf(aPayment()));
       const [one, two] = await Promise.all([
         ledger.post(batch.slice(0, 2 * shared)),
@@ -171,7 +175,7 @@ function races(open: Open, shared: number): void {
       assert.equal(count([...one, ...two], 'posted'), 3 * shared);
       assert.equal(count(both, 'already-recorded'), shared);
     }
-    const all = 20 * 3 * shared;
+    const all = rounds * 3 * shared;
     assert.deepEqual([(await entries()).length, (await events()).length], [all, all]);
   });
 

@@ -126,10 +126,10 @@ function cursors(open: Open): void {
 function growth(open: Open): void {
   test('a walk gives everything posted before it once, whatever is posted meanwhile, and nothing twice', async (context) => {
     const { ledger, another } = await open(context);
-    const before = Array.from({ length: 60 }, (_, at) => acceptedAt(at % 20));
+    const before = Array.from({ length: 30 }, (_, at) => acceptedAt(at % 10));
     await ledger.post(before.map(bookTransferOf));
     // Newer than all, older than all, and in between, on both sides of wherever the walk is.
-    const late = Array.from({ length: 90 }, (_, at) => acceptedAt((at % 30) - 5));
+    const late = Array.from({ length: 90 }, (_, at) => acceptedAt((at % 20) - 5));
     let isWalking = true;
     const posting = async () => {
       for (const payment of late) if (isWalking) await another.post([bookTransferOf(payment)]);

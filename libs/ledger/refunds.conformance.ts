@@ -13,13 +13,13 @@ export type RefundsUnderTest = LedgerUnderTest & { refunds: Refunds; otherRefund
 type Open = (context: TestContext) => Promise<RefundsUnderTest>;
 
 /** What refunds promise, whatever the ledger is stored in. */
-export function refundsConformance(name: string, open: Open): void {
+export function refundsConformance(name: string, open: Open, { rounds = 25 } = {}): void {
   suite(name, () => {
     bookRefunds(open);
     listing(open);
     waiting(open);
     refusals(open);
-    refundCap(open);
+    refundCap(open, rounds);
     cardRefunds(open);
     duplicates(open);
   });

@@ -44,6 +44,6 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
   };
 }
 
-ledgerConformance('ledger on Spanner', openUnderTest, { shared: 4 });
+ledgerConformance('ledger on Spanner', openUnderTest, { shared: 4, rounds: 10 });
 chargingConformance('charging on Spanner', openUnderTest);
-refundsConformance('refunds on Spanner', openUnderTest);
+refundsConformance('refunds on Spanner', openUnderTest, { rounds: 10 });
