@@ -9,7 +9,8 @@ import { makeTestHome, removeTestHome } from './test-homes.ts';
 /** What a command printed, and how it ended. */
 export type Ran = { code: number; stdout: string; stderr: string };
 
-const launcher = join(cloneFolder, 'infra', 'triplock.mjs');
+/** The first file of every npm script. */
+export const launcher = join(cloneFolder, 'infra', 'triplock.mjs');
 
 /** An instance of one test's own in a path with spaces; after the test nothing of it is left. */
 export function aHome(test: TestContext, options: { below?: 'private folder' } = {}): string {

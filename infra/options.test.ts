@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { freePort } from '@triplock/testing';
-import { aHome, processesOf, runScript } from './a-home.ts';
+import { aHome, launcher, processesOf, runScript } from './a-home.ts';
+import { createHome } from './home.ts';
 
 test('every command explains itself', async () => {
   const names = ['up', 'down', 'status', 'logs', 'partners', 'test'];
@@ -35,6 +40,16 @@ test('a wrong argument is refused in one line that names it', async () => {
     assert.equal(stderr.trim().split('\n').length, 1, stderr);
     assert.equal(stdout, '');
   });
+});
+
+test('a reader of logs that goes away is no failure, and ends --follow', async (t) => {
+  const home = aHome(t);
+  const { logs } = createHome(home);
+  writeFileSync(join(logs, 'redis.log'), `${'a line\n'.repeat(100_000)}`);
+  const reader = `"${process.execPath}" "${launcher}" logs -n 100000 --follow --home "${home}" | head -n 1`;
+  const { stdout, stderr } = await promisify(execFile)('sh', ['-c', reader]);
+  assert.equal(stdout, 'a line\n');
+  assert.equal(stderr, '');
 });
 
 test('a part that cannot be had is named with the ways to get it, and nothing starts', async (t) => {

@@ -20,7 +20,6 @@ const progressEveryMs = 5_000;
 
 /** A terminal on the process's own streams. */
 export function openTerminal({ json }: { json: boolean }): Terminal {
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', unlessClosed);
   const live = process.stderr.isTTY;
   let shown = '';
   let shownAt = performance.now();
@@ -55,11 +54,4 @@ export function openTerminal({ json }: { json: boolean }): Terminal {
       if (json) process.stdout.write(`${toJson(value, 2)}\n`);
     },
   };
-}
-
-/**
- * A reader that went away, such as `head`, must not keep a command from stopping what it started.
- */
-function unlessClosed(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EPIPE') throw error;
 }

@@ -33,6 +33,8 @@ await runCommand({
   wordsMax: 1,
   run: async ({ values, words }) => {
     const lines = parseLines(values.lines ?? '20');
+    // Nothing was started, and nobody would end --follow.
+    process.stdout.once('error', () => process.exit());
     const home = homeAt(values.home);
     if (readState(home).parts === 'docker') {
       return showContainerLogs(home, { name: words[0], lines, follow: values.follow ?? false });

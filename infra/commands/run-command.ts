@@ -36,6 +36,7 @@ export async function runCommand<const Wanted extends Options>(
     }
     return controller.signal;
   };
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', unlessClosed);
   try {
     const { values, words } = parse(command);
     if (values['help']) process.stdout.write(`${command.help.trim()}\n`);
@@ -70,6 +71,13 @@ function sayWrong(message: string): string {
   const [, option] = /^Option '(.+?)' argument is ambiguous/.exec(message) ?? [];
   if (option === undefined) return message.split('. ')[0]!;
   return `${option} takes a value that does not begin with a dash`;
+}
+
+/**
+ * A reader that went away, such as `head`, must not keep a command from stopping what it started.
+ */
+function unlessClosed(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error;
 }
 
 function leftBy(error: unknown): string {

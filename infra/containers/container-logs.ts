@@ -1,5 +1,6 @@
 import type { Home } from '../home.ts';
 import { LauncherError, UsageError } from '../launcher-error.ts';
+import { startCommand } from '../start-command.ts';
 import { serviceOf } from '../stop-order.ts';
 import { compose, ComposeFailed } from './engine.ts';
 import { containersOf } from './container-records.ts';
@@ -11,7 +12,10 @@ export async function showContainerLogs(
 ): Promise<void> {
   const { name, lines, follow } = wanted;
   const names = (await containersOf(home)).map((each) => each.name);
-  if (names.length === 0) throw new LauncherError('there are no containers of this home');
+  if (names.length === 0) {
+    const up = startCommand(home.folder);
+    throw new LauncherError(`there are no containers of this home: \`${up}\` starts them`);
+  }
   if (name !== undefined && !names.some((each) => each === name || serviceOf(each) === name)) {
     throw new UsageError(`there is no log of '${name}'; there are: ${names.sort().join(', ')}`);
   }
