@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { topics } from '@triplock/contracts';
+import { readLogs, thisMachineFor } from '@triplock/infra';
 import { eventually, stripeControl } from '@triplock/testing';
 import { command } from './command.ts';
 import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
@@ -15,9 +16,9 @@ import {
   traceparent,
 } from './planted-secrets.ts';
 import { onTheSystem } from './stage.ts';
+import { home } from './system.ts';
 import { openWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
 import {
-  allLogs,
   allMetrics,
   listen,
   places,
@@ -34,7 +35,7 @@ let apiKey: string;
 
 const on = onTheSystem(async (stage) => {
   heard = await listen(stage);
-  receiver = await openWebhookReceiver();
+  receiver = await openWebhookReceiver(thisMachineFor(home));
   const headers = { 'set-cookie': endpoint.answerHeader };
   receiver.answer = { status: 500, headers, body: endpoint.answerBody };
   const added = await command('partners', 'add', partnerId, '--json');
@@ -212,7 +213,7 @@ async function wentOut(txnId: string): Promise<Map<Place, Buffer>> {
   };
   const errors = answers.map(({ headers, body }) => JSON.stringify(headers) + body);
   return new Map<Place, Buffer>([
-    ['log', await allLogs(on.system.home)],
+    ['log', Buffer.from(await readLogs({ home }))],
     ['accepted record', heard.records(topics.accepted)],
     ['dead letter', heard.records(topics.deadLetter)],
     ['event', heard.events()],
@@ -246,7 +247,7 @@ test('secrets, card data and what partners tell stay where they belong, whatever
   );
   await eventually(async () => receiver.received.length >= final.length);
   const secrets: Record<string, string> = {
-    ...(await ownSecrets(on.system)),
+    ...ownSecrets(on.system),
     ...{ 'API key': apiKey, 'client secret': intent.client_secret },
     ...{ 'webhook secret': String(made['secret']), 'new one': String(rotated['secret']) },
     ...refused,

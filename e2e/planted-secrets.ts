@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Endpoints } from '@triplock/infra';
 
 const mark = randomBytes(6).toString('hex');
@@ -57,19 +55,16 @@ export const traceId = `${mark}${randomBytes(10).toString('hex')}`;
 export const traceparent = `00-${traceId}-${mark}0001-01`;
 
 /** What the system itself was made with: credentials of partners, database and provider. */
-export async function ownSecrets(system: Endpoints): Promise<Record<string, string>> {
+export function ownSecrets(system: Endpoints): Record<string, string> {
   const urls = Object.entries({ ...system.databases, owner: system.postgres });
   const passwords = urls.map(([role, url]) => [`password of ${role}`, new URL(url).password]);
   const partners = system.partners.flatMap(({ id, apiKey, webhookSecret }) => [
     [`API key of ${id}`, apiKey],
     [`webhook secret of ${id}`, webhookSecret],
   ]);
-  const file = await readFile(join(system.home, 'credentials.json'), 'utf8');
-  const { postgresPassword } = JSON.parse(file) as { postgresPassword: string };
   return Object.fromEntries([
     ...passwords,
     ...partners,
-    ['password of PostgreSQL', postgresPassword],
     ['STRIPE_API_KEY', 'sk_test_triplock'],
     ['STRIPE_WEBHOOK_SECRETS', 'whsec_triplock_simulator'],
   ]) as Record<string, string>;

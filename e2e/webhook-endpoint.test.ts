@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
+import { thisMachineFor } from '@triplock/infra';
 import { eventually } from '@triplock/testing';
 import { command } from './command.ts';
 import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
 import { onTheSystem } from './stage.ts';
+import { home } from './system.ts';
 import { isSignedBy, openWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
 
 const endpointPath = '/v1/webhook-endpoint';
@@ -14,7 +16,7 @@ let apiKey: string;
 let receiver: WebhookReceiver;
 
 const stage = onTheSystem(async () => {
-  receiver = await openWebhookReceiver();
+  receiver = await openWebhookReceiver(thisMachineFor(home));
   const added = await command('partners', 'add', name, '--json');
   assert.equal(added.code, 0, added.stderr);
   ({ apiKey } = JSON.parse(added.stdout) as { apiKey: string });

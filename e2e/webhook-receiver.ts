@@ -19,8 +19,13 @@ export type WebhookReceiver = {
   close(): Promise<void>;
 };
 
-/** Listens on a port of its own on 127.0.0.1, where webhooks may go in demo mode only. */
-export async function openWebhookReceiver(): Promise<WebhookReceiver> {
+const loopback = '127.0.0.1';
+
+/**
+ * Listens on a port of its own on this machine, which its senders call `machine`: on 127.0.0.1,
+ * where webhooks may go in demo mode only, or where containers reach it.
+ */
+export async function openWebhookReceiver(machine = loopback): Promise<WebhookReceiver> {
   const received: ReceivedWebhook[] = [];
   const server = createServer((request, response) => {
     void text(request).then((body) => {
@@ -40,11 +45,11 @@ export async function openWebhookReceiver(): Promise<WebhookReceiver> {
       response.writeHead(status, headers).end(told);
     });
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(0, machine === loopback ? loopback : '0.0.0.0');
   await once(server, 'listening');
   const receiver: WebhookReceiver = {
     answer: { status: 204 },
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`,
+    url: `http://${machine}:${(server.address() as AddressInfo).port}/hooks`,
     received,
     async close() {
       server.closeAllConnections();

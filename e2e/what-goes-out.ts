@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Message, PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
 import { openEmulator } from '@triplock/testing';
@@ -74,14 +72,6 @@ async function subscribe(pubsub: PubSub, name: string, take: (message: Message) 
 function headerBytes(headers: IHeaders): Buffer {
   const values = Object.entries(headers).flatMap(([name, value]) => [name, value ?? []].flat());
   return linesOf(values.map((each) => Buffer.from(each)));
-}
-
-/** All log files of the system: of the services, and of the parts they stand on. */
-export async function allLogs(home: string): Promise<Buffer> {
-  const folder = join(home, 'logs');
-  const names = await readdir(folder);
-  if (names.length === 0) throw new Error(`there is no log in ${folder}`);
-  return linesOf(await Promise.all(names.map((name) => readFile(join(folder, name)))));
 }
 
 /** What every service's operators' port answers. */

@@ -26,6 +26,8 @@ export type { Mode, SettingsOfServices } from './services.ts';
 export type { Report } from './session.ts';
 export { startCommand } from './start-command.ts';
 export { stripeKeyFor } from './stripe-place.ts';
+export { readLogs } from './read-logs.ts';
 export { systemStatus, type ProcessStatus, type SystemStatus } from './system-status.ts';
 export { takeDown, type TakeDown } from './take-down.ts';
+export { thisMachineFor } from './this-machine.ts';
 export { whatIsAway } from './what-is-away.ts';

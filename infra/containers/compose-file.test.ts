@@ -24,6 +24,7 @@ type ComposeService = {
   mem_limit?: string;
   volumes?: string[];
   profiles?: string[];
+  extra_hosts?: string[];
   deploy?: { replicas: number };
 };
 
@@ -104,6 +105,8 @@ test('a service listens where the network and the host look for it', () => {
   const inside = (name: string) => serviceAt(name).ports!.map((each) => each.split(':').at(-1));
   assert.deepEqual(inside('catcher'), [new URL(inNetwork.catcher).port]);
   assert.deepEqual(inside('stripe-simulator'), [new URL(inNetwork.stripe).port]);
+  const sendsWebhooks = serviceAt('partner-notifier').extra_hosts;
+  assert.deepEqual(sendsWebhooks, [`${inNetwork.machine}:host-gateway`]);
 });
 
 test('Kafka in a container is set as the native one, but for its listeners', () => {

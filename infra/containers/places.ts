@@ -18,6 +18,8 @@ export const inNetwork = {
   stripeWebhooks: 'http://ledger-worker:8070/stripe/webhooks',
   gateway: 'ingest-gateway:8080',
   catcher: 'http://catcher:8090',
+  /** The machine that the containers run on, for the one that sends webhooks. */
+  machine: 'host.docker.internal',
 };
 
 /** Made at the first start and kept in a volume that only PostgreSQL and the steps see. */
