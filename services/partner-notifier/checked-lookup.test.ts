@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { LookupAddress } from 'node:dns';
 import { test } from 'node:test';
-import type { TargetPolicy } from '@triplock/partners';
-import { checkedLookup } from './checked-lookup.ts';
+import { isAllowedAddress, type TargetPolicy } from '@triplock/partners';
+import { checkedLookup, resolverFor } from './checked-lookup.ts';
 
 function lookUp(addresses: string[], policy: TargetPolicy): Promise<string | LookupAddress[]> {
   const lookup = checkedLookup(policy, async () => addresses);
@@ -24,4 +24,12 @@ test('a name with one private address among its public ones is refused', async (
   await assert.rejects(lookUp(['8.8.8.8', '10.0.0.1'], 'public'), { name: 'AddressRefusedError' });
   await assert.rejects(lookUp(['127.0.0.1'], 'public'), { name: 'AddressRefusedError' });
   assert.equal((await lookUp(['127.0.0.1'], 'loopback-too')).length, 1);
+});
+
+test('a demo finds the names of its own machine, and a name that nobody has stays without address', async () => {
+  const resolve = resolverFor('loopback-too');
+  const found = await resolve('localhost');
+  assert.ok(found.length > 0);
+  for (const address of found) assert.equal(isAllowedAddress(address, 'loopback-too'), true);
+  await assert.rejects(resolve('partner.invalid'), { message: 'its host name has no address' });
 });

@@ -1,4 +1,4 @@
-import { Resolver } from 'node:dns/promises';
+import { lookup, Resolver } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { isAllowedAddress, type TargetPolicy } from '@triplock/partners';
 
@@ -35,13 +35,31 @@ export function checkedLookup(policy: TargetPolicy, resolve: ResolveHost): Looku
  * Asks DNS directly. Not by `dns.lookup`: its four threads are the whole process's, and four names
  * whose servers are silent would hold up everybody's webhooks.
  */
-export function dnsResolver(): ResolveHost {
+function dnsResolver(): ResolveHost {
   const resolver = new Resolver({ timeout: 2_000, tries: 2 });
   return async (host) => {
     const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
     const addresses = answers.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
     if (addresses.length > 0) return addresses;
     throw new Error('its host name has no address', { cause: answers });
+  };
+}
+
+/**
+ * As the policy asks: where webhooks may go to this machine, its own names lead there as well, such
+ * as localhost and what its hosts file adds, which no DNS knows.
+ */
+export function resolverFor(policy: TargetPolicy): ResolveHost {
+  const ask = dnsResolver();
+  if (policy === 'public') return ask;
+  return async (host) => {
+    try {
+      return await ask(host);
+    } catch (error) {
+      const found = await lookup(host, { all: true }).catch(() => []);
+      if (found.length === 0) throw error;
+      return found.map(({ address }) => address);
+    }
   };
 }
 

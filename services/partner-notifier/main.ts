@@ -11,7 +11,7 @@ import { openPartners, targetPolicyOf } from '@triplock/partners';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import { openSubscriber, readSubscriptionRetention } from '@triplock/transport';
-import { dnsResolver } from './checked-lookup.ts';
+import { resolverFor } from './checked-lookup.ts';
 import { readConfig, type Config } from './config.ts';
 import { openDeliveries } from './deliveries.ts';
 import { measureBacklog } from './measure-backlog.ts';
@@ -109,9 +109,10 @@ function sendWebhooks(
   service: Service,
   parts: Omit<Parameters<typeof createSender>[0], 'send' | 'retry'>,
 ): void {
+  const policy = config.WEBHOOK_TARGETS ?? targetPolicyOf(config.TRIPLOCK_MODE);
   const send = createSendWebhook({
-    policy: config.WEBHOOK_TARGETS ?? targetPolicyOf(config.TRIPLOCK_MODE),
-    resolve: dnsResolver(),
+    policy,
+    resolve: resolverFor(policy),
     timeoutMs: config.WEBHOOK_TIMEOUT_MS,
   });
   const retry = {
