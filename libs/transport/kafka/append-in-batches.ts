@@ -5,6 +5,7 @@ import { putUnderWay, type BatchUnderWay } from './batch-under-way.ts';
 import type { IdempotentProducer } from './idempotent-producer.ts';
 import { ProduceRefusedError } from './log.ts';
 import { openWaitingRoom, type RoomLimits, type WaitingRoom } from './waiting-room.ts';
+import { earliest, watchDeadlines } from './watch-deadlines.ts';
 
 /** Limits of appending; times in milliseconds. */
 export type AppendLimits = RoomLimits & {
@@ -109,27 +110,6 @@ function enter(room: WaitingRoom, { message, deadline }: { message: Message; dea
 async function gather(until: number): Promise<void> {
   const ms = until - performance.now();
   await (ms >= 1 ? delay(ms) : nextTurn());
-}
-
-/**
- * One timer for all deadlines, which pass in the order in which records came. `check` settles those
- * that have passed and returns the next one.
- */
-function watchDeadlines(timeoutMs: number, check: (now: number) => number | undefined) {
-  let timer: NodeJS.Timeout | undefined;
-  const look = () => {
-    const now = performance.now();
-    const next = check(now);
-    timer = next === undefined ? undefined : setTimeout(look, Math.max(1, next - now));
-  };
-  return {
-    expect: () => void (timer ??= setTimeout(look, timeoutMs)),
-    stop: () => clearTimeout(timer),
-  };
-}
-
-function earliest(one: number | undefined, other: number | undefined): number | undefined {
-  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
 }
 
 async function rest(failures: number, closing: AbortSignal): Promise<void> {
