@@ -18,7 +18,7 @@ import { inUse, maybeAccepted, reused } from './story-problems.ts';
 import { startBudget } from './time-budget.ts';
 import type { AcceptedTransaction } from './transaction-form.ts';
 
-/** What every such route stands on. */
+/** What a route that accepts transactions stands on. */
 export type AcceptRouteParts = {
   metrics: Pick<GatewayMetrics, 'caught'>;
   logger: Logger;
@@ -66,8 +66,8 @@ export function addAcceptRoute<Accepted extends AcceptedTransaction>(
 }
 
 /**
- * An accepted one is normal: the counter counts it and the ledger keeps its id and its trace. A
- * line for each would be nearly all of the log.
+ * Acceptance is the normal case: a counter counts it, and the ledger keeps id and trace. A line for
+ * each would be nearly all of the log.
  */
 function report(
   logger: Logger,
@@ -84,7 +84,7 @@ function isKnown({ outcome }: AcceptOutcome): boolean {
   return outcome === 'replayed' || outcome === 'in-flight';
 }
 
-/** Everything that ends before the story begins; 409 and 422 are outcomes of it. */
+/** Whatever is refused before the story begins; 409 and 422 are outcomes of the story. */
 function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 409 && status !== 422;
 }

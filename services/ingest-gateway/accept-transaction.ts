@@ -46,12 +46,13 @@ export type AcceptOutcome =
 
 /**
  * Accepts a payment or refund at most once per key: claim, append to the topic, complete the claim,
- * answer. Always gives an outcome within the request's budget and the 200 ms that letting go may
- * take.
+ * answer. It always returns an outcome, within the request's budget and the 200 ms that releasing
+ * the claim may take.
  *
  * A crash after the claim leaves only the claim: retries get 409 until its lease ends, and then one
- * takes over. After the append the record is durable and will be posted; the retry that takes over
- * appends a second copy, which guard 2 knows. After the completion a retry gets the stored answer.
+ * takes over. A crash after the append leaves a durable record that will be posted; the retry that
+ * takes over appends a second copy, which guard 2 absorbs. After the completion, a retry gets the
+ * stored answer.
  */
 export async function acceptTransaction<Accepted extends AcceptedTransaction>(
   parts: AcceptParts<Accepted>,
@@ -64,7 +65,7 @@ export async function acceptTransaction<Accepted extends AcceptedTransaction>(
   tellSpan({ 'triplock.guard.claim': claim.outcome });
   switch (claim.outcome) {
     case 'claimed':
-      // A takeover goes on with the time of the first claim, so that every copy says the same.
+      // A takeover keeps the time of the first claim, so that all copies of the record agree.
       return append(parts, {
         ...order,
         transaction: { ...transaction, acceptedAt: claim.acceptedAt },
@@ -78,6 +79,8 @@ export async function acceptTransaction<Accepted extends AcceptedTransaction>(
     case 'in-flight':
     case 'unavailable':
       return claim;
+    default:
+      return claim satisfies never;
   }
 }
 
@@ -106,8 +109,8 @@ async function append<Accepted extends AcceptedTransaction>(
 type KeepParts = Pick<AcceptParts<AcceptedTransaction>, 'claims' | 'crashPoints' | 'logger'>;
 
 /**
- * The record is durable and its answer a function of the request: nothing that goes wrong from
- * here on makes it less accepted. A retry then takes over, appends a second copy and answers alike.
+ * The record is durable and its answer a function of the request: whatever goes wrong from here on,
+ * it is accepted. A retry then takes over, appends a second copy and gives the same answer.
  */
 async function keepAnswer(
   { claims, crashPoints, logger }: KeepParts,

@@ -16,8 +16,8 @@ const path = '/v1/payments';
 
 /**
  * `POST /v1/payments`. Nothing is written before {@link acceptTransaction}: a crash while the
- * request is read leaves nothing, and a retry is a first request. Id and fingerprint come from the
- * request alone, so a retry at any replica meets what this one left.
+ * request is read leaves nothing, and the retry counts as the first request. Id and fingerprint are
+ * made from the request alone, so a retry at any replica meets what this one left.
  */
 export function addPaymentsRoute(app: FastifyInstance, parts: PaymentsRouteParts): void {
   addAcceptRoute(app, parts, {
@@ -30,7 +30,7 @@ export function addPaymentsRoute(app: FastifyInstance, parts: PaymentsRouteParts
   });
 }
 
-/** @throws Problem when the key or the body is not one. */
+/** @throws Problem when the key or the body is not valid. */
 function paymentOf(request: FastifyRequest): AcceptedPayment {
   const key = readIdempotencyKey(request.raw.rawHeaders);
   const validated = validatePaymentRequest(request.body as JsonValue | undefined);

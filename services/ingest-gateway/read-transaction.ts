@@ -76,6 +76,8 @@ export async function look<Held extends Payment | Refund>(
       const still = caughtUp ? await claims.read(txnId) : undefined;
       return { outcome: still && holdsIn(epoch, still) ? 'not-found' : 'cold' };
     }
+    default:
+      return claimed satisfies never;
   }
 }
 

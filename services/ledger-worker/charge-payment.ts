@@ -22,10 +22,10 @@ export type CardPayment = { payment: Payment; traceparent: string };
  * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between
  * any two of these steps the process may die and this be called again, by anyone:
  *
- * - before the id is stored: an intent that charged nobody is left; within a day the same call
- *   gives the same intent again, later another one;
- * - before it is confirmed: the stored one is confirmed, after any time;
- * - before it is settled: the stored one says how it ended.
+ * - before the id is stored: an intent is left that charged nobody; within a day the same call
+ *   returns that intent again, later a new one;
+ * - before the intent is confirmed: the stored one is confirmed, however much later;
+ * - before the payment is settled: the stored intent says how the charge ended.
  */
 export async function chargePayment(
   parts: ChargeParts,
@@ -82,9 +82,9 @@ async function ensureIntent(parts: ChargeParts, payment: Payment) {
 }
 
 /**
- * Ours is taken back when another one stands, or none will: it charges nobody. While the row is
- * pending without an intent it must stay, because for a day whoever comes next gets this very
- * intent under the same key.
+ * Our intent is cancelled when the row has another one, or is final without any: it charges nobody.
+ * While the row is pending without an intent ours must stay, because for a day the next worker gets
+ * this very intent under the same key.
  */
 async function yieldTo(
   { ledger, provider }: ChargeParts,
@@ -99,7 +99,7 @@ async function yieldTo(
   return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }
 
-/** How the charge ended. An intent that was not made just now may have been confirmed before. */
+/** How the charge ended. An intent that was not created just now may already be confirmed. */
 async function decide(
   { provider, crashPoints, actionExpiresMs }: ChargeParts,
   payment: Payment,

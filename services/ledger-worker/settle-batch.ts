@@ -24,18 +24,18 @@ export type SettleParts = RefundParts & {
 
 /**
  * Takes a batch of accepted payments and refunds to its end, in three steps: post, charge or give
- * back, settle. Once it resolves, all is durable and the batch's offset may be committed. Done
- * again, after whatever crash, it finds what it did and does the rest.
+ * back, settle. Once it resolves, all is durable and the batch's offset may be committed. Run again
+ * after a crash at any line, it finds what was done and does the rest.
  *
- * Charging stands between the two others and outside of any transaction. A book transfer has
- * nothing to charge, so it is settled by the statement that posts it; what is left to settle is
- * cards, and what another worker posted and did not finish.
+ * Charging stands between the two others and outside any transaction. A book transfer has nothing
+ * to charge, so the statement that posts it also settles it; left to settle are card payments, and
+ * what another worker posted and did not finish.
  *
  * All payments go before all refunds. A refund's record has its payment's key and so stands behind
  * it in the partition; that other payments come forward too changes nothing, because no payment
  * depends on a refund.
  *
- * @throws in an outage: nothing is dead-lettered for that, the batch has to come again.
+ * @throws in an outage: nothing is dead-lettered for that, and the batch must be redelivered.
  */
 export async function settleBatch(parts: SettleParts, batch: RecordBatch): Promise<Fate[]> {
   const decoded = decodeRecords(batch.records);
@@ -66,8 +66,7 @@ async function settleDecoded(
   }
   fates.push(...(await settleRefunds(parts, batch, refunds)));
   await parts.crashPoints.reached('worker.committed');
-  // After all the ledger's work, so that an outage there does not make a dead letter with every
-  // try.
+  // After all the ledger's work, so that an outage there does not append a dead letter at each try.
   const dead = fates.flatMap((fate) => ('dead' in fate ? fate.dead : []));
   await setAside(parts.deadLetters, dead);
   if (dead.length > 0) await parts.crashPoints.reached('worker.dead-lettered');

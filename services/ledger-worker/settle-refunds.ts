@@ -25,11 +25,14 @@ type Posted = { refund: RefundRecord; result: PostedRefund };
 type PostedRefund = RefundOutcome | { outcome: 'unpostable'; detail: string };
 
 /**
- * Posts refunds, those of one payment in the order of their records, so that the first to come has
- * the money; then has the provider give back what was reserved. One whose payment is not final
- * waits as a pending row and holds up nobody: it is due as soon as its payment is settled.
+ * Posts refunds, those of one payment in the order of their records, so that the first to arrive
+ * gets the money; then has the provider give back what was reserved. A refund whose payment is not
+ * final waits as a pending row and holds up nobody: it is due as soon as its payment is settled.
  *
- * @throws in an outage: the batch has to come again.
+ * A crash at any line leaves posted rows and an offset that is not committed: the redelivered batch
+ * finds each row by its key and goes on where it stopped.
+ *
+ * @throws in an outage: the batch must be redelivered.
  */
 export async function settleRefunds(
   parts: RefundParts,

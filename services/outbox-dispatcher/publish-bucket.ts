@@ -20,9 +20,9 @@ export type BucketOutcome = { done: number; failure?: Error };
 /**
  * Publishes a bucket's rows in order and marks those that Pub/Sub has acknowledged.
  *
- * Dying between the ack and the mark leaves rows pending that were published: the dispatcher that
- * has the bucket next publishes them again under the same event ids, which every inbox knows. After
- * a failure nothing later of the bucket is sent, so the order holds; the rows stay pending.
+ * A crash between the ack and the mark leaves published rows pending: the next dispatcher to hold
+ * the bucket publishes them again under the same event ids, which every inbox knows. After a
+ * failure nothing later in the bucket is sent, so the order holds; the rows stay pending.
  */
 export async function publishBucket(
   parts: PublishParts,
@@ -65,6 +65,8 @@ async function publishFollowed(
       const row = rows[published]!;
       return { done: published + (await park(parts, { lease, row, error: stopped.error })) };
     }
+    default:
+      return stopped satisfies never;
   }
 }
 
@@ -106,7 +108,7 @@ async function mark(
   }
 }
 
-/** A message that Pub/Sub will never take must not hold up its bucket: a person has to look. */
+/** A message that Pub/Sub will never accept must not hold up its bucket: a person has to look. */
 async function park(
   { outbox, metrics, logger }: PublishParts,
   poison: { lease: BucketLease; row: OutboxRow; error: Error },

@@ -19,10 +19,10 @@ export type DeliverParts = {
 export type RetryLimits = { firstMs: number; maxMs: number; giveUpAfterMs: number };
 
 /**
- * One attempt at one delivery: look the endpoint up, send, record. A crash between sending and
- * recording sends the webhook again under the same webhook-id, by which its receiver knows it.
+ * One attempt at one delivery: look up the endpoint, send, record. After a crash between sending
+ * and recording, the webhook is sent again under its webhook-id, by which the receiver knows it.
  *
- * @throws when the database is away; the lease then ends by itself and the attempt comes again.
+ * @throws when the database does not answer; the lease then ends and the attempt is repeated.
  */
 export function deliverWebhook(
   parts: DeliverParts,
@@ -108,6 +108,8 @@ function whatToKeep(outcome: WebhookOutcome): { status: number | null; error: st
     case 'unanswered':
     case 'unsendable':
       return { status: null, error: outcome.error };
+    default:
+      return outcome satisfies never;
   }
 }
 

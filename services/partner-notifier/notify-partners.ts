@@ -6,10 +6,10 @@ const insertDeliveries = loadSql(import.meta.url, 'sql/insert-deliveries.sql');
 
 /**
  * The story of the notifier: each event becomes one delivery row, in the transaction that remembers
- * the event. Sending the webhook is the send loop's, so a dead endpoint holds up no event.
+ * the event. The send loop sends the webhook later, so a dead endpoint holds up no event.
  *
- * A crash before the commit leaves nothing, and Pub/Sub redelivers. After it inbox row and delivery
- * are durable: the redelivered event is a duplicate, and any notifier's send loop has the delivery.
+ * A crash before the commit leaves nothing, and Pub/Sub redelivers. After the commit, inbox row and
+ * delivery are durable: the redelivered event is a duplicate, and any send loop takes the delivery.
  */
 export function notifyPartners(
   inbox: Inbox,
