@@ -20,7 +20,7 @@ test('what only the next copy of the ledger explains is no drift, and what it do
     // It was seen published after the first copy was made, and is in the second.
     if (copies === 1) await system.see(eventOf(late));
     if (copies === 2) await system.pay(late);
-    return { transactions: 0, events: 0 };
+    return { transactions: 0, events: 0, moreFollows: false };
   };
   const parts = { ...auditPartsOf(store.open('triplock_auditor'), {}), copyLedger };
   assert.deepEqual(judge(await look(parts), { final: false }).drift, []);
@@ -39,7 +39,7 @@ test('an audit that meets a copy between two slices waits for the last one', asy
     copies += 1;
     // The first time another copier begins on the next backlog at once.
     if (copies === 2) await ledger.query('UPDATE ledger.copied SET behind = false');
-    return { transactions: 0, events: 0 };
+    return { transactions: 0, events: 0, moreFollows: false };
   };
   assert.deepEqual((await look({ ...auditPartsOf(auditor, {}), copyLedger })).findings, []);
   assert.equal(copies, 2);

@@ -26,10 +26,11 @@ export async function openLedgerCopy(
   });
   onClose('ledger copy', () => copyTo.close());
   const copyLedger = copyLedgerFrom(spanner, copyTo);
-  // It rests after each pass: what came meanwhile can wait for a second.
+  // A slice at a time, so that a shutdown need not wait for a backlog. It rests after the last one:
+  // what came meanwhile can wait for a second.
   const pass = async () => {
-    await copyLedger({ counting: false });
-    return 0;
+    const { moreFollows } = await copyLedger({ counting: false, slicesMax: 1 });
+    return moreFollows ? 1 : 0;
   };
   const loop = runLoop(pass, { name: 'copy ledger', idleMs: copyEveryMs, logger });
   onClose('copying', () => loop.stop());

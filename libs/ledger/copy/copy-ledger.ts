@@ -25,13 +25,15 @@ const usualSliceRows = 4_000;
 /** Above what one call to Spanner may take, during which PostgreSQL sees a copier do nothing. */
 const usualTurnMs = 15_000;
 
-/** What was copied now. */
-export type Copied = { transactions: number; events: number };
+/** What was copied now, and whether more follows because it was enough. */
+export type Copied = { transactions: number; events: number; moreFollows: boolean };
 
 /** Brings a copy of the ledger up to now. */
 export type CopyLedger = (how: {
   /** Whether rows are counted, too, which reads whole tables: what was deleted changes no row. */
   counting: boolean;
+  /** As many slices are enough; without it the copy is as of one moment afterwards. */
+  slicesMax?: number;
 }) => Promise<Copied>;
 
 /**
@@ -61,13 +63,13 @@ export function copyLedgerFrom(
         return slice;
       });
     });
-  return async ({ counting }) => {
-    const copied = { transactions: 0, events: 0 };
-    for (let moreFollows = true; moreFollows;) {
+  return async ({ counting, slicesMax = Infinity }) => {
+    const copied = { transactions: 0, events: 0, moreFollows: true };
+    for (let slices = 0; copied.moreFollows && slices < slicesMax; slices += 1) {
       const slice = await copyNextSlice(counting);
       copied.transactions += slice.transactionIds.length;
       copied.events += slice.eventIds.length;
-      ({ moreFollows } = slice);
+      copied.moreFollows = slice.moreFollows;
     }
     return copied;
   };
