@@ -6,6 +6,7 @@ import { acceptedIds, becomeFinalOnce } from './accepted.ts';
 import { sendSteadily } from './kill-storm.ts';
 import { readLeases, type Lease } from './ledger-store.ts';
 import { onTheSystem } from './stage.ts';
+import { stormLoads } from './storm-loads.ts';
 import { home } from './system.ts';
 
 const on = onTheSystem();
@@ -51,8 +52,7 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
   const markWasRefused = async () => (await refusedMarks()) > before;
   const lost = (await leases()).get(owner.name)!;
   const calm = new AbortController();
-  // The Spanner emulator's own limit is below the usual load.
-  const perSecond = on.system.ledger === 'spanner' ? 10 : 60;
+  const { perSecond } = stormLoads[on.system.ledger].steady;
   const load = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   let takenOver: { at: Date } | undefined;
   try {

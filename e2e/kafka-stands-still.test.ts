@@ -2,42 +2,26 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { continueProcess, pauseProcess } from '@triplock/infra';
-import { newKey, type Answer } from './partner.ts';
+import { payInTurns } from './pay-in-turns.ts';
 import { onTheSystem } from './stage.ts';
+import { stormLoads } from './storm-loads.ts';
 import { home } from './system.ts';
 
 const on = onTheSystem();
 
-type Sent = { key: string; body: unknown; answer: Answer };
-
-/** Keeps 32 requests open until it is told to stop. */
-function load(): { sent: Sent[]; stop(): Promise<void> } {
-  const sent: Sent[] = [];
-  let stopping = false;
-  const client = async () => {
-    while (!stopping) {
-      const [key, body] = [newKey('still'), { amount: 300, currency: 'EUR' }];
-      sent.push({ key, body, answer: await on.acme.pay(key, body) });
-    }
-  };
-  const clients = Array.from({ length: 32 }, client);
-  return {
-    sent,
-    stop: async () => {
-      stopping = true;
-      await Promise.all(clients);
-    },
-  };
-}
-
 test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger once', async () => {
-  const { sent, stop } = load();
+  const still = stormLoads[on.system.ledger].still;
+  const { acceptedMin, refusedMin } = still;
+  const { sent, stop } = payInTurns(on.acme, still);
   const count = (status: number) => sent.filter(({ answer }) => answer.status === status).length;
   const accepted = (atLeast: number) => async () => count(202) >= atLeast;
   try {
-    await eventually(accepted(200), { withinMs: 30_000, what: '200 payments before the fault' });
+    await eventually(accepted(acceptedMin), {
+      withinMs: 30_000,
+      what: 'payments before the fault',
+    });
     pauseProcess({ home, name: 'kafka' });
-    await eventually(async () => count(503) >= 64, {
+    await eventually(async () => count(503) >= refusedMin, {
       withinMs: 30_000,
       what: '503s while Kafka stands still',
     });
@@ -45,9 +29,9 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
     continueProcess({ home, name: 'kafka' });
   }
   const before = count(202);
-  await eventually(accepted(before + 200), {
+  await eventually(accepted(before + acceptedMin), {
     withinMs: 60_000,
-    what: '200 payments after the fault',
+    what: 'payments after the fault',
   });
   await stop();
 

@@ -7,6 +7,7 @@ import { acceptedIds, becomeFinalOnce } from '../accepted.ts';
 import { sendSteadily } from '../kill-storm.ts';
 import { newKey } from '../partner.ts';
 import { onTheSystem } from '../stage.ts';
+import { stormLoads } from '../storm-loads.ts';
 import { home, restore } from '../system.ts';
 
 // CHURN_TURNS=10 is a long storm.
@@ -43,7 +44,8 @@ async function workersInGroup(count: number): Promise<void> {
 test('workers that come and go under load lose nothing and do nothing twice', async () => {
   await workersInGroup(2);
   const calm = new AbortController();
-  const storm = sendSteadily(on.acme, { perSecond: 60, stop: calm.signal });
+  const { perSecond, acceptedMin } = stormLoads[on.system.ledger].steady;
+  const storm = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   try {
     for (let turn = 0; turn < turns; turn += 1) {
       const { outcome } = await stopProcess(worker(1));
@@ -59,13 +61,14 @@ test('workers that come and go under load lose nothing and do nothing twice', as
   } finally {
     calm.abort();
   }
-  await becomeFinalOnce(on, acceptedIds(await storm, 200));
+  await becomeFinalOnce(on, acceptedIds(await storm, acceptedMin));
 });
 
 test('a worker that stood still past its session loses and repeats nothing, and joins again', async () => {
   await workersInGroup(2);
   const calm = new AbortController();
-  const load = sendSteadily(on.acme, { perSecond: 60, stop: calm.signal });
+  const { perSecond, acceptedMin } = stormLoads[on.system.ledger].steady;
+  const load = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   try {
     pauseProcess(worker(1));
     await workersInGroup(1);
@@ -79,5 +82,5 @@ test('a worker that stood still past its session loses and repeats nothing, and 
     continueProcess(worker(1));
     await workersInGroup(2).finally(() => calm.abort());
   }
-  await becomeFinalOnce(on, acceptedIds(await load, 200));
+  await becomeFinalOnce(on, acceptedIds(await load, acceptedMin));
 });

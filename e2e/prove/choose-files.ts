@@ -68,9 +68,6 @@ const sameOnEveryLedger: Readonly<Record<string, string>> = {
 
 const notOnSpanner: Readonly<Record<string, string>> = {
   'down-and-up': 'the emulator keeps the ledger in memory, and down ends it',
-  'kafka-stands-still': 'its load is many times what the emulator posts',
-  'kill-storm': 'its load is many times what the emulator posts',
-  'workers-come-and-go': 'its load is many times what the emulator posts',
 };
 
 /** A promise of e2e/ by its file's name without `.test.ts`. */
