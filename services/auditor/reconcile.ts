@@ -52,9 +52,9 @@ export async function look(parts: AuditParts): Promise<Sightings> {
 const isAlways = ({ holds }: DatedFinding) => holds === 'always';
 
 /**
- * Looks at everything at one moment, of which the ledger's copy has to be, too: where another copier
- * has begun on a backlog meanwhile, it looks again. Rejects when PostgreSQL or Kafka is away: an
- * audit that cannot see says nothing.
+ * Looks at everything at one moment, of which the ledger's copy has to be, too: where another
+ * copier has begun on a backlog meanwhile, it looks again. Rejects when PostgreSQL or Kafka does not
+ * answer: an audit that cannot see says nothing.
  */
 async function lookOnce(parts: AuditParts): Promise<Sightings> {
   for (;;) {

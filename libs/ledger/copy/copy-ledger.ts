@@ -1,13 +1,14 @@
 /**
  * What a crash does, here or of either database:
- * - before a slice commits: nothing of it is kept, and the next copier copies it again as it is then;
- * - between two slices: the copy keeps what was copied, says by `ledger.copied.behind` that it is of
- *   no one moment, and the next copier goes on behind the last slice;
+ * - before a slice commits: nothing of it is kept, and the next copier copies it again, as it is by
+ *   then;
+ * - between two slices: the copy keeps what was copied, says by `ledger.copied.behind` that it is
+ *   of no one moment, and the next copier goes on behind the last slice;
  * - after the last slice: nothing.
  *
- * Nothing is missed, because a slice reads now what was changed last in its span: a row that changed
- * since then has left the span, forwards only, and waits in a later slice. So no read is of an old
- * moment, which Spanner would no longer have an hour later, however long the way is. And because a
+ * Nothing is missed, because a slice reads now what was changed last in its span: a row that
+ * changed since then has left the span, forwards only, and waits in a later slice. So no read is of
+ * an old moment, which Spanner would no longer have an hour later, however long the way is. And because a
  * row is read later each time, its copy only goes forward, as the history of the copy demands.
  */
 import { loadSql, type Database, type Queryable } from '@triplock/postgres';
