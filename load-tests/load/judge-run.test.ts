@@ -15,7 +15,7 @@ function auditOf(counts: Counts, amount: number, drift: AuditReport['drift'] = [
 /** Ten accepted payments of 100 each, two duplicates caught, and one key that was never clear. */
 function aRun(changed: { tallies?: object; counts?: Counts; amount?: number } = {}): Evidence {
   const tallies = {
-    ...{ payments_accepted: 10, payments_accepted_amount: 1_000 },
+    ...{ payments_asked: 11, payments_accepted: 10, payments_accepted_amount: 1_000 },
     ...{ payments_unknown: 1, payments_unknown_amount: 50 },
     ...{ duplicates_sent: 2, duplicates_caught: 2, answers_replayed: 2, requests_unanswered: 1 },
     ...changed.tallies,
@@ -54,6 +54,16 @@ const broken: readonly [what: string, check: string, evidence: Evidence][] = [
   ['an event too few', 'published', aRun({ counts: { published: 109 } })],
   ['a webhook too many', 'delivered', aRun({ counts: { deliveries: 111 } })],
   ['a cent too much', 'their payments, in minor units', aRun({ amount: 1_051 })],
+  [
+    'a payment that was cut off',
+    'payments asked for that came to an end',
+    aRun({ tallies: { payments_asked: 12 } }),
+  ],
+  [
+    'a refund that was cut off',
+    'refunds asked for that came to an end',
+    aRun({ tallies: { refunds_asked: 1 } }),
+  ],
   [
     'a duplicate of which nothing is known',
     'duplicates caught, passed on to the ledger, or unanswered',

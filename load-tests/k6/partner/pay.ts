@@ -53,7 +53,8 @@ export function payImpatiently(order: Order & { amount: number }): void {
   tallies.asked.add(1);
   const began = Date.now();
   const answer = send(order);
-  if (answer.status !== 429) note(order, { answer, began, book: tallies });
+  if (answer.status === 429) tallies.turnedAway.add(1);
+  else note(order, { answer, began, book: tallies });
 }
 
 /** Pays, and asks again with the same key until the answer is clear. */
@@ -64,6 +65,7 @@ export function pay(order: Order & { amount: number }): Accepted | undefined {
 
 /** Gives back, in the same way. */
 export function refund(order: Order & { amount: number }): Accepted | undefined {
+  tallies.refundsAsked.add(1);
   return insist(order, refundBook);
 }
 

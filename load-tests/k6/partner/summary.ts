@@ -43,7 +43,16 @@ export const clearAnswers = {
 };
 
 /** Virtual users for an open model at a rate: each is held as long as one payment takes. */
-export function usersFor(rate: number): { preAllocatedVUs: number; maxVUs: number } {
-  // One that is made in the middle of a run comes too late for its payment, which is then dropped.
-  return { preAllocatedVUs: Math.max(20, rate), maxVUs: Math.max(50, rate * 3) };
+export function usersFor(rate: number): {
+  preAllocatedVUs: number;
+  maxVUs: number;
+  gracefulStop: string;
+} {
+  return {
+    // One that is made in the middle of a run comes too late for its payment, which is then dropped.
+    preAllocatedVUs: Math.max(20, rate),
+    maxVUs: Math.max(50, rate * 3),
+    // Longer than a partner's patience: one that is cut off would never say how its payment ended.
+    gracefulStop: '60s',
+  };
 }

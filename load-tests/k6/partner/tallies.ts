@@ -15,7 +15,10 @@ export const tallies = {
   unknownAmount: new Counter('payments_unknown_amount'),
   /** Keys that were refused for good. */
   refused: new Counter('payments_refused'),
+  /** Keys whose one request got 429, where no second one was meant. */
+  turnedAway: new Counter('payments_turned_away'),
   /** The same for refunds; an amount is that which was asked for. */
+  refundsAsked: new Counter('refunds_asked'),
   refundsAccepted: new Counter('refunds_accepted'),
   refundsAcceptedAmount: new Counter('refunds_accepted_amount'),
   refundsUnknown: new Counter('refunds_unknown'),
