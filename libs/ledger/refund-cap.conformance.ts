@@ -6,7 +6,8 @@ import type { RefundOutcome } from './refunds.ts';
 import { aTransfer, posting, type RefundsUnderTest } from './refunds.conformance.ts';
 
 /**
- * The part of the refunds' promises that is about their cap; `rounds` payments are refunded at will.
+ * The part of the refunds' promises that is about their cap; `rounds` payments are refunded at
+ * will.
  */
 export function refundCap(
   open: (context: TestContext) => Promise<RefundsUnderTest>,

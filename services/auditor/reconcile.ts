@@ -53,8 +53,8 @@ const isAlways = ({ holds }: DatedFinding) => holds === 'always';
 
 /**
  * Looks at everything at one moment, of which the ledger's copy has to be, too: where another
- * copier has begun on a backlog meanwhile, it looks again. Rejects when PostgreSQL or Kafka does not
- * answer: an audit that cannot see says nothing.
+ * copier has begun on a backlog meanwhile, it looks again. Rejects when PostgreSQL or Kafka does
+ * not answer: an audit that cannot see says nothing.
  */
 async function lookOnce(parts: AuditParts): Promise<Sightings> {
   for (;;) {

@@ -8,8 +8,9 @@
  *
  * Nothing is missed, because a slice reads now what was changed last in its span: a row that
  * changed since then has left the span, forwards only, and waits in a later slice. So no read is of
- * an old moment, which Spanner would no longer have an hour later, however long the way is. And because a
- * row is read later each time, its copy only goes forward, as the history of the copy demands.
+ * an old moment, which Spanner would no longer have an hour later, however long the way is. And
+ * because a row is read later each time, its copy only goes forward, as the history of the copy
+ * demands.
  */
 import { loadSql, type Database, type Queryable } from '@triplock/postgres';
 import type { Moment, SpannerDatabase } from '@triplock/spanner';
