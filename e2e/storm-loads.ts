@@ -11,8 +11,8 @@ export type StormLoad = {
 };
 
 /**
- * By where the ledger is kept: what the emulator of Spanner posts on two cores is a fraction of what
- * PostgreSQL does (docs/ledgers.md), and the rest of a load would only wait in Kafka.
+ * By where the ledger is kept: what the emulator of Spanner posts on two cores is a fraction of
+ * what PostgreSQL does (docs/ledgers.md), and the rest of a load would only wait in Kafka.
  */
 export const stormLoads: Readonly<Record<LedgerStore, StormLoad>> = {
   postgres: {
