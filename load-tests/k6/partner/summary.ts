@@ -49,7 +49,7 @@ export function usersFor(rate: number): {
   gracefulStop: string;
 } {
   return {
-    // One that is made in the middle of a run comes too late for its payment, which is then dropped.
+    // One that is made in the middle of a run comes too late for its payment, which is dropped.
     preAllocatedVUs: Math.max(20, rate),
     maxVUs: Math.max(50, rate * 3),
     // Longer than a partner's patience: one that is cut off would never say how its payment ended.
