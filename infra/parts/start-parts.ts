@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { join } from 'node:path';
 import { LauncherError } from '../launcher-error.ts';
 import { askedPort, choosePorts } from '../ports.ts';
@@ -154,14 +155,21 @@ function refuseMove(part: Part, ports: Readonly<Record<string, number>>): void {
   }
 }
 
-/** A server that refuses is away; one that takes its time may be busy, and is asked again. */
+/**
+ * A server that refuses is away; one that takes its time may be busy, and is asked again, as is a
+ * broker that answers and has yet to make its group coordinator.
+ */
 async function probeGiven(part: Part, address: string, triesLeft = 4): Promise<void> {
   const asked = performance.now();
   try {
     await part.probe(address);
   } catch (error) {
     const isSlow = performance.now() - asked > 1_000;
-    if (isSlow && triesLeft > 1) return probeGiven(part, address, triesLeft - 1);
+    const isMaking = error instanceof Error && error.name === 'KafkaJSGroupCoordinatorNotFound';
+    if ((isSlow || isMaking) && triesLeft > 1) {
+      if (isMaking) await setTimeout(2_000);
+      return probeGiven(part, address, triesLeft - 1);
+    }
     const why = error instanceof Error ? error.message : String(error);
     const server = `${withoutPassword(address)}, given by ${part.given.variable}`;
     throw new LauncherError(`${part.title}: ${server}, does not answer: ${why}`);

@@ -53,6 +53,26 @@ async function redis(): Promise<Running> {
   return { container, address: container.getConnectionUrl() };
 }
 
+/** A Redis of one test's own, on a port that it keeps when it is killed and started again. */
+export async function startRedisContainer(
+  args: readonly string[],
+): Promise<ContainerPart & { id: string }> {
+  findPortsOnThisMachine();
+  const { GenericContainer, Wait } = await import('testcontainers');
+  const port = await freePort();
+  const container = await new GenericContainer(testImages.redis)
+    .withExposedPorts({ container: 6379, host: port })
+    .withCommand(['redis-server', '--protected-mode', 'no', ...args])
+    .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
+    .withStartupTimeout(startWithinMs)
+    .start();
+  return {
+    id: container.getId(),
+    address: `redis://127.0.0.1:${port}`,
+    stop: async () => void (await container.stop()),
+  };
+}
+
 async function postgres(): Promise<Running> {
   const { PostgreSqlContainer } = await import('@testcontainers/postgresql');
   const container = await new PostgreSqlContainer(testImages.postgres)

@@ -1,13 +1,15 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { chooseTestParts } from './choose-test-parts.ts';
 import { testPart } from './endpoints.ts';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
+import { startRedisContainer } from './start-containers.ts';
 import type { Cleanup } from './test-database.ts';
 
 /** A Redis server of one test's own, to be killed, restarted and made to stand still. */
@@ -25,15 +27,23 @@ export type TestRedis = {
   resume(): void;
 };
 
+type Setup = { running: boolean; args?: readonly string[] };
+
 /**
  * Starts a Redis server that ends with the test: the same program as the shared one, which tells
- * where it is. It listens on 127.0.0.1, in a folder of its own.
+ * where it is, or the same image where that is in a container. It is reached on 127.0.0.1.
  */
 export async function createTestRedis(
   test: Cleanup,
-  setup: { running: boolean; args?: readonly string[] } = { running: true },
+  setup: Setup = { running: true },
 ): Promise<TestRedis> {
   const executable = await findExecutable();
+  if (executable !== undefined) return asProcess(test, setup, executable);
+  const { parts } = await chooseTestParts();
+  return parts === 'containers' ? asContainer(test, setup) : asProcess(test, setup, 'redis-server');
+}
+
+async function asProcess(test: Cleanup, setup: Setup, executable: string): Promise<TestRedis> {
   const folder = await mkdtemp(join(tmpdir(), 'triplock-redis-'));
   const port = await freePort();
   const url = `redis://127.0.0.1:${port}`;
@@ -61,11 +71,34 @@ export async function createTestRedis(
   return { url, command, kill, start, pause, resume: () => void server?.kill('SIGCONT') };
 }
 
-async function findExecutable(): Promise<string> {
+async function asContainer(test: Cleanup, setup: Setup): Promise<TestRedis> {
+  const args = ['--save', '', ...(setup.args ?? [])];
+  const { id, address: url, stop } = await startRedisContainer(args);
+  test.after(stop);
+  const docker = (name: string) => void execFileSync('docker', [name, id], { stdio: 'pipe' });
+  const command = (name: string, ...words: string[]) =>
+    withClient(url, (client) => client.call(name, ...words));
+  const server: TestRedis = {
+    url,
+    command,
+    kill: async () => docker('kill'),
+    start: async () => {
+      docker('start');
+      await eventually(async () => (await command('PING')) === 'PONG');
+    },
+    pause: () => docker('pause'),
+    resume: () => docker('unpause'),
+  };
+  if (!setup.running) await server.kill();
+  return server;
+}
+
+/** The shared server's program, where that runs on this machine. */
+async function findExecutable(): Promise<string | undefined> {
   const redis = await testPart('redis');
   const info = await withClient(redis, (client) => client.info('server'));
   const told = /^executable:(\S.*?)\s*$/m.exec(info)?.[1];
-  return told !== undefined && existsSync(told) ? told : 'redis-server';
+  return told !== undefined && existsSync(told) ? told : undefined;
 }
 
 async function withClient<Result>(
