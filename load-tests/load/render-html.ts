@@ -101,6 +101,14 @@ function chartsOf({ moments, readings }: LoadReport): Chart[] {
         points: rates((each) => each.cpuSeconds[name] ?? 0),
       })),
     },
+    {
+      title: 'Memory of each service',
+      unit: 'MiB',
+      series: services.map((name) => ({
+        name,
+        points: readings.map(({ second, rssMiB }) => [second, rssMiB[name] ?? 0] as const),
+      })),
+    },
   ].filter(({ series }) => series.some(({ points }) => points.length > 1));
 }
 
