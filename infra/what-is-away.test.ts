@@ -28,7 +28,7 @@ test('what is away is named with the next step, whether it died or stands still'
   await bringUpParts({ home });
   assert.deepEqual(await whatIsAway({ home }), []);
 
-  const up = `\`npm run up -- --home ${home}\``;
+  const up = `\`npm run up -- --home '${home}'\``;
   pauseProcess({ home, name: 'postgres' });
   const startedMs = performance.now();
   assert.deepEqual(await whatIsAway({ home }), [`postgres stands still: ${up} lets it go on`]);
