@@ -31,7 +31,8 @@ async function lookForJava(): Promise<Java> {
 }
 
 /**
- * Options every Java process gets: little memory, no files outside its own folders, and code that is
- * compiled once and quickly. Optimising it further would take most of the CPU of a run of minutes.
+ * Options every Java process gets: little memory, no files outside its own folders, and code that
+ * is compiled once and quickly. Optimising it further would take most of the CPU of a run of
+ * minutes.
  */
 export const javaOptions = ['-XX:+UseSerialGC', '-XX:-UsePerfData', '-XX:TieredStopAtLevel=1'];
