@@ -1,4 +1,3 @@
-import { userInfo } from 'node:os';
 import { topics } from '@triplock/contracts';
 import { LauncherError, runCommand, UsageError } from '@triplock/infra';
 import { openDatabase } from '@triplock/postgres';
@@ -16,6 +15,7 @@ import { findSystem, type System } from './system.ts';
 import { toJson } from './terminal/json.ts';
 import { renderTable } from './terminal/table.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
+import { whoActs } from './who-acts.ts';
 
 const help = `
 npm run dead-letters -- list [options]
@@ -49,9 +49,12 @@ await runCommand({
   wordsMax: 1_001,
   run: async ({ values, words: [verb, ...ids], interrupted }) => {
     const letterIds = ids.map(parseLetterId);
-    const by = (values.by ?? userInfo().username).trim();
-    if (by === '') throw new UsageError('--by takes a name');
-    const request = { by, why: values.why ?? null, again: values.again ?? false };
+    const request = {
+      // Whoever only looks need be nobody.
+      by: verb === 'redrive' ? whoActs(values.by) : '',
+      why: values.why ?? null,
+      again: values.again ?? false,
+    };
     const terminal = openTerminal({ json: values.json ?? false });
     const verbs: Record<string, (stores: Stores) => Promise<void>> = {
       list: (stores) => list(stores, terminal),

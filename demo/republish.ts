@@ -1,4 +1,3 @@
-import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runCommand } from '@triplock/infra';
 import { loadSql, openDatabase, type Database } from '@triplock/postgres';
@@ -9,6 +8,7 @@ import { withParts } from './needed-parts.ts';
 import { findSystem, type System } from './system.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
 import { count } from './terminal/words.ts';
+import { whoActs } from './who-acts.ts';
 
 const recordRepublish = loadSql(import.meta.url, 'republish/sql/record-republish.sql');
 const countWaiting = loadSql(import.meta.url, 'republish/sql/count-waiting.sql');
@@ -44,6 +44,7 @@ await runCommand({
   run: async ({ values, interrupted }) => {
     const until = new Date();
     const since = parseSince(values.since, until);
+    const by = whoActs(values.by);
     const terminal = openTerminal({ json: values.json ?? false });
     const system = await findSystem(values.home, { terminal, signal: interrupted() });
     const database = openDatabase({
@@ -54,7 +55,7 @@ await runCommand({
       onIdleError: () => undefined,
     });
     try {
-      const act = [since.toISOString(), values.by ?? userInfo().username, values.why ?? null];
+      const act = [since.toISOString(), by, values.why ?? null];
       // Without the broker nothing that is given to the dispatchers would ever leave them.
       const [horizon] = await withParts(system, ['postgres', 'pubsub'], () =>
         database.query<{ leftBefore: Date | null }>(recordRepublish, act),

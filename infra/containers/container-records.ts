@@ -40,6 +40,16 @@ export async function containersOf(home: Home): Promise<ContainerRecord[]> {
     .map(recordOf);
 }
 
+/** How many of each service there are; none where nothing is up. */
+export async function replicasUp(home: Home): Promise<number> {
+  const names = (await containersOf(home)).map(({ name }) => name);
+  const copied = services.filter(({ copies }) => copies === 'replicas');
+  const counts = copied.map((service) => {
+    return names.filter((name) => name.startsWith(`${service.name}-`)).length;
+  });
+  return Math.max(0, ...counts);
+}
+
 function recordOf({ Id, State, Config, NetworkSettings }: Inspected): ContainerRecord {
   const service = Config.Labels['com.docker.compose.service']!;
   const number = Config.Labels['com.docker.compose.container-number']!;

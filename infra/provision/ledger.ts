@@ -3,6 +3,7 @@ import {
   createInEmulator,
   migrateSpanner,
   openSpanner,
+  OtherSchemaError,
   spannerMigrationSets,
   type SpannerPlace,
 } from '@triplock/spanner';
@@ -51,11 +52,18 @@ export async function provisionLedger(
         'spanner: the emulator has ended since the last `up`, and the ledger in its memory is gone: forget what the other parts keep as well (npm run down -- --volumes)',
       );
     }
-    const applied = await migrateSpanner(place, spannerMigrationSets);
+    const applied = await migrateSpanner(place, spannerMigrationSets).catch(refuseOtherSchema);
     if (applied.length > 0) report(`spanner: ran ${applied.length} migrations`);
     if (made) report('spanner: the emulator keeps the ledger in memory; `down` forgets it');
   }
   state.ledger = store;
+}
+
+function refuseOtherSchema(error: unknown): never {
+  if (!(error instanceof OtherSchemaError)) throw error;
+  throw new LauncherError(`spanner: ${error.message} (npm run down -- --volumes)`, {
+    cause: error,
+  });
 }
 
 /**
