@@ -6,7 +6,7 @@ import { acceptedIds, becomeFinalOnce } from './accepted.ts';
 import { sendSteadily } from './kill-storm.ts';
 import { readLeases, type Lease } from './ledger-store.ts';
 import { onTheSystem } from './stage.ts';
-import { stormLoads } from './storm-loads.ts';
+import { stormLoadOf } from './storm-loads.ts';
 import { home } from './system.ts';
 
 const on = onTheSystem();
@@ -52,7 +52,7 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
   const markWasRefused = async () => (await refusedMarks()) > before;
   const halves = await leases();
   const calm = new AbortController();
-  const { perSecond } = stormLoads[on.system.ledger].steady;
+  const { perSecond } = stormLoadOf(on.system).steady;
   const load = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   let lost: Lease[] = [];
   let takenOver: { at: Date } | undefined;

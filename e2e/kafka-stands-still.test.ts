@@ -4,13 +4,13 @@ import { eventually } from '@triplock/testing';
 import { continueProcess, pauseProcess } from '@triplock/infra';
 import { payInTurns } from './pay-in-turns.ts';
 import { onTheSystem } from './stage.ts';
-import { stormLoads } from './storm-loads.ts';
+import { stormLoadOf } from './storm-loads.ts';
 import { home } from './system.ts';
 
 const on = onTheSystem();
 
 test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger once', async () => {
-  const still = stormLoads[on.system.ledger].still;
+  const still = stormLoadOf(on.system).still;
   const { acceptedMin, refusedMin } = still;
   const { sent, stop } = payInTurns(on.acme, still);
   const count = (status: number) => sent.filter(({ answer }) => answer.status === status).length;

@@ -4,7 +4,7 @@ import { eventually } from '@triplock/testing';
 import { command } from '../command.ts';
 import { killInTurn, sendSteadily } from '../kill-storm.ts';
 import { onTheSystem } from '../stage.ts';
-import { stormLoads } from '../storm-loads.ts';
+import { stormLoadOf } from '../storm-loads.ts';
 
 // STORM_SECONDS=15, as `npm run prove -- faults --short` has it, is still a kill of most services.
 const stormMs = Number(process.env['STORM_SECONDS'] ?? 60) * 1_000;
@@ -16,7 +16,7 @@ test(
   { timeout: stormMs + 240_000 },
   async () => {
     const calm = new AbortController();
-    const { perSecond, acceptedPerSecondMin } = stormLoads[on.system.ledger].killing;
+    const { perSecond, acceptedPerSecondMin } = stormLoadOf(on.system).killing;
     const storm = sendSteadily(on.acme, { perSecond, stop: calm.signal });
     const services = on.system.services.map(({ name }) => name);
     try {

@@ -7,7 +7,7 @@ import { acceptedIds, becomeFinalOnce } from '../accepted.ts';
 import { sendSteadily } from '../kill-storm.ts';
 import { newKey } from '../partner.ts';
 import { onTheSystem } from '../stage.ts';
-import { stormLoads } from '../storm-loads.ts';
+import { stormLoadOf } from '../storm-loads.ts';
 import { home, restore } from '../system.ts';
 
 // CHURN_TURNS=10 is a long storm.
@@ -44,7 +44,7 @@ async function workersInGroup(count: number): Promise<void> {
 test('workers that come and go under load lose nothing and do nothing twice', async () => {
   await workersInGroup(2);
   const calm = new AbortController();
-  const { perSecond, acceptedMin } = stormLoads[on.system.ledger].steady;
+  const { perSecond, acceptedMin } = stormLoadOf(on.system).steady;
   const storm = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   try {
     for (let turn = 0; turn < turns; turn += 1) {
@@ -67,7 +67,7 @@ test('workers that come and go under load lose nothing and do nothing twice', as
 test('a worker that stood still past its session loses and repeats nothing, and joins again', async () => {
   await workersInGroup(2);
   const calm = new AbortController();
-  const { perSecond, acceptedMin } = stormLoads[on.system.ledger].steady;
+  const { perSecond, acceptedMin } = stormLoadOf(on.system).steady;
   const load = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   try {
     pauseProcess(worker(1));

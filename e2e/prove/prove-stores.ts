@@ -85,6 +85,10 @@ async function provePromises(
     if (proven.outcome !== 'not applicable') {
       terminal.note(`${on}: ${name} ${proven.outcome} (${proven.seconds} s)`);
     }
+    // At once, because the table comes half an hour later, or never.
+    for (const test of tests) {
+      if (test.outcome === 'failed') terminal.note(`  ${test.name}: ${test.why}`);
+    }
     promises.push(proven);
   }
   return promises;

@@ -6,7 +6,7 @@ import { runTool } from '../processes/run-tool.ts';
 import type { Command } from '../processes/start-process.ts';
 import type { Session } from '../session.ts';
 import { cached } from './cache.ts';
-import { findJava, javaOptions } from './java.ts';
+import { compiledOnce, findJava, javaOptions } from './java.ts';
 import { kafkaProperties } from './kafka-properties.ts';
 import { probeKafka } from './probe-kafka.ts';
 import { hasMaven, runMaven } from './maven.ts';
@@ -60,7 +60,7 @@ async function command(site: Site, program: { java: string; jars: string }): Pro
   const run = (options: readonly string[], main: readonly string[]): Command => ({
     file: program.java,
     args: [
-      ...javaOptions,
+      ...[...javaOptions, compiledOnce],
       ...options,
       `-Dlog4j2.configurationFile=${logging}`,
       ...['-cp', join(program.jars, '*')],

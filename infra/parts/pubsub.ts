@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Session } from '../session.ts';
 import { inGcloudSdk } from './gcloud-sdk.ts';
-import { findJava, javaOptions } from './java.ts';
+import { compiledOnce, findJava, javaOptions } from './java.ts';
 import { missingPart } from './missing-part.ts';
 import type { Fetched, Part } from './part.ts';
 
@@ -30,7 +30,7 @@ async function fetchPubsub(_session: Session): Promise<Fetched> {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       const listen = ['--host=127.0.0.1', `--port=${ports['port']}`];
       // The emulator keeps every message for as long as it runs, so a load run needs room.
-      const args = [...javaOptions, '-Xmx1g', '-jar', jar, ...listen];
+      const args = [...javaOptions, compiledOnce, '-Xmx1g', '-jar', jar, ...listen];
       return { file: java.file, args, cwd: folder, settings: {} };
     },
   };
