@@ -4,7 +4,6 @@ import { partsFor, type ClaimStore } from './claim-store.ts';
 import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
 import { webhookSecretsOf } from './credentials.ts';
 import { bringUpContainers } from './containers/bring-up-containers.ts';
-import { replicasUp } from './containers/container-records.ts';
 import { createHome } from './home.ts';
 import { writeJson } from './json-file.ts';
 import { Interrupted, LauncherError } from './launcher-error.ts';
@@ -160,17 +159,14 @@ async function insteadOf(
   }
 }
 
-async function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
+function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
   if (Object.keys(options.settings ?? {}).length > 0) {
     const why = 'containers are told their settings by docker-compose.yml';
     throw new LauncherError(`${why}: --parts native takes others, in another --home`);
   }
-  const { state, home } = session;
-  // What `docker compose up` brought up before stays as many.
-  if (options.replicas === undefined)
-    state.replicas = Math.max(state.replicas, await replicasUp(home));
-  const claims = options.claims ?? state.claims ?? 'redis';
-  return bringUpContainers(session, { claims, ledger: ledgerOf(session, options.ledger) });
+  const claims = options.claims ?? session.state.claims ?? 'redis';
+  const stores = { claims, ledger: ledgerOf(session, options.ledger) };
+  return bringUpContainers(session, { stores, replicas: options.replicas });
 }
 
 /** The parts that stores need beside the usual ones. */

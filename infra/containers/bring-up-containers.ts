@@ -21,12 +21,15 @@ import {
   projectOf,
   requireEngine,
 } from './engine.ts';
-import { containersOf, type ContainerRecord } from './container-records.ts';
+import { containersOf, replicasOf, type ContainerRecord } from './container-records.ts';
 import { credentialFiles } from './places.ts';
 import { publishedPorts, publishedRanges, variableOf } from './published-ports.ts';
 
-/** Where claims and the ledger are kept. */
-type Stores = { claims: ClaimStore; ledger: LedgerStore };
+/** Where claims and the ledger are kept, and of how many replicas; of as many as run. */
+type Wanted = {
+  stores: { claims: ClaimStore; ledger: LedgerStore };
+  replicas: number | undefined;
+};
 
 /**
  * Has the whole system running and ready in containers. What runs is left alone; what died is
@@ -34,7 +37,10 @@ type Stores = { claims: ClaimStore; ledger: LedgerStore };
  *
  * @throws LauncherError in one sentence when the engine cannot; what this call started is stopped.
  */
-export async function bringUpContainers(session: Session, stores: Stores): Promise<Endpoints> {
+export async function bringUpContainers(
+  session: Session,
+  { stores, replicas }: Wanted,
+): Promise<Endpoints> {
   const { home, state, report, signal } = session;
   await requireEngine();
   const before = await containersOf(home);
@@ -44,6 +50,8 @@ export async function bringUpContainers(session: Session, stores: Stores): Promi
     report(`${name}: goes on`);
   }
   if (before.length === 0) state.published = await publishedPorts(session);
+  // What `docker compose up` brought up before stays as many.
+  state.replicas = replicas ?? Math.max(state.replicas, replicasOf(before));
   const { claims, ledger } = stores;
   const ports = { ...state.published, ...publishedRanges(home.folder, state.replicas) };
   const settings = { ...ports, CLAIMS: claims, LEDGER_STORE: ledger };

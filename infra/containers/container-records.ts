@@ -34,15 +34,23 @@ export async function containersOf(home: Home): Promise<ContainerRecord[]> {
   const ids = await docker('ps', '--all', '--quiet', '--no-trunc', '--filter', label);
   if (ids === '') return [];
   const inspected = JSON.parse(await docker('inspect', ...ids.split('\n'))) as Inspected[];
-  return inspected
-    .filter(({ Config }) => !steps.includes(Config.Labels['com.docker.compose.service']!))
+  const running = inspected
+    .filter((each) => !steps.includes(serviceOf(each)))
     .filter(({ Config }) => Config.Labels['com.docker.compose.oneoff'] !== 'True')
-    .map(recordOf);
+    .sort((one, other) => numberOf(one) - numberOf(other));
+  // Compose counts on when it makes containers anew for other ports; a name says which of how many.
+  return [...Map.groupBy(running, serviceOf).values()].flatMap((copies) =>
+    copies.map((each, index) => recordOf(each, index + 1)),
+  );
 }
 
-/** How many of each service there are; none where nothing is up. */
-export async function replicasUp(home: Home): Promise<number> {
-  const names = (await containersOf(home)).map(({ name }) => name);
+const serviceOf = ({ Config }: Inspected) => Config.Labels['com.docker.compose.service']!;
+const numberOf = ({ Config }: Inspected) =>
+  Number(Config.Labels['com.docker.compose.container-number']);
+
+/** How many of each service there are; 0 where nothing is up. */
+export function replicasOf(records: readonly ContainerRecord[]): number {
+  const names = records.map(({ name }) => name);
   const copied = services.filter(({ copies }) => copies === 'replicas');
   const counts = copied.map((service) => {
     return names.filter((name) => name.startsWith(`${service.name}-`)).length;
@@ -50,9 +58,9 @@ export async function replicasUp(home: Home): Promise<number> {
   return Math.max(0, ...counts);
 }
 
-function recordOf({ Id, State, Config, NetworkSettings }: Inspected): ContainerRecord {
-  const service = Config.Labels['com.docker.compose.service']!;
-  const number = Config.Labels['com.docker.compose.container-number']!;
+function recordOf(inspected: Inspected, number: number): ContainerRecord {
+  const { Id, State, NetworkSettings } = inspected;
+  const service = serviceOf(inspected);
   const known = services.find(({ name }) => name === service);
   const published = Object.entries(NetworkSettings.Ports).flatMap(([inside, outside]) => {
     const use = (known && usesInside[inside.split('/')[0]!]) ?? 'port';
