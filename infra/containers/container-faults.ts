@@ -9,14 +9,14 @@ export type ContainerTarget = { home: Home; name: string };
 
 /** Every process in it stands still, connections open: returns when they do. */
 export function pauseContainer(target: ContainerTarget): void {
-  dockerNow('pause', containerName(target));
+  dockerNow('pause', containerIdNow(target));
 }
 
 /** Goes on, if it stands still. */
 export function continueContainer(target: ContainerTarget): void {
-  const name = containerName(target);
-  if (dockerNow('inspect', '--format', '{{.State.Paused}}', name) === 'true') {
-    dockerNow('unpause', name);
+  const container = containerIdNow(target);
+  if (dockerNow('inspect', '--format', '{{.State.Paused}}', container) === 'true') {
+    dockerNow('unpause', container);
   }
 }
 
@@ -41,9 +41,23 @@ export async function runOfContainer(target: ContainerTarget): Promise<string | 
   return `${record.container}/${record.startedAt}`;
 }
 
-/** As compose calls it: `triplock-redis-1`, `triplock-ledger-worker-2`. */
-function containerName({ home, name }: ContainerTarget): string {
-  return `${projectOf(home)}-${/-\d+$/.test(name) ? name : `${name}-1`}`;
+/** The id of a container whose name is its place among the copies, as in `ledger-worker-2`. */
+function containerIdNow({ home, name }: ContainerTarget): string {
+  const [, service, place] = /^(.+?)(?:-(\d+))?$/.exec(name)!;
+  const labels = { project: projectOf(home), service, oneoff: 'False' };
+  const filters = Object.entries(labels).flatMap(([label, value]) => [
+    '--filter',
+    `label=com.docker.compose.${label}=${value}`,
+  ]);
+  const format = '{{.Label "com.docker.compose.container-number"}} {{.ID}}';
+  const copies = dockerNow('ps', '--all', ...filters, '--format', format)
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.split(' ') as [string, string])
+    .sort(([one], [other]) => Number(one) - Number(other));
+  const found = copies[Number(place ?? 1) - 1];
+  if (found === undefined) throw new LauncherError(`no container of ${name} is here`);
+  return found[1];
 }
 
 async function runningContainer({ home, name }: ContainerTarget): Promise<string> {
