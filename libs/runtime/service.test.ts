@@ -17,9 +17,8 @@ function spawnService(start: string, environment: Record<string, string> = {}) {
       ${start}
     });
   `;
-  const { NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    env: { NODE_COMPILE_CACHE, ...settings, ...environment },
+    env: { ...settings, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let errors = '';

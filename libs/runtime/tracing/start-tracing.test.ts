@@ -21,9 +21,8 @@ async function runToEnd(work: string, environment: Record<string, string>) {
       process.kill(process.pid, 'SIGTERM');
     });
   `;
-  const { NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    env: { NODE_COMPILE_CACHE, ADMIN_PORT: '1', INSTANCE_NAME: 'demo-1', ...environment },
+    env: { ADMIN_PORT: '1', INSTANCE_NAME: 'demo-1', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const written = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
