@@ -25,9 +25,10 @@ import { containersOf, replicasOf, type ContainerRecord } from './container-reco
 import { credentialFiles } from './places.ts';
 import { publishedPorts, publishedRanges, variableOf } from './published-ports.ts';
 
-/** Where claims and the ledger are kept, and of how many replicas; of as many as run. */
 type Wanted = {
+  /** Where claims and the ledger are kept. */
   stores: { claims: ClaimStore; ledger: LedgerStore };
+  /** As many as run, or as the home remembers, where nobody asked for a number. */
   replicas: number | undefined;
 };
 
