@@ -19,13 +19,14 @@ import type {
   Refund,
   TxnId,
 } from '@triplock/payments';
+import { shareReads } from './share-reads.ts';
 
 /** What a partner asks to be done once per key. */
 export type AcceptedTransaction = AcceptedPayment | AcceptedRefund;
 
 /** What accepting does differently for payments and for refunds. */
 export type AcceptForm<Accepted extends AcceptedTransaction> = {
-  /** The ledger's row, from which the 202 can be made again. */
+  /** The ledger's row, from which the 202 can be made again; asked for after the call. */
   find(txnId: TxnId): Promise<Accepted | undefined>;
   /** The 202. */
   renderAccepted(accepted: Accepted): StoredAnswer;
@@ -39,7 +40,7 @@ export type AcceptForm<Accepted extends AcceptedTransaction> = {
 export type ReadForm<Held extends Payment | Refund> = {
   /** How what is shown names itself. */
   object: 'payment' | 'refund';
-  /** The ledger's row. */
+  /** The ledger's row; asked for after the call. */
   find(txnId: TxnId): Promise<Held | undefined>;
   /** What a read shows of it. */
   render(held: Held): JsonObject;
@@ -51,7 +52,7 @@ export function paymentForm(
 ): AcceptForm<AcceptedPayment> & ReadForm<Payment> {
   return {
     object: 'payment',
-    find: (txnId) => ledger.find(txnId),
+    find: shareReads((txnId: TxnId) => ledger.find(txnId)),
     renderAccepted,
     renderPending,
     render: renderPayment,
@@ -65,7 +66,7 @@ export function refundForm(
 ): AcceptForm<AcceptedRefund> & ReadForm<Refund> {
   return {
     object: 'refund',
-    find: (txnId) => refunds.find(txnId),
+    find: shareReads((txnId: TxnId) => refunds.find(txnId)),
     renderAccepted: renderAcceptedRefund,
     renderPending: renderPendingRefund,
     render: renderRefund,
