@@ -70,10 +70,10 @@ export async function pauseDuring<Result>(
   const { home } = system;
   const names = system.replicas(service).map(({ name }) => name);
   try {
-    for (const name of names) pauseProcess({ home, name });
+    for (const name of names) await pauseProcess({ home, name });
     return await work();
   } finally {
-    for (const name of names) continueProcess({ home, name });
+    for (const name of names) await continueProcess({ home, name });
   }
 }
 

@@ -30,7 +30,7 @@ test('work without a part that it needs is not begun, or blames the part that we
 
   const broken = new Error('Command timed out');
   const lostMidway = withParts(system, needed, async () => {
-    pauseProcess({ home, name: 'redis' });
+    await pauseProcess({ home, name: 'redis' });
     throw broken;
   });
   await assert.rejects(lostMidway, (error: Error) => {
@@ -45,7 +45,7 @@ test('work without a part that it needs is not begun, or blames the part that we
   assert.equal(begun, false);
   assert.equal(await withParts(system, ['postgres'], begin), true);
 
-  continueProcess({ home, name: 'redis' });
+  await continueProcess({ home, name: 'redis' });
   const own = withParts(system, needed, () => Promise.reject(broken));
   await assert.rejects(own, broken);
 });

@@ -38,7 +38,7 @@ test('after such a loss with the workers paused, answers wait for the ledger and
   const key = newKey('paused');
   let first: Answer;
   try {
-    for (const worker of workers) pauseProcess({ home, name: worker.name });
+    for (const worker of workers) await pauseProcess({ home, name: worker.name });
     first = await eventually(async () => settled(await on.acme.pay(key, body)));
     assert.equal(first.status, 202, first.body);
     await on.claims.forget();
@@ -52,7 +52,7 @@ test('after such a loss with the workers paused, answers wait for the ledger and
     const { id } = JSON.parse(first.body) as { id: string };
     assert.equal((await on.acme.payment(id)).status, 503);
   } finally {
-    for (const worker of workers) continueProcess({ home, name: worker.name });
+    for (const worker of workers) await continueProcess({ home, name: worker.name });
   }
 
   const limits = { withinMs: 60_000, what: 'the worker passing the barrier' };

@@ -59,7 +59,7 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
   try {
     const resting = await restBeforeTheMark(owner.name);
     await eventually(resting.begun);
-    pauseProcess(owner);
+    await pauseProcess(owner);
     const stoodStillAt = performance.now();
     const successor = await restBeforeTheMark('outbox-dispatcher-2');
     // Whatever each calls itself, which in a container is the container's name for itself.
@@ -78,7 +78,7 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
     await eventually(successor.begun, within(30_000, 'the other dispatcher to publish'));
     [takenOver] = await on.look.database.query<{ at: Date }>('SELECT now() AS at');
   } finally {
-    continueProcess(owner);
+    await continueProcess(owner);
     calm.abort();
     await Promise.all([disarm(owner.name), disarm('outbox-dispatcher-2')]);
   }

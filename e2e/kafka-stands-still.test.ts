@@ -20,13 +20,13 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
       withinMs: 30_000,
       what: 'payments before the fault',
     });
-    pauseProcess({ home, name: 'kafka' });
+    await pauseProcess({ home, name: 'kafka' });
     await eventually(async () => count(503) >= refusedMin, {
       withinMs: 30_000,
       what: '503s while Kafka stands still',
     });
   } finally {
-    continueProcess({ home, name: 'kafka' });
+    await continueProcess({ home, name: 'kafka' });
   }
   const before = count(202);
   await eventually(accepted(before + acceptedMin), {

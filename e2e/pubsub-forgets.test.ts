@@ -19,7 +19,7 @@ test('an event that died with the broker before anyone received it still becomes
     .filter((name) => /^(partner-notifier|auditor)-/.test(name));
   let id: string;
   try {
-    for (const name of consumers) pauseProcess({ home, name });
+    for (const name of consumers) await pauseProcess({ home, name });
     const accepted = await on.acme.pay(newKey('forgotten'), { amount: 3, currency: 'EUR' });
     ({ id } = JSON.parse(accepted.body) as { id: string });
     // An auditor that stands still may have the turn to copy a ledger in Spanner, and loses it.
@@ -29,7 +29,7 @@ test('an event that died with the broker before anyone received it still becomes
     });
     await killProcess({ home, name: 'pubsub' });
   } finally {
-    for (const name of consumers) continueProcess({ home, name });
+    for (const name of consumers) await continueProcess({ home, name });
   }
   await restore();
 

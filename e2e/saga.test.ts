@@ -54,13 +54,13 @@ test('an order that dies after every step is paid once and handed over once, or 
 test('Ctrl-C ends an order that waits for its payment, and the next run goes on', async () => {
   const order = newKey('order');
   const workers = ['ledger-worker-1', 'ledger-worker-2'].map((name) => ({ home, name }));
-  workers.forEach(pauseProcess);
+  await Promise.all(workers.map(pauseProcess));
   try {
     const { code, said } = await interruptAt(/payment-accepted/, ['saga', order]);
     assert.equal(code, 130, said);
     assert.doesNotMatch(said, /^paid/m, 'it was interrupted while it waited');
   } finally {
-    workers.forEach(continueProcess);
+    await Promise.all(workers.map(continueProcess));
   }
   const { code, stdout } = await command('saga', order, '--json');
   assert.equal(code, 0, stdout);

@@ -73,15 +73,13 @@ export function bringUpParts(options: BringUp = {}): Promise<PartEndpoints> {
 export function bringUpServices(options: BringUp, table: readonly Service[]): Promise<Endpoints> {
   return inSession(options, async (session) => {
     const { state, home } = session;
-    state.replicas = options.replicas ?? Math.max(1, state.replicas);
     const chosen = await partsOf(session, options);
     if (chosen.parts === 'docker') return inContainers(session, options);
     const { mode = 'demo', apart } = options;
     const claims = options.claims ?? state.claims ?? 'redis';
     const ledger = ledgerOf(session, options.ledger);
-    const started = apart?.parts ?? (await startOrMiss(session, { claims, ledger }, chosen));
-    if (started instanceof PartMissing) return insteadOf(started, session, options);
-    const addresses = started;
+    const addresses = apart?.parts ?? (await startOrMiss(session, { claims, ledger }, chosen));
+    if (addresses instanceof PartMissing) return insteadOf(addresses, session, options);
     const names = apart?.names ?? usualNames;
     const settings = merged(settingsOf(names), options.settings ?? {});
     const stripe = await stripePlace(session, table);
@@ -89,6 +87,7 @@ export function bringUpServices(options: BringUp, table: readonly Service[]): Pr
     const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
     await provisionLedger(session, { store: ledger, addresses, names });
     state.parts = 'native';
+    state.replicas = options.replicas ?? Math.max(1, state.replicas);
     const { partners } = session.credentials;
     const refill =
       ledger === 'spanner' ? { refill: refillFrom(spannerPlace(addresses, names)) } : {};

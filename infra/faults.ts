@@ -8,9 +8,10 @@ import {
 } from './containers/container-faults.ts';
 import { homeAt } from './home.ts';
 import { LauncherError } from './launcher-error.ts';
-import { isPaused, isSameProcess } from './processes/identity.ts';
+import { isSameProcess } from './processes/identity.ts';
 import {
   killProcessFamily,
+  pauseProcessFamily,
   signalFamily,
   stopProcess as endProcess,
   type Stopped,
@@ -21,22 +22,15 @@ import { stopOrderOf } from './stop-order.ts';
 /** A process of a home, or the container of one, by its name: a part, or `<service>-<replica>`. */
 export type Target = { home?: string; name: string };
 
-/** SIGSTOP: returns when the process and everything below it stand still, connections open. */
-export function pauseProcess(target: Target): void {
+/** SIGSTOP: resolves when the process and everything below it stand still, connections open. */
+export async function pauseProcess(target: Target): Promise<void> {
   const container = containerFor(target);
   if (container !== undefined) return pauseContainer(container);
-  const { pid } = recordOf(target);
-  signalFamily(pid, 'SIGSTOP');
-  // A process stops when it is next scheduled, which on a busy machine takes a moment.
-  const deadline = Date.now() + stopsWithinMs;
-  while (!isPaused(pid) && Date.now() < deadline) Atomics.wait(clock, 0, 0, 2);
+  await pauseProcessFamily(recordOf(target));
 }
 
-const stopsWithinMs = 2_000;
-const clock = new Int32Array(new SharedArrayBuffer(4));
-
 /** SIGCONT: a paused process goes on. */
-export function continueProcess(target: Target): void {
+export async function continueProcess(target: Target): Promise<void> {
   const container = containerFor(target);
   if (container !== undefined) return continueContainer(container);
   signalFamily(recordOf(target).pid, 'SIGCONT');

@@ -29,11 +29,11 @@ test('what is away is named with the next step, whether it died or stands still'
   assert.deepEqual(await whatIsAway({ home }), []);
 
   const up = `\`npm run up -- --home '${home}'\``;
-  pauseProcess({ home, name: 'postgres' });
+  await pauseProcess({ home, name: 'postgres' });
   const startedMs = performance.now();
   assert.deepEqual(await whatIsAway({ home }), [`postgres stands still: ${up} lets it go on`]);
   assert.ok(performance.now() - startedMs < 4_000);
-  continueProcess({ home, name: 'postgres' });
+  await continueProcess({ home, name: 'postgres' });
 
   await killProcess({ home, name: 'redis' });
   assert.deepEqual(await whatIsAway({ home }), [`redis is not running: ${up} starts it again`]);

@@ -70,7 +70,7 @@ test('a worker that stood still past its session loses and repeats nothing, and 
   const { perSecond, acceptedMin } = stormLoadOf(on.system).steady;
   const load = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   try {
-    pauseProcess(worker(1));
+    await pauseProcess(worker(1));
     await workersInGroup(1);
     // The other one has all partitions: a payment of any of them is posted.
     const ids = await Promise.all(Array.from({ length: 48 }, () => acceptAtLast(newKey('still'))));
@@ -79,7 +79,7 @@ test('a worker that stood still past its session loses and repeats nothing, and 
       what: 'payments posted by the other worker',
     });
   } finally {
-    continueProcess(worker(1));
+    await continueProcess(worker(1));
     await workersInGroup(2).finally(() => calm.abort());
   }
   await becomeFinalOnce(on, acceptedIds(await load, acceptedMin));

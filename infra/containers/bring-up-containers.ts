@@ -52,7 +52,7 @@ export async function bringUpContainers(
   }
   if (before.length === 0) state.published = await publishedPorts(session);
   // What `docker compose up` brought up before stays as many.
-  state.replicas = replicas ?? Math.max(state.replicas, replicasOf(before));
+  state.replicas = replicas ?? Math.max(1, state.replicas, replicasOf(before));
   const { claims, ledger } = stores;
   const ports = { ...state.published, ...publishedRanges(home.folder, state.replicas) };
   const settings = { ...ports, CLAIMS: claims, LEDGER_STORE: ledger };

@@ -1,4 +1,4 @@
-import { execFile, execFileSync, spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -32,12 +32,6 @@ export function dockerWords(
   ...args: readonly string[]
 ): Promise<{ stdout: string; stderr: string }> {
   return run('docker', args, { timeout: answersWithinMs, maxBuffer: outputBytesMax });
-}
-
-/** As {@link docker}, for what has to have happened before the next line. */
-export function dockerNow(...args: readonly string[]): string {
-  const limits = { timeout: answersWithinMs, maxBuffer: outputBytesMax };
-  return execFileSync('docker', args, { ...limits, encoding: 'utf8', stdio: 'pipe' }).trim();
 }
 
 /** Whether an engine can run the system; what is missing of one that answers, and the next step. */

@@ -111,19 +111,19 @@ test('a paused part is shown as paused; up lets it go on, and down ends it', asy
   const { redis } = await bringUpParts({ home });
   const stateOf = async (name: string) =>
     (await systemStatus({ home })).processes.find((each) => each.name === name)?.state;
-  pauseProcess({ home, name: 'redis' });
+  await pauseProcess({ home, name: 'redis' });
   assert.equal(await stateOf('redis'), 'paused');
-  continueProcess({ home, name: 'redis' });
+  await continueProcess({ home, name: 'redis' });
   assert.equal(await stateOf('redis'), 'ready');
-  pauseProcess({ home, name: 'redis' });
+  await pauseProcess({ home, name: 'redis' });
   assert.equal((await bringUpParts({ home })).redis, redis);
   assert.equal(await stateOf('redis'), 'ready');
-  for (const name of ['redis', 'postgres']) pauseProcess({ home, name });
+  for (const name of ['redis', 'postgres']) await pauseProcess({ home, name });
   await takeDown({ home });
   assert.deepEqual(processesOf(home), []);
 });
 
-test('only a process of the home can be paused or killed', () => {
+test('only a process of the home can be paused or killed', async () => {
   const home = '/nowhere';
-  assert.throws(() => pauseProcess({ home, name: 'redis' }), /no process redis runs here/);
+  await assert.rejects(pauseProcess({ home, name: 'redis' }), /no process redis runs here/);
 });

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { withDescendants } from './find-processes.ts';
-import { isSameProcess, startTimeOf, type ProcessIdentity } from './identity.ts';
+import { isPaused, isSameProcess, startTimeOf, type ProcessIdentity } from './identity.ts';
 
 /** How to ask a process to end, and how long it may take before it is made to. */
 export type StopOrder = { signal: NodeJS.Signals; withinMs: number };
@@ -32,6 +32,21 @@ export async function stopProcess(identity: ProcessIdentity, order: StopOrder): 
   if (await isGone(identity, order.withinMs)) return { outcome: 'stopped' };
   await killProcessFamily(identity);
   return { outcome: 'killed' };
+}
+
+/**
+ * SIGSTOP for the process and everything below it; resolves when it stands still, which a process
+ * does when it is next scheduled: on a busy machine that takes a moment.
+ *
+ * @throws Error when it does not.
+ */
+export async function pauseProcessFamily({ pid }: ProcessIdentity): Promise<void> {
+  signalFamily(pid, 'SIGSTOP');
+  const deadline = Date.now() + 10_000;
+  while (!isPaused(pid)) {
+    if (Date.now() > deadline) throw new Error(`process ${pid} does not stand still after SIGSTOP`);
+    await delay(2);
+  }
 }
 
 /** SIGKILL for the process and everything it started; resolves when all of them are gone. */

@@ -74,7 +74,7 @@ const bystanders = ['kafka', 'pubsub'];
 async function startStores({ report, signal }: Starting): Promise<ComparedStore[]> {
   const start = async () => {
     const parts = await bringUpParts({ home, claims: 'dynamodb', report, signal });
-    for (const name of bystanders) pauseProcess({ home, name });
+    for (const name of bystanders) await pauseProcess({ home, name });
     return parts;
   };
   const parts = await start();
@@ -109,7 +109,7 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
     reach: () => reachClaims({ ...parts, postgres: owner, claims: name, namespace: name }),
     killAndRestart: async () => {
       for (const server of serversOf[name]) await killProcess({ home, name: server });
-      for (const each of bystanders) continueProcess({ home, name: each });
+      for (const each of bystanders) await continueProcess({ home, name: each });
       await start();
     },
   }));
