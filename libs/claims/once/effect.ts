@@ -51,15 +51,31 @@ export class EffectFailedError extends Error {
 /** An effect in JSON is at most so long, in bytes of UTF-8. */
 export const resultBytesMax = 256 * 1024;
 
-/** What is kept of a result. @throws EffectFailedError when it is too long or not JSON. */
+/**
+ * What is kept of a result.
+ *
+ * @throws EffectFailedError when it is too long or not JSON: the effect has happened, and a repeat
+ * would have it again to no better end.
+ */
 export function encodeResult(result: unknown): string {
   // An effect without a result has one all the same: JSON knows no undefined.
-  const text = JSON.stringify(result === undefined ? null : result) as string | undefined;
-  if (text === undefined) throw new EffectFailedError('result_not_json', 'a result has to be JSON');
+  const text = textOf(result === undefined ? null : result);
   if (Buffer.byteLength(text) > resultBytesMax) {
     throw new EffectFailedError('result_too_long', `a result has ${resultBytesMax} bytes at most`);
   }
   return text;
+}
+
+function textOf(result: unknown): string {
+  try {
+    const text = JSON.stringify(result) as string | undefined;
+    if (text !== undefined) return text;
+  } catch (error) {
+    // A bigint, a ring, or a toJSON that throws.
+    const why = `a result has to be JSON: ${error instanceof Error ? error.message : String(error)}`;
+    throw new EffectFailedError('result_not_json', why);
+  }
+  throw new EffectFailedError('result_not_json', `a result has to be JSON, not a ${typeof result}`);
 }
 
 /** What is kept of a failure. */

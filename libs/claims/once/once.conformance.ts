@@ -165,17 +165,29 @@ function describeFailures(open: OpenOnce): void {
     }
   });
 
-  it('the largest result is replayed, and a larger one is a final failure', async (t) => {
+  it('the largest result is replayed; one that cannot be kept is a final failure', async (t) => {
     const { store } = await open(t);
     const largest = 'é'.repeat((resultBytesMax - 2) / 2);
     const step = aStep();
     await once(store, step, () => Promise.resolve(largest));
     const replayed = await once(store, step, counting().effect);
     assert.ok(replayed.outcome === 'replayed' && (replayed.result as unknown) === largest);
-    const tooLong = () => Promise.resolve(`${largest}é`);
-    const other = aStep();
-    for (let repeat = 0; repeat < 2; repeat += 1) {
-      await assert.rejects(once(store, other, tooLong), { code: 'result_too_long' });
+    const ring: unknown[] = [];
+    ring.push(ring);
+    const unkept = [
+      { result: `${largest}é`, code: 'result_too_long' },
+      { result: 1n, code: 'result_not_json' },
+      { result: ring, code: 'result_not_json' },
+      { result: counting, code: 'result_not_json' },
+    ];
+    for (const { result, code } of unkept) {
+      const other = aStep();
+      let runs = 0;
+      const effect = async (): Promise<unknown> => ((runs += 1), result);
+      for (let repeat = 0; repeat < 2; repeat += 1) {
+        await assert.rejects(once(store, other, effect), { code });
+      }
+      assert.equal(runs, 1);
     }
   });
 }
