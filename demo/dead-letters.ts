@@ -1,6 +1,6 @@
 import { topics } from '@triplock/contracts';
 import { LauncherError, runCommand, UsageError } from '@triplock/infra';
-import { openDatabase } from '@triplock/postgres';
+import { openForCommand } from '@triplock/postgres';
 import { describeCopyUntil, readCopyUntil } from './copy-behind.ts';
 import {
   listDeadLetters,
@@ -82,12 +82,10 @@ await runCommand({
 
 /** Only the owner of the database may change what every service has its own part of. */
 async function withStores(system: System, work: (stores: Stores) => Promise<void>): Promise<void> {
-  const database = openDatabase({
+  const database = openForCommand({
     url: system.endpoints.postgres,
     applicationName: 'dead-letters',
     connectionsMax: 2,
-    // A failed query has its own error; an idle connection that broke has none.
-    onIdleError: () => undefined,
   });
   try {
     await withParts(system, ['postgres', 'kafka'], () =>

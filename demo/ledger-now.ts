@@ -1,6 +1,6 @@
 import type { Endpoints } from '@triplock/infra';
 import { copyLedgerFrom } from '@triplock/ledger';
-import { openDatabase, type Queryable } from '@triplock/postgres';
+import { openForCommand, type Queryable } from '@triplock/postgres';
 import { askInTurn } from '@triplock/runtime';
 import { openSpanner, type SpannerDatabase } from '@triplock/spanner';
 
@@ -27,12 +27,10 @@ export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
   if (place.ledger === 'postgres') {
     return { query: (sql, values) => database.query(sql, values), spanner, close: async () => {} };
   }
-  const copyTo = openDatabase({
+  const copyTo = openForCommand({
     url: place.databases.ledger,
     applicationName: 'ledger now',
     connectionsMax: 1,
-    // A query tells its own error; an idle connection that broke has none to tell.
-    onIdleError: () => undefined,
   });
   const copy = async () =>
     void (await copyLedgerFrom(await spanner(), copyTo)({ counting: false }));

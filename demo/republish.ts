@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { runCommand } from '@triplock/infra';
-import { loadSql, openDatabase, type Database } from '@triplock/postgres';
+import { loadSql, openForCommand, type Database } from '@triplock/postgres';
 import { openLedgerOf } from './ledger-of.ts';
 import { republishEvents } from './republish/republish-events.ts';
 import { parseSince } from './republish/since.ts';
@@ -47,12 +47,10 @@ await runCommand({
     const by = whoActs(values.by);
     const terminal = openTerminal({ json: values.json ?? false });
     const system = await findSystem(values.home, { terminal, signal: interrupted() });
-    const database = openDatabase({
+    const database = openForCommand({
       url: system.endpoints.postgres,
       applicationName: 'republish',
       connectionsMax: 2,
-      // A failed query has its own error; an idle connection that broke has none.
-      onIdleError: () => undefined,
     });
     try {
       const act = [since.toISOString(), by, values.why ?? null];

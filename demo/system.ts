@@ -10,7 +10,7 @@ import {
   type Names,
   type ServiceEndpoint,
 } from '@triplock/infra';
-import { openDatabase, type Database } from '@triplock/postgres';
+import { openForCommand, type Database } from '@triplock/postgres';
 import { reachClaims, type ReachedClaims } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { openLedgerNow, type LedgerNow } from './ledger-now.ts';
@@ -129,13 +129,11 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
   // Every wait and every bringUp listens for Ctrl-C.
   setMaxListeners(0, signal);
   const { home } = endpoints;
-  const database = openDatabase({
+  const database = openForCommand({
     url: endpoints.databases.auditor,
     applicationName: 'demo',
     connectionsMax: 4,
     readOnly: true,
-    // A query tells its own error; an idle connection that broke has none to tell.
-    onIdleError: () => undefined,
   });
   const ledger = openLedgerNow(endpoints, database);
   const claims = reachClaims({ ...endpoints, namespace: names.claims });

@@ -1,5 +1,5 @@
 import { openLedgerNow, type LedgerNow } from '@triplock/demo';
-import { openDatabase, type Database } from '@triplock/postgres';
+import { openForCommand, type Database } from '@triplock/postgres';
 import type { Endpoints } from '@triplock/infra';
 
 /** A webhook as the catcher received it. */
@@ -45,11 +45,10 @@ const sightingsSql = `
 
 /** A witness of a running system. */
 export function witness(system: Endpoints): Witness {
-  const database = openDatabase({
+  const database = openForCommand({
     url: system.postgres,
     applicationName: 'e2e',
     connectionsMax: 2,
-    onIdleError: () => undefined, // Tests that stop PostgreSQL break idle connections on purpose.
   });
   const ledger = openLedgerNow(system, database);
   return {

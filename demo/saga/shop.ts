@@ -1,5 +1,5 @@
 import { onceInTransaction, onceMigrations } from '@triplock/claims';
-import { loadSql, migrate, openDatabase } from '@triplock/postgres';
+import { loadSql, migrate, openForCommand } from '@triplock/postgres';
 
 const takeSql = loadSql(import.meta.url, 'take-from-stock.sql');
 
@@ -77,7 +77,5 @@ async function createDatabase(serverUrl: string): Promise<string> {
 }
 
 function openShopDatabase(url: string) {
-  const onIdleError = () => undefined; // The next query gets another connection, or fails.
-  const patience = { connectTimeoutMs: 10_000, connectionsMax: 2 };
-  return openDatabase({ url, applicationName: 'shop', onIdleError, ...patience });
+  return openForCommand({ url, applicationName: 'shop', connectionsMax: 2 });
 }

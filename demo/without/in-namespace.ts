@@ -8,7 +8,7 @@ import {
   withLock,
   type BringUp,
 } from '@triplock/infra';
-import { loadSql, openDatabase } from '@triplock/postgres';
+import { loadSql, openForCommand } from '@triplock/postgres';
 import { openSystem, type System } from '../system.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import type { MissingGuard } from './missing-guards.ts';
@@ -53,12 +53,10 @@ export async function inNamespace<Result>(
 }
 
 async function runAsOwner(url: string, statements: readonly string[]): Promise<void> {
-  const owner = openDatabase({
+  const owner = openForCommand({
     url,
     applicationName: 'demo',
     connectionsMax: 1,
-    // Statements tell the same error.
-    onIdleError: () => undefined,
   });
   try {
     for (const statement of statements) await owner.query(statement);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { afterEach, before, test } from 'node:test';
 import { askPubSub, homeWithout, type Endpoints } from '@triplock/infra';
-import { openDatabase } from '@triplock/postgres';
+import { openForCommand } from '@triplock/postgres';
 import { Redis } from 'ioredis';
 import { Kafka, logLevel } from 'kafkajs';
 import { command } from '../command.ts';
@@ -95,8 +95,7 @@ async function leftovers(): Promise<string[]> {
 }
 
 async function namesInPostgres(): Promise<string[]> {
-  const onIdleError = () => undefined;
-  const server = openDatabase({ url: system.postgres, applicationName: 'e2e', onIdleError });
+  const server = openForCommand({ url: system.postgres, applicationName: 'e2e' });
   const rows = await server.query<{ datname: string }>('SELECT datname FROM pg_database');
   await server.close();
   return rows.map(({ datname }) => datname);

@@ -1,7 +1,7 @@
 import {
   migrate,
   migrationSets,
-  openDatabase,
+  openForCommand,
   OtherVersionError,
   rolePassword,
   type Database,
@@ -70,12 +70,10 @@ export async function withDatabase<Result>(
   url: string,
   work: (database: Database) => Promise<Result>,
 ): Promise<Result> {
-  const database = openDatabase({
+  const database = openForCommand({
     url,
     applicationName: 'launcher',
     connectionsMax: 1,
-    // What is under way reports the same error.
-    onIdleError: () => undefined,
   });
   try {
     return await work(database);

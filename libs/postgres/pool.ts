@@ -81,6 +81,17 @@ export function openDatabase(options: DatabaseOptions): Database {
   };
 }
 
+/**
+ * As {@link openDatabase}, for a command or a test: it waits longer for a connection, because
+ * nobody is served worse by that, and a machine under load takes seconds to make one. A connection
+ * that breaks while idle is not told: the next query gets another, or tells its own error.
+ */
+export function openForCommand(
+  options: Omit<DatabaseOptions, 'onIdleError' | 'connectTimeoutMs'>,
+): Database {
+  return openDatabase({ ...options, connectTimeoutMs: 10_000, onIdleError: () => undefined });
+}
+
 function plainQuery(text: string, parameters: readonly unknown[]): pg.QueryConfig {
   return { text, values: [...parameters] };
 }

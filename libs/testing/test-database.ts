@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import {
   migrate,
   migrationSets,
-  openDatabase,
+  openForCommand,
   rolePassword,
   type Database,
 } from '@triplock/postgres';
@@ -51,8 +51,7 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
 
   const url = (role?: TestRole) => urlOf(postgres, { database: name, role });
   const open = (role?: TestRole) => {
-    const onIdleError = () => undefined; // DROP DATABASE ends idle connections, which is no news here.
-    const pool = openDatabase({ url: url(role), applicationName: 'test', onIdleError });
+    const pool = openForCommand({ url: url(role), applicationName: 'test' });
     pools.push(pool);
     return pool;
   };

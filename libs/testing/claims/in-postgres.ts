@@ -1,4 +1,4 @@
-import { openDatabase } from '@triplock/postgres';
+import { openForCommand } from '@triplock/postgres';
 import type { ReachedClaims } from './reach-claims.ts';
 
 type ClaimRow = {
@@ -19,10 +19,8 @@ export function reachPostgresClaims({
   url: string;
   namespace: string;
 }): ReachedClaims {
-  const database = openDatabase({
+  const database = openForCommand({
     ...{ url, applicationName: 'claims from outside', connectionsMax: 2 },
-    // A failed query has its own error; an idle connection that broke has none.
-    onIdleError: () => undefined,
   });
   const changed = async (statement: string, ...more: (string | number)[]) =>
     (await database.query(`${statement} RETURNING true`, [namespace, ...more])).length;
