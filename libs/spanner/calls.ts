@@ -1,7 +1,8 @@
 import type { SpannerClient } from './client-types.ts';
+import { encodeLookup, type Lookup } from './lookup.ts';
 import { encodeParams, type Params, type WireResult } from './values.ts';
 
-/** Which transaction a statement belongs to. */
+/** Which transaction a statement or a lookup belongs to. */
 export type Selector =
   | { begin: { readWrite: object } }
   | { id: Uint8Array }
@@ -29,6 +30,7 @@ export type Calls = {
     params: Params;
     seqno: number;
   }): Promise<CallResult>;
+  read(request: { session: string; transaction: Selector; lookup: Lookup }): Promise<CallResult>;
   begin(session: string): Promise<Uint8Array>;
   commit(request: {
     session: string;
@@ -57,6 +59,11 @@ export function callsOf(
     execute: async ({ session, transaction, sql, params, seqno }) => {
       const request = { session, transaction, sql, seqno, ...encodeParams(params) };
       const [result] = await client.executeSql(request as object, once);
+      return result;
+    },
+    read: async ({ session, transaction, lookup }) => {
+      const request = { session, transaction, ...encodeLookup(lookup) };
+      const [result] = await client.read(request, once);
       return result;
     },
     begin: async (session) => {

@@ -1,5 +1,6 @@
 export type { Calls } from './calls.ts';
 export * from './errors.ts';
+export type { KeyRange, Lookup } from './lookup.ts';
 export * from './migrate-spanner.ts';
 export * from './migration-sets.ts';
 export * from './open-spanner.ts';

@@ -1,6 +1,7 @@
 import { inSpan, type SpanSpec } from '@triplock/runtime';
-import { callsOf, type Calls } from './calls.ts';
+import { callsOf, type CallResult, type Calls, type Selector } from './calls.ts';
 import { isSessionLost } from './errors.ts';
+import type { Lookup } from './lookup.ts';
 import type { SpannerPlace } from './place.ts';
 import { keepSessions } from './sessions.ts';
 import { openDataApi } from './spanner-api.ts';
@@ -27,6 +28,8 @@ export type SpannerOptions = SpannerPlace & {
 export type SpannerDatabase = {
   /** Reads what is committed now, without locks. */
   query<Row>(sql: string, params?: Params): Promise<Row[]>;
+  /** As `query`, by keys. */
+  read<Row>(lookup: Lookup): Promise<Row[]>;
   /** Reads several times as of one moment, which it tells, in microseconds since 1970. */
   snapshot<Result>(work: (moment: Moment) => Promise<Result>): Promise<Result>;
   /** Reads and writes, all or nothing; see {@link runTransaction}. The work may run many times. */
@@ -38,6 +41,7 @@ export type SpannerDatabase = {
 /** A moment of the database. */
 export type Moment = {
   query<Row>(sql: string, params?: Params): Promise<Row[]>;
+  read<Row>(lookup: Lookup): Promise<Row[]>;
   /** Everything that was committed until then is seen, and nothing later. */
   readAtMicros: bigint;
 };
@@ -73,16 +77,17 @@ export function spannerOver(calls: Calls, options: Partial<SpannerOptions> = {})
       }
     });
 
-  const query = <Row>(sql: string, params: Params = {}): Promise<Row[]> => {
-    const read = async (session: string) => {
-      const transaction = { singleUse: { readOnly: { strong: true } } } as const;
-      return decodeRows<Row>(await calls.execute({ session, transaction, sql, params, seqno: 1 }));
-    };
-    return inSpan(spanOf('read'), () => reading(read));
-  };
+  type Call = (within: { session: string; transaction: Selector }) => Promise<CallResult>;
+  const transaction: Selector = { singleUse: { readOnly: { strong: true } } };
+  const readNow = (call: Call): Promise<CallResult> =>
+    inSpan(spanOf('read'), () => reading((session) => call({ session, transaction })));
+  const query = async <Row>(sql: string, params: Params = {}) =>
+    decodeRows<Row>(await readNow((within) => calls.execute({ ...within, sql, params, seqno: 1 })));
 
   return {
     query,
+    read: async <Row>(lookup: Lookup) =>
+      decodeRows<Row>(await readNow((within) => calls.read({ ...within, lookup })), lookup.micros),
     snapshot: (work) => reading(async (session) => work(await momentOf(calls, session))),
     transaction: (work) =>
       inSpan(spanOf('transaction'), () =>
@@ -116,13 +121,12 @@ async function momentOf(calls: Calls, session: string): Promise<Moment> {
   });
   const { id, readTimestamp } = begun.metadata!.transaction!;
   const { seconds, nanos } = readTimestamp!;
+  const within = { session, transaction: { id: id as Uint8Array } };
   return {
-    query: async <Row>(sql: string, params: Params = {}) => {
-      const within = { id: id as Uint8Array };
-      return decodeRows<Row>(
-        await calls.execute({ session, transaction: within, sql, params, seqno: 1 }),
-      );
-    },
+    query: async <Row>(sql: string, params: Params = {}) =>
+      decodeRows<Row>(await calls.execute({ ...within, sql, params, seqno: 1 })),
+    read: async <Row>(lookup: Lookup) =>
+      decodeRows<Row>(await calls.read({ ...within, lookup }), lookup.micros),
     readAtMicros: BigInt(String(seconds)) * 1_000_000n + BigInt(Math.floor((nanos ?? 0) / 1_000)),
   };
 }

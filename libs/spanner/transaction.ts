@@ -1,5 +1,5 @@
 import { backoffMs } from '@triplock/runtime';
-import type { Calls, Selector } from './calls.ts';
+import type { CallResult, Calls, Selector } from './calls.ts';
 import {
   isInvalidated,
   isRefusal,
@@ -11,6 +11,7 @@ import {
   WriteRefusedError,
 } from './errors.ts';
 import type { Lent } from './sessions.ts';
+import type { Lookup } from './lookup.ts';
 import { decodeRows, type Params } from './values.ts';
 import { mutationsOf, type Write } from './writes.ts';
 
@@ -18,6 +19,8 @@ import { mutationsOf, type Write } from './writes.ts';
 export type SpannerTransaction = {
   /** Reads what is committed, and holds it until the commit. What `write` was given is not seen. */
   query<Row>(sql: string, params?: Params): Promise<Row[]>;
+  /** As `query`; the absence of a row that was looked for by its whole key is held as well. */
+  read<Row>(lookup: Lookup): Promise<Row[]>;
   /** Is written when the work is done, all of it or nothing. */
   write(...writes: readonly Write[]): void;
   /**
@@ -78,6 +81,7 @@ async function runOnce<Result>(
   try {
     result = await work({
       query: begun.query,
+      read: begun.read,
       write: (...more) => void writes.push(...more),
       mayHaveCommitted,
     });
@@ -112,20 +116,32 @@ function beginWhenUsed(calls: Calls, session: string) {
   // transaction.
   let last: Promise<unknown> = Promise.resolve();
 
-  async function run<Row>(sql: string, params: Params): Promise<Row[]> {
-    const transaction: Selector = id === undefined ? { begin: { readWrite: {} } } : { id };
-    seqno += 1;
-    const result = await calls.execute({ session, transaction, sql, params, seqno });
+  type Call = (transaction: Selector) => Promise<CallResult>;
+
+  async function run(call: Call): Promise<CallResult> {
+    const result = await call(id === undefined ? { begin: { readWrite: {} } } : { id });
     id ??= result.metadata?.transaction?.id as Uint8Array | undefined;
-    return decodeRows<Row>(result);
+    return result;
+  }
+
+  function inTurn(call: Call): Promise<CallResult> {
+    const next = last.then(() => run(call));
+    last = next.catch(() => undefined); // Whoever asked gets the error.
+    return next;
   }
 
   return {
     id: () => id,
-    query<Row>(sql: string, params: Params = {}): Promise<Row[]> {
-      const next = last.then(() => run<Row>(sql, params));
-      last = next.catch(() => undefined); // Whoever asked gets the error.
-      return next;
+    query: async <Row>(sql: string, params: Params = {}) => {
+      const call: Call = (transaction) => {
+        seqno += 1;
+        return calls.execute({ session, transaction, sql, params, seqno });
+      };
+      return decodeRows<Row>(await inTurn(call));
+    },
+    read: async <Row>(lookup: Lookup) => {
+      const call: Call = (transaction) => calls.read({ session, transaction, lookup });
+      return decodeRows<Row>(await inTurn(call), lookup.micros);
     },
     begin: async () => void (id = await calls.begin(session)),
   };

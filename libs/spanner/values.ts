@@ -66,18 +66,30 @@ export type WireResult = {
   rows?: { values?: unknown[] | null }[] | null;
 };
 
-/** Rows as objects: INT64 is a bigint, TIMESTAMP a Date (to the millisecond), JSON what it says. */
-export function decodeRows<Row>(result: WireResult): Row[] {
+/**
+ * Rows as objects: INT64 is a bigint, TIMESTAMP a Date (to the millisecond) or where `micros` names
+ * the column a bigint, JSON what it says.
+ */
+export function decodeRows<Row>(result: WireResult, micros: readonly string[] = []): Row[] {
   const fields = result.metadata?.rowType?.fields ?? [];
   const names = fields.map(({ name }) => name ?? '');
   const types = fields.map(({ type }) => type as WireType);
   return (result.rows ?? []).map(({ values }) => {
     const row: Record<string, unknown> = {};
     for (const [at, name] of names.entries()) {
-      row[name] = decodeValue(values![at] as WireValue, types[at]!);
+      const value = values![at] as WireValue;
+      row[name] = micros.includes(name) ? microsOf(value) : decodeValue(value, types[at]!);
     }
     return row as Row;
   });
+}
+
+/** Of a time in RFC 3339 with up to nine digits behind the second. */
+function microsOf(value: WireValue): bigint | null {
+  if (!('stringValue' in value)) return null;
+  const [second, fraction = ''] = value.stringValue.replace('Z', '').split('.');
+  const seconds = BigInt(Date.parse(`${second}Z`) / 1_000);
+  return seconds * 1_000_000n + BigInt(fraction.padEnd(6, '0').slice(0, 6));
 }
 
 function decodeValue(value: WireValue, type: WireType): unknown {

@@ -1,5 +1,5 @@
 import type { Moment } from '@triplock/spanner';
-import { changedEvents, changedTransactions, type Changed } from './read-spanner.ts';
+import { changedEvents, changedTransactions, fewChanged, type Changed } from './read-spanner.ts';
 
 /** What is copied in one transaction: all that was changed last in a span of time. */
 export type Slice = {
@@ -19,6 +19,12 @@ export type SliceBound = { sinceMicros: bigint; rowsMax: number };
  * than a slice has. It ends between two times of commit, so no commit is parted.
  */
 export async function chooseSlice(moment: Moment, bound: SliceBound): Promise<Slice> {
+  const few = await fewChanged(moment, bound);
+  if (few !== undefined) return { ...few, untilMicros: moment.readAtMicros, moreFollows: false };
+  return chooseOfMany(moment, bound);
+}
+
+async function chooseOfMany(moment: Moment, bound: SliceBound): Promise<Slice> {
   const transactions = await changedTransactions(moment, bound);
   const events = await changedEvents(moment, bound);
   const ends = [...transactions.fullPartEnds, ...events.fullPartEnds];
@@ -26,7 +32,7 @@ export async function chooseSlice(moment: Moment, bound: SliceBound): Promise<Sl
   // What a full part has behind its last row is not known, at the time of that row included.
   const untilMicros = moreFollows ? least(ends) - 1n : moment.readAtMicros;
   if (untilMicros <= bound.sinceMicros) {
-    return chooseSlice(moment, { ...bound, rowsMax: bound.rowsMax * 2 });
+    return chooseOfMany(moment, { ...bound, rowsMax: bound.rowsMax * 2 });
   }
   const upTo = ({ rows }: Changed) =>
     rows.filter(({ micros }) => micros <= untilMicros).map(({ id }) => id);

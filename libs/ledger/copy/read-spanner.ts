@@ -1,5 +1,5 @@
 import type { Moment } from '@triplock/spanner';
-import type { TransactionRow } from '../spanner/transaction-row.ts';
+import { transactionColumns, type TransactionRow } from '../spanner/transaction-row.ts';
 import type { SliceBound } from './choose-slice.ts';
 
 /** Rows that changed last after some time, by their ids. */
@@ -59,15 +59,52 @@ async function readChanged(
   return { rows, fullPartEnds };
 }
 
+/** So many changes are looked up one by one; more are asked for by slices. */
+const fewMax = 512;
+
+/** All that changed after a time, by their ids, as long as it is little. */
+export async function fewChanged(
+  moment: Moment,
+  { sinceMicros, rowsMax }: SliceBound,
+): Promise<{ transactionIds: string[]; eventIds: string[] } | undefined> {
+  const limit = Math.min(fewMax, rowsMax);
+  const after = timestampOf(sinceMicros);
+  const since = (parts: number) => ({
+    ranges: Array.from({ length: parts }, (_, part) => ({ prefix: [part], after })),
+  });
+  const transactions = await moment.read<{ txn_id: string }>({
+    ...{ table: 'transactions', index: 'transactions_by_change', columns: ['txn_id'] },
+    ...{ keys: since(transactionShards), limit },
+  });
+  const events = await moment.read<{ event_id: string }>({
+    ...{ table: 'outbox', index: 'outbox_by_change', columns: ['event_id'] },
+    ...{ keys: since(outboxBuckets), limit },
+  });
+  if (Math.max(transactions.length, events.length) === limit) return undefined;
+  return {
+    transactionIds: transactions.map(({ txn_id }) => txn_id),
+    eventIds: events.map(({ event_id }) => event_id),
+  };
+}
+
+/** To the microsecond, which a Date does not hold. */
+function timestampOf(micros: bigint): string {
+  const seconds = new Date(Number(micros / 1_000_000n) * 1_000).toISOString().slice(0, 19);
+  return `${seconds}.${String(micros % 1_000_000n).padStart(6, '0')}Z`;
+}
+
 /** Transactions by their ids. */
 export function transactionsOf(moment: Moment, ids: readonly string[]): Promise<TransactionRow[]> {
-  return moment.query('SELECT * FROM transactions WHERE txn_id IN UNNEST(@ids)', { ids });
+  return moment.read({ table: 'transactions', columns: transactionColumns, keys: keysOf(ids) });
 }
 
 /** The entries of transactions. */
 export function entriesOf(moment: Moment, ids: readonly string[]): Promise<object[]> {
-  return moment.query('SELECT * FROM entries WHERE txn_id IN UNNEST(@ids)', { ids });
+  const columns = ['txn_id', 'debit_account', 'credit_account', 'amount', 'currency', 'created_at'];
+  return moment.read({ table: 'entries', columns, keys: keysOf(ids) });
 }
+
+const keysOf = (ids: readonly string[]) => ids.map((id) => [id]);
 
 /** Events by their ids. */
 export function eventsOf(

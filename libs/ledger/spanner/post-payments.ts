@@ -13,9 +13,6 @@ import {
   requestColumns,
 } from './write-rows.ts';
 
-const standingSql =
-  'SELECT txn_id, fingerprint, state, version FROM transactions WHERE txn_id IN UNNEST(@ids)';
-
 /**
  * Posts a batch by `Ledger.post`'s contract: reads which ids are taken, and writes the others with
  * the commit. What was read is locked until then, the absence of a row included.
@@ -32,7 +29,11 @@ export async function postPayments(
   for (const { payment } of firsts.values()) refuseBadTexts(Object.values(payment.details));
   return blamingInput(() =>
     database.transaction(async (tx) => {
-      const taken = await tx.query<StandingRow>(standingSql, { ids: [...firsts.keys()] });
+      const taken = await tx.read<StandingRow>({
+        table: 'transactions',
+        columns: ['txn_id', 'fingerprint', 'state', 'version'],
+        keys: [...firsts.keys()].map((txnId) => [txnId]),
+      });
       const standing = new Map<TxnId, Standing>(taken.map((row) => [row.txn_id, standingOf(row)]));
       const made = new Set<TxnId>();
       const open = [...firsts.values()].filter(({ payment }) => !standing.has(payment.txnId));

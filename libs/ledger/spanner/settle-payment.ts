@@ -46,7 +46,7 @@ export function settlePayment(
       const entry = paymentMovement(settled);
       if (entry !== undefined) tx.write(insertEntry(txnId, entry));
       tx.write(insertEvent(settlementEvent(settled, Number(events)), traceparent));
-      await wakeRefunds(tx, { txnId, now: row.now });
+      await wakeRefunds(tx, txnId);
       return { outcome: 'settled' };
     }),
   );
@@ -83,10 +83,9 @@ const waitingSql = `
  * Refunds that wait for the payment can go on now. One that looked at it before it was final has
  * committed, or is aborted and looks again: both hold the payment's row.
  */
-async function wakeRefunds(
-  tx: SpannerTransaction,
-  { txnId, now }: { txnId: TxnId; now: Date },
-): Promise<void> {
+async function wakeRefunds(tx: SpannerTransaction, txnId: TxnId): Promise<void> {
+  // By this process's clock. One that is wrong delays them, or costs a write.
+  const now = new Date();
   const waiting = await tx.query<{ txn_id: string; version: bigint }>(waitingSql, { txnId, now });
   for (const { txn_id, version } of waiting) {
     tx.write(updateTransaction({ txn_id, version: version + 1n, due_at: now }));

@@ -35,9 +35,8 @@ type Due = Pick<TransactionRow, 'version' | 'created_at'> & { txn_id: TxnId; now
  */
 export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
   return async ({ limit, leaseMs }) => {
-    const found = await database.query<{ txn_id: TxnId }>(dueSql, { limit });
-    if (found.length === 0) return [];
-    const ids = found.map(({ txn_id }) => txn_id);
+    const ids = await findDue(database, limit);
+    if (ids.length === 0) return [];
     const taken = await database.transaction(async (tx) => {
       const rows = await tx.query<Due>(stillDueSql, { ids });
       for (const { txn_id, version, created_at, now } of rows) {
@@ -50,6 +49,24 @@ export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
     const due = await Promise.all(taken.map((each) => read(database, each)));
     return due.filter((each) => each !== undefined);
   };
+}
+
+/** So many are looked at before a statement is asked for the longest due of more. */
+const lookedAtMax = 256;
+
+/** Which are due, the longest first; by this process's clock, as long as they are few. */
+async function findDue(database: SpannerDatabase, limit: number): Promise<TxnId[]> {
+  const upTo = new Date();
+  const few = await database.read<{ txn_id: TxnId; due_at: Date }>({
+    ...{ table: 'transactions', index: 'transactions_due', columns: ['txn_id', 'due_at'] },
+    keys: { ranges: Array.from({ length: 16 }, (_, shard) => ({ prefix: [shard], upTo })) },
+    limit: lookedAtMax,
+  });
+  const due =
+    few.length < lookedAtMax
+      ? few.sort((one, other) => +one.due_at - +other.due_at).slice(0, limit)
+      : await database.query<{ txn_id: TxnId }>(dueSql, { limit });
+  return due.map(({ txn_id }) => txn_id);
 }
 
 /** As it was taken: a worker that changed it since has it now, or has finished it. */

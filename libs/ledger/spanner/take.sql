@@ -6,7 +6,7 @@
 --
 -- Buckets take turns row by row, so that those whose events cannot be published now do not fill
 -- every answer. The caller puts in what is behind a parked event of its payment, and waits with it.
-SELECT UNIX_MICROS(event.created_at) AS order_id, event.*
+SELECT event.* REPLACE (UNIX_MICROS(event.created_at) AS created_at)
 FROM UNNEST(@buckets) AS wanted_bucket WITH OFFSET AS nth
 JOIN outbox_leases AS lease
   ON lease.bucket = wanted_bucket AND lease.epoch = @epochs[OFFSET(nth)]

@@ -36,6 +36,43 @@ export type TransactionRow = {
   traceparent: string | null;
 };
 
+/** Its columns; a name that is missing or too much does not compile. */
+const columns: Record<keyof TransactionRow, true> = {
+  txn_id: true,
+  kind: true,
+  partner_id: true,
+  idempotency_key: true,
+  fingerprint: true,
+  response_version: true,
+  payment_id: true,
+  requested_amount: true,
+  amount: true,
+  currency: true,
+  payment_method: true,
+  reference: true,
+  description: true,
+  metadata: true,
+  reason: true,
+  created_at: true,
+  state: true,
+  version: true,
+  events: true,
+  failure_code: true,
+  failure_message: true,
+  settled_at: true,
+  refund_reserved: true,
+  amount_refunded: true,
+  provider: true,
+  provider_intent_id: true,
+  provider_charge_id: true,
+  provider_refund_id: true,
+  due_at: true,
+  traceparent: true,
+};
+
+/** The columns of a row. */
+export const transactionColumns = Object.keys(columns);
+
 /** The payment that a row of kind `payment` holds; the table's checks give it an amount. */
 export function paymentFrom(row: TransactionRow): Payment {
   return paymentOf({ ...row, ...small(row), amount: row.amount!, currency: row.currency! });

@@ -18,9 +18,6 @@ async function holding(
   return new Map(rows.map(({ bucket, epoch }) => [Number(bucket), epoch]));
 }
 
-const eventsSql = `
-  SELECT event_id, bucket, state, published_epoch FROM outbox WHERE event_id IN UNNEST(@ids)`;
-
 type EventRow = {
   event_id: EventId;
   bucket: bigint;
@@ -38,7 +35,11 @@ export function markPublished(
   const ids = [...new Set(published.map(({ eventId }) => eventId))];
   return database.transaction(async (tx) => {
     const held = await holding(tx, published);
-    const rows = await tx.query<EventRow>(eventsSql, { ids });
+    const rows = await tx.read<EventRow>({
+      table: 'outbox',
+      columns: ['event_id', 'bucket', 'state', 'published_epoch'],
+      keys: ids.map((id) => [id]),
+    });
     const events = new Map(rows.map((row) => [row.event_id, row]));
     const marked = new Set<EventId>();
     for (const { eventId, bucket, epoch } of published) {
