@@ -1,6 +1,7 @@
 // Shows what the system does at a rate that it is given: payments arrive at that rate whether or
 // not the earlier ones are answered (an open model), so a system that falls behind cannot slow its
-// own load down. `ramp` searches for its knee with this scenario, `soak` runs it for long.
+// own load down. It rises to the rate first, as traffic does when it is sent to new processes, and
+// that counts as well. `ramp` searches for its knee with this scenario, `soak` runs it for long.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
 import { settings } from './partner/settings.ts';
@@ -8,14 +9,25 @@ import { clearAnswers, usersFor, usual } from './partner/summary.ts';
 
 export { handleSummary } from './partner/summary.ts';
 
+const { rate, seconds } = settings;
+const risingSeconds = Math.min(10, Math.ceil(seconds / 6));
+
 export const options = {
   ...usual,
   scenarios: {
+    rising: {
+      executor: 'ramping-arrival-rate',
+      startRate: 1,
+      stages: [{ target: rate, duration: `${risingSeconds}s` }],
+      ...usersFor(rate),
+      exec: 'payOnce',
+    },
     steady: {
       executor: 'constant-arrival-rate',
-      rate: settings.rate,
-      duration: `${settings.seconds}s`,
-      ...usersFor(settings.rate),
+      startTime: `${risingSeconds}s`,
+      rate,
+      duration: `${seconds}s`,
+      ...usersFor(rate),
       exec: 'payOnce',
     },
   },
@@ -23,5 +35,7 @@ export const options = {
 };
 
 export function payOnce(): void {
-  pay(paymentOf(exec.scenario.iterationInTest));
+  // Each of the two counts from nothing.
+  const before = exec.scenario.name === 'steady' ? rate * risingSeconds : 0;
+  pay(paymentOf(before + exec.scenario.iterationInTest));
 }

@@ -52,7 +52,7 @@ export const loadScenarios: readonly LoadScenario[] = [
     name: 'spike',
     shows: 'a burst of five times the rate, and how the lag goes back',
     script: 'spike.ts',
-    rate: 100,
+    rate: 50,
     seconds: 60,
     level: 'returns',
   },
