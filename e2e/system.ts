@@ -7,7 +7,8 @@ const homeNamed = (name: string) => fileURLToPath(new URL(`../.triplock/${name}`
 export const proveHome = homeNamed('prove');
 
 /** The instance that all promises are tried on: its own ports and data, two of each service. */
-export const home = process.env['TRIPLOCK_E2E_HOME'] ?? homeNamed('e2e');
+const given = process.env['TRIPLOCK_E2E_HOME'];
+export const home = given ?? homeNamed('e2e');
 
 let system: Promise<Endpoints> | undefined;
 
@@ -20,7 +21,21 @@ export function upSystem(): Promise<Endpoints> {
   return system;
 }
 
-/** Starts again what a test has killed. */
+/**
+ * Starts again what a test has killed. A new system is in containers where an engine has the images,
+ * as the parts of the other tests are, and in processes else; TRIPLOCK_TEST_PARTS decides it too.
+ */
 export function restore(): Promise<Endpoints> {
-  return bringUp({ home, replicas: 2 });
+  return bringUp({ home, replicas: 2, ...(given === undefined && { parts: partsAsked() }) });
+}
+
+function partsAsked() {
+  switch (process.env['TRIPLOCK_TEST_PARTS']?.trim()) {
+    case 'native':
+      return 'native';
+    case 'containers':
+      return 'docker';
+    default:
+      return 'choose';
+  }
 }

@@ -16,6 +16,7 @@ import {
   askEngine,
   compose,
   ComposeFailed,
+  type ComposeRun,
   docker,
   dockerWords,
   projectOf,
@@ -68,7 +69,7 @@ export async function bringUpContainers(
   writeState(home, state);
   try {
     await stopGateways(session, { before, claims });
-    await compose({ home, args, settings, profiles, signal });
+    await composeUp({ home, args, settings, profiles, signal }, before);
   } catch (error) {
     if ((await askEngine()).outcome === 'silent') throw engineEnded(error);
     // Before it is gone with its words.
@@ -78,6 +79,28 @@ export async function bringUpContainers(
   }
   Object.assign(state, stores);
   return endpointsOf(session, await containersOf(home), profiles);
+}
+
+/** How long what was unwell before may take to get well: a few of its health checks. */
+const wellWithinMs = 60_000;
+
+/**
+ * Compose gives up on the first container that is unhealthy, also on one that has been so because
+ * a part was away which this very call starts again: it is waited for once more.
+ */
+async function composeUp(run: ComposeRun, before: readonly ContainerRecord[]): Promise<void> {
+  const deadline = performance.now() + wellWithinMs;
+  for (;;) {
+    try {
+      return await compose(run);
+    } catch (error) {
+      const mayGetWell =
+        before.length > 0 &&
+        error instanceof ComposeFailed &&
+        error.words.some((line) => / is unhealthy$/.test(line));
+      if (!mayGetWell || performance.now() > deadline) throw error;
+    }
+  }
 }
 
 /** A gateway that goes on with the claims of before would take what the new store does not know. */

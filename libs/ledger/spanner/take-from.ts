@@ -1,4 +1,3 @@
-import type { EventId } from '@triplock/payments';
 import type { SpannerDatabase } from '@triplock/spanner';
 import type { BucketLease, OutboxRow } from '../outbox.ts';
 import { outboxRowFrom, takenColumns, type TakenRow } from './taken-row.ts';
@@ -34,7 +33,7 @@ export async function takeFrom(
   });
   const byId = new Map(rows.map((row) => [row.event_id, row]));
   // Another owner may have published or set aside what the index still had.
-  return ids.flatMap((id: EventId) => {
+  return ids.flatMap((id) => {
     const row = byId.get(id);
     return row?.state === 'pending' ? [outboxRowFrom(row)] : [];
   });
