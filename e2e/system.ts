@@ -30,12 +30,7 @@ export function restore(): Promise<Endpoints> {
 }
 
 function partsAsked() {
-  switch (process.env['TRIPLOCK_TEST_PARTS']?.trim()) {
-    case 'native':
-      return 'native';
-    case 'containers':
-      return 'docker';
-    default:
-      return 'choose';
-  }
+  const asked = process.env['TRIPLOCK_TEST_PARTS']?.trim();
+  if (asked === 'native') return 'native';
+  return asked === 'containers' ? 'docker' : 'choose';
 }
