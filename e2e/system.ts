@@ -22,8 +22,9 @@ export function upSystem(): Promise<Endpoints> {
 }
 
 /**
- * Starts again what a test has killed. A new system is in containers where an engine has the images,
- * as the parts of the other tests are, and in processes else; TRIPLOCK_TEST_PARTS decides it too.
+ * Starts again what a test has killed. A new system is in containers where an engine has the
+ * images, as the parts of the other tests are, and in processes else; TRIPLOCK_TEST_PARTS decides
+ * it too.
  */
 export function restore(): Promise<Endpoints> {
   return bringUp({ home, replicas: 2, ...(given === undefined && { parts: partsAsked() }) });

@@ -15,7 +15,7 @@ export type Lookup = {
   keys: readonly (readonly Value[])[] | { ranges: readonly KeyRange[] } | 'all';
   /** Rows at most, the first in the order of keys; all by default. */
   limit?: number;
-  /** Columns of times that are given in microseconds since 1970, as bigints; a Date has fewer digits. */
+  /** Columns of times to give in microseconds since 1970, as bigints; a Date has fewer digits. */
   micros?: readonly string[];
 };
 
