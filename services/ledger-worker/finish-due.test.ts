@@ -78,10 +78,19 @@ test('a row that takes long keeps its own place only, and the others are refille
 });
 
 test('batches and the resolver together have no more at the provider than there are places', async (context) => {
-  const { append, begin, due, settled, atOnce, allCommitted, finisher } =
-    await aBusyWorker(context);
+  const { append, begin, due, settled, atOnce, allCommitted, finisher } = await aBusyWorker(
+    context,
+    { timeoutMs: 80_000 },
+  );
+  // Held, so that all places are taken at some time, however busy the machine is.
+  await stripe.control('POST', '/faults', { fault: 'hold', operation: 'payment_intents.confirm' });
   await due(12);
   await Promise.all(Array.from({ length: 12 }, () => append(recordOf(aCard()))));
+  await eventually(async () => {
+    await begin();
+    return atOnce.most >= placesMax;
+  });
+  await stripe.control('DELETE', '/faults');
   await eventually(async () => {
     await begin();
     return (await settled()) >= 12;
