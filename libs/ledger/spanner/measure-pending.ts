@@ -1,4 +1,3 @@
-import { bucketCount } from '@triplock/contracts';
 import type { Lookup, SpannerDatabase } from '@triplock/spanner';
 import type { Outbox } from '../outbox.ts';
 
@@ -23,8 +22,7 @@ const pendingSql = `
 const lookedAtMax = 256;
 
 const few: Lookup = {
-  ...{ table: 'outbox', index: 'outbox_pending', columns: ['created_at'] },
-  keys: { ranges: Array.from({ length: bucketCount }, (_, bucket) => ({ prefix: [bucket] })) },
+  ...{ table: 'outbox', index: 'outbox_pending', columns: ['created_at'], keys: 'all' },
   limit: lookedAtMax,
 };
 

@@ -1,5 +1,6 @@
 import type { SpannerDatabase } from '@triplock/spanner';
 import type { BucketLease, OutboxRow } from '../outbox.ts';
+import { heldLeases } from './held-leases.ts';
 import { outboxRowFrom, takenColumns, type TakenRow } from './taken-row.ts';
 import type { WaitingEvent } from './take-events.ts';
 
@@ -10,16 +11,12 @@ type Taking = {
   waiting: readonly WaitingEvent[];
 };
 
-const heldSql = `
-  SELECT bucket, epoch FROM outbox_leases WHERE expires_at > CURRENT_TIMESTAMP()`;
-
 /** Takes the first events of all that wait: buckets take turns row by row, as in take.sql. */
 export async function takeFrom(
   database: SpannerDatabase,
   { leases, rowsMax, waiting }: Taking,
 ): Promise<OutboxRow[]> {
-  const held = await database.query<{ bucket: bigint; epoch: bigint }>(heldSql);
-  const epochs = new Map(held.map(({ bucket, epoch }) => [Number(bucket), epoch]));
+  const epochs = await heldLeases(database, leases);
   const holding = new Set(
     leases.filter(({ bucket, epoch }) => epochs.get(bucket) === epoch).map(({ bucket }) => bucket),
   );

@@ -2,21 +2,8 @@ import type { EventId } from '@triplock/payments';
 import { commitTimestamp, type SpannerDatabase, type SpannerTransaction } from '@triplock/spanner';
 import type { PublishedMark } from '../mark-in-groups.ts';
 import type { BucketLease } from '../outbox.ts';
+import { heldLeases } from './held-leases.ts';
 import type { Columns } from './write-rows.ts';
-
-const leasesSql = `
-  SELECT bucket, epoch FROM outbox_leases
-  WHERE bucket IN UNNEST(@buckets) AND expires_at > CURRENT_TIMESTAMP()`;
-
-/** Those of the leases that hold; they cannot pass on before the transaction's commit. */
-async function holding(
-  tx: SpannerTransaction,
-  leases: readonly BucketLease[],
-): Promise<Map<number, bigint>> {
-  const buckets = [...new Set(leases.map(({ bucket }) => bucket))];
-  const rows = await tx.query<{ bucket: bigint; epoch: bigint }>(leasesSql, { buckets });
-  return new Map(rows.map(({ bucket, epoch }) => [Number(bucket), epoch]));
-}
 
 type EventRow = {
   event_id: EventId;
@@ -34,7 +21,7 @@ export function markPublished(
 ): Promise<EventId[]> {
   const ids = [...new Set(published.map(({ eventId }) => eventId))];
   return database.transaction(async (tx) => {
-    const held = await holding(tx, published);
+    const held = await heldLeases(tx, published);
     const rows = await tx.read<EventRow>({
       table: 'outbox',
       columns: ['event_id', 'bucket', 'state', 'published_epoch'],
@@ -73,7 +60,7 @@ export function parkEvent(
 ): Promise<number> {
   const { bucket, epoch } = lease;
   return database.transaction(async (tx) => {
-    if ((await holding(tx, [lease])).get(bucket) !== epoch) return 0;
+    if ((await heldLeases(tx, [lease])).get(bucket) !== epoch) return 0;
     const rows = await tx.query<{ event_id: EventId }>(behindSql, { eventId, bucket });
     for (const { event_id } of rows) {
       const parked_reason = event_id === eventId ? reason : `behind ${eventId}`;
