@@ -1,10 +1,14 @@
-import { withDeadline } from '@triplock/runtime';
-import type { Admin } from 'kafkajs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs, withDeadline } from '@triplock/runtime';
+import kafkajs, { type Admin } from 'kafkajs';
 import { openKafkaClient, type BrokerConnection, type KafkaClient } from './kafka-client.ts';
 
 /** Questions to the brokers on a connection that is made when the first one is asked. */
 export type Inquiry = {
-  /** Asks within `limitMs`. A question that fails closes the connection; the next makes another. */
+  /**
+   * Asks within `limitMs`, and again while a broker answers that it cannot tell yet. A question that
+   * fails closes the connection; the next makes another.
+   */
   ask<Answer>(question: (admin: Admin) => Promise<Answer>): Promise<Answer>;
   /** Resolves when a broker answers and knows the topic. */
   ping(topic: string): Promise<void>;
@@ -22,7 +26,7 @@ export function openInquiry(connection: BrokerConnection, limitMs = 2_000): Inqu
   const ask: Inquiry['ask'] = async (question) => {
     const asked = (open ??= connectAdmin(connection, limitMs));
     try {
-      const answer = asked.admin.then(question);
+      const answer = insist(asked.admin, question, performance.now() + limitMs);
       return await withDeadline(answer, { ms: limitMs, what: 'Kafka' });
     } catch (error) {
       drop(asked);
@@ -35,6 +39,30 @@ export function openInquiry(connection: BrokerConnection, limitMs = 2_000): Inqu
       ask(async (admin) => void (await admin.fetchTopicMetadata({ topics: [topic] }))),
     close: async () => drop(open),
   };
+}
+
+const pauses = { firstMs: 50, maxMs: 300 };
+
+/**
+ * A group's coordinator that moves, or that a new broker has not loaded yet, is no failure: kafkajs
+ * passes on that answer of some questions at once. It is thrown when no time is left to ask again.
+ */
+async function insist<Answer>(
+  connected: Promise<Admin>,
+  question: (admin: Admin) => Promise<Answer>,
+  until: number,
+): Promise<Answer> {
+  const admin = await connected;
+  for (let attempt = 0; ; attempt += 1) {
+    const pauseMs = backoffMs(attempt, pauses);
+    try {
+      return await question(admin);
+    } catch (error) {
+      const canTellLater = error instanceof kafkajs.KafkaJSProtocolError && error.retriable;
+      if (!canTellLater || performance.now() + pauseMs >= until) throw error;
+    }
+    await delay(pauseMs);
+  }
 }
 
 function connectAdmin(connection: BrokerConnection, limitMs: number) {
