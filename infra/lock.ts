@@ -31,6 +31,12 @@ export async function withLock<Result>(
   }
 }
 
+/** Whether a launcher holds the lock file now. */
+export function isLocked(file: string): boolean {
+  const text = readIfThere(file);
+  return text !== undefined && isSameProcess(JSON.parse(text) as Owner);
+}
+
 /** Returns the live owner, or nothing when the lock is now ours. */
 function tryLock(file: string): Owner | undefined {
   const mine = `${file}.${randomUUID()}`;

@@ -1,4 +1,5 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { takeUpContainers } from '../containers/take-up.ts';
 import { Interrupted, LauncherError, UsageError } from '../launcher-error.ts';
 
 type Options = NonNullable<ParseArgsConfig['options']>;
@@ -39,8 +40,15 @@ export async function runCommand<const Wanted extends Options>(
   for (const stream of [process.stdout, process.stderr]) stream.on('error', unlessClosed);
   try {
     const { values, words } = parse(command);
-    if (values['help']) process.stdout.write(`${command.help.trim()}\n`);
-    else await command.run({ values: values as Values<Wanted>, words, interrupted });
+    if (values['help']) {
+      process.stdout.write(`${command.help.trim()}\n`);
+      return;
+    }
+    if ('home' in command.options) {
+      const { home } = values as { home?: string };
+      await takeUpContainers(home, (line) => process.stderr.write(`${line}\n`));
+    }
+    await command.run({ values: values as Values<Wanted>, words, interrupted });
   } catch (error) {
     const stopped = controller.signal.aborted && (error as Error).name === 'AbortError';
     process.exitCode = stopped ? 130 : error instanceof UsageError ? 2 : 1;

@@ -1,17 +1,11 @@
 import { partsFor, type ClaimStore } from '../claim-store.ts';
-import { systemEndpoints, type Endpoints } from '../endpoints.ts';
-import type { Credentials } from '../credentials.ts';
+import type { Endpoints } from '../endpoints.ts';
 import { LauncherError } from '../launcher-error.ts';
 import { partsForLedger, type LedgerStore } from '../ledger-store.ts';
-import { usualNames } from '../names.ts';
 import { movesClaims } from '../provision/claims.ts';
-import { allParts } from '../parts/all-parts.ts';
-import type { OptionalPartName } from '../parts/part.ts';
-import { databaseUrls } from '../provision/database.ts';
 import { services } from '../services.ts';
 import type { Session } from '../session.ts';
 import { writeState } from '../state.ts';
-import { givenStripe, simulatedStripe } from '../stripe-place.ts';
 import {
   askEngine,
   compose,
@@ -22,8 +16,8 @@ import {
   projectOf,
   requireEngine,
 } from './engine.ts';
+import { endpointsIn } from './container-endpoints.ts';
 import { containersOf, replicasOf, type ContainerRecord } from './container-records.ts';
-import { credentialFiles } from './places.ts';
 import { publishedPorts, publishedRanges, variableOf } from './published-ports.ts';
 
 type Wanted = {
@@ -78,7 +72,7 @@ export async function bringUpContainers(
     throw why === undefined ? error : new LauncherError(why, { cause: error });
   }
   Object.assign(state, stores);
-  return endpointsOf(session, await containersOf(home), profiles);
+  return endpointsIn(home, { state, records: await containersOf(home) });
 }
 
 /** How long what was unwell before may take to get well: a few of its health checks. */
@@ -177,40 +171,4 @@ async function stepsWords({ home }: Session): Promise<string | undefined> {
 async function lastWords({ container }: ContainerRecord): Promise<string[]> {
   const { stdout, stderr } = await dockerWords('logs', '--tail', '15', container);
   return `${stdout}\n${stderr}`.trim().split('\n');
-}
-
-async function endpointsOf(
-  session: Session,
-  records: readonly ContainerRecord[],
-  profiles: readonly OptionalPartName[],
-): Promise<Endpoints> {
-  const { home, state } = session;
-  const find = (name: string) => records.find((each) => each.name === name)!;
-  const portOf = (name: string) => find(name).ports['port'];
-  const optional = profiles.map((name) => {
-    const part = allParts.find((each) => each.name === name)!;
-    return [name, part.address({ session, ports: find(name).ports })] as const;
-  });
-  const { container } = find('postgres');
-  const kept = await docker('exec', container, 'cat', credentialFiles.all);
-  const { postgresPassword, partners } = JSON.parse(kept) as Credentials;
-  const owner = `postgres://postgres:${postgresPassword}@127.0.0.1:${portOf('postgres')}/${usualNames.database}`;
-  const processes = Object.fromEntries(records.map((record) => [record.name, record]));
-  const stripeUrl = `http://127.0.0.1:${find('stripe-simulator').ports['http']}`;
-  return systemEndpoints(
-    { home, state: { ...state, processes }, credentials: { postgresPassword, partners } },
-    {
-      addresses: {
-        redis: `redis://127.0.0.1:${portOf('redis')}`,
-        kafka: `127.0.0.1:${portOf('kafka')}`,
-        postgres: owner,
-        pubsub: `127.0.0.1:${portOf('pubsub')}`,
-        ...Object.fromEntries(optional),
-      },
-      names: usualNames,
-      database: { owner, roles: databaseUrls(owner) },
-      stripe: givenStripe(process.env['STRIPE_API_KEY']) ?? simulatedStripe(stripeUrl),
-      mode: 'demo',
-    },
-  );
 }

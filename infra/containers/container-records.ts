@@ -7,12 +7,18 @@ import { docker, projectOf } from './engine.ts';
 export type ContainerRecord = ProcessRecord & {
   container: string;
   state: 'running' | 'paused' | 'gone';
+  createdAt: Date;
+  /** The folder of the docker-compose.yml that it was made by. */
+  madeIn: string;
+  /** Its settings, each as `NAME=value`. */
+  environment: readonly string[];
 };
 
 type Inspected = {
   Id: string;
+  Created: string;
   State: { Status: string; Pid: number; StartedAt: string };
-  Config: { Labels: Record<string, string> };
+  Config: { Labels: Record<string, string>; Env: string[] };
   NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> };
 };
 
@@ -59,7 +65,7 @@ export function replicasOf(records: readonly ContainerRecord[]): number {
 }
 
 function recordOf(inspected: Inspected, number: number): ContainerRecord {
-  const { Id, State, NetworkSettings } = inspected;
+  const { Id, Created, State, Config, NetworkSettings } = inspected;
   const service = serviceOf(inspected);
   const known = services.find(({ name }) => name === service);
   const published = Object.entries(NetworkSettings.Ports).flatMap(([inside, outside]) => {
@@ -74,5 +80,8 @@ function recordOf(inspected: Inspected, number: number): ContainerRecord {
     settings: '',
     container: Id,
     state: State.Status === 'running' || State.Status === 'paused' ? State.Status : 'gone',
+    createdAt: new Date(Created),
+    madeIn: Config.Labels['com.docker.compose.project.working_dir'] ?? '',
+    environment: Config.Env,
   };
 }

@@ -37,7 +37,7 @@ export type Part = {
   /** Finds the program on this machine, or fetches it into the cache. */
   fetch(session: Session): Promise<Fetched>;
   /** What the services are told, from the ports. */
-  address(site: Pick<Site, 'session' | 'ports'>): string;
+  address(site: { session: Pick<Session, 'credentials'>; ports: Site['ports'] }): string;
   /** Asks the server something that only a ready one answers; throws when it does not. */
   probe(address: string): Promise<void>;
   stop: StopOrder;

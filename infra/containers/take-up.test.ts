@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { runScript } from '../a-home.ts';
+import { cloneFolder, createHome, homeAt } from '../home.ts';
+import { readState, writeState } from '../state.ts';
+import { anEngine } from './an-engine.testing.ts';
+
+/** What runs after `docker compose up`, and where each answers inside of its container. */
+const insidePorts = {
+  'ingest-gateway': [8080, 9100],
+  'ledger-worker': [8070, 9100],
+  'outbox-dispatcher': [9100],
+  'partner-notifier': [9100],
+  'settlement-feed': [9100],
+  auditor: [9100],
+  'stripe-simulator': [8095],
+  catcher: [8090],
+  redis: [6379],
+  kafka: [9092],
+  postgres: [5432],
+  pubsub: [8085],
+  dynamodb: [8000],
+};
+
+/** A home that nothing is ever started in. */
+function aFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'triplock-home-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  return join(folder, 'home');
+}
+
+type Brought = { apiKey: string; madeIn?: string; createdAt?: Date; without?: string };
+
+/** An engine with the containers of `docker compose up`, which others may bring up anew. */
+function anEngineWith(t: TestContext) {
+  const { folder } = createHome(aFolder(t));
+  const [inspected, kept] = [join(folder, 'inspected'), join(folder, 'kept')];
+  const engine = anEngine(
+    t,
+    `ps*) echo some;; inspect*) cat '${inspected}';; exec*) cat '${kept}';;`,
+  );
+  return {
+    ...engine,
+    bring({ apiKey, madeIn = cloneFolder, createdAt = new Date(), without }: Brought) {
+      const containers = Object.entries(insidePorts)
+        .filter(([service]) => service !== without)
+        .map(([service, ports], index) => ({
+          Id: service,
+          Created: createdAt.toISOString(),
+          State: { Status: 'running', Pid: 1, StartedAt: '' },
+          Config: {
+            Labels: {
+              'com.docker.compose.service': service,
+              'com.docker.compose.container-number': '1',
+              'com.docker.compose.project.working_dir': madeIn,
+            },
+            Env: ['CLAIMS=dynamodb', 'LEDGER_STORE=postgres'],
+          },
+          NetworkSettings: {
+            Ports: Object.fromEntries(
+              ports.map((port, n) => [`${port}/tcp`, [{ HostPort: `${4_000 + index * 10 + n}` }]]),
+            ),
+          },
+        }));
+      writeFileSync(inspected, JSON.stringify(containers));
+      const partners = [{ id: 'acme', apiKey, webhookSecret: 'whsec' }];
+      writeFileSync(kept, JSON.stringify({ postgresPassword: 'secret', partners }));
+    },
+  };
+}
+
+type Said = { partners: { apiKey: string }[] } & Record<string, unknown>;
+
+async function statusOn({ environment }: { environment: { PATH: string } }, home: string) {
+  const { stdout, stderr } = await runScript(['status', '--json', '--home', home], environment);
+  const status = JSON.parse(stdout) as Said;
+  return { status, told: stderr, apiKeys: status.partners.map(({ apiKey }) => apiKey) };
+}
+
+test('what docker compose brought up is found by every command, with its stores and ports', async (t) => {
+  const [engine, home] = [anEngineWith(t), aFolder(t)];
+  engine.bring({ apiKey: 'first' });
+  const { status, told, apiKeys } = await statusOn(engine, home);
+  assert.match(told, /goes on with the containers that docker compose brought up/);
+  const { gateways, claims, ledger, dynamodb } = status;
+  assert.deepEqual(
+    { apiKeys, gateways, claims, ledger, dynamodb },
+    {
+      apiKeys: ['first'],
+      gateways: ['http://127.0.0.1:4000'],
+      claims: 'dynamodb',
+      ledger: 'postgres',
+      dynamodb: 'http://127.0.0.1:4120',
+    },
+  );
+  const { parts, replicas } = readState(homeAt(home));
+  assert.deepEqual({ parts, replicas }, { parts: 'docker', replicas: 1 });
+  assert.equal((await statusOn(engine, home)).told, '');
+});
+
+test('made anew it has other credentials, and every command has those', async (t) => {
+  const [engine, home] = [anEngineWith(t), aFolder(t)];
+  engine.bring({ apiKey: 'first', createdAt: new Date(Date.now() - 60_000) });
+  await statusOn(engine, home);
+  engine.bring({ apiKey: 'second', createdAt: new Date(Date.now() + 1_000) });
+  assert.deepEqual((await statusOn(engine, home)).apiKeys, ['second']);
+});
+
+test('containers of another clone, half a system, and a home of processes are left as they are', async (t) => {
+  const engine = anEngineWith(t);
+  for (const brought of [{ madeIn: '/another/clone' }, { without: 'redis' }]) {
+    const home = aFolder(t);
+    engine.bring({ apiKey: 'first', ...brought });
+    assert.deepEqual((await statusOn(engine, home)).apiKeys, []);
+    assert.equal(existsSync(home), false);
+  }
+  const home = createHome(aFolder(t));
+  writeState(home, { ...readState(home), parts: 'native' });
+  engine.bring({ apiKey: 'first' });
+  assert.deepEqual((await statusOn(engine, home.folder)).apiKeys, []);
+  assert.equal(readState(home).parts, 'native');
+});
