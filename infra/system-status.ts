@@ -42,11 +42,10 @@ export type StatusQuestion = { home?: string; only?: readonly string[] };
 /** Looks at the processes of a home and asks each whether it is ready, in two seconds at most. */
 export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
   const home = homeAt(options.home);
-  const { processes, places } = await recordsOf(home);
+  const { processes, places, left } = await recordsOf(home);
   const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
   const ordered = inStopOrder(names.sort()).flat();
   const running = Object.values(processes).filter((record) => places(record) !== 'gone');
-  const left = readEndpoints(home);
   const found = await Promise.all(
     ordered.map((name) => look(processes[name]!, { left, place: places(processes[name]!) })),
   );
@@ -69,16 +68,27 @@ async function look(
 
 type Place = 'running' | 'paused' | 'gone';
 
+type Records = {
+  processes: State['processes'];
+  places(record: ProcessRecord): Place;
+  /** Where they answer, as the last `up` left it. */
+  left: Endpoints | PartEndpoints | undefined;
+};
+
 /** What the home runs, as processes or in containers, and what becomes of each. */
-async function recordsOf(
-  home: Home,
-): Promise<{ processes: State['processes']; places: (record: ProcessRecord) => Place }> {
+async function recordsOf(home: Home): Promise<Records> {
   const { parts, processes } = readState(home);
-  if (parts !== 'docker') return { processes, places: placeOf };
+  const left = readEndpoints(home);
+  if (parts !== 'docker') return { processes, places: placeOf, left };
   const containers = await containersOf(home).catch(() => []);
   const states = new Map<ProcessRecord, Place>(containers.map((each) => [each, each.state]));
   const byName = Object.fromEntries(containers.map((each) => [each.name, each]));
-  return { processes: byName, places: (record) => states.get(record) ?? 'gone' };
+  return {
+    processes: byName,
+    places: (record) => states.get(record) ?? 'gone',
+    // `docker compose down` does not know of the file.
+    left: containers.length > 0 ? left : undefined,
+  };
 }
 
 function placeOf(record: ProcessRecord): Place {

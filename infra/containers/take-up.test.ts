@@ -109,6 +109,15 @@ test('made anew it has other credentials, and every command has those', async (t
   assert.deepEqual((await statusOn(engine, home)).apiKeys, ['second']);
 });
 
+test('after docker compose down nothing is up', async (t) => {
+  const [engine, home] = [anEngineWith(t), aFolder(t)];
+  engine.bring({ apiKey: 'first' });
+  await statusOn(engine, home);
+  const { environment } = anEngine(t, `ps*) ;;`);
+  const { stdout } = await runScript(['status', '--home', home], environment);
+  assert.match(stdout, /^nothing runs: start it with/);
+});
+
 test('containers of another clone, half a system, and a home of processes are left as they are', async (t) => {
   const engine = anEngineWith(t);
   for (const brought of [{ madeIn: '/another/clone' }, { without: 'redis' }]) {
