@@ -6,8 +6,8 @@ import { openKafkaClient, type BrokerConnection, type KafkaClient } from './kafk
 /** Questions to the brokers on a connection that is made when the first one is asked. */
 export type Inquiry = {
   /**
-   * Asks within `limitMs`, and again while a broker answers that it cannot tell yet. A question that
-   * fails closes the connection; the next makes another.
+   * Asks within `limitMs`, and again while a broker answers that it cannot tell yet. A question
+   * that fails closes the connection; the next makes another.
    */
   ask<Answer>(question: (admin: Admin) => Promise<Answer>): Promise<Answer>;
   /** Resolves when a broker answers and knows the topic. */
