@@ -19,7 +19,7 @@ import type {
   Refund,
   TxnId,
 } from '@triplock/payments';
-import { shareReads } from './share-reads.ts';
+import { shareReads } from '@triplock/runtime';
 
 /** What a partner asks to be done once per key. */
 export type AcceptedTransaction = AcceptedPayment | AcceptedRefund;

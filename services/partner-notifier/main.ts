@@ -26,7 +26,7 @@ const consumer = 'partner-notifier';
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;
 // Fewer and larger transactions cost less, and a webhook is at most this much later for it.
-const batchLimits = { apartMs: 20, eventsMax: 256 };
+const batchLimits = { apartMs: 20, itemsMax: 256 };
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
 const hourMs = 3_600_000;

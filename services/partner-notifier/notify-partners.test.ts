@@ -12,7 +12,7 @@ async function aSubscriber(context: TestContext) {
   const crashPoints = createCrashPoints();
   const metrics = notifierMetrics(createMetrics('test'));
   const inbox = openInbox(database, 'partner-notifier');
-  const together = { apartMs: 0, eventsMax: 100 };
+  const together = { apartMs: 0, itemsMax: 100 };
   const handle = eventsHandler({
     receive: gatherEvents((received) => notifyPartners(inbox, received), together),
     refusedMessages: openRefusedMessages(database, 'partner-notifier'),

@@ -18,7 +18,7 @@ async function aFeed(context: TestContext) {
   const database = store.open('triplock_settlement');
   const crashPoints = createCrashPoints();
   const inbox = openInbox(database, 'settlement-feed');
-  const together = { apartMs: 0, eventsMax: 100 };
+  const together = { apartMs: 0, itemsMax: 100 };
   const handle = eventsHandler({
     receive: gatherEvents((received) => addToBatches(inbox, received), together),
     refusedMessages: openRefusedMessages(database, 'settlement-feed'),

@@ -17,7 +17,7 @@ import { settlementMetrics, type SettlementMetrics } from './metrics.ts';
 const consumer = 'settlement-feed';
 
 // Fewer and larger transactions cost less, and no settlement is in such a hurry.
-const batchLimits = { apartMs: 50, eventsMax: 256 };
+const batchLimits = { apartMs: 50, itemsMax: 256 };
 const reapEveryMs = 60_000;
 
 await runService(consumer, readConfig, async (config, service) => {
