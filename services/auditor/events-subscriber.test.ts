@@ -6,6 +6,7 @@ import type { Refund } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { IncomingMessage } from '@triplock/transport';
+import { openEventCount } from './count-events.ts';
 import { eventsHandler } from './events-subscriber.ts';
 import { auditorMetrics } from './metrics.ts';
 import { eventOf } from './whole-system.testing.ts';
@@ -14,7 +15,7 @@ async function anAuditor(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_auditor');
   const crashPoints = createCrashPoints();
   const handle = eventsHandler({
-    database,
+    count: openEventCount(database),
     refusedMessages: openRefusedMessages(database, 'auditor'),
     metrics: auditorMetrics(createMetrics('test')),
     logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
@@ -91,6 +92,24 @@ test('a message that is no event is kept and acknowledged', async (context) => {
     ['invalid_event', 'missing_attributes', 'unstorable'],
   );
   assert.deepEqual(await rows('SELECT FROM published'), []);
+});
+
+test('deliveries that come together are counted each for itself', async (context) => {
+  const { handle, rows } = await anAuditor(context);
+  const [one, other] = [eventOf(aPayment()), eventOf(aPayment())];
+  const altered = { ...other, timestamp: '2020-01-01T00:00:00.000Z' };
+  const unstorable = { ...eventOf(aPayment()), sequence: 3_000_000_000 };
+  const together = [one, other, one, unstorable, one, altered].map((each) => messageOf(each));
+  const verdicts = await Promise.all(together.map((message) => handle(message)));
+  assert.deepEqual(new Set(verdicts), new Set(['ack']));
+  assert.deepEqual(
+    await rows('SELECT event_id, copies, altered FROM published ORDER BY copies DESC'),
+    [
+      { event_id: one.event_id, copies: 3, altered: 0 },
+      { event_id: other.event_id, copies: 2, altered: 1 },
+    ],
+  );
+  assert.deepEqual(await rows('SELECT reason FROM refused_messages'), [{ reason: 'unstorable' }]);
 });
 
 test('an auditor that dies before its acknowledgement has counted, and counts the copy', async (context) => {

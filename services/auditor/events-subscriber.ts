@@ -1,14 +1,14 @@
 import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
 import type { RefusalReason, RefusedMessages } from '@triplock/inbox';
-import { databaseErrorKind, type Queryable } from '@triplock/postgres';
-import { tellSpan, type CrashPoints, type Logger } from '@triplock/runtime';
+import { carriedTraceparent, tellSpan, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { IncomingMessage, MessageVerdict } from '@triplock/transport';
 import type { AuditorMetrics } from './metrics.ts';
-import { recordPublished } from './record-published.ts';
+import type { Delivery, SeenEvent } from './record-published.ts';
 
 /** What receiving a message needs. */
 export type EventsParts = {
-  database: Queryable;
+  /** What it was is durable when it resolves. */
+  count(delivery: Delivery & { traceparent: string }): Promise<SeenEvent>;
   refusedMessages: RefusedMessages;
   metrics: AuditorMetrics;
   logger: Logger;
@@ -42,20 +42,18 @@ async function count(
   decoded: Extract<DecodedEvent, { outcome: 'event' }>,
 ): Promise<void> {
   const { event, payloadHash } = decoded;
-  try {
-    const seen = await recordPublished(parts.database, decoded);
-    tellSpan({ 'triplock.txn_id': event.txn_id, 'triplock.event_id': event.event_id });
-    parts.metrics.events.count(seen.outcome);
-    const said = { eventId: event.event_id, txnId: event.txn_id, ...seen };
-    // A first copy is normal, and its row says more than a line would.
-    if (seen.outcome === 'first') parts.logger.debug(said, 'event seen');
-    else if (seen.outcome === 'copy') parts.logger.info(said, 'event seen again');
-    else parts.logger.error({ ...said, payloadHash }, 'a copy of an event has different bytes');
-  } catch (error) {
-    // It reads like an event and yet no redelivery will make the database take it.
-    if (databaseErrorKind(error) !== 'data') throw error;
-    await refuse(parts, message, { reason: 'unstorable', detail: (error as Error).message });
+  const traceparent = carriedTraceparent(decoded.traceparent);
+  const seen = await parts.count({ event, payloadHash, traceparent });
+  if (seen.outcome === 'unstorable') {
+    return refuse(parts, message, { reason: 'unstorable', detail: seen.detail });
   }
+  tellSpan({ 'triplock.txn_id': event.txn_id, 'triplock.event_id': event.event_id });
+  parts.metrics.events.count(seen.outcome);
+  const said = { eventId: event.event_id, txnId: event.txn_id, ...seen };
+  // A first copy is normal, and its row says more than a line would.
+  if (seen.outcome === 'first') parts.logger.debug(said, 'event seen');
+  else if (seen.outcome === 'copy') parts.logger.info(said, 'event seen again');
+  else parts.logger.error({ ...said, payloadHash }, 'a copy of an event has different bytes');
 }
 
 async function refuse(

@@ -16,6 +16,7 @@ import { auditPass } from './audit-loop.ts';
 import { auditRoute } from './audit-route.ts';
 import { openAuditTurns } from './audit-turns.ts';
 import { readConfig, type Config } from './config.ts';
+import { openEventCount } from './count-events.ts';
 import { eventsHandler } from './events-subscriber.ts';
 import { openLedgerCopy } from './open-ledger-copy.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
@@ -41,7 +42,7 @@ await runService('auditor', readConfig, async (config, service) => {
     maxInFlight: config.EVENTS_IN_FLIGHT_MAX,
     logger,
     handle: eventsHandler({
-      database,
+      count: openEventCount(database),
       refusedMessages: openRefusedMessages(database, 'auditor'),
       metrics,
       logger,

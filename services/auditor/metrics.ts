@@ -10,7 +10,7 @@ export type DeadLetterReason =
 /** What the auditor counts of what it reads. */
 export type ReadingMetrics = Pick<EventsMetrics, 'refusedMessages' | 'handleSeconds'> & {
   /** Events by what their delivery was: the first, another copy, or an altered one. */
-  events: Tally<SeenEvent['outcome']>;
+  events: Tally<Exclude<SeenEvent['outcome'], 'unstorable'>>;
   /** Records of the accepted topic: payments, refunds, and what is neither. */
   records: Tally<DecodedRecord['outcome']>;
   recordsSeconds: Durations<'recorded' | 'failed'>;

@@ -206,7 +206,7 @@ function cardHops(ledger: Ledger, refunds: Refunds) {
 function eventHops({ notifier, settlement, auditor }: Owners) {
   const inbox = openInbox(notifier, 'partner-notifier');
   return {
-    see: (event: PaymentEvent) => recordPublished(auditor, { event, payloadHash: hashOf(event) }),
+    see: (event: PaymentEvent) => recordPublished(auditor, [{ event, payloadHash: hashOf(event) }]),
     notify: (event: PaymentEvent) =>
       inbox.receive({ event, payloadHash: hashOf(event) }, async (tx) => {
         const { type, timestamp, sequence, data } = event;
