@@ -69,6 +69,7 @@ const batches = [
   /^post batch$/,
   /^publish bucket$/,
   /^admit events$/,
+  /^record attempts$/,
 ];
 
 /** What each guard says of a payment that it sees for the first time. */

@@ -29,7 +29,10 @@ export type Partners = {
    * away.
    */
   authenticate(apiKey: string): Promise<Authentication>;
-  /** Asked at every call, so that a new URL or secret counts at once. */
+  /**
+   * Asked at every call, so that a new URL or secret counts at once. Calls at the same time share
+   * a question that none of them came after.
+   */
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
   /**
    * Sends nothing more to an endpoint until its partner sets it again. Tells whether this call

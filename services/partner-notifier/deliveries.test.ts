@@ -150,6 +150,26 @@ test('a failed attempt comes again after its pause, and what is delivered never 
   assert.deepEqual(await lease(), []);
 });
 
+test('attempts that end together are recorded each for itself', async (context) => {
+  const { owner, deliveries, lease } = await queues(context, { acme: 3 });
+  const [one, two, three] = await lease({ leaseMs: 0 });
+  const again = await lease();
+  const twoAgain = again.find(({ eventId }) => eventId === two!.eventId)!;
+  const threeAgain = again.find(({ eventId }) => eventId === three!.eventId)!;
+  const recorded = await Promise.all([
+    deliveries.record(one!, delivered),
+    deliveries.record(two!, notDelivered),
+    deliveries.record(twoAgain, delivered),
+    deliveries.record(threeAgain, notDelivered),
+  ]);
+  assert.deepEqual(recorded, ['overtaken', 'overtaken', 'delivered', 'pending']);
+  const logged = `SELECT event_id, attempt, status FROM notifier.delivery_attempts ORDER BY status`;
+  assert.deepEqual(await owner.query(logged), [
+    { event_id: two!.eventId, attempt: 2, status: 204 },
+    { event_id: three!.eventId, attempt: 2, status: 500 },
+  ]);
+});
+
 test('a delivery is given up when its next attempt would come too late', async (context) => {
   const { owner, deliveries, lease } = await queues(context, { acme: 2 });
   await owner.query(`UPDATE notifier.deliveries SET created_at = now() - interval '3 days'`);

@@ -1,9 +1,10 @@
 import type { EventId, PartnerId, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
+import { gather, inBatchSpan } from '@triplock/runtime';
 import type { WebhookOutcome } from './send-webhook.ts';
 
 const leaseDeliveries = loadSql(import.meta.url, 'sql/lease-deliveries.sql');
-const recordAttempt = loadSql(import.meta.url, 'sql/record-attempt.sql');
+const recordAttempts = loadSql(import.meta.url, 'sql/record-attempts.sql');
 const measureBacklog = loadSql(import.meta.url, 'sql/measure-backlog.sql');
 
 /** A delivery that is this sender's until its lease ends. */
@@ -45,12 +46,22 @@ export type RecordOutcome = 'delivered' | 'pending' | 'failed' | 'overtaken';
 /** The delivery rows, for senders. */
 export type Deliveries = {
   lease(request: LeaseRequest): Promise<LeasedDelivery[]>;
+  /** Resolves when it is durable. Attempts that end together are recorded together. */
   record(delivery: LeasedDelivery, record: AttemptRecord): Promise<RecordOutcome>;
   backlog(): Promise<{ waiting: number; oldestSeconds: number }>;
 };
 
+type MadeAttempt = { delivery: LeasedDelivery; record: AttemptRecord };
+
+// Fewer and larger transactions cost less; a delivery keeps its room for this much longer.
+const groupLimits = { apartMs: 20, itemsMax: 256 };
+
 /** The delivery rows in PostgreSQL, where all clocks are the database's. */
 export function openDeliveries(database: Database): Deliveries {
+  const record = gather((made: readonly MadeAttempt[]) => {
+    const of = () => made.flatMap(({ delivery }) => delivery.traceparent ?? []);
+    return inBatchSpan({ name: 'record attempts', of }, () => recordMany(database, made));
+  }, groupLimits);
   return {
     async lease(request) {
       const rows = await database.query<LeasedRow>(leaseDeliveries, [
@@ -63,19 +74,7 @@ export function openDeliveries(database: Database): Deliveries {
       ]);
       return rows.map(fromRow);
     },
-    async record({ eventId, attempt }, record) {
-      const rows = await database.query<{ state: RecordOutcome }>(recordAttempt, [
-        eventId,
-        attempt,
-        record.outcome,
-        record.status,
-        record.error,
-        Math.round(record.tookMs),
-        Math.round(record.nextInMs),
-        record.giveUpAfterMs,
-      ]);
-      return rows[0]?.state ?? 'overtaken';
-    },
+    record: (delivery, attempt) => record({ delivery, record: attempt }),
     async backlog() {
       const [row] = await database.query<{ waiting: number; oldest_seconds: number }>(
         measureBacklog,
@@ -84,6 +83,30 @@ export function openDeliveries(database: Database): Deliveries {
     },
   };
 }
+
+/** Two attempts at one delivery may be in a group: the older one was overtaken. */
+async function recordMany(
+  database: Database,
+  made: readonly MadeAttempt[],
+): Promise<RecordOutcome[]> {
+  const records = made.map(({ record }) => record);
+  const rows = await database.query<RecordedRow>(recordAttempts, [
+    made.map(({ delivery }) => delivery.eventId),
+    made.map(({ delivery }) => delivery.attempt),
+    records.map(({ outcome }) => outcome),
+    records.map(({ status }) => status),
+    records.map(({ error }) => error),
+    records.map(({ tookMs }) => Math.round(tookMs)),
+    records.map(({ nextInMs }) => Math.round(nextInMs)),
+    records.map(({ giveUpAfterMs }) => giveUpAfterMs),
+  ]);
+  const states = new Map(rows.map((row) => [`${row.event_id} ${row.attempt}`, row.state]));
+  return made.map(
+    ({ delivery: { eventId, attempt } }) => states.get(`${eventId} ${attempt}`) ?? 'overtaken',
+  );
+}
+
+type RecordedRow = { event_id: EventId; attempt: number; state: RecordOutcome };
 
 type LeasedRow = {
   event_id: EventId;

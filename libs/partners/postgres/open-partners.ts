@@ -1,5 +1,6 @@
 import type { PartnerId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
+import { shareReads } from '@triplock/runtime';
 import { createAuthenticator } from '../authenticate.ts';
 import { groupQuestions } from '../group-questions.ts';
 import type { Partners, WebhookEndpoint } from '../partners.ts';
@@ -23,12 +24,12 @@ export function openPartners(
   const authenticator = createAuthenticator(find, clock);
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
-    async webhookEndpoint(partnerId) {
+    webhookEndpoint: shareReads(async (partnerId) => {
       const [row] = await database.query<EndpointRow>(findWebhookEndpoint, [partnerId]);
       if (row === undefined) return undefined;
       const { disabled, ...endpoint } = row;
       return disabled ? { ...endpoint, disabled } : endpoint;
-    },
+    }),
     async disableEndpoint({ partnerId, version }) {
       const parameters = [partnerId, version];
       const [row] = await database.query<{ disabled: boolean }>(disableEndpoint, parameters);
