@@ -28,6 +28,8 @@ import { watchRetention } from './watch-retention.ts';
 // The checks of an audit read whole tables.
 const auditStatementTimeoutMs = 300_000;
 const retentionEveryMs = 15_000;
+// An audit waits this much longer for what was accepted just before it.
+const gatherMs = 100;
 
 await runService('auditor', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
@@ -119,6 +121,7 @@ async function consumeTopics(
     ...kafka,
     topic,
     groupId: config.AUDITOR_GROUP,
+    gatherMs,
     handle: recordAcceptedBatch(database, metrics),
   });
   onClose('accepted consumer', () => accepted.close());

@@ -15,8 +15,11 @@ export type MemberOptions = BrokerConnection & {
    * Called when the group was joined, also again, with the partitions that are this member's now.
    */
   onAssigned?(partitions: readonly number[]): void;
-  /** Partitions whose batches are in hand at once; 12 by default. */
-  partitionsConcurrently?: number;
+  /**
+   * Lets brokers hold records back for so long, so that a few large fetches bring what many small
+   * ones would; at once by default.
+   */
+  gatherMs?: number;
   /** A member that is silent for this long is dead, and its partitions move; 6 s by default. */
   sessionTimeoutMs?: number;
 };
@@ -37,6 +40,10 @@ export type GroupMember = {
 const defaultSessionMs = 6_000;
 /** How long a rebalance waits for batches in hand; a slower member is left out. */
 const rebalanceMs = 20_000;
+/** Partitions whose batches are in hand at once. */
+const partitionsConcurrently = 12;
+/** A fetch that gathers ends when there is so much. */
+const gatheredBytes = 64 * 1024;
 /** An idle fetch ends after this; so long may a close or the end of a pause have to wait. */
 const fetchWaitMs = 500;
 const requestTimeoutMs = 5_000;
@@ -60,7 +67,9 @@ export async function startMember(
     sessionTimeout,
     heartbeatInterval,
     rebalanceTimeout: rebalanceMs,
-    maxWaitTimeInMs: fetchWaitMs,
+    ...(options.gatherMs === undefined
+      ? { maxWaitTimeInMs: fetchWaitMs }
+      : { maxWaitTimeInMs: options.gatherMs, minBytes: gatheredBytes }),
     allowAutoTopicCreation: false,
     // kafkajs would restart after some errors and stop for good after others. Here every crash ends
     // the member, and whoever started it starts another.
@@ -77,7 +86,7 @@ export async function startMember(
     await consumer.run({
       autoCommit: false,
       eachBatchAutoResolve: false,
-      partitionsConsumedConcurrently: options.partitionsConcurrently ?? 12,
+      partitionsConsumedConcurrently: partitionsConcurrently,
       eachBatch: batches.eachBatch,
     });
   };
