@@ -80,3 +80,12 @@ test('the inbox remembers what is still in the outbox, whatever the dispatchers 
   await keepPublished(30);
   assert.equal(await reap(), 1);
 });
+
+test('a consumer that may not ask the outbox is refused, and told what it lacks', async (context) => {
+  const { owner, openReaper } = await anInbox(context);
+  await owner.query('REVOKE EXECUTE ON FUNCTION ledger.outbox_kept FROM triplock_notifier');
+  await assert.rejects(
+    openReaper(),
+    /permission denied for function outbox_kept\): grant the role/,
+  );
+});

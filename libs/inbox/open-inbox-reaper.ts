@@ -26,7 +26,8 @@ export type InboxReaperParts = {
  * Makes sure that the inbox outlives everything that can bring an event again, and gives the pass
  * that forgets. The outbox is asked again on each pass, because dispatchers may change.
  *
- * @throws with one sentence when something outlives the inbox: the service must not run so.
+ * @throws with one sentence when something outlives the inbox, or when the role may not ask the
+ * outbox: the service must not run so.
  */
 export async function openInboxReaper(parts: InboxReaperParts): Promise<Pass> {
   const { database, subscription, keepInboxHours, logger } = parts;
