@@ -9,7 +9,7 @@ import { aHome, launcher, processesOf, runScript } from './a-home.ts';
 import { createHome } from './home.ts';
 
 test('every command explains itself', async () => {
-  const names = ['up', 'down', 'status', 'logs', 'partners', 'test'];
+  const names = ['up', 'down', 'status', 'logs', 'partners', 'migrate', 'test'];
   const ran = await Promise.all(names.map((name) => runScript([name, '--help'])));
   ran.forEach(({ code, stdout }, index) => {
     assert.equal(code, 0);

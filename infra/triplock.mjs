@@ -18,6 +18,7 @@ const commands = {
   trace: ['demo/trace.ts', 'follows one payment through all layers'],
   saga: ['demo/saga.ts', 'pays for an order and hands it over, or gives the money back'],
   partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
+  migrate: ['infra/commands/migrate.ts', 'brings the schema of a database elsewhere up to date'],
   'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
   republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
   load: ['load-tests/load.ts', 'loads the system with k6, and audits it'],

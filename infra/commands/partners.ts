@@ -6,6 +6,7 @@ import { withDatabase } from '../provision/database.ts';
 import { startCommand } from '../start-command.ts';
 import { systemStatus } from '../system-status.ts';
 import { whatIsAway } from '../what-is-away.ts';
+import { atDatabase } from './at-database.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `
@@ -22,6 +23,8 @@ system is not up.
   --home DIR   the instance (.triplock)
   --json       prints the partners, or { id, apiKey }, or { id, revoked }
   --help
+
+PARTNERS_DATABASE_URL  the database of a system that is not on this machine, as triplock_partners
 `;
 
 /** What an action came to: for people, and for machines. */
@@ -34,8 +37,10 @@ await runCommand({
   wordsMax: 3,
   run: async ({ values, words }) => {
     const action = actionOf(words);
-    const url = await partnersUrl(values.home);
-    const told = await withDatabase(url, (database) => action(openPartnerRegistry(database)));
+    const url = process.env['PARTNERS_DATABASE_URL'] || (await partnersUrl(values.home));
+    const told = await atDatabase(url, () =>
+      withDatabase(url, (database) => action(openPartnerRegistry(database))),
+    );
     const text = values.json ? JSON.stringify(told.result, null, 2) : told.lines.join('\n');
     process.stdout.write(`${text}\n`);
   },
