@@ -15,8 +15,14 @@ export async function atDatabase<Result>(
     return await work();
   } catch (error) {
     if (error instanceof LauncherError) throw error;
-    const { message, cause } = error as Error;
-    const because = cause instanceof Error ? `: ${cause.message}` : '';
-    throw new LauncherError(`${withoutPassword(where)}: ${message}${because}`, { cause: error });
+    throw new LauncherError(`${withoutPassword(where)}: ${wordsOf(error)}`, { cause: error });
   }
+}
+
+function wordsOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // A name with several addresses, such as localhost, fails once for each and has no words itself.
+  if (error instanceof AggregateError) return error.errors.map(wordsOf).join(', ');
+  const { message, cause } = error;
+  return cause instanceof Error ? `${message}: ${wordsOf(cause)}` : message;
 }
