@@ -30,13 +30,16 @@ async function run(system: System): Promise<Observation> {
   const { id } = accepted!;
   const { ledger } = await lookAt(system, id);
   const charged = await askProvider(system, id);
-  fired('the payment was settled', ledger[0]?.state === 'pending');
   fired('the card was not charged', charged.charges.length === 1);
   system.tell(`${died.name} (pid ${died.pid}) killed itself; ${describeProvider(charged)}`);
-  system.tell('the row is pending and names the intent');
+  // An engine may say so late that a container ended: by then another worker has resumed.
+  const isPending = ledger[0]?.state === 'pending';
+  const resumed = 'another worker has resumed it already, by the intent that the row names';
+  system.tell(isPending ? 'the row is pending and names the intent' : resumed);
 
   const back = await bringBack(system, died);
-  system.tell(`${back.name} is back (pid ${back.pid}) and finds the row unfinished`);
+  const finds = isPending ? ' and finds the row unfinished' : '';
+  system.tell(`${back.name} is back (pid ${back.pid})${finds}`);
   const sight = await untilTold(system, id);
   const after = await askProvider(system, id);
   promised('a card is charged once', after.charges.length === 1, { ids: [id], saw: after });
