@@ -1,5 +1,5 @@
 import { fired, promised } from '../broken-promise.ts';
-import { bringBack, killAt } from '../faults.ts';
+import { bringBack, killAt, takenOverAfterMs } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { askProvider, describeProvider, requireSimulator } from '../provider.ts';
 import { lookAt, promiseOneEffect, untilTold } from '../sight.ts';
@@ -24,16 +24,17 @@ async function run(system: System): Promise<Observation> {
   requireSimulator(system);
   const order = newCardOrder(system, 'charged-not-settled');
   let accepted: Accepted | undefined;
+  const began = performance.now();
   const died = await killAt(system, site, async () => {
     accepted = await sendFirst(system, order);
   });
   const { id } = accepted!;
   const { ledger } = await lookAt(system, id);
   const charged = await askProvider(system, id);
+  const isPending = ledger[0]?.state === 'pending';
+  fired('the payment was settled', isPending || performance.now() - began > takenOverAfterMs);
   fired('the card was not charged', charged.charges.length === 1);
   system.tell(`${died.name} (pid ${died.pid}) killed itself; ${describeProvider(charged)}`);
-  // An engine may say so late that a container ended: by then another worker has resumed.
-  const isPending = ledger[0]?.state === 'pending';
   const resumed = 'another worker has resumed it already, by the intent that the row names';
   system.tell(isPending ? 'the row is pending and names the intent' : resumed);
 
