@@ -1,19 +1,27 @@
+const inner = ['domain', 'contract', 'kit'];
+const house = [...inner, 'adapter', 'store', 'wiring'];
+
 /** Who may import whom, by the `kind:` tag of each package.json: ADR 11 says why. */
 const arrows = {
   domain: [],
   contract: ['domain'],
   kit: ['kit'],
-  adapter: ['domain', 'contract', 'kit'],
-  testing: ['domain', 'contract', 'kit'],
-  service: ['domain', 'contract', 'kit', 'adapter'],
-  infra: ['domain', 'contract', 'kit', 'adapter', 'testing'],
-  demo: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra'],
-  e2e: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra', 'demo'],
-  'load-tests': ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra', 'demo'],
+  adapter: inner,
+  // One more store behind an adapter's port.
+  store: [...inner, 'adapter'],
+  wiring: [...inner, 'adapter'],
+  testing: [...inner, 'store'],
+  service: house,
+  // A service whose commands others call too.
+  operator: house,
+  infra: [...house, 'testing', 'operator', 'infra'],
+  demo: [...house, 'testing', 'operator', 'infra'],
+  e2e: [...house, 'testing', 'operator', 'infra', 'demo'],
+  'load-tests': [...house, 'testing', 'operator', 'infra', 'demo'],
 };
 
 /** These take the test equipment into their tests, and only there. */
-const testedOnRealStores = ['adapter', 'service'];
+const testedOnRealStores = ['adapter', 'store', 'wiring', 'service', 'operator'];
 
 /** Options of `@nx/enforce-module-boundaries` for sources or for tests. */
 export function moduleBoundaries({ inTests }) {
@@ -32,7 +40,7 @@ export function moduleBoundaries({ inTests }) {
 
 /** Where the clients of stores and brokers may be imported. */
 export const driverHomes = [
-  'libs/{claims,ledger,inbox,partners,provider,transport,postgres,spanner,testing}/**',
+  'libs/{claims,ledger,inbox,partners,provider,transport,postgres,spanner,testing,stores,once}/**',
   '{infra,demo,e2e,load-tests}/**',
 ];
 
@@ -44,7 +52,12 @@ export const environmentHomes = [
 ];
 
 /**
- * Conformance suites are tests that several stores' test files call, and `*.testing.ts` is what
- * several test files of one project share.
+ * Conformance suites are tests that several stores' test files call. What several test files of one
+ * project share is in its folder `test`.
  */
-export const testFiles = ['**/*.test.ts', '**/*.conformance.ts', '**/*.testing.ts'];
+export const testFiles = [
+  '**/*.test.ts',
+  '**/*.conformance.ts',
+  '**/*.testing.ts',
+  '**/test/**/*.ts',
+];

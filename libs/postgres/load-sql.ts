@@ -13,6 +13,31 @@ export function loadSql(moduleUrl: string, file: string): string {
   return text;
 }
 
+const nameLine = /^-- name: (\w+)$/m;
+
+/**
+ * The statements of a `.sql` file that holds several of one table, each below a line
+ * `-- name: itsName`: `loadStatements(import.meta.url, 'deliveries.sql', ['lease', 'record'])`.
+ *
+ * @throws at import when a name is missing, or the file holds one that was not asked for.
+ */
+export function loadStatements<const Name extends string>(
+  moduleUrl: string,
+  file: string,
+  wanted: readonly Name[],
+): Readonly<Record<Name, string>> {
+  // What stands before the first name is the file's own comment.
+  const [, ...parts] = readFileSync(new URL(file, moduleUrl), 'utf8').split(nameLine);
+  const found = new Map<string, string>();
+  for (let at = 0; at < parts.length; at += 2) found.set(parts[at]!, parts[at + 1]!.trim());
+  const missing = wanted.filter((name) => !found.has(name));
+  const unused = [...found.keys()].filter((name) => !(wanted as readonly string[]).includes(name));
+  if (missing.length > 0) throw new Error(`${file} has no statement named ${missing.join(', ')}`);
+  if (unused.length > 0) throw new Error(`${file}: nobody asks for ${unused.join(', ')}`);
+  for (const [name, text] of found) names.set(text, name);
+  return Object.fromEntries(found) as Record<Name, string>;
+}
+
 /** What a trace calls a statement: its file, or its first word when it is none, as of `BEGIN`. */
 export function nameOfSql(text: string): string {
   return names.get(text) ?? /\w+/.exec(text)?.[0].toUpperCase() ?? 'statement';
