@@ -8,5 +8,3 @@ export * from './postgres/open-inbox.ts';
 export * from './postgres/open-refused-messages.ts';
 export * from './postgres/read-outbox-retention.ts';
 export * from './refused-messages.ts';
-export * from './spanner/open-spanner-inbox.ts';
-export * from './spanner/open-spanner-refused-messages.ts';

@@ -12,12 +12,3 @@ const root = new URL('../../', import.meta.url);
 export const spannerMigrationSets: readonly SpannerMigrationSet[] = [
   { owner: 'ledger', folder: new URL('libs/ledger/spanner/migrations/', root) },
 ];
-
-/**
- * A consumer's inbox, for the database that has the consumer's own tables. The services of this
- * house have theirs in PostgreSQL, so `up` runs it nowhere.
- */
-export const spannerInboxMigrations: SpannerMigrationSet = {
-  owner: 'inbox',
-  folder: new URL('libs/inbox/spanner/migrations/', root),
-};

@@ -3,7 +3,6 @@ import {
   dropFromEmulator,
   migrateSpanner,
   openSpanner,
-  spannerInboxMigrations,
   spannerMigrationSets,
   type SpannerDatabase,
 } from '@triplock/spanner';
@@ -34,7 +33,6 @@ const made: string[] = [];
 const tables = [
   ...['entries', 'transactions', 'outbox', 'provider_events'],
   ...['outbox_leases', 'outbox_owners', 'outbox_horizon'],
-  ...['inbox', 'inbox_cursors', 'inbox_altered_copies', 'inbox_refused_messages'],
 ];
 
 /**
@@ -74,7 +72,7 @@ async function make(emulatorHost: string): Promise<string> {
   await createInEmulator(place);
   if (made.length === 0) process.once('beforeExit', () => void dropAll(emulatorHost));
   made.push(database);
-  await migrateSpanner(place, [...spannerMigrationSets, spannerInboxMigrations]);
+  await migrateSpanner(place, spannerMigrationSets);
   return database;
 }
 

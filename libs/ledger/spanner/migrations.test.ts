@@ -4,12 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { test } from 'node:test';
-import {
-  migrateSpanner,
-  OtherSchemaError,
-  spannerInboxMigrations,
-  spannerMigrationSets,
-} from '@triplock/spanner';
+import { migrateSpanner, OtherSchemaError, spannerMigrationSets } from '@triplock/spanner';
 import { createTestSpanner } from '@triplock/testing';
 
 test('migrating again, by two at once, does nothing, and a changed or unknown file is refused', async (context) => {
@@ -38,7 +33,7 @@ test('migrating again, by two at once, does nothing, and a changed or unknown fi
 
 test('every statement of the migrations does no harm a second time', async (context) => {
   const store = await createTestSpanner(context, 'changed');
-  for (const { owner, folder } of [...spannerMigrationSets, spannerInboxMigrations]) {
+  for (const { owner, folder } of spannerMigrationSets) {
     const files = await readdir(folder);
     const once = await migrateSpanner(store, [{ owner: `${owner}, a second time`, folder }]);
     assert.deepEqual(
