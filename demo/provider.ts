@@ -2,7 +2,7 @@ import { UsageError } from '@triplock/infra';
 import type { System } from './system.ts';
 import { count } from './terminal/words.ts';
 
-/** A fault of the simulator; infra/README.md has them all. */
+/** A fault of the simulator; infra/stripe-simulator/README.md has them all. */
 export type ProviderFault = { fault: string; operation: string; count: number; delayMs?: number };
 
 /** What the provider says of a payment: its intents by state, and its charges that succeeded. */

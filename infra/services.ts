@@ -175,7 +175,7 @@ export const services: readonly Service[] = [
   },
   {
     name: 'stripe-simulator',
-    main: 'infra/stripe/main.ts',
+    main: 'infra/stripe-simulator/main.ts',
     copies: 'one',
     ports: [simulatorPort],
     settings: ({ dataFolder, stripe: { webhooks } }) => ({

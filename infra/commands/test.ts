@@ -68,7 +68,7 @@ async function takeDownTests(data: 'keep' | 'forget'): Promise<void> {
  * for most of their time, and the rest does not. Exit code 0 only if both are green.
  */
 async function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
-  const rest = ['run-many', '-t', 'lint', 'typecheck', 'test', 'test-simulator', '--parallel=3'];
+  const rest = ['run-many', '-t', 'lint', 'typecheck', 'test', '--parallel=3'];
   const codes = await Promise.all([
     runNx(rest, { endpoints, signal, data: '.nx/workspace-data' }),
     runNx(['run', '@triplock/e2e:promises'], { endpoints, signal, data: '.nx/promises-data' }),

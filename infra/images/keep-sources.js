@@ -8,10 +8,8 @@ const links = join(process.argv[2], 'node_modules', '@triplock');
 const root = realpathSync(process.argv[2]);
 const wanted = readdirSync(links).map((name) => relative(root, realpathSync(join(links, name))));
 
-for (const workspace of globSync(['libs/*', 'services/*', 'infra', 'demo'])) {
-  if (wanted.includes(workspace)) continue;
-  for (const entry of globSync(`${workspace}/**`, { withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name);
-    if (entry.isFile() && !path.includes('/migrations/')) rmSync(path);
-  }
+for (const entry of globSync('{libs,services,infra,demo}/**', { withFileTypes: true })) {
+  const path = relative('', join(entry.parentPath, entry.name));
+  const isWanted = wanted.some((workspace) => path.startsWith(`${workspace}/`));
+  if (entry.isFile() && !isWanted && !path.includes('/migrations/')) rmSync(path);
 }

@@ -18,8 +18,8 @@ export type TestStripe = {
   /** The file of its memory, which outlives `kill`. */
   journal: string;
   /**
-   * A request under `/_simulator`: faults, clock, authentication, audit (infra/README.md). Throws
-   * when it is refused.
+   * A request under `/_simulator`: faults, clock, authentication, audit; the simulator's README has
+   * them all. Throws when it is refused.
    */
   control<Answer = unknown>(method: string, path: string, body?: unknown): Promise<Answer>;
   /** SIGKILL: only what is in the journal stays. */
@@ -30,12 +30,12 @@ export type TestStripe = {
   start(): Promise<void>;
 };
 
-const program = fileURLToPath(new URL('../../infra/stripe/main.ts', import.meta.url));
+const program = fileURLToPath(new URL('../../infra/stripe-simulator/main.ts', import.meta.url));
 const webhookSecret = 'whsec_test';
 
 /**
  * Starts the Stripe simulator as a process on 127.0.0.1 that ends with the test. `settings` are
- * environment variables of infra/stripe/config.ts. Unless told otherwise a search is behind by a
+ * environment variables of the simulator's config.ts. Unless told otherwise a search is behind by a
  * minute, as Stripe's may be, and payments in processing settle after two seconds.
  */
 export async function createTestStripe(
