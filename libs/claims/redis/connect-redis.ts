@@ -1,19 +1,26 @@
 import { backoffMs, inSpan, withDeadline, type Logger } from '@triplock/runtime';
 import { Redis } from 'ioredis';
 import { ClaimsUnavailableError } from '../claims.ts';
-import { scripts, type ScriptName } from './load-scripts.ts';
 import { redisSpan } from './redis-span.ts';
 import { watchServer } from './watch-server.ts';
 
+/** Lua scripts by the name they are called by. */
+export type RedisScripts = Readonly<Record<string, { lua: string; numberOfKeys: number }>>;
+
 /** How to reach the server; the time-out is for connecting and for every answer, milliseconds. */
-export type RedisConnectionOptions = { url: string; answerTimeoutMs: number; logger: Logger };
+export type RedisConnectionOptions<Scripts extends RedisScripts> = {
+  url: string;
+  scripts: Scripts;
+  answerTimeoutMs: number;
+  logger: Logger;
+};
 
 /** A connection that sends nothing to a server it does not know. */
-export type RedisConnection = {
+export type RedisConnection<Scripts extends RedisScripts> = {
   /** The run_id of the server. @throws ClaimsUnavailableError while it is away or unfit. */
   runId(): string;
   /** Runs one atomic step. @throws ClaimsUnavailableError when the outcome is unknown. */
-  run(script: ScriptName, call: ScriptCall): Promise<unknown>;
+  run(script: keyof Scripts & string, call: ScriptCall): Promise<unknown>;
   /** Asks the server whether it is there and still fit for claims. */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -22,7 +29,7 @@ export type RedisConnection = {
 /** The KEYS and ARGV of one run. */
 export type ScriptCall = { keys: readonly string[]; values: readonly (string | number)[] };
 
-type Scripted = Record<ScriptName, (...args: (string | number)[]) => Promise<unknown>>;
+type Scripted = Record<string, (...args: (string | number)[]) => Promise<unknown>>;
 
 /**
  * Opens a connection that comes back by itself. Resolves as soon as the server was inspected, or
@@ -30,7 +37,9 @@ type Scripted = Record<ScriptName, (...args: (string | number)[]) => Promise<unk
  *
  * @throws RedisPolicyError when the server is there and may evict claims.
  */
-export async function connectRedis(options: RedisConnectionOptions): Promise<RedisConnection> {
+export async function connectRedis<const Scripts extends RedisScripts>(
+  options: RedisConnectionOptions<Scripts>,
+): Promise<RedisConnection<Scripts>> {
   const redis = openClient(options);
   const watch = watchServer(redis, options.logger);
   const answer = { ms: options.answerTimeoutMs, what: 'Redis' };
@@ -41,14 +50,14 @@ export async function connectRedis(options: RedisConnectionOptions): Promise<Red
     if (verdict.state === 'unfit') throw unavailable(verdict.error);
     throw new ClaimsUnavailableError('Redis is away');
   };
-  const connection: RedisConnection = {
+  const connection: RedisConnection<Scripts> = {
     runId,
     async run(script, { keys, values }) {
       runId();
       // The client's own time-out begins when a command is written; the wait for the pipeline
       // before it is only limited here.
       const reply = inSpan(redisSpan(script), () =>
-        withDeadline((redis as unknown as Scripted)[script](...keys, ...values), answer),
+        withDeadline((redis as unknown as Scripted)[script]!(...keys, ...values), answer),
       );
       return reply.catch((error: unknown) => Promise.reject(unavailable(error)));
     },
@@ -75,7 +84,11 @@ export async function connectRedis(options: RedisConnectionOptions): Promise<Red
   throw verdict.error;
 }
 
-function openClient({ url, answerTimeoutMs }: RedisConnectionOptions): Redis {
+function openClient({
+  url,
+  scripts,
+  answerTimeoutMs,
+}: RedisConnectionOptions<RedisScripts>): Redis {
   return new Redis(url, {
     scripts: { ...scripts },
     connectionName: 'triplock-claims',

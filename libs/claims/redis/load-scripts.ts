@@ -15,8 +15,5 @@ export const scripts = {
   noteLoss: { lua: memory + lua('note-loss.lua'), numberOfKeys: 1 },
   setBarrier: { lua: lua('set-barrier.lua'), numberOfKeys: 1 },
   distrustBucket: { lua: lua('distrust.lua'), numberOfKeys: 1 },
-  startEffect: { lua: lua('../once/redis/start.lua'), numberOfKeys: 1 },
-  renewEffect: { lua: lua('../once/redis/renew.lua'), numberOfKeys: 1 },
-  finishEffect: { lua: lua('../once/redis/finish.lua'), numberOfKeys: 1 },
 } as const;
 export type ScriptName = keyof typeof scripts;

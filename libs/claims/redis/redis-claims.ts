@@ -5,6 +5,7 @@ import type { Logger } from '@triplock/runtime';
 import type { ClaimOwner, Claims, OwnerToken } from '../claims.ts';
 import { releaseLate } from '../release-late.ts';
 import { connectRedis } from './connect-redis.ts';
+import { scripts } from './load-scripts.ts';
 import { parseClaimReply, parseNoteReply, parseReadReply } from './parse-reply.ts';
 
 /** Where claims live and for how long; times in milliseconds. */
@@ -30,7 +31,7 @@ export type RedisClaimsOptions = {
 export async function openRedisClaims(options: RedisClaimsOptions): Promise<Claims> {
   const { namespace, logger, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
   const { url, answerTimeoutMs = 1_500 } = options;
-  const redis = await connectRedis({ url, answerTimeoutMs, logger });
+  const redis = await connectRedis({ url, scripts, answerTimeoutMs, logger });
   const markerOf = (bucket: number) => `{${namespace}:${bucket}}:memory`;
   // One hash tag for the record and its bucket's marker: scripts touch both, and Redis Cluster
   // runs a script only when all its keys are in one slot.

@@ -1,9 +1,19 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import type { Logger } from '@triplock/runtime';
 import type { OwnerToken } from '../../claims.ts';
 import { connectRedis } from '../../redis/connect-redis.ts';
 import type { OnceKey } from '../effect.ts';
 import type { OpenedOnceStore, StartOutcome } from '../once-store.ts';
+
+const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8');
+
+/** The atomic steps by the name they are called by. Each file opens with its contract. */
+const scripts = {
+  startEffect: { lua: lua('start.lua'), numberOfKeys: 1 },
+  renewEffect: { lua: lua('renew.lua'), numberOfKeys: 1 },
+  finishEffect: { lua: lua('finish.lua'), numberOfKeys: 1 },
+} as const;
 
 /** Where effects are remembered. */
 export type RedisOnceOptions = {
@@ -26,7 +36,7 @@ export type RedisOnceOptions = {
  */
 export async function openRedisOnce(options: RedisOnceOptions): Promise<OpenedOnceStore> {
   const { url, namespace, logger, answerTimeoutMs = 1_500 } = options;
-  const redis = await connectRedis({ url, answerTimeoutMs, logger });
+  const redis = await connectRedis({ url, scripts, answerTimeoutMs, logger });
   // The length says where the scope ends.
   const recordOf = ({ scope, key }: Pick<OnceKey, 'scope' | 'key'>) => [
     `{${namespace}:once:${scope.length}:${scope}:${key}}`,
