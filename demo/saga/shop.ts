@@ -1,4 +1,4 @@
-import { onceInTransaction, onceMigrations } from '@triplock/claims';
+import { onceInTransaction, onceMigrations } from '@triplock/once';
 import { loadSql, migrate, openForCommand } from '@triplock/postgres';
 
 const takeSql = loadSql(import.meta.url, 'take-from-stock.sql');

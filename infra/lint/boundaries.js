@@ -7,8 +7,8 @@ const arrows = {
   contract: ['domain'],
   kit: ['kit'],
   adapter: inner,
-  // One more store behind an adapter's port.
-  store: [...inner, 'adapter'],
+  // One more store behind an adapter's port, or one before another, as a cache is.
+  store: [...inner, 'adapter', 'store'],
   wiring: [...inner, 'adapter'],
   testing: [...inner, 'store'],
   service: house,

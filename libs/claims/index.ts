@@ -6,40 +6,6 @@ export type { DynamoPlace } from './dynamodb/dynamo-place.ts';
 export { openHybridClaims, type HybridClaimsOptions } from './hybrid/hybrid-claims.ts';
 export { openNoClaims } from './no-claims.ts';
 export {
-  EffectFailedError,
-  resultBytesMax,
-  type EffectContext,
-  type OnceKey,
-  type OnceOutcome,
-} from './once/effect.ts';
-export {
-  EffectInFlightError,
-  idempotentConsumer,
-  type ConsumedRecord,
-  type IdempotentConsumerOptions,
-} from './once/idempotent-consumer.ts';
-export {
-  idempotentRoute,
-  type IdempotentRouteOptions,
-  type KeptAnswer,
-  type RoutedReply,
-  type RoutedRequest,
-} from './once/idempotent-route.ts';
-export { onceInTransaction } from './once/once-in-transaction.ts';
-export { openDynamoOnce, type DynamoOnceOptions } from './once/dynamodb/dynamo-once.ts';
-export { openHybridOnce, type HybridOnceOptions } from './once/hybrid/hybrid-once.ts';
-export type {
-  EffectEnd,
-  EffectOwner,
-  OnceStore,
-  OpenedOnceStore,
-  ReapedOnceStore,
-  StartOutcome,
-} from './once/once-store.ts';
-export { once } from './once/once.ts';
-export { onceMigrations, openPostgresOnce } from './once/postgres-once.ts';
-export { openRedisOnce, type RedisOnceOptions } from './once/redis/redis-once.ts';
-export {
   openPostgresClaims,
   type PostgresClaims,
   type PostgresClaimsOptions,
@@ -47,3 +13,9 @@ export {
 export { PostgresDurabilityError } from './postgres/check-durability.ts';
 export { openRedisClaims, type RedisClaimsOptions } from './redis/redis-claims.ts';
 export { RedisPolicyError } from './redis/watch-server.ts';
+export { connectRedis } from './redis/connect-redis.ts';
+export { openTable } from './dynamodb/open-table.ts';
+export { leavesAt, type Item } from './dynamodb/item.ts';
+export type { Condition, Table, Written } from './dynamodb/connect-dynamo.ts';
+export type { Moment } from './dynamodb/service-clock.ts';
+export { connectCache } from './hybrid/connect-cache.ts';

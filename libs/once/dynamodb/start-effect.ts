@@ -1,7 +1,11 @@
-import type { OwnerToken } from '../../claims.ts';
-import type { Condition, Table } from '../../dynamodb/connect-dynamo.ts';
-import { leavesAt, type Item } from '../../dynamodb/item.ts';
-import type { Moment } from '../../dynamodb/service-clock.ts';
+import {
+  leavesAt,
+  type Condition,
+  type Item,
+  type Moment,
+  type OwnerToken,
+  type Table,
+} from '@triplock/claims';
 import type { OnceKey } from '../effect.ts';
 import type { StartOutcome } from '../once-store.ts';
 
@@ -40,7 +44,7 @@ export async function startEffect(
 
 type StartDecision = StartOutcome | { outcome: 'free'; taken: Item | undefined };
 
-/** In the order of ../../dynamodb/decide-claim.ts, and with its care about time. */
+/** In the order in which claims are decided, and with its care about time. */
 function decideStart(
   item: Item | undefined,
   { step, now }: { step: StartedStep; now: Moment },

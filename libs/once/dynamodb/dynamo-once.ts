@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import {
+  openTable,
+  type Condition,
+  type DynamoPlace,
+  type OwnerToken,
+  type Written,
+} from '@triplock/claims';
 import type { Logger } from '@triplock/runtime';
-import type { OwnerToken } from '../../claims.ts';
-import type { Condition, Written } from '../../dynamodb/connect-dynamo.ts';
-import type { DynamoPlace } from '../../dynamodb/dynamo-place.ts';
-import { openTable } from '../../dynamodb/open-table.ts';
 import type { EffectOwner, OpenedOnceStore } from '../once-store.ts';
 import { effectId, startEffect } from './start-effect.ts';
 
@@ -18,7 +21,7 @@ export type DynamoOnceOptions = DynamoPlace & {
 
 /**
  * Effects remembered in DynamoDB, one item for each, in a table that createClaimsTable made; claims
- * may be in it too. Time is the service's, known as ../../dynamodb/dynamo-claims.ts tells, so a
+ * may be in it too. Time is the service's, known as openDynamoClaims tells, so a
  * takeover waits for about a second more than the lease at most. A step that is not answered in
  * time rejects with a ClaimsUnavailableError.
  *

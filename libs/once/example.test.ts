@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { createClaimsTable } from '@triplock/claims';
 import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestTable } from '@triplock/testing';
 import {
-  createClaimsTable,
   once,
   openDynamoOnce,
   openHybridOnce,
   openPostgresOnce,
   openRedisOnce,
   type OnceStore,
-} from '../index.ts';
+} from './index.ts';
 import { database } from './once.testing.ts';
 
 const logger = createLogger({ service: 'example', instance: 'example', level: 'silent' });

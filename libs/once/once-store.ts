@@ -1,4 +1,4 @@
-import type { OwnerToken } from '../claims.ts';
+import type { OwnerToken } from '@triplock/claims';
 import type { OnceKey } from './effect.ts';
 
 /** Who is at work on an effect. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { loadSql, type Queryable } from '@triplock/postgres';
-import type { OwnerToken } from '../claims.ts';
+import type { OwnerToken } from '@triplock/claims';
 import type { ReapedOnceStore, StartOutcome } from './once-store.ts';
 
 const startSql = loadSql(import.meta.url, 'start.sql');

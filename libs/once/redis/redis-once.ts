@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { connectRedis, type OwnerToken } from '@triplock/claims';
 import type { Logger } from '@triplock/runtime';
-import type { OwnerToken } from '../../claims.ts';
-import { connectRedis } from '../../redis/connect-redis.ts';
 import type { OnceKey } from '../effect.ts';
 import type { OpenedOnceStore, StartOutcome } from '../once-store.ts';
 

@@ -13,7 +13,7 @@
 -- The fence grows for as long as anybody may know the key: a row is locked when its fence is drawn,
 -- and one that is new has no owner before it whom it could have overtaken, because reap.sql takes a
 -- row out an hour after its life, and no statement waits so long.
--- Only `started` writes. The order of the checks and the clock are those of ../postgres/claim.sql.
+-- Only `started` writes. The order of the checks and the clock are those of claim.sql.
 WITH asked AS MATERIALIZED (
   SELECT clock_timestamp() AS at
 ),

@@ -11,7 +11,7 @@
 --          { 'failed', result }            failed for good before
 --          { 'reused' }                    the key belongs to another fingerprint
 --          { 'in-flight', lease_left_ms }  another owner is at work
--- Only 'started' writes. The order of the checks and the clock are those of ../../redis/claim.lua.
+-- Only 'started' writes. The order of the checks and the clock are those of claim.lua.
 --
 -- The fence is the server's time in microseconds, and more than the last one: so it grows also
 -- after the record has expired or was lost, as long as nobody sets the clock back.

@@ -1,4 +1,4 @@
-import type { OwnerToken } from '../claims.ts';
+import type { OwnerToken } from '@triplock/claims';
 
 /** Which effect, and for which request. */
 export type OnceKey = {
