@@ -1,4 +1,4 @@
-import { runCommand, UsageError, whatIsAway } from '@triplock/infra';
+import { runCommand, UsageError, whatIsAway } from '@triplock/launcher';
 import { isOnlyInFlight } from './audit/audit-report.ts';
 import { auditSystem } from './audit/ask-auditor.ts';
 import { renderAudit } from './audit/print-audit.ts';

@@ -1,5 +1,5 @@
 import { topics } from '@triplock/contracts';
-import { LauncherError, runCommand, UsageError } from '@triplock/infra';
+import { LauncherError, runCommand, UsageError } from '@triplock/launcher';
 import { openForCommand } from '@triplock/postgres';
 import { describeCopyUntil, readCopyUntil } from './copy-behind.ts';
 import {

@@ -5,7 +5,7 @@ import {
   stopProcess,
   type ServiceEndpoint,
   type Target,
-} from '@triplock/infra';
+} from '@triplock/launcher';
 import type { CrashPointName } from '@triplock/runtime';
 import { BrokenPromise, FaultDidNotFire, fired } from './broken-promise.ts';
 import { arm, disarm, readHits, type ServiceName } from './services.ts';

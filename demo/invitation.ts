@@ -1,4 +1,4 @@
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 import type { StoryReport } from './story.ts';
 import { style } from './terminal/style.ts';
 import { renderTable } from './terminal/table.ts';

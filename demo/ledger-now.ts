@@ -1,4 +1,4 @@
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 import { copyLedgerFrom } from '@triplock/ledger';
 import { openForCommand, type Queryable } from '@triplock/postgres';
 import { askInTurn } from '@triplock/runtime';

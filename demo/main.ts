@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { parseParts, runCommand, takeDown, type Endpoints } from '@triplock/infra';
+import { parseParts, runCommand, takeDown, type Endpoints } from '@triplock/launcher';
 import { placeOfClaims, placeOfLedger } from './store-places.ts';
 import { renderInvitation, type Told } from './invitation.ts';
 import { tellStory } from './story.ts';

@@ -3,7 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
-import { bringUpParts, continueProcess, pauseProcess, takeDown, UsageError } from '@triplock/infra';
+import {
+  bringUpParts,
+  continueProcess,
+  pauseProcess,
+  takeDown,
+  UsageError,
+} from '@triplock/launcher';
 import { testEndpoints } from '@triplock/testing';
 import { withParts } from './needed-parts.ts';
 

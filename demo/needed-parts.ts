@@ -1,4 +1,4 @@
-import { LauncherError, UsageError, whatIsAway } from '@triplock/infra';
+import { LauncherError, UsageError, whatIsAway } from '@triplock/launcher';
 import type { System } from './system.ts';
 
 /** What a command cannot do its work without. */

@@ -1,4 +1,4 @@
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import type { System } from './system.ts';
 import { count } from './terminal/words.ts';
 

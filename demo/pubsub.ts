@@ -1,4 +1,4 @@
-import { askPubSub, LauncherError, pubsubName } from '@triplock/infra';
+import { askPubSub, LauncherError, pubsubName } from '@triplock/launcher';
 import type { System } from './system.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { runCommand } from '@triplock/infra';
+import { runCommand } from '@triplock/launcher';
 import { loadSql, openForCommand, type Database } from '@triplock/postgres';
 import { openLedgerOf } from './ledger-of.ts';
 import { republishEvents } from './republish/republish-events.ts';

@@ -1,4 +1,4 @@
-import { LauncherError } from '@triplock/infra';
+import { LauncherError } from '@triplock/launcher';
 import { BrokenPromise } from './broken-promise.ts';
 import type { Observation, Step } from './scenarios/scenario.ts';
 import { overhear, type System } from './system.ts';

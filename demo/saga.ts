@@ -1,4 +1,4 @@
-import { Interrupted, runCommand, UsageError } from '@triplock/infra';
+import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
 import { fulfilOrder, sagaSteps, type SagaStep } from './saga/fulfil-order.ts';
 import { openShop } from './saga/shop.ts';
 import { openTriplock } from './saga/triplock-client.ts';

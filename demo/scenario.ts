@@ -1,4 +1,4 @@
-import { Interrupted, runCommand, UsageError } from '@triplock/infra';
+import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
 import { runScenarios } from './run-scenarios.ts';
 import { allScenarios } from './scenarios/all-scenarios.ts';
 import { chooseScenarios } from './scenarios/choose-scenarios.ts';

@@ -1,5 +1,5 @@
 import type { CrashPointName } from '@triplock/runtime';
-import { LauncherError, type ServiceEndpoint } from '@triplock/infra';
+import { LauncherError, type ServiceEndpoint } from '@triplock/launcher';
 
 /** The services by their folder's name; replicas are called `<service>-1`, `<service>-2`, …. */
 export type ServiceName =

@@ -1,4 +1,4 @@
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 import type { ClaimSeen } from '@triplock/testing';
 import { formatSpan } from './terminal/words.ts';
 

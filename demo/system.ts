@@ -9,7 +9,7 @@ import {
   type Endpoints,
   type Names,
   type ServiceEndpoint,
-} from '@triplock/infra';
+} from '@triplock/launcher';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { reachClaims, type ReachedClaims } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';

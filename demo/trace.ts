@@ -1,4 +1,4 @@
-import { LauncherError, runCommand, UsageError } from '@triplock/infra';
+import { LauncherError, runCommand, UsageError } from '@triplock/launcher';
 import { findSystem } from './system.ts';
 import { openTerminal } from './terminal/terminal.ts';
 import { renderTrace } from './trace/print-trace.ts';

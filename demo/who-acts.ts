@@ -1,5 +1,5 @@
 import { userInfo } from 'node:os';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 
 /**
  * Who does what is recorded: the name after `--by`, else the user of this machine.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { wholeNumber } from './whole-number.ts';
 
 const wanted = { option: 'wait', min: 0, max: 60 };

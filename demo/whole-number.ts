@@ -1,4 +1,4 @@
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 
 /** An option that takes a whole number. */
 export type NumberOption = { option: string; min: number; max: number };

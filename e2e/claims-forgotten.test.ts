@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { continueProcess, pauseProcess } from '@triplock/infra';
+import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { newKey, type Answer } from './partner.ts';
 import { onTheSystem } from './stage.ts';
 import { home } from './system.ts';

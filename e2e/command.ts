@@ -9,7 +9,7 @@ export type Ended = { code: number; stdout: string; stderr: string };
 
 /** Runs `npm run <name> -- <args>` on the instance of the promises, as a user would. */
 export function command(name: string, ...args: string[]): Promise<Ended> {
-  const launcher = ['infra/triplock.mjs', name, ...args, '--home', home];
+  const launcher = ['infra/launcher/triplock.mjs', name, ...args, '--home', home];
   return new Promise((resolve) => {
     execFile(process.execPath, launcher, { cwd: root }, (error, stdout, stderr) => {
       resolve({ code: Number(error?.code ?? 0), stdout, stderr });

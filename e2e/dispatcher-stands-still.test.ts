@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { continueProcess, pauseProcess, readLogs } from '@triplock/infra';
+import { continueProcess, pauseProcess, readLogs } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { acceptedIds, becomeFinalOnce } from './accepted.ts';
 import { sendSteadily } from './kill-storm.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { takeDown } from '@triplock/infra';
+import { takeDown } from '@triplock/launcher';
 import { command } from './command.ts';
 import { newKey, partner, type Answer } from './partner.ts';
 import { onTheSystem } from './stage.ts';

@@ -17,7 +17,7 @@ export async function interruptAt(
   args: readonly string[],
   look: () => Promise<void> = async () => undefined,
 ): Promise<Interrupted> {
-  const command = ['infra/triplock.mjs', ...args, '--home', home];
+  const command = ['infra/launcher/triplock.mjs', ...args, '--home', home];
   const stdio = ['ignore', 'pipe', 'inherit'] as const;
   const child = spawn(process.execPath, command, { cwd: root, stdio: [...stdio] });
   const exit = once(child, 'exit');

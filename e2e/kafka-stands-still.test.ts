@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { continueProcess, pauseProcess } from '@triplock/infra';
+import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { payInTurns } from './pay-in-turns.ts';
 import { onTheSystem } from './stage.ts';
 import { stormLoadOf } from './storm-loads.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { killProcess } from '@triplock/infra';
+import { killProcess } from '@triplock/launcher';
 import { newKey, type Answer, type Partner } from './partner.ts';
 import { home, restore } from './system.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { topics } from '@triplock/contracts';
-import { readLogs, thisMachineFor } from '@triplock/infra';
+import { readLogs, thisMachineFor } from '@triplock/launcher';
 import { eventually, stripeControl } from '@triplock/testing';
 import { command } from './command.ts';
 import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';

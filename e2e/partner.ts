@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Agent, request as httpRequest } from 'node:http';
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 
 /** An HTTP answer, body bytes as text. */
 export type Answer = {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 
 const mark = randomBytes(6).toString('hex');
 

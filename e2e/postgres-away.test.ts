@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { killProcess } from '@triplock/infra';
+import { killProcess } from '@triplock/launcher';
 import { command } from './command.ts';
 import { newKey, sendTo } from './partner.ts';
 import { onTheSystem } from './stage.ts';

@@ -1,5 +1,5 @@
 import { openTerminal } from '@triplock/demo';
-import { runCommand } from '@triplock/infra';
+import { runCommand } from '@triplock/launcher';
 import { chooseColumns } from './prove/choose-columns.ts';
 import { chooseCampaign, chooseFiles } from './prove/choose-files.ts';
 import { proveStores } from './prove/prove-stores.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { continueProcess, killProcess, pauseProcess } from '@triplock/infra';
+import { continueProcess, killProcess, pauseProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { newKey } from './partner.ts';
 import { onTheSystem } from './stage.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openShop } from '@triplock/demo';
-import { continueProcess, pauseProcess } from '@triplock/infra';
+import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { command } from './command.ts';
 import { interruptAt } from './interrupt.ts';
 import { newKey } from './partner.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { systemStatus } from '@triplock/infra';
+import { systemStatus } from '@triplock/launcher';
 import { interruptAt } from './interrupt.ts';
 import { home, upSystem } from './system.ts';
 

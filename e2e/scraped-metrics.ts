@@ -1,4 +1,4 @@
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 import type { Matcher, Selector } from './query-selectors.ts';
 
 /** A series as a scrape has it, with the labels that Prometheus adds. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { askAdmin, sumSeries } from '@triplock/demo';
-import { askPubSub, pubsubName, usualNames } from '@triplock/infra';
+import { askPubSub, pubsubName, usualNames } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { newKey, type Answer } from './partner.ts';
 import { onTheSystem } from './stage.ts';

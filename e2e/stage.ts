@@ -1,5 +1,5 @@
 import { after, before } from 'node:test';
-import { usualNames, type Endpoints } from '@triplock/infra';
+import { usualNames, type Endpoints } from '@triplock/launcher';
 import { reachClaims, type ReachedClaims } from '@triplock/testing';
 import { partner, type Partner } from './partner.ts';
 import { upSystem } from './system.ts';

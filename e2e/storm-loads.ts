@@ -1,4 +1,4 @@
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 
 /** How much a storm sends, and how much of it must have been accepted for it to be one. */
 export type StormLoad = {

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { bringUp, type Endpoints } from '@triplock/infra';
+import { bringUp, type Endpoints } from '@triplock/launcher';
 
 const homeNamed = (name: string) => fileURLToPath(new URL(`../.triplock/${name}`, import.meta.url));
 

@@ -98,10 +98,12 @@ function problemsOf(
 }
 
 function recordedAndAlerted(): { queries: Asked[]; recorded: ReadonlySet<string> } {
-  const rules = globSync('infra/prometheus/rules/*.yml', { cwd: root }).flatMap((file) => {
-    const { groups } = parse(read(file)) as { groups: { rules: Rule[] }[] };
-    return groups.flatMap((group) => group.rules);
-  });
+  const rules = globSync('infra/observability/prometheus/rules/*.yml', { cwd: root }).flatMap(
+    (file) => {
+      const { groups } = parse(read(file)) as { groups: { rules: Rule[] }[] };
+      return groups.flatMap((group) => group.rules);
+    },
+  );
   return {
     queries: rules.map(({ alert, record = '', expr }) => ({ where: alert ?? record, query: expr })),
     recorded: new Set(rules.flatMap(({ record }) => record ?? [])),
@@ -109,21 +111,23 @@ function recordedAndAlerted(): { queries: Asked[]; recorded: ReadonlySet<string>
 }
 
 function dashboardQueries(): Asked[] {
-  return globSync('infra/grafana/dashboards/*.json', { cwd: root }).flatMap((file) => {
-    const board = JSON.parse(read(file)) as {
-      templating: { list: { type: string; name: string; query: string }[] };
-      panels: { title: string; targets?: { expr?: string }[] }[];
-    };
-    const variables = board.templating.list
-      .filter(({ type }) => type === 'query')
-      .map(({ name, query }) => ({ where: `${file}, ${name}`, query: labelled(query) }));
-    const panels = board.panels.flatMap(({ title, targets = [] }) =>
-      targets.flatMap(({ expr }) =>
-        expr === undefined ? [] : { where: `${file}, ${title}`, query: expr },
-      ),
-    );
-    return [...variables, ...panels];
-  });
+  return globSync('infra/observability/grafana/dashboards/*.json', { cwd: root }).flatMap(
+    (file) => {
+      const board = JSON.parse(read(file)) as {
+        templating: { list: { type: string; name: string; query: string }[] };
+        panels: { title: string; targets?: { expr?: string }[] }[];
+      };
+      const variables = board.templating.list
+        .filter(({ type }) => type === 'query')
+        .map(({ name, query }) => ({ where: `${file}, ${name}`, query: labelled(query) }));
+      const panels = board.panels.flatMap(({ title, targets = [] }) =>
+        targets.flatMap(({ expr }) =>
+          expr === undefined ? [] : { where: `${file}, ${title}`, query: expr },
+        ),
+      );
+      return [...variables, ...panels];
+    },
+  );
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
-import { thisMachineFor } from '@triplock/infra';
+import { thisMachineFor } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { command } from './command.ts';
 import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';

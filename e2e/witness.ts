@@ -1,6 +1,6 @@
 import { openLedgerNow, type LedgerNow } from '@triplock/demo';
 import { openForCommand, type Database } from '@triplock/postgres';
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 
 /** A webhook as the catcher received it. */
 export type CaughtWebhook = {

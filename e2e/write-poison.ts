@@ -1,5 +1,5 @@
 import { topics } from '@triplock/contracts';
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 import { openEmulator } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { poison } from './planted-secrets.ts';

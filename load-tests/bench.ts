@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { openTerminal, type System } from '@triplock/demo';
-import { runCommand, UsageError } from '@triplock/infra';
+import { runCommand, UsageError } from '@triplock/launcher';
 import { benchSettings } from './bench/bench-settings.ts';
 import { readBenchOptions } from './bench/bench-options.ts';
 import { renderReport } from './bench/render-report.ts';

@@ -1,5 +1,5 @@
 import { openTerminal, wholeNumber } from '@triplock/demo';
-import { runCommand, UsageError } from '@triplock/infra';
+import { runCommand, UsageError } from '@triplock/launcher';
 import { compareStores } from './compare/compare-stores.ts';
 import { onOwnStores } from './compare/on-own-stores.ts';
 import { renderComparison } from './compare/render-comparison.ts';

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { openTerminal, renderTable, style, type System } from '@triplock/demo';
-import { runCommand, withLock } from '@triplock/infra';
+import { runCommand, withLock } from '@triplock/launcher';
 import type { LoadReport } from './load/load-report.ts';
 import { readLoadOptions } from './load/load-options.ts';
 import { loadScenarios } from './load/load-scenarios.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { findSystem, type System, type Terminal } from '@triplock/demo';
-import { bringUp, takeDown, withLock, type SettingsOfServices } from '@triplock/infra';
+import { bringUp, takeDown, withLock, type SettingsOfServices } from '@triplock/launcher';
 
 /** How a command speaks and is interrupted. */
 export type Listening = { terminal: Terminal; signal: AbortSignal };

@@ -1,4 +1,4 @@
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import type { AuditReport } from './audit-report.ts';
 import { askAdmin } from '../services.ts';
 import type { System } from '../system.ts';

@@ -1,4 +1,4 @@
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 
 /** Where a dead letter lies. `kafka` is its place in the dead-letter topic. */
 export type LetterId =

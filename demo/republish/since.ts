@@ -1,4 +1,4 @@
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 
 const form = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 

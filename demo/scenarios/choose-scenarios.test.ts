@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { allScenarios, storyScenarios } from './all-scenarios.ts';
 import { chooseScenarios } from './choose-scenarios.ts';
 

@@ -1,4 +1,4 @@
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { nearestName } from '../nearest-name.ts';
 import { allScenarios } from './all-scenarios.ts';
 import type { Scenario } from './scenario.ts';

@@ -1,4 +1,4 @@
-import { whatIsAway } from '@triplock/infra';
+import { whatIsAway } from '@triplock/launcher';
 import type { NeededPart } from '../needed-parts.ts';
 import type { System } from '../system.ts';
 

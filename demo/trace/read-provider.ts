@@ -1,4 +1,4 @@
-import { stripeKeyFor } from '@triplock/infra';
+import { stripeKeyFor } from '@triplock/launcher';
 import { openStripeBooks, type BookKind, type BookRow } from '@triplock/provider';
 import type { System } from '../system.ts';
 import type { LedgerRow } from './read-effects.ts';

@@ -1,4 +1,4 @@
-import type { Endpoints } from '@triplock/infra';
+import type { Endpoints } from '@triplock/launcher';
 import type { TxnId } from '@triplock/payments';
 import type { ClaimSeen } from '@triplock/testing';
 import { readCopyUntil } from '../copy-behind.ts';

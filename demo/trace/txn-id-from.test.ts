@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { txnIdFrom } from './txn-id-from.ts';
 
 const order1001 = '37585521-60c9-8d90-a37f-2e1b8a7081e6';

@@ -1,5 +1,5 @@
 import { parseIdempotencyKey } from '@triplock/contracts';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { deriveTxnId, isTxnId, type PartnerId, type TxnId } from '@triplock/payments';
 
 /**

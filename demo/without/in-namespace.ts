@@ -7,7 +7,7 @@ import {
   takeDown,
   withLock,
   type BringUp,
-} from '@triplock/infra';
+} from '@triplock/launcher';
 import { loadSql, openForCommand } from '@triplock/postgres';
 import { openSystem, type System } from '../system.ts';
 import type { Terminal } from '../terminal/terminal.ts';

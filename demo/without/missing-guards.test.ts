@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { allScenarios } from '../scenarios/all-scenarios.ts';
 import { chooseGuard, missingGuards } from './missing-guards.ts';
 

@@ -1,4 +1,4 @@
-import { UsageError, type BringUp } from '@triplock/infra';
+import { UsageError, type BringUp } from '@triplock/launcher';
 import { loadSql } from '@triplock/postgres';
 import type { Guards } from '../guards.ts';
 

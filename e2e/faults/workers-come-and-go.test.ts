@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { continueProcess, killProcess, pauseProcess, stopProcess } from '@triplock/infra';
+import { continueProcess, killProcess, pauseProcess, stopProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
 import { acceptedIds, becomeFinalOnce } from '../accepted.ts';

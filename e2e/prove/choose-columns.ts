@@ -1,4 +1,9 @@
-import { claimStores, parseLedgerStore, type ClaimStore, type LedgerStore } from '@triplock/infra';
+import {
+  claimStores,
+  parseLedgerStore,
+  type ClaimStore,
+  type LedgerStore,
+} from '@triplock/launcher';
 import type { Campaign } from './choose-files.ts';
 
 /** The stores of one system that promises are tried on. */

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Terminal } from '@triplock/demo';
-import { bringUp, takeDown, withLock } from '@triplock/infra';
+import { bringUp, takeDown, withLock } from '@triplock/launcher';
 import { proveHome } from '../system.ts';
 import { columnName, type Column } from './choose-columns.ts';
 import type { PromiseFile } from './choose-files.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { claimStores, UsageError } from '@triplock/infra';
+import { claimStores, UsageError } from '@triplock/launcher';
 import { chooseColumns, columnName, type Column } from './choose-columns.ts';
 import { chooseCampaign, chooseFiles } from './choose-files.ts';
 import { planProof } from './plan-proof.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { afterEach, before, test } from 'node:test';
-import { askPubSub, homeWithout, type Endpoints } from '@triplock/infra';
+import { askPubSub, homeWithout, type Endpoints } from '@triplock/launcher';
 import { openForCommand } from '@triplock/postgres';
 import { Redis } from 'ioredis';
 import { Kafka, logLevel } from 'kafkajs';

@@ -33,8 +33,8 @@ const house: Record<Kind, Row> = {
     mayInTests: ['testing'],
   },
   infra: {
-    folder: 'infra',
-    may: ['domain', 'contract', 'kit', 'adapter', 'testing'],
+    folder: 'infra/observability',
+    may: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra'],
     mayInTests: [],
   },
   demo: {
@@ -62,7 +62,7 @@ const doors: Record<Kind, string> = {
   adapter: '@triplock/ledger',
   testing: '@triplock/testing',
   service: '@triplock/auditor',
-  infra: '@triplock/infra',
+  infra: '@triplock/launcher',
   demo: '@triplock/demo',
   e2e: '@triplock/e2e',
   'load-tests': '@triplock/load-tests',
@@ -73,7 +73,6 @@ const ofOneProject: readonly Kind[] = [
   'domain',
   'contract',
   'testing',
-  'infra',
   'demo',
   'e2e',
   'load-tests',
@@ -119,7 +118,7 @@ test("another project's files are refused by a relative path", async () => {
   for (const path of [
     '../payments/money.ts',
     '../../services/auditor/main.ts',
-    '../../infra/x.ts',
+    '../../infra/launcher/home.ts',
   ]) {
     const errors = await lintExample('libs/claims/example.ts', anImportOf(path));
     assert.deepEqual(errors, [

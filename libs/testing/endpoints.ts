@@ -152,7 +152,7 @@ async function startParts(
   options: readonly string[],
   given: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  const launcher = ['infra/triplock.mjs', 'up', '--parts-only', ...options];
+  const launcher = ['infra/launcher/triplock.mjs', 'up', '--parts-only', ...options];
   const env = { ...process.env, ...given };
   const maxBuffer = 16 * 1024 * 1024;
   await promisify(execFile)(process.execPath, launcher, { cwd: root, env, maxBuffer });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { readBenchOptions } from './bench-options.ts';
 
 test('what is not told has a default', () => {

@@ -1,5 +1,5 @@
 import { wholeNumber } from '@triplock/demo';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 
 /** What was asked for on the command line. */
 export type BenchOptions = {

@@ -1,4 +1,4 @@
-import type { SettingsOfServices } from '@triplock/infra';
+import type { SettingsOfServices } from '@triplock/launcher';
 import { measuredServices } from './measurements.ts';
 
 /**

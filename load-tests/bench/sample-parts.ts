@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { System } from '@triplock/demo';
-import { systemStatus } from '@triplock/infra';
+import { systemStatus } from '@triplock/launcher';
 import { measuredParts, type MeasuredPart } from './measurements.ts';
 
 /** CPU microseconds that each server has used since it started, its children included. */

@@ -1,6 +1,6 @@
 import type { Claims } from '@triplock/claims';
 import type { Terminal } from '@triplock/demo';
-import type { ClaimStore } from '@triplock/infra';
+import type { ClaimStore } from '@triplock/launcher';
 import { spread, type Spread } from '../bench/cost-sheet.ts';
 import { describeRig, type Rig } from '../describe-rig.ts';
 import type { ComparedStore } from './on-own-stores.ts';

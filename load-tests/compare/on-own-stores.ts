@@ -19,7 +19,7 @@ import {
   takeDown,
   withLock,
   type ClaimStore,
-} from '@triplock/infra';
+} from '@triplock/launcher';
 import { createLogger } from '@triplock/runtime';
 import { reachClaims, type ReachedClaims } from '@triplock/testing';
 

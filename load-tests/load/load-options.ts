@@ -1,5 +1,5 @@
 import { nearestName, wholeNumber } from '@triplock/demo';
-import { UsageError } from '@triplock/infra';
+import { UsageError } from '@triplock/launcher';
 import { loadScenarios, type LoadScenario } from './load-scenarios.ts';
 
 /** What was asked for on the command line. */

@@ -1,5 +1,5 @@
 import type { ProviderLatency } from '@triplock/demo';
-import type { SettingsOfServices } from '@triplock/infra';
+import type { SettingsOfServices } from '@triplock/launcher';
 
 /** A kind of load: which file k6 runs, and what it needs of the system. */
 export type LoadScenario = {

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import type { Terminal } from '@triplock/demo';
-import { LauncherError } from '@triplock/infra';
+import { LauncherError } from '@triplock/launcher';
 import { loadScenarios } from './load-scenarios.ts';
 import { loadElsewhere } from './run-load.ts';
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { LauncherError, type K6 } from '@triplock/infra';
+import { LauncherError, type K6 } from '@triplock/launcher';
 import { readRecording, type Moment } from './read-recording.ts';
 
 /** What k6 is to do, and for whom. */

@@ -7,7 +7,7 @@ import {
   type System,
   type Terminal,
 } from '@triplock/demo';
-import { findK6, LauncherError, type K6 } from '@triplock/infra';
+import { findK6, LauncherError, type K6 } from '@triplock/launcher';
 import { describeRig } from '../describe-rig.ts';
 import type { Knee } from './find-knee.ts';
 import { judgeLevel } from './judge-level.ts';

@@ -1,4 +1,4 @@
-import type { SettingsOfServices } from '@triplock/infra';
+import type { SettingsOfServices } from '@triplock/launcher';
 import { startHelper } from '../start-helper.ts';
 
 /** Where the sink listens, and what it was sent so far. */

@@ -1,4 +1,4 @@
-/** Writes infra/grafana/dashboards anew, which Grafana reads. A test holds the two together. */
+/** Writes infra/observability/grafana/dashboards, which Grafana reads. A test compares them. */
 import { writeFileSync } from 'node:fs';
 import { dashboardFiles } from './dashboard-files.ts';
 

@@ -17,6 +17,7 @@ export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
 export { parseLedgerStore, type LedgerStore } from './ledger-store.ts';
 export { namesIn, usualNames, type Names } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
+export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';

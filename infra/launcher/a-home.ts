@@ -10,7 +10,7 @@ import { makeTestHome, removeTestHome } from './test-homes.ts';
 export type Ran = { code: number; stdout: string; stderr: string };
 
 /** The first file of every npm script. */
-export const launcher = join(cloneFolder, 'infra', 'triplock.mjs');
+export const launcher = join(cloneFolder, 'infra', 'launcher', 'triplock.mjs');
 
 /** An instance of one test's own in a path with spaces; after the test nothing of it is left. */
 export function aHome(test: TestContext, options: { below?: 'private folder' } = {}): string {

@@ -2,33 +2,39 @@
 // installs what is missing and hands over to the command's TypeScript file under the pinned Node.
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installDependencies } from './install-dependencies.mjs';
 
 /** Every command: the file that runs it and the line that `--help` shows. */
 const commands = {
   demo: ['demo/main.ts', 'starts everything and walks through the guided story'],
-  up: ['infra/commands/up.ts', 'starts the whole system in the background'],
-  down: ['infra/commands/down.ts', 'stops it and keeps its data'],
-  status: ['infra/commands/status.ts', 'shows what runs, and whether it is ready'],
-  logs: ['infra/commands/logs.ts', 'shows the logs'],
+  up: ['infra/launcher/commands/up.ts', 'starts the whole system in the background'],
+  down: ['infra/launcher/commands/down.ts', 'stops it and keeps its data'],
+  status: ['infra/launcher/commands/status.ts', 'shows what runs, and whether it is ready'],
+  logs: ['infra/launcher/commands/logs.ts', 'shows the logs'],
   scenario: ['demo/scenario.ts', 'runs one failure for real and shows which guard absorbed it'],
   audit: ['demo/audit.ts', 'reconciles every layer'],
   trace: ['demo/trace.ts', 'follows one payment through all layers'],
   saga: ['demo/saga.ts', 'pays for an order and hands it over, or gives the money back'],
-  partners: ['infra/commands/partners.ts', 'manages partners and their API keys'],
-  migrate: ['infra/commands/migrate.ts', 'brings the schema of a database elsewhere up to date'],
+  partners: ['infra/launcher/commands/partners.ts', 'manages partners and their API keys'],
+  migrate: [
+    'infra/launcher/commands/migrate.ts',
+    'brings the schema of a database elsewhere up to date',
+  ],
   'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
   republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
   load: ['load-tests/load.ts', 'loads the system with k6, and audits it'],
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],
   prove: ['e2e/prove.ts', 'proves the promises: long faults, guards removed, every claim store'],
-  test: ['infra/commands/test.ts', 'runs lint, type checks, tests and the promises end to end'],
+  test: [
+    'infra/launcher/commands/test.ts',
+    'runs lint, type checks, tests and the promises end to end',
+  ],
 };
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 const [name, ...args] = process.argv.slice(2);
 
 if (name === undefined || name === '--help' || name === '-h') {

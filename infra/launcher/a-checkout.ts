@@ -27,7 +27,7 @@ export function aCheckout(test: TestContext): Checkout {
     home,
     run: (command, ...args) =>
       new Promise((resolve) => {
-        const file = join(folder, 'infra', 'commands', `${command}.ts`);
+        const file = join(folder, 'infra', 'launcher', 'commands', `${command}.ts`);
         execFile(process.execPath, [file, ...args], (error, stdout, stderr) => {
           const code = typeof error?.code === 'number' ? error.code : error ? 1 : 0;
           resolve({ code, stdout, stderr });

@@ -29,7 +29,7 @@ type ComposeService = {
 };
 
 const text = readFileSync(join(cloneFolder, 'docker-compose.yml'), 'utf8');
-const dockerfile = readFileSync(join(cloneFolder, 'Dockerfile'), 'utf8');
+const dockerfile = readFileSync(join(cloneFolder, 'infra/images/Dockerfile'), 'utf8');
 const file = parse(text, { merge: true }) as { services: Record<string, ComposeService> };
 
 /** What a container is told because it is one, and not because of what the system is. */

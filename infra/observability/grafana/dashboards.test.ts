@@ -11,16 +11,20 @@ type Alert = {
   annotations?: Partial<Record<'summary' | 'description' | 'runbook_url', string>>;
 };
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
 test('the files that Grafana reads are those of the dashboards, and no others', () => {
   const written = dashboardFiles();
   for (const { path, text } of written) {
     const there = readFileSync(path, 'utf8');
-    assert.equal(there, text, `${path} is old: node infra/grafana/write-dashboards.ts`);
+    assert.equal(
+      there,
+      text,
+      `${path} is old: node infra/observability/grafana/write-dashboards.ts`,
+    );
   }
-  const files = globSync('infra/grafana/dashboards/*', { cwd: root });
+  const files = globSync('infra/observability/grafana/dashboards/*', { cwd: root });
   assert.deepEqual(
     files.map((file) => join(root, file)).sort(),
     written.map(({ path }) => path).sort(),
@@ -92,7 +96,7 @@ test('a runbook names only commands that there are', () => {
 });
 
 test('the rules’ own tests see every alert fire', () => {
-  const files = globSync('infra/prometheus/tests/*.yml', { cwd: root });
+  const files = globSync('infra/observability/prometheus/tests/*.yml', { cwd: root });
   const fired = new Set(
     files.flatMap((file) =>
       [...read(file).matchAll(/alertname="(\w+)"\}', value: 1/g)].map(([, name]) => name),
@@ -105,7 +109,7 @@ test('the rules’ own tests see every alert fire', () => {
 });
 
 function alertRules(): Alert[] {
-  return globSync('infra/prometheus/rules/*.yml', { cwd: root }).flatMap((file) => {
+  return globSync('infra/observability/prometheus/rules/*.yml', { cwd: root }).flatMap((file) => {
     assert.match(basename(file), /^[a-z-]+\.yml$/);
     const { groups } = parse(read(file)) as { groups: { rules: Alert[] }[] };
     return groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined);

@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
-import { findPromtool, type Promtool } from '../parts/promtool.ts';
+import { findPromtool, type Promtool } from '@triplock/launcher';
 
 const folder = import.meta.dirname;
 const filesOf = (pattern: string) => globSync(pattern, { cwd: folder }).sort();

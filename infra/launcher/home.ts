@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /** The clone this code lies in. */
-export const cloneFolder = realpathSync(resolve(import.meta.dirname, '..'));
+export const cloneFolder = realpathSync(resolve(import.meta.dirname, '../..'));
 
 /** Where an instance lives unless `--home` says otherwise. */
 export const defaultHome = join(cloneFolder, '.triplock');

@@ -21,6 +21,6 @@ async function imagesOfParts(): Promise<string[]> {
 }
 
 function imagesOfDockerfile(): string[] {
-  const text = readFileSync(join(cloneFolder, 'Dockerfile'), 'utf8');
+  const text = readFileSync(join(cloneFolder, 'infra/images/Dockerfile'), 'utf8');
   return [...text.matchAll(/^FROM (\S+:\S+)/gm)].map(([, image]) => image!);
 }

@@ -9,14 +9,14 @@ export function standIns(settings: Readonly<Record<string, string>> = {}): Servi
   return [
     {
       name: 'ingest-gateway',
-      main: 'infra/stand-in/main.ts',
+      main: 'infra/launcher/stand-in/main.ts',
       copies: 'replicas',
       ports: [port('admin', 'ADMIN_PORT')],
       settings: () => settings,
     },
     {
       name: 'catcher',
-      main: 'infra/stand-in/main.ts',
+      main: 'infra/launcher/stand-in/main.ts',
       copies: 'one',
       ports: [port('http', 'CATCHER_PORT')],
       settings: () => ({}),

@@ -1,6 +1,6 @@
 import type { Dashboard, Panel, Row, Text, TraceSearch } from './dashboard.ts';
 
-/** The uids of infra/grafana/provisioning/datasources. */
+/** The uids of infra/observability/grafana/provisioning/datasources. */
 const prometheus = { type: 'prometheus', uid: 'prometheus' };
 const tempo = { type: 'tempo', uid: 'tempo' };
 
