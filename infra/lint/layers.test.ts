@@ -32,7 +32,7 @@ const guards: Readonly<Record<string, Guard>> = {
 
 const files = workspaceFiles();
 const sources = files.filter(
-  ({ path }) => /^services\/.*\.ts$/.test(path) && !/\.(test|testing)\.ts$/.test(path),
+  ({ path }) => /^services\/.*\.ts$/.test(path) && !/\.(test|testing)\.ts$|\/test\//.test(path),
 );
 
 type Source = { path: string; text: string };

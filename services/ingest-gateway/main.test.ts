@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { describe, it } from 'node:test';
 import { createTestRedis, eventually, freePort } from '@triplock/testing';
-import { forwardPort, gatewaySettings, startGateway } from './gateway-process.testing.ts';
+import { forwardPort, gatewaySettings, startGateway } from './test/gateway-process.ts';
 
 const body = { amount: 1_250, currency: 'EUR', description: 'a secret description' };
 

@@ -9,18 +9,18 @@ import {
 import { openDatabase } from '@triplock/postgres';
 import { explainListenError, runService, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
-import { checkLedger } from './check-ledger.ts';
-import { checkPostgres } from './check-postgres.ts';
+import { checkLedger } from './http/check-ledger.ts';
+import { checkPostgres } from './http/check-postgres.ts';
 import { readConfig } from './config.ts';
-import { addGatewayRoutes } from './gateway-routes.ts';
-import { createHttpServer } from './http-server.ts';
-import { measureAppends, measureClaims } from './measure-parts.ts';
-import { measureRequests } from './measure-requests.ts';
-import { gatewayMetrics } from './metrics.ts';
-import { openAdmission } from './open-admission.ts';
-import { openClaims } from './open-claims.ts';
-import { recoverMemory } from './recover-memory.ts';
-import { watchProgress } from './watch-progress.ts';
+import { addGatewayRoutes } from './routes/gateway-routes.ts';
+import { createHttpServer } from './http/http-server.ts';
+import { measureAppends, measureClaims } from './http/measure-parts.ts';
+import { measureRequests } from './http/measure-requests.ts';
+import { gatewayMetrics } from './http/metrics.ts';
+import { openAdmission } from './http/open-admission.ts';
+import { openClaims } from './accept/open-claims.ts';
+import { recoverMemory } from './accept/recover-memory.ts';
+import { watchProgress } from './accept/watch-progress.ts';
 
 // A request is answered within 3 s. Authenticating may take 0.5 s of them and letting go of a claim
 // 0.2 s; the rest is for everything between.

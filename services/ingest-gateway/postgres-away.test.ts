@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createTestRedis, createTestRelay, eventually } from '@triplock/testing';
-import { gatewaySettings, startGateway } from './gateway-process.testing.ts';
+import { gatewaySettings, startGateway } from './test/gateway-process.ts';
 
 const body = { amount: 1_250, currency: 'EUR' };
 const key = (name: string) => ({ 'idempotency-key': name });

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { apiKey, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
+
+const body = { amount: 1250, currency: 'EUR' };
+const text = JSON.stringify(body);
+
+const forms: readonly [what: string, request: Buffer][] = [
+  ['the usual form', paymentRequest()],
+  ['a quoted key', paymentRequest({ 'Idempotency-Key': '"order-1001"' })],
+  ['white space around the key', paymentRequest({ 'Idempotency-Key': '  order-1001\t ' })],
+  ['the scheme in small letters', paymentRequest({ Authorization: `bearer ${apiKey}` })],
+  ['the scheme in capitals', paymentRequest({ Authorization: `BEARER  ${apiKey}` })],
+  ['a charset of utf-8', paymentRequest({ 'Content-Type': 'application/json; charset=utf-8' })],
+  ['a quoted charset', paymentRequest({ 'Content-Type': 'Application/JSON;charset="UTF-8"' })],
+  ['another parameter', paymentRequest({ 'Content-Type': 'application/json; v=1;' })],
+  ['identity as encoding', paymentRequest({ 'Content-Encoding': 'identity' })],
+  ['a body in white space', paymentRequest({}, `\r\n ${text}\t`)],
+  ['a body of exactly 64 KiB', paymentRequest({}, text.padEnd(65_536))],
+  ['an absolute target', paymentRequestTo('http://localhost/v1/payments')],
+  ['a query', paymentRequestTo('/v1/payments?a=b')],
+  ['an expectation that nobody knows', paymentRequest({ Expect: 'fireworks' })],
+];
+
+test('every form that the interface allows is the same payment', async (t) => {
+  const edge = await startEdge(t);
+  for (const [what, request] of forms) {
+    const answer = await edge.exchange(request);
+    assert.equal(answer.status, 202, `${what}: ${answer.body}`);
+    const handled = edge.handled.pop();
+    assert.deepEqual(handled, { partnerId: 'acme', key: 'order-1001', body }, what);
+  }
+});
+
+test('a body in chunks is put together, even when a character is cut in two', async (t) => {
+  const edge = await startEdge(t);
+  const connection = edge.connect();
+  const whole = Buffer.from('{"amount":1250,"currency":"EUR","reference":"\u20ac"}');
+  const cut = whole.indexOf(Buffer.from('\u20ac')) + 1;
+  connection.send(
+    paymentRequest({ 'Content-Length': undefined, 'Transfer-Encoding': 'chunked' }, ''),
+  );
+  for (const piece of [whole.subarray(0, cut), whole.subarray(cut)]) {
+    connection.send(`${piece.length.toString(16)}\r\n`);
+    connection.send(piece);
+    connection.send('\r\n');
+  }
+  connection.send('0\r\n\r\n');
+  assert.equal((await connection.answer()).status, 202);
+  assert.deepEqual(edge.handled[0]?.body, { ...body, reference: '\u20ac' });
+});
+
+test('a client that waits for a 100 gets it once its head is accepted', async (t) => {
+  const edge = await startEdge(t);
+  const connection = edge.connect();
+  const request = paymentRequest({ Expect: '100-continue' });
+  const bodyStart = request.indexOf('\r\n\r\n') + 4;
+  connection.send(request.subarray(0, bodyStart));
+  assert.equal((await connection.answer()).status, 100);
+  connection.send(request.subarray(bodyStart));
+  assert.equal((await connection.answer()).status, 202);
+});
+
+test('a client that waits for a 100 with a head that is refused gets the refusal instead', async (t) => {
+  const edge = await startEdge(t);
+  const heads = [
+    [{ Authorization: undefined }, 401],
+    [{ 'Content-Type': 'text/plain' }, 415],
+    [{ 'Content-Length': '65537' }, 413],
+  ] as const;
+  for (const [headers, status] of heads) {
+    const connection = edge.connect();
+    const request = paymentRequest({ Expect: '100-continue', ...headers });
+    connection.send(request.subarray(0, request.indexOf('\r\n\r\n') + 4));
+    assert.equal((await connection.answer()).status, status);
+    assert.equal(await connection.ended, '');
+  }
+});
+
+test('a connection serves request after request, also after a refusal with a body', async (t) => {
+  const edge = await startEdge(t);
+  const connection = edge.connect();
+  for (const [request, status] of [
+    [paymentRequest(), 202],
+    [paymentRequest({ Authorization: undefined }, ' '.repeat(200_000)), 401],
+    [paymentRequest({}, ' '.repeat(200_000)), 413],
+    [paymentRequest({}, '{'), 400],
+    [httpRequest('GET /nowhere'), 404],
+    [paymentRequest(), 202],
+  ] as const) {
+    connection.send(request);
+    assert.equal((await connection.answer()).status, status);
+  }
+});
+
+test('requests sent without waiting are answered in their order', async (t) => {
+  const edge = await startEdge(t);
+  const connection = edge.connect();
+  connection.send(
+    Buffer.concat([httpRequest('GET /healthz'), paymentRequest(), httpRequest('GET /nowhere')]),
+  );
+  const statuses = [];
+  for (let each = 0; each < 3; each += 1) statuses.push((await connection.answer()).status);
+  assert.deepEqual(statuses, [200, 202, 404]);
+});
+
+test('health and the OpenAPI document need no API key', async (t) => {
+  const edge = await startEdge(t);
+  for (const path of ['/healthz', '/openapi.json']) {
+    const answer = await edge.exchange(httpRequest(`GET ${path}`, { Authorization: undefined }));
+    assert.equal(answer.status, 200);
+    assert.match(answer.headers['content-type']!, /^application\/json/);
+  }
+});
+
+test('HEAD gives the head of GET and no body', async (t) => {
+  const edge = await startEdge(t);
+  const connection = edge.connect();
+  connection.send(httpRequest('HEAD /healthz', { Connection: 'close' }));
+  const rest = await connection.ended;
+  assert.match(rest, /^HTTP\/1\.1 200 OK\r\n/);
+  assert.ok(rest.endsWith('\r\n\r\n'));
+});
+
+function paymentRequestTo(target: string): Buffer {
+  const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': 'order-1001' };
+  return httpRequest(`POST ${target}`, headers, text);
+}

@@ -1,0 +1,127 @@
+import type { ClaimOutcome } from '@triplock/claims';
+import {
+  duplicatesCaught,
+  Durations,
+  Gauge,
+  Histogram,
+  Tally,
+  usualBuckets,
+  type Registry,
+} from '@triplock/runtime';
+import type { AcceptOutcome } from '../accept/accept-transaction.ts';
+
+/** What came of a request to accept something; `refused` before it was anything to accept. */
+export type AcceptWord = AcceptOutcome['outcome'] | 'refused';
+
+/** The gateway's own figures. */
+export type GatewayMetrics = {
+  /** Every request that a partner sent, by route and class of its status. */
+  requestSeconds: Histogram<'method' | 'route' | 'status'>;
+  payments: Tally<AcceptWord>;
+  refunds: Tally<AcceptWord>;
+  /** Requests for which guard 1 knew an answer, or somebody at work on one. */
+  caught: Tally<'claims'>;
+  /** Claims by what the store said; one that met a cold bucket is asked for again. */
+  claims: Tally<ClaimOutcome['outcome'] | 'unavailable'>;
+  claimSeconds: Histogram;
+  appendSeconds: Durations<'appended' | 'failed'>;
+  reads: Tally<'found' | 'not-found' | 'cold' | 'unavailable'>;
+  lists: Tally<'page' | 'unknown-cursor' | 'not-found' | 'cold' | 'unavailable'>;
+  waiters: Gauge;
+  /** A request met a cold bucket. */
+  metCold(): void;
+};
+
+/** Registers the gateway's figures. */
+export function gatewayMetrics(registry: Registry): GatewayMetrics {
+  const registers = [registry];
+  return {
+    requestSeconds: new Histogram({
+      name: 'triplock_gateway_request_seconds',
+      help: 'Time from the request head to the end of the response, by route and status class.',
+      labelNames: ['method', 'route', 'status'],
+      buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3],
+      registers,
+    }),
+    payments: acceptTally(registry, 'payment'),
+    refunds: acceptTally(registry, 'refund'),
+    caught: duplicatesCaught(registry, 'claims'),
+    ...guardMetrics(registry),
+    reads: new Tally({
+      name: 'triplock_gateway_reads_total',
+      help: 'Reads of one payment or refund, by outcome.',
+      label: 'outcome',
+      values: { found: 0, 'not-found': 0, cold: 0, unavailable: 0 },
+      registers,
+    }),
+    lists: new Tally({
+      name: 'triplock_gateway_lists_total',
+      help: 'Requests for a page of payments or refunds, by outcome.',
+      label: 'outcome',
+      values: { page: 0, 'unknown-cursor': 0, 'not-found': 0, cold: 0, unavailable: 0 },
+      registers,
+    }),
+    waiters: new Gauge({
+      name: 'triplock_gateway_waiting_reads',
+      help: 'Reads that are waiting for a payment or refund to become final.',
+      registers,
+    }),
+    metCold: openColdGauge(registry),
+  };
+}
+
+function acceptTally(registry: Registry, what: 'payment' | 'refund'): Tally<AcceptWord> {
+  const unanswered = { 'in-flight': 0, cold: 0, unavailable: 0 } as const;
+  return new Tally({
+    name: `triplock_gateway_${what}s_total`,
+    help: `Requests for a ${what}, by outcome.`,
+    label: 'outcome',
+    values: { accepted: 0, replayed: 0, reused: 0, refused: 0, ...unanswered },
+    registers: [registry],
+  });
+}
+
+/** Where the time of accepting goes, and what guard 1 says. */
+function guardMetrics(
+  registry: Registry,
+): Pick<GatewayMetrics, 'claims' | 'claimSeconds' | 'appendSeconds'> {
+  const registers = [registry];
+  return {
+    claims: new Tally({
+      name: 'triplock_gateway_claims_total',
+      help: 'Claim requests to the claim store, by its answer.',
+      label: 'outcome',
+      values: { claimed: 0, completed: 0, reused: 0, 'in-flight': 0, cold: 0, unavailable: 0 },
+      registers,
+    }),
+    claimSeconds: new Histogram({
+      name: 'triplock_gateway_claim_seconds',
+      help: 'Time the claim store took to answer a claim, or until it was given up.',
+      buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2],
+      registers,
+    }),
+    appendSeconds: new Durations({
+      name: 'triplock_gateway_append_seconds',
+      help: 'Time until every in-sync replica had an accepted record. failed: unknown or refused.',
+      buckets: usualBuckets,
+      outcomes: ['appended', 'failed'],
+      registers,
+    }),
+  };
+}
+
+// Longer than any scrape interval, so that a cold spell with little traffic is seen.
+const coldForMs = 60_000;
+
+function openColdGauge(registry: Registry): GatewayMetrics['metCold'] {
+  let coldAt = -Infinity;
+  new Gauge({
+    name: 'triplock_gateway_cold',
+    help: '1 if a request in the last minute met lost claims and had to be checked in the ledger.',
+    registers: [registry],
+    collect() {
+      this.set(performance.now() - coldAt < coldForMs ? 1 : 0);
+    },
+  });
+  return () => void (coldAt = performance.now());
+}

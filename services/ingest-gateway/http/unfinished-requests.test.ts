@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
+import { httpLimits } from './http-limits.ts';
+
+const impatient = { headTimeoutMs: 200, requestTimeoutMs: 600, timeoutCheckMs: 20 };
+
+test('a head that does not come in time is a 408, and the connection closes', async (t) => {
+  const edge = await startEdge(t, { limits: impatient });
+  for (const begun of ['', 'POST /v1/payments HTTP/1.1\r\nHost: ']) {
+    const connection = edge.connect();
+    connection.send(begun);
+    const answer = await connection.answer();
+    assert.equal(answer.status, 408);
+    assert.equal(answer.headers['content-type'], 'application/problem+json');
+    assert.match(answer.body, /"code":"request_timeout"/);
+    assert.equal(await connection.ended, '');
+  }
+});
+
+test('a body that does not come in time is a 408, and nothing is handled', async (t) => {
+  const edge = await startEdge(t, { limits: impatient });
+  const connection = edge.connect();
+  connection.send(paymentRequest().subarray(0, -1));
+  assert.equal((await connection.answer()).status, 408);
+  assert.equal(await connection.ended, '');
+  assert.deepEqual(edge.handled, []);
+});
+
+test('a body without an end is refused when it is too long and cut off when its time is up', async (t) => {
+  const edge = await startEdge(t, { limits: impatient });
+  const connection = edge.connect();
+  const chunk = `10000\r\n${' '.repeat(65_536)}\r\n`;
+  const chunked = { 'Content-Length': undefined, 'Transfer-Encoding': 'chunked' };
+  connection.send(paymentRequest(chunked, chunk + chunk));
+  assert.equal((await connection.answer()).status, 413);
+  connection.send(chunk);
+  await connection.ended;
+  assert.deepEqual(edge.handled, []);
+});
+
+test('the limits are those that the interface promises', () => {
+  assert.equal(httpLimits.headTimeoutMs, 10_000);
+  assert.equal(httpLimits.requestTimeoutMs, 30_000);
+  assert.equal(httpLimits.headBytesMax, 16_384);
+  assert.equal(httpLimits.bodyBytesMax, 65_536);
+});
+
+test('a client that goes away in the middle leaves no trace, and the server lives on', async (t) => {
+  const edge = await startEdge(t);
+  for (const length of [1, 20, 150, -1]) {
+    const connection = edge.connect();
+    connection.send(paymentRequest().subarray(0, length));
+    connection.destroy();
+    await connection.ended;
+  }
+  assert.equal((await edge.exchange(httpRequest('GET /healthz'))).status, 200);
+  assert.deepEqual(edge.handled, []);
+});
+
+const garbage: readonly [what: string, bytes: string | Buffer][] = [
+  ['a TLS hello', Buffer.from('16030100c8010000c40303', 'hex')],
+  ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ['random bytes', Buffer.from(Array.from({ length: 512 }, (_, at) => (at * 197 + 3) % 256))],
+  ['a method that is none', 'FROB /v1/payments HTTP/1.1\r\n\r\n'],
+  ['a version that is none', 'GET / HTTP/9.9\r\n\r\n'],
+  ['a header without a colon', 'GET / HTTP/1.1\r\nHost localhost\r\n\r\n'],
+  ['NUL in a header', 'GET / HTTP/1.1\r\nHost: a\0b\r\n\r\n'],
+  ['no host', 'GET /healthz HTTP/1.1\r\n\r\n'],
+  ['a length that is none', paymentRequest({ 'Content-Length': 'many' })],
+  ['a negative length', paymentRequest({ 'Content-Length': '-1' })],
+  ['two lengths', paymentRequest({ 'Content-Length': ['32', '3'] })],
+  ['a length and chunks', paymentRequest({ 'Transfer-Encoding': 'chunked' })],
+  ['a folded header', 'GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\n 2\r\n\r\n'],
+];
+
+for (const [what, bytes] of garbage) {
+  test(`${what} is a 400 at most, closes the connection, and the server lives on`, async (t) => {
+    const edge = await startEdge(t);
+    const connection = edge.connect();
+    connection.send(bytes);
+    const said = await connection.ended;
+    assert.match(said, /^(HTTP\/1\.1 400 Bad Request\r\n|$)/);
+    assert.doesNotMatch(said, /\.ts|\.js|node_modules|HPE_/);
+    assert.deepEqual(edge.handled, []);
+    assert.equal((await edge.exchange(httpRequest('GET /healthz'))).status, 200);
+  });
+}
+
+test('chunks that turn to garbage are never taken for a body', async (t) => {
+  const edge = await startEdge(t);
+  const connection = edge.connect();
+  const chunked = { 'Content-Length': undefined, 'Transfer-Encoding': 'chunked' };
+  connection.send(paymentRequest(chunked, '20\r\n{"amount":1250,"currency":"EUR"}\r\nxyz\r\n'));
+  await connection.ended;
+  assert.deepEqual(edge.handled, []);
+});
+
+test('garbage behind a payment at work gets no answer that could be taken for its own', async (t) => {
+  const release = Promise.withResolvers<void>();
+  const edge = await startEdge(t, { beforeAnswer: () => release.promise });
+  const connection = edge.connect();
+  connection.send(Buffer.concat([paymentRequest(), Buffer.from('\0garbage\r\n\r\n')]));
+  assert.equal(await connection.ended, '');
+  release.resolve();
+});
+
+test('closing lets a request at work finish and takes no new connection', async (t) => {
+  const release = Promise.withResolvers<void>();
+  const arrived = Promise.withResolvers<void>();
+  const edge = await startEdge(t, {
+    beforeAnswer: () => {
+      arrived.resolve();
+      return release.promise;
+    },
+  });
+  const [idle, busy] = [edge.connect(), edge.connect()];
+  idle.send(httpRequest('GET /healthz'));
+  await idle.answer();
+  busy.send(paymentRequest());
+  await arrived.promise;
+  const closed = edge.close();
+  assert.equal(await idle.ended, '');
+  await assert.rejects(edge.exchange(paymentRequest()));
+  release.resolve();
+  assert.equal((await busy.answer()).status, 202);
+  await closed;
+});
+
+test('closing does not wait for those who never finish', async (t) => {
+  const edge = await startEdge(t, { limits: { drainMs: 50 } });
+  const stuck = ['', 'POST /v1/pay', paymentRequest().subarray(0, -1)].map((begun) => {
+    const connection = edge.connect();
+    connection.send(begun);
+    return connection;
+  });
+  // Answered on a connection opened later, so the server has seen the others.
+  await edge.exchange(httpRequest('GET /healthz'));
+  await edge.close();
+  for (const connection of stuck) await connection.ended;
+});

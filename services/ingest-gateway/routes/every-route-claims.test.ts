@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { openWebhookDeliveries } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import { createMetrics } from '@triplock/runtime';
+import type { FastifyInstance } from 'fastify';
+import { addGatewayRoutes } from './gateway-routes.ts';
+import { createHttpServer } from '../http/http-server.ts';
+import { gatewayMetrics } from '../http/metrics.ts';
+import type { SettlementsRouteParts } from './settlements-route.ts';
+import {
+  findMissingClaim,
+  listMutatingRoutes,
+  type Attempt,
+  type MutatingRoute,
+} from '../test/survey-routes.ts';
+import { testAdmission } from '../test/test-admission.ts';
+import { openTestGateway } from '../test/test-gateway.ts';
+import type { WebhookRoutesParts } from './webhook-routes.ts';
+
+/** Routes whose repetition does no harm, and why; everything else has to claim. */
+const harmless: Readonly<Record<string, string>> = {
+  'PUT /v1/webhook-endpoint': 'the same URL again is the same endpoint',
+  'POST /v1/webhook-deliveries/:id/redeliver':
+    'sends the same webhook again, under the webhook-id that receivers know',
+};
+
+/** Routes that know their keys by themselves, and the test that tries them as those here. */
+const triedElsewhere: Readonly<Record<string, string>> = {
+  'POST /v1/webhook-endpoint/secrets': 'webhook-endpoint-route.test.ts',
+};
+
+/** How a route is tried, and what there must be of its effects after four requests. */
+type Trial = Attempt & { effects: { records: bigint; redeliveries: bigint } };
+
+const oneRecord = { records: 1n, redeliveries: 0n };
+
+/** How each of the others is tried. A route that is new needs a line here, or one above. */
+const trials: Readonly<Record<string, (paymentId: string) => Trial>> = {
+  'POST /v1/payments': () => ({
+    path: '/v1/payments',
+    body: { amount: 100, currency: 'EUR' },
+    otherBody: { amount: 101, currency: 'EUR' },
+    effects: oneRecord,
+  }),
+  'POST /v1/payments/:id/refunds': (id) => ({
+    path: `/v1/payments/${id}/refunds`,
+    body: { amount: 10 },
+    otherBody: { amount: 11 },
+    effects: oneRecord,
+  }),
+  'POST /v1/webhook-deliveries/redeliver': () => ({
+    path: '/v1/webhook-deliveries/redeliver',
+    body: { since: new Date(Date.now() - 60_000).toISOString() },
+    otherBody: { since: new Date(Date.now() - 120_000).toISOString() },
+    effects: { records: 0n, redeliveries: 1n },
+  }),
+};
+
+/** Other routes about webhooks and settlements are only looked at: they stand on nothing here. */
+const otherParts = {} as WebhookRoutesParts & SettlementsRouteParts;
+
+const nameOf = ({ method, url }: MutatingRoute) => `${method} ${url}`;
+
+/** The gateway's routes and more, on real stores, and the list of those that mutate. */
+async function aGateway(t: TestContext, more: (app: FastifyInstance) => void = () => undefined) {
+  const { parts, database, appended } = await openTestGateway(t);
+  const deliveries = openWebhookDeliveries(database.open('triplock_gateway'));
+  const owner = database.open();
+  const metrics = gatewayMetrics(createMetrics('test'));
+  let routes: MutatingRoute[] = [];
+  const app = await createHttpServer({
+    logger: parts.logger,
+    admission: testAdmission(async (key) => ({
+      outcome: 'authenticated',
+      partnerId: key as PartnerId,
+    })),
+    routes: (server) => {
+      routes = listMutatingRoutes(server);
+      const all = { ...otherParts, ...parts, deliveries, metrics, budgetMs: 2_200 };
+      addGatewayRoutes(server, all);
+      more(server);
+    },
+  });
+  t.after(() => app.close());
+  const effects = async () => {
+    const count = 'SELECT count(*) FROM notifier.redelivery_acts';
+    const [row] = await owner.query<{ count: string }>(count);
+    return { records: await appended(), redeliveries: BigInt(row!.count) };
+  };
+  return { app, routes, effects };
+}
+
+async function aPaymentOn(app: FastifyInstance): Promise<string> {
+  const { payload } = await app.inject({
+    method: 'POST',
+    url: '/v1/payments',
+    headers: { authorization: 'Bearer acme', 'idempotency-key': 'to be refunded' },
+    payload: { amount: 100, currency: 'EUR' },
+  });
+  return (JSON.parse(payload) as { id: string }).id;
+}
+
+test('every mutating route claims its key before it takes effect, or says why it need not', async (t) => {
+  const { app, routes, effects } = await aGateway(t);
+  const names = routes.map(nameOf);
+  const known = [harmless, triedElsewhere, trials].flatMap((each) => Object.keys(each));
+  assert.deepEqual(names.sort(), known.sort());
+  const id = await aPaymentOn(app);
+  for (const route of routes) {
+    const trial = trials[nameOf(route)]?.(id);
+    if (trial === undefined) continue;
+    const before = await effects();
+    assert.deepEqual(await findMissingClaim(app, route, trial), [], nameOf(route));
+    const after = await effects();
+    const made = {
+      records: after.records - before.records,
+      redeliveries: after.redeliveries - before.redeliveries,
+    };
+    assert.deepEqual(made, trial.effects, `${nameOf(route)}: effects of four requests`);
+  }
+});
+
+test('a route that takes effect without a claim is found', async (t) => {
+  let paidOut = 0;
+  const { app, routes } = await aGateway(t, (server) => {
+    server.post('/v1/payouts', async (_request, reply) => {
+      paidOut += 1;
+      return reply.code(202).type('application/json').send(`{"effect":${paidOut}}`);
+    });
+  });
+  const payouts = routes.find((route) => route.url === '/v1/payouts');
+  assert.ok(payouts, 'the list has what was added');
+  assert.ok(!Object.hasOwn(harmless, nameOf(payouts)) && !Object.hasOwn(trials, nameOf(payouts)));
+  const attempt = { path: '/v1/payouts', body: { amount: 1 }, otherBody: { amount: 2 } };
+  assert.deepEqual(await findMissingClaim(app, payouts, attempt), [
+    'takes effect without a key (202)',
+    'does not tell a retry that it is one (202)',
+    'gives a retry other bytes',
+    'takes a used key for another request (202)',
+  ]);
+});

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { aPayment } from '@triplock/testing';
+import { transactionEdge, type Answered } from '../test/transaction-edge.ts';
+
+type Edge = Awaited<ReturnType<typeof transactionEdge>>;
+
+let orders = 0;
+
+/** A payment of 1250 that was accepted a moment ago. */
+async function pay({ post }: Edge, as = 'acme'): Promise<string> {
+  const body = { amount: 1_250, currency: 'EUR' };
+  const accepted = await post('/v1/payments', { key: `order-${(orders += 1)}`, body, as });
+  assert.equal(accepted.status, 202);
+  return accepted.body['id'] as string;
+}
+
+test('a refund is accepted, read, settled, listed and shown on its payment', async (t) => {
+  const edge = await transactionEdge(t);
+  const { get, post, catchUp } = edge;
+  const payment = await pay(edge);
+  const path = `/v1/payments/${payment}/refunds`;
+
+  const accepted = await post(path, { key: 'r-1', body: { reason: 'gone', amount: 400 } });
+  const id = accepted.body['id'] as string;
+  assert.equal(accepted.status, 202);
+  assert.equal(accepted.headers['location'], `/v1/refunds/${id}`);
+  assert.equal(
+    accepted.text,
+    `{"id":"${id}","object":"refund","payment":"${payment}","status":"pending","amount":400,"reason":"gone"}`,
+  );
+  const replay = await post(path, { key: '"r-1"', body: '{"amount":400, "reason":"\\u0067one"}' });
+  assert.deepEqual([replay.status, replay.text], [202, accepted.text]);
+  assert.equal(replay.headers['idempotency-replayed'], 'true');
+  const reused = await post(path, { key: 'r-1', body: { amount: 401 } });
+  assert.deepEqual([reused.status, reused.body['code']], [422, 'idempotency_key_reused']);
+
+  const pending = await get(`/v1/refunds/${id}`);
+  const { created_at, ...shown } = pending.body;
+  assert.match(String(created_at), /Z$/);
+  assert.deepEqual(shown, { ...accepted.body, settled_at: null });
+  assert.deepEqual((await get(path)).body, { object: 'list', data: [], has_more: false });
+
+  const rest = await post(path, { key: 'r-2', body: {} });
+  assert.deepEqual([rest.status, 'amount' in rest.body], [202, false]);
+  const toRead = `/v1/refunds/${rest.body['id'] as string}`;
+  const waiting = get(toRead, { headers: { prefer: 'wait=10' } });
+  await catchUp();
+  const settled = await waiting;
+  assert.equal(settled.headers['preference-applied'], 'wait=10');
+  const { amount, currency, status } = settled.body;
+  assert.deepEqual([amount, currency, status], [850, 'EUR', 'succeeded']);
+  const { body } = await get(`/v1/payments/${payment}`);
+  assert.deepEqual([body['status'], body['amount_refunded']], ['succeeded', 1_250]);
+
+  const first = await get(`${path}?limit=1`);
+  assert.deepEqual(first.body, { object: 'list', data: [settled.body], has_more: true });
+  const second = await get(`${path}?limit=1&starting_after=${settled.body['id'] as string}`);
+  const [last] = second.body['data'] as { id: string }[];
+  assert.deepEqual([last?.id, second.body['has_more']], [id, false]);
+});
+
+test('what is no refund is refused, says why, and leaves nothing behind', async (t) => {
+  const edge = await transactionEdge(t);
+  const { post, appended } = edge;
+  const [mine, theirs] = [await pay(edge), await pay(edge, 'globex')];
+  const before = await appended();
+  const path = `/v1/payments/${mine}/refunds`;
+  const key = 'r-1';
+  const notJson = { 'content-type': 'text/plain' };
+  const bodies: [what: string, body: object | string | undefined][] = [
+    ['an amount of 0', { amount: 0 }],
+    ['an amount too large', { amount: 1e12 }],
+    ['decimals', '{"amount":1.5}'],
+    ['an exponent', '{"amount":1e2}'],
+    ['a text as amount', { amount: '5' }],
+    ['an unknown field', { amout: 5 }],
+    ['a long reason', { reason: 'r'.repeat(201) }],
+    ['a control character', { reason: '\u001b' }],
+    ['no body', undefined],
+    ['an empty body', ''],
+    ['a list', []],
+  ];
+  const body = {};
+  const other = (id: string) => `/v1/payments/${id}/refunds`;
+  const cases: [what: string, answer: Promise<Answered>, status: number, code: string][] = [
+    ...bodies.map(([what, wrong]): (typeof cases)[number] => {
+      return [what, post(path, { key, body: wrong }), 400, 'invalid_request'];
+    }),
+    ['no key', post(path, { body }), 400, 'idempotency_key_missing'],
+    ['an empty key', post(path, { key: '', body }), 400, 'idempotency_key_invalid'],
+    ['a long key', post(path, { key: 'k'.repeat(256), body }), 400, 'idempotency_key_invalid'],
+    ['no JSON', post(path, { key, body, headers: notJson }), 415, 'unsupported_media_type'],
+    ["another partner's", post(other(theirs), { key, body }), 404, 'not_found'],
+    ["nobody's", post(other(aPayment().txnId), { key, body }), 404, 'not_found'],
+    ['a malformed id', post(other('order-1'), { key, body }), 404, 'not_found'],
+    ['an id in capitals', post(other(mine.toUpperCase()), { key, body }), 404, 'not_found'],
+  ];
+  for (const [what, asked, status, code] of cases) {
+    const answer = await asked;
+    assert.deepEqual([answer.status, answer.body['code']], [status, code], what);
+    assert.match(String(answer.headers['content-type']), /^application\/problem\+json/, what);
+  }
+  assert.equal(await appended(), before);
+  const hint = await post(path, { key });
+  assert.match(hint.text, /`\{\}` gives back all that is left/);
+  const made = await post(path, { key, body: { reason: 'r'.repeat(200) } });
+  assert.equal(made.status, 202);
+  const ofRefund = await post(other(made.body['id'] as string), { key: 'r-2', body });
+  assert.equal(ofRefund.status, 404);
+  const counted = await edge.metrics.metrics();
+  assert.match(counted, /triplock_gateway_refunds_total\{[^}]*outcome="refused"[^}]*\} 21/);
+  assert.match(counted, /triplock_gateway_refunds_total\{[^}]*outcome="accepted"[^}]*\} 1/);
+});
+
+test('what cannot be read is not found, and what cannot be asked is pointed at', async (t) => {
+  const edge = await transactionEdge(t);
+  const { get, post, catchUp } = edge;
+  const [mine, theirs] = [await pay(edge), await pay(edge, 'globex')];
+  const made = await post(`/v1/payments/${theirs}/refunds`, { key: 'r', body: {}, as: 'globex' });
+  const refund = made.body['id'] as string;
+  const list = `/v1/payments/${mine}/refunds`;
+  const lost = async () => {
+    for (const path of [
+      `/v1/refunds/${refund}`,
+      `/v1/refunds/${mine}`,
+      `/v1/refunds/${aPayment().txnId}`,
+      '/v1/refunds/r-1',
+      `/v1/payments/${refund}`,
+      `/v1/payments/${theirs}/refunds`,
+      `/v1/payments/${refund}/refunds`,
+      '/v1/payments/order-1/refunds',
+    ]) {
+      const answer = await get(path);
+      assert.deepEqual([answer.status, answer.body['code']], [404, 'not_found'], path);
+    }
+  };
+  // Before and after the ledger knows them.
+  await lost();
+  await catchUp();
+  await lost();
+  for (const [query, pointer] of [
+    ['?limit=0', '#/limit'],
+    ['?limit=101', '#/limit'],
+    ['?status=failed', '#/status'],
+    [`?starting_after=${refund}`, '#/starting_after'],
+    ['?starting_after=x', '#/starting_after'],
+  ] as const) {
+    const { status, body } = await get(`${list}${query}`);
+    const [error] = body['errors'] as { pointer: string }[];
+    assert.deepEqual([status, error?.pointer], [400, pointer]);
+  }
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { findMissingClaim } from '../test/survey-routes.ts';
+import { problemOf, webhookEdge, type Asked } from '../test/webhook-edge.ts';
+
+const path = '/v1/webhook-endpoint';
+const url = 'https://partner.example/hooks?token=a';
+const set = (to: unknown, as = 'acme'): Asked => ({ method: 'PUT', path, body: { url: to }, as });
+const rotate = (key: string): Asked => ({ method: 'POST', path: `${path}/secrets`, key });
+
+test('an endpoint is made with a secret that is shown once, and changed without one', async (t) => {
+  const { ask, seenByNotifier } = await webhookEdge(t);
+  const none = await ask({ method: 'GET', path });
+  assert.deepEqual([none.status, none.body['code']], [404, 'not_found']);
+
+  const made = await ask(set(url));
+  assert.equal(made.status, 201);
+  assert.equal(made.headers['cache-control'], 'no-store');
+  const { secret, updated_at: updatedAt, ...rest } = made.body;
+  assert.match(secret as string, /^whsec_/);
+  assert.match(updatedAt as string, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.deepEqual(rest, {
+    object: 'webhook_endpoint',
+    url,
+    previous_secret_valid_until: null,
+    disabled_at: null,
+  });
+  assert.partialDeepStrictEqual(await seenByNotifier(), { url, secrets: [secret] });
+
+  const read = await ask({ method: 'GET', path });
+  assert.deepEqual([read.status, read.body], [200, { ...rest, updated_at: updatedAt }]);
+
+  const other = 'https://partner.example:8443/v2';
+  const changed = await ask(set(other));
+  assert.deepEqual([changed.status, 'secret' in changed.body], [200, false]);
+  assert.partialDeepStrictEqual(await seenByNotifier(), { url: other, secrets: [secret] });
+});
+
+test('a partner sees and changes its own endpoint only', async (t) => {
+  const { ask, seenByNotifier } = await webhookEdge(t);
+  await ask(set(url));
+  assert.equal((await ask({ method: 'GET', path, as: 'globex' })).status, 404);
+  assert.equal((await ask({ ...rotate('one'), as: 'globex' })).status, 404);
+  await ask(set('https://globex.example/', 'globex'));
+  assert.equal((await seenByNotifier())!.url, url);
+  assert.equal((await seenByNotifier())!.secrets.length, 1);
+});
+
+test('after a rotation both secrets sign, and the one before them no longer', async (t) => {
+  const { ask, seenByNotifier } = await webhookEdge(t);
+  const made = await ask(set(url));
+  const [first, second] = [await ask(rotate('one')), await ask({ ...rotate('two'), body: {} })];
+  assert.deepEqual([first.status, second.status], [201, 201]);
+  assert.equal(first.headers['cache-control'], 'no-store');
+  assert.deepEqual(Object.keys(first.body), ['object', 'secret', 'previous_secret_valid_until']);
+  const secrets = [second.body['secret'], first.body['secret']];
+  assert.deepEqual((await seenByNotifier())!.secrets, secrets);
+  assert.ok(!secrets.includes(made.body['secret']));
+  const read = await ask({ method: 'GET', path });
+  const until = second.body['previous_secret_valid_until'];
+  assert.equal(read.body['previous_secret_valid_until'], until);
+  assert.doesNotMatch(JSON.stringify(read.body), /whsec_/);
+});
+
+test('a rotation whose answer got lost is answered again, and throws out no secret', async (t) => {
+  const { app, ask, seenByNotifier } = await webhookEdge(t);
+  const made = await ask(set(url));
+  const route = { method: 'POST', url: rotate('').path };
+  const attempt = { path: route.url, body: {}, status: 201 };
+  assert.deepEqual(await findMissingClaim(app, route, attempt), []);
+  const { secrets } = (await seenByNotifier())!;
+  assert.deepEqual([secrets.length, secrets[1]], [2, made.body['secret']]);
+  for (const [key, code] of [
+    [undefined, 'idempotency_key_missing'],
+    ['', 'idempotency_key_invalid'],
+  ] as const) {
+    const refused = await ask({ ...rotate('one'), key });
+    assert.deepEqual([refused.status, refused.body['code']], [400, code]);
+  }
+  assert.deepEqual((await seenByNotifier())!.secrets, secrets);
+});
+
+test('a URL that webhooks may not go to is refused, and nothing is written', async (t) => {
+  const { ask, seenByNotifier } = await webhookEdge(t);
+  for (const to of [
+    'http://partner.example/',
+    'ftp://partner.example/',
+    'javascript:alert(1)',
+    'https://user:password@partner.example/',
+    'https://127.0.0.1/',
+    'https://2130706433/',
+    'https://0x7f.1/',
+    'https://10.0.0.1/',
+    'https://169.254.169.254/latest/meta-data/',
+    'https://metadata.google.internal/',
+    'https://localhost/',
+    'https://[::1]/',
+    'https://[::ffff:169.254.169.254]/',
+    'https://[fd00::1]/',
+    'https://[fe80::1]/',
+    'https://partner.example:25/',
+  ]) {
+    const refused = await ask(set(to));
+    assert.equal(refused.status, 400, to);
+    assert.deepEqual(problemOf(refused), { code: 'invalid_request', pointers: ['#/url'] }, to);
+    assert.doesNotMatch(JSON.stringify(refused.body), /user:password|169\.254/);
+  }
+  assert.equal(await seenByNotifier(), undefined);
+});
+
+test('a demo may send webhooks to its own machine', async (t) => {
+  const { ask } = await webhookEdge(t, { targetPolicy: 'loopback-too' });
+  assert.equal((await ask(set('http://127.0.0.1:8080/hooks'))).status, 201);
+  assert.equal((await ask(set('http://192.168.0.1/'))).status, 400);
+});
+
+test('a body that is no endpoint is refused with a pointer to each field', async (t) => {
+  const { ask, seenByNotifier } = await webhookEdge(t);
+  for (const [body, pointers] of [
+    [undefined, ['#']],
+    [[], ['#']],
+    [{}, ['#/url']],
+    [{ url: null }, ['#/url']],
+    [{ url: 'partner.example' }, ['#/url']],
+    [{ url, secret: 'whsec_mine' }, ['#/secret']],
+    [{ url: `${url}${'x'.repeat(2_000)}` }, ['#/url']],
+  ] as const) {
+    const refused = await ask({ method: 'PUT', path, body });
+    assert.deepEqual(problemOf(refused), { code: 'invalid_request', pointers });
+  }
+  assert.equal(await seenByNotifier(), undefined);
+});
+
+test('a rotation takes no body, as a secret of your own choice would be', async (t) => {
+  const { ask, seenByNotifier } = await webhookEdge(t);
+  await ask(set(url));
+  for (const body of [{ secret: 'whsec_mine' }, [], 'whsec_mine']) {
+    assert.deepEqual(problemOf(await ask({ ...rotate('one'), body })).code, 'invalid_request');
+  }
+  assert.equal((await seenByNotifier())!.secrets.length, 1);
+});
+
+test('other methods are told which ones there are', async (t) => {
+  const { ask } = await webhookEdge(t);
+  const refused = await ask({ method: 'POST', path });
+  assert.deepEqual([refused.status, refused.body['code']], [405, 'method_not_allowed']);
+  assert.equal(refused.headers['allow'], 'GET, HEAD, PUT');
+});

@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { TestContext } from 'node:test';
+import { seedPartner } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import {
+  createTestDatabase,
+  createTestKeyspace,
+  createTestTopic,
+  freePort,
+  startService,
+  testNamespace,
+} from '@triplock/testing';
+
+const main = new URL('../main.ts', import.meta.url);
+
+/** Settings that work, over stores of one test's own, and a partner's API key. */
+export async function gatewaySettings(t: TestContext) {
+  const [keys, database, place] = await Promise.all([
+    createTestKeyspace(t),
+    createTestDatabase(t),
+    createTestTopic(t, { partitions: 2 }),
+  ]);
+  const apiKey = testNamespace('key');
+  await seedPartner(database.open('triplock_partners'), {
+    id: 'acme' as PartnerId,
+    apiKey,
+    webhookUrl: 'http://127.0.0.1:9/',
+    webhookSecret: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
+  });
+  const settings = {
+    TRIPLOCK_MODE: 'test',
+    HTTP_PORT: `${await freePort()}`,
+    ADMIN_PORT: `${await freePort()}`,
+    REDIS_URL: keys.url,
+    CLAIM_NAMESPACE: keys.namespace,
+    KAFKA_BROKERS: place.brokers.join(','),
+    ACCEPTED_TOPIC: place.topic,
+    LEDGER_GROUP: testNamespace('ledger-worker'),
+    DATABASE_URL: database.url('triplock_gateway'),
+    CLAIMS_DATABASE_URL: database.url('triplock_claims'),
+  };
+  return { settings, apiKey };
+}
+
+/** The gateway as a process of its own, killed after the test. */
+export type GatewayProcess = {
+  /** Posts a payment, or something else to a path of its own. */
+  post(body: object, headers?: Record<string, string>, path?: string): Promise<Response>;
+  get(path: string, headers?: Record<string, string>): Promise<Response>;
+  admin(path: string, method?: 'GET' | 'POST'): Promise<Response>;
+  /** Resolves once every dependency answers. */
+  ready(): Promise<void>;
+  terminate(): void;
+  /** The exit code and everything that was written. */
+  ended: Promise<{ exitCode: number | null; output: string }>;
+};
+
+/** Starts the gateway with nothing but these settings in its environment. */
+export function startGateway(
+  t: TestContext,
+  { settings, apiKey }: { settings: Readonly<Record<string, string>>; apiKey: string },
+): GatewayProcess {
+  const { child, ended, admin, ready } = startService(t, main, settings);
+  const http = `http://127.0.0.1:${settings['HTTP_PORT']}`;
+  const authorization = `Bearer ${apiKey}`;
+  return {
+    post: (body, headers = {}, path = '/v1/payments') =>
+      fetch(`${http}${path}`, {
+        method: 'POST',
+        headers: { authorization, 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(body),
+      }),
+    get: (path, headers = {}) =>
+      fetch(`${http}${path}`, { headers: { authorization, ...headers } }),
+    admin,
+    ready,
+    terminate: () => void child.kill('SIGTERM'),
+    ended: ended.then(({ exitCode, stdout, stderr }) => ({ exitCode, output: stdout + stderr })),
+  };
+}
+
+/** Forwards a port to a part that is there, so that the part seems to come when this is called. */
+export async function forwardPort(t: TestContext, from: number, to: string): Promise<void> {
+  const { hostname, port } = new URL(to);
+  const server = createServer((inbound) => {
+    const outbound = connect({ host: hostname, port: Number(port) });
+    inbound.pipe(outbound).pipe(inbound);
+    for (const socket of [inbound, outbound]) {
+      socket.on('error', () => (inbound.destroy(), outbound.destroy()));
+    }
+  });
+  server.listen(from, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.unref();
+  });
+}

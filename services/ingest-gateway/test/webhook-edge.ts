@@ -1,0 +1,81 @@
+import type { TestContext } from 'node:test';
+import {
+  openPartners,
+  openWebhookDeliveries,
+  openWebhookEndpoints,
+  type TargetPolicy,
+} from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import { createLogger } from '@triplock/runtime';
+import { createTestDatabase } from '@triplock/testing';
+import { createHttpServer } from '../http/http-server.ts';
+import { testAdmission } from './test-admission.ts';
+import { addWebhookRoutes } from '../routes/webhook-routes.ts';
+
+/** What an answer was, as far as tests look at it. */
+export type Answered = {
+  status: number;
+  headers: Record<string, unknown>;
+  body: Record<string, unknown>;
+};
+
+/** One request; the partner named by `as` sends it. */
+export type Asked = {
+  method: 'GET' | 'PUT' | 'POST';
+  path: string;
+  body?: unknown;
+  key?: string;
+  as?: string;
+};
+
+/** The webhook routes over a database of one test's own, with the rights that the gateway has. */
+export async function webhookEdge(
+  t: TestContext,
+  { targetPolicy = 'public' }: { targetPolicy?: TargetPolicy } = {},
+) {
+  const store = await createTestDatabase(t);
+  const owner = store.open();
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
+  const gateway = store.open('triplock_gateway');
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const app = await createHttpServer({
+    logger,
+    admission: testAdmission(async (key) => ({
+      outcome: 'authenticated',
+      partnerId: key as PartnerId,
+    })),
+    routes: (server) =>
+      addWebhookRoutes(server, {
+        logger,
+        budgetMs: 2_200,
+        endpoints: openWebhookEndpoints(gateway),
+        deliveries: openWebhookDeliveries(gateway),
+        targetPolicy,
+      }),
+  });
+  t.after(() => app.close());
+
+  const ask = async ({ method, path, body, key, as = 'acme' }: Asked): Promise<Answered> => {
+    const response = await app.inject({
+      method,
+      url: path,
+      headers: {
+        authorization: `Bearer ${as}`,
+        ...(key === undefined ? {} : { 'idempotency-key': key }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
+    });
+    const { statusCode: status, headers } = response;
+    return { status, headers, body: response.json() };
+  };
+  const partners = openPartners(store.open('triplock_notifier'));
+  const seenByNotifier = (id = 'acme') => partners.webhookEndpoint(id as PartnerId);
+  return { app, ask, owner, store, gateway, seenByNotifier };
+}
+
+/** The code and the pointers of a problem. */
+export function problemOf({ body }: Answered): { code: unknown; pointers: string[] } {
+  const errors = (body['errors'] ?? []) as { pointer: string }[];
+  return { code: body['code'], pointers: errors.map(({ pointer }) => pointer) };
+}
