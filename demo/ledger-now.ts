@@ -1,7 +1,7 @@
 import type { Endpoints } from '@triplock/launcher';
 import { copyLedgerFrom } from '@triplock/ledger';
 import { openForCommand, type Queryable } from '@triplock/postgres';
-import { askInTurn } from '@triplock/runtime';
+import { shareReads } from '@triplock/runtime';
 import { openSpanner, type SpannerDatabase } from '@triplock/spanner';
 
 /** The ledger's tables by SQL, as they are when they are asked. */
@@ -34,7 +34,7 @@ export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
   });
   const copy = async () =>
     void (await copyLedgerFrom(await spanner(), copyTo)({ counting: false }));
-  const bringUpToNow = askInTurn(copy, apartMs);
+  const bringUpToNow = shareReads(copy, { apartMs });
   return {
     query: async (sql, values) => {
       await bringUpToNow();

@@ -100,7 +100,7 @@ test('a consumer without a guard is found', () => {
   ];
   for (const text of broken) assert.equal(findUnguarded({ path, text }).length, 1, text);
   const guarded =
-    'openSubscriber({ handle: eventsHandler({ receive: gather((event) => tell(inbox, event)) }) });';
+    'openSubscriber({ handle: eventsHandler({ receive: inBatches((event) => tell(inbox, event)) }) });';
   assert.deepEqual(findUnguarded({ path, text: guarded }), []);
 });
 

@@ -61,4 +61,17 @@ describe('reads of one thing by many', () => {
     (await nextRead()).resolve('back');
     assert.deepEqual(await Promise.all(later), ['back', 'back']);
   });
+
+  it('begin some milliseconds apart where that is asked for', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    let reads = 0;
+    const read = shareReads(async () => (reads += 1), { apartMs: 100 });
+    assert.equal(await read(), 1);
+    const later = [read(), read()];
+    t.mock.timers.tick(99);
+    await new Promise(setImmediate);
+    assert.equal(reads, 1);
+    t.mock.timers.tick(1);
+    assert.deepEqual(await Promise.all(later), [2, 2]);
+  });
 });

@@ -1,5 +1,5 @@
 import type { Queryable } from '@triplock/postgres';
-import { gather, inBatchSpan } from '@triplock/runtime';
+import { inBatches, inBatchSpan } from '@triplock/runtime';
 import { recordPublished, type Delivery, type SeenEvent } from './record-published.ts';
 
 // Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of an event.
@@ -9,7 +9,7 @@ const batchLimits = { apartMs: 50, itemsMax: 256 };
 export function openEventCount(
   database: Queryable,
 ): (delivery: Delivery & { traceparent: string }) => Promise<SeenEvent> {
-  return gather((deliveries) => {
+  return inBatches((deliveries) => {
     const of = () => deliveries.map(({ traceparent }) => traceparent);
     return inBatchSpan({ name: 'count events', of }, () => recordPublished(database, deliveries));
   }, batchLimits);

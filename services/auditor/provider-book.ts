@@ -1,8 +1,7 @@
 import { loadSql, type Queryable } from '@triplock/postgres';
 import { ProviderError, type ProviderBooks } from '@triplock/provider';
-import type { Logger } from '@triplock/runtime';
+import { shareReads, type Logger } from '@triplock/runtime';
 import type { NotCompared } from './audit-result.ts';
-import { shareNext } from './share-next.ts';
 import { walkProviderBook } from './walk-provider-book.ts';
 
 const asksAProvider = loadSql(import.meta.url, 'sql/asks-a-provider.sql');
@@ -37,7 +36,7 @@ export type ProviderBookParts = {
 /** The copy in the auditor's own schema. */
 export function openProviderBook(parts: ProviderBookParts): ProviderBook {
   return {
-    catchUp: shareNext(() => catchUp(parts)),
+    catchUp: shareReads(() => catchUp(parts)),
     doubtEverything: async () => void (await parts.database.query(beginWholeWalk)),
   };
 }

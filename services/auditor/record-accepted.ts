@@ -1,7 +1,7 @@
 import { decodeAccepted } from '@triplock/contracts';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { loadSql, type Queryable } from '@triplock/postgres';
-import { gather } from '@triplock/runtime';
+import { inBatches } from '@triplock/runtime';
 import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
 import type { AuditorMetrics } from './metrics.ts';
 
@@ -21,7 +21,7 @@ type Rows = { accepted: object[]; refused: object[] };
  * @throws when the database is away; the batch then comes again and nothing is counted twice.
  */
 export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics) {
-  const record = gather<Rows, void>(async (batches) => {
+  const record = inBatches<Rows, void>(async (batches) => {
     const accepted = batches.flatMap((rows) => rows.accepted);
     const refused = batches.flatMap((rows) => rows.refused);
     if (accepted.length > 0) await database.query(recordAccepted, [JSON.stringify(accepted)]);

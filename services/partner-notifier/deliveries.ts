@@ -1,6 +1,6 @@
 import type { EventId, PartnerId, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
-import { gather, inBatchSpan } from '@triplock/runtime';
+import { inBatches, inBatchSpan } from '@triplock/runtime';
 import type { WebhookOutcome } from './send-webhook.ts';
 
 const leaseDeliveries = loadSql(import.meta.url, 'sql/lease-deliveries.sql');
@@ -58,7 +58,7 @@ const groupLimits = { apartMs: 20, itemsMax: 256 };
 
 /** The delivery rows in PostgreSQL, where all clocks are the database's. */
 export function openDeliveries(database: Database): Deliveries {
-  const record = gather((made: readonly MadeAttempt[]) => {
+  const record = inBatches((made: readonly MadeAttempt[]) => {
     const of = () => made.flatMap(({ delivery }) => delivery.traceparent ?? []);
     return inBatchSpan({ name: 'record attempts', of }, () => recordMany(database, made));
   }, groupLimits);

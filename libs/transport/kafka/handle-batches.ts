@@ -1,6 +1,5 @@
-import { backoffMs, inBatchSpan, type Logger } from '@triplock/runtime';
+import { backoffMs, inBatches, inBatchSpan, type Logger } from '@triplock/runtime';
 import type { EachBatchHandler, EachBatchPayload } from 'kafkajs';
-import { gatherCommits } from './gather-commits.ts';
 import { keepAlive, type Heartbeat } from './heartbeat.ts';
 import { processBatchSpan } from './kafka-spans.ts';
 import type { RecordBatch } from './log.ts';
@@ -19,6 +18,9 @@ export type BatchHandling = {
 /** Handles batches until stopped; then it takes no other, and what failed is not tried again. */
 export type BatchHandler = { eachBatch: EachBatchHandler; stop(): void };
 
+/** One request is small also for the largest topic that anybody would make. */
+const partitionsMax = 1_000;
+
 /**
  * Handles a batch, then commits its end. What `handle` rejects is not committed and comes again
  * after a pause of its partition; the membership and the other partitions go on meanwhile.
@@ -30,19 +32,23 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
   let stopped = false;
   let latest: EachBatchPayload;
 
-  const commit = gatherCommits(async (offsets) => {
-    const { topic } = latest.batch;
-    const partitions = [...offsets].map(([partition, next]) => ({ partition, offset: `${next}` }));
-    // Not consumer.commitOffsets: once the consumer is stopping, that resolves and commits nothing.
-    await latest.commitOffsetsIfNecessary({ topics: [{ topic, partitions }] });
-  });
+  // Partitions share a request; each has one offset in it at most, and all of them fail together.
+  const commit = inBatches(
+    async (partitions: readonly { partition: number; offset: string }[]) => {
+      const { topic } = latest.batch;
+      // Not consumer.commitOffsets: of a consumer that stops, it resolves and commits nothing.
+      await latest.commitOffsetsIfNecessary({ topics: [{ topic, partitions: [...partitions] }] });
+      return partitions.map(() => undefined);
+    },
+    { itemsMax: partitionsMax },
+  );
 
   const work = async (payload: EachBatchPayload, heartbeat: Heartbeat): Promise<void> => {
     const batch = recordBatch(payload, heartbeat);
     const last = batch.records.at(-1)!;
     await inBatchSpan(processBatchSpan(handling, batch), async () => {
       await handle(batch);
-      await commit(batch.partition, last.offset + 1n);
+      await commit({ partition: batch.partition, offset: `${last.offset + 1n}` });
     });
     payload.resolveOffset(`${last.offset}`);
     failures.delete(batch.partition);

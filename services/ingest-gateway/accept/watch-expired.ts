@@ -1,4 +1,4 @@
-import { askInTurn } from '@triplock/runtime';
+import { shareReads } from '@triplock/runtime';
 import type { TopicOffsets } from '@triplock/transport';
 
 /** Tells whether the ledger has posted everything whose claim has expired. */
@@ -15,7 +15,7 @@ const lateMaxMs = 3_600_000;
 const trustedMs = 600_000;
 
 // Kafka is asked for all waiting requests together, and this often at most.
-const askEveryMs = 100;
+const askLimits = { apartMs: 100 };
 
 /**
  * Watches whether the ledger's workers have posted all records that are older than an hour. An
@@ -26,7 +26,7 @@ const askEveryMs = 100;
  */
 export function watchExpired(offsets: Pick<TopicOffsets, 'committed' | 'since'>): Expired {
   let provenAt = -Infinity;
-  const ask = askInTurn(async (): Promise<boolean> => {
+  const ask = shareReads(async (): Promise<boolean> => {
     const askedAt = performance.now();
     const [young, committed] = await Promise.all([
       offsets.since(new Date(Date.now() - lateMaxMs)),
@@ -37,7 +37,7 @@ export function watchExpired(offsets: Pick<TopicOffsets, 'committed' | 'since'>)
     );
     if (posted) provenAt = askedAt;
     return posted;
-  }, askEveryMs);
+  }, askLimits);
   return {
     arePosted: async () => performance.now() - provenAt < trustedMs || ask(),
   };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { askInTurn } from '@triplock/runtime';
+import { shareReads } from '@triplock/runtime';
 import type { Offsets, TopicOffsets } from '@triplock/transport';
 
 /** Tells whether the ledger has posted everything that was in the topic at a barrier. */
@@ -11,7 +11,7 @@ type Position = { committed: Offsets; end: Offsets };
 const passedMax = 100;
 
 // Kafka is asked for all waiting requests together, and this often at most.
-const askEveryMs = 100;
+const askLimits = { apartMs: 100 };
 
 /** Writes offsets down as a barrier, under an id, so that no two are the same text. */
 export function writeBarrier(end: Offsets): string {
@@ -29,10 +29,10 @@ export function writeBarrier(end: Offsets): string {
  */
 export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>): Progress {
   const passed = new Set<string>();
-  const ask = askInTurn(async (): Promise<Position> => {
+  const ask = shareReads(async (): Promise<Position> => {
     const [committed, end] = await Promise.all([offsets.committed(), offsets.end()]);
     return { committed, end };
-  }, askEveryMs);
+  }, askLimits);
   return {
     async hasPassed(text) {
       if (passed.has(text)) return true;
