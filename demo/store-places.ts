@@ -1,5 +1,5 @@
 import type { Endpoints } from '@triplock/launcher';
-import type { ClaimSeen } from '@triplock/testing';
+import type { ClaimSeen } from '@triplock/claims-inspector';
 import { formatSpan } from './terminal/words.ts';
 
 const claimPlaces: Readonly<Record<Endpoints['claims'], string>> = {

@@ -11,7 +11,7 @@ import {
   type ServiceEndpoint,
 } from '@triplock/launcher';
 import { openForCommand, type Database } from '@triplock/postgres';
-import { reachClaims, type ReachedClaims } from '@triplock/testing';
+import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
 import { Kafka, logLevel } from 'kafkajs';
 import { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 import { openPartner, type Partner } from './partner.ts';
@@ -35,7 +35,7 @@ export type System = {
   /** The same as of now. */
   ledger: LedgerNow;
   /** The claim store, past the gateways. */
-  claims: ReachedClaims;
+  claims: ClaimsInspector;
   kafka: Kafka;
   partner(id: 'acme' | 'globex'): Partner;
   replicas(service: ServiceName): ServiceEndpoint[];
@@ -136,7 +136,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     readOnly: true,
   });
   const ledger = openLedgerNow(endpoints, database);
-  const claims = reachClaims({ ...endpoints, namespace: names.claims });
+  const claims = inspectClaims({ ...endpoints, namespace: names.claims });
   const brokers = endpoints.kafka.split(',');
   const system: System = {
     home,

@@ -1,6 +1,6 @@
 import { after, before } from 'node:test';
 import { usualNames, type Endpoints } from '@triplock/launcher';
-import { reachClaims, type ReachedClaims } from '@triplock/testing';
+import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
 import { partner, type Partner } from './partner.ts';
 import { upSystem } from './system.ts';
 import { witness, type Witness } from './witness.ts';
@@ -12,7 +12,7 @@ export type Stage = {
   globex: Partner;
   look: Witness;
   /** The claim store, past the gateways. */
-  claims: ReachedClaims;
+  claims: ClaimsInspector;
 };
 
 /**
@@ -24,7 +24,7 @@ export function onTheSystem(prepare?: (stage: Stage) => Promise<void>): Stage {
   before(async () => {
     const system = await upSystem();
     const [acme, globex] = [partner(system, 'acme'), partner(system, 'globex')];
-    const claims = reachClaims({ ...system, namespace: usualNames.claims });
+    const claims = inspectClaims({ ...system, namespace: usualNames.claims });
     const look = witness(system);
     Object.assign(stage, { system, acme, globex, look, claims } satisfies Stage);
     await prepare?.(stage);

@@ -1,6 +1,6 @@
 import type { Endpoints } from '@triplock/launcher';
 import type { TxnId } from '@triplock/payments';
-import type { ClaimSeen } from '@triplock/testing';
+import type { ClaimSeen } from '@triplock/claims-inspector';
 import { readCopyUntil } from '../copy-behind.ts';
 import type { NeededPart } from '../needed-parts.ts';
 import type { System } from '../system.ts';

@@ -1,5 +1,4 @@
 export * from './builders.ts';
-export * from './claims/reach-claims.ts';
 export * from './choose-test-parts.ts';
 export * from './endpoints.ts';
 export * from './eventually.ts';

@@ -21,14 +21,14 @@ import {
   type ClaimStore,
 } from '@triplock/launcher';
 import { createLogger } from '@triplock/runtime';
-import { reachClaims, type ReachedClaims } from '@triplock/testing';
+import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
 
 /** A claim store that is compared, and what only this machine's owner can do to it. */
 export type ComparedStore = {
   name: ClaimStore;
   open(): Promise<Claims>;
   /** The store, past its claims. */
-  reach(): ReachedClaims;
+  reach(): ClaimsInspector;
   /** kill -9 of every server that it consists of, and all of them up again. */
   killAndRestart(): Promise<void>;
 };
@@ -106,7 +106,7 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
   return claimStores.map((name) => ({
     name,
     open: () => open(name),
-    reach: () => reachClaims({ ...parts, postgres: owner, claims: name, namespace: name }),
+    reach: () => inspectClaims({ ...parts, postgres: owner, claims: name, namespace: name }),
     killAndRestart: async () => {
       for (const server of serversOf[name]) await killProcess({ home, name: server });
       for (const each of bystanders) await continueProcess({ home, name: each });

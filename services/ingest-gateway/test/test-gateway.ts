@@ -5,13 +5,13 @@ import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import { createCrashPoints, createLogger, traceparentFrom } from '@triplock/runtime';
+import { inspectClaims } from '@triplock/claims-inspector';
 import {
   aPayment,
   createTestDatabase,
   createTestKeyspace,
   createTestTopic,
   eventually,
-  reachClaims,
   testNamespace,
 } from '@triplock/testing';
 import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
@@ -67,7 +67,7 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
     return posted;
   };
 
-  const reached = reachClaims({ ...keys, claims: 'redis', redis: keys.url, postgres: '' });
+  const reached = inspectClaims({ ...keys, claims: 'redis', redis: keys.url, postgres: '' });
   t.after(() => reached.close());
   const expireClaim = (txnId: string) => reached.expire(txnId);
 

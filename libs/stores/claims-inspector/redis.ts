@@ -1,20 +1,20 @@
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { Redis } from 'ioredis';
-import type { Forgotten, ReachedClaims } from './reach-claims.ts';
+import type { Forgotten, ClaimsInspector } from './inspect-claims.ts';
 
 type Keyspace = { redis: Redis; namespace: string };
 
 const answerTimeoutMs = 5_000;
 
 /** Claims in Redis, or the answers that Redis keeps before PostgreSQL. */
-export function reachRedisClaims({
+export function inspectRedisClaims({
   url,
   namespace,
 }: {
   url: string;
   namespace: string;
-}): ReachedClaims {
+}): ClaimsInspector {
   const redis = new Redis(url, {
     lazyConnect: true,
     maxRetriesPerRequest: 3,

@@ -1,5 +1,5 @@
 import { openForCommand } from '@triplock/postgres';
-import type { ReachedClaims } from './reach-claims.ts';
+import type { ClaimsInspector } from './inspect-claims.ts';
 
 type ClaimRow = {
   state: string;
@@ -12,13 +12,13 @@ type ClaimRow = {
 };
 
 /** Claims in PostgreSQL, as the owner of their tables. */
-export function reachPostgresClaims({
+export function inspectPostgresClaims({
   url,
   namespace,
 }: {
   url: string;
   namespace: string;
-}): ReachedClaims {
+}): ClaimsInspector {
   const database = openForCommand({
     ...{ url, applicationName: 'claims from outside', connectionsMax: 2 },
   });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createTestRedis, reachClaims } from '@triplock/testing';
+import { createTestRedis } from '@triplock/testing';
 import { Redis } from 'ioredis';
+import { inspectClaims } from './inspect-claims.ts';
 
 const ours = ['{triplock:7}:claim:one', '{triplock:7}:memory'];
 
@@ -9,8 +10,8 @@ const ours = ['{triplock:7}:claim:one', '{triplock:7}:memory'];
 async function aRedis(test: TestContext) {
   const { url } = await createTestRedis(test);
   const redis = new Redis(url);
-  const place = { claims: 'redis', redis: url, postgres: '', namespace: 'triplock' } as const;
-  const claims = reachClaims(place);
+  const address = { claims: 'redis', redis: url, postgres: '', namespace: 'triplock' } as const;
+  const claims = inspectClaims(address);
   test.after(async () => {
     redis.disconnect();
     await claims.close();

@@ -1,5 +1,5 @@
 import type { AttributeValue, DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { ReachedClaims } from './reach-claims.ts';
+import type { ClaimsInspector } from './inspect-claims.ts';
 
 type Attributes = Record<string, AttributeValue>;
 
@@ -7,13 +7,13 @@ type Attributes = Record<string, AttributeValue>;
 const TableName = 'triplock-claims';
 
 /** Claims in DynamoDB Local. */
-export function reachDynamoClaims({
+export function inspectDynamoClaims({
   url,
   namespace,
 }: {
   url: string;
   namespace: string;
-}): ReachedClaims {
+}): ClaimsInspector {
   // Loaded when it is needed, because it takes a third of a second.
   const library = import('@aws-sdk/client-dynamodb');
   const opened = library.then(

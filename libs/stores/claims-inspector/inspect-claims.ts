@@ -1,9 +1,9 @@
-import { reachDynamoClaims } from './in-dynamodb.ts';
-import { reachPostgresClaims } from './in-postgres.ts';
-import { reachRedisClaims } from './in-redis.ts';
+import { inspectDynamoClaims } from './dynamodb.ts';
+import { inspectPostgresClaims } from './postgres.ts';
+import { inspectRedisClaims } from './redis.ts';
 
-/** Where a system keeps its claims; the launcher's endpoints fit. */
-export type ClaimsPlace = {
+/** Where a system keeps its claims; the launcher's endpoints have this form. */
+export type ClaimsAddress = {
   claims: 'redis' | 'postgres' | 'hybrid' | 'dynamodb';
   redis: string;
   /** As a role that may read and change the claims. */
@@ -27,10 +27,10 @@ export type ClaimSeen = {
 };
 
 /**
- * A claim store reached past the gateways: to look at it, and to do to it what time and operators
- * do.
+ * A claim store reached past the gateways: operators look at a claim, and the demo and tests do to
+ * it what time and losses do.
  */
-export type ReachedClaims = {
+export type ClaimsInspector = {
   /** A claim that lives; nothing when there is none. */
   look(txnId: string): Promise<ClaimSeen | undefined>;
   /** Ends a claim's life at once, as 24 hours do; returns whether there was one. */
@@ -50,26 +50,26 @@ export type ReachedClaims = {
 export type Forgotten = { command: string; keys: number };
 
 /** Connects to a claim store when it is first asked. */
-export function reachClaims(place: ClaimsPlace): ReachedClaims {
-  const { claims, namespace } = place;
+export function inspectClaims(address: ClaimsAddress): ClaimsInspector {
+  const { claims, namespace } = address;
   switch (claims) {
     case 'redis':
-      return reachRedisClaims({ url: place.redis, namespace });
+      return inspectRedisClaims({ url: address.redis, namespace });
     case 'postgres':
-      return reachPostgresClaims({ url: place.postgres, namespace });
+      return inspectPostgresClaims({ url: address.postgres, namespace });
     case 'hybrid':
-      return withCache(reachPostgresClaims({ url: place.postgres, namespace }), place);
+      return withCache(inspectPostgresClaims({ url: address.postgres, namespace }), address);
     case 'dynamodb':
-      if (place.dynamodb === undefined) throw new Error('it is not told where DynamoDB Local is');
-      return reachDynamoClaims({ url: place.dynamodb, namespace });
+      if (address.dynamodb === undefined) throw new Error('it is not told where DynamoDB Local is');
+      return inspectDynamoClaims({ url: address.dynamodb, namespace });
     default:
       return claims satisfies never;
   }
 }
 
 /** What ends in PostgreSQL ends in the cache before it too. */
-function withCache(postgres: ReachedClaims, place: ClaimsPlace): ReachedClaims {
-  const cache = reachRedisClaims({ url: place.redis, namespace: place.namespace });
+function withCache(postgres: ClaimsInspector, address: ClaimsAddress): ClaimsInspector {
+  const cache = inspectRedisClaims({ url: address.redis, namespace: address.namespace });
   return {
     ...postgres,
     expire: async (txnId) => {
