@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import type { BookRow } from '@triplock/provider';
+import type { JournalRow } from '@triplock/provider';
 import { aPayment, aRefund } from '@triplock/testing';
 import { renderTrace } from './print-trace.ts';
 import type { PaymentTrace } from './trace-payment.ts';
@@ -76,7 +76,7 @@ function aCardTrace(): PaymentTrace {
     ...{ ...money, createdAt: at(0), settledAt: at(25) },
     ...{ intentId: 'pi_1', chargeId: 'ch_1', refundId: null },
   };
-  const booked: BookRow = {
+  const booked: JournalRow = {
     ...{ kind: 'charge', id: 'ch_1', status: 'succeeded', createdAt: at(0) },
     ...money,
   };

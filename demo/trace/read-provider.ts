@@ -1,10 +1,10 @@
 import { stripeKeyFor } from '@triplock/launcher';
-import { openStripeBooks, type BookKind, type BookRow } from '@triplock/provider';
+import { openStripeJournal, type JournalKind, type JournalRow } from '@triplock/provider';
 import type { System } from '../system.ts';
 import type { LedgerRow } from './read-effects.ts';
 
 /** What the provider has by an id that the ledger names; `undefined` when it has nothing by it. */
-export type ProviderObject = { kind: BookKind; id: string; row: BookRow | undefined };
+export type ProviderObject = { kind: JournalKind; id: string; row: JournalRow | undefined };
 
 const timeoutMs = 5_000;
 
@@ -26,7 +26,7 @@ export async function readProvider(
   const apiKey = stripeKeyFor(endpoints.stripe);
   if (apiKey === undefined) throw new Error('STRIPE_API_KEY is not set here');
   const place = { apiKey, apiUrl: endpoints.stripe, timeoutMs };
-  const books = openStripeBooks({ ...place, requestsPerSecondMax: 20 });
+  const books = openStripeJournal({ ...place, requestsPerSecondMax: 20 });
   return Promise.all(
     named.map(async ({ kind, id }) => ({ kind, id, row: await books.read(kind, id) })),
   );

@@ -1,8 +1,7 @@
-export * from './guard-provider.ts';
-export * from './provider-books.ts';
-export * from './provider-error.ts';
+export * from './circuit-breaker.ts';
+export * from './provider-journal.ts';
 export * from './provider.ts';
-export { type StripeOptions } from './stripe/open-client.ts';
-export * from './stripe/open-stripe-books.ts';
-export * from './stripe/open-stripe.ts';
-export * from './stripe/read-stripe-event.ts';
+export { type StripeOptions } from './stripe/client.ts';
+export { openStripeJournal, type JournalOptions } from './stripe/journal.ts';
+export { openStripe } from './stripe/stripe.ts';
+export * from './stripe/webhooks.ts';

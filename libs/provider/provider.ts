@@ -28,20 +28,20 @@ export type IntentRequest = Caller &
   Attempt & { readonly money: Money; readonly paymentMethod: string };
 
 /** An intent, and what it must be about: an answer about anything else is unknown. */
-export type IntentInQuestion = {
+export type IntentQuery = {
   readonly intentId: string;
   readonly txnId: TxnId;
   readonly money: Money;
 };
 
 /** An intent to confirm. */
-export type ConfirmRequest = Caller & Attempt & IntentInQuestion;
+export type ConfirmRequest = Caller & Attempt & IntentQuery;
 
 /**
  * Part of a charge to give back. There is no other attempt: no object at the provider refuses the
  * second of two partial refunds, so whatever the first call may still come to has one key.
  */
-export type RefundRequest = Caller & IntentInQuestion;
+export type RefundRequest = Caller & IntentQuery;
 
 /**
  * Nobody knows what became of a call: a time-out, a reset, a 429, a 5xx, half an answer, or an
@@ -67,18 +67,18 @@ export type Unknown = {
 export type CreateOutcome =
   { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;
 
-/** How a charge stands. */
+/** The state of a charge. */
 export type IntentOutcome =
   | { outcome: 'succeeded'; chargeId: string }
-  /** The bank or the provider said no, or the intent was cancelled: final. */
+  /** The bank or the provider refused it, or the intent was cancelled: final. */
   | { outcome: 'declined'; failure: Failure }
   /** Nobody has confirmed it, and so it has charged nobody. */
   | { outcome: 'unconfirmed' }
-  /** The customer has to act, or the provider is at work: it will be told, or can be asked. */
+  /** The customer has to act, or the provider is at work: a webhook will report, or it is asked. */
   | { outcome: 'waiting'; waitsFor: 'customer' | 'provider' }
   | Unknown;
 
-/** How a refund stands at the provider. */
+/** The state of a refund at the provider. */
 export type RefundAtProvider =
   | { outcome: 'succeeded'; refundId: string }
   | { outcome: 'waiting'; refundId: string }
@@ -86,9 +86,9 @@ export type RefundAtProvider =
   | Unknown;
 
 /**
- * Who charges cards. Charging is two steps, so that no memory has to last: an intent that is
- * prepared charges nobody, its id is stored in the ledger, and only a stored one is confirmed. An
- * intent succeeds once by its own state, however often it is confirmed.
+ * Who charges cards. Charging is two steps, so that nothing held in memory has to last: an intent
+ * that is prepared charges nobody, its id is stored in the ledger, and only a stored one is
+ * confirmed. An intent succeeds once by its own state, however often it is confirmed.
  *
  * No method throws for what a provider does: that is `unknown`.
  */
@@ -100,10 +100,10 @@ export type Provider = {
   createIntent(request: IntentRequest): Promise<CreateOutcome>;
   /** Confirms a stored intent. Another attempt is allowed while it reads as unconfirmed. */
   confirmIntent(request: ConfirmRequest): Promise<IntentOutcome>;
-  /** How an intent stands now, by its id. */
-  readIntent(asked: IntentInQuestion): Promise<IntentOutcome>;
+  /** The state of an intent now, by its id. */
+  readIntent(asked: IntentQuery): Promise<IntentOutcome>;
   /** Takes back an intent that nobody will confirm. Its state afterwards, whoever was faster. */
-  cancelIntent(asked: IntentInQuestion): Promise<IntentOutcome>;
+  cancelIntent(asked: IntentQuery): Promise<IntentOutcome>;
   /**
    * Gives money back. Look with `findRefund` before doing so again after an unknown outcome. Where
    * the provider keeps an error under the caller's one key, it comes back until that is forgotten.
@@ -115,3 +115,28 @@ export type Provider = {
    */
   findRefund(request: RefundRequest): Promise<RefundAtProvider | { outcome: 'none' }>;
 };
+
+/** What a log may say of a provider's error: neither keys nor cards nor secrets. */
+export class ProviderError extends Error {
+  override name = 'ProviderError';
+  readonly type: string;
+  readonly code: string | undefined;
+  readonly statusCode: number | undefined;
+  readonly requestId: string | undefined;
+  constructor(details: {
+    type: string;
+    code: string | undefined;
+    statusCode: number | undefined;
+    requestId: string | undefined;
+  }) {
+    super(
+      [details.type, details.code, details.statusCode]
+        .filter((each) => each !== undefined)
+        .join(' '),
+    );
+    this.type = details.type;
+    this.code = details.code;
+    this.statusCode = details.statusCode;
+    this.requestId = details.requestId;
+  }
+}

@@ -1,6 +1,6 @@
 import { openRefusedMessages, watchInHand } from '@triplock/inbox';
 import { openDatabase, type Database } from '@triplock/postgres';
-import { openStripeBooks, type ProviderBooks } from '@triplock/provider';
+import { openStripeJournal, type ProviderJournal } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
   openSubscriber,
@@ -135,10 +135,10 @@ async function consumeTopics(
   return accepted;
 }
 
-function booksOf(config: Config): ProviderBooks | undefined {
+function booksOf(config: Config): ProviderJournal | undefined {
   const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
   if (apiKey === undefined) return undefined;
-  return openStripeBooks({
+  return openStripeJournal({
     apiKey,
     ...(apiUrl === undefined ? {} : { apiUrl }),
     timeoutMs: config.PROVIDER_TIMEOUT_MS,

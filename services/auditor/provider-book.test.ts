@@ -3,10 +3,10 @@ import { after, before, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import {
   openStripe,
-  openStripeBooks,
+  openStripeJournal,
   ProviderError,
-  type BookQuery,
-  type ProviderBooks,
+  type JournalQuery,
+  type ProviderJournal,
 } from '@triplock/provider';
 import { aPayment, aRefund, createTestDatabase, createTestStripe } from '@triplock/testing';
 import type { AuditResult } from './audit-result.ts';
@@ -74,18 +74,18 @@ async function aCardSystem(context: TestContext) {
     });
     return refund;
   };
-  const real = openStripeBooks({ ...place, requestsPerSecondMax: 1_000, pageMax: 2 });
-  const audit = async (books: ProviderBooks = real, final = true): Promise<AuditResult> =>
+  const real = openStripeJournal({ ...place, requestsPerSecondMax: 1_000, pageMax: 2 });
+  const audit = async (books: ProviderJournal = real, final = true): Promise<AuditResult> =>
     judge(await look(auditPartsOf(auditor, { books })), { final });
   const { provider: book } = auditPartsOf(auditor, { books: real });
-  const parts = (books: ProviderBooks) => auditPartsOf(auditor, { books });
+  const parts = (books: ProviderJournal) => auditPartsOf(auditor, { books });
   return { owner: store.open(), system, provider, charge, pay, giveBack, audit, real, book, parts };
 }
 
 /** Books that tell of every request, and may fail at the one of that number. */
-function watched(books: ProviderBooks, failAt = Infinity) {
-  const asked: (BookQuery | string)[] = [];
-  const watchedBooks: ProviderBooks = {
+function watched(books: ProviderJournal, failAt = Infinity) {
+  const asked: (JournalQuery | string)[] = [];
+  const watchedBooks: ProviderJournal = {
     list: (query) => {
       asked.push(query);
       if (asked.length === failAt) throw new ProviderError({ ...away, code: 'ECONNREFUSED' });
@@ -221,7 +221,7 @@ test('a walk that was interrupted goes on where it was, and two at once do no ha
   assert.deepEqual(driftOf(result)['not-compared'], ['provider']);
   const resumed = watched(real);
   await audit(resumed.books);
-  const [firstAsked] = resumed.asked as BookQuery[];
+  const [firstAsked] = resumed.asked as JournalQuery[];
   assert.equal(firstAsked!.kind, 'intent');
   assert.ok(firstAsked!.after !== undefined);
   assert.deepEqual(firstAsked, interrupted.asked[2]);

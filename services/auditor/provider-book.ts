@@ -1,5 +1,5 @@
 import { loadSql, type Queryable } from '@triplock/postgres';
-import { ProviderError, type ProviderBooks } from '@triplock/provider';
+import { ProviderError, type ProviderJournal } from '@triplock/provider';
 import { shareReads, type Logger } from '@triplock/runtime';
 import type { NotCompared } from './audit-result.ts';
 import { walkProviderBook } from './walk-provider-book.ts';
@@ -29,7 +29,7 @@ export type ProviderBook = {
 /** What a copy needs; without `books` there is no provider to ask. */
 export type ProviderBookParts = {
   database: Queryable;
-  books: ProviderBooks | undefined;
+  books: ProviderJournal | undefined;
   logger: Logger;
 };
 

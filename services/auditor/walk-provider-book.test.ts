@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { BookRow, ProviderBooks } from '@triplock/provider';
+import type { JournalRow, ProviderJournal } from '@triplock/provider';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { walkProviderBook } from './walk-provider-book.ts';
 
@@ -8,11 +8,11 @@ const createdAt = new Date();
 const common = { amount: 1n, currency: 'EUR', createdAt } as const;
 
 /** Books with one intent of ours and a refund of some intent's, of a word that is not known. */
-function booksWith(refundOf: string): ProviderBooks {
+function booksWith(refundOf: string): ProviderJournal {
   const { txnId, partnerId } = aPayment();
   const ours = { ...common, kind: 'intent', status: 'succeeded', txnId, partnerId } as const;
   const refund = { ...common, kind: 'refund', status: 'unknown', intentId: refundOf } as const;
-  const rows: Record<string, BookRow[]> = {
+  const rows: Record<string, JournalRow[]> = {
     intent: [{ ...ours, id: 'pi_ours', intentId: 'pi_ours' }],
     refund: [{ ...refund, id: 're_1' }],
   };

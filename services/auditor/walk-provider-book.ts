@@ -1,10 +1,10 @@
 import { loadSql, type Queryable } from '@triplock/postgres';
 import {
-  bookKinds,
+  journalKinds,
   ProviderError,
-  type BookKind,
-  type BookRow,
-  type ProviderBooks,
+  type JournalKind,
+  type JournalRow,
+  type ProviderJournal,
 } from '@triplock/provider';
 
 const readWalk = loadSql(import.meta.url, 'sql/read-walk.sql');
@@ -18,7 +18,7 @@ const ownIntents = loadSql(import.meta.url, 'sql/own-intents.sql');
 const noteReading = loadSql(import.meta.url, 'sql/note-reading.sql');
 
 /** Where the copy is kept, and what it is a copy of. */
-export type BookParts = { database: Queryable; books: ProviderBooks };
+export type BookParts = { database: Queryable; books: ProviderJournal };
 
 /**
  * The provider's clocks may differ by so much, so that something older appears behind a newer one.
@@ -41,12 +41,12 @@ const reviewedMax = 50;
  * walk at once, and one that was interrupted is gone on with.
  */
 export async function walkProviderBook(parts: BookParts): Promise<void> {
-  for (const kind of bookKinds) await walk(parts, kind);
+  for (const kind of journalKinds) await walk(parts, kind);
   await readAgain(parts, await parts.database.query<Doubtful>(lookAgain, [doubtfulMax]));
   await readAgain(parts, await parts.database.query<Doubtful>(doubtRefunds, [reviewedMax]));
 }
 
-type Doubtful = { kind: BookKind; id: string };
+type Doubtful = { kind: JournalKind; id: string };
 
 async function readAgain({ database, books }: BookParts, doubtful: Doubtful[]): Promise<void> {
   for (const { kind, id } of doubtful) {
@@ -58,7 +58,7 @@ async function readAgain({ database, books }: BookParts, doubtful: Doubtful[]): 
 
 type WalkRow = { cursor: string | null; knownUntil: Date };
 
-async function walk({ database, books }: BookParts, kind: BookKind): Promise<void> {
+async function walk({ database, books }: BookParts, kind: JournalKind): Promise<void> {
   // A walk that somebody began earlier may have passed what is newer than its beginning.
   let beganHere = false;
   for (;;) {
@@ -83,7 +83,10 @@ async function walk({ database, books }: BookParts, kind: BookKind): Promise<voi
 }
 
 /** Leaves out what is unknown and of an intent that is not ours: it would be left out anyway. */
-async function known(database: Queryable, rows: readonly BookRow[]): Promise<readonly BookRow[]> {
+async function known(
+  database: Queryable,
+  rows: readonly JournalRow[],
+): Promise<readonly JournalRow[]> {
   const unknown = rows.filter(({ status }) => status === 'unknown');
   if (unknown.length === 0) return rows;
   const intents = unknown.flatMap(({ intentId }) => intentId ?? []);
@@ -93,7 +96,7 @@ async function known(database: Queryable, rows: readonly BookRow[]): Promise<rea
 }
 
 /** @throws ProviderError for a row of which nobody can say what it means for money. */
-function rowOf(row: BookRow) {
+function rowOf(row: JournalRow) {
   const { kind, id, status, amount, currency, createdAt, intentId, txnId, partnerId } = row;
   if (status === 'unknown') {
     const type = 'unknown_status';

@@ -16,7 +16,7 @@ import {
 } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
-import type { ProviderBooks } from '@triplock/provider';
+import type { ProviderJournal } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import type { Offsets, ReceivedRecord } from '@triplock/transport';
 import { createHash } from 'node:crypto';
@@ -237,7 +237,7 @@ export function eventOf(payment: AcceptedPayment): PaymentEvent {
  */
 export function auditPartsOf(
   database: Database,
-  { workerLag = 0, books }: { workerLag?: number; books?: ProviderBooks } = {},
+  { workerLag = 0, books }: { workerLag?: number; books?: ProviderJournal } = {},
 ) {
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   return {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
-import type { GuardedProvider } from '@triplock/provider';
+import type { CircuitBreaker } from '@triplock/provider';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
 import { aPipeline, aProvider, recordOf, traceparent } from './worker.testing.ts';
 
@@ -39,7 +39,7 @@ async function aBusyWorker(context: TestContext, patience = { timeoutMs: 1_000 }
 }
 
 /** The same provider, and how many charges were prepared or confirmed at one time at most. */
-function counted(provider: GuardedProvider) {
+function counted(provider: CircuitBreaker) {
   let now = 0;
   const atOnce = { most: 0 };
   const counting =

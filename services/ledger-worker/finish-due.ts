@@ -1,5 +1,5 @@
 import type { DueTransaction, Ledger, Refunds, TakeDue } from '@triplock/ledger';
-import type { GuardedProvider } from '@triplock/provider';
+import type { CircuitBreaker } from '@triplock/provider';
 import { carriedTraceparent, inSpan, type Logger, type Pass } from '@triplock/runtime';
 import type { AttemptOutcome } from './attempt-outcome.ts';
 import { bookTransferOf } from './book-transfer.ts';
@@ -14,7 +14,7 @@ export type ResolverParts = ChargeParts &
     takeDue: TakeDue;
     ledger: Pick<Ledger, 'settle'>;
     refunds: Pick<Refunds, 'post'>;
-    provider: Pick<GuardedProvider, 'callersMax'>;
+    provider: Pick<CircuitBreaker, 'callersMax'>;
     /** Shared with the batches that charge. */
     places: Places;
     metrics: Pick<WorkerMetrics, 'resolved' | 'unknownAge'>;

@@ -1,4 +1,5 @@
 import type { WakeOutcome } from '@triplock/ledger';
+import type { ProviderCall } from '@triplock/provider';
 import {
   Counter,
   duplicatesCaught,
@@ -167,14 +168,28 @@ function providerMetrics(registry: Registry): ProviderMetrics {
 
 /** Its buckets go up to the time after which a call is given up. */
 function callsHistogram(registry: Registry): ProviderMetrics['calls'] {
-  return new Histogram({
+  const calls = new Histogram({
     name: 'triplock_worker_provider_call_seconds',
     help: 'Duration of calls sent to the provider. unknown: whether it took effect is not known.',
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     labelNames: ['call', 'outcome'],
     registers: [registry],
   });
+  for (const call of Object.values(callLabels)) {
+    for (const outcome of ['answered', 'unknown']) calls.zero({ call, outcome });
+  }
+  return calls;
 }
+
+/** What calls of the provider are named in metrics. */
+export const callLabels: Readonly<Record<ProviderCall, string>> = {
+  createIntent: 'create-intent',
+  confirmIntent: 'confirm-intent',
+  readIntent: 'read-intent',
+  cancelIntent: 'cancel-intent',
+  refund: 'refund',
+  findRefund: 'find-refund',
+};
 
 function tellings(registry: Registry): Pick<ProviderMetrics, 'providerEvents' | 'refundsUndone'> {
   const registers = [registry];

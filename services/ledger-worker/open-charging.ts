@@ -1,21 +1,20 @@
 import type { LedgerStore } from '@triplock/ledger';
-import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
+import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
 import { runLoop, type Loop, type Service } from '@triplock/runtime';
 import { openChargeDesk, type ChargeDesk } from './charge-desk.ts';
 import type { Config } from './config.ts';
 import { openDueFinisher } from './finish-due.ts';
-import { measureProvider } from './measure-provider.ts';
-import type { WorkerMetrics } from './metrics.ts';
+import { callLabels, type WorkerMetrics } from './metrics.ts';
 import { openPlaces } from './places.ts';
 
 /** Ten unknown outcomes in a row are no chance, also where every fifth call goes wrong. */
-const patience = { unknownInARowMax: 10, restMs: 1_000 };
+const patience = { unknownInARowMax: 10, openMs: 1_000 };
 
 /** What is settled with the provider's help: for batches, and by the resolver. */
 export type Charging = {
   desk: ChargeDesk;
   resolver: Loop;
-  provider: GuardedProvider;
+  provider: CircuitBreaker;
 };
 
 /** Wires the provider to the two that ask it; the resolver runs until it is stopped. */
@@ -31,14 +30,16 @@ export function openCharging(
     timeoutMs: config.PROVIDER_TIMEOUT_MS,
     ...(apiUrl === undefined ? {} : { apiUrl }),
   });
-  const onCircuit = (state: string) => {
+  const onState = (state: string) => {
     parts.metrics.circuitOpen.set(state === 'open' ? 1 : 0);
     logger.warn({ state }, 'the circuit to the provider changed');
     if (state === 'closed') resolver.wake();
   };
-  const provider = guardProvider(measureProvider(stripe, parts.metrics), {
+  const provider = openCircuitBreaker(stripe, {
     ...patience,
-    onCircuit,
+    onState,
+    onCall: (call, { outcome, seconds }) =>
+      parts.metrics.calls.observe({ call: callLabels[call], outcome }, seconds),
   });
   const actionExpiresMs = config.ACTION_EXPIRES_HOURS * 3_600_000;
   const places = openPlaces(config.CHARGES_MAX);

@@ -8,7 +8,7 @@ import {
 import { openPostgresLedger, openPostgresRefunds, takeDueFrom } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
-import { guardProvider, openStripe, type GuardedProvider } from '@triplock/provider';
+import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import {
   createTestDatabase,
@@ -114,7 +114,7 @@ export function settingsOf(
   };
 }
 
-type Charging = { provider: GuardedProvider; handOverMs: number; placesMax: number };
+type Charging = { provider: CircuitBreaker; handOverMs: number; placesMax: number };
 
 function openParts(url: string, { provider, handOverMs, placesMax }: Charging) {
   const onIdleError = () => undefined; // DROP DATABASE ends idle connections, which is no news here.
@@ -154,9 +154,9 @@ const nobody = aProvider({ apiKey: 'sk_test', url: 'http://127.0.0.1:1' });
 export function aProvider(
   { apiKey, url: apiUrl }: { apiKey: string; url: string },
   { timeoutMs } = { timeoutMs: 1_000 },
-): GuardedProvider {
+): CircuitBreaker {
   const stripe = openStripe({ apiKey, apiUrl, timeoutMs });
-  return guardProvider(stripe, { unknownInARowMax: 10, restMs: 200 });
+  return openCircuitBreaker(stripe, { unknownInARowMax: 10, openMs: 200 });
 }
 
 /** What a topic has, as it comes. */

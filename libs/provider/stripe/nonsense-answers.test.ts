@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { aPayment } from '@triplock/testing';
-import { openStripe } from './open-stripe.ts';
+import { openStripe } from './stripe.ts';
 
 const { txnId, partnerId, key, details } = aPayment({ amount: 1_250n, currency: 'EUR' });
 const { money } = details;

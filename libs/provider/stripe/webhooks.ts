@@ -25,9 +25,9 @@ const toleranceSeconds = 300;
 
 /**
  * Events after which an intent or a refund may have ended (docs.stripe.com/api/events/types). Those
- * of the steps before, most of them our own, would only have us look for nothing.
+ * of the steps before, most of them our own, are not worth a look.
  */
-const telling = new Set([
+const finalEvents = new Set([
   'payment_intent.succeeded',
   'payment_intent.payment_failed',
   'payment_intent.canceled',
@@ -40,7 +40,7 @@ const telling = new Set([
 /**
  * Verifies a webhook over its raw bytes (docs.stripe.com/webhooks#verify-official-libraries): that
  * one of our secrets signed it, and within the last five minutes. Several secrets are for the time
- * in which one follows the other. What it says is only a hint to look: the state of an intent is
+ * in which one follows the other. Its content is only a hint to look: the state of an intent is
  * read from Stripe, so order and copies do not matter.
  */
 export function readStripeEvent(received: {
@@ -57,7 +57,7 @@ export function readStripeEvent(received: {
   const { id, type, data, account, livemode } = verified.event;
   // Only an event of a connected account names one.
   if (account || livemode !== (mode === 'live')) return { outcome: 'foreign', type };
-  const intentId = telling.has(type) ? intentOf(data?.object ?? {}) : undefined;
+  const intentId = finalEvents.has(type) ? intentOf(data?.object ?? {}) : undefined;
   if (intentId === undefined || typeof id !== 'string') return { outcome: 'ignored', type };
   const failedRefund = failedRefundOf(data?.object ?? {});
   return { outcome: 'event', event: { id, type, intentId, ...(failedRefund && { failedRefund }) } };

@@ -1,4 +1,7 @@
+import { createHash } from 'node:crypto';
+import type { Money, TxnId } from '@triplock/payments';
 import Stripe from 'stripe';
+import type { Attempt, Caller } from '../provider.ts';
 
 /** Where Stripe answers, and for how long it is waited for. */
 export type StripeOptions = {
@@ -53,4 +56,40 @@ function addressOf(apiUrl: string | undefined): Stripe.StripeConfig {
     ...(port === '' ? {} : { port }),
     protocol: protocol === 'http:' ? 'http' : 'https',
   };
+}
+
+// docs.stripe.com/api/idempotent_requests: "keys can be up to 255 characters".
+const lengthMax = 255;
+
+/** What a caller asks of the provider. */
+type Call = 'create' | 'confirm' | 'refund';
+
+/**
+ * The partner's key, passed through: `partner:key:call`, and the number of an attempt that is not
+ * the first. A partner's id has no colon and a call ends in no number, so no two callers share one.
+ * When it is too long for Stripe it is the SHA-256 of that, in hex.
+ */
+export function idempotencyKeyOf(
+  { partnerId, key, attempt = 1 }: Caller & Partial<Attempt>,
+  call: Call,
+): string {
+  const whole = `${partnerId}:${key}:${call}${attempt === 1 ? '' : `:${attempt}`}`;
+  return whole.length <= lengthMax ? whole : createHash('sha256').update(whole).digest('hex');
+}
+
+/**
+ * What every object of ours at Stripe carries; an answer off the wire may have any of it missing.
+ */
+type Ours = { amount?: number; currency?: string; metadata?: { [name: string]: string } | null };
+
+/** Whether it is of this transaction, for its amount and in its currency. */
+export function isAbout(
+  { amount, currency, metadata }: Ours,
+  { txnId, money }: { txnId: TxnId; money: Money },
+): boolean {
+  return (
+    amount === Number(money.amount) &&
+    currency === money.currency.toLowerCase() &&
+    metadata?.['txn_id'] === txnId
+  );
 }

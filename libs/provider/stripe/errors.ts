@@ -1,7 +1,6 @@
 import type { Failure } from '@triplock/payments';
 import Stripe from 'stripe';
-import { ProviderError } from '../provider-error.ts';
-import type { Unknown } from '../provider.ts';
+import { ProviderError, type Unknown } from '../provider.ts';
 
 /** What an error of the official client says about the call that met it. */
 export type SortedError =
@@ -39,7 +38,7 @@ export function sortError(error: unknown): SortedError {
 }
 
 function refused(error: InstanceType<typeof Stripe.errors.StripeError>): SortedError {
-  // `rawType` is Stripe's own word; `type` is what the client calls its class.
+  // `rawType` is Stripe's own name; `type` is what the client calls its class.
   const code = error.decline_code || error.code || error.rawType || 'invalid_request_error';
   return { outcome: 'refused', failure: { code, message: error.message } };
 }

@@ -1,11 +1,11 @@
 import type { PartnerId, TxnId } from '@triplock/payments';
 
-/** What a provider keeps books of. */
-export const bookKinds = ['intent', 'charge', 'refund'] as const;
-export type BookKind = (typeof bookKinds)[number];
+/** What a provider keeps a journal of. */
+export const journalKinds = ['intent', 'charge', 'refund'] as const;
+export type JournalKind = (typeof journalKinds)[number];
 
-/** How an entry of the provider's stands, in the words that all three kinds share. */
-export type BookStatus =
+/** The state of one of the provider's objects, in the words that all three kinds share. */
+export type JournalStatus =
   /** An intent that nobody has confirmed: it has charged nobody. */
   | 'unconfirmed'
   /** Not final: the customer or a bank is at work. */
@@ -15,13 +15,13 @@ export type BookStatus =
   | 'failed';
 
 /** An intent, a charge or a refund as the provider has it. */
-export type BookRow = {
-  kind: BookKind;
+export type JournalRow = {
+  kind: JournalKind;
   id: string;
   /**
-   * `unknown`: of a word that is not known here, and not ours by anything that it says of itself.
+   * `unknown`: a status that is not known here, of an object that does not say it is ours.
    */
-  status: BookStatus | 'unknown';
+  status: JournalStatus | 'unknown';
   /** Minor units. */
   amount: bigint;
   /** ISO 4217, upper case. */
@@ -36,32 +36,32 @@ export type BookRow = {
 };
 
 /** Some of what was made since a time, newest first. */
-export type BookQuery = {
-  kind: BookKind;
+export type JournalQuery = {
+  kind: JournalKind;
   since: Date;
   /** The `next` of the page before. */
   after?: string;
 };
 
-/** A page of the provider's books; `unknown-cursor`: it has nothing by the id of `after`. */
-export type BookPage =
+/** A page of the provider's journal; `unknown-cursor`: it has nothing by the id of `after`. */
+export type JournalPage =
   | {
       outcome: 'page';
-      rows: BookRow[];
+      rows: JournalRow[];
       /** Where the next page begins; absent on the last one. */
       next?: string;
     }
   | { outcome: 'unknown-cursor' };
 
 /**
- * The provider's own books, only read: the other side of the ledger's charges and refunds. It is
- * consistent: what a caller has seen before is on the list.
+ * The provider's own account of what happened, only read: what the ledger's charges and refunds are
+ * compared with. It is consistent: what a caller has seen before is on the list.
  *
  * @throws ProviderError when the provider cannot be asked, tried again where that may help; and
- * when it says of an object of ours what cannot be made sense of.
+ * when an object of ours has a status that is not known here.
  */
-export type ProviderBooks = {
-  list(query: BookQuery): Promise<BookPage>;
+export type ProviderJournal = {
+  list(query: JournalQuery): Promise<JournalPage>;
   /** One of them as it is now; nothing when the provider has none by that id. */
-  read(kind: BookKind, id: string): Promise<BookRow | undefined>;
+  read(kind: JournalKind, id: string): Promise<JournalRow | undefined>;
 };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { aPayment, eventually } from '@triplock/testing';
-import { guardProvider } from './guard-provider.ts';
+import { openCircuitBreaker } from './circuit-breaker.ts';
 import type { CreateOutcome, IntentRequest, Provider } from './provider.ts';
 
 const created: CreateOutcome = { outcome: 'created', intentId: 'pi_1' };
@@ -12,14 +12,14 @@ const unknown: CreateOutcome = {
   sent: true,
 };
 
-/** A provider that answers as told, and the guard in front of it. */
-function aGuarded(limits = { unknownInARowMax: 3, restMs: 50 }) {
+/** A provider that answers as told, and the circuit breaker in front of it. */
+function aBreaker(limits = { unknownInARowMax: 3, openMs: 50 }) {
   let answer: CreateOutcome = created;
   const createIntent = mock.fn(() => Promise.resolve(answer));
   const states: string[] = [];
-  const guarded = guardProvider({ createIntent } as unknown as Provider, {
+  const breaker = openCircuitBreaker({ createIntent } as unknown as Provider, {
     ...limits,
-    onCircuit: (state) => states.push(state),
+    onState: (state) => states.push(state),
   });
   const { txnId, partnerId, key, details } = aPayment();
   const request: IntentRequest = {
@@ -29,17 +29,17 @@ function aGuarded(limits = { unknownInARowMax: 3, restMs: 50 }) {
     attempt: 1,
   };
   return {
-    ask: () => guarded.createIntent(request),
-    callersMax: () => guarded.callersMax(),
-    close: () => guarded.close(),
+    ask: () => breaker.createIntent(request),
+    callersMax: () => breaker.callersMax(),
+    close: () => breaker.close(),
     answers: (next: CreateOutcome) => (answer = next),
     sent: () => createIntent.mock.callCount(),
     states,
   };
 }
 
-test('a provider in trouble is not asked until it had its rest, then once, then freely', async () => {
-  const { ask, answers, sent, states } = aGuarded();
+test('a provider in trouble is not asked for a while, then once, then freely', async () => {
+  const { ask, answers, sent, states } = aBreaker();
   answers(unknown);
   for (let n = 0; n < 3; n += 1) assert.equal(await ask(), unknown);
   const unsent = await ask();
@@ -53,7 +53,7 @@ test('a provider in trouble is not asked until it had its rest, then once, then 
 });
 
 test('some unknown outcomes among others trouble nobody', async () => {
-  const { ask, answers, sent } = aGuarded();
+  const { ask, answers, sent } = aBreaker();
   for (let n = 0; n < 30; n += 1) {
     answers(n % 3 === 0 ? created : unknown);
     await ask();
@@ -61,8 +61,8 @@ test('some unknown outcomes among others trouble nobody', async () => {
   assert.equal(sent(), 30);
 });
 
-test('who can wait is told to while it rests, that one may try then, and that all may again', async () => {
-  const { ask, callersMax, answers, close } = aGuarded();
+test('who can wait is to wait while the circuit is open, one may try then, and all may again', async () => {
+  const { ask, callersMax, answers, close } = aBreaker();
   answers(unknown);
   for (let n = 0; n < 3; n += 1) {
     assert.equal(callersMax(), Infinity);
@@ -82,8 +82,8 @@ test('who can wait is told to while it rests, that one may try then, and that al
   assert.equal(callersMax(), 0);
 });
 
-test('a host clock that is set back while the provider rests prolongs no rest, and lets nobody spin', async (context) => {
-  const { ask, answers } = aGuarded();
+test('a host clock that is set back while the circuit is open keeps it open no longer, and lets nobody spin', async (context) => {
+  const { ask, answers } = aBreaker();
   answers(unknown);
   for (let n = 0; n < 3; n += 1) await ask();
   const now = Date.now;
@@ -97,7 +97,7 @@ test('a host clock that is set back while the provider rests prolongs no rest, a
 });
 
 test('while one call tries the others are told to come again, and not at once', async () => {
-  const { ask, callersMax, answers } = aGuarded();
+  const { ask, callersMax, answers } = aBreaker();
   answers(unknown);
   for (let n = 0; n < 3; n += 1) await ask();
   await eventually(async () => callersMax() === 1);
@@ -107,7 +107,7 @@ test('while one call tries the others are told to come again, and not at once', 
 });
 
 test('a provider that says when to come again is left alone until then', async () => {
-  const { ask, answers, sent, callersMax } = aGuarded();
+  const { ask, answers, sent, callersMax } = aBreaker();
   answers({ ...unknown, retryAfterMs: 100 });
   await ask();
   answers(created);
@@ -116,4 +116,27 @@ test('a provider that says when to come again is left alone until then', async (
   assert.deepEqual([sent(), callersMax()], [1, 0]);
   await eventually(async () => (await ask()) === created);
   assert.equal(sent(), 2);
+});
+
+test('each call that was sent is reported with what is known of it, and one that was not is no call', async () => {
+  const calls: string[] = [];
+  const provider = {
+    readIntent: async () => ({ outcome: 'succeeded', chargeId: 'ch_1' }) as const,
+    confirmIntent: async () => unknown,
+    refund: () => Promise.reject(new Error('a bug')),
+  } as unknown as Provider;
+  const breaker = openCircuitBreaker(provider, {
+    ...{ unknownInARowMax: 2, openMs: 60_000 },
+    onCall: (call, { outcome, seconds }) => {
+      assert.ok(seconds >= 0 && seconds < 60);
+      calls.push(`${call} ${outcome}`);
+    },
+  });
+  const query = {} as never;
+  assert.deepEqual(await breaker.readIntent(query), { outcome: 'succeeded', chargeId: 'ch_1' });
+  assert.equal(await breaker.confirmIntent(query), unknown);
+  const bug = await breaker.refund(query);
+  assert.ok(bug.outcome === 'unknown' && bug.sent);
+  await breaker.readIntent(query);
+  assert.deepEqual(calls, ['readIntent answered', 'confirmIntent unknown', 'refund unknown']);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Stripe from 'stripe';
-import { readStripeEvent } from './read-stripe-event.ts';
+import { readStripeEvent } from './webhooks.ts';
 
 const secret = 'whsec_test';
 const mode = 'test' as const;
@@ -11,8 +11,8 @@ type Wish = { ageSeconds?: number; by?: string; event?: object };
 
 /** A webhook as Stripe sends it, signed `ageSeconds` ago. */
 function aWebhook(object: object, { ageSeconds = 0, by = secret, event = {} }: Wish = {}) {
-  const told = { id: 'evt_1', object: 'event', type: succeeded, livemode: false };
-  const payload = JSON.stringify({ ...told, data: { object }, ...event });
+  const sent = { id: 'evt_1', object: 'event', type: succeeded, livemode: false };
+  const payload = JSON.stringify({ ...sent, data: { object }, ...event });
   const timestamp = Math.floor(Date.now() / 1_000) - ageSeconds;
   const signed = { payload, secret: by, timestamp };
   const signature = Stripe.webhooks.generateTestHeaderString(signed);

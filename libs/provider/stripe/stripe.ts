@@ -3,17 +3,14 @@ import type Stripe from 'stripe';
 import type {
   ConfirmRequest,
   CreateOutcome,
-  IntentInQuestion,
   IntentOutcome,
+  IntentQuery,
   IntentRequest,
   Provider,
 } from '../provider.ts';
-import { idempotencyKeyOf } from './idempotency-key.ts';
-import { intentOutcome } from './intent-outcome.ts';
-import { isAbout } from './is-about.ts';
-import { openClient, type StripeOptions } from './open-client.ts';
-import { openStripeRefunds } from './open-stripe-refunds.ts';
-import { sortError, unknownBecause } from './sort-error.ts';
+import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
+import { sortError, unknownBecause } from './errors.ts';
+import { createRefund, findRefund } from './refunds.ts';
 
 /** Stripe by its official package. */
 export function openStripe(options: StripeOptions): Provider {
@@ -23,7 +20,8 @@ export function openStripe(options: StripeOptions): Provider {
     confirmIntent: (request) => confirmIntent(stripe, request),
     readIntent: (asked) => readIntent(stripe, asked),
     cancelIntent: (asked) => cancelIntent(stripe, asked, { cancellation_reason: 'abandoned' }),
-    ...openStripeRefunds(stripe),
+    refund: (request) => createRefund(stripe, request),
+    findRefund: (request) => findRefund(stripe, request),
   };
 }
 
@@ -65,7 +63,7 @@ async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<I
   return ended.outcome === 'declined' ? { ...ended, failure: confirmed.failure } : ended;
 }
 
-async function endIntent(stripe: Stripe, asked: IntentInQuestion): Promise<IntentOutcome> {
+async function endIntent(stripe: Stripe, asked: IntentQuery): Promise<IntentOutcome> {
   const seen = await readIntent(stripe, asked);
   return seen.outcome === 'unconfirmed' ? cancelIntent(stripe, asked) : seen;
 }
@@ -73,7 +71,7 @@ async function endIntent(stripe: Stripe, asked: IntentInQuestion): Promise<Inten
 /** Where the intent is no longer to be cancelled, it is final or being decided. */
 async function cancelIntent(
   stripe: Stripe,
-  asked: IntentInQuestion,
+  asked: IntentQuery,
   reason: Stripe.PaymentIntentCancelParams = {},
 ): Promise<IntentOutcome> {
   return certain(
@@ -83,7 +81,7 @@ async function cancelIntent(
 
 type Refused = { outcome: 'refused'; failure: Failure };
 
-async function readIntent(stripe: Stripe, asked: IntentInQuestion): Promise<IntentOutcome> {
+async function readIntent(stripe: Stripe, asked: IntentQuery): Promise<IntentOutcome> {
   return certain(
     await actOrRead(stripe, asked, () => stripe.paymentIntents.retrieve(asked.intentId)),
   );
@@ -98,7 +96,7 @@ function certain(outcome: IntentOutcome | Refused): IntentOutcome {
 /** What a call made of an intent; when its state forbade the call, that state. */
 async function actOrRead(
   stripe: Stripe,
-  asked: IntentInQuestion,
+  asked: IntentQuery,
   call: () => Promise<Stripe.PaymentIntent>,
 ): Promise<IntentOutcome | Refused> {
   try {
@@ -115,4 +113,71 @@ async function actOrRead(
         return sorted satisfies never;
     }
   }
+}
+
+/** What of an intent is looked at; an answer off the wire may have any of it missing. */
+type Seen = Partial<
+  Pick<
+    Stripe.PaymentIntent,
+    | 'id'
+    | 'status'
+    | 'amount'
+    | 'currency'
+    | 'metadata'
+    | 'latest_charge'
+    | 'last_payment_error'
+    | 'cancellation_reason'
+  >
+>;
+
+/**
+ * The state of a charge, by the intent's own status
+ * (docs.stripe.com/payments/paymentintents/lifecycle). An answer that is not about this intent,
+ * this payment and this money, or that has no known state, is unknown.
+ */
+function intentOutcome(intent: Seen, asked: IntentQuery): IntentOutcome {
+  const same = intent.id === asked.intentId && isAbout(intent, asked);
+  if (!same) return nonsense(`the provider answered with another intent than ${asked.intentId}`);
+  switch (intent.status) {
+    case 'succeeded':
+      return succeeded(intent);
+    case 'requires_confirmation':
+      return { outcome: 'unconfirmed' };
+    case 'requires_action':
+      return { outcome: 'waiting', waitsFor: 'customer' };
+    case 'processing':
+      return { outcome: 'waiting', waitsFor: 'provider' };
+    case 'requires_payment_method':
+      return declined(intent);
+    case 'canceled':
+      return { outcome: 'declined', failure: cancelled(intent) };
+    case 'requires_capture':
+    case undefined:
+    default:
+      return nonsense(`the provider reports ${intent.status} for ${asked.intentId}`);
+  }
+}
+
+function succeeded({ id, latest_charge: charge }: Seen): IntentOutcome {
+  const chargeId = typeof charge === 'string' ? charge : charge?.id;
+  if (chargeId === undefined) return nonsense(`intent ${id} succeeded without a charge`);
+  return { outcome: 'succeeded', chargeId };
+}
+
+/** Abandoned is what we cancel when a customer never came to authenticate. */
+function cancelled({ cancellation_reason: reason }: Seen): Failure {
+  const message = 'The payment was not completed in time and was cancelled.';
+  if (reason === 'abandoned') return { code: 'authentication_required', message };
+  return { code: 'payment_canceled', message: 'The payment was cancelled at the provider.' };
+}
+
+/** A decline takes the method off the intent, so that nothing confirms it by accident again. */
+function declined({ last_payment_error: error }: Seen): IntentOutcome {
+  const code = error?.decline_code || error?.code || 'card_declined';
+  const message = error?.message ?? 'The card was declined.';
+  return { outcome: 'declined', failure: { code, message } };
+}
+
+function nonsense(message: string): IntentOutcome {
+  return unknownBecause(new Error(message));
 }

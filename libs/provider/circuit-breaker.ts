@@ -1,0 +1,166 @@
+import { inSpan } from '@triplock/runtime';
+import type { Provider, Unknown } from './provider.ts';
+
+/** A call of the provider by its name. */
+export type ProviderCall = keyof Provider;
+
+/** When calls stop being sent, for how long, and who is informed. */
+export type CircuitBreakerLimits = {
+  /** As many unknown outcomes in a row open the circuit: calls fail unsent. */
+  unknownInARowMax: number;
+  /**
+   * How long it is open before one call tries, milliseconds; doubled each time, a minute at most.
+   */
+  openMs: number;
+  /** Called when calls stop being sent, and when they are again. */
+  onState?: (state: 'open' | 'closed') => void;
+  /** Called after each call that was sent; `unknown`: whether it took effect is not known. */
+  onCall?: (
+    call: ProviderCall,
+    ended: { outcome: 'answered' | 'unknown'; seconds: number },
+  ) => void;
+};
+
+/** A provider behind a circuit breaker. */
+export type CircuitBreaker = Provider & {
+  /**
+   * How many callers may begin to ask it now, for those who can wait: none while the circuit is
+   * open, one when it is time to try, and any number when it is closed.
+   */
+  callersMax(): number;
+  /** Sends no more calls, for good; calls under way go on. */
+  close(): void;
+};
+
+/** However long a provider asks to be left alone, it is asked again after this. */
+const openMsMax = 60_000;
+
+/** While another call tries nobody knows how long that takes. */
+const openMsWhileTrying = 50;
+
+/**
+ * Sends a provider nothing while it is in trouble, nor as long as it asked to be left alone
+ * (`Retry-After`). A call that was not sent is `unknown` like any other: whoever calls asks again
+ * later, and nothing was spent on it.
+ */
+export function openCircuitBreaker(
+  provider: Provider,
+  limits: CircuitBreakerLimits,
+): CircuitBreaker {
+  const circuit = openCircuit(limits);
+  let leftAloneUntil = 0;
+  let closed = false;
+  const leftAloneMs = () => leftAloneUntil - performance.now();
+
+  const send = async <Outcome extends { outcome: string }>(
+    name: ProviderCall,
+    call: () => Promise<Outcome>,
+  ): Promise<Outcome | Unknown> => {
+    if (closed) return unsent('shutting down', openMsMax);
+    const leftMs = leftAloneMs();
+    if (leftMs > 0) return unsent('the provider asked to be left alone', leftMs);
+    const permit = circuit.permit();
+    if (permit.outcome === 'open') {
+      return unsent('calls to the provider are suspended because it was failing', permit.leftMs);
+    }
+    const startedMs = performance.now();
+    // Whatever the package sends for one call, a second try after a reset too, is within this span.
+    const outcome = await inSpan({ name: `stripe ${name}` }, () => answerOf(call));
+    const isKnown = outcome.outcome !== 'unknown';
+    const seconds = (performance.now() - startedMs) / 1_000;
+    limits.onCall?.(name, { outcome: isKnown ? 'answered' : 'unknown', seconds });
+    permit.ended(isKnown ? 'well' : 'trouble');
+    leftAloneUntil = Math.max(leftAloneUntil, askedToBeLeftAloneUntil(outcome));
+    return outcome;
+  };
+  return {
+    createIntent: (request) => send('createIntent', () => provider.createIntent(request)),
+    confirmIntent: (request) => send('confirmIntent', () => provider.confirmIntent(request)),
+    readIntent: (query) => send('readIntent', () => provider.readIntent(query)),
+    cancelIntent: (query) => send('cancelIntent', () => provider.cancelIntent(query)),
+    refund: (request) => send('refund', () => provider.refund(request)),
+    findRefund: (request) => send('findRefund', () => provider.findRefund(request)),
+    callersMax: () => (closed || leftAloneMs() > 0 ? 0 : circuit.callersMax()),
+    close: () => (closed = true),
+  };
+}
+
+async function answerOf<Outcome>(call: () => Promise<Outcome>): Promise<Outcome | Unknown> {
+  try {
+    return await call();
+  } catch (error) {
+    return { outcome: 'unknown', error, kept: false, sent: true };
+  }
+}
+
+function askedToBeLeftAloneUntil(outcome: { outcome: string; retryAfterMs?: number }): number {
+  const { retryAfterMs = 0 } = outcome;
+  return performance.now() + Math.min(retryAfterMs, openMsMax);
+}
+
+function unsent(why: string, retryAfterMs: number): Unknown {
+  return { outcome: 'unknown', error: new Error(why), kept: false, sent: false, retryAfterMs };
+}
+
+/** Whether a call may be sent; the sender reports how it ended. */
+type Permit =
+  { outcome: 'send'; ended(call: 'well' | 'trouble'): void } | { outcome: 'open'; leftMs: number };
+
+type State =
+  | { name: 'closed'; troubles: number }
+  | { name: 'open'; times: number; until: number }
+  | { name: 'trying'; times: number };
+
+/**
+ * After so many troubles in a row nothing is sent for a while, then one call tries, and its end
+ * decides between all and the next while. It goes by the monotonic clock: the host's may be set
+ * meanwhile. Jitter keeps several workers from trying in step.
+ */
+function openCircuit({ unknownInARowMax, openMs, onState }: CircuitBreakerLimits) {
+  let state: State = { name: 'closed', troubles: 0 };
+
+  const open = (times: number) => {
+    const longest = Math.min(openMs * 2 ** times, openMsMax);
+    const until = performance.now() + longest * (1 - Math.random() / 4);
+    state = { name: 'open', times: times + 1, until };
+    onState?.('open');
+  };
+  /** Counts a call that was begun while all was well; one that ends later says nothing new. */
+  const ended = (call: 'well' | 'trouble') => {
+    if (state.name !== 'closed') return;
+    state = { name: 'closed', troubles: call === 'trouble' ? state.troubles + 1 : 0 };
+    if (state.troubles >= unknownInARowMax) open(0);
+  };
+  const tries = (times: number): Permit => {
+    state = { name: 'trying', times };
+    return {
+      outcome: 'send',
+      ended: (call) => {
+        if (call === 'trouble') return open(times);
+        state = { name: 'closed', troubles: 0 };
+        onState?.('closed');
+      },
+    };
+  };
+  return {
+    permit: (): Permit => {
+      switch (state.name) {
+        case 'closed':
+          return { outcome: 'send', ended };
+        case 'trying':
+          return { outcome: 'open', leftMs: openMsWhileTrying };
+        case 'open': {
+          const leftMs = state.until - performance.now();
+          return leftMs > 0 ? { outcome: 'open', leftMs } : tries(state.times);
+        }
+        default:
+          return state satisfies never;
+      }
+    },
+    /** How many calls may be begun now: any number, one that tries, or none. */
+    callersMax: () => {
+      if (state.name === 'closed') return Infinity;
+      return state.name === 'open' && performance.now() >= state.until ? 1 : 0;
+    },
+  };
+}

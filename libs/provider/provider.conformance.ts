@@ -1,0 +1,300 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { inspect } from 'node:util';
+import { aPayment } from '@triplock/testing';
+import type { JournalKind, JournalRow, ProviderJournal } from './provider-journal.ts';
+import type {
+  IntentOutcome,
+  IntentRequest,
+  Provider,
+  RefundAtProvider,
+  RefundRequest,
+} from './provider.ts';
+
+/** A provider that has forgotten what the tests before did, and what a test can do to it. */
+export type ProviderUnderTest = {
+  provider: Provider;
+  /** Ten rows a page. */
+  journal: ProviderJournal;
+  /** Payment methods by what comes of them, in the provider's own names. */
+  methods: {
+    succeeds: string;
+    /** With the code that the failure then carries. */
+    declined: readonly (readonly [method: string, code: string])[];
+    needsCustomer: string;
+    nonexistent: string;
+  };
+  /** Lets the provider carry out the next confirmation and its answer be lost. */
+  loseAnswer(): Promise<void>;
+  /** Lets the provider fail the next confirmation without effect, and keep that under the key. */
+  keepError(): Promise<void>;
+  /** Lets the provider turn the next call away for so long. */
+  turnAway(seconds: number): Promise<void>;
+  /** Moves the provider's clock on: it forgets idempotency keys after a day or more. */
+  advanceMs(ms: number): Promise<void>;
+};
+
+/** The promises that a provider and its journal make, whoever they are. */
+export function providerConformance(open: () => Promise<ProviderUnderTest>): void {
+  suite('charges', () => charges(open));
+  suite('what is not known', () => unknownOutcomes(open));
+  suite('refunds', () => refunds(open));
+  suite('the journal', () => journal(open));
+}
+
+type Open = () => Promise<ProviderUnderTest>;
+
+/** A charge of 12.50 euro by a caller of its own. */
+export function requestOf(paymentMethod: string): IntentRequest {
+  const { txnId, partnerId, key, details } = aPayment({ amount: 1_250n, currency: 'EUR' });
+  const { money } = details;
+  return { txnId, kind: 'payment', partnerId, key, money, paymentMethod, attempt: 1 };
+}
+
+/** A charge that is prepared, to be confirmed. */
+async function prepare({ provider, methods }: ProviderUnderTest, method = methods.succeeds) {
+  const request = requestOf(method);
+  const created = await provider.createIntent(request);
+  assert.ok(created.outcome === 'created');
+  return { ...request, intentId: created.intentId };
+}
+
+async function charge(under: ProviderUnderTest, method = under.methods.succeeds) {
+  const intent = await prepare(under, method);
+  return { intent, outcome: await under.provider.confirmIntent(intent) };
+}
+
+/** A refund by a caller of its own of what an intent charged. */
+function refundOf({ intentId, partnerId, money }: PreparedIntent, amount: bigint): RefundRequest {
+  const { txnId, key } = aPayment({ partner: partnerId });
+  return { txnId, kind: 'refund', partnerId, key, intentId, money: { ...money, amount } };
+}
+
+type PreparedIntent = IntentRequest & { intentId: string };
+
+async function everything(read: ProviderJournal, kind: JournalKind): Promise<JournalRow[]> {
+  const rows: JournalRow[] = [];
+  let next: string | undefined;
+  do {
+    const after = next === undefined ? {} : { after: next };
+    const page = await read.list({ kind, since: new Date(0), ...after });
+    assert.ok(page.outcome === 'page');
+    rows.push(...page.rows);
+    next = page.next;
+  } while (next !== undefined);
+  return rows;
+}
+
+async function amountsCharged({ journal: read }: ProviderUnderTest): Promise<bigint[]> {
+  const rows = await everything(read, 'charge');
+  return rows.flatMap(({ status, amount }) => (status === 'succeeded' ? amount : []));
+}
+
+const failureCode = (outcome: IntentOutcome | RefundAtProvider) =>
+  'failure' in outcome ? outcome.failure.code : outcome.outcome;
+
+function charges(open: Open): void {
+  test('an intent that is prepared charges nobody, and one that is confirmed charges once', async () => {
+    const under = await open();
+    const { provider } = under;
+    const intent = await prepare(under);
+    assert.deepEqual(await provider.readIntent(intent), { outcome: 'unconfirmed' });
+    assert.deepEqual(await amountsCharged(under), []);
+    const first = await provider.confirmIntent(intent);
+    assert.equal(first.outcome, 'succeeded');
+    for (const attempt of [1, 2, 3]) {
+      assert.deepEqual(await provider.confirmIntent({ ...intent, attempt }), first);
+    }
+    assert.deepEqual(await amountsCharged(under), [1_250n]);
+  });
+
+  test('the same caller prepares the same intent again', async () => {
+    const { provider, methods } = await open();
+    const request = requestOf(methods.succeeds);
+    const made = await Promise.all([1, 2, 3].map(() => provider.createIntent(request)));
+    const ids = made.flatMap((each) => (each.outcome === 'created' ? each.intentId : []));
+    assert.equal(new Set(ids).size, 1);
+    assert.ok(made.every(({ outcome }) => outcome === 'created' || outcome === 'unknown'));
+  });
+
+  test('two callers whose long keys differ at the end have keys of their own', async () => {
+    const { provider, methods } = await open();
+    const long = (end: string) => {
+      const key = `${'k'.repeat(250)}${end}` as IntentRequest['key'];
+      return { ...requestOf(methods.succeeds), key };
+    };
+    const [one, two] = await Promise.all(
+      [long('1'), long('2')].map((request) => provider.createIntent(request)),
+    );
+    assert.ok(one?.outcome === 'created' && two?.outcome === 'created');
+    assert.notEqual(one.intentId, two.intentId);
+  });
+
+  test('a decline is final and carries the bank’s reason', async () => {
+    const under = await open();
+    const { provider, methods } = under;
+    for (const [method, code] of methods.declined) {
+      const { intent, outcome } = await charge(under, method);
+      assert.equal(failureCode(outcome), code);
+      // A second confirm does not charge the method again, and the intent still knows why.
+      assert.equal(failureCode(await provider.confirmIntent({ ...intent, attempt: 2 })), code);
+      assert.equal(failureCode(await provider.readIntent(intent)), code);
+    }
+    assert.deepEqual(await amountsCharged(under), []);
+  });
+
+  test('a payment method that does not exist is refused', async () => {
+    const { provider, methods } = await open();
+    const created = await provider.createIntent(requestOf(methods.nonexistent));
+    assert.equal(created.outcome, 'refused');
+  });
+
+  test('a customer who has to act is waited for, until the intent is cancelled', async () => {
+    const under = await open();
+    const { intent, outcome } = await charge(under, under.methods.needsCustomer);
+    assert.deepEqual(outcome, { outcome: 'waiting', waitsFor: 'customer' });
+    const cancelled = await under.provider.cancelIntent(intent);
+    assert.equal(failureCode(cancelled), 'authentication_required');
+    assert.deepEqual(await amountsCharged(under), []);
+  });
+
+  test('an intent that succeeded cannot be cancelled, and says so', async () => {
+    const under = await open();
+    const { intent, outcome } = await charge(under);
+    assert.deepEqual(await under.provider.cancelIntent(intent), outcome);
+  });
+}
+
+function unknownOutcomes(open: Open): void {
+  test('a charge whose answer is lost is unknown, and its intent knows', async () => {
+    const under = await open();
+    const intent = await prepare(under);
+    await under.loseAnswer();
+    const lost = await under.provider.confirmIntent(intent);
+    assert.ok(lost.outcome === 'unknown' && !lost.kept && lost.sent);
+    assert.equal((await under.provider.readIntent(intent)).outcome, 'succeeded');
+    assert.deepEqual(await amountsCharged(under), [1_250n]);
+  });
+
+  test('a kept error comes back under its key, and the next attempt has another', async () => {
+    const under = await open();
+    const { provider } = under;
+    const intent = await prepare(under);
+    await under.keepError();
+    // That it is kept is known when it comes a second time.
+    for (const kept of [false, true]) {
+      const answer = await provider.confirmIntent(intent);
+      assert.ok(answer.outcome === 'unknown' && answer.kept === kept);
+    }
+    assert.equal((await provider.readIntent(intent)).outcome, 'unconfirmed');
+    const second = await provider.confirmIntent({ ...intent, attempt: 2 });
+    assert.equal(second.outcome, 'succeeded');
+    assert.deepEqual(await amountsCharged(under), [1_250n]);
+  });
+
+  test('what is logged of an error names neither the idempotency key nor the intent', async () => {
+    const under = await open();
+    const intent = await prepare(under);
+    await under.keepError();
+    const answer = await under.provider.confirmIntent(intent);
+    assert.ok(answer.outcome === 'unknown');
+    const shown = inspect(answer.error, { depth: null });
+    assert.ok(!shown.includes(intent.key) && !shown.includes(intent.intentId), shown);
+  });
+
+  test('a caller who is turned away learns when to come again', async () => {
+    const { provider, methods, turnAway } = await open();
+    await turnAway(7);
+    const answer = await provider.createIntent(requestOf(methods.succeeds));
+    assert.ok(answer.outcome === 'unknown' && answer.retryAfterMs === 7_000);
+  });
+}
+
+function refunds(open: Open): void {
+  test('a refund gives money back once, and is found again by its transaction', async () => {
+    const under = await open();
+    const { provider } = under;
+    const { intent } = await charge(under);
+    const request = refundOf(intent, 400n);
+    assert.deepEqual(await provider.findRefund(request), { outcome: 'none' });
+    const given = await provider.refund(request);
+    assert.ok(given.outcome === 'succeeded');
+    assert.deepEqual(await provider.refund(request), given);
+    assert.deepEqual(await provider.findRefund(request), given);
+    assert.equal((await everything(under.journal, 'refund')).length, 1);
+  });
+
+  test('a refund is still found when the provider has forgotten its key', async () => {
+    const under = await open();
+    const { intent } = await charge(under);
+    const request = refundOf(intent, 400n);
+    const given = await under.provider.refund(request);
+    await under.advanceMs(25 * 3_600_000);
+    assert.deepEqual(await under.provider.findRefund(request), given);
+  });
+
+  test('more than is left of a charge is refused', async () => {
+    const under = await open();
+    const { intent } = await charge(under);
+    await under.provider.refund(refundOf(intent, 400n));
+    const second = await under.provider.refund(refundOf(intent, 1_000n));
+    assert.equal(failureCode(second), 'amount_exceeds_refundable');
+  });
+}
+
+function journal(open: Open): void {
+  test('the journal has each intent, charge and refund, what it is and whose', async () => {
+    const under = await open();
+    const { intent: paid } = await charge(under);
+    const { intent: declined } = await charge(under, under.methods.declined[0]![0]);
+    const prepared = await prepare(under);
+    const given = refundOf(paid, 250n);
+    await under.provider.refund(given);
+
+    const listed = async (kind: JournalKind) =>
+      (await everything(under.journal, kind)).map(
+        ({ status, amount, currency, intentId, txnId }) => {
+          return [status, amount, currency, intentId, txnId];
+        },
+      );
+    assert.deepEqual(await listed('intent'), [
+      ['unconfirmed', 1_250n, 'EUR', prepared.intentId, prepared.txnId],
+      ['unconfirmed', 1_250n, 'EUR', declined.intentId, declined.txnId],
+      ['succeeded', 1_250n, 'EUR', paid.intentId, paid.txnId],
+    ]);
+    assert.deepEqual(await listed('charge'), [
+      ['failed', 1_250n, 'EUR', declined.intentId, declined.txnId],
+      ['succeeded', 1_250n, 'EUR', paid.intentId, paid.txnId],
+    ]);
+    const refund = ['succeeded', 250n, 'EUR', paid.intentId, given.txnId];
+    assert.deepEqual(await listed('refund'), [refund]);
+    for (const kind of ['intent', 'charge', 'refund'] as const) {
+      const [newest] = await everything(under.journal, kind);
+      assert.equal(newest!.partnerId, paid.partnerId);
+      assert.deepEqual(await under.journal.read(kind, newest!.id), newest);
+      assert.equal(await under.journal.read(kind, 'xx_unknown'), undefined);
+    }
+  });
+
+  test('a list that is longer than a page is read whole, and one can go on where it stopped', async () => {
+    const under = await open();
+    for (let n = 0; n < 25; n += 1) await prepare(under);
+    const rows = await everything(under.journal, 'intent');
+    assert.equal(new Set(rows.map(({ id }) => id)).size, 25);
+    const query = { kind: 'intent', since: new Date(0) } as const;
+    const page = await under.journal.list({ ...query, after: rows[17]!.id });
+    assert.deepEqual(page, { outcome: 'page', rows: rows.slice(18) });
+    const unknown = await under.journal.list({ ...query, after: 'pi_unknown' });
+    assert.deepEqual(unknown, { outcome: 'unknown-cursor' });
+  });
+
+  test('a list since a time leaves out what is older', async () => {
+    const under = await open();
+    await charge(under);
+    await under.advanceMs(3_600_000);
+    const { intent: late } = await charge(under);
+    const [newest] = await everything(under.journal, 'charge');
+    const page = await under.journal.list({ kind: 'charge', since: newest!.createdAt });
+    assert.deepEqual(page.outcome === 'page' && page.rows.map(({ txnId }) => txnId), [late.txnId]);
+  });
+}

@@ -1,0 +1,221 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { isTxnId, type PartnerId } from '@triplock/payments';
+import Stripe from 'stripe';
+import type {
+  JournalKind,
+  JournalPage,
+  JournalQuery,
+  JournalRow,
+  JournalStatus,
+  ProviderJournal,
+} from '../provider-journal.ts';
+import { ProviderError } from '../provider.ts';
+import { openClient, type StripeOptions } from './client.ts';
+import { unknownBecause } from './errors.ts';
+
+/** How gently the journal is read. */
+export type JournalOptions = StripeOptions & {
+  /**
+   * Requests a second at most. Stripe allows 100 reads a second in live mode and 25 in test mode
+   * (docs.stripe.com/rate-limits), and whoever charges needs most of them.
+   */
+  requestsPerSecondMax: number;
+  /**
+   * Rows of a page: 100 by default, which is the most there can be
+   * (docs.stripe.com/api/pagination).
+   */
+  pageMax?: number;
+};
+
+const retriesMax = 3;
+const retryMsMax = 5_000;
+
+/**
+ * Stripe's own objects by its lists, which, unlike its search, are consistent
+ * (docs.stripe.com/search#data-freshness). A restricted key is enough: it needs to read
+ * PaymentIntents and Charges and Refunds (docs.stripe.com/keys#limit-access), and nothing else.
+ */
+export function openStripeJournal(options: JournalOptions): ProviderJournal {
+  const stripe = openClient(options);
+  const paced = paceOf(options.requestsPerSecondMax);
+  const { pageMax: limit = 100 } = options;
+  const ask = <Answer>(call: () => Promise<Answer>) =>
+    withRetries(async () => {
+      await paced();
+      return call();
+    });
+  return {
+    list: (query) => listPage(query, () => ask(() => pageOf(stripe, query, limit))),
+    read: (kind, id) => readOne(() => ask(() => objectOf(stripe, kind, id))),
+  };
+}
+
+type Page = { data: Listed[]; has_more: boolean };
+
+function pageOf(
+  stripe: Stripe,
+  { kind, since, after }: JournalQuery,
+  limit: number,
+): Promise<Page> {
+  const asked = {
+    created: { gte: Math.floor(since.getTime() / 1_000) },
+    limit,
+    ...(after === undefined ? {} : { starting_after: after }),
+  };
+  switch (kind) {
+    case 'intent':
+      return stripe.paymentIntents.list(asked);
+    case 'charge':
+      return stripe.charges.list(asked);
+    case 'refund':
+      return stripe.refunds.list(asked);
+    default:
+      return kind satisfies never;
+  }
+}
+
+function objectOf(stripe: Stripe, kind: JournalKind, id: string): Promise<Listed> {
+  switch (kind) {
+    case 'intent':
+      return stripe.paymentIntents.retrieve(id);
+    case 'charge':
+      return stripe.charges.retrieve(id);
+    case 'refund':
+      return stripe.refunds.retrieve(id);
+    default:
+      return kind satisfies never;
+  }
+}
+
+async function listPage({ after }: JournalQuery, ask: () => Promise<Page>): Promise<JournalPage> {
+  try {
+    const { data, has_more: more } = await ask();
+    const next = more ? data.at(-1)?.id : undefined;
+    const rows = data.map(journalRowOf);
+    return { outcome: 'page', rows, ...(next === undefined ? {} : { next }) };
+  } catch (error) {
+    if (after !== undefined && isMissing(error)) return { outcome: 'unknown-cursor' };
+    throw loggable(error);
+  }
+}
+
+async function readOne(ask: () => Promise<Listed>) {
+  try {
+    return journalRowOf(await ask());
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw loggable(error);
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  const { StripeInvalidRequestError } = Stripe.errors;
+  return error instanceof StripeInvalidRequestError && error.code === 'resource_missing';
+}
+
+/** The client's own error may carry what no log should. */
+function loggable(error: unknown): unknown {
+  return unknownBecause(error).error;
+}
+
+/** What Stripe lists. */
+export type Listed = Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund;
+
+/**
+ * An object of Stripe's as a row of the journal.
+ *
+ * @throws ProviderError for a status of an object of ours that is not known here: what it means for
+ * money nobody can say.
+ */
+export function journalRowOf(listed: Listed): JournalRow {
+  const { id, amount, currency, created, metadata } = listed;
+  const kind = kindOf(listed);
+  const intentId = intentOf(listed);
+  const txnId = metadata?.['txn_id'];
+  const isOurs = txnId !== undefined && isTxnId(txnId);
+  const status = statuses[kind][String(listed.status)] ?? 'unknown';
+  if (status === 'unknown' && isOurs) {
+    const code = `${listed.status} of ${id}`;
+    throw new ProviderError({
+      ...{ type: 'unknown_status', code, statusCode: undefined, requestId: undefined },
+    });
+  }
+  return {
+    ...{ kind, id, status, amount: BigInt(amount) },
+    currency: currency.toUpperCase(),
+    createdAt: new Date(created * 1_000),
+    ...(intentId === undefined ? {} : { intentId }),
+    ...(isOurs ? { txnId, partnerId: (metadata?.['partner_id'] ?? '') as PartnerId } : {}),
+  };
+}
+
+function kindOf({ object }: Listed): JournalKind {
+  return object === 'payment_intent' ? 'intent' : object;
+}
+
+function intentOf(listed: Listed): string | undefined {
+  if (listed.object === 'payment_intent') return listed.id;
+  const { payment_intent: intent } = listed;
+  return typeof intent === 'string' ? intent : intent?.id;
+}
+
+/**
+ * docs.stripe.com/payments/paymentintents/lifecycle, /api/charges/object and /api/refunds/object. A
+ * declined intent goes back to `requires_payment_method`; its charges say whether money moved.
+ */
+const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStatus>>>> = {
+  intent: {
+    requires_payment_method: 'unconfirmed',
+    requires_confirmation: 'unconfirmed',
+    requires_action: 'pending',
+    processing: 'pending',
+    requires_capture: 'pending',
+    succeeded: 'succeeded',
+    canceled: 'failed',
+  },
+  charge: { pending: 'pending', succeeded: 'succeeded', failed: 'failed' },
+  refund: {
+    // Stripe's own type allows it, and nothing says that it ended.
+    null: 'pending',
+    pending: 'pending',
+    requires_action: 'pending',
+    succeeded: 'succeeded',
+    failed: 'failed',
+    canceled: 'failed',
+  },
+};
+
+/** Asks again what may come right by itself: reading twice does no harm. */
+async function withRetries<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  for (let retries = 0; ; retries += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (retries === retriesMax || !isTransient(error)) throw error;
+      const { retryAfterMs = 0 } = unknownBecause(error);
+      await delay(Math.min(retryMsMax, Math.max(retryAfterMs, 200 * 2 ** retries)));
+    }
+  }
+}
+
+function isTransient(error: unknown): boolean {
+  const { StripeAPIError, StripeConnectionError, StripeRateLimitError } = Stripe.errors;
+  const transient = [StripeAPIError, StripeConnectionError, StripeRateLimitError];
+  return transient.some((each) => error instanceof each);
+}
+
+/**
+ * Resolves for one caller after the other, in their order, so that no more than so many begin in a
+ * second.
+ */
+function paceOf(perSecondMax: number): () => Promise<void> {
+  const apartMs = 1_000 / perSecondMax;
+  let nextMs = 0;
+  return async () => {
+    const nowMs = performance.now();
+    nextMs = Math.max(nextMs, nowMs);
+    const waitMs = nextMs - nowMs;
+    nextMs += apartMs;
+    if (waitMs > 0) await delay(waitMs);
+  };
+}

@@ -1,0 +1,87 @@
+import type Stripe from 'stripe';
+import type { IntentQuery, RefundAtProvider, RefundRequest } from '../provider.ts';
+import { idempotencyKeyOf, isAbout } from './client.ts';
+import { sortRefundError, unknownBecause } from './errors.ts';
+
+/** A payment can have any number of partial refunds; this many are looked through. */
+const listedMax = 10_000;
+
+/** Asks for a refund; the same request again gives the same refund for 24 hours at least. */
+export async function createRefund(
+  stripe: Stripe,
+  request: RefundRequest,
+): Promise<RefundAtProvider> {
+  const { intentId, money, txnId, partnerId } = request;
+  try {
+    const refund = await stripe.refunds.create(
+      {
+        payment_intent: intentId,
+        amount: Number(money.amount),
+        metadata: { txn_id: txnId, partner_id: partnerId },
+      },
+      { idempotencyKey: idempotencyKeyOf(request, 'refund') },
+    );
+    return refundOutcome(refund, request);
+  } catch (error) {
+    return sortRefundError(error);
+  }
+}
+
+/**
+ * The refund that an earlier call made. Lists, because lists are consistent; search lags behind by
+ * a minute, and by more in an outage (docs.stripe.com/search#data-freshness).
+ */
+export async function findRefund(
+  stripe: Stripe,
+  request: RefundRequest,
+): Promise<RefundAtProvider | { outcome: 'none' }> {
+  try {
+    const refunds = await stripe.refunds
+      .list({ payment_intent: request.intentId, limit: 100 })
+      .autoPagingToArray({ limit: listedMax });
+    const mine = refunds.find(({ metadata }) => metadata?.['txn_id'] === request.txnId);
+    if (mine !== undefined) return refundOutcome(mine, request);
+    if (refunds.length < listedMax) return { outcome: 'none' };
+    return unknownBecause(
+      new Error(`intent ${request.intentId} has too many refunds to look through`),
+    );
+  } catch (error) {
+    return unknownBecause(error);
+  }
+}
+
+/** What of a refund is looked at; an answer off the wire may have any of it missing. */
+type Seen = Partial<
+  Pick<
+    Stripe.Refund,
+    'id' | 'status' | 'amount' | 'currency' | 'metadata' | 'payment_intent' | 'failure_reason'
+  >
+>;
+
+/** The state of a refund, by its own status (docs.stripe.com/api/refunds/object). */
+function refundOutcome(refund: Seen, asked: IntentQuery): RefundAtProvider {
+  const { id: refundId, status } = refund;
+  const same = refund.payment_intent === asked.intentId && isAbout(refund, asked);
+  if (refundId === undefined || !same) return nonsense('the provider answered with another refund');
+  switch (status) {
+    case 'succeeded':
+      return { outcome: 'succeeded', refundId };
+    case 'pending':
+    case 'requires_action':
+      return { outcome: 'waiting', refundId };
+    case 'failed':
+    case 'canceled': {
+      const code = refund.failure_reason ?? `refund_${status}`;
+      const message = 'The provider could not give the money back.';
+      return { outcome: 'refused', failure: { code, message }, refundId };
+    }
+    case null:
+    case undefined:
+    default:
+      return nonsense(`the provider reports ${status} for ${refundId}`);
+  }
+}
+
+function nonsense(message: string): RefundAtProvider {
+  return unknownBecause(new Error(message));
+}
