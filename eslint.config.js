@@ -43,6 +43,8 @@ export default defineConfig(
     rules: {
       [boundaries]: ['error', moduleBoundaries({ inTests: true })],
       'house/no-sleeping-tests': 'error',
+      'house/one-door': 'off',
+      'house/doors-for-tests': 'error',
     },
   },
   { files: [...testFiles, 'e2e/**'], ...laxInTests },

@@ -21,6 +21,10 @@ export const houseRules = {
     /^@triplock\/[^/]+\//,
     "A lib has one door, its index.ts: import '@triplock/<lib>'.",
   ),
+  'doors-for-tests': refuseImports(
+    /^@triplock\/[^/]+\/(?!(conformance|test)$)/,
+    "Beside its index.ts a lib opens '@triplock/<lib>/conformance' and '/test' to tests.",
+  ),
   'node-protocol': refuseImports(
     new RegExp(`^(${bareBuiltins})$`),
     "Import built-in modules with their protocol: 'node:…'.",

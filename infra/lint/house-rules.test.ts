@@ -71,6 +71,19 @@ const habits: { rule: string; refused: readonly Example[]; allowed: readonly Exa
     allowed: [{ path: service, text: importing('@triplock/ledger') }],
   },
   {
+    rule: 'house/one-door',
+    refused: [{ path: service, text: importing('@triplock/claims/conformance') }],
+    allowed: [],
+  },
+  {
+    rule: 'house/doors-for-tests',
+    refused: [{ path: aTest, text: importing('@triplock/ledger/postgres/post.ts') }],
+    allowed: [
+      { path: aTest, text: importing('@triplock/claims/conformance') },
+      { path: aTest, text: importing('@triplock/claims/test') },
+    ],
+  },
+  {
     rule: 'house/node-protocol',
     refused: [
       { path: service, text: importing('fs') },

@@ -10,7 +10,7 @@ import {
   lasting,
   warmUp,
   type OpenClaims,
-} from './conformance.testing.ts';
+} from './test/claims-under-test.ts';
 import { describeLeases } from './leases.conformance.ts';
 import { describeMemory } from './memory.conformance.ts';
 import { describeTrouble } from './trouble.conformance.ts';

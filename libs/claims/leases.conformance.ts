@@ -10,7 +10,7 @@ import {
   lasting,
   warmUp,
   type OpenClaims,
-} from './conformance.testing.ts';
+} from './test/claims-under-test.ts';
 
 // More than any store is unsure about the time.
 const minuteMs = 60_000;

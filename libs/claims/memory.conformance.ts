@@ -11,7 +11,7 @@ import {
   lasting,
   warmUp,
   type OpenClaims,
-} from './conformance.testing.ts';
+} from './test/claims-under-test.ts';
 
 /** What a claim store knows of its own forgetting. */
 export function describeMemory(open: OpenClaims): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aClaim, aFingerprint, anAnswer, expectOutcome } from './conformance.testing.ts';
+import { aClaim, aFingerprint, anAnswer, expectOutcome } from './test/claims-under-test.ts';
 import { openNoClaims } from './no-claims.ts';
 
 test('without claims every request is the first, whatever was done under its key', async () => {

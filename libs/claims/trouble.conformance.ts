@@ -14,7 +14,7 @@ import {
   lasting,
   warmUp,
   type OpenClaims,
-} from './conformance.testing.ts';
+} from './test/claims-under-test.ts';
 
 // A request is answered within 3 s, and 0.5 s of them are for authenticating.
 const patienceMs = 2_500;

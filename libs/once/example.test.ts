@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createClaimsTable } from '@triplock/claims';
+import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestTable } from '@triplock/testing';
 import {

@@ -10,7 +10,7 @@ const folder = (path: string) => new URL(`${path}/`, root);
 export const migrationSets: readonly MigrationSet[] = [
   { owner: 'roles', schema: 'public', folder: folder('libs/postgres/migrations') },
   { owner: 'ledger', schema: 'ledger', folder: folder('libs/ledger/postgres/migrations') },
-  { owner: 'claims', schema: 'claims', folder: folder('libs/claims/postgres/migrations') },
+  { owner: 'claims', schema: 'claims', folder: folder('libs/stores/claims-postgres/migrations') },
   { owner: 'partners', schema: 'partners', folder: folder('libs/partners/postgres/migrations') },
   { owner: 'notifier-inbox', schema: 'notifier', folder: folder('libs/inbox/postgres/migrations') },
   { owner: 'notifier', schema: 'notifier', folder: folder('services/partner-notifier/migrations') },

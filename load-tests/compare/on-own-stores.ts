@@ -1,13 +1,9 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import {
-  createClaimsTable,
-  openDynamoClaims,
-  openHybridClaims,
-  openPostgresClaims,
-  openRedisClaims,
-  type Claims,
-} from '@triplock/claims';
+import { openRedisClaims, type Claims } from '@triplock/claims';
+import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
+import { openHybridClaims } from '@triplock/claims-hybrid';
+import { openPostgresClaims } from '@triplock/claims-postgres';
 import type { Terminal } from '@triplock/demo';
 import {
   bringUpParts,

@@ -1,10 +1,6 @@
-import {
-  createClaimsTable,
-  openDynamoClaims,
-  openPostgresClaims,
-  openRedisClaims,
-  type Claims,
-} from '@triplock/claims';
+import { openRedisClaims, type Claims } from '@triplock/claims';
+import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
+import { openPostgresClaims } from '@triplock/claims-postgres';
 import { bucketCount } from '@triplock/contracts';
 import { createLogger } from '@triplock/runtime';
 import { dynamoPlace, type ClaimStore } from '../claim-store.ts';

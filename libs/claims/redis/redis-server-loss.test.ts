@@ -3,7 +3,13 @@ import { describe, it, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestRedis, eventually, type TestRedis } from '@triplock/testing';
 import { ClaimsUnavailableError, type Claims } from '../claims.ts';
-import { aClaim, anAnswer, bucketOfClaim, expectOutcome, warmUp } from '../conformance.testing.ts';
+import {
+  aClaim,
+  anAnswer,
+  bucketOfClaim,
+  expectOutcome,
+  warmUp,
+} from '../test/claims-under-test.ts';
 import { openRedisClaims } from './redis-claims.ts';
 import { RedisPolicyError } from './watch-server.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
-import { createClaimsTable } from '@triplock/claims';
+import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { describeOnce } from '../once.conformance.ts';
 import { aStep } from '../step.testing.ts';
 import { openDynamoOnce } from './dynamo-once.ts';

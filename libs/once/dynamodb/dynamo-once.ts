@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import type { OwnerToken } from '@triplock/claims';
 import {
   openTable,
   type Condition,
   type DynamoPlace,
-  type OwnerToken,
   type Written,
-} from '@triplock/claims';
+} from '@triplock/claims-dynamodb';
 import type { Logger } from '@triplock/runtime';
 import type { EffectOwner, OpenedOnceStore } from '../once-store.ts';
 import { effectId, startEffect } from './start-effect.ts';

@@ -1,11 +1,11 @@
+import type { OwnerToken } from '@triplock/claims';
 import {
   leavesAt,
   type Condition,
   type Item,
   type Moment,
-  type OwnerToken,
   type Table,
-} from '@triplock/claims';
+} from '@triplock/claims-dynamodb';
 import type { OnceKey } from '../effect.ts';
 import type { StartOutcome } from '../once-store.ts';
 

@@ -1,6 +1,6 @@
 import type { Queryable } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
-import { connectCache } from '@triplock/claims';
+import { connectCache } from '@triplock/claims-hybrid';
 import type { OnceKey } from '../effect.ts';
 import type { OpenedOnceStore, ReapedOnceStore, StartOutcome } from '../once-store.ts';
 import { openPostgresOnce } from '../postgres-once.ts';

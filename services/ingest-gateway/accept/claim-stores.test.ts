@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { createClaimsTable } from '@triplock/claims';
+import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createTestTable } from '@triplock/testing';
 import { gatewaySettings, startGateway, type GatewayProcess } from '../test/gateway-process.ts';
 

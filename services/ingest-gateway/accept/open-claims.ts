@@ -1,12 +1,7 @@
-import {
-  openDynamoClaims,
-  openHybridClaims,
-  openNoClaims,
-  openPostgresClaims,
-  openRedisClaims,
-  type Claims,
-  type PostgresClaims,
-} from '@triplock/claims';
+import { openNoClaims, openRedisClaims, type Claims } from '@triplock/claims';
+import { openDynamoClaims } from '@triplock/claims-dynamodb';
+import { openHybridClaims } from '@triplock/claims-hybrid';
+import { openPostgresClaims, type PostgresClaims } from '@triplock/claims-postgres';
 import { runLoop, type Service } from '@triplock/runtime';
 import type { Config } from '../config.ts';
 

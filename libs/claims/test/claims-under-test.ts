@@ -11,7 +11,7 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import type { TestRelay } from '@triplock/testing';
-import type { ClaimOutcome, ClaimRequest, Claims, MemoryEpoch } from './claims.ts';
+import type { ClaimOutcome, ClaimRequest, Claims, MemoryEpoch } from '../claims.ts';
 
 /** A store under test, and what only its owner can do to it. */
 export type ClaimsUnderTest = {

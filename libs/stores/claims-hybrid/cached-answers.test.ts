@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { ClaimsUnavailableError, type Claims } from '../claims.ts';
+import { ClaimsUnavailableError, type Claims } from '@triplock/claims';
 import {
   aClaim,
   aFingerprint,
@@ -9,8 +9,8 @@ import {
   expectOutcome,
   hourMs,
   warmUp,
-} from '../conformance.testing.ts';
-import { openHybrid } from './hybrid.testing.ts';
+} from '@triplock/claims/test';
+import { openHybrid } from './test/open-hybrid.ts';
 
 /** A completed claim that no retry has met yet. */
 async function aCompletedClaim(t: TestContext) {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { backoffMs, inSpan, withDeadline, type Logger } from '@triplock/runtime';
 import { Redis } from 'ioredis';
-import { redisSpan } from '../redis/redis-span.ts';
+import { redisSpan } from '@triplock/claims';
 
 const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8');
 const scripts = {

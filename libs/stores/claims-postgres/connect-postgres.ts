@@ -1,6 +1,6 @@
 import { openDatabase } from '@triplock/postgres';
 import { withDeadline, type Logger } from '@triplock/runtime';
-import { ClaimsUnavailableError } from '../claims.ts';
+import { ClaimsUnavailableError } from '@triplock/claims';
 
 /** How to reach the server; the time-out is for every step, connecting included, milliseconds. */
 export type PostgresConnectionOptions = {

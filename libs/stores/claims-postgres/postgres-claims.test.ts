@@ -1,9 +1,9 @@
 import { after } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, createTestRelay, testNamespace } from '@triplock/testing';
-import { describeClaims } from '../claims.conformance.ts';
+import { describeClaims } from '@triplock/claims/conformance';
 import { openPostgresClaims } from './postgres-claims.ts';
-import { ageRow, forgetRows } from './postgres.testing.ts';
+import { ageRow, forgetRows } from './test/claim-rows.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 // One database for the whole suite: every test has a namespace of its own.

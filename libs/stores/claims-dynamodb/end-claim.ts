@@ -1,5 +1,5 @@
 import type { StoredAnswer } from '@triplock/contracts';
-import type { ClaimOwner } from '../claims.ts';
+import type { ClaimOwner } from '@triplock/claims';
 import type { Condition, DynamoConnection, Written } from './connect-dynamo.ts';
 import { recordOf, type Layout } from './look-up.ts';
 

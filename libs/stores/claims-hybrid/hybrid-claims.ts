@@ -4,7 +4,7 @@ import {
   openPostgresClaims,
   type PostgresClaims,
   type PostgresClaimsOptions,
-} from '../postgres/postgres-claims.ts';
+} from '@triplock/claims-postgres';
 import { connectCache } from './connect-cache.ts';
 
 /** PostgreSQL and the cache before it; times in milliseconds. */

@@ -4,14 +4,8 @@ import { after, describe, it, type TestContext } from 'node:test';
 import { loadSql } from '@triplock/postgres';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, eventually, testNamespace } from '@triplock/testing';
-import type { ClaimOutcome } from '../claims.ts';
-import {
-  aClaim,
-  aFingerprint,
-  bucketOfClaim,
-  expectOutcome,
-  warmUp,
-} from '../conformance.testing.ts';
+import type { ClaimOutcome } from '@triplock/claims';
+import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { checkDurability, PostgresDurabilityError } from './check-durability.ts';
 import { openPostgresClaims } from './postgres-claims.ts';
 

@@ -4,8 +4,8 @@ import { bucketOf, type TxnId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, createTestKeyspace, createTestRelay } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import { ageRow, forgetRows } from '../postgres/postgres.testing.ts';
-import { openHybridClaims } from './hybrid-claims.ts';
+import { ageRow, forgetRows } from '@triplock/claims-postgres/test';
+import { openHybridClaims } from '../hybrid-claims.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 // One database for a whole file: every test has a namespace of its own.

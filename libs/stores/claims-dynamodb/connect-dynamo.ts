@@ -10,7 +10,7 @@ import {
   type TableDescription,
 } from '@aws-sdk/client-dynamodb';
 import { withDeadline } from '@triplock/runtime';
-import { ClaimsUnavailableError } from '../claims.ts';
+import { ClaimsUnavailableError } from '@triplock/claims';
 import { dynamoSettings, type DynamoPlace } from './dynamo-place.ts';
 import { fromAttributes, toAttributes, type Item } from './item.ts';
 import { watchServiceClock, type Moment } from './service-clock.ts';

@@ -3,8 +3,13 @@ import { bucketCount, claimLifeMs } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
-import type { ClaimOwner, ClaimRequest, Claims, OwnerToken } from '../claims.ts';
-import { releaseLate } from '../release-late.ts';
+import {
+  releaseLate,
+  type ClaimOwner,
+  type ClaimRequest,
+  type Claims,
+  type OwnerToken,
+} from '@triplock/claims';
 import { checkDurability, PostgresDurabilityError, readDurabilitySql } from './check-durability.ts';
 import { connectPostgres } from './connect-postgres.ts';
 import {

@@ -1,4 +1,4 @@
-import type { BucketMemory, Cold, MemoryEpoch } from '../claims.ts';
+import type { BucketMemory, Cold, MemoryEpoch } from '@triplock/claims';
 import type { Item } from './item.ts';
 import type { Moment } from './service-clock.ts';
 

@@ -1,4 +1,4 @@
-import type { ClaimOutcome, ClaimRequest, OwnerToken } from '../claims.ts';
+import type { ClaimOutcome, ClaimRequest, OwnerToken } from '@triplock/claims';
 import type { Item } from './item.ts';
 import type { Moment } from './service-clock.ts';
 

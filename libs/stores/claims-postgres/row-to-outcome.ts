@@ -7,7 +7,7 @@ import type {
   MemoryEpoch,
   OwnerToken,
   PendingRead,
-} from '../claims.ts';
+} from '@triplock/claims';
 
 type MemoryRow = { epoch: string | null; barrier: string | null };
 

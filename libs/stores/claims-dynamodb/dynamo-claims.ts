@@ -2,8 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { claimLifeMs } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
-import type { BucketMemory, Claims, MemoryEpoch, OwnerToken, PendingRead } from '../claims.ts';
-import { releaseLate } from '../release-late.ts';
+import {
+  releaseLate,
+  type BucketMemory,
+  type Claims,
+  type MemoryEpoch,
+  type OwnerToken,
+  type PendingRead,
+} from '@triplock/claims';
 import { claimItem } from './claim-item.ts';
 import type { Table } from './connect-dynamo.ts';
 import type { DynamoPlace } from './dynamo-place.ts';
@@ -83,7 +89,7 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
       }),
     noteLoss: (bucket) => dynamo.inTime((table) => noteLoss(table, markerOf(layout, bucket))),
     async setBarrier({ bucket, epoch, barrier, warm }) {
-      // Why this order is safe is explained in ../redis/set-barrier.lua.
+      // Why this order is safe is explained in set-barrier.lua of libs/claims.
       const change = 'SET #barrier = :barrier, #warm = :warm';
       const condition = '#epoch = :epoch AND attribute_not_exists(#barrier)';
       const values = { ':barrier': barrier, ':warm': warm, ':epoch': epoch };

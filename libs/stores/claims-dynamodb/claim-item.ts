@@ -1,4 +1,4 @@
-import type { ClaimOutcome, ClaimRequest, OwnerToken } from '../claims.ts';
+import type { ClaimOutcome, ClaimRequest, OwnerToken } from '@triplock/claims';
 import type { Table, Written } from './connect-dynamo.ts';
 import { decideClaim, type Decision } from './decide-claim.ts';
 import { leavesAt, type Item } from './item.ts';

@@ -1,6 +1,6 @@
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
-import type { Cold } from '../claims.ts';
+import type { Cold } from '@triplock/claims';
 import type { Table } from './connect-dynamo.ts';
 import type { Item } from './item.ts';
 import { coldness } from './read-marker.ts';

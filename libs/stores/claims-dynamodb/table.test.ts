@@ -8,14 +8,8 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
-import { ClaimsUnavailableError } from '../claims.ts';
-import {
-  aClaim,
-  aFingerprint,
-  bucketOfClaim,
-  expectOutcome,
-  warmUp,
-} from '../conformance.testing.ts';
+import { ClaimsUnavailableError } from '@triplock/claims';
+import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { DynamoTableError } from './check-table.ts';
 import { connectDynamo } from './connect-dynamo.ts';
 import { createClaimsTable } from './create-claims-table.ts';

@@ -1,7 +1,7 @@
 import { after } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
-import { describeClaims } from '../claims.conformance.ts';
+import { describeClaims } from '@triplock/claims/conformance';
 import { createClaimsTable } from './create-claims-table.ts';
 import { openDynamoClaims } from './dynamo-claims.ts';
 

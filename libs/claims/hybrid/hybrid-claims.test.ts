@@ -1,4 +1,0 @@
-import { describeClaims } from '../claims.conformance.ts';
-import { openHybrid } from './hybrid.testing.ts';
-
-describeClaims('redis before postgres', openHybrid);

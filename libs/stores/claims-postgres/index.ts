@@ -1,0 +1,7 @@
+export { PostgresDurabilityError } from './check-durability.ts';
+export {
+  openPostgresClaims,
+  type PostgresClaims,
+  type PostgresClaimsOptions,
+  type TimedClaims,
+} from './postgres-claims.ts';
