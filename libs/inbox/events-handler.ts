@@ -1,5 +1,5 @@
 import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
-import { carriedTraceparent, tellSpan, type Logger } from '@triplock/runtime';
+import { carriedTraceparent, annotateSpan, type Logger } from '@triplock/runtime';
 import type { EventsMetrics, RefusalReason } from './events-metrics.ts';
 import type { ReceivedEvent, ReceiveOutcome } from './inbox.ts';
 import type { DeliveredMessage, RefusedMessages } from './refused-messages.ts';
@@ -51,7 +51,7 @@ async function judge(
   const { event, payloadHash } = decoded;
   const traceparent = carriedTraceparent(decoded.traceparent);
   const received = await parts.receive({ event, payloadHash, traceparent });
-  tellSpan({
+  annotateSpan({
     'triplock.txn_id': event.txn_id,
     'triplock.partner_id': event.partner_id,
     'triplock.event_id': event.event_id,

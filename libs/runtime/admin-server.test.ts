@@ -81,11 +81,11 @@ test('metrics carry the service they are from', async (t) => {
 test('a crash point is armed, counted and disarmed from outside', async (t) => {
   const crashPoints = createCrashPoints();
   const ask = await startAdmin(t, { crashPoints });
-  const place = '/crash-points?name=worker.polled';
-  assert.equal((await ask(`${place}&action=throw&times=2`, 'POST')).status, 200);
+  const point = '/crash-points?name=worker.polled';
+  assert.equal((await ask(`${point}&action=throw&times=2`, 'POST')).status, 200);
   await assert.rejects(crashPoints.reached('worker.polled'));
   assert.deepEqual(JSON.parse((await ask('/crash-points')).text), { hits: { 'worker.polled': 1 } });
-  assert.equal((await ask(`${place}&action=off`, 'POST')).status, 200);
+  assert.equal((await ask(`${point}&action=off`, 'POST')).status, 200);
   await crashPoints.reached('worker.polled');
 });
 

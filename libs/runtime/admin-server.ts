@@ -6,7 +6,6 @@ import {
   type CrashPoints,
 } from './crash-points.ts';
 import { withDeadline } from './deadline.ts';
-import { explainListenError } from './listen-error.ts';
 import type { Registry } from './metrics.ts';
 import { integer } from './settings.ts';
 
@@ -16,16 +15,20 @@ import { integer } from './settings.ts';
  */
 export type ReadinessCheck = () => Promise<void | { degraded: string }>;
 
-/** What a service shows its operators. */
-export type AdminOptions = {
+/** What a service shows its operators besides its metrics. */
+export type ShownToOperators = {
+  /** By dependency, e.g. `{ redis, kafka, postgres }`. Each gets 2 s. */
+  readiness: Readonly<Record<string, ReadinessCheck>>;
+  /** Further routes by `METHOD /path`, such as the auditor's audit. */
+  routes?: Readonly<Record<string, AdminRoute>>;
+};
+
+/** Where it is shown, and what every service shows. */
+export type AdminOptions = ShownToOperators & {
   host: string;
   port: number;
   metrics: Registry;
-  /** By dependency, e.g. `{ redis, kafka, postgres }`. Each gets 2 s. */
-  readiness: Readonly<Record<string, ReadinessCheck>>;
   crashPoints: CrashPoints;
-  /** Further routes by `METHOD /path`, such as the auditor's audit. */
-  routes?: Readonly<Record<string, AdminRoute>>;
 };
 
 /** Answers one admin request with a JSON value. */
@@ -37,8 +40,8 @@ export type AdminServer = { close(): Promise<void> };
 const readinessTimeoutMs = 2_000;
 
 /**
- * Serves `/healthz` (the process turns), `/readyz` (every dependency was really asked), `/metrics`,
- * and `/crash-points` where those may be armed. Rejects when the port is taken.
+ * Serves `/healthz` (the event loop turns), `/readyz` (every dependency was really asked),
+ * `/metrics`, and `/crash-points` where those may be armed. Rejects when the port is taken.
  */
 export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
   const server = createServer((request, response) => {
@@ -82,29 +85,29 @@ async function answer(request: IncomingMessage, options: AdminOptions): Promise<
 }
 
 async function readiness(checks: AdminOptions['readiness']): Promise<Answer> {
-  const verdicts = await Promise.all(
+  const checked = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => ({
       name,
-      ...(await verdict(name, check)),
+      ...(await dependencyState(name, check)),
     })),
   );
-  const ready = verdicts.every(({ state }) => state !== 'away');
-  const degraded = verdicts.some(({ state }) => state === 'degraded');
-  const told = Object.fromEntries(verdicts.map(({ name, word }) => [name, word]));
-  const body = { ready, ...(degraded ? { degraded } : {}), checks: told };
+  const ready = checked.every(({ state }) => state !== 'unreachable');
+  const degraded = checked.some(({ state }) => state === 'degraded');
+  const details = Object.fromEntries(checked.map(({ name, detail }) => [name, detail]));
+  const body = { ready, ...(degraded ? { degraded } : {}), checks: details };
   return { status: ready ? 200 : 503, body };
 }
 
-type Verdict = { state: 'ok' | 'degraded' | 'away'; word: string };
+type DependencyState = { state: 'ok' | 'degraded' | 'unreachable'; detail: string };
 
-async function verdict(name: string, check: ReadinessCheck): Promise<Verdict> {
+async function dependencyState(name: string, check: ReadinessCheck): Promise<DependencyState> {
   try {
     const limits = await withDeadline(check(), { ms: readinessTimeoutMs, what: name });
     return limits === undefined
-      ? { state: 'ok', word: 'ok' }
-      : { state: 'degraded', word: limits.degraded };
+      ? { state: 'ok', detail: 'ok' }
+      : { state: 'degraded', detail: limits.degraded };
   } catch (error) {
-    return { state: 'away', word: messageOf(error) };
+    return { state: 'unreachable', detail: messageOf(error) };
   }
 }
 
@@ -144,4 +147,24 @@ function send(response: ServerResponse, result: Answer): void {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
+}
+
+/**
+ * Says in one sentence why a server could not listen and which setting to change. Errors that are
+ * not about the port come back as they are.
+ */
+export function explainListenError(error: Error, variable: string): Error {
+  const { code, address, port } = error as NodeJS.ErrnoException & {
+    address?: string;
+    port?: number;
+  };
+  if (code === 'EADDRINUSE') {
+    return new Error(`port ${port} on ${address} is taken: free it or set ${variable} to another`);
+  }
+  if (code === 'EACCES') {
+    return new Error(
+      `port ${port} on ${address} is not allowed: set ${variable} to one above 1023`,
+    );
+  }
+  return error;
 }

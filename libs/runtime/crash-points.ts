@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Setting } from './settings.ts';
 
 /**
- * The named places between two durable steps where a process can be made to die. Each is
+ * The named points between two durable steps where a process can be made to die. Each is
  * reached after the step it names.
  */
 export const crashPointNames = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import type { ToldError } from './tell-error.ts';
+import type { DescribedError } from './logger.ts';
 
 /** What a process prints that logs at level info and knows a `secret`. */
 function printed(statements: string): string {
@@ -45,11 +45,11 @@ test('of an error a log says what went wrong, and not what was worked on', () =>
     logger.warn({ err: { token: secret } }, 'thrown by somebody strange');
   `);
   assert.doesNotMatch(stdout, /hunter2/);
-  const [told, strange] = stdout
+  const [known, strange] = stdout
     .trim()
     .split('\n')
-    .map((line) => (JSON.parse(line) as { err: ToldError }).err);
-  const { type, message, code, table, stack, because } = told!;
+    .map((line) => (JSON.parse(line) as { err: DescribedError }).err);
+  const { type, message, code, table, stack, because } = known!;
   assert.deepEqual([type, message, code, table], ['Error', 'outer', '23514', 'transactions']);
   assert.match(stack!, /^Error: outer\n +at /);
   assert.deepEqual([because!.message, because!.because!.message], ['middle', 'inner']);
@@ -57,7 +57,7 @@ test('of an error a log says what went wrong, and not what was worked on', () =>
   assert.deepEqual(strange, { type: 'object', message: 'not an error' });
 });
 
-test('an error that is its own cause is told, and not for ever', () => {
+test('an error that is its own cause is logged, and not for ever', () => {
   const stdout = printed(`
     const error = new Error('round');
     error.cause = error;

@@ -1,10 +1,9 @@
 import { pino, type Logger as PinoLogger, type LoggerOptions } from 'pino';
-import { tellError } from './tell-error.ts';
 
 /** Structured logs, one JSON object a line on stdout. Ids and outcomes, never keys or secrets. */
 export type Logger = PinoLogger;
 
-/** A logger that says which service and which replica speaks. */
+/** A logger that names the service and the replica on each line. */
 export function createLogger(options: {
   service: string;
   instance: string;
@@ -14,15 +13,66 @@ export function createLogger(options: {
     level: options.level,
     base: { service: options.service, instance: options.instance },
     timestamp: pino.stdTimeFunctions.isoTime,
-    serializers: { err: (error: unknown) => tellError(error) },
+    serializers: { err: (error: unknown) => describeError(error) },
     redact: {
       paths: ['authorization', 'apiKey', 'webhookSecret', 'headers.authorization', '*.password'],
       censor: '[redacted]',
     },
   };
   // Synchronous, because pino's default leaves a line under way to a thread: a process that ends
-  // then loses it or prints it after its last word, and that line is the reason why it ended.
+  // then loses it or prints it too late, and that line is the reason why it ended.
   return pino(how, pino.destination({ dest: stdout, sync: true }));
 }
 
 const stdout = 1;
+
+/** What a log says of an error. */
+export type DescribedError = {
+  type: string;
+  message: string;
+  stack?: string;
+  because?: DescribedError;
+  errors?: readonly DescribedError[];
+} & { [Name in (typeof shownFields)[number]]?: string | number | boolean };
+
+/**
+ * Nothing else that drivers put on their errors is logged, for they put there what they worked on:
+ * PostgreSQL the row that failed, Redis its command with every argument, an HTTP client the request
+ * with its headers. These fields hold the driver's own texts.
+ */
+const shownFields = [
+  ...['code', 'errno', 'syscall', 'signal', 'statusCode', 'requestId'],
+  // PostgreSQL's names of what was touched
+  // (www.postgresql.org/docs/current/protocol-error-fields.html).
+  ...['severity', 'schema', 'table', 'column', 'constraint', 'routine'],
+] as const;
+
+/** A longer chain than this is a circle, or nobody reads it. */
+const causesMax = 8;
+
+/** An error as a log shows it: name, message, stack, causes, and fields that hold no data. */
+function describeError(error: unknown, causesLeft = causesMax): DescribedError {
+  if (!(error instanceof Error)) return { type: typeof error, message: 'not an error' };
+  const { message, stack, cause } = error;
+  const several = error instanceof AggregateError ? error.errors : [];
+  return {
+    type: error.constructor.name,
+    message,
+    ...(stack === undefined ? {} : { stack }),
+    ...fieldsOf(error),
+    ...(cause === undefined || causesLeft === 0
+      ? {}
+      : { because: describeError(cause, causesLeft - 1) }),
+    ...(several.length === 0 || causesLeft === 0
+      ? {}
+      : { errors: several.map((each) => describeError(each, causesLeft - 1)) }),
+  };
+}
+
+function fieldsOf(error: Error) {
+  const shown = shownFields.flatMap((name) => {
+    const value: unknown = Reflect.get(error, name);
+    return ['string', 'number', 'boolean'].includes(typeof value) ? [[name, value]] : [];
+  });
+  return Object.fromEntries(shown) as Partial<Record<(typeof shownFields)[number], string>>;
+}

@@ -1,5 +1,4 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { Tally } from './tally.ts';
 
 export { Counter, Gauge, Histogram, Registry };
 
@@ -33,4 +32,102 @@ export function duplicatesCaught<Guard extends string>(
     values: { [guard]: 0 } as Record<Guard, 0>,
     registers: [registry],
   });
+}
+
+/** A counter's name, its one label, and where it starts: every value that the label can have. */
+export type TallyOptions<Value extends string> = {
+  name: string;
+  help: string;
+  label: string;
+  values: Record<Value, 0>;
+  registers: Registry[];
+};
+
+/**
+ * A Prometheus counter by one label with a closed set of values. All of them are there from the
+ * start, at 0: a rate then sees the first one too, and a query for what has never happened finds a
+ * series and not nothing. Counting is an addition, cheap enough for every request.
+ */
+export class Tally<Value extends string> {
+  readonly #counts: Record<Value, number>;
+
+  constructor({ label, values, ...metric }: TallyOptions<Value>) {
+    const counts: Record<Value, number> = { ...values };
+    this.#counts = counts;
+    new Counter({
+      ...metric,
+      labelNames: [label],
+      collect() {
+        this.reset();
+        for (const [value, count] of Object.entries<number>(counts)) {
+          this.inc({ [label]: value }, count);
+        }
+      },
+    });
+  }
+
+  /** Counts `times` more of one value. */
+  count(value: Value, times = 1): void {
+    this.#counts[value] += times;
+  }
+
+  /** What was counted so far, without what never happened. */
+  counted(): Partial<Record<Value, number>> {
+    const all = Object.entries<number>(this.#counts) as [Value, number][];
+    return Object.fromEntries(all.filter(([, count]) => count > 0)) as Partial<
+      Record<Value, number>
+    >;
+  }
+}
+
+/** A histogram of seconds, and the outcomes that what is timed can have. */
+export type DurationsOptions<Outcome extends string> = {
+  name: string;
+  help: string;
+  /** Upper bounds, seconds. */
+  buckets: readonly number[];
+  outcomes: readonly Outcome[];
+  registers: Registry[];
+};
+
+/**
+ * How long something takes, by what it came to: its rate, its errors and its duration in one
+ * metric. Every outcome is there from the start, at 0.
+ */
+export class Durations<Outcome extends string> {
+  readonly #histogram: Histogram<'outcome'>;
+
+  constructor({ outcomes, buckets, ...metric }: DurationsOptions<Outcome>) {
+    this.#histogram = new Histogram({
+      ...metric,
+      buckets: [...buckets],
+      labelNames: ['outcome'],
+    });
+    for (const outcome of outcomes) this.#histogram.zero({ outcome });
+  }
+
+  /** Begins one; call what it gives with the outcome, once. */
+  start(): (outcome: Outcome) => void {
+    const startedMs = performance.now();
+    return (outcome) => {
+      this.#histogram.observe({ outcome }, (performance.now() - startedMs) / 1_000);
+    };
+  }
+
+  /** Times work by what it came to, or as `thrown` when it throws, which is passed on. */
+  async time<Value>(
+    work: () => Promise<Value>,
+    outcomeOf: (value: Value) => Outcome,
+    thrown: Outcome,
+  ): Promise<Value> {
+    const end = this.start();
+    let outcome = thrown;
+    try {
+      const value = await work();
+      outcome = outcomeOf(value);
+      return value;
+    } finally {
+      end(outcome);
+    }
+  }
 }

@@ -23,14 +23,14 @@ function spawnService(start: string, environment: Record<string, string> = {}) {
   });
   let errors = '';
   child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
-  const words: string[] = [];
+  const messages: string[] = [];
   const started = Promise.withResolvers<void>();
   createInterface({ input: child.stdout }).on('line', (line) => {
-    const word = (JSON.parse(line) as { msg: string }).msg;
-    words.push(word);
-    if (word === 'started') started.resolve();
+    const message = (JSON.parse(line) as { msg: string }).msg;
+    messages.push(message);
+    if (message === 'started') started.resolve();
   });
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number, words, errors }));
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number, messages, errors }));
   return { kill: (signal: NodeJS.Signals) => child.kill(signal), started: started.promise, ended };
 }
 
@@ -47,9 +47,9 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     await service.started;
     service.kill(signal);
     service.kill(signal);
-    const { code, words } = await service.ended;
+    const { code, messages } = await service.ended;
     assert.equal(code, 0);
-    assert.deepEqual(words, [
+    assert.deepEqual(messages, [
       ...['started', 'shutting down', 'closed server', 'closing failed', 'closed database'],
       'stopped',
     ]);
@@ -63,8 +63,8 @@ test('a shutdown that takes too long is given up with exit code 1', async () => 
   );
   await service.started;
   service.kill('SIGTERM');
-  const { code, words } = await service.ended;
-  assert.deepEqual([code, words.at(-1)], [1, 'shutdown timed out']);
+  const { code, messages } = await service.ended;
+  assert.deepEqual([code, messages.at(-1)], [1, 'shutdown timed out']);
 });
 
 test('a boot that fails closes what it had opened and exits with 1', async () => {
@@ -72,17 +72,17 @@ test('a boot that fails closes what it had opened and exits with 1', async () =>
     service.onClose('database', closing('database'));
     throw new Error('the port is taken');
   `);
-  const { code, words } = await ended;
+  const { code, messages } = await ended;
   assert.deepEqual(
-    [code, words],
+    [code, messages],
     [1, ['boot failed', 'shutting down', 'closed database', 'stopped']],
   );
 });
 
 test('settings that cannot be used are all told, and the exit code is 2', async () => {
   const wrong = { ADMIN_PORT: 'hunter2', TRIPLOCK_MODE: 'hunter2', CRASH_POINTS: 'hunter2=kill' };
-  const { code, words, errors } = await spawnService('', wrong).ended;
-  assert.deepEqual([code, words], [2, []]);
+  const { code, messages, errors } = await spawnService('', wrong).ended;
+  assert.deepEqual([code, messages], [2, []]);
   for (const name of Object.keys(wrong)) assert.match(errors, new RegExp(`${name} is malformed`));
   assert.doesNotMatch(errors, /hunter2| at /);
 });
@@ -98,6 +98,6 @@ test('in test mode the planned crash points are armed', async () => {
     TRIPLOCK_MODE: 'test',
     CRASH_POINTS: 'worker.polled=throw',
   });
-  const { code, words } = await ended;
-  assert.deepEqual([code, words[0]], [1, 'boot failed']);
+  const { code, messages } = await ended;
+  assert.deepEqual([code, messages[0]], [1, 'boot failed']);
 });

@@ -1,16 +1,41 @@
-import { serveAdmin, type AdminOptions } from './admin-server.ts';
-import {
-  createCrashPoints,
-  noCrashPoints,
-  type CrashOrder,
-  type CrashPoints,
-} from './crash-points.ts';
+import { hostname } from 'node:os';
+import { serveAdmin, type ShownToOperators } from './admin-server.ts';
+import { crashPlan, createCrashPoints, noCrashPoints, type CrashPoints } from './crash-points.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Registry } from './metrics.ts';
-import { SettingsError } from './settings.ts';
-import type { Mode } from './service-settings.ts';
-import { startTracing } from './tracing/start-tracing.ts';
-import type { TracingSettings } from './tracing/tracing-settings.ts';
+import {
+  integer,
+  oneOf,
+  port,
+  SettingsError,
+  text,
+  withDefault,
+  type Setting,
+  type SettingsOf,
+} from './settings.ts';
+import { startTracing, tracingSettings } from './tracing/tracing.ts';
+
+/** `production` refuses everything that exists to be broken on purpose. */
+export type Mode = 'production' | 'demo' | 'test';
+
+const mode: Setting<Mode> = oneOf(['production', 'demo', 'test']);
+
+/** The settings that every service has; a service's own table is spread after them. */
+export const serviceSettings = {
+  TRIPLOCK_MODE: withDefault(mode, 'production'),
+  LOG_LEVEL: withDefault(oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info' as const),
+  /** Health, readiness and metrics listen here: a port of its own that partners never see. */
+  ADMIN_HOST: withDefault(text, '127.0.0.1'),
+  ADMIN_PORT: port,
+  /** Names this replica in logs, leases and claims. It must differ between replicas. */
+  INSTANCE_NAME: withDefault(text, `${hostname()}-${process.pid}`),
+  CRASH_POINTS: withDefault(crashPlan, []),
+  /** How long a SIGTERM waits for held work before the process gives up on it. */
+  SHUTDOWN_TIMEOUT_MS: withDefault(integer({ min: 100, max: 600_000 }), 12_000),
+  ...tracingSettings,
+};
+
+type CommonSettings = SettingsOf<typeof serviceSettings>;
 
 /** What every service stands on. */
 export type Service = {
@@ -20,17 +45,7 @@ export type Service = {
   /** Registers something to close on shutdown; the last registered is closed first. */
   onClose(name: string, close: () => Promise<unknown>): void;
   /** Opens health, readiness and metrics. Call it when everything else listens. */
-  serveAdmin(shown: Pick<AdminOptions, 'readiness' | 'routes'>): Promise<void>;
-};
-
-type CommonSettings = TracingSettings & {
-  TRIPLOCK_MODE: Mode;
-  LOG_LEVEL: string;
-  ADMIN_HOST: string;
-  ADMIN_PORT: number;
-  INSTANCE_NAME: string;
-  CRASH_POINTS: readonly CrashOrder[];
-  SHUTDOWN_TIMEOUT_MS: number;
+  serveAdmin(shown: ShownToOperators): Promise<void>;
 };
 
 /**
@@ -118,8 +133,8 @@ function crashPointsFor(settings: CommonSettings): CrashPoints {
     : createCrashPoints(settings.CRASH_POINTS);
 }
 
-function exit(logger: Logger, word: string, code: number): never {
-  logger.info({ exitCode: code }, word);
+function exit(logger: Logger, message: string, code: number): never {
+  logger.info({ exitCode: code }, message);
   logger.flush();
   process.exit(code);
 }

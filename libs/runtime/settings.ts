@@ -10,7 +10,9 @@ export type Setting<Value> = {
 };
 
 type SettingsTable = Readonly<Record<string, Setting<unknown>>>;
-type SettingsOf<Table extends SettingsTable> = {
+
+/** What reading a table gives. */
+export type SettingsOf<Table extends SettingsTable> = {
   readonly [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never;
 };
 

@@ -1,6 +1,6 @@
 import { decodePaymentEvent, type DecodedEvent } from '@triplock/contracts';
 import type { RefusalReason, RefusedMessages } from '@triplock/inbox';
-import { carriedTraceparent, tellSpan, type CrashPoints, type Logger } from '@triplock/runtime';
+import { carriedTraceparent, annotateSpan, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { IncomingMessage, MessageVerdict } from '@triplock/transport';
 import type { AuditorMetrics } from './metrics.ts';
 import type { Delivery, SeenEvent } from './record-published.ts';
@@ -47,7 +47,7 @@ async function count(
   if (seen.outcome === 'unstorable') {
     return refuse(parts, message, { reason: 'unstorable', detail: seen.detail });
   }
-  tellSpan({ 'triplock.txn_id': event.txn_id, 'triplock.event_id': event.event_id });
+  annotateSpan({ 'triplock.txn_id': event.txn_id, 'triplock.event_id': event.event_id });
   parts.metrics.events.count(seen.outcome);
   const said = { eventId: event.event_id, txnId: event.txn_id, ...seen };
   // A first copy is normal, and its row says more than a line would.

@@ -1,5 +1,5 @@
 import type { Ledger } from '@triplock/ledger';
-import { tellSpan, type CrashPoints } from '@triplock/runtime';
+import { annotateSpan, type CrashPoints } from '@triplock/runtime';
 import type { DeadLetters, RecordBatch } from '@triplock/transport';
 import { isBookTransfer } from './book-transfer.ts';
 import type { ChargeDesk } from './charge-desk.ts';
@@ -80,7 +80,7 @@ async function finish(
 ): Promise<Fate> {
   const { txnId } = posting.payment;
   countConflict(metrics, result.outcome);
-  tellSpan({ 'triplock.guard.ledger': result.outcome });
+  annotateSpan({ 'triplock.guard.ledger': result.outcome });
   switch (result.outcome) {
     case 'already-recorded':
       return { outcome: 'already-recorded', txnId };

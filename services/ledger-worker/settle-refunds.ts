@@ -1,5 +1,5 @@
 import { UnpostableError, type RefundOutcome, type Refunds } from '@triplock/ledger';
-import { tellSpan, type CrashPoints } from '@triplock/runtime';
+import { annotateSpan, type CrashPoints } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
 import type { ChargeDesk } from './charge-desk.ts';
 import { countConflict } from './count-conflict.ts';
@@ -80,7 +80,7 @@ async function finish(parts: RefundParts, { refund, result }: Posted): Promise<F
   const { txnId } = posting.refund;
   const { traceparent } = posting;
   countConflict(parts.metrics, result.outcome);
-  tellSpan({ 'triplock.guard.ledger': result.outcome });
+  annotateSpan({ 'triplock.guard.ledger': result.outcome });
   switch (result.outcome) {
     case 'settled':
       return { outcome: result.state === 'succeeded' ? 'refunded' : 'refund-failed', txnId };

@@ -1,5 +1,5 @@
 import type { Partners } from '@triplock/partners';
-import { backoffMs, inSpan, tellSpan, type CrashPoints, type Logger } from '@triplock/runtime';
+import { backoffMs, inSpan, annotateSpan, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { Deliveries, LeasedDelivery, RecordOutcome } from './deliveries.ts';
 import type { NotifierMetrics } from './metrics.ts';
 import type { SendWebhook, WebhookOutcome } from './send-webhook.ts';
@@ -54,7 +54,7 @@ async function sendAndRecord(
     (made) => made.outcome,
     'failed',
   );
-  tellSpan({ 'triplock.outcome': outcome.outcome });
+  annotateSpan({ 'triplock.outcome': outcome.outcome });
   await parts.crashPoints.reached('webhook.answered');
   const recorded = await parts.deliveries.record(delivery, {
     outcome: outcome.outcome,

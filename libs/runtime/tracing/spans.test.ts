@@ -8,10 +8,17 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { createLogger } from '../logger.ts';
-import { carriedTraceparent, inBatchSpan, inSpan, openSpan, tellSpan } from './spans.ts';
-import { sampleWork } from './sample-work.ts';
-import { tellSpans } from './tell-spans.ts';
-import { useTracer } from './tracer-in-use.ts';
+import { sampleWork } from './sdk.ts';
+import {
+  carriedTraceparent,
+  inBatchSpan,
+  inSpan,
+  openSpan,
+  annotateSpan,
+  traceparentFrom,
+  useTracer,
+} from './spans.ts';
+import { exportAllowed } from './span-export.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const exporter = new InMemorySpanExporter();
@@ -22,7 +29,7 @@ beforeEach(() => {
   const settings = { OTEL_TRACES_SAMPLER: 'parentbased_always_on', OTEL_TRACES_SAMPLER_ARG: 1 };
   const provider = new BasicTracerProvider({
     sampler: sampleWork(settings as Parameters<typeof sampleWork>[0]),
-    spanProcessors: [new SimpleSpanProcessor(tellSpans(exporter, logger))],
+    spanProcessors: [new SimpleSpanProcessor(exportAllowed(exporter, logger))],
   });
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   useTracer(provider.getTracer('test'));
@@ -33,14 +40,14 @@ afterEach(() => {
   exporter.reset();
 });
 
-const told = () => exporter.getFinishedSpans();
+const finished = () => exporter.getFinishedSpans();
 
 test('work continues the trace that it came with, and carries its own span on', async () => {
   const carried = await inSpan({ name: 'work', parent: sampled }, async () => {
-    tellSpan({ 'triplock.attempt': 2 });
+    annotateSpan({ 'triplock.attempt': 2 });
     return { outcome: 'done', header: carriedTraceparent('nothing') };
   });
-  const [span] = told();
+  const [span] = finished();
   const { traceId, spanId } = span!.spanContext();
   assert.equal(carried.header, `00-${traceId}-${spanId}-01`);
   assert.equal(traceId, 'a'.repeat(32));
@@ -56,7 +63,7 @@ test('what is not traced carries its own trace on, and leaves nothing', async ()
     inSpan({ name: 'step' }, () => carried()),
   );
   assert.equal(header, unsampled);
-  assert.equal(told().length, 0);
+  assert.equal(finished().length, 0);
 });
 
 test('a batch links to those of its payments that are traced, and is nobody’s child', async () => {
@@ -65,7 +72,7 @@ test('a batch links to those of its payments that are traced, and is nobody’s 
       inSpan({ name: 'statement' }, async () => undefined),
     ),
   );
-  const [statement, batch] = told();
+  const [statement, batch] = finished();
   assert.deepEqual(
     batch!.links.map(({ context: { traceId } }) => traceId),
     ['a'.repeat(32)],
@@ -78,13 +85,13 @@ test('a batch of which nobody is traced leaves nothing, and nor does what is don
   await inBatchSpan({ name: 'batch', of: () => [unsampled] }, () =>
     inSpan({ name: 'statement', kind: 'client' }, async () => undefined),
   );
-  assert.equal(told().length, 0);
+  assert.equal(finished().length, 0);
 });
 
-test('a failure is told by its kind and never by its words', async () => {
+test('a failure is recorded by its kind and never by its message', async () => {
   const secret = 'a secret of the driver';
   const failing = inSpan({ name: 'work', parent: sampled }, async () => {
-    tellSpan({ 'db.query.text': secret });
+    annotateSpan({ 'db.query.text': secret });
     throw new RangeError(secret);
   });
   await assert.rejects(failing, RangeError);
@@ -92,10 +99,35 @@ test('a failure is told by its kind and never by its words', async () => {
   open.fail(new TypeError(secret));
   open.fail(new TypeError(secret));
   assert.deepEqual(
-    told().map(({ status, attributes }) => [status, attributes]),
+    finished().map(({ status, attributes }) => [status, attributes]),
     ['RangeError', 'TypeError'].map((type) => [
       { code: SpanStatusCode.ERROR },
       { 'error.type': type },
     ]),
   );
+});
+
+const newForm = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+const given = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+
+test("a caller's trace goes on", () => {
+  assert.equal(traceparentFrom(given), given);
+});
+
+const unusable = [
+  undefined,
+  '',
+  'garbage',
+  given.toUpperCase(),
+  `${given}-extra`,
+  given.replace('00-', 'ff-'),
+  `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
+  `00-0af7651916cd43dd8448eb211c80319c-${'0'.repeat(16)}-01`,
+  `${given}\n`,
+];
+
+test('what cannot be used begins a new trace, another one each time', () => {
+  const traces = unusable.map((each) => traceparentFrom(each));
+  for (const trace of traces) assert.match(trace, newForm);
+  assert.equal(new Set(traces).size, unusable.length);
 });

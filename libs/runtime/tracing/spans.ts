@@ -1,3 +1,4 @@
+import { randomFillSync } from 'node:crypto';
 import {
   context,
   createContextKey,
@@ -10,10 +11,8 @@ import {
   type Context,
   type Span,
   type SpanContext,
+  type Tracer,
 } from '@opentelemetry/api';
-import { isTraceparent } from '../traceparent.ts';
-import { spanContextOf, traceparentOfSpan } from './traceparent-of-span.ts';
-import { tracerInUse } from './tracer-in-use.ts';
 
 /** A piece of work as a trace shows it. Where nothing is traced, it is nothing but the work. */
 export type SpanSpec = {
@@ -21,7 +20,7 @@ export type SpanSpec = {
   name: string;
   kind?: 'client' | 'producer' | 'consumer';
   /**
-   * Ids, counts and words of ours; what else is said does not leave the process (toldAttributes).
+   * Ids, counts and outcomes; any other attribute stays in the process (`allowedAttributes`).
    */
   attributes?: Attributes;
 };
@@ -34,7 +33,7 @@ export type BatchSpanSpec = SpanSpec & { of: () => Iterable<string> };
 
 /** A span that is open before the work of its own begins, as for one record of a batch. */
 export type OpenSpan = {
-  /** What the next hop is told: this span, or `given` where nothing is traced. */
+  /** The `traceparent` for the next hop: of this span, or `given` where nothing is traced. */
   carried(given: string): string;
   /** Does a first part of the work in it. */
   within<Result>(work: () => Promise<Result>): Promise<Result>;
@@ -64,8 +63,8 @@ export function openSpan(spec: PaymentSpanSpec): OpenSpan {
   if (tracer === undefined) return untracedSpan;
   const within = spec.parent === undefined ? context.active() : remote(spec.parent);
   const parent = trace.getSpanContext(within);
-  // Decided at the request: most are not traced, and a span that tells nothing costs as much as
-  // one that does.
+  // Decided at the request: most are not traced, and a span that is not recorded costs
+  // as much as one that is.
   if (parent !== undefined && !isSampled(parent)) {
     return passedOn(traceparentOfSpan(parent), within);
   }
@@ -110,7 +109,7 @@ function opened(span: Span, within: Context): OpenSpan {
     run: (work) => context.with(within, () => endWith(span, work)),
     fail: (error) => {
       if (!span.isRecording()) return;
-      tellFailure(span, error);
+      markFailed(span, error);
       span.end();
     },
   };
@@ -138,7 +137,7 @@ export function inBatchSpan<Result>(
 }
 
 /** Adds to the span that the caller is in. */
-export function tellSpan(attributes: Attributes): void {
+export function annotateSpan(attributes: Attributes): void {
   if (tracerInUse() !== undefined) trace.getActiveSpan()?.setAttributes(attributes);
 }
 
@@ -173,12 +172,12 @@ const linkTo = (each: SpanContext) => ({ context: each });
 async function endWith<Result>(span: Span, work: () => Promise<Result>): Promise<Result> {
   try {
     const result = await work();
-    // What the house's stories resolve to says in one word what they came to.
+    // Outcomes are unions that are told apart by this field.
     const outcome = (result as { outcome?: unknown } | undefined)?.outcome;
     if (typeof outcome === 'string') span.setAttribute('triplock.outcome', outcome);
     return result;
   } catch (error) {
-    tellFailure(span, error);
+    markFailed(span, error);
     throw error;
   } finally {
     span.end();
@@ -186,7 +185,64 @@ async function endWith<Result>(span: Span, work: () => Promise<Result>): Promise
 }
 
 /** Its kind alone: messages of drivers quote what they worked on. */
-function tellFailure(span: Span, error: unknown): void {
+function markFailed(span: Span, error: unknown): void {
   const name = error instanceof Error ? error.name : typeof error;
   span.setAttribute('error.type', name).setStatus({ code: SpanStatusCode.ERROR });
+}
+
+/** A span as the header of W3C Trace Context that is carried from hop to hop. */
+function traceparentOfSpan({ traceId, spanId, traceFlags }: SpanContext): string {
+  return `00-${traceId}-${spanId}-0${traceFlags & TraceFlags.SAMPLED}`;
+}
+
+/** The span that a header of version 00 names; its form was checked where it came in. */
+export function spanContextOf(traceparent: string): SpanContext {
+  return {
+    traceId: traceparent.slice(3, 35),
+    spanId: traceparent.slice(36, 52),
+    traceFlags: parseInt(traceparent.slice(53, 55), 16) & TraceFlags.SAMPLED,
+    isRemote: true,
+  };
+}
+
+const traceparentForm = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** Whether it has the form of W3C Trace Context, version 00. */
+export function isTraceparent(header: string): boolean {
+  return traceparentForm.test(header);
+}
+
+/**
+ * The caller's `traceparent` when it has the form of W3C Trace Context (version 00), else a new
+ * one. It is carried through every hop and decides nothing.
+ */
+export function traceparentFrom(incoming: string | undefined): string {
+  if (incoming !== undefined && isTraceparent(incoming)) return incoming;
+  return `00-${randomHex(16)}-${randomHex(8)}-01`;
+}
+
+// Drawn for 128 traces at once: two draws a request would take twenty times as long.
+const drawn = Buffer.alloc(128 * 24);
+let used = drawn.length;
+
+/** So many bytes that were never given before, as lower-case hex. */
+function randomHex(bytes: number): string {
+  if (used + bytes > drawn.length) {
+    randomFillSync(drawn);
+    used = 0;
+  }
+  used += bytes;
+  return drawn.toString('hex', used - bytes, used);
+}
+
+let inUse: Tracer | undefined;
+
+/** The tracer of this process, or nothing while it traces nothing: then there is no SDK either. */
+function tracerInUse(): Tracer | undefined {
+  return inUse;
+}
+
+/** Has everything from here on traced by it, or nothing. */
+export function useTracer(tracer: Tracer | undefined): void {
+  inUse = tracer;
 }

@@ -3,7 +3,7 @@ import type { StoredAnswer } from '@triplock/contracts';
 import {
   carriedTraceparent,
   inSpan,
-  tellSpan,
+  annotateSpan,
   withDeadline,
   type CrashPoints,
   type Logger,
@@ -62,7 +62,7 @@ export async function acceptTransaction<Accepted extends AcceptedTransaction>(
   const claim = await inSpan({ name: 'claim' }, () => claimTransaction(parts, order)).catch(
     unavailable,
   );
-  tellSpan({ 'triplock.guard.claim': claim.outcome });
+  annotateSpan({ 'triplock.guard.claim': claim.outcome });
   switch (claim.outcome) {
     case 'claimed':
       // A takeover keeps the time of the first claim, so that all copies of the record agree.

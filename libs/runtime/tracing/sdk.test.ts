@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ROOT_CONTEXT, SpanKind, trace, TraceFlags, type Link } from '@opentelemetry/api';
 import { SamplingDecision } from '@opentelemetry/sdk-trace-base';
-import { sampleWork } from './sample-work.ts';
+import { sampleWork } from './sdk.ts';
 
 const traceId = 'f'.repeat(32);
 const contextWith = (traceFlags: TraceFlags) =>

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createMetrics } from './metrics.ts';
-import { Durations } from './durations.ts';
-import { Tally } from './tally.ts';
+import { createMetrics, Durations, Tally } from './metrics.ts';
 
 test('a tally shows every value from the start, and counts each by itself', async () => {
   const registry = createMetrics('test');

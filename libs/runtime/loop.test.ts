@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
+import { backoffMs, runLoop, type Pass } from './loop.ts';
 import type { Logger } from './logger.ts';
-import { runLoop, type Pass } from './run-loop.ts';
 
 const hourMs = 3_600_000;
 
@@ -10,25 +11,25 @@ function loopOver(...passes: Pass[]) {
   const warnings: object[] = [];
   const logger = { warn: (about: object) => void warnings.push(about) } as unknown as Logger;
   const started = passes.map(() => Promise.withResolvers<void>());
-  let turn = 0;
+  let count = 0;
   const pass: Pass = () => {
-    const at = turn++;
+    const at = count++;
     started[at]?.resolve();
     return passes[at]?.() ?? Promise.resolve(0);
   };
   const loop = runLoop(pass, { name: 'test', idleMs: hourMs, logger });
-  return { loop, warnings, started: started.map(({ promise }) => promise), turns: () => turn };
+  return { loop, warnings, started: started.map(({ promise }) => promise), passed: () => count };
 }
 
 test('a loop goes on at once while there is work, and rests when there is none', async () => {
-  const { loop, started, turns } = loopOver(
+  const { loop, started, passed } = loopOver(
     async () => 5,
     async () => 1,
     async () => 0,
   );
   await started[2];
   await loop.stop();
-  assert.equal(turns(), 3);
+  assert.equal(passed(), 3);
 });
 
 test('a pass that throws is logged and tried again', async () => {
@@ -48,7 +49,7 @@ test('a pass that throws is logged and tried again', async () => {
 
 test('stopping lets the pass under way finish and begins no other', async () => {
   const work = Promise.withResolvers<number>();
-  const { loop, started, turns } = loopOver(() => work.promise);
+  const { loop, started, passed } = loopOver(() => work.promise);
   await started[0];
   let hasStopped = false;
   const stopped = loop.stop().then(() => (hasStopped = true));
@@ -56,12 +57,12 @@ test('stopping lets the pass under way finish and begins no other', async () => 
   assert.equal(hasStopped, false);
   work.resolve(1);
   await stopped;
-  assert.equal(turns(), 1);
+  assert.equal(passed(), 1);
 });
 
 test('waking ends a rest, also the one that is to come', async () => {
   const work = Promise.withResolvers<number>();
-  const { loop, started, turns } = loopOver(
+  const { loop, started, passed } = loopOver(
     () => work.promise,
     async () => 0,
     async () => 0,
@@ -74,5 +75,16 @@ test('waking ends a rest, also the one that is to come', async () => {
   loop.wake();
   await started[2];
   await loop.stop();
-  assert.equal(turns(), 3);
+  assert.equal(passed(), 3);
+});
+
+test('a pause doubles from attempt to attempt, is jittered by half and never above its limit', () => {
+  const limits = { firstMs: 100, maxMs: 5_000 };
+  fc.assert(
+    fc.property(fc.nat({ max: 1_000_000 }), (attempt) => {
+      const whole = Math.min(5_000, 100 * 2 ** Math.min(attempt, 30));
+      const pause = backoffMs(attempt, limits);
+      assert.ok(pause >= whole / 2 && pause <= whole, String(pause));
+    }),
+  );
 });

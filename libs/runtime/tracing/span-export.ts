@@ -5,10 +5,10 @@ import type { Logger } from '../logger.ts';
 
 /**
  * What a span may say outside of this process: methods, routes, statuses, addresses of servers,
- * names of topics and statements, ids and outcomes. Instrumentations say more, and so will their
+ * names of topics and statements, ids and outcomes. Instrumentations add more, and so will their
  * next versions: a URL, which may hold a token, the statement, a user agent, an error's message.
  */
-const toldAttributes = new Set([
+const allowedAttributes = new Set([
   'http.request.method',
   'http.response.status_code',
   'http.route',
@@ -40,16 +40,16 @@ const toldAttributes = new Set([
   'triplock.attempt',
 ]);
 
-/** These a caller chooses freely. */
-const callersWords = new Set(['server.address', 'server.port']);
+/** On a span of a server, whoever calls chooses these freely. */
+const chosenByCallers = new Set(['server.address', 'server.port']);
 
 /**
- * An exporter that lets nothing else out, and says once when the collector cannot be reached and
+ * An exporter that lets nothing else out, and logs once when the collector cannot be reached and
  * once when it can be again: what it does not get is dropped, and nobody waits for it.
  */
-export function tellSpans(exporter: SpanExporter, logger: Logger): SpanExporter {
+export function exportAllowed(exporter: SpanExporter, logger: Logger): SpanExporter {
   let lost = false;
-  const note = ({ code, error }: ExportResult) => {
+  const logChange = ({ code, error }: ExportResult) => {
     if (code === ExportResultCode.FAILED && !lost) {
       logger.warn({ err: error }, 'traces cannot be sent and are dropped until they can');
     } else if (code === ExportResultCode.SUCCESS && lost) {
@@ -59,8 +59,8 @@ export function tellSpans(exporter: SpanExporter, logger: Logger): SpanExporter 
   };
   return {
     export: (spans, done) =>
-      exporter.export(spans.map(toldOf), (result) => {
-        note(result);
+      exporter.export(spans.map(allowedPartOf), (result) => {
+        logChange(result);
         done(result);
       }),
     shutdown: () => exporter.shutdown(),
@@ -68,11 +68,11 @@ export function tellSpans(exporter: SpanExporter, logger: Logger): SpanExporter 
   };
 }
 
-function toldOf(span: ReadableSpan): ReadableSpan {
-  const mayTell = (name: string) =>
-    toldAttributes.has(name) && !(span.kind === SpanKind.SERVER && callersWords.has(name));
+function allowedPartOf(span: ReadableSpan): ReadableSpan {
+  const mayLeave = (name: string) =>
+    allowedAttributes.has(name) && !(span.kind === SpanKind.SERVER && chosenByCallers.has(name));
   const attributes = Object.fromEntries(
-    Object.entries(span.attributes).filter(([name]) => mayTell(name)),
+    Object.entries(span.attributes).filter(([name]) => mayLeave(name)),
   );
   const { code } = span.status;
   const status = { code: code === SpanStatusCode.ERROR ? code : SpanStatusCode.UNSET };

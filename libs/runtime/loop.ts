@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from './backoff.ts';
 import type { Logger } from './logger.ts';
 
-/** One turn of a loop. It returns how many things it did; 0 lets the loop rest. */
+/** One pass of a loop. It returns how many things it did; 0 lets the loop rest. */
 export type Pass = () => Promise<number>;
 
 /** A running loop. */
@@ -29,7 +28,7 @@ export function runLoop(
     if (!stopped) resting = new AbortController();
   };
 
-  async function turn(): Promise<void> {
+  async function run(): Promise<void> {
     let failures = 0;
     while (!stopped) {
       try {
@@ -47,7 +46,7 @@ export function runLoop(
     }
   }
 
-  const ended = turn();
+  const ended = run();
   return {
     wake: () => resting.abort(),
     stop: () => {
@@ -56,4 +55,10 @@ export function runLoop(
       return ended;
     },
   };
+}
+
+/** Exponential backoff with full jitter between half and whole; milliseconds. */
+export function backoffMs(attempt: number, limits: { firstMs: number; maxMs: number }): number {
+  const whole = Math.min(limits.maxMs, limits.firstMs * 2 ** Math.min(attempt, 30));
+  return whole / 2 + (Math.random() * whole) / 2;
 }
