@@ -1,8 +1,7 @@
 import type { Endpoints } from '@triplock/launcher';
-import { copyLedgerFrom } from '@triplock/ledger';
+import { copyLedgerFrom, openSpanner, type SpannerDatabase } from '@triplock/ledger-spanner';
 import { openForCommand, type Queryable } from '@triplock/postgres';
 import { shareReads } from '@triplock/runtime';
-import { openSpanner, type SpannerDatabase } from '@triplock/spanner';
 
 /** The ledger's tables by SQL, as they are when they are asked. */
 export type LedgerNow = Queryable & {

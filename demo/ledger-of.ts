@@ -1,4 +1,4 @@
-import { openLedgerStore, type LedgerStore } from '@triplock/ledger';
+import { openLedgerStore, type LedgerStore } from '@triplock/ledgers';
 import type { Database } from '@triplock/postgres';
 import type { System } from './system.ts';
 

@@ -1,4 +1,4 @@
-import { commitTimestamp } from '@triplock/spanner';
+import { commitTimestamp } from '@triplock/ledger-spanner';
 import type { Stage } from './stage.ts';
 
 /** A live lease of a bucket, and the dispatcher that has it. */

@@ -9,7 +9,8 @@ const arrows = {
   adapter: inner,
   // One more store behind an adapter's port, or one before another, as a cache is.
   store: [...inner, 'adapter', 'store'],
-  wiring: [...inner, 'adapter'],
+  // Also the lists of stores, which open the one that the settings name.
+  wiring: [...inner, 'adapter', 'store'],
   testing: [...inner, 'store'],
   service: house,
   // A service whose commands others call too.
@@ -40,7 +41,7 @@ export function moduleBoundaries({ inTests }) {
 
 /** Where the clients of stores and brokers may be imported. */
 export const driverHomes = [
-  'libs/{claims,ledger,inbox,partners,provider,transport,postgres,spanner,testing,stores,once}/**',
+  'libs/{claims,ledger,inbox,partners,provider,transport,postgres,testing,stores,once}/**',
   '{infra,demo,e2e,load-tests}/**',
 ];
 

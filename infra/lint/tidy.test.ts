@@ -70,7 +70,9 @@ test('a lib has one index.ts, and there are no other barrels', () => {
   assert.deepEqual(
     doors.filter(
       (path) =>
-        !/^(libs\/(stores\/)?[^/]+|infra(\/[^/]+)?|demo|services\/operator)\/index\.ts$/.test(path),
+        !/^(libs\/(stores\/)?[^/]+(\/test)?|infra(\/[^/]+)?|demo|services\/operator)\/index\.ts$/.test(
+          path,
+        ),
     ),
     [],
   );

@@ -9,7 +9,8 @@ export type Setting<Value> = {
   readonly fallback?: Value;
 };
 
-type SettingsTable = Readonly<Record<string, Setting<unknown>>>;
+/** Settings by their variables. */
+export type SettingsTable = Readonly<Record<string, Setting<unknown>>>;
 
 /** What reading a table gives. */
 export type SettingsOf<Table extends SettingsTable> = {

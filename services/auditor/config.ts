@@ -1,5 +1,4 @@
 import { topics } from '@triplock/contracts';
-import { ledgerSettings, missingForLedger } from '@triplock/ledger';
 import {
   address,
   addresses,
@@ -11,6 +10,7 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { isCopied, ledgerSettings, missingForLedger } from '@triplock/ledgers';
 
 /** The settings of auditor. */
 export const settings = {
@@ -71,9 +71,9 @@ export function readConfig() {
 }
 
 function missingForCopy(environment: NodeJS.ProcessEnv): string[] {
-  const isSpanner = environment['LEDGER_STORE']?.trim() === 'spanner';
-  if (!isSpanner || isSet(environment, 'LEDGER_COPY_URL')) return [];
-  return ['LEDGER_COPY_URL is missing: LEDGER_STORE=spanner needs it'];
+  const store = environment['LEDGER_STORE']?.trim();
+  if (!isCopied(store) || isSet(environment, 'LEDGER_COPY_URL')) return [];
+  return [`LEDGER_COPY_URL is missing: LEDGER_STORE=${store} needs it`];
 }
 
 /** The settings as read. */

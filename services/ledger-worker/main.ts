@@ -1,4 +1,4 @@
-import { openLedgerStore } from '@triplock/ledger';
+import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase } from '@triplock/postgres';
 import { runService } from '@triplock/runtime';
 import {

@@ -1,4 +1,4 @@
-import type { LedgerStore } from '@triplock/ledger';
+import type { LedgerStore } from '@triplock/ledgers';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
 import { runLoop, type Loop, type Service } from '@triplock/runtime';
 import { openChargeDesk, type ChargeDesk } from './charge-desk.ts';

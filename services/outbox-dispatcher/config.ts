@@ -1,5 +1,5 @@
 import { topics } from '@triplock/contracts';
-import { ledgerSettings, missingForLedger } from '@triplock/ledger';
+import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
 import {
   address,
   integer,

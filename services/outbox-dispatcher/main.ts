@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { openLedgerStore } from '@triplock/ledger';
+import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService } from '@triplock/runtime';
 import { openPublisher } from '@triplock/transport';

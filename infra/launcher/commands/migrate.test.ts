@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createTestDatabase, createTestSpanner, freePort } from '@triplock/testing';
+import {
+  createInEmulator,
+  dropFromEmulator,
+  migrateSpanner,
+  openSpanner,
+  spannerMigrationSets,
+} from '@triplock/ledger-spanner';
+import { createTestDatabase, freePort, testNamespace, testSpanner } from '@triplock/testing';
 import { runScript } from '../a-home.ts';
 
 const run = (url: string) => runScript(['migrate', '--json'], { DATABASE_URL: url });
@@ -19,11 +26,14 @@ test('a database elsewhere is brought up to date once', async (t) => {
 });
 
 test('a ledger in Spanner is brought up to date as well', async (t) => {
-  const [store, place] = await Promise.all([
-    createTestDatabase(t),
-    createTestSpanner(t, 'changed'),
-  ]);
-  const spanner = await place.open();
+  const [store, emulatorHost] = await Promise.all([createTestDatabase(t), testSpanner()]);
+  const database = `projects/triplock/instances/tests/databases/${testNamespace()}`;
+  const place = { database, emulatorHost };
+  await createInEmulator(place);
+  t.after(() => dropFromEmulator(place));
+  await migrateSpanner(place, spannerMigrationSets);
+  const spanner = await openSpanner(place);
+  t.after(() => spanner.close());
   // As if nothing had been run: each statement of a migration does no harm a second time.
   await spanner.transaction(async (tx) => tx.write({ kind: 'deleteAll', table: 'migrations' }));
   const { code, stdout, stderr } = await runScript(['migrate'], {

@@ -1,5 +1,5 @@
 import { migrate, migrationSets } from '@triplock/postgres';
-import { migrateSpanner, spannerMigrationSets } from '@triplock/spanner';
+import { migrateSpanner, spannerMigrationSets } from '@triplock/ledger-spanner';
 import { UsageError } from '../launcher-error.ts';
 import { atDatabase } from './at-database.ts';
 import { runCommand } from './run-command.ts';

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { pingEmulator } from '@triplock/spanner';
+import { pingEmulator } from '@triplock/ledger-spanner';
 import { inGcloudSdk } from './gcloud-sdk.ts';
 import { missingPart } from './missing-part.ts';
 import type { Fetched, Part } from './part.ts';

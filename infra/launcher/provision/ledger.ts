@@ -1,12 +1,12 @@
-import { openSpannerOutbox } from '@triplock/ledger';
 import {
   createInEmulator,
   migrateSpanner,
   openSpanner,
+  openSpannerOutbox,
   OtherSchemaError,
   spannerMigrationSets,
   type SpannerPlace,
-} from '@triplock/spanner';
+} from '@triplock/ledger-spanner';
 import { LauncherError } from '../launcher-error.ts';
 import { spannerPlace, type LedgerStore } from '../ledger-store.ts';
 import type { Names } from '../names.ts';

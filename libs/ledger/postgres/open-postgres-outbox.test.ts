@@ -4,7 +4,7 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, deriveId, type EventId, type TxnId } from '@triplock/payments';
 import type { Database, Queryable } from '@triplock/postgres';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
-import { outboxConformance, type OutboxUnderTest } from '../outbox.conformance.ts';
+import { outboxConformance, type OutboxUnderTest } from '../test/outbox.conformance.ts';
 import { openPostgresOutbox } from './open-postgres-outbox.ts';
 
 const appendSql = `

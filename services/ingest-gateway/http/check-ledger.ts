@@ -1,5 +1,5 @@
 import type { Claims } from '@triplock/claims';
-import type { LedgerStore } from '@triplock/ledger';
+import type { LedgerStore } from '@triplock/ledgers';
 import { withDeadline, type ReadinessCheck } from '@triplock/runtime';
 import { anyId, pingMs } from './check-postgres.ts';
 

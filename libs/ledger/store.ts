@@ -1,0 +1,72 @@
+import type { Database } from '@triplock/postgres';
+import type { SettingsOf, SettingsTable } from '@triplock/runtime';
+import type { Ledger } from './ledger.ts';
+import type { Outbox } from './outbox.ts';
+import { openPostgresLedger } from './postgres/open-postgres-ledger.ts';
+import { openPostgresOutbox } from './postgres/open-postgres-outbox.ts';
+import { openPostgresRefunds } from './postgres/open-postgres-refunds.ts';
+import { takeDueFrom } from './postgres/take-due.ts';
+import { wakeDueIn } from './postgres/wake-due.ts';
+import type { Refunds } from './refunds.ts';
+import type { TakeDue, WakeDue } from './unfinished.ts';
+
+/** Every port of one ledger, over one connection: closing the ledger or the outbox closes it. */
+export type LedgerPorts = {
+  ledger: Ledger;
+  refunds: Refunds;
+  outbox: Outbox;
+  takeDue: TakeDue;
+  wakeDue: WakeDue;
+};
+
+/** A kind of database that a ledger and its outbox can be kept in. */
+export type LedgerStoreKind<Table extends SettingsTable> = {
+  /** Settings of its own, for the table of every service that touches the ledger. */
+  settings: Table;
+  /** What is missing of an environment that names this store. */
+  missing(environment: NodeJS.ProcessEnv): string[];
+  /**
+   * Opens every port over one connection, made when first used.
+   *
+   * @param how.callLimitMs until a single call is given up, where that is not the pool's to say.
+   */
+  open(
+    settings: SettingsOf<Table>,
+    how: { openPostgres: () => Database; callLimitMs?: number },
+  ): Promise<LedgerPorts>;
+  /**
+   * Copies the ledger into the schema `ledger` of PostgreSQL, which the audit reads by SQL. Absent
+   * where the ledger is there.
+   */
+  openCopy?(
+    settings: SettingsOf<Table>,
+    copyTo: Database,
+  ): Promise<{ copy: CopyLedger; close(): Promise<void> }>;
+};
+
+/** What was copied now, and whether more follows because it was enough. */
+export type Copied = { transactions: number; events: number; moreFollows: boolean };
+
+/** Brings a copy of the ledger up to now. */
+export type CopyLedger = (how: {
+  /** Whether rows are counted, too, which reads whole tables: what was deleted changes no row. */
+  counting: boolean;
+  /** As many slices are enough; without it the copy is as of one moment afterwards. */
+  slicesMax?: number;
+}) => Promise<Copied>;
+
+/** The ledger in PostgreSQL, as a list of ledger stores names it. */
+export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
+  settings: {},
+  missing: () => [],
+  open: async (_, { openPostgres }) => {
+    const database = openPostgres();
+    return {
+      ledger: openPostgresLedger(database),
+      refunds: openPostgresRefunds(database),
+      outbox: openPostgresOutbox(database),
+      takeDue: takeDueFrom(database),
+      wakeDue: wakeDueIn(database),
+    };
+  },
+};

@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { aPayment, aRefund, eventually } from '@triplock/testing';
+import { pendingOf, settledNow, traceparent } from './example-postings.ts';
+import { posting, type RefundsUnderTest } from './refunds.conformance.ts';
+import { waking } from './waking.conformance.ts';
+import type { TakeDue, WakeDue } from '../unfinished.ts';
+
+/** A ledger, and who looks after what nobody finished. */
+export type ChargingUnderTest = RefundsUnderTest & {
+  takeDue: TakeDue;
+  wakeDue: WakeDue;
+  /** Lets every pending row be due now, as time does. */
+  letTimePass(): Promise<void>;
+};
+
+type Open = (context: TestContext) => Promise<ChargingUnderTest>;
+
+const card = () => aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
+const stripe = { provider: 'stripe' as const };
+
+/** What a ledger promises while a provider is asked to charge. */
+export function chargingConformance(name: string, open: Open): void {
+  suite(name, () => {
+    intents(open);
+    due(open);
+    waking(open);
+  });
+}
+
+function intents(open: Open): void {
+  test('a card payment is pending until it is settled, with its intent and its charge', async (context) => {
+    const { ledger, entries } = await open(context);
+    const payment = card();
+    const { txnId } = payment;
+    await ledger.post([pendingOf(payment)]);
+    const stored = await ledger.storeIntent({ txnId, version: 1, ...stripe, intentId: 'pi_1' });
+    assert.deepEqual(stored, { outcome: 'stored', version: 2 });
+    assert.deepEqual((await ledger.find(txnId))?.provider, { name: 'stripe', intentId: 'pi_1' });
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    const request = { txnId, version: 2, traceparent, chargeId: 'ch_1', ...settlement };
+    assert.deepEqual(await ledger.settle(request), { outcome: 'settled' });
+    const row = await ledger.find(txnId);
+    assert.deepEqual(row?.provider, { name: 'stripe', intentId: 'pi_1', chargeId: 'ch_1' });
+    assert.equal(row.details.paymentMethod, 'pm_card_visa');
+    const [moved] = await entries();
+    assert.deepEqual([moved?.debit, moved?.credit], ['provider.stripe:clearing', 'acme:payable']);
+  });
+
+  test('of ten workers storing an intent for one payment one succeeds, and it stays', async (context) => {
+    const { ledger, another } = await open(context);
+    const payment = card();
+    await ledger.post([pendingOf(payment)]);
+    const store = (intentId: string, n: number, version = 1) =>
+      [ledger, another][n % 2]!.storeIntent({
+        txnId: payment.txnId,
+        version,
+        ...stripe,
+        intentId,
+      });
+    const outcomes = await Promise.all(Array.from({ length: 10 }, (_, n) => store(`pi_${n}`, n)));
+    const kept = outcomes.findIndex(({ outcome }) => outcome === 'stored');
+    assert.equal(outcomes.filter(({ outcome }) => outcome === 'stored').length, 1);
+    const { provider, version } = (await ledger.find(payment.txnId))!;
+    assert.equal(provider?.intentId, `pi_${kept}`);
+    assert.deepEqual(await store('pi_late', 0, version), { outcome: 'stale' });
+  });
+
+  test('no intent is stored on a payment that is final or not there', async (context) => {
+    const { ledger } = await open(context);
+    const payment = card();
+    const request = { txnId: payment.txnId, version: 1, ...stripe, intentId: 'pi_1' };
+    assert.deepEqual(await ledger.storeIntent(request), { outcome: 'stale' });
+    await ledger.post([pendingOf(payment)]);
+    const failure = { code: 'card_declined', message: 'declined' };
+    const settlement = { result: { state: 'failed' as const, failure }, settledAt: settledNow };
+    await ledger.settle({ txnId: payment.txnId, version: 1, traceparent, ...settlement });
+    assert.deepEqual(await ledger.storeIntent({ ...request, version: 2 }), { outcome: 'stale' });
+  });
+}
+
+function due(open: Open): void {
+  test('a pending row is due only once its worker had its time', async (context) => {
+    const { ledger, refunds, takeDue, letTimePass } = await open(context);
+    const payment = card();
+    const waiting = aRefund(payment);
+    await ledger.post([pendingOf(payment)]);
+    await refunds.post(posting(waiting));
+    assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
+    await letTimePass();
+    const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
+    assert.deepEqual(taken.map(({ kind }) => kind).sort(), ['payment', 'refund']);
+    assert.ok(taken.every((each) => each.traceparent === traceparent));
+    assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
+  });
+
+  for (const state of ['succeeded', 'failed'] as const) {
+    test(`a refund that waits is due as soon as its payment ${state}`, async (context) => {
+      const { ledger, refunds, takeDue } = await open(context);
+      const [payment, another] = [card(), card()];
+      await ledger.post([pendingOf(payment), pendingOf(another)]);
+      const refund = aRefund(payment);
+      for (const each of [refund, aRefund(another)]) await refunds.post(posting(each));
+      const failure = { code: 'card_declined', message: 'declined' };
+      const result = state === 'failed' ? { state, failure } : { state };
+      const settlement = { version: 1, result, settledAt: settledNow, traceparent };
+      await ledger.settle({ txnId: payment.txnId, ...settlement });
+      const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
+      assert.deepEqual(
+        taken.map((due) => due.kind === 'refund' && due.refund.txnId),
+        [refund.txnId],
+      );
+    });
+  }
+
+  test('a refund that is posted while its payment is settled goes on at once or is due', async (context) => {
+    const { ledger, another, refunds, otherRefunds, takeDue } = await open(context);
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    for (let round = 0; round < 20; round += 1) {
+      const payment = aPayment({ amount: 100n });
+      const waits = posting(aRefund(payment, { amount: 1n }));
+      await ledger.post([pendingOf(payment)]);
+      if (round % 2 === 0) await refunds.post(waits);
+      const settle = () =>
+        another.settle({ txnId: payment.txnId, version: 1, traceparent, ...settlement });
+      const [settled, outcome] = await Promise.all([settle(), otherRefunds.post(waits)]);
+      assert.deepEqual(settled, { outcome: 'settled' });
+      const due = await takeDue({ limit: 10, leaseMs: 60_000 });
+      if (outcome.outcome === 'waiting') {
+        const ids = due.map((each) => each.kind === 'refund' && each.refund.txnId);
+        assert.deepEqual(ids, [waits.refund.txnId]);
+      } else {
+        assert.deepEqual([outcome, due], [{ outcome: 'settled', state: 'succeeded' }, []]);
+      }
+    }
+  });
+
+  test('a refund whose payment is not there is due again soon, and then ever later', async (context) => {
+    const { refunds, takeDue } = await open(context);
+    const now = Date.now();
+    const ages = { fresh: 0, older: 40_000, old: 600_000 };
+    for (const ageMs of Object.values(ages)) {
+      await refunds.post(posting(aRefund(card(), { acceptedAt: new Date(now - ageMs) })));
+    }
+    assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
+    const taken = await eventually(async () => {
+      const some = await takeDue({ limit: 10, leaseMs: 60_000 });
+      return some.length > 0 && some;
+    });
+    assert.ok(Date.now() - now < 5_000);
+    assert.deepEqual(
+      taken.map((due) => due.kind === 'refund' && +due.refund.acceptedAt),
+      [now],
+    );
+  });
+
+  test('several at once take each due row once', async (context) => {
+    const { ledger, takeDue, letTimePass } = await open(context);
+    await ledger.post(Array.from({ length: 40 }, () => pendingOf(card())));
+    await letTimePass();
+    const taken = await Promise.all(
+      Array.from({ length: 8 }, () => takeDue({ limit: 10, leaseMs: 60_000 })),
+    );
+    const ids = taken.flat().map((each) => each.kind === 'payment' && each.payment.txnId);
+    assert.ok(ids.length <= 40);
+    assert.equal(new Set(ids).size, ids.length);
+    const rest = await takeDue({ limit: 40, leaseMs: 60_000 });
+    assert.equal(ids.length + rest.length, 40);
+  });
+
+  test('who held a row before it was taken writes nothing any more', async (context) => {
+    const { ledger, takeDue, letTimePass } = await open(context);
+    const payment = card();
+    const { txnId } = payment;
+    await ledger.post([pendingOf(payment)]);
+    await letTimePass();
+    const [taken] = await takeDue({ limit: 1, leaseMs: 60_000 });
+    assert.ok(taken?.kind === 'payment');
+    const intent = { txnId, ...stripe, intentId: 'pi_1' };
+    assert.deepEqual(await ledger.storeIntent({ ...intent, version: 1 }), { outcome: 'stale' });
+    const { version } = taken.payment;
+    assert.equal((await ledger.storeIntent({ ...intent, version })).outcome, 'stored');
+  });
+
+  test('what is final is never due', async (context) => {
+    const { ledger, takeDue, letTimePass } = await open(context);
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    await ledger.post([{ ...pendingOf(aPayment()), settlement }]);
+    await letTimePass();
+    assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
+  });
+}

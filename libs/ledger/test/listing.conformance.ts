@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { AcceptedPayment, PartnerId, TxnId } from '@triplock/payments';
+import { aPayment } from '@triplock/testing';
+import fc from 'fast-check';
+import { bookTransferOf, pendingOf, settledAs, settledNow } from './example-postings.ts';
+import type { LedgerUnderTest } from './ledger.conformance.ts';
+import type { Ledger, ListRequest } from '../ledger.ts';
+
+type Open = (context: TestContext) => Promise<LedgerUnderTest>;
+
+const acme = 'acme' as PartnerId;
+const start = Date.parse('2026-03-04T05:06:07.089Z');
+
+/** The part of the ledger's promises that is about lists of payments. */
+export function listing(open: Open): void {
+  order(open);
+  filters(open);
+  cursors(open);
+  growth(open);
+}
+
+function order(open: Open): void {
+  test('a list shows a partner its own payments, newest first, then by id', async (context) => {
+    const { ledger } = await open(context);
+    assert.deepEqual(await pageOf(ledger, {}), []);
+    const mine = [0, 1, 1, 1, 2].map((second) => acceptedAt(second));
+    const others = [0, 1, 2].map((second) => acceptedAt(second, { partner: 'globex' }));
+    await ledger.post([...mine, ...others].map(bookTransferOf));
+    assert.deepEqual(await pageOf(ledger, {}), newestFirst(mine));
+    const first = await ledger.list({ partnerId: acme, limit: 1 });
+    assert.ok(first.outcome === 'page');
+    assert.deepEqual(first.payments[0], await ledger.find(first.payments[0]!.txnId));
+  });
+
+  test('a page says whether there are more, also when it ends just there', async (context) => {
+    const { ledger } = await open(context);
+    const mine = [0, 1, 2].map((second) => acceptedAt(second));
+    await ledger.post(mine.map(bookTransferOf));
+    for (const [limit, hasMore] of [
+      [2, true],
+      [3, false],
+      [4, false],
+    ] as const) {
+      const page = await ledger.list({ partnerId: acme, limit });
+      assert.ok(page.outcome === 'page');
+      assert.deepEqual([page.payments.length, page.hasMore], [Math.min(limit, 3), hasMore]);
+    }
+  });
+
+  test('whatever the times and the size of pages, a walk gives each payment once, in order', async (context) => {
+    const { ledger } = await open(context);
+    const seconds = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 12 });
+    let world = 0;
+    await fc.assert(
+      fc.asyncProperty(seconds, fc.integer({ min: 1, max: 5 }), async (times, limit) => {
+        const partner = `partner-${(world += 1)}`;
+        const posted = times.map((second) => acceptedAt(second, { partner }));
+        await ledger.post(posted.map(bookTransferOf));
+        const walked = await walk(ledger, { partnerId: partner as PartnerId, limit });
+        assert.deepEqual(walked, newestFirst(posted));
+      }),
+      { numRuns: 25 },
+    );
+  });
+}
+
+function filters(open: Open): void {
+  test('a list can be of one state, of one reference, and of both', async (context) => {
+    const { ledger } = await open(context);
+    const [pending, failed, done, plain] = [
+      acceptedAt(0, { reference: 'a' }),
+      acceptedAt(1, { reference: 'a' }),
+      acceptedAt(2, { reference: 'b' }),
+      acceptedAt(3),
+    ];
+    const failure = { code: 'card_declined', message: 'declined' };
+    await ledger.post([
+      pendingOf(pending),
+      settledAs(failed, { state: 'failed', failure }),
+      bookTransferOf(done),
+      bookTransferOf(plain),
+    ]);
+    const cases: [Partial<ListRequest>, AcceptedPayment[]][] = [
+      [{ state: 'pending' }, [pending]],
+      [{ state: 'failed' }, [failed]],
+      [{ state: 'succeeded' }, [plain, done]],
+      [{ reference: 'a' }, [failed, pending]],
+      [{ reference: 'a', state: 'failed' }, [failed]],
+      [{ reference: '' }, []],
+      [{ reference: 'a', after: failed.txnId }, [pending]],
+    ];
+    for (const [wish, expected] of cases) {
+      assert.deepEqual(await pageOf(ledger, wish), expected.map(idOf), JSON.stringify(wish));
+    }
+  });
+}
+
+function cursors(open: Open): void {
+  test('a cursor that is unknown, or another partner’s, is told apart from an end', async (context) => {
+    const { ledger } = await open(context);
+    const [mine, other] = [acceptedAt(0), acceptedAt(1, { partner: 'globex' })];
+    await ledger.post([mine, other].map(bookTransferOf));
+    assert.deepEqual(await pageOf(ledger, { after: mine.txnId }), []);
+    for (const after of [other.txnId, aPayment().txnId]) {
+      const outcome = await ledger.list({ partnerId: acme, limit: 5, after });
+      assert.deepEqual(outcome, { outcome: 'unknown-cursor' });
+    }
+  });
+
+  test('a walk goes on behind a payment that no longer has the state it was listed for', async (context) => {
+    const { ledger, another } = await open(context);
+    const [older, newer] = [acceptedAt(0), acceptedAt(1)];
+    await ledger.post([older, newer].map(pendingOf));
+    const state = 'pending';
+    const first = await ledger.list({ partnerId: acme, limit: 1, state });
+    assert.deepEqual(first.outcome === 'page' && first.payments.map(idOf), [newer.txnId]);
+    const { txnId } = newer;
+    const result = { state: 'succeeded' } as const;
+    const traceparent = pendingOf(newer).traceparent;
+    await another.settle({ txnId, version: 1, result, settledAt: settledNow, traceparent });
+    assert.deepEqual(await pageOf(ledger, { state, after: txnId }), [older.txnId]);
+  });
+}
+
+function growth(open: Open): void {
+  test('a walk gives everything posted before it once, whatever is posted meanwhile, and nothing twice', async (context) => {
+    const { ledger, another } = await open(context);
+    const before = Array.from({ length: 30 }, (_, at) => acceptedAt(at % 10));
+    await ledger.post(before.map(bookTransferOf));
+    // Newer than all, older than all, and in between, on both sides of wherever the walk is.
+    const late = Array.from({ length: 90 }, (_, at) => acceptedAt((at % 20) - 5));
+    let isWalking = true;
+    const posting = async () => {
+      for (const payment of late) if (isWalking) await another.post([bookTransferOf(payment)]);
+    };
+    const poster = posting();
+    const walked = await walk(ledger, { partnerId: acme, limit: 3 });
+    isWalking = false;
+    await poster;
+    assert.equal(new Set(walked).size, walked.length);
+    const known = new Set(before.map(idOf));
+    assert.deepEqual(
+      walked.filter((id) => known.has(id)),
+      newestFirst(before),
+    );
+  });
+
+  test('a payment posted behind a walk is left to the next one, and one ahead is met', async (context) => {
+    const { ledger, another } = await open(context);
+    const [oldest, newest] = [acceptedAt(0), acceptedAt(10)];
+    await ledger.post([oldest, newest].map(bookTransferOf));
+    assert.deepEqual(await pageOf(ledger, { limit: 1 }), [newest.txnId]);
+    // Accepted earlier, posted later: the order of posting is not that of the list.
+    const [behind, ahead] = [acceptedAt(11), acceptedAt(5)];
+    await another.post([behind, ahead].map(bookTransferOf));
+    const rest = await pageOf(ledger, { after: newest.txnId });
+    assert.deepEqual(rest, [ahead.txnId, oldest.txnId]);
+    assert.deepEqual(await pageOf(ledger, {}), newestFirst([oldest, newest, behind, ahead]));
+  });
+}
+
+function acceptedAt(second: number, wish: Parameters<typeof aPayment>[0] = {}): AcceptedPayment {
+  return aPayment({ ...wish, acceptedAt: new Date(start + second * 1_000) });
+}
+
+async function pageOf(ledger: Ledger, wish: Partial<ListRequest>): Promise<TxnId[]> {
+  const page = await ledger.list({ partnerId: acme, limit: 100, ...wish });
+  assert.ok(page.outcome === 'page');
+  return page.payments.map(idOf);
+}
+
+async function walk(ledger: Ledger, request: ListRequest): Promise<TxnId[]> {
+  const walked: TxnId[] = [];
+  for (;;) {
+    const page = await ledger.list({ ...request, after: walked.at(-1) });
+    assert.ok(page.outcome === 'page');
+    walked.push(...page.payments.map(idOf));
+    if (!page.hasMore) return walked;
+  }
+}
+
+function newestFirst(payments: readonly AcceptedPayment[]): TxnId[] {
+  const rank = ({ acceptedAt, txnId }: AcceptedPayment) => acceptedAt.toISOString() + txnId;
+  return payments.toSorted((a, b) => (rank(a) < rank(b) ? 1 : -1)).map(idOf);
+}
+
+function idOf({ txnId }: { txnId: TxnId }): TxnId {
+  return txnId;
+}

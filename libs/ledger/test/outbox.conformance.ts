@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
+import { aPayment } from '@triplock/testing';
+import { a, b, leasing } from './leasing.conformance.ts';
+import type { BucketLease, Outbox, OutboxRow } from '../outbox.ts';
+
+/** An outbox to try, and a way to fill it. */
+export type OutboxUnderTest = {
+  outbox: Outbox;
+  /** The same outbox seen by another dispatcher. */
+  another: Outbox;
+  /** Commits the next event of a payment. */
+  append(paymentId: TxnId): Promise<EventId>;
+  /**
+   * Draws an order id for a payment's event now and commits it only when `commit` is called, so
+   * that others with higher order ids can come first.
+   */
+  appendLate(paymentId: TxnId): Promise<{ eventId: EventId; commit(): Promise<void> }>;
+  stateOf(eventId: EventId): Promise<'pending' | 'published' | 'parked'>;
+};
+
+/** Opens an empty outbox for one test. */
+export type Open = (context: TestContext) => Promise<OutboxUnderTest>;
+
+/** What every outbox promises to dispatchers, whatever it is stored in. */
+export function outboxConformance(name: string, open: Open): void {
+  suite(name, () => {
+    leasing(open);
+    taking(open);
+    fencing(open);
+    marking(open);
+    parking(open);
+    lag(open);
+  });
+}
+
+function taking(open: Open): void {
+  test('events come in the order of their payment until they are marked', async (context) => {
+    const { outbox, append } = await open(context);
+    const { txnId } = aPayment();
+    const told = [await append(txnId), await append(txnId), await append(txnId)];
+    const { leases } = await outbox.leaseBuckets(a);
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), told);
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), told);
+    const lease = leaseOf(leases, txnId);
+    assert.equal(await outbox.markPublished(lease, told.slice(0, 1)), 1);
+    const left = await outbox.take(leases, 100);
+    assert.deepEqual(left.map(idOf), told.slice(1));
+    assert.deepEqual(
+      left.map((row) => [row.sequence, row.bucket, row.paymentId]),
+      [2, 3].map((sequence) => [sequence, bucketOf(txnId, bucketCount), txnId]),
+    );
+  });
+
+  test('an event that committed late under a lower order id is not passed over', async (context) => {
+    const { outbox, append, appendLate } = await open(context);
+    const { txnId } = aPayment();
+    const { leases } = await outbox.leaseBuckets(a);
+    const late = await appendLate(txnId);
+    const early = await append(sameBucketAs(txnId));
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), [early]);
+    assert.equal(await outbox.markPublished(leaseOf(leases, txnId), [early]), 1);
+    await late.commit();
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), [late.eventId]);
+  });
+
+  test('only leased buckets are read, and a full one leaves room for the others', async (context) => {
+    const { outbox, append } = await open(context);
+    const full = aPayment().txnId;
+    const other = inBucket((bucketOf(full, bucketCount) + 1) % bucketCount);
+    for (let n = 0; n < 10; n += 1) await append(full);
+    const last = await append(other);
+    const { leases } = await outbox.leaseBuckets(a);
+    const two = [leaseOf(leases, full), leaseOf(leases, other)];
+    const rows = await outbox.take(two, 6);
+    assert.ok(rows.length <= 6);
+    assert.ok(rows.map(idOf).includes(last));
+    assert.deepEqual((await outbox.take([two[1]!], 6)).map(idOf), [last]);
+    assert.deepEqual(await outbox.take([], 6), []);
+  });
+}
+
+function fencing(open: Open): void {
+  test('an owner whose bucket passed on takes, marks and parks nothing', async (context) => {
+    const { outbox, another, append, stateOf } = await open(context);
+    const { txnId } = aPayment();
+    const eventId = await append(txnId);
+    const { leases: stale } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    const { leases } = await another.leaseBuckets(b);
+    const lost = leaseOf(stale, txnId);
+    assert.deepEqual(await outbox.take(stale, 100), []);
+    assert.equal(await outbox.markPublished(lost, [eventId]), 0);
+    assert.equal(await outbox.park(lost, { eventId, reason: 'too large' }), 0);
+    assert.equal(await stateOf(eventId), 'pending');
+    assert.deepEqual((await another.take(leases, 100)).map(idOf), [eventId]);
+  });
+
+  test('an owner whose lease ran out marks nothing, even if nobody took it over', async (context) => {
+    const { outbox, append } = await open(context);
+    const { txnId } = aPayment();
+    const eventId = await append(txnId);
+    const { leases: expired } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    assert.deepEqual(await outbox.take(expired, 100), []);
+    assert.equal(await outbox.markPublished(leaseOf(expired, txnId), [eventId]), 0);
+  });
+
+  test('marking is counted once, and a lease marks only its own bucket', async (context) => {
+    const { outbox, append, stateOf } = await open(context);
+    const { txnId } = aPayment();
+    const eventId = await append(txnId);
+    const { leases } = await outbox.leaseBuckets(a);
+    const foreign = leases[(bucketOf(txnId, bucketCount) + 1) % bucketCount]!;
+    assert.equal(await outbox.markPublished(foreign, [eventId]), 0);
+    const lease = leaseOf(leases, txnId);
+    assert.equal(await outbox.markPublished(lease, [eventId, eventId]), 1);
+    assert.equal(await outbox.markPublished(lease, [eventId]), 0);
+    assert.equal(await outbox.markPublished(lease, []), 0);
+    assert.equal(await stateOf(eventId), 'published');
+  });
+}
+
+function marking(open: Open): void {
+  test('many buckets marked at once, some by a lost lease, are each counted for themselves', async (context) => {
+    const { outbox, another, append, stateOf } = await open(context);
+    const ids = Array.from({ length: 30 }, () => aPayment().txnId);
+    const told = await Promise.all(ids.map(append));
+    const { leases: stale } = await another.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    const { leases } = await outbox.leaseBuckets(b);
+    const lost = (n: number) => n % 3 === 0;
+    const marked = await Promise.all(
+      told.map((eventId, n) =>
+        outbox.markPublished(leaseOf(lost(n) ? stale : leases, ids[n]!), [eventId]),
+      ),
+    );
+    assert.deepEqual(
+      marked,
+      told.map((_, n) => (lost(n) ? 0 : 1)),
+    );
+    const states = await Promise.all(told.map(stateOf));
+    assert.deepEqual(
+      states,
+      told.map((_, n) => (lost(n) ? 'pending' : 'published')),
+    );
+    const again = told.flatMap((eventId, n) =>
+      [1, 2, 3].map(() => outbox.markPublished(leaseOf(leases, ids[n]!), [eventId])),
+    );
+    const counted = (await Promise.all(again)).reduce((sum, each) => sum + each, 0);
+    assert.equal(counted, told.filter((_, n) => lost(n)).length);
+  });
+}
+
+function parking(open: Open): void {
+  test('an event that can never be published is set aside with its payment’s later ones', async (context) => {
+    const { outbox, append, stateOf } = await open(context);
+    const { txnId } = aPayment();
+    const neighbour = sameBucketAs(txnId);
+    const told = [await append(txnId), await append(txnId), await append(txnId)];
+    const other = await append(neighbour);
+    const { leases } = await outbox.leaseBuckets(a);
+    const lease = leaseOf(leases, txnId);
+    await outbox.markPublished(lease, told.slice(0, 1));
+    const poison = { eventId: told[1]!, reason: 'too large' };
+    assert.equal(await outbox.park(lease, poison), 2);
+    assert.equal(await outbox.park(lease, poison), 0);
+    assert.deepEqual(await Promise.all(told.map(stateOf)), ['published', 'parked', 'parked']);
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), [other]);
+  });
+
+  test('an event that comes after its payment was parked waits behind it', async (context) => {
+    const { outbox, append, stateOf } = await open(context);
+    const { txnId } = aPayment();
+    const eventId = await append(txnId);
+    const { leases } = await outbox.leaseBuckets(a);
+    await outbox.park(leaseOf(leases, txnId), { eventId, reason: 'too large' });
+    const later = await append(txnId);
+    assert.deepEqual(await outbox.take(leases, 100), []);
+    assert.equal(await stateOf(later), 'pending');
+  });
+}
+
+function lag(open: Open): void {
+  test('what waits is counted, with the age of the oldest', async (context) => {
+    const { outbox, append } = await open(context);
+    assert.deepEqual(await outbox.pending(), { rows: 0, oldestSeconds: 0 });
+    const first = aPayment().txnId;
+    const ids = [await append(first), await append(first)];
+    await append(aPayment().txnId);
+    const waiting = await outbox.pending();
+    assert.equal(waiting.rows, 3);
+    assert.ok(waiting.oldestSeconds >= 0 && waiting.oldestSeconds < 60);
+    const { leases } = await outbox.leaseBuckets(a);
+    await outbox.markPublished(leaseOf(leases, first), ids);
+    assert.equal((await outbox.pending()).rows, 1);
+  });
+}
+
+const idOf = (row: OutboxRow): EventId => row.eventId;
+
+function leaseOf(leases: readonly BucketLease[], paymentId: TxnId): BucketLease {
+  const bucket = bucketOf(paymentId, bucketCount);
+  return leases.find((lease) => lease.bucket === bucket)!;
+}
+
+function sameBucketAs(paymentId: TxnId): TxnId {
+  return inBucket(bucketOf(paymentId, bucketCount));
+}
+
+function inBucket(bucket: number): TxnId {
+  for (;;) {
+    const { txnId } = aPayment();
+    if (bucketOf(txnId, bucketCount) === bucket) return txnId;
+  }
+}

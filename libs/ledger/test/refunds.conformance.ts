@@ -1,0 +1,286 @@
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { deriveEventId, type AcceptedRefund, type PartnerId, type TxnId } from '@triplock/payments';
+import { aPayment, aRefund } from '@triplock/testing';
+import { bookTransferOf, pendingOf, settledNow, traceparent } from './example-postings.ts';
+import type { LedgerUnderTest } from './ledger.conformance.ts';
+import { refundCap } from './refund-cap.conformance.ts';
+import type { RefundOutcome, Refunds, ReservedRefund } from '../refunds.ts';
+
+/** A ledger with its refunds, and the same refunds seen by another worker. */
+export type RefundsUnderTest = LedgerUnderTest & { refunds: Refunds; otherRefunds: Refunds };
+
+type Open = (context: TestContext) => Promise<RefundsUnderTest>;
+
+/** What refunds promise, whatever the ledger is stored in. */
+export function refundsConformance(name: string, open: Open, { rounds = 25 } = {}): void {
+  suite(name, () => {
+    bookRefunds(open);
+    listing(open);
+    waiting(open);
+    refusals(open);
+    refundCap(open, rounds);
+    cardRefunds(open);
+    duplicates(open);
+  });
+}
+
+/** A refund as a worker posts it. */
+export const posting = (refund: AcceptedRefund) => ({ refund, traceparent, settledAt: settledNow });
+
+/** A book transfer of 100 that is in the ledger. */
+export async function aTransfer({ ledger }: RefundsUnderTest, amount = 100n) {
+  const payment = aPayment({ amount });
+  await ledger.post([bookTransferOf(payment)]);
+  return payment;
+}
+
+/** A card payment of 100 that was charged. */
+async function aCharge({ ledger }: RefundsUnderTest) {
+  const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
+  const { txnId } = payment;
+  await ledger.post([pendingOf(payment)]);
+  await ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId: 'pi_1' });
+  const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+  await ledger.settle({ txnId, version: 2, traceparent, chargeId: 'ch_1', ...settlement });
+  return payment;
+}
+
+function bookRefunds(open: Open): void {
+  test('a refund of a book transfer moves its amount back and is told as the payment’s second event', async (context) => {
+    const store = await open(context);
+    const payment = await aTransfer(store);
+    const refund = aRefund(payment, { amount: 40n, reason: 'two of five were broken' });
+    const outcome = await store.refunds.post(posting(refund));
+    assert.deepEqual(outcome, { outcome: 'settled', state: 'succeeded' });
+    assert.deepEqual(await store.entries(), [
+      { txnId: payment.txnId, debit: 'acme:clearing', credit: 'acme:payable', amount: 100n },
+      { txnId: refund.txnId, debit: 'acme:payable', credit: 'acme:clearing', amount: 40n },
+    ]);
+    const [, told] = await store.events();
+    assert.equal(told?.eventId, deriveEventId(refund.txnId, 'refund.succeeded'));
+    assert.deepEqual([told.sequence, told.txnId], [2, refund.txnId]);
+    const row = await store.refunds.find(refund.txnId);
+    assert.deepEqual(row?.money, { amount: 40n, currency: 'EUR' });
+    assert.deepEqual(row.details, refund.details);
+    assert.equal((await store.ledger.find(payment.txnId))?.amountRefunded, 40n);
+  });
+
+  test('a refund without an amount gives back all that is left', async (context) => {
+    const store = await open(context);
+    const payment = await aTransfer(store);
+    await store.refunds.post(posting(aRefund(payment, { amount: 30n })));
+    const rest = aRefund(payment);
+    await store.refunds.post(posting(rest));
+    const row = await store.refunds.find(rest.txnId);
+    assert.deepEqual([row?.money?.amount, row?.details], [70n, {}]);
+  });
+}
+
+function listing(open: Open): void {
+  test('a list shows a payment’s refunds newest first, by pages, and nobody else’s', async (context) => {
+    const store = await open(context);
+    const [payment, neighbour] = [await aTransfer(store), await aTransfer(store)];
+    const seconds = [0, 1, 1, 1, 2];
+    const made = seconds.map((second) => {
+      const acceptedAt = new Date(Date.UTC(2026, 2, 4, 5, 6, second));
+      return aRefund(payment, { amount: 10n, acceptedAt });
+    });
+    const others = [aRefund(neighbour, { amount: 1n }), aRefund(payment, { partner: 'globex' })];
+    for (const each of [...made, ...others]) await store.refunds.post(posting(each));
+    const { txnId: paymentId, partnerId } = payment;
+    const newestFirst = made
+      .toSorted((one, two) => +two.acceptedAt - +one.acceptedAt || (two.txnId < one.txnId ? -1 : 1))
+      .map(({ txnId }) => txnId);
+    const walked: string[] = [];
+    for (let after: TxnId | undefined, hasMore = true; hasMore; after = walked.at(-1) as TxnId) {
+      const page = await store.refunds.listOf({ paymentId, partnerId, limit: 2, after });
+      assert.ok(page.outcome === 'page');
+      walked.push(...page.refunds.map(({ txnId }) => txnId));
+      ({ hasMore } = page);
+    }
+    assert.deepEqual(walked, newestFirst);
+    for (const { txnId: after } of [...others, aRefund(payment)]) {
+      const lost = await store.refunds.listOf({ paymentId, partnerId, limit: 2, after });
+      assert.deepEqual(lost, { outcome: 'unknown-cursor' });
+    }
+    const theirs = { paymentId: neighbour.txnId, partnerId: 'globex' as PartnerId, limit: 2 };
+    const none = await store.refunds.listOf(theirs);
+    assert.deepEqual(none, { outcome: 'page', refunds: [], hasMore: false });
+  });
+}
+
+function waiting(open: Open): void {
+  test('a refund waits for a payment that is pending or not there, and follows once it succeeded', async (context) => {
+    const { ledger, refunds, events } = await open(context);
+    const payment = aPayment({ amount: 100n });
+    const refund = posting(aRefund(payment, { amount: 1n }));
+    assert.deepEqual(await refunds.post(refund), { outcome: 'waiting' });
+    await ledger.post([pendingOf(payment)]);
+    assert.deepEqual(await refunds.post(refund), { outcome: 'waiting' });
+    assert.deepEqual(await events(), []);
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    await ledger.settle({ txnId: payment.txnId, version: 1, traceparent, ...settlement });
+    assert.deepEqual(await refunds.post(refund), { outcome: 'settled', state: 'succeeded' });
+    assert.deepEqual(
+      (await events()).map(({ sequence }) => sequence),
+      [1, 2],
+    );
+  });
+}
+
+function refusals(open: Open): void {
+  const codeOf = async (refunds: Refunds, refund: AcceptedRefund) => {
+    const outcome = await refunds.post(posting(refund));
+    assert.deepEqual(outcome, { outcome: 'settled', state: 'failed' });
+    return (await refunds.find(refund.txnId))?.failure?.code;
+  };
+
+  test('a refund of more than is left fails, and the next one that fits succeeds', async (context) => {
+    const store = await open(context);
+    const payment = await aTransfer(store);
+    const tooMuch = aRefund(payment, { amount: 101n });
+    assert.equal(await codeOf(store.refunds, tooMuch), 'amount_exceeds_refundable');
+    const all = await store.refunds.post(posting(aRefund(payment)));
+    assert.deepEqual(all, { outcome: 'settled', state: 'succeeded' });
+    const nothingLeft = aRefund(payment);
+    assert.equal(await codeOf(store.refunds, nothingLeft), 'amount_exceeds_refundable');
+    assert.deepEqual(
+      (await store.events()).map(({ sequence, eventType }) => [sequence, eventType]),
+      [
+        [1, 'payment.succeeded'],
+        [2, 'refund.failed'],
+        [3, 'refund.succeeded'],
+        [4, 'refund.failed'],
+      ],
+    );
+  });
+
+  test('a refund of a payment that failed fails', async (context) => {
+    const { ledger, refunds } = await open(context);
+    const payment = aPayment();
+    const failure = { code: 'card_declined', message: 'declined' };
+    const settlement = { result: { state: 'failed' as const, failure }, settledAt: settledNow };
+    await ledger.post([{ ...pendingOf(payment), settlement }]);
+    assert.equal(await codeOf(refunds, aRefund(payment)), 'payment_not_refundable');
+  });
+
+  test('another partner’s payment is not there, and a day later it never will be', async (context) => {
+    const store = await open(context);
+    const payment = await aTransfer(store);
+    const foreign = aRefund(payment, { partner: 'globex' });
+    assert.deepEqual(await store.refunds.post(posting(foreign)), { outcome: 'waiting' });
+    const old = aRefund(payment, {
+      partner: 'globex',
+      acceptedAt: new Date(Date.now() - 90_000_000),
+    });
+    assert.equal(await codeOf(store.refunds, old), 'payment_not_refundable');
+    const told = (await store.events()).find(({ txnId }) => txnId === old.txnId);
+    assert.equal(told?.sequence, 1);
+    assert.equal((await store.ledger.find(payment.txnId))?.version, 1);
+  });
+}
+
+function cardRefunds(open: Open): void {
+  test('a refund of a charge is reserved, and moves money once the provider gave it back', async (context) => {
+    const store = await open(context);
+    const payment = await aCharge(store);
+    const refund = aRefund(payment, { amount: 40n });
+    const reserved = reservedOf(await store.refunds.post(posting(refund)));
+    assert.deepEqual(reserved.provider, { name: 'stripe', intentId: 'pi_1', chargeId: 'ch_1' });
+    assert.deepEqual([reserved.money.amount, (await store.entries()).length], [40n, 1]);
+    const request = settlementOf(reserved, { state: 'succeeded' });
+    assert.deepEqual(await store.refunds.settle(request), { outcome: 'settled' });
+    assert.deepEqual(await store.refunds.settle(request), { outcome: 'stale' });
+    const [, moved] = await store.entries();
+    assert.deepEqual(
+      [moved?.debit, moved?.credit, moved?.amount],
+      ['acme:payable', 'provider.stripe:clearing', 40n],
+    );
+    assert.equal((await store.refunds.find(refund.txnId))?.provider?.refundId, 're_1');
+  });
+
+  test('a reserved refund holds its amount, and gives it back when the provider refuses', async (context) => {
+    const store = await open(context);
+    const payment = await aCharge(store);
+    const reserved = reservedOf(await store.refunds.post(posting(aRefund(payment))));
+    const meanwhile = await store.refunds.post(posting(aRefund(payment, { amount: 1n })));
+    assert.deepEqual(meanwhile, { outcome: 'settled', state: 'failed' });
+    const failure = { code: 'charge_disputed', message: 'disputed' };
+    await store.refunds.settle(settlementOf(reserved, { state: 'failed', failure }));
+    assert.equal((await store.entries()).length, 1);
+    const again = reservedOf(await store.refunds.post(posting(aRefund(payment))));
+    assert.equal(again.money.amount, 100n);
+  });
+
+  test('a refund that was reserved and left is reserved still, for the same amount', async (context) => {
+    const store = await open(context);
+    const payment = await aCharge(store);
+    const refund = posting(aRefund(payment));
+    const first = reservedOf(await store.refunds.post(refund));
+    const again = await store.otherRefunds.post(refund);
+    assert.deepEqual(again, { outcome: 'unfinished', refund: first });
+    const stored = await store.refunds.storeRefundId({
+      txnId: first.txnId,
+      version: first.version,
+      refundId: 're_1',
+    });
+    assert.deepEqual(stored, { outcome: 'stored', version: first.version + 1 });
+    const late = settlementOf(first, { state: 'succeeded' });
+    assert.deepEqual(await store.refunds.settle(late), { outcome: 'stale' });
+  });
+}
+
+function duplicates(open: Open): void {
+  test('a refund posted again, by ten workers at once, is one refund', async (context) => {
+    const store = await open(context);
+    const payment = await aTransfer(store);
+    const refund = posting(aRefund(payment, { amount: 60n }));
+    const outcomes = await Promise.all(
+      Array.from({ length: 10 }, (_, n) =>
+        [store.refunds, store.otherRefunds][n % 2]!.post(refund),
+      ),
+    );
+    const settled = outcomes.filter(({ outcome }) => outcome === 'settled');
+    const known = outcomes.filter(({ outcome }) => outcome === 'already-recorded');
+    assert.deepEqual([settled.length, known.length], [1, 9]);
+    assert.equal((await store.entries()).length, 2);
+  });
+
+  test('a refund’s key used for another refund is a key conflict, told once', async (context) => {
+    const store = await open(context);
+    const payment = await aTransfer(store);
+    const winner = aRefund(payment, { key: 'one', amount: 1n });
+    const loser = posting(aRefund(payment, { key: 'one', amount: 2n }));
+    await store.refunds.post(posting(winner));
+    assert.deepEqual(await store.refunds.post(loser), {
+      outcome: 'key-conflict',
+      winner: winner.fingerprint,
+    });
+    for (let n = 0; n < 2; n += 1) await store.refunds.recordKeyConflict(loser);
+    const conflicts = (await store.events()).filter(
+      ({ eventType }) => eventType === 'payment.key_conflict',
+    );
+    assert.equal(conflicts.length, 1);
+  });
+
+  test('a payment and a refund may have the same key', async (context) => {
+    const store = await open(context);
+    const payment = aPayment({ key: 'one' });
+    await store.ledger.post([bookTransferOf(payment)]);
+    const outcome = await store.refunds.post(posting(aRefund(payment, { key: 'one' })));
+    assert.deepEqual(outcome, { outcome: 'settled', state: 'succeeded' });
+  });
+}
+
+function reservedOf(outcome: RefundOutcome): ReservedRefund {
+  assert.equal(outcome.outcome, 'reserved');
+  return outcome.refund;
+}
+
+function settlementOf(
+  { txnId, version }: ReservedRefund,
+  result: Parameters<Refunds['settle']>[0]['result'],
+) {
+  return { txnId, version, result, settledAt: settledNow, traceparent, refundId: 're_1' };
+}

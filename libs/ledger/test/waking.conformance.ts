@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { aPayment, aRefund, eventually } from '@triplock/testing';
+import type { ChargingUnderTest } from './charging.conformance.ts';
+import { pendingOf, settledNow, traceparent } from './example-postings.ts';
+import { ownMs } from '../own-time.ts';
+import { posting } from './refunds.conformance.ts';
+
+type Open = (context: TestContext) => Promise<ChargingUnderTest>;
+
+const now = { graceMs: 0 };
+const hourMs = 3_600_000;
+const anEvent = (intentId: string, eventId = 'evt_1') => ({
+  ...{ provider: 'stripe' as const, eventId, intentId },
+  type: 'payment_intent.succeeded',
+});
+
+/** A card payment whose intent is stored, and which is not due yet. */
+async function aChargedCard({ ledger }: ChargingUnderTest, intentId: string) {
+  const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa' });
+  const { txnId } = payment;
+  await ledger.post([pendingOf(payment)]);
+  await ledger.storeIntent({ txnId, version: 1, provider: 'stripe', intentId });
+  const settle = () => {
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    return ledger.settle({ txnId, version: 2, traceparent, chargeId: 'ch_1', ...settlement });
+  };
+  return { payment, txnId, settle };
+}
+
+/** What a ledger promises when the provider tells of something new. */
+export function waking(open: Open): void {
+  test('an event lets the payment be due that it is about, and no other, once', async (context) => {
+    const store = await open(context);
+    const { wakeDue, takeDue } = store;
+    const { txnId } = await aChargedCard(store, 'pi_1');
+    await aChargedCard(store, 'pi_2');
+    assert.deepEqual(await takeDue({ limit: 10, leaseMs: hourMs }), []);
+    assert.deepEqual(await wakeDue(anEvent('pi_1'), now), { outcome: 'woken', txnIds: [txnId] });
+    const [due, ...more] = await takeDue({ limit: 10, leaseMs: hourMs });
+    assert.ok(due?.kind === 'payment' && due.payment.txnId === txnId);
+    assert.deepEqual(more, []);
+    assert.deepEqual(await wakeDue(anEvent('pi_1'), now), { outcome: 'duplicate' });
+    assert.deepEqual(await takeDue({ limit: 10, leaseMs: hourMs }), []);
+    const other = await wakeDue(anEvent('pi_1', 'evt_2'), now);
+    assert.deepEqual(other, { outcome: 'woken', txnIds: [txnId] });
+  });
+
+  test('of ten copies at once one wakes', async (context) => {
+    const store = await open(context);
+    await aChargedCard(store, 'pi_1');
+    const outcomes = await Promise.all(
+      Array.from({ length: 10 }, () => store.wakeDue(anEvent('pi_1'), now)),
+    );
+    const of = (word: string) => outcomes.filter(({ outcome }) => outcome === word).length;
+    assert.deepEqual([of('woken'), of('duplicate')], [1, 9]);
+  });
+
+  test('whoever is at work on a row goes on after it was woken', async (context) => {
+    const store = await open(context);
+    const { settle } = await aChargedCard(store, 'pi_1');
+    await store.wakeDue(anEvent('pi_1'), { graceMs: hourMs });
+    assert.deepEqual(await settle(), { outcome: 'settled' });
+    assert.deepEqual(await store.takeDue({ limit: 10, leaseMs: hourMs }), []);
+  });
+
+  test('a row that is woken is due after the grace, and no later than it would have been', async (context) => {
+    const store = await open(context);
+    const { txnId } = await aChargedCard(store, 'pi_1');
+    await aChargedCard(store, 'pi_2');
+    await store.wakeDue(anEvent('pi_2', 'evt_1'), { graceMs: ownMs / 2 });
+    assert.deepEqual(await store.takeDue({ limit: 10, leaseMs: hourMs }), []);
+    await store.wakeDue(anEvent('pi_1', 'evt_2'), { graceMs: 20 });
+    await store.wakeDue(anEvent('pi_1', 'evt_3'), { graceMs: hourMs });
+    const [due] = await eventually(async () => {
+      const taken = await store.takeDue({ limit: 10, leaseMs: hourMs });
+      return taken.length > 0 && taken;
+    });
+    assert.ok(due?.kind === 'payment' && due.payment.txnId === txnId);
+  });
+
+  test('an event about nothing that is pending writes nothing, and counts when it comes again', async (context) => {
+    const store = await open(context);
+    const { wakeDue } = store;
+    const nothing = { outcome: 'nothing-waits' };
+    assert.deepEqual(await wakeDue(anEvent('pi_1'), now), nothing);
+    const { settle } = await aChargedCard(store, 'pi_1');
+    assert.equal((await wakeDue(anEvent('pi_1'), now)).outcome, 'woken');
+    await settle();
+    assert.deepEqual(await wakeDue(anEvent('pi_1', 'evt_2'), now), nothing);
+  });
+
+  test('an event wakes the reserved refunds of its charge, and none that nobody asked for', async (context) => {
+    const store = await open(context);
+    const { refunds, wakeDue } = store;
+    const { payment, settle } = await aChargedCard(store, 'pi_1');
+    const early = aRefund(payment, { amount: 10n });
+    await refunds.post(posting(early));
+    const first = await wakeDue(anEvent('pi_1', 'evt_1'), now);
+    assert.deepEqual(first, { outcome: 'woken', txnIds: [payment.txnId] });
+    await settle();
+    const some = [aRefund(payment, { amount: 20n }), aRefund(payment, { amount: 30n })];
+    for (const refund of some) await refunds.post(posting(refund));
+    const told = await wakeDue(anEvent('pi_1', 'evt_2'), now);
+    assert.ok(told.outcome === 'woken');
+    assert.deepEqual(told.txnIds.sort(), some.map(({ txnId }) => txnId).sort());
+  });
+}

@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf } from '@triplock/payments';
+import { commitTimestamp } from '../spanner/values.ts';
+import { type SpannerDatabase } from '../spanner/open-spanner.ts';
+import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { createTestSpanner } from '../test/test-spanner.ts';
+import { bookTransferOf, pendingOf, settledNow, traceparent } from '@triplock/ledger/test';
+import { openPostgresLedger } from '@triplock/ledger';
+import { openPostgresRefunds } from '@triplock/ledger';
+import { openSpannerLedger } from '../open-spanner-ledger.ts';
+import { openSpannerOutbox } from '../open-spanner-outbox.ts';
+import { openSpannerRefunds } from '../open-spanner-refunds.ts';
+import { copyLedgerFrom } from './copy-ledger.ts';
+
+/** A ledger in Spanner, its copy in PostgreSQL, and what brings it up to now. */
+async function openBoth(context: TestContext) {
+  const spanner = await (await createTestSpanner(context)).open();
+  const store = await createTestDatabase(context);
+  const postgres = store.open('triplock_ledger');
+  return {
+    spanner,
+    postgres,
+    ledger: openSpannerLedger(spanner),
+    refunds: openSpannerRefunds(spanner),
+    outbox: openSpannerOutbox(spanner),
+    copy: copyLedgerFrom(spanner, postgres),
+    copied: { ledger: openPostgresLedger(postgres), refunds: openPostgresRefunds(postgres) },
+    differences: () => postgres.query('SELECT kind, id FROM ledger.copy_differences ORDER BY id'),
+  };
+}
+
+test('a copy follows everything that becomes of payments, refunds and events', async (context) => {
+  const both = await openBoth(context);
+  const { ledger, refunds, outbox, copy, copied } = both;
+  const [transfer, card] = [
+    aPayment({ amount: 100n, metadata: { é: '\t' }, description: 'two\nlines' }),
+    aPayment({ amount: 999_999_999_999n, paymentMethod: 'pm_card_visa' }),
+  ];
+  await ledger.post([bookTransferOf(transfer), pendingOf(card)]);
+  const done = { transactions: 2, events: 1, moreFollows: false };
+  assert.deepEqual(await copy({ counting: true }), done);
+  assert.deepEqual(await copied.ledger.find(card.txnId), await ledger.find(card.txnId));
+  assert.deepEqual(await copy({ counting: true }), { ...done, transactions: 0, events: 0 });
+
+  await ledger.storeIntent({ txnId: card.txnId, version: 1, provider: 'stripe', intentId: 'pi_1' });
+  const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+  const charged = { version: 2, traceparent, chargeId: 'ch_1', ...settlement };
+  await ledger.settle({ txnId: card.txnId, ...charged });
+  const [given, held] = [aRefund(transfer, { amount: 40n }), aRefund(card)];
+  for (const refund of [given, held])
+    await refunds.post({ refund, traceparent, settledAt: settledNow });
+  const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  const lease = leases[bucketOf(card.txnId, bucketCount)]!;
+  const waiting = (await outbox.take([lease], 10)).map(({ eventId }) => eventId);
+  await outbox.markPublished(lease, waiting);
+  await copy({ counting: true });
+  for (const { txnId } of [transfer, card]) {
+    assert.deepEqual(await copied.ledger.find(txnId), await ledger.find(txnId));
+  }
+  for (const { txnId } of [given, held]) {
+    assert.deepEqual(await copied.refunds.find(txnId), await refunds.find(txnId));
+  }
+  const events = await both.postgres.query('SELECT state FROM ledger.outbox ORDER BY state');
+  assert.deepEqual(events, [{ state: 'pending' }, { state: 'pending' }, { state: 'published' }]);
+  assert.deepEqual(await both.differences(), []);
+});
+
+test('what history does not allow is not copied, and is recorded', async (context) => {
+  const { spanner, ledger, copy, copied, differences } = await openBoth(context);
+  const payments = [aPayment({ amount: 100n }), aPayment(), aPayment()];
+  await ledger.post(payments.map(bookTransferOf));
+  await copy({ counting: true });
+  const [raised, undone] = payments.map(({ txnId }) => txnId);
+  const change = (txn_id: string, row: object) =>
+    spanner.transaction(async (tx) => {
+      const columns = { txn_id, version: 2, changed_at: commitTimestamp, ...row };
+      tx.write({ kind: 'update', table: 'transactions', row: columns });
+    });
+  await change(raised!, { amount: 1_000_000 });
+  await change(undone!, { state: 'failed', failure_code: 'changed' });
+  await spanner.transaction(async (tx) => {
+    const [entry] = await tx.query<{ txn_id: string }>('SELECT txn_id FROM entries LIMIT 1');
+    tx.write({ kind: 'delete', table: 'entries', key: [entry!.txn_id] });
+  });
+  await copy({ counting: true });
+  assert.equal((await copied.ledger.find(raised!))?.details.money.amount, 100n);
+  assert.equal((await copied.ledger.find(undone!))?.state, 'succeeded');
+  const found = (await differences()) as { kind: string; id: string }[];
+  const ids = found.filter(({ kind }) => kind === 'transaction').map(({ id }) => id);
+  assert.deepEqual(ids.sort(), [raised, undone].sort());
+  assert.ok(found.some(({ kind, id }) => kind === 'rows' && id.startsWith('entries: 2 ')));
+});
+
+test('a copier that stands still loses its turn to the others, and what it had begun', async (context) => {
+  const { ledger, spanner, postgres, copy, copied, differences } = await openBoth(context);
+  const payment = aPayment();
+  await ledger.post([bookTransferOf(payment)]);
+  const [stands, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const standing: SpannerDatabase = {
+    ...spanner,
+    snapshot: async (work) => {
+      stands.resolve();
+      await mayGoOn.promise;
+      return spanner.snapshot(work);
+    },
+  };
+  const still = copyLedgerFrom(standing, postgres, { turnMs: 300 })({ counting: false });
+  await stands.promise;
+  assert.equal((await copy({ counting: true })).transactions, 1);
+  mayGoOn.resolve();
+  await assert.rejects(still);
+  assert.deepEqual(await copied.ledger.find(payment.txnId), await ledger.find(payment.txnId));
+  assert.deepEqual(await differences(), []);
+});
+
+test('a backlog is copied in slices that keep what they copied, read now, and leave no gap', async (context) => {
+  const both = await openBoth(context);
+  const { ledger, refunds, spanner, postgres, copied, differences } = both;
+  // More than two of some shard, so more than one slice.
+  const payments = Array.from({ length: 36 }, () => aPayment({ amount: 100n }));
+  await ledger.post(payments.map(bookTransferOf));
+  await makeOlder(spanner, { hours: 3, txnIds: payments.map(({ txnId }) => txnId) });
+  const [oldest] = payments;
+  const refund = aRefund(oldest!, { amount: 40n });
+
+  let [slices, crashed] = [0, false];
+  const watched: SpannerDatabase = {
+    ...spanner,
+    snapshot: async (work) => {
+      assert.deepEqual(await postgres.query(loneSql), []);
+      const places = await postgres.query('SELECT behind FROM ledger.copied');
+      assert.deepEqual(places, slices === 0 ? [] : [{ behind: true }]);
+      if (slices > 0 && !crashed) {
+        crashed = true;
+        // Its payment is in the copy already, and moves on to a later slice.
+        await refunds.post({ refund, traceparent, settledAt: settledNow });
+        throw new Error('a crash between two slices');
+      }
+      slices += 1;
+      const earliestMicros = BigInt(Date.now() - 1_000) * 1_000n;
+      return spanner.snapshot((moment) => {
+        assert.ok(moment.readAtMicros > earliestMicros, 'what was changed long ago is read now');
+        return work(moment);
+      });
+    },
+  };
+  const copy = copyLedgerFrom(watched, postgres, { sliceRows: 32 });
+  await assert.rejects(copy({ counting: true }), /a crash between two slices/);
+  const kept = (await postgres.query('SELECT FROM ledger.transactions')).length;
+  const one = await copy({ counting: true, slicesMax: 1 });
+  const all = await copy({ counting: true });
+  const rest = { transactions: one.transactions + all.transactions };
+  assert.deepEqual([kept > 0, rest.transactions], [true, 36 - kept + 2]);
+  assert.deepEqual(await postgres.query('SELECT behind FROM ledger.copied'), [{ behind: false }]);
+  assert.equal((await postgres.query('SELECT FROM ledger.transactions')).length, 37);
+  assert.equal((await postgres.query('SELECT FROM ledger.outbox')).length, 37);
+  assert.equal((await copied.ledger.find(oldest!.txnId))?.amountRefunded, 40n);
+  assert.deepEqual(await copied.ledger.find(oldest!.txnId), await ledger.find(oldest!.txnId));
+  assert.deepEqual(await differences(), []);
+});
+
+test('several copiers copy each change once', async (context) => {
+  const { ledger, spanner, differences, postgres } = await openBoth(context);
+  const copy = copyLedgerFrom(spanner, postgres, { sliceRows: 64 });
+  await ledger.post(Array.from({ length: 15 }, () => bookTransferOf(aPayment())));
+  await ledger.post(Array.from({ length: 15 }, () => bookTransferOf(aPayment())));
+  const copies = await Promise.all([copy({ counting: false }), copy({ counting: true })]);
+  const copied = copies.reduce((sum, { transactions }) => sum + transactions, 0);
+  assert.equal(copied, 30);
+  assert.equal((await postgres.query('SELECT FROM ledger.entries')).length, 30);
+  assert.deepEqual(await differences(), []);
+});
+
+/** What refers to a transaction that is not there. */
+const loneSql = `
+  SELECT txn_id FROM ledger.transactions AS refund
+  WHERE payment_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM ledger.transactions WHERE txn_id = refund.payment_id)
+  UNION ALL SELECT event_id FROM ledger.outbox AS event
+  WHERE NOT EXISTS (SELECT FROM ledger.transactions WHERE txn_id = event.txn_id)
+  UNION ALL SELECT txn_id FROM ledger.transactions AS done
+  WHERE state = 'succeeded'
+    AND NOT EXISTS (SELECT FROM ledger.entries WHERE txn_id = done.txn_id)`;
+
+/** Has rows be changed last before Spanner forgets old versions, each at a time of its own. */
+async function makeOlder(
+  spanner: SpannerDatabase,
+  { hours, txnIds }: { hours: number; txnIds: readonly string[] },
+): Promise<void> {
+  await spanner.transaction(async (tx) => {
+    for (const [at, txn_id] of txnIds.entries()) {
+      const changed_at = new Date(Date.now() - hours * 3_600_000 + at);
+      tx.write({ kind: 'update', table: 'transactions', row: { txn_id, changed_at } });
+    }
+  });
+}

@@ -1,0 +1,139 @@
+import type { Moment } from '../spanner/open-spanner.ts';
+import { transactionColumns, type TransactionRow } from '../transaction-row.ts';
+import type { SliceBound } from './choose-slice.ts';
+
+/** Rows that changed last after some time, by their ids. */
+export type Changed = {
+  rows: readonly { id: string; micros: bigint }[];
+  /** When the last of those was changed that a shard or bucket gave where it may have more. */
+  fullPartEnds: readonly bigint[];
+};
+
+const [transactionShards, outboxBuckets] = [16, 64];
+
+const transactionsSql = `
+  SELECT changed.*
+  FROM UNNEST(GENERATE_ARRAY(0, ${transactionShards - 1})) AS wanted_shard,
+    UNNEST(ARRAY(
+      SELECT AS STRUCT txn_id AS id, shard AS part, UNIX_MICROS(changed_at) AS micros
+      FROM transactions@{FORCE_INDEX=transactions_by_change}
+      WHERE shard = wanted_shard AND changed_at > TIMESTAMP_MICROS(@sinceMicros)
+      ORDER BY changed_at LIMIT @partRows
+    )) AS changed`;
+
+const eventsSql = `
+  SELECT changed.*
+  FROM UNNEST(GENERATE_ARRAY(0, ${outboxBuckets - 1})) AS wanted_bucket,
+    UNNEST(ARRAY(
+      SELECT AS STRUCT event_id AS id, bucket AS part, UNIX_MICROS(changed_at) AS micros
+      FROM outbox@{FORCE_INDEX=outbox_by_change}
+      WHERE bucket = wanted_bucket AND changed_at > TIMESTAMP_MICROS(@sinceMicros)
+      ORDER BY changed_at LIMIT @partRows
+    )) AS changed`;
+
+/** Which transactions changed, those of each shard that changed first; from the index alone. */
+export function changedTransactions(moment: Moment, bound: SliceBound): Promise<Changed> {
+  return readChanged(moment, { ...bound, sql: transactionsSql, parts: transactionShards });
+}
+
+/** Which events changed, those of each bucket that changed first; from the index alone. */
+export function changedEvents(moment: Moment, bound: SliceBound): Promise<Changed> {
+  return readChanged(moment, { ...bound, sql: eventsSql, parts: outboxBuckets });
+}
+
+type Asked = SliceBound & { sql: string; parts: number };
+
+async function readChanged(
+  moment: Moment,
+  { sinceMicros, rowsMax, sql, parts }: Asked,
+): Promise<Changed> {
+  const partRows = Math.ceil(rowsMax / parts);
+  type Row = { id: string; part: bigint; micros: bigint };
+  const rows = await moment.query<Row>(sql, { sinceMicros, partRows });
+  const full = [...Map.groupBy(rows, ({ part }) => part).values()].filter(
+    (part) => part.length === partRows,
+  );
+  const fullPartEnds = full.map((part) =>
+    part.reduce((end, { micros }) => (micros > end ? micros : end), 0n),
+  );
+  return { rows, fullPartEnds };
+}
+
+/** So many changes are looked up one by one; more are asked for by slices. */
+const fewMax = 512;
+
+/** All that changed after a time, by their ids, as long as it is little. */
+export async function fewChanged(
+  moment: Moment,
+  { sinceMicros, rowsMax }: SliceBound,
+): Promise<{ transactionIds: string[]; eventIds: string[] } | undefined> {
+  const limit = Math.min(fewMax, rowsMax);
+  const after = timestampOf(sinceMicros);
+  const since = (parts: number) => ({
+    ranges: Array.from({ length: parts }, (_, part) => ({ prefix: [part], after })),
+  });
+  const transactions = await moment.read<{ txn_id: string }>({
+    ...{ table: 'transactions', index: 'transactions_by_change', columns: ['txn_id'] },
+    ...{ keys: since(transactionShards), limit },
+  });
+  const events = await moment.read<{ event_id: string }>({
+    ...{ table: 'outbox', index: 'outbox_by_change', columns: ['event_id'] },
+    ...{ keys: since(outboxBuckets), limit },
+  });
+  if (Math.max(transactions.length, events.length) === limit) return undefined;
+  return {
+    transactionIds: transactions.map(({ txn_id }) => txn_id),
+    eventIds: events.map(({ event_id }) => event_id),
+  };
+}
+
+/** To the microsecond, which a Date does not hold. */
+function timestampOf(micros: bigint): string {
+  const seconds = new Date(Number(micros / 1_000_000n) * 1_000).toISOString().slice(0, 19);
+  return `${seconds}.${String(micros % 1_000_000n).padStart(6, '0')}Z`;
+}
+
+/** Transactions by their ids. */
+export function transactionsOf(moment: Moment, ids: readonly string[]): Promise<TransactionRow[]> {
+  return moment.read({ table: 'transactions', columns: transactionColumns, keys: keysOf(ids) });
+}
+
+/** The entries of transactions. */
+export function entriesOf(moment: Moment, ids: readonly string[]): Promise<object[]> {
+  const columns = ['txn_id', 'debit_account', 'credit_account', 'amount', 'currency', 'created_at'];
+  return moment.read({ table: 'entries', columns, keys: keysOf(ids) });
+}
+
+const keysOf = (ids: readonly string[]) => ids.map((id) => [id]);
+
+/** Events by their ids. */
+export function eventsOf(
+  moment: Moment,
+  ids: readonly string[],
+): Promise<{ txn_id: string; payment_id: string }[]> {
+  const sql = `
+    SELECT *, UNIX_MICROS(created_at) AS order_id FROM outbox WHERE event_id IN UNNEST(@ids)`;
+  return moment.query(sql, { ids });
+}
+
+/** What has left the outbox; nothing, as long as no reaper took anything out. */
+export async function horizonOf(
+  moment: Moment,
+): Promise<{ events: bigint; kept_for_ms: bigint } | undefined> {
+  const sql = 'SELECT events, kept_for_ms FROM outbox_horizon WHERE only_row';
+  const [horizon] = await moment.query<{ events: bigint; kept_for_ms: bigint }>(sql);
+  return horizon;
+}
+
+/** How many rows there are, and what the entries come to. It reads both tables whole. */
+export async function countRows(
+  moment: Moment,
+): Promise<{ transactions: bigint; entries: bigint; moved: bigint }> {
+  const sql = `
+    SELECT
+      (SELECT COUNT(*) FROM transactions) AS transactions,
+      (SELECT COUNT(*) FROM entries) AS entries,
+      (SELECT COALESCE(SUM(amount), 0) FROM entries) AS moved`;
+  const [row] = await moment.query<{ transactions: bigint; entries: bigint; moved: bigint }>(sql);
+  return row!;
+}

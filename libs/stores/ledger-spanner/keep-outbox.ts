@@ -1,0 +1,100 @@
+import type { EventId, TxnId } from '@triplock/payments';
+import type { SpannerDatabase } from './spanner/open-spanner.ts';
+import type { SpannerTransaction } from './spanner/transaction.ts';
+import type { Write } from './spanner/writes.ts';
+import type { Outbox } from '@triplock/ledger';
+import { updateEvent } from './write-outbox.ts';
+
+const hint = 'spanner_emulator.disable_query_null_filtered_index_check=true';
+const dayMs = 86_400_000;
+
+/** The oldest of what was published in a range, without locks; each bucket gives its own oldest. */
+const publishedSql = (filter: string) => `
+  SELECT old.event_id, old.payment_id
+  FROM UNNEST(GENERATE_ARRAY(0, 63)) AS wanted_bucket,
+    UNNEST(ARRAY(
+      SELECT AS STRUCT event_id, payment_id, published_at
+      FROM outbox@{FORCE_INDEX=outbox_published, ${hint}}
+      WHERE published_bucket = wanted_bucket AND ${filter}
+      ORDER BY published_at LIMIT @rowsMax
+    )) AS old
+  ORDER BY old.published_at LIMIT @rowsMax`;
+
+const longAgoSql = publishedSql('published_at < @before AND sequence IS NOT NULL');
+const inRangeSql = publishedSql('published_at >= @since AND published_at < @until');
+
+type Found = { event_id: EventId; payment_id: TxnId };
+
+/**
+ * Reaps by `Outbox.reap`'s contract. Reapers wait for one another at the horizon's row, which says
+ * how far events have left.
+ */
+export async function reapOutbox(
+  database: SpannerDatabase,
+  { keepMs, rowsMax }: Parameters<Outbox['reap']>[0],
+): Promise<number> {
+  if (keepMs < dayMs) {
+    throw new RangeError(`published events are kept for a day at least, not for ${keepMs} ms`);
+  }
+  const [clock] = await database.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
+  const before = new Date(+clock!.now - keepMs);
+  const found = await database.query<Found>(longAgoSql, { before, rowsMax });
+  return database.transaction(async (tx) => {
+    const horizon = await readHorizon(tx);
+    const rows = found.length === 0 ? [] : await stillOld(tx, { found, before });
+    if (rows.length === 0 && horizon?.kept_for_ms === BigInt(keepMs)) return 0;
+    const isFurther = rows.length > 0 && +before > +(horizon?.reaped_before ?? 0);
+    const row = {
+      only_row: true,
+      reaped_before: isFurther ? before : (horizon?.reaped_before ?? new Date(0)),
+      events: (horizon?.events ?? 0n) + BigInt(rows.length),
+      kept_for_ms: Math.round(keepMs),
+    };
+    tx.write(
+      { kind: 'insertOrUpdate', table: 'outbox_horizon', row },
+      ...rows.map(({ event_id }): Write => ({ kind: 'delete', table: 'outbox', key: [event_id] })),
+    );
+    return rows.length;
+  });
+}
+
+type Horizon = { reaped_before: Date; events: bigint; kept_for_ms: bigint };
+
+async function readHorizon(tx: SpannerTransaction): Promise<Horizon | undefined> {
+  const sql = 'SELECT reaped_before, events, kept_for_ms FROM outbox_horizon WHERE only_row';
+  const [horizon] = await tx.query<Horizon>(sql);
+  return horizon;
+}
+
+/** Those that nobody let wait again, or took out, since they were found. */
+function stillOld(
+  tx: SpannerTransaction,
+  { found, before }: { found: readonly Found[]; before: Date },
+): Promise<{ event_id: EventId }[]> {
+  const sql = `
+    SELECT event_id FROM outbox
+    WHERE event_id IN UNNEST(@ids) AND state = 'published' AND published_at < @before`;
+  return tx.query(sql, { ids: found.map(({ event_id }) => event_id), before });
+}
+
+const ofPaymentsSql = `
+  SELECT event_id FROM outbox@{FORCE_INDEX=one_event_per_place}
+  WHERE payment_id IN UNNEST(@payments) AND state = 'published' AND published_at < @until`;
+
+/** Lets published events wait again, by `Outbox.republish`'s contract. */
+export async function republishEvents(
+  database: SpannerDatabase,
+  { since, until, rowsMax }: Parameters<Outbox['republish']>[0],
+): Promise<number> {
+  const found = await database.query<Found>(inRangeSql, { since, until, rowsMax });
+  if (found.length === 0) return 0;
+  const payments = [...new Set(found.map(({ payment_id }) => payment_id))];
+  return database.transaction(async (tx) => {
+    const rows = await tx.query<{ event_id: EventId }>(ofPaymentsSql, { payments, until });
+    for (const { event_id } of rows) {
+      const waiting = { state: 'pending', published_at: null, published_epoch: null };
+      updateEvent(tx, { event_id, ...waiting });
+    }
+    return rows.length;
+  });
+}

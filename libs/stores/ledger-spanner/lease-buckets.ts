@@ -1,0 +1,121 @@
+import { bucketCount } from '@triplock/contracts';
+import type { SpannerDatabase } from './spanner/open-spanner.ts';
+import type { SpannerTransaction } from './spanner/transaction.ts';
+import type { Write } from './spanner/writes.ts';
+import type { Holding } from '@triplock/ledger';
+
+const clockSql = 'SELECT CURRENT_TIMESTAMP() AS now';
+const leasesSql = 'SELECT bucket, owner, epoch, expires_at FROM outbox_leases';
+const ownersSql = 'SELECT owner, alive_until FROM outbox_owners';
+const dayMs = 86_400_000;
+
+type Lease = { bucket: number; owner: string | null; epoch: bigint; expiresAt: number };
+
+/**
+ * Leases by `Outbox.leaseBuckets`'s contract. All leases are read under locks, so that owners take
+ * turns here.
+ *
+ * The share is the buckets divided by the owners alive, rounded up, so that nothing is left over. A
+ * surplus is given up at once: an owner that lacks buckets asks often, so none of them waits for
+ * long.
+ */
+export function leaseBuckets(
+  database: SpannerDatabase,
+  request: { owner: string; leaseMs: number },
+): Promise<Holding> {
+  const { owner, leaseMs } = request;
+  return database.transaction(async (tx) => {
+    const now = await readClock(tx);
+    const share = Math.ceil(bucketCount / (1 + (await announce(tx, request, now))));
+    const leases = await readLeases(tx);
+    const alive = leases.filter(
+      ({ expiresAt, owner: holder }) => holder !== null && expiresAt > now,
+    );
+    const held = alive.filter((lease) => lease.owner === owner);
+    const free = leases.filter((lease) => !alive.includes(lease));
+    const taken = free.slice(0, Math.max(0, share - held.length));
+    const holding = [
+      ...held.slice(0, share),
+      ...taken.map((lease) => ({ ...lease, epoch: lease.epoch + 1n })),
+    ].sort((one, other) => one.bucket - other.bucket);
+    const expires_at = new Date(now + leaseMs);
+    tx.write(
+      ...holding.map(({ bucket, epoch }) => leaseWrite({ bucket, epoch, owner, expires_at })),
+      ...held.slice(share).map((lease) => givenUp(lease, now)),
+    );
+    return {
+      leases: holding.map(({ bucket, epoch }) => ({ bucket, epoch })),
+      moreToCome: holding.length < share && othersHaveMoreThan(share, { alive, owner }),
+    };
+  });
+}
+
+/** Gives an owner's leases back. The epochs stay: the next owner of a bucket raises its epoch. */
+export function releaseBuckets(database: SpannerDatabase, owner: string): Promise<void> {
+  return database.transaction(async (tx) => {
+    const now = await readClock(tx);
+    const held = (await readLeases(tx)).filter((lease) => lease.owner === owner);
+    tx.write({ kind: 'delete', table: 'outbox_owners', key: [owner] });
+    tx.write(...held.map((lease) => givenUp(lease, now)));
+  });
+}
+
+async function readClock(tx: SpannerTransaction): Promise<number> {
+  const [row] = await tx.query<{ now: Date }>(clockSql);
+  return row!.now.getTime();
+}
+
+/** Says that the owner is alive, forgets those that are long gone, and counts the others alive. */
+async function announce(
+  tx: SpannerTransaction,
+  { owner, leaseMs }: { owner: string; leaseMs: number },
+  now: number,
+): Promise<number> {
+  const owners = await tx.query<{ owner: string; alive_until: Date }>(ownersSql);
+  const others = owners.filter((each) => each.owner !== owner);
+  const gone = others.filter(({ alive_until }) => +alive_until < now - dayMs);
+  const row = { owner, alive_until: new Date(now + leaseMs) };
+  tx.write(
+    { kind: 'insertOrUpdate', table: 'outbox_owners', row },
+    ...gone.map((each): Write => ({ kind: 'delete', table: 'outbox_owners', key: [each.owner] })),
+  );
+  return others.filter(({ alive_until }) => +alive_until > now).length;
+}
+
+/** Every bucket's lease in order; one that was never leased has no row. */
+async function readLeases(tx: SpannerTransaction): Promise<Lease[]> {
+  type Row = { bucket: bigint; owner: string | null; epoch: bigint; expires_at: Date };
+  const rows = new Map((await tx.query<Row>(leasesSql)).map((row) => [Number(row.bucket), row]));
+  return Array.from({ length: bucketCount }, (_, bucket) => {
+    const row = rows.get(bucket);
+    return {
+      bucket,
+      owner: row?.owner ?? null,
+      epoch: row?.epoch ?? 0n,
+      expiresAt: row?.expires_at.getTime() ?? 0,
+    };
+  });
+}
+
+function othersHaveMoreThan(
+  share: number,
+  { alive, owner }: { alive: readonly Lease[]; owner: string },
+): boolean {
+  const counts = new Map<string | null, number>();
+  for (const lease of alive) counts.set(lease.owner, (counts.get(lease.owner) ?? 0) + 1);
+  counts.delete(owner);
+  return [...counts.values()].some((count) => count > share);
+}
+
+function givenUp({ bucket, epoch }: Lease, now: number): Write {
+  return leaseWrite({ bucket, epoch, owner: null, expires_at: new Date(now) });
+}
+
+function leaseWrite(row: {
+  bucket: number;
+  epoch: bigint;
+  owner: string | null;
+  expires_at: Date;
+}): Write {
+  return { kind: 'insertOrUpdate', table: 'outbox_leases', row };
+}

@@ -1,0 +1,53 @@
+import type { TestContext } from 'node:test';
+import { createTestSpanner } from './test/test-spanner.ts';
+import {
+  chargingConformance,
+  type ChargingUnderTest,
+  ledgerConformance,
+  refundsConformance,
+  type StoredEvent,
+} from '@triplock/ledger/test';
+import { commitTimestamp } from './spanner/values.ts';
+import { openSpannerLedger } from './open-spanner-ledger.ts';
+import { openSpannerRefunds } from './open-spanner-refunds.ts';
+import { takeDueFromSpanner } from './take-due.ts';
+import { wakeDueInSpanner } from './wake-due.ts';
+
+async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
+  const store = await createTestSpanner(context);
+  const [one, two] = [await store.open(), await store.open()];
+  return {
+    ledger: openSpannerLedger(one),
+    another: openSpannerLedger(two),
+    refunds: openSpannerRefunds(one),
+    otherRefunds: openSpannerRefunds(two),
+    takeDue: takeDueFromSpanner(one),
+    wakeDue: wakeDueInSpanner(one),
+    letTimePass: () =>
+      one.transaction(async (tx) => {
+        const sql = `SELECT txn_id, version, CURRENT_TIMESTAMP() AS due_at FROM transactions WHERE state = 'pending'`;
+        const rows = await tx.query<{ txn_id: string; version: bigint; due_at: Date }>(sql);
+        for (const { txn_id, version, due_at } of rows) {
+          const row = { txn_id, version: version + 1n, due_at, changed_at: commitTimestamp };
+          tx.write({ kind: 'update', table: 'transactions', row });
+        }
+      }),
+    entries: () =>
+      one.query(`
+        SELECT txn_id AS txnId, debit_account AS debit, credit_account AS credit, amount
+        FROM entries ORDER BY created_at`),
+    events: async () => {
+      const rows = await one.query<Omit<StoredEvent, 'sequence'> & { sequence: bigint | null }>(`
+        SELECT event_id AS eventId, event_type AS eventType, txn_id AS txnId, sequence, payload
+        FROM outbox ORDER BY created_at`);
+      return rows.map(({ sequence, ...row }) => ({
+        ...row,
+        sequence: sequence === null ? null : Number(sequence),
+      }));
+    },
+  };
+}
+
+ledgerConformance('ledger on Spanner', openUnderTest, { shared: 4, rounds: 10 });
+chargingConformance('charging on Spanner', openUnderTest);
+refundsConformance('refunds on Spanner', openUnderTest, { rounds: 10 });

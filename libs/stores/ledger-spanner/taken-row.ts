@@ -1,0 +1,45 @@
+import type { EventId, TxnId } from '@triplock/payments';
+import type { OutboxRow } from '@triplock/ledger';
+
+/** A row of the outbox as it is taken, with the time of its commit in microseconds. */
+export type TakenRow = {
+  created_at: bigint;
+  event_id: EventId;
+  event_type: string;
+  txn_id: TxnId;
+  payment_id: TxnId;
+  bucket: bigint;
+  sequence: bigint | null;
+  payload: string;
+  traceparent: string;
+};
+
+const columns: Record<keyof TakenRow, true> = {
+  created_at: true,
+  event_id: true,
+  event_type: true,
+  txn_id: true,
+  payment_id: true,
+  bucket: true,
+  sequence: true,
+  payload: true,
+  traceparent: true,
+};
+
+/** The columns of such a row. */
+export const takenColumns = Object.keys(columns);
+
+/** The event that a row holds. */
+export function outboxRowFrom(row: TakenRow): OutboxRow {
+  return {
+    orderId: row.created_at,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    txnId: row.txn_id,
+    paymentId: row.payment_id,
+    bucket: Number(row.bucket),
+    sequence: row.sequence === null ? null : Number(row.sequence),
+    payload: row.payload,
+    traceparent: row.traceparent,
+  };
+}
