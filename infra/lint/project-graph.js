@@ -8,7 +8,7 @@ import { createProjectGraphAsync, readCachedProjectGraph } from '@nx/devkit';
  * @throws when there is no graph after all, so that lint fails instead of passing unseen.
  */
 export async function requireProjectGraph() {
-  const insideNxTask = process.env.NX_TASK_TARGET_PROJECT !== undefined;
+  const insideNxTask = process.env.NX_CLI_SET === 'true';
   if (!insideNxTask) await createProjectGraphAsync({ exitOnError: false });
   readCachedProjectGraph();
 }

@@ -55,6 +55,16 @@ test('a project has two config files at most', () => {
   }
 });
 
+test('every project is judged: it has lint, types and tests as targets', () => {
+  type Targets = { nx?: { targets?: Record<string, unknown> } };
+  for (const project of projects) {
+    const { nx } = JSON.parse(fileAt(`${project}/package.json`).text()) as Targets;
+    const judged = ['lint', 'typecheck', ...(project === 'e2e' ? ['promises'] : ['test'])];
+    const missing = judged.filter((target) => !(target in (nx?.targets ?? {})));
+    assert.deepEqual(missing, [], `${project}/package.json: nx.targets`);
+  }
+});
+
 test('every service has the same shape: main.ts and config.ts', () => {
   const shape = projects
     .filter((project) => project.startsWith('services/'))
