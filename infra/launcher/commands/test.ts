@@ -1,51 +1,90 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { globSync, mkdirSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { chooseTestParts, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from '../bring-up.ts';
 import { cloneFolder, createHome, defaultHome, homeAt } from '../home.ts';
-import { writeJson } from '../json-file.ts';
+import { readJson, writeJson } from '../json-file.ts';
 import { takeDown } from '../take-down.ts';
 import { removeTestHomes, sharedTestHome } from '../test-homes.ts';
 import { runCommand } from './run-command.ts';
 
+/** What was green last; gone with `nx reset`. */
+const greenFile = join(cloneFolder, '.nx', 'green.json');
+
 const help = `
-npm test
+npm test -- [options]
+npm run check
 
 Runs lint, type checks, the tests of every project and the promises end to end, on a Redis, Kafka,
 PostgreSQL and Pub/Sub of its own that are started before and stopped after: in containers where an
 engine answers and has the images, else as processes, whose logs stay in .triplock/test/logs.
 TRIPLOCK_TEST_PARTS=native or =containers decides. What takes longer is \`npm run prove\`; .ci/run
-runs both.
+runs both. When nothing has changed since all was green, it says so and ends.
 
+  --touched  the short one before a commit, npm run check: lint and types of what changed and of
+             what imports it, and the tests of the projects with changes that git would commit
+  --again    also when nothing has changed
   --help
 `;
 
 await runCommand({
   name: 'test',
   help,
-  options: {},
-  run: async ({ interrupted }) => {
-    const report = (line: string) => process.stdout.write(`${line}\n`);
+  options: { touched: { type: 'boolean' }, again: { type: 'boolean' } },
+  run: async ({ values, interrupted }) => {
     const signal = interrupted();
-    const home = sharedTestHome;
-    await takeDownTests('forget');
-    const { parts, because } = await chooseTestParts();
-    report(
-      `tests run on ${parts === 'native' ? 'processes of the launcher' : 'containers'}: ${because}`,
-    );
-    try {
-      if (parts === 'native') await bringUpParts({ home, report, signal });
-      // They go when this process has ended, however it ends.
-      else writeJson(createHome(home).endpoints, await testEndpoints());
-      process.exitCode = await runTargets(homeAt(home).endpoints, signal);
-      signal.throwIfAborted();
-    } finally {
-      report('stopping what the tests ran on');
-      await takeDownTests('keep');
-    }
+    if (values.touched) process.exitCode = await runTouched(signal);
+    else if (!values.again && wasGreen()) report('nothing changed since all was green (--again)');
+    else await runAll(signal);
   },
 });
+
+function report(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Everything. What was green is remembered unless a file changed meanwhile. */
+async function runAll(signal: AbortSignal): Promise<void> {
+  const before = contentOfClone();
+  process.exitCode = await onParts(signal, (endpoints) => runTargets(endpoints, signal));
+  if (process.exitCode === 0 && contentOfClone() === before) writeJson(greenFile, before ?? '');
+}
+
+/** Lint and types are kept by project, so that only what changed is judged. */
+async function runTouched(signal: AbortSignal): Promise<number> {
+  const data = '.nx/workspace-data';
+  const judged = await runNx(['run-many', '-t', 'lint', 'typecheck'], { signal, data });
+  const projects = touchedProjects();
+  if (judged !== 0 || projects.length === 0) return judged;
+  report(`tests of ${projects.join(', ')}`);
+  const tests = ['run-many', '-t', 'test', '-p', projects.join(',')];
+  return onParts(signal, (endpoints) => runNx(tests, { endpoints, signal, data }));
+}
+
+/** Runs `work` on parts of its own, whose endpoints are in the file that it gets. */
+async function onParts(
+  signal: AbortSignal,
+  work: (endpoints: string) => Promise<number>,
+): Promise<number> {
+  const home = sharedTestHome;
+  await takeDownTests('forget');
+  const { parts, because } = await chooseTestParts();
+  const where = parts === 'native' ? 'processes of the launcher' : 'containers';
+  report(`tests run on ${where}: ${because}`);
+  try {
+    if (parts === 'native') await bringUpParts({ home, report, signal });
+    // They go when this process has ended, however it ends.
+    else writeJson(createHome(home).endpoints, await testEndpoints());
+    const code = await work(homeAt(home).endpoints);
+    signal.throwIfAborted();
+    return code;
+  } finally {
+    report('stopping what the tests ran on');
+    await takeDownTests('keep');
+  }
+}
 
 /**
  * The parts, the system of the end-to-end tests, and what an interrupted test left. One that cannot
@@ -79,7 +118,7 @@ async function runTargets(endpoints: string, signal: AbortSignal): Promise<numbe
 /** Two that run at once keep what they know of past runs apart: each locks its own. */
 function runNx(
   args: readonly string[],
-  { endpoints, signal, data }: { endpoints: string; signal: AbortSignal; data: string },
+  { endpoints, signal, data }: { endpoints?: string; signal: AbortSignal; data: string },
 ): Promise<number> {
   const nx = join(cloneFolder, 'node_modules', 'nx', 'dist', 'bin', 'nx.js');
   const child = spawn(process.execPath, [nx, ...args], {
@@ -89,7 +128,7 @@ function runNx(
       ...process.env,
       NX_DAEMON: 'false',
       NX_WORKSPACE_DATA_DIRECTORY: join(cloneFolder, data),
-      TRIPLOCK_TEST_ENDPOINTS: endpoints,
+      ...(endpoints !== undefined && { TRIPLOCK_TEST_ENDPOINTS: endpoints }),
     },
   });
   signal.addEventListener('abort', () => child.kill('SIGINT'));
@@ -97,4 +136,52 @@ function runNx(
     child.once('error', reject);
     child.once('exit', (code, end) => resolve(code ?? 128 + constants.signals[end!]));
   });
+}
+
+function wasGreen(): boolean {
+  const content = contentOfClone();
+  return content !== undefined && readJson(greenFile) === content;
+}
+
+/**
+ * One name for the content of every file that git would commit, and for the Node that runs it;
+ * `undefined` where this is no clone.
+ */
+function contentOfClone(): string | undefined {
+  const index = join(cloneFolder, '.nx', `content-${process.pid}.index`);
+  mkdirSync(dirname(index), { recursive: true });
+  const env = { ...process.env, GIT_INDEX_FILE: index };
+  try {
+    if (git(['add', '--all'], env) === undefined) return undefined;
+    const tree = git(['write-tree'], env)?.trim();
+    return tree === undefined ? undefined : `${tree} on ${process.version} ${process.platform}`;
+  } finally {
+    rmSync(index, { force: true });
+  }
+}
+
+/** Projects that have a file which differs from the last commit; pages and settings are lint's. */
+function touchedProjects(): string[] {
+  const status =
+    git(['status', '--porcelain', '--untracked-files=all', '--no-renames', '-z']) ?? '';
+  const paths = status.split('\0').flatMap((entry) => entry.slice(3) || []);
+  const roots = globSync('**/package.json', { cwd: cloneFolder, exclude: ['**/node_modules'] })
+    .map((path) => dirname(path))
+    .filter((root) => root !== '.')
+    .sort((a, b) => b.length - a.length);
+  const touched = paths.flatMap(
+    (path) => roots.find((root) => path.startsWith(`${root}/`)) ?? 'infra/lint',
+  );
+  return [...new Set(touched)].map(nameOfProject).filter((name) => name !== '@triplock/e2e');
+}
+
+function nameOfProject(root: string): string {
+  const manifest = readJson(join(cloneFolder, root, 'package.json')) as { name: string };
+  return manifest.name;
+}
+
+/** What git prints; `undefined` where it is not, or this is no clone. */
+function git(args: readonly string[], env: NodeJS.ProcessEnv = process.env): string | undefined {
+  const { status, stdout } = spawnSync('git', args, { cwd: cloneFolder, env, encoding: 'utf8' });
+  return status === 0 ? stdout : undefined;
 }
