@@ -124,9 +124,9 @@ test('events of a payment are applied 1 to n, whatever becomes of dispatchers, b
 
   const applied = async () => {
     const rows = await owner.query<{ told: string }>(`
-      SELECT format('%s: %s events up to %s', payment_id, count(event_id), last_sequence) AS told
-      FROM notifier.cursors JOIN notifier.inbox USING (consumer, payment_id)
-      GROUP BY payment_id, last_sequence`);
+      SELECT format('%s: %s events up to %s', ordering_key, count(event_id), last_sequence) AS told
+      FROM notifier.cursors JOIN notifier.inbox USING (consumer, ordering_key)
+      GROUP BY ordering_key, last_sequence`);
     return rows.map(({ told }) => told).sort();
   };
   const expected = [

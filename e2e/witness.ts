@@ -40,7 +40,7 @@ const sightingsSql = `
          (SELECT count(*) FROM ledger.entries WHERE txn_id = $1)::int AS entries,
          (SELECT count(*) FROM ledger.outbox WHERE txn_id = $1)::int AS outbox,
          (SELECT count(*) FROM auditor.published WHERE txn_id = $1)::int AS published,
-         (SELECT count(*) FROM notifier.inbox WHERE payment_id = $1)::int AS inbox,
+         (SELECT count(*) FROM notifier.inbox WHERE ordering_key = $1)::int AS inbox,
          (SELECT count(*) FROM notifier.deliveries WHERE txn_id = $1)::int AS deliveries`;
 
 /** A witness of a running system. */

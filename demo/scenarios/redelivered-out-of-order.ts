@@ -100,7 +100,8 @@ function bucketOfOrder({ partner, key }: Order): number {
 /** Payments whose event the inbox has, in the order in which it let them in. */
 async function receivedOf({ database }: System, ids: readonly string[]): Promise<string[]> {
   const sql = `
-    SELECT payment_id FROM notifier.inbox WHERE payment_id = ANY ($1::uuid[]) ORDER BY received_at`;
-  const rows = await database.query<{ payment_id: string }>(sql, [ids]);
-  return rows.map((row) => row.payment_id);
+    SELECT ordering_key AS id FROM notifier.inbox
+    WHERE ordering_key = ANY ($1::uuid[]) ORDER BY received_at`;
+  const rows = await database.query<{ id: string }>(sql, [ids]);
+  return rows.map((row) => row.id);
 }

@@ -21,7 +21,7 @@ test('what each consumer has of an event is told apart, with the rights of an au
   assert.deepEqual(await read(), { inboxRows: 0, feedRows: 0, isPastFeed: false });
   await store.open('triplock_settlement').query(
     `WITH known AS (
-       INSERT INTO inbox (consumer, event_id, payload_hash, payment_id, sequence)
+       INSERT INTO inbox (consumer, event_id, payload_hash, ordering_key, sequence)
        VALUES ('settlement-feed', $1, '', $1, 1)
      )
      INSERT INTO cursors VALUES ('settlement-feed', $1, 1)`,

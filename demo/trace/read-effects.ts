@@ -101,7 +101,7 @@ const eventsSql = `
     FROM settlement.inbox WHERE event_id = o.event_id
   ) f
   LEFT JOIN settlement.cursors c
-    ON c.consumer = 'settlement-feed' AND c.payment_id = o.payment_id
+    ON c.consumer = 'settlement-feed' AND c.ordering_key = o.payment_id
   WHERE o.txn_id = $1 ORDER BY o.sequence NULLS LAST, o.order_id`;
 
 const deadLettersSql = `

@@ -23,9 +23,9 @@ const guards: Readonly<Record<string, Guard>> = {
     file: 'services/auditor/sql/record-dead-letters.sql',
     has: /ON CONFLICT \(topic, kafka_partition, kafka_offset\) DO NOTHING/,
   },
-  'auditor eventsHandler': {
+  'auditor countPublished': {
     why: 'what was published is counted per event_id, copies included',
-    file: 'services/auditor/sql/record-published.sql',
+    file: 'services/auditor/published.sql',
     has: /ON CONFLICT \(event_id\) DO UPDATE/,
   },
 };
@@ -45,13 +45,12 @@ function findUnguarded({ path, text }: Source): string[] {
   const visit = (node: ts.Node): void => {
     if (ts.isCallExpression(node)) {
       const opened = node.expression.getText(tree);
-      if (opened === 'runConsumer' || opened === 'openSubscriber') {
-        const called = callsWithin(node);
-        const listed = called.some((name) => Object.hasOwn(guards, `${service} ${name}`));
-        // An inbox that a story is given, in the handler that acknowledges only what is durable.
-        const inbox =
-          called[0] === 'eventsHandler' && /\breceive:[^}]*\binbox\b/.test(node.getText());
-        if (!listed && !inbox) missing.push(`${path}: ${opened} has neither inbox nor ledger`);
+      // `consumeEvents` opens the inbox itself.
+      if (/^(runConsumer|openSubscriber|readEvents)$/.test(opened)) {
+        const listed = callsWithin(node).some((name) =>
+          Object.hasOwn(guards, `${service} ${name}`),
+        );
+        if (!listed) missing.push(`${path}: ${opened} has neither inbox nor ledger`);
       }
     }
     ts.forEachChild(node, visit);
@@ -68,12 +67,14 @@ function callsWithin(consumer: ts.CallExpression): string[] {
     ts.forEachChild(node, visit);
   };
   consumer.arguments.forEach((argument) => ts.forEachChild(argument, visit));
-  return names.filter((name) => /Handler$|Batch$/.test(name));
+  return names.filter((name) => /Handler$|Batch$|^count/.test(name));
 }
 
 test('every consumer has an inbox, the ledger, or a listed row that knows a copy', () => {
   const read = sources.map(({ path, text }) => ({ path, text: text() }));
-  const consumers = read.filter(({ text }) => /\b(runConsumer|openSubscriber)\(/.test(text));
+  const consumers = read.filter(({ text }) =>
+    /\b(runConsumer|openSubscriber|readEvents|consumeEvents)\(/.test(text),
+  );
   assert.ok(consumers.length >= 4, 'the services are looked at');
   assert.deepEqual(read.flatMap(findUnguarded), []);
 });
@@ -94,13 +95,12 @@ test('a consumer without a guard is found', () => {
   const broken = [
     'runConsumer({ ...kafka, groupId, handle: async ({ records }) => pay(records) });',
     'openSubscriber({ subscription, logger, handle: (message) => tell(message) });',
-    'openSubscriber({ handle: eventsHandler({ receive: (event) => tell(event), metrics }) });',
+    'readEvents(service, config, { name, database, receive: (event) => tell(event) });',
     // The ledger's handler knows copies in the worker alone.
     'runConsumer({ ...kafka, ...paymentsHandler({ post }) });',
   ];
   for (const text of broken) assert.equal(findUnguarded({ path, text }).length, 1, text);
-  const guarded =
-    'openSubscriber({ handle: eventsHandler({ receive: inBatches((event) => tell(inbox, event)) }) });';
+  const guarded = 'consumeEvents(service, config, { name, database, effect: tell, batch });';
   assert.deepEqual(findUnguarded({ path, text: guarded }), []);
 });
 

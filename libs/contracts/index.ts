@@ -1,3 +1,4 @@
+export * from './event.ts';
 export * from './http/accepted-response.ts';
 export * from './http/idempotency-key.ts';
 export * from './http/json-pointer.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { suite, test, type TestContext } from 'node:test';
-import type { PaymentEvent } from '@triplock/contracts';
-import { deriveEventId, deriveId, type PartnerId, type TxnId } from '@triplock/payments';
+import { deriveEventId, deriveId, type TxnId } from '@triplock/payments';
 import fc from 'fast-check';
 import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome } from './inbox.ts';
 
@@ -12,7 +11,7 @@ export type InboxUnderTest<Tx> = {
   /** The same store seen by another consumer. */
   other: Inbox<Tx>;
   /** An effect that writes a row, and those rows in the order in which they were written. */
-  effect: Effect<Tx>;
+  effect: Effect<unknown, Tx>;
   effects(): Promise<{ eventId: string; sequence: number | null }[]>;
   /** Forgets the inbox row of an event as the reaper does, and keeps the cursor. */
   reap(eventId: string): Promise<void>;
@@ -35,8 +34,8 @@ function duplicates<Tx>(open: Open<Tx>): void {
   test('an event delivered twice has one effect', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
-    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'applied' });
-    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'duplicate' });
+    assert.deepEqual(await receiveOne(inbox, received, effect), { outcome: 'applied' });
+    assert.deepEqual(await receiveOne(inbox, received, effect), { outcome: 'duplicate' });
     assert.equal((await effects()).length, 1);
   });
 
@@ -44,7 +43,7 @@ function duplicates<Tx>(open: Open<Tx>): void {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
     const outcomes = await Promise.all(
-      Array.from({ length: 10 }, () => inbox.receive(received, effect)),
+      Array.from({ length: 10 }, () => receiveOne(inbox, received, effect)),
     );
     assert.deepEqual(countOf(outcomes), { applied: 1, duplicate: 9 });
     assert.equal((await effects()).length, 1);
@@ -53,66 +52,69 @@ function duplicates<Tx>(open: Open<Tx>): void {
   test('two consumers each have their own effect of one event', async (context) => {
     const { inbox, other, effect, effects } = await open(context);
     const received = anEvent();
-    assert.equal((await inbox.receive(received, effect)).outcome, 'applied');
-    assert.equal((await other.receive(received, effect)).outcome, 'applied');
+    assert.equal((await receiveOne(inbox, received, effect)).outcome, 'applied');
+    assert.equal((await receiveOne(other, received, effect)).outcome, 'applied');
     assert.equal((await effects()).length, 2);
   });
 
-  test('a copy that comes after its inbox row has left is known by the cursor', async (context) => {
+  test('a copy that comes after its inbox row was removed is known by the cursor', async (context) => {
     const { inbox, effect, effects, reap } = await open(context);
     const received = anEvent();
-    await inbox.receive(received, effect);
-    await reap(received.event.event_id);
-    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'duplicate' });
+    await receiveOne(inbox, received, effect);
+    await reap(received.id);
+    assert.deepEqual(await receiveOne(inbox, received, effect), { outcome: 'duplicate' });
     assert.equal((await effects()).length, 1);
   });
 }
 
 function alteredCopies<Tx>(open: Open<Tx>): void {
-  test('a copy with other bytes is told apart and not applied', async (context) => {
+  test('a copy with other bytes is recognized and not applied', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
-    await inbox.receive(received, effect);
+    await receiveOne(inbox, received, effect);
     const altered = { ...received, payloadHash: hashOf('other bytes') };
-    assert.deepEqual(await inbox.receive(altered, effect), {
+    assert.deepEqual(await receiveOne(inbox, altered, effect), {
       outcome: 'altered',
       knownHash: received.payloadHash,
     });
     assert.equal((await effects()).length, 1);
-    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'duplicate' });
+    assert.deepEqual(await receiveOne(inbox, received, effect), { outcome: 'duplicate' });
   });
 
   test('a known event id under the next sequence does not move the cursor', async (context) => {
     const { inbox, effect } = await open(context);
-    const payment = aPaymentId();
-    const first = anEvent({ payment, sequence: 1 });
-    const second = anEvent({ payment, sequence: 2 });
-    await inbox.receive(first, effect);
-    const posing = { event: { ...first.event, sequence: 2 }, payloadHash: hashOf('posing') };
-    assert.equal((await inbox.receive(posing, effect)).outcome, 'altered');
-    assert.equal((await inbox.receive(second, effect)).outcome, 'applied');
+    const orderingKey = aKey();
+    const first = anEvent({ orderingKey, sequence: 1 });
+    const second = anEvent({ orderingKey, sequence: 2 });
+    await receiveOne(inbox, first, effect);
+    const posing = { ...first, sequence: 2, payloadHash: hashOf('posing') };
+    assert.equal((await receiveOne(inbox, posing, effect)).outcome, 'altered');
+    assert.equal((await receiveOne(inbox, second, effect)).outcome, 'applied');
   });
 }
 
 function order<Tx>(open: Open<Tx>): void {
-  test('an event that comes early leaves nothing and is applied in its turn', async (context) => {
+  test('an event that comes early leaves nothing and is applied in its order', async (context) => {
     const { inbox, effect, effects } = await open(context);
-    const payment = aPaymentId();
-    const [first, second] = [anEvent({ payment, sequence: 1 }), anEvent({ payment, sequence: 2 })];
-    assert.deepEqual(await inbox.receive(second, effect), { outcome: 'early', expected: 1 });
+    const orderingKey = aKey();
+    const [first, second] = [
+      anEvent({ orderingKey, sequence: 1 }),
+      anEvent({ orderingKey, sequence: 2 }),
+    ];
+    assert.deepEqual(await receiveOne(inbox, second, effect), { outcome: 'early', expected: 1 });
     assert.deepEqual(await effects(), []);
-    await inbox.receive(first, effect);
-    assert.deepEqual(await inbox.receive(second, effect), { outcome: 'applied' });
+    await receiveOne(inbox, first, effect);
+    assert.deepEqual(await receiveOne(inbox, second, effect), { outcome: 'applied' });
   });
 
   test('an event without a sequence waits for nobody', async (context) => {
     const { inbox, effect } = await open(context);
-    const payment = aPaymentId();
-    const conflict = anEvent({ payment, sequence: undefined });
-    assert.deepEqual(await inbox.receive(conflict, effect), { outcome: 'applied' });
-    assert.deepEqual(await inbox.receive(conflict, effect), { outcome: 'duplicate' });
-    const first = anEvent({ payment, sequence: 1 });
-    assert.deepEqual(await inbox.receive(first, effect), { outcome: 'applied' });
+    const orderingKey = aKey();
+    const conflict = anEvent({ orderingKey, sequence: undefined });
+    assert.deepEqual(await receiveOne(inbox, conflict, effect), { outcome: 'applied' });
+    assert.deepEqual(await receiveOne(inbox, conflict, effect), { outcome: 'duplicate' });
+    const first = anEvent({ orderingKey, sequence: 1 });
+    assert.deepEqual(await receiveOne(inbox, first, effect), { outcome: 'applied' });
   });
 
   test('any delivery order with duplicates applies 1 to n once and in order', async (context) => {
@@ -125,19 +127,19 @@ function order<Tx>(open: Open<Tx>): void {
       fc.integer({ min: 1, max: 4 }),
       fc.integer({ min: 1, max: 4 }),
       async (some, width, together) => {
-        const payment = aPaymentId();
+        const orderingKey = aKey();
         const last = Math.max(0, ...some);
         const all = Array.from({ length: last }, (_, index) =>
-          anEvent({ payment, sequence: index + 1 }),
+          anEvent({ orderingKey, sequence: index + 1 }),
         );
         const groups = Array.from({ length: Math.ceil(some.length / together) }, (_, n) =>
           some.slice(n * together, (n + 1) * together).map((sequence) => all[sequence - 1]!),
         );
-        await deliverAtOnce(groups, width, (group) => inbox.receiveMany(group, effect));
+        await deliverAtOnce(groups, width, (group) => inbox.receive(group, effect));
         // The broker gives back what was nacked until everything is acknowledged.
-        for (const each of all) await inbox.receive(each, effect);
+        for (const each of all) await receiveOne(inbox, each, effect);
         const mine = (await effects()).filter(({ eventId }) =>
-          all.some(({ event }) => event.event_id === eventId),
+          all.some(({ id }) => id === eventId),
         );
         assert.deepEqual(
           mine.map(({ sequence }) => sequence),
@@ -152,19 +154,19 @@ function order<Tx>(open: Open<Tx>): void {
 function batches<Tx>(open: Open<Tx>): void {
   test('of events that are received together each has its own outcome', async (context) => {
     const { inbox, effect, effects } = await open(context);
-    const payment = aPaymentId();
+    const orderingKey = aKey();
     const [known, fresh, conflict] = [anEvent(), anEvent(), anEvent({ sequence: undefined })];
-    const [first, second] = [anEvent({ payment, sequence: 1 }), anEvent({ payment, sequence: 2 })];
+    const [first, second] = [
+      anEvent({ orderingKey, sequence: 1 }),
+      anEvent({ orderingKey, sequence: 2 }),
+    ];
     const early = anEvent({ sequence: 3 });
     const unstorable = anEvent({ sequence: 3_000_000_000 });
-    await inbox.receive(known, effect);
+    await receiveOne(inbox, known, effect);
     const altered = { ...known, payloadHash: hashOf('other bytes') };
-    const posing = {
-      event: { ...known.event, sequence: 2 },
-      payloadHash: hashOf('posing'),
-    };
+    const posing = { ...known, sequence: 2, payloadHash: hashOf('posing') };
     const batch = [known, fresh, second, early, first, altered, fresh, conflict, posing];
-    const outcomes = await inbox.receiveMany([...batch, unstorable, conflict], effect);
+    const outcomes = await inbox.receive([...batch, unstorable, conflict], effect);
     assert.deepEqual(
       outcomes.map(({ outcome }) => outcome),
       [
@@ -174,22 +176,22 @@ function batches<Tx>(open: Open<Tx>): void {
     );
     assert.deepEqual(
       (await effects()).map(({ eventId }) => eventId).sort(),
-      [known, fresh, first, second, conflict].map(({ event }) => event.event_id).sort(),
+      [known, fresh, first, second, conflict].map(({ id }) => id).sort(),
     );
-    assert.deepEqual(await inbox.receiveMany([], effect), []);
+    assert.deepEqual(await inbox.receive([], effect), []);
   });
 
   test('receivers that race on the same batch, each in its own order, apply it once', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const batch = Array.from({ length: 30 }, () => anEvent());
-    await inbox.receiveMany(batch, effect);
-    const next = batch.map(({ event }) => anEvent({ payment: event.payment_id, sequence: 2 }));
+    await inbox.receive(batch, effect);
+    const next = batch.map(({ orderingKey }) => anEvent({ orderingKey, sequence: 2 }));
     const fresh = Array.from({ length: 30 }, () => anEvent());
     const outcomes = await Promise.all(
       Array.from({ length: 6 }, (_, n) => {
         const all = [...next, ...fresh];
         const turned = [...all.slice(n * 10), ...all.slice(0, n * 10)];
-        return inbox.receiveMany(n % 2 === 0 ? turned : turned.reverse(), effect);
+        return inbox.receive(n % 2 === 0 ? turned : turned.reverse(), effect);
       }),
     );
     assert.deepEqual(countOf(outcomes.flat()), { applied: 60, duplicate: 300 });
@@ -199,13 +201,13 @@ function batches<Tx>(open: Open<Tx>): void {
   test('an effect that throws leaves nothing of its batch', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const batch = [anEvent(), anEvent()];
-    const broken: Effect<Tx> = async (tx, events) => {
+    const broken: Effect<unknown, Tx> = async (tx, events) => {
       await effect(tx, events);
       throw new Error('the consumer died');
     };
-    await assert.rejects(inbox.receiveMany(batch, broken), /the consumer died/);
+    await assert.rejects(inbox.receive(batch, broken), /the consumer died/);
     assert.deepEqual(await effects(), []);
-    assert.deepEqual(countOf(await inbox.receiveMany(batch, effect)), { applied: 2 });
+    assert.deepEqual(countOf(await inbox.receive(batch, effect)), { applied: 2 });
   });
 }
 
@@ -213,13 +215,13 @@ function outages<Tx>(open: Open<Tx>): void {
   test('an effect that throws leaves neither inbox row nor cursor', async (context) => {
     const { inbox, effect, effects } = await open(context);
     const received = anEvent();
-    const broken: Effect<Tx> = async (tx, events) => {
+    const broken: Effect<unknown, Tx> = async (tx, events) => {
       await effect(tx, events);
       throw new Error('the consumer died');
     };
-    await assert.rejects(inbox.receive(received, broken), /the consumer died/);
+    await assert.rejects(receiveOne(inbox, received, broken), /the consumer died/);
     assert.deepEqual(await effects(), []);
-    assert.deepEqual(await inbox.receive(received, effect), { outcome: 'applied' });
+    assert.deepEqual(await receiveOne(inbox, received, effect), { outcome: 'applied' });
     assert.equal((await effects()).length, 1);
   });
 }
@@ -237,33 +239,36 @@ async function deliverAtOnce<Delivery>(
   await Promise.all(Array.from({ length: width }, worker));
 }
 
-/** An event of a new payment unless one is named; `sequence: undefined` gives a key conflict. */
+/** An event of a new ordering key unless one is named; `sequence: undefined` waits for no other. */
 export function anEvent(
-  wish: { payment?: TxnId; sequence?: number | undefined } = {},
+  wish: { orderingKey?: string; sequence?: number | undefined } = {},
 ): ReceivedEvent {
-  const payment = wish.payment ?? aPaymentId();
+  const orderingKey = wish.orderingKey ?? aKey();
   const sequence = 'sequence' in wish ? wish.sequence : 1;
-  const type = sequence === undefined ? 'payment.key_conflict' : 'payment.succeeded';
-  // The later events of a payment are its refunds', each a transaction of its own.
-  const txnId = sequence === 1 ? payment : (deriveId(payment, String(sequence)) as TxnId);
-  const event: PaymentEvent = {
-    schema: 1,
-    event_id: deriveEventId(txnId, 'payment.succeeded'),
-    partner_id: 'acme' as PartnerId,
-    txn_id: txnId,
-    payment_id: payment,
-    type,
-    timestamp: '2026-01-02T03:04:05.678Z',
+  const id = deriveEventId(deriveId(orderingKey, String(sequence)) as TxnId, 'payment.succeeded');
+  return {
+    id,
+    orderingKey,
+    type: sequence === undefined ? 'payment.key_conflict' : 'payment.succeeded',
     ...(sequence === undefined ? {} : { sequence }),
-    data: { id: txnId },
+    payload: {},
+    payloadHash: hashOf(id),
   };
-  return { event, payloadHash: hashOf(JSON.stringify(event)) };
 }
 
-let payments = 0;
-function aPaymentId(): TxnId {
-  payments += 1;
-  return deriveId('payment', 'acme', `inbox-${payments}`) as TxnId;
+let keys = 0;
+function aKey(): string {
+  keys += 1;
+  return deriveId('payment', 'acme', `inbox-${keys}`);
+}
+
+async function receiveOne<Tx>(
+  inbox: Inbox<Tx>,
+  event: ReceivedEvent,
+  effect: Effect<unknown, Tx>,
+): Promise<ReceiveOutcome> {
+  const [outcome] = await inbox.receive([event], effect);
+  return outcome!;
 }
 
 function hashOf(text: string): string {

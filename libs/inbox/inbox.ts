@@ -1,9 +1,8 @@
-import type { PaymentEvent } from '@triplock/contracts';
+import type { Event } from '@triplock/contracts';
 import type { Queryable } from '@triplock/postgres';
 
-/** An event as received: parsed, and the hash of its bytes as published. */
-export type ReceivedEvent = {
-  event: PaymentEvent;
+/** An event as it came, and the hash of its bytes as published. */
+export type ReceivedEvent<Payload = unknown> = Event<Payload> & {
   payloadHash: string;
   /** The trace that the message came with, for what follows from it. It decides nothing. */
   traceparent?: string;
@@ -11,12 +10,15 @@ export type ReceivedEvent = {
 
 /**
  * Does the consumer's work inside the transaction that remembers the events, `Tx` of its store.
- * They are of different payments, so they have no order among themselves.
+ * They are of different ordering keys, so they have no order among themselves.
  *
- * Everything it does goes through `tx`: a store may repeat its transactions, as Spanner does to any
- * at any time, and what went elsewhere would be done again. Errors of `tx` are let through.
+ * Everything it does goes through `tx`: a store may repeat its transactions, and what went
+ * elsewhere would be done again. Errors of `tx` are let through.
  */
-export type Effect<Tx = Queryable> = (tx: Tx, events: readonly PaymentEvent[]) => Promise<void>;
+export type Effect<Payload = unknown, Tx = Queryable> = (
+  tx: Tx,
+  events: readonly ReceivedEvent<Payload>[],
+) => Promise<void>;
 
 /** What receiving an event came to. Everything but `early` is to be acknowledged. */
 export type ReceiveOutcome =
@@ -26,7 +28,7 @@ export type ReceiveOutcome =
   | { outcome: 'duplicate' }
   /** A known event id with other bytes: not applied, and a person must look. */
   | { outcome: 'altered'; knownHash: string }
-  /** An earlier sequence of the payment is still to come: give it back to the broker. */
+  /** An earlier sequence of its ordering key is still to come: give it back to the broker. */
   | { outcome: 'early'; expected: number }
   /**
    * It reads like an event, and yet no redelivery will make the database take it: keep it aside.
@@ -34,26 +36,43 @@ export type ReceiveOutcome =
   | { outcome: 'unstorable'; detail: string };
 
 /**
- * Guard 3 at the receiver: one effect per (consumer, event id), in the payment's sequence.
- * A rejection means that nothing was committed or that the outcome is unknown; receiving again
+ * Guard 3 at the receiver: one effect per (consumer, event id), in the sequence of its ordering
+ * key. A rejection means that nothing was committed or that the outcome is unknown; receiving again
  * is safe.
  */
 export type Inbox<Tx = Queryable> = {
-  receive(received: ReceivedEvent, effect: Effect<Tx>): Promise<ReceiveOutcome>;
   /**
-   * Receives many by few statements, with the outcome of each in the order given. They share
+   * Receives events by few statements, with the outcome of each in the order given. They share
    * transactions, and one that the database does not take spoils none of the others. Events of one
-   * payment are applied in their sequence, whatever order they are given in.
+   * ordering key are applied in their sequence, whatever order they are given in.
    */
-  receiveMany(received: readonly ReceivedEvent[], effect: Effect<Tx>): Promise<ReceiveOutcome[]>;
-};
-
-/** An inbox with a call to forget. */
-export type ReapedInbox = Inbox & {
+  receive<Payload>(
+    events: readonly ReceivedEvent<Payload>[],
+    effect: Effect<Payload, Tx>,
+  ): Promise<ReceiveOutcome[]>;
   /**
    * Forgets up to `rowsMax` events that were received longer than `keepMs` ago, a day at least,
    * oldest first. Returns how many. The cursors stay, so a copy that comes later is still known by
    * its sequence; an event without one is never forgotten.
    */
   reap(horizon: { keepMs: number; rowsMax: number }): Promise<number>;
+};
+
+/** A message as the broker delivered it. */
+export type DeliveredMessage = {
+  id: string;
+  data: Buffer;
+  attributes: Readonly<Record<string, string>>;
+};
+
+/** Why a message is no event of ours; `reason` is a stable word, `detail` is for people. */
+export type Refusal = { reason: string; detail: string };
+
+/**
+ * Keeps poison messages, which no redelivery would make better, so that they can be acknowledged
+ * and hold up nothing.
+ */
+export type RefusedMessages = {
+  /** Once it resolves the message is durable here and may be acknowledged. */
+  record(message: DeliveredMessage, refusal: Refusal): Promise<'recorded' | 'known'>;
 };

@@ -1,6 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Setting } from './settings.ts';
 
+/** Every consumer of events: each can die after receiving one, and after the commit. */
+const consumerNames = ['notifier', 'settlement', 'auditor'] as const;
+export type ConsumerName = (typeof consumerNames)[number];
+
 /**
  * The named points between two durable steps where a process can be made to die. Each is
  * reached after the step it names.
@@ -22,14 +26,10 @@ export const crashPointNames = [
   'dispatcher.leased',
   'dispatcher.published',
   'dispatcher.marked',
-  'notifier.received',
-  'notifier.committed',
-  'settlement.received',
-  'settlement.committed',
+  ...consumerNames.flatMap((name) => [`${name}.received`, `${name}.committed`] as const),
   'webhook.leased',
   'webhook.answered',
   'webhook.recorded',
-  'auditor.committed',
 ] as const;
 export type CrashPointName = (typeof crashPointNames)[number];
 

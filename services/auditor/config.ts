@@ -1,6 +1,6 @@
+import { subscriptionSettings } from '@triplock/consumer';
 import { topics } from '@triplock/contracts';
 import {
-  address,
   addresses,
   integer,
   isSet,
@@ -16,7 +16,7 @@ import { isCopied, ledgerSettings, missingForLedger } from '@triplock/ledgers';
 export const settings = {
   ...serviceSettings,
   ...ledgerSettings,
-  DATABASE_URL: url(['postgres:', 'postgresql:']),
+  ...subscriptionSettings('auditor'),
   /**
    * Where a ledger in `spanner` is copied to, as the role triplock_ledger: the schema `ledger` of
    * the same database, which the checks read.
@@ -31,12 +31,6 @@ export const settings = {
    * The auditor's own, which reads the accepted topic; dead letters are read by another beside it.
    */
   AUDITOR_GROUP: withDefault(text, 'auditor'),
-  PUBSUB_PROJECT_ID: text,
-  /** The emulator's `host:port`; absent, the real service is used. */
-  PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
-  EVENTS_SUBSCRIPTION: withDefault(text, 'auditor'),
-  /** Messages at work at once. Each holds a database connection for a millisecond or so. */
-  EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
   /**
    * Whose books are compared with the ledger, by a key of its own that only reads: PaymentIntents,
    * and Charges and Refunds. Absent, the audit says of cards that they could not be compared.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { judge, look } from './reconcile.ts';
-import { auditPartsOf, eventOf, wholeSystem } from './whole-system.testing.ts';
+import { auditPartsOf, succeededEvent, wholeSystem } from './whole-system.testing.ts';
 
 test('what only the next copy of the ledger explains is no drift, and what it does not explain is', async (context) => {
   const store = await createTestDatabase(context);
@@ -18,15 +18,15 @@ test('what only the next copy of the ledger explains is no drift, and what it do
   const copyLedger = async () => {
     copies += 1;
     // It was seen published after the first copy was made, and is in the second.
-    if (copies === 1) await system.see(eventOf(late));
+    if (copies === 1) await system.see(succeededEvent(late));
     if (copies === 2) await system.pay(late);
     return { transactions: 0, events: 0, moreFollows: false };
   };
   const parts = { ...auditPartsOf(store.open('triplock_auditor'), {}), copyLedger };
   assert.deepEqual(judge(await look(parts), { final: false }).drift, []);
-  await system.see(eventOf(forged));
+  await system.see(succeededEvent(forged));
   const { drift } = judge(await look(parts), { final: false });
-  const ids = [eventOf(forged).event_id];
+  const ids = [succeededEvent(forged).event_id];
   assert.deepEqual(drift, [{ check: 'published-unfounded', ids }]);
 });
 

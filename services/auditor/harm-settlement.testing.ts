@@ -1,6 +1,6 @@
 import { aPayment, aRefund } from '@triplock/testing';
 import type { Sabotage } from './harm.testing.ts';
-import { eventOf } from './whole-system.testing.ts';
+import { succeededEvent } from './whole-system.testing.ts';
 
 let harmedBatches = 0;
 
@@ -13,14 +13,14 @@ const harmBatch =
     await system.pay(paid);
     await system.giveBack(aRefund(paid, { amount: 250n }), 2);
     await system.break(`${statement} WHERE partner_id = $1`, [partner]);
-    return `${partner}/${eventOf(paid).timestamp.slice(0, 10)}/EUR`;
+    return `${partner}/${succeededEvent(paid).timestamp.slice(0, 10)}/EUR`;
   };
 
 /** For every check of the settlement some things that it exists to see, done to what was well. */
 export const sabotageOfSettlement: Record<string, readonly Sabotage[]> = {
   'settlement-missing': [
     async ({ system, paid, refunded }) => {
-      await system.break('DELETE FROM settlement.cursors WHERE payment_id = $1', [paid.txnId]);
+      await system.break('DELETE FROM settlement.cursors WHERE ordering_key = $1', [paid.txnId]);
       return refunded.event_id;
     },
   ],

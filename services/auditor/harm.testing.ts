@@ -1,7 +1,7 @@
 import { keyConflictEventOf, type PaymentEvent } from '@triplock/contracts';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
-import { eventOf, type System } from './whole-system.testing.ts';
+import { succeededEvent, type System } from './whole-system.testing.ts';
 
 /** A payment and a partial refund of it that went all the way, to be harmed. */
 export type Scene = {
@@ -18,7 +18,7 @@ export async function aScene(system: System): Promise<Scene> {
   const refund = aRefund(paid, { amount: 250n });
   await system.pay(paid);
   const refunded = await system.giveBack(refund, 2);
-  return { system, paid, refund, told: eventOf(paid), refunded };
+  return { system, paid, refund, told: succeededEvent(paid), refunded };
 }
 
 const loserOf = (winner: AcceptedPayment) =>
@@ -56,7 +56,7 @@ const bothEvents = (statement: string) => [
 ];
 
 async function harmPayment({ system, paid }: Scene, statement: string): Promise<string> {
-  await system.break(`${statement} WHERE payment_id = $1`, [paid.txnId]);
+  await system.break(statement, [paid.txnId]);
   return paid.txnId;
 }
 
@@ -156,7 +156,7 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
     async ({ system }) => {
       const quiet = aPayment();
       await system.post(quiet);
-      return eventOf(quiet).event_id;
+      return succeededEvent(quiet).event_id;
     },
   ],
   'published-unseen': bothEvents('DELETE FROM auditor.published'),
@@ -210,8 +210,13 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
     },
   ],
   'sequence-has-a-gap': [
-    (scene) => harmPayment(scene, 'UPDATE ledger.outbox SET sequence = sequence + 10'),
-    (scene) => harmPayment(scene, 'UPDATE ledger.outbox SET sequence = sequence * 2 - 1'),
+    (scene) =>
+      harmPayment(scene, 'UPDATE ledger.outbox SET sequence = sequence + 10 WHERE payment_id = $1'),
+    (scene) =>
+      harmPayment(
+        scene,
+        'UPDATE ledger.outbox SET sequence = sequence * 2 - 1 WHERE payment_id = $1',
+      ),
   ],
   'ledger-history-changed': [
     async ({ system, paid }) => {
@@ -226,7 +231,7 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
   ),
   'published-unfounded': [
     async ({ system }) => {
-      const forged = eventOf(aPayment());
+      const forged = succeededEvent(aPayment());
       await system.see(forged);
       return forged.event_id;
     },
@@ -242,12 +247,12 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
   ],
   'inbox-unfounded': [
     async ({ system }) => {
-      const forged = eventOf(aPayment());
+      const forged = succeededEvent(aPayment());
       await system.notify(forged);
       return forged.event_id;
     },
     async ({ system }) => {
-      const forged = eventOf(aPayment());
+      const forged = succeededEvent(aPayment());
       await system.addUp(forged);
       return forged.event_id;
     },
@@ -266,7 +271,8 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
     },
   ],
   'cursor-differs-from-inbox': [
-    (scene) => harmPayment(scene, 'UPDATE notifier.cursors SET last_sequence = 3'),
+    (scene) =>
+      harmPayment(scene, 'UPDATE notifier.cursors SET last_sequence = 3 WHERE ordering_key = $1'),
   ],
   'delivery-differs-from-inbox': bothEvents('DELETE FROM notifier.deliveries'),
   'delivery-tells-otherwise': [

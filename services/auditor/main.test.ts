@@ -13,7 +13,7 @@ import {
 } from '@triplock/testing';
 import { openGroupCommit } from '@triplock/transport';
 import type { AuditResult } from './audit-result.ts';
-import { eventOf, wholeSystem } from './whole-system.testing.ts';
+import { succeededEvent, wholeSystem } from './whole-system.testing.ts';
 
 /** An auditor process on stores of its own. */
 async function anAuditor(context: TestContext) {
@@ -74,7 +74,7 @@ test('an auditor sees a payment through Kafka and Pub/Sub and says when all is s
   });
 
   await system.post(payment);
-  const event = eventOf(payment);
+  const event = succeededEvent(payment);
   const { payload, attributes } = encodePaymentEvent(event);
   const message = { data: Buffer.from(payload), attributes: { ...attributes('') } };
   await pubsub.client.topic(pubsub.topic).publishMessage(message);

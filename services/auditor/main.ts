@@ -1,9 +1,8 @@
-import { openRefusedMessages, watchInHand } from '@triplock/inbox';
+import { readEvents } from '@triplock/consumer';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { openStripeJournal, type ProviderJournal } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
-  openSubscriber,
   openTopicOffsets,
   openUnreadRecords,
   readTopicRetention,
@@ -16,11 +15,10 @@ import { auditPass } from './audit-loop.ts';
 import { auditRoute } from './audit-route.ts';
 import { openAuditTurns } from './audit-turns.ts';
 import { readConfig, type Config } from './config.ts';
-import { openEventCount } from './count-events.ts';
-import { eventsHandler } from './events-subscriber.ts';
 import { openLedgerCopy } from './open-ledger-copy.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
 import { openProviderBook } from './provider-book.ts';
+import { countPublished } from './published.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
 import { recordDeadLetterBatch } from './record-dead-letters.ts';
 import { watchRetention } from './watch-retention.ts';
@@ -32,27 +30,17 @@ const retentionEveryMs = 15_000;
 const gatherMs = 100;
 
 await runService('auditor', readConfig, async (config, service) => {
-  const { logger, crashPoints } = service;
+  const { logger } = service;
   const metrics = auditorMetrics(service.metrics);
   const database = openFor(config, service, { connectionsMax: 8 });
   service.onClose('database', () => database.close());
 
-  const subscriber = openSubscriber({
-    projectId: config.PUBSUB_PROJECT_ID,
-    emulatorHost: config.PUBSUB_EMULATOR_HOST,
-    subscription: config.EVENTS_SUBSCRIPTION,
-    maxInFlight: config.EVENTS_IN_FLIGHT_MAX,
-    logger,
-    handle: eventsHandler({
-      count: openEventCount(database),
-      refusedMessages: openRefusedMessages(database, 'auditor'),
-      metrics,
-      logger,
-      crashPoints,
-    }),
+  const events = readEvents(service, config, {
+    name: 'auditor',
+    shortName: 'auditor',
+    database,
+    receive: countPublished(database, metrics, logger),
   });
-  service.onClose('subscriber', () => subscriber.close());
-  watchInHand(service.metrics, 'triplock_auditor', subscriber.inHand);
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
   const accepted = await consumeTopics(config, service, { kafka, database, metrics });
@@ -86,7 +74,7 @@ await runService('auditor', readConfig, async (config, service) => {
   await service.serveAdmin({
     readiness: {
       postgres: () => database.ping(),
-      pubsub: () => subscriber.ping(),
+      pubsub: () => events.ping(),
       kafka: () => accepted.ping(),
     },
     routes: { 'GET /audit': auditRoute(auditParts) },

@@ -1,14 +1,13 @@
 import type { DecodedRecord, RecordRefusal } from '@triplock/contracts';
-import { handleSecondsOf, refusedMessagesTally, type EventsMetrics } from '@triplock/inbox';
 import { Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
-import type { SeenEvent } from './record-published.ts';
+import type { SeenEvent } from './published.ts';
 
 /** Why a record became a dead letter; `unlabelled` does not say, `other` is no word of ours. */
 export type DeadLetterReason =
   RecordRefusal['reason'] | 'key_conflict' | 'unpostable' | 'unlabelled' | 'other';
 
 /** What the auditor counts of what it reads. */
-export type ReadingMetrics = Pick<EventsMetrics, 'refusedMessages' | 'handleSeconds'> & {
+export type ReadingMetrics = {
   /** Events by what their delivery was: the first, another copy, or an altered one. */
   events: Tally<Exclude<SeenEvent['outcome'], 'unstorable'>>;
   /** Records of the accepted topic: payments, refunds, and what is neither. */
@@ -64,8 +63,6 @@ function readingMetrics(registry: Registry): ReadingMetrics {
       values: { first: 0, copy: 0, altered: 0 },
       registers,
     }),
-    refusedMessages: refusedMessagesTally(registry, 'triplock_auditor'),
-    handleSeconds: handleSecondsOf(registry, 'triplock_auditor'),
     records: new Tally({
       name: 'triplock_auditor_accepted_records_total',
       help: 'Records of the accepted topic: payment, refund or refused.',

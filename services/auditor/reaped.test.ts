@@ -5,7 +5,7 @@ import { openPostgresOutbox } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { judge, look } from './reconcile.ts';
-import { auditPartsOf, eventOf, wholeSystem } from './whole-system.testing.ts';
+import { auditPartsOf, succeededEvent, wholeSystem } from './whole-system.testing.ts';
 
 const dayMs = 86_400_000;
 const horizon = { keepMs: 30 * dayMs, rowsMax: 100 };
@@ -91,7 +91,7 @@ test('an event that was lost before its time is drift, also when others have lef
   await reap.outbox();
   const payment = aPayment();
   await system.pay(payment);
-  const eventId = eventOf(payment).event_id;
+  const eventId = succeededEvent(payment).event_id;
   await withoutTriggers([`DELETE FROM ledger.outbox WHERE event_id = '${eventId}'`]);
   const { drift } = await audit();
   assert.deepEqual(drift, [
@@ -110,7 +110,7 @@ test('an inbox row or a delivery that was lost before its time is drift', async 
   const [one, other] = [aPayment(), aPayment()];
   await system.pay(one);
   await system.pay(other);
-  const [lostInbox, lostDelivery] = [eventOf(one).event_id, eventOf(other).event_id];
+  const [lostInbox, lostDelivery] = [succeededEvent(one).event_id, succeededEvent(other).event_id];
   await withoutTriggers([
     `DELETE FROM notifier.inbox WHERE event_id = '${lostInbox}'`,
     `DELETE FROM notifier.deliveries WHERE event_id = '${lostDelivery}'`,
@@ -133,7 +133,7 @@ test('a copy that comes after inbox row and delivery have left has no effect', a
   await age(31);
   for (const layer of ['deliveries', 'inbox', 'outbox'] as const) await reap[layer]();
   const before = await audit();
-  assert.deepEqual(await system.notify(eventOf(payment)), { outcome: 'duplicate' });
+  assert.deepEqual(await system.notify(succeededEvent(payment)), { outcome: 'duplicate' });
   await system.conflict(loser);
   assert.deepEqual(await audit(), before);
 });

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { judge, look } from './reconcile.ts';
-import { auditPartsOf, eventOf, wholeSystem } from './whole-system.testing.ts';
+import { auditPartsOf, succeededEvent, wholeSystem } from './whole-system.testing.ts';
 
 async function aSystem(context: TestContext) {
   const store = await createTestDatabase(context);
@@ -32,7 +32,7 @@ test('what goes to an endpoint that is gone is no drift, and is told of until it
   const undo = (payment: AcceptedPayment, state: string) =>
     system.break(
       `UPDATE notifier.deliveries SET state = $2, finished_at = $3 WHERE event_id = $1`,
-      [eventOf(payment).event_id, state, state === 'failed' ? new Date() : null],
+      [succeededEvent(payment).event_id, state, state === 'failed' ? new Date() : null],
     );
   await undo(waiting, 'pending');
   await undo(givenUp, 'failed');
@@ -50,8 +50,8 @@ test('what goes to an endpoint that is gone is no drift, and is told of until it
   assert.deepEqual(
     back.drift.map(({ check, ids }) => [check, ids]),
     [
-      ['delivery-given-up', [eventOf(givenUp).event_id]],
-      ['delivery-waiting', [eventOf(waiting).event_id]],
+      ['delivery-given-up', [succeededEvent(givenUp).event_id]],
+      ['delivery-waiting', [succeededEvent(waiting).event_id]],
       ['sums-differ', ['acme/EUR']],
     ],
   );
@@ -132,8 +132,8 @@ test('the same request appended and delivered again changes no figure', async (c
   const before = await audit();
   await system.accept(payment);
   await system.post(payment);
-  await system.see(eventOf(payment));
-  await system.notify(eventOf(payment));
+  await system.see(succeededEvent(payment));
+  await system.notify(succeededEvent(payment));
   assert.deepEqual(await audit(), before);
 });
 

@@ -1,5 +1,5 @@
 import type { PaymentEvent } from '@triplock/contracts';
-import { openInbox, type Effect } from '@triplock/inbox';
+import { openInbox, type Effect, type ReceivedEvent } from '@triplock/inbox';
 import type { Database } from '@triplock/postgres';
 
 const addSql = `
@@ -9,8 +9,9 @@ const addSql = `
     gross = known.gross + $4, refunds = known.refunds + $5,
     payments = known.payments + $6, refund_count = known.refund_count + $7`;
 
-const addUp: Effect = async (tx, events) => {
-  for (const { type, partner_id: partner, timestamp, data } of events) {
+const addUp: Effect<PaymentEvent> = async (tx, events) => {
+  for (const { payload } of events) {
+    const { type, partner_id: partner, timestamp, data } = payload;
     const { amount, currency } = data;
     if (type === 'payment.succeeded') {
       await tx.query(addSql, [partner, timestamp, currency, amount, 0, 1, 0]);
@@ -22,7 +23,10 @@ const addUp: Effect = async (tx, events) => {
 };
 
 /** What the settlement feed does with an event. */
-export function settlementHop(settlement: Database, hashOf: (event: PaymentEvent) => string) {
+export function settlementHop(
+  settlement: Database,
+  received: (event: PaymentEvent) => ReceivedEvent<PaymentEvent>,
+) {
   const feed = openInbox(settlement, 'settlement-feed');
-  return (event: PaymentEvent) => feed.receive({ event, payloadHash: hashOf(event) }, addUp);
+  return (event: PaymentEvent) => feed.receive([received(event)], addUp);
 }

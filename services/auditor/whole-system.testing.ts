@@ -2,12 +2,13 @@ import {
   encodePaymentAccepted,
   encodePaymentEvent,
   encodeRefundAccepted,
+  eventOf,
   keyConflictEventOf,
   paymentEventOf,
   refundEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
-import { openInbox } from '@triplock/inbox';
+import { openInbox, type ReceivedEvent } from '@triplock/inbox';
 import {
   openPostgresLedger,
   openPostgresRefunds,
@@ -25,7 +26,7 @@ import { auditorMetrics } from './metrics.ts';
 import { openProviderBook } from './provider-book.ts';
 import { recordAcceptedBatch } from './record-accepted.ts';
 import { recordDeadLetterBatch } from './record-dead-letters.ts';
-import { recordPublished } from './record-published.ts';
+import { recordPublished } from './published.ts';
 import { settlementHop } from './settlement-hop.testing.ts';
 
 /** The database as each owner sees it. */
@@ -61,7 +62,7 @@ export function wholeSystem(owners: Owners) {
     pay: async (payment: AcceptedPayment) => {
       await hops.accept(payment);
       await hops.post(payment);
-      await publish(eventOf(payment));
+      await publish(succeededEvent(payment));
     },
     /** A refund of a book transfer that went all the way, at its place in the payment's order. */
     giveBack: async (refund: AcceptedRefund, sequence: number) => {
@@ -206,17 +207,19 @@ function cardHops(ledger: Ledger, refunds: Refunds) {
 function eventHops({ notifier, settlement, auditor }: Owners) {
   const inbox = openInbox(notifier, 'partner-notifier');
   return {
-    see: (event: PaymentEvent) => recordPublished(auditor, [{ event, payloadHash: hashOf(event) }]),
-    notify: (event: PaymentEvent) =>
-      inbox.receive({ event, payloadHash: hashOf(event) }, async (tx) => {
+    see: (event: PaymentEvent) => recordPublished(auditor, [received(event)]),
+    notify: async (event: PaymentEvent) => {
+      const [outcome] = await inbox.receive([received(event)], async (tx) => {
         const { type, timestamp, sequence, data } = event;
         const body = JSON.stringify({ type, timestamp, sequence, data });
         await tx.query(
           'INSERT INTO deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)',
           [event.event_id, event.partner_id, event.txn_id, body],
         );
-      }),
-    addUp: settlementHop(settlement, hashOf),
+      });
+      return outcome!;
+    },
+    addUp: settlementHop(settlement, received),
     deliver: (eventId: EventId) =>
       notifier.query(
         `UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE event_id = $1`,
@@ -226,7 +229,7 @@ function eventHops({ notifier, settlement, auditor }: Owners) {
 }
 
 /** The event of a payment that succeeded. */
-export function eventOf(payment: AcceptedPayment): PaymentEvent {
+export function succeededEvent(payment: AcceptedPayment): PaymentEvent {
   const settled = { version: 1, amountRefunded: 0n, settledAt: settledAt(payment) };
   return paymentEventOf({ ...payment, state: 'succeeded', ...settled }, 'payment.succeeded', 1);
 }
@@ -263,6 +266,11 @@ function bytesOf(headers: Readonly<Record<string, string>>): Record<string, Buff
 
 function settledAt(accepted: Pick<AcceptedPayment, 'acceptedAt'>): Date {
   return new Date(accepted.acceptedAt.getTime() + 5);
+}
+
+/** An event as an inbox gets it. */
+function received(event: PaymentEvent): ReceivedEvent<PaymentEvent> {
+  return { ...eventOf(event), payloadHash: hashOf(event) };
 }
 
 function hashOf(event: PaymentEvent): string {

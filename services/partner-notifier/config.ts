@@ -1,13 +1,11 @@
+import { consumerSettings } from '@triplock/consumer';
 import { targetPolicies } from '@triplock/partners';
 import {
-  address,
   integer,
   oneOf,
   readSettings,
   serviceSettings,
   SettingsError,
-  text,
-  url,
   withDefault,
 } from '@triplock/runtime';
 
@@ -16,21 +14,10 @@ const hour = 3_600_000;
 /** The settings of partner-notifier. */
 export const settings = {
   ...serviceSettings,
-  DATABASE_URL: url(['postgres:', 'postgresql:']),
-  PUBSUB_PROJECT_ID: text,
-  /** The emulator's `host:port`; absent, the real service is used. */
-  PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
-  EVENTS_SUBSCRIPTION: withDefault(text, 'partner-notifier'),
-  /**
-   * How long the inbox remembers an event: no shorter than Pub/Sub delivers it again, and than the
-   * dispatchers keep it for publishing again. Both are compared.
-   */
-  INBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
+  ...consumerSettings('partner-notifier'),
   /** How long a delivered webhook can still be looked at and sent again. */
   DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
-  /** Messages in hand at once. */
-  EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
-  /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave room. */
+  /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave slots. */
   WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),
   WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
   /** Where webhooks may go; by default, what the mode allows. Production allows `public` alone. */

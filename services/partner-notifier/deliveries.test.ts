@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { PartnerId } from '@triplock/payments';
+import type { Queryable } from '@triplock/postgres';
+import { createMetrics } from '@triplock/runtime';
 import { createTestDatabase } from '@triplock/testing';
-import { openDeliveries, type AttemptRecord, type LeaseRequest } from './deliveries.ts';
+import {
+  openDeliveries,
+  reapDeliveries,
+  type AttemptRecord,
+  type LeaseRequest,
+} from './deliveries.ts';
+import { notifierMetrics } from './metrics.ts';
 
 const anHour = 3_600_000;
+const dayMs = 24 * anHour;
 const notDelivered: AttemptRecord = {
   outcome: 'refused',
   status: 500,
@@ -24,11 +33,7 @@ async function queues(context: TestContext, lengths: Readonly<Record<string, num
   const store = await createTestDatabase(context);
   const database = store.open('triplock_notifier');
   for (const [partner, length] of Object.entries(lengths)) {
-    await database.query(
-      `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
-       SELECT gen_random_uuid(), $1, gen_random_uuid(), '{}' FROM generate_series(1, $2::integer)`,
-      [partner, length],
-    );
+    await insert(database, partner, length);
   }
   const deliveries = openDeliveries(database);
   const lease = (wish: Partial<LeaseRequest> = {}) =>
@@ -37,10 +42,18 @@ async function queues(context: TestContext, lengths: Readonly<Record<string, num
       leaseMs: anHour,
       deliveriesMax: 1_000,
       perPartnerMax: 1_000,
-      atWork: new Map(),
+      underWay: new Map(),
       ...wish,
     });
   return { database, owner: store.open(), deliveries, lease };
+}
+
+function insert(database: Queryable, partner: string, rows: number): Promise<unknown> {
+  return database.query(
+    `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
+     SELECT gen_random_uuid(), $1, gen_random_uuid(), '{"type":"payment.failed"}' FROM generate_series(1, $2::integer)`,
+    [partner, rows],
+  );
 }
 
 function partnersOf(leased: readonly { partnerId: string }[]): Record<string, number> {
@@ -58,35 +71,35 @@ test('senders that lease at the same time never have the same delivery', async (
   assert.equal(new Set(ids).size, ids.length);
 });
 
-test('a long queue of one partner leaves room for the others', async (context) => {
+test('a long queue of one partner leaves slots to the others', async (context) => {
   const { lease } = await queues(context, { acme: 500, globex: 3, zeta: 1 });
   const leased = await lease({ deliveriesMax: 20, perPartnerMax: 10 });
   assert.deepEqual(partnersOf(leased), { acme: 10, globex: 3, zeta: 1 });
 });
 
-test('little room is shared in turns and not in the order of names', async (context) => {
+test('few slots are shared evenly and not in the order of names', async (context) => {
   const { lease } = await queues(context, { acme: 50, globex: 50, zeta: 50 });
   assert.deepEqual(partnersOf(await lease({ deliveriesMax: 6 })), { acme: 2, globex: 2, zeta: 2 });
 });
 
-test('what a partner has at work already counts to its share', async (context) => {
+test('what a partner has under way already counts to its share', async (context) => {
   const { lease } = await queues(context, { acme: 50, globex: 50 });
-  const atWork = new Map([
+  const underWay = new Map([
     ['acme' as PartnerId, 10],
     ['globex' as PartnerId, 7],
   ]);
-  assert.deepEqual(partnersOf(await lease({ perPartnerMax: 10, atWork })), { globex: 3 });
+  assert.deepEqual(partnersOf(await lease({ perPartnerMax: 10, underWay })), { globex: 3 });
 });
 
-test('room that becomes free goes to who has least at work, however long the others wait', async (context) => {
+test('a slot that becomes free goes to who has least under way, however long the others wait', async (context) => {
   const { owner, lease } = await queues(context, { acme: 50, globex: 1, zeta: 50 });
   await owner.query(`UPDATE notifier.deliveries SET next_attempt_at = now() - interval '1 hour'
     WHERE partner_id <> 'globex'`);
-  const atWork = new Map([
+  const underWay = new Map([
     ['acme' as PartnerId, 8],
     ['zeta' as PartnerId, 8],
   ]);
-  const leased = await lease({ deliveriesMax: 1, perPartnerMax: 10, atWork });
+  const leased = await lease({ deliveriesMax: 1, perPartnerMax: 10, underWay });
   assert.deepEqual(partnersOf(leased), { globex: 1 });
 });
 
@@ -190,4 +203,39 @@ test('a sender cannot change what a webhook says, to whom it goes, or under whic
   const settled = `INSERT INTO deliveries (event_id, partner_id, txn_id, body, state, finished_at)
     VALUES (gen_random_uuid(), 'acme', gen_random_uuid(), '{}', 'delivered', now())`;
   await assert.rejects(database.query(settled), /permission denied/);
+});
+
+test('delivered webhooks are removed with their attempts, those that wait or were given up stay', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  await insert(database, 'acme', 4);
+  const rows = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
+  const [delivered, failed, waiting, young] = rows.map(({ id }) => id);
+  const end = (eventId: string | undefined, state: string, days: number) =>
+    database.query(
+      `UPDATE deliveries SET state = $2, finished_at = now() - $3 * interval '1 day'
+       WHERE event_id = $1`,
+      [eventId, state, days],
+    );
+  await end(delivered, 'delivered', 31);
+  await end(failed, 'failed', 31);
+  await end(young, 'delivered', 29);
+  await database.query(
+    'INSERT INTO delivery_attempts (event_id, attempt, took_ms) VALUES ($1, 1, 7)',
+    [delivered],
+  );
+
+  const metrics = notifierMetrics(createMetrics('test'));
+  const pass = reapDeliveries(openDeliveries(database), metrics, 30 * dayMs);
+  assert.equal(await pass(), 1);
+  assert.equal(await pass(), 0);
+  const left = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
+  assert.deepEqual(left.map(({ id }) => id).sort(), [failed, waiting, young].sort());
+  assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
+});
+
+test('the notifier deletes deliveries by the reaper only', async (context) => {
+  const database = (await createTestDatabase(context)).open('triplock_notifier');
+  await assert.rejects(database.query('DELETE FROM deliveries'), /permission denied/);
+  await assert.rejects(database.query(`SELECT reap_deliveries('1 hour', 1)`), /a day/);
 });

@@ -1,33 +1,42 @@
 import type { EventId, PartnerId, TxnId } from '@triplock/payments';
-import { loadSql, type Database } from '@triplock/postgres';
-import { inBatches, inBatchSpan } from '@triplock/runtime';
-import type { WebhookOutcome } from './send-webhook.ts';
+import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
+import { inBatches, inBatchSpan, type Pass } from '@triplock/runtime';
+import type { NotifierMetrics } from './metrics.ts';
+import type { WebhookOutcome } from './webhook-client.ts';
 
-const leaseDeliveries = loadSql(import.meta.url, 'sql/lease-deliveries.sql');
-const recordAttempts = loadSql(import.meta.url, 'sql/record-attempts.sql');
-const measureBacklog = loadSql(import.meta.url, 'sql/measure-backlog.sql');
+const sql = loadStatements(import.meta.url, 'deliveries.sql', [
+  'insertDeliveries',
+  'leaseDeliveries',
+  'recordAttempts',
+  'measureBacklog',
+  'reapDeliveries',
+]);
 
-/** A delivery that is this sender's until its lease ends. */
-export type LeasedDelivery = {
+/** A webhook to be sent. */
+export type Delivery = {
   eventId: EventId;
   partnerId: PartnerId;
   txnId: TxnId;
   body: string;
+  /** The trace that led to it; null for one that came without. */
+  traceparent: string | null;
+};
+
+/** A delivery that is this sender's until its lease ends. */
+export type LeasedDelivery = Delivery & {
   /** Counts from 1; the fence that keeps an overtaken sender from recording. */
   attempt: number;
-  /** The trace that led to it; null for one from before deliveries kept it. */
-  traceparent: string | null;
   /** Attempts that failed since it was made, or asked for again last. */
   failedBefore: number;
 };
 
-/** What a sender asks for: its name, its room, and what it has at work already. */
+/** What a sender asks for: its name, its free slots, and what it has under way already. */
 export type LeaseRequest = {
   owner: string;
   leaseMs: number;
   deliveriesMax: number;
   perPartnerMax: number;
-  atWork: ReadonlyMap<PartnerId, number>;
+  underWay: ReadonlyMap<PartnerId, number>;
 };
 
 /** What one attempt came to and when the next one is due, should there be one. */
@@ -49,40 +58,94 @@ export type Deliveries = {
   /** Resolves when it is durable. Attempts that end together are recorded together. */
   record(delivery: LeasedDelivery, record: AttemptRecord): Promise<RecordOutcome>;
   backlog(): Promise<{ waiting: number; oldestSeconds: number }>;
+  /**
+   * Removes up to `rowsMax` webhooks that were delivered longer than `keepMs` ago, a day at least,
+   * and returns how many. One that waits or was given up stays.
+   */
+  reap(horizon: { keepMs: number; rowsMax: number }): Promise<number>;
 };
 
-type MadeAttempt = { delivery: LeasedDelivery; record: AttemptRecord };
-
-// Fewer and larger transactions cost less; a delivery keeps its room for this much longer.
-const groupLimits = { apartMs: 20, itemsMax: 256 };
+// Fewer and larger transactions cost less; a delivery keeps its slot for this much longer.
+const recordBatch = { apartMs: 20, itemsMax: 256 };
 
 /** The delivery rows in PostgreSQL, where all clocks are the database's. */
 export function openDeliveries(database: Database): Deliveries {
   const record = inBatches((made: readonly MadeAttempt[]) => {
     const of = () => made.flatMap(({ delivery }) => delivery.traceparent ?? []);
     return inBatchSpan({ name: 'record attempts', of }, () => recordMany(database, made));
-  }, groupLimits);
+  }, recordBatch);
   return {
     async lease(request) {
-      const rows = await database.query<LeasedRow>(leaseDeliveries, [
+      const rows = await database.query<LeasedRow>(sql.leaseDeliveries, [
         request.owner,
         request.leaseMs,
         request.deliveriesMax,
         request.perPartnerMax,
-        [...request.atWork.keys()],
-        [...request.atWork.values()],
+        [...request.underWay.keys()],
+        [...request.underWay.values()],
       ]);
       return rows.map(fromRow);
     },
     record: (delivery, attempt) => record({ delivery, record: attempt }),
     async backlog() {
       const [row] = await database.query<{ waiting: number; oldest_seconds: number }>(
-        measureBacklog,
+        sql.measureBacklog,
       );
       return { waiting: row!.waiting, oldestSeconds: row!.oldest_seconds };
     },
+    async reap({ keepMs, rowsMax }) {
+      const parameters = [keepMs, rowsMax];
+      const [row] = await database.query<{ reaped: number }>(sql.reapDeliveries, parameters);
+      return row!.reaped;
+    },
   };
 }
+
+/** Makes deliveries, in the transaction of whoever wants them made. */
+export async function makeDeliveries(
+  tx: Queryable,
+  deliveries: readonly Delivery[],
+): Promise<void> {
+  await tx.query(sql.insertDeliveries, [
+    deliveries.map(({ eventId }) => eventId),
+    deliveries.map(({ partnerId }) => partnerId),
+    deliveries.map(({ txnId }) => txnId),
+    deliveries.map(({ body }) => body),
+    deliveries.map(({ traceparent }) => traceparent),
+  ]);
+}
+
+/** A pass that measures what is still to be delivered. It never has more to do, so it rests. */
+export function measureBacklog(deliveries: Deliveries, metrics: NotifierMetrics): Pass {
+  return async () => {
+    const { waiting, oldestSeconds } = await deliveries.backlog();
+    metrics.waiting.set(waiting);
+    metrics.oldestSeconds.set(oldestSeconds);
+    return 0;
+  };
+}
+
+/** So few that a batch is done in some milliseconds and holds up no attempt. */
+const reapRowsMax = 500;
+
+/**
+ * A pass that removes one small batch of webhooks that were delivered longer ago than they are
+ * kept. The loop comes again at once while there is more.
+ */
+export function reapDeliveries(
+  deliveries: Deliveries,
+  metrics: NotifierMetrics,
+  keepMs: number,
+): Pass {
+  return async () => {
+    const reaped = await deliveries.reap({ keepMs, rowsMax: reapRowsMax });
+    metrics.reaped.count('deliveries', reaped);
+    return reaped;
+  };
+}
+
+type MadeAttempt = { delivery: LeasedDelivery; record: AttemptRecord };
+type RecordedRow = { event_id: EventId; attempt: number; state: RecordOutcome };
 
 /** Two attempts at one delivery may be in a group: the older one was overtaken. */
 async function recordMany(
@@ -90,7 +153,7 @@ async function recordMany(
   made: readonly MadeAttempt[],
 ): Promise<RecordOutcome[]> {
   const records = made.map(({ record }) => record);
-  const rows = await database.query<RecordedRow>(recordAttempts, [
+  const rows = await database.query<RecordedRow>(sql.recordAttempts, [
     made.map(({ delivery }) => delivery.eventId),
     made.map(({ delivery }) => delivery.attempt),
     records.map(({ outcome }) => outcome),
@@ -105,8 +168,6 @@ async function recordMany(
     ({ delivery: { eventId, attempt } }) => states.get(`${eventId} ${attempt}`) ?? 'overtaken',
   );
 }
-
-type RecordedRow = { event_id: EventId; attempt: number; state: RecordOutcome };
 
 type LeasedRow = {
   event_id: EventId;

@@ -14,7 +14,7 @@ import {
   type TestService,
 } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
-import { aReceiver } from './receiver.testing.ts';
+import { aReceiver } from './test/receiver.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
 

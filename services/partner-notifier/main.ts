@@ -1,39 +1,24 @@
-import {
-  eventsHandler,
-  gatherEvents,
-  openInbox,
-  openInboxReaper,
-  openRefusedMessages,
-  watchInHand,
-  type ReapedInbox,
-} from '@triplock/inbox';
+import { consumeEvents } from '@triplock/consumer';
 import { openPartners, targetPolicyOf } from '@triplock/partners';
-import { openDatabase, type Database } from '@triplock/postgres';
-import { runLoop, runService, type Service } from '@triplock/runtime';
-import { openSubscriber, readSubscriptionRetention } from '@triplock/transport';
-import { resolverFor } from './checked-lookup.ts';
+import { openDatabase } from '@triplock/postgres';
+import { runLoop, runService, type Pass } from '@triplock/runtime';
 import { readConfig, type Config } from './config.ts';
-import { openDeliveries } from './deliveries.ts';
-import { measureBacklog } from './measure-backlog.ts';
-import { notifierMetrics, type NotifierMetrics } from './metrics.ts';
+import { measureBacklog, openDeliveries, reapDeliveries } from './deliveries.ts';
+import { notifierMetrics } from './metrics.ts';
 import { notifyPartners } from './notify-partners.ts';
-import { reapNotified } from './reap-notified.ts';
-import { createSender, runSendLoop } from './send-loop.ts';
-import { createSendWebhook } from './send-webhook.ts';
-
-const consumer = 'partner-notifier';
+import type { Notifier } from './webhook-attempts.ts';
+import { createSendWebhook, resolverFor } from './webhook-client.ts';
+import { createSender, runSender } from './webhook-sender.ts';
 
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;
-// Fewer and larger transactions cost less, and a webhook is at most this much later for it.
-const batchLimits = { apartMs: 20, itemsMax: 256 };
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
 const hourMs = 3_600_000;
 
-await runService(consumer, readConfig, async (config, service) => {
-  const { logger, metrics: registry, crashPoints } = service;
-  const metrics = notifierMetrics(registry);
+await runService('partner-notifier', readConfig, async (config, service) => {
+  const { logger, crashPoints } = service;
+  const metrics = notifierMetrics(service.metrics);
   const database = openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
@@ -42,93 +27,61 @@ await runService(consumer, readConfig, async (config, service) => {
   service.onClose('database', () => database.close());
 
   const deliveries = openDeliveries(database);
-  sendWebhooks(config, service, {
+  const notifier: Notifier = {
     deliveries,
     partners: openPartners(database),
+    ...attemptsOf(config),
     metrics,
     logger,
     crashPoints,
-  });
-  const backlog = runLoop(measureBacklog(deliveries, metrics), {
-    name: 'measure backlog',
-    idleMs: backlogEveryMs,
-    logger,
-  });
-  service.onClose('backlog', () => backlog.stop());
-
-  const inbox = openInbox(database, consumer);
-  await forgetWhatIsOld(config, service, { inbox, database, metrics });
-  const subscriber = openSubscriber({
-    ...subscriptionOf(config),
-    maxInFlight: config.EVENTS_IN_FLIGHT_MAX,
-    logger,
-    handle: eventsHandler({
-      receive: gatherEvents((received) => notifyPartners(inbox, received), batchLimits),
-      refusedMessages: openRefusedMessages(database, consumer),
-      metrics,
-      logger,
-      reached: (step) => crashPoints.reached(`notifier.${step}`),
-    }),
-  });
-  service.onClose('subscriber', () => subscriber.close());
-  watchInHand(registry, 'triplock_notifier', subscriber.inHand);
-
-  await service.serveAdmin({
-    readiness: { postgres: () => database.ping(), pubsub: () => subscriber.ping() },
-  });
-});
-
-function subscriptionOf(config: Config) {
-  return {
-    projectId: config.PUBSUB_PROJECT_ID,
-    emulatorHost: config.PUBSUB_EMULATOR_HOST,
-    subscription: config.EVENTS_SUBSCRIPTION,
   };
-}
-
-/** Reaps by the horizons of the settings, once it is sure that they outlive what may come again. */
-async function forgetWhatIsOld(
-  config: Config,
-  { logger, onClose }: Service,
-  parts: { inbox: ReapedInbox; database: Database; metrics: NotifierMetrics },
-): Promise<void> {
-  const reapInbox = await openInboxReaper({
-    ...parts,
-    keepInboxHours: config.INBOX_RETENTION_HOURS,
-    subscription: await readSubscriptionRetention(subscriptionOf(config)),
-    logger,
-  });
-  const keepDeliveriesMs = config.DELIVERIES_RETENTION_HOURS * hourMs;
-  const pass = reapNotified({ ...parts, reapInbox, keepDeliveriesMs });
-  const reaper = runLoop(pass, { name: 'reap', idleMs: reapEveryMs, logger });
-  onClose('reaper', () => reaper.stop());
-}
-
-function sendWebhooks(
-  config: Config,
-  service: Service,
-  parts: Omit<Parameters<typeof createSender>[0], 'send' | 'retry'>,
-): void {
-  const policy = config.WEBHOOK_TARGETS ?? targetPolicyOf(config.TRIPLOCK_MODE);
-  const send = createSendWebhook({
-    policy,
-    resolve: resolverFor(policy),
-    timeoutMs: config.WEBHOOK_TIMEOUT_MS,
-  });
-  const retry = {
-    firstMs: config.WEBHOOK_RETRY_FIRST_MS,
-    maxMs: config.WEBHOOK_RETRY_LONGEST_MS,
-    giveUpAfterMs: config.WEBHOOK_GIVE_UP_AFTER_MS,
-  };
-  const sender = createSender(
-    { ...parts, send, retry },
-    {
+  const sender = runSender(
+    createSender(notifier, {
       owner: config.INSTANCE_NAME,
       leaseMs: config.WEBHOOK_TIMEOUT_MS + leaseMarginMs,
       inFlightMax: config.WEBHOOKS_IN_FLIGHT_MAX,
       perPartnerMax: config.WEBHOOKS_PER_PARTNER_MAX,
-    },
+    }),
+    logger,
   );
-  const loop = runSendLoop(sender, parts.logger);
-  service.onClose('send loop', () => loop.stop());
+  service.onClose('sender', () => sender.stop());
+  runPass('measure backlog', backlogEveryMs, measureBacklog(deliveries, metrics));
+  const keepMs = config.DELIVERIES_RETENTION_HOURS * hourMs;
+  runPass('reap deliveries', reapEveryMs, reapDeliveries(deliveries, metrics, keepMs));
+
+  const events = await consumeEvents(service, config, {
+    name: 'partner-notifier',
+    shortName: 'notifier',
+    database,
+    effect: notifyPartners,
+    // A webhook is at most this much later for it.
+    batch: { apartMs: 20, itemsMax: 256 },
+    countReaped: (rows) => metrics.reaped.count('inbox', rows),
+  });
+
+  await service.serveAdmin({
+    readiness: { postgres: () => database.ping(), pubsub: () => events.ping() },
+  });
+
+  function runPass(name: string, idleMs: number, pass: Pass): void {
+    const loop = runLoop(pass, { name, idleMs, logger });
+    service.onClose(name, () => loop.stop());
+  }
+});
+
+/** How webhooks are sent, and when again. */
+function attemptsOf(config: Config): Pick<Notifier, 'send' | 'retry'> {
+  const policy = config.WEBHOOK_TARGETS ?? targetPolicyOf(config.TRIPLOCK_MODE);
+  return {
+    send: createSendWebhook({
+      policy,
+      resolve: resolverFor(policy),
+      timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+    }),
+    retry: {
+      firstMs: config.WEBHOOK_RETRY_FIRST_MS,
+      maxMs: config.WEBHOOK_RETRY_LONGEST_MS,
+      giveUpAfterMs: config.WEBHOOK_GIVE_UP_AFTER_MS,
+    },
+  };
 }

@@ -1,9 +1,8 @@
-import { eventsMetrics, type EventsMetrics } from '@triplock/inbox';
 import { Counter, Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
-import type { WebhookOutcome } from './send-webhook.ts';
+import type { WebhookOutcome } from './webhook-client.ts';
 
-/** What the notifier counts. */
-export type NotifierMetrics = EventsMetrics & {
+/** What the notifier counts, beside its inbox. */
+export type NotifierMetrics = {
   /** Attempts by what they came to. */
   attempts: Tally<WebhookOutcome['outcome']>;
   attemptSeconds: Durations<WebhookOutcome['outcome'] | 'failed'>;
@@ -13,7 +12,7 @@ export type NotifierMetrics = EventsMetrics & {
   endpointsGone: Counter;
   /** Attempts that were answered after their lease had ended. */
   overtaken: Counter;
-  /** Inbox rows and delivered webhooks that left by age. */
+  /** Inbox rows and delivered webhooks that were removed by age. */
   reaped: Tally<'inbox' | 'deliveries'>;
   waiting: Gauge;
   oldestSeconds: Gauge;
@@ -23,7 +22,6 @@ export type NotifierMetrics = EventsMetrics & {
 export function notifierMetrics(registry: Registry): NotifierMetrics {
   const registers = [registry];
   return {
-    ...eventsMetrics(registry, 'triplock_notifier'),
     attempts: new Tally({
       name: 'triplock_webhook_attempts_total',
       help: 'Webhook attempts, by outcome.',

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import type { PaymentEvent } from '@triplock/contracts';
+import { eventOf, type PaymentEvent } from '@triplock/contracts';
 import { openInbox } from '@triplock/inbox';
 import { openPostgresLedger } from '@triplock/ledger';
 import type { Settlement } from '@triplock/payments';
 import { migrate, migrationSets } from '@triplock/postgres';
 import { aPayment, createTestDatabase } from '@triplock/testing';
-import { addToBatches } from './add-to-batches.ts';
+import { addToBatches } from './settlement-batches.ts';
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 
@@ -44,10 +44,13 @@ test('what was settled before there was a feed is in its batches, and its events
   const inbox = openInbox(store.open('triplock_settlement'), 'settlement-feed');
   const outbox = await owner.query<{ payload: string }>('SELECT payload FROM ledger.outbox');
   const copies = outbox.map(({ payload }) => ({
-    event: JSON.parse(payload) as PaymentEvent,
+    ...eventOf(JSON.parse(payload) as PaymentEvent),
     payloadHash: createHash('sha256').update(payload).digest('hex'),
   }));
-  const outcomes = await addToBatches(inbox, [...copies, { ...copies[0]!, payloadHash: 'other' }]);
+  const outcomes = await inbox.receive(
+    [...copies, { ...copies[0]!, payloadHash: 'other' }],
+    addToBatches,
+  );
   assert.deepEqual(
     outcomes.map(({ outcome }) => outcome),
     ['duplicate', 'duplicate', 'duplicate', 'altered'],

@@ -12,10 +12,10 @@ CREATE OR REPLACE FUNCTION notifier.forget_event() RETURNS trigger LANGUAGE plpg
 SECURITY DEFINER SET search_path = notifier, pg_temp AS $$
 DECLARE known uuid[];
 BEGIN
-  DELETE FROM cursors WHERE consumer = NEW.consumer AND payment_id = NEW.payment_id;
+  DELETE FROM cursors WHERE consumer = NEW.consumer AND ordering_key = NEW.ordering_key;
   WITH forgotten AS (
     DELETE FROM inbox
-    WHERE consumer = NEW.consumer AND payment_id = NEW.payment_id AND sequence = 1
+    WHERE consumer = NEW.consumer AND ordering_key = NEW.ordering_key AND sequence = 1
     RETURNING event_id
   )
   SELECT array_agg(event_id) INTO known FROM forgotten;

@@ -1,4 +1,5 @@
 import type { EventId, EventType, PartnerId, TxnId } from '@triplock/payments';
+import type { Event } from '../event.ts';
 
 /** Version of the event's form. */
 export const paymentEventSchema = 1;
@@ -32,6 +33,12 @@ export type PaymentEventAttributes = {
   sequence?: string;
   traceparent: string;
 };
+
+/** As those know it who only carry it: a payment orders its events, its refunds' included. */
+export function eventOf(payload: PaymentEvent): Event<PaymentEvent> {
+  const { event_id: id, payment_id: orderingKey, sequence, type } = payload;
+  return { id, orderingKey, type, payload, ...(sequence === undefined ? {} : { sequence }) };
+}
 
 /** What reading a message gives. */
 export type DecodedEvent =

@@ -12,6 +12,6 @@ WHERE outbox.state = 'published'
     JOIN notifier.cursors USING (consumer)
     WHERE consumer = 'partner-notifier'
       AND outbox.created_at < inbox_horizons.reaped_before
-      AND cursors.payment_id = outbox.payment_id
+      AND cursors.ordering_key = outbox.payment_id
       AND cursors.last_sequence >= outbox.sequence
   )

@@ -5,7 +5,7 @@ WITH unapplied AS MATERIALIZED (
   SELECT outbox.txn_id
   FROM ledger.outbox
   LEFT JOIN settlement.cursors
-    ON cursors.consumer = 'settlement-feed' AND cursors.payment_id = outbox.payment_id
+    ON cursors.consumer = 'settlement-feed' AND cursors.ordering_key = outbox.payment_id
   WHERE outbox.sequence > coalesce(cursors.last_sequence, 0)
 ), settled AS (
   SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date AS day, currency,

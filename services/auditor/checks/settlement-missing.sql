@@ -3,5 +3,5 @@
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
 LEFT JOIN settlement.cursors
-  ON cursors.consumer = 'settlement-feed' AND cursors.payment_id = outbox.payment_id
+  ON cursors.consumer = 'settlement-feed' AND cursors.ordering_key = outbox.payment_id
 WHERE outbox.state = 'published' AND outbox.sequence > coalesce(cursors.last_sequence, 0)

@@ -50,11 +50,11 @@ SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date, currency,
 FROM ledger.transactions
 WHERE state = 'succeeded'
 GROUP BY 1, 2, 3;
-INSERT INTO inbox (consumer, event_id, payload_hash, payment_id, sequence)
+INSERT INTO inbox (consumer, event_id, payload_hash, ordering_key, sequence)
 SELECT 'settlement-feed', event_id, encode(sha256(convert_to(payload, 'UTF8')), 'hex'), payment_id,
        sequence
 FROM ledger.outbox;
 ALTER TABLE cursors DISABLE TRIGGER cursors_begin_at_one;
-INSERT INTO cursors (consumer, payment_id, last_sequence)
+INSERT INTO cursors (consumer, ordering_key, last_sequence)
 SELECT 'settlement-feed', txn_id, events FROM ledger.transactions WHERE events > 0;
 ALTER TABLE cursors ENABLE TRIGGER cursors_begin_at_one;

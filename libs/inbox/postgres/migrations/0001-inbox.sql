@@ -1,26 +1,55 @@
--- Guard 3 at the receiver. Every consumer has these tables in its own schema, so that an inbox row
--- and the consumer's effect commit together; the search_path says whose they are.
+-- Guard 3 at the receiver: an inbox. Every consumer has these tables in its own schema, so that an
+-- inbox row and the consumer's effect commit together; the search_path says whose they are.
 
--- One row per event that took effect. Rows leave after 30 days; the cursors stay for ever, so a
--- copy that comes even later is still known by its sequence.
+-- One row per event that took effect. Rows are removed after a while; the cursors stay for ever, so
+-- a copy that comes even later is still known by its sequence.
 CREATE TABLE inbox (
   consumer text NOT NULL,
   event_id uuid NOT NULL,
   -- SHA-256 of the bytes as published, lower-case hex.
   payload_hash text NOT NULL,
-  payment_id uuid NOT NULL,
-  -- Null for an event that settles nothing and so has no place in the payment's order.
+  -- What orders the event: its payment.
+  ordering_key uuid NOT NULL,
+  -- Null for an event that waits for no other.
   sequence integer CHECK (sequence >= 1),
   received_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (consumer, event_id)
 );
+CREATE INDEX inbox_by_age ON inbox (consumer, received_at) WHERE sequence IS NOT NULL;
 
--- How far a consumer is in each payment: every sequence up to this one took effect, none after it.
+-- How far a consumer is in each ordering key: every sequence up to this one took effect, none after.
+-- So a cursor begins at 1, each event moves it by one, and it is kept: this holds for the owner of
+-- the tables too.
 CREATE TABLE cursors (
   consumer text NOT NULL,
-  payment_id uuid NOT NULL,
+  ordering_key uuid NOT NULL,
   last_sequence integer NOT NULL CHECK (last_sequence >= 1),
-  PRIMARY KEY (consumer, payment_id)
+  PRIMARY KEY (consumer, ordering_key)
+);
+CREATE FUNCTION refuse_cursor() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% of %.% is refused: a cursor begins at 1, steps forward by one and is kept',
+    TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME;
+END
+$$;
+CREATE TRIGGER cursors_begin_at_one BEFORE INSERT ON cursors
+  FOR EACH ROW WHEN (NEW.last_sequence <> 1) EXECUTE FUNCTION refuse_cursor();
+CREATE TRIGGER cursors_step_forward BEFORE UPDATE ON cursors
+  FOR EACH ROW WHEN (
+    NEW.last_sequence <> OLD.last_sequence + 1
+    OR (NEW.consumer, NEW.ordering_key) IS DISTINCT FROM (OLD.consumer, OLD.ordering_key)
+  ) EXECUTE FUNCTION refuse_cursor();
+CREATE TRIGGER cursors_are_kept BEFORE DELETE OR TRUNCATE ON cursors
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_cursor();
+
+-- How far inbox rows were removed, so that the audit can tell one that was removed from one that was
+-- lost.
+CREATE TABLE inbox_horizons (
+  consumer text PRIMARY KEY,
+  -- Every row that was removed was received before this.
+  reaped_before timestamptz NOT NULL,
+  -- How many were removed.
+  events bigint NOT NULL
 );
 
 -- Copies of a known event with other bytes. None was applied, and each needs a person.
@@ -48,13 +77,58 @@ CREATE TABLE refused_messages (
   PRIMARY KEY (consumer, message_id)
 );
 
--- What took effect is not unmade: nobody but the owner of the tables may delete, and only a cursor
--- and the count of an altered copy ever change.
+-- Removes some of a consumer's inbox rows that were received longer than `keep` ago, oldest first.
+--
+-- Returns how many; 0 means that none is old enough. A row without a sequence stays for ever: no
+-- cursor would know its event. The consumer's role may delete through this function only, and the
+-- function forgets nothing younger than a day. Reapers wait for one another at the horizon's row, so
+-- the events of an ordering key are removed in their order.
+CREATE FUNCTION reap_inbox(reaped_consumer text, keep interval, rows_max integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  horizon timestamptz := now() - keep;
+  reaped integer;
+BEGIN
+  IF keep < interval '1 day' THEN
+    RAISE EXCEPTION 'inbox rows are kept for a day at least, not for %', keep;
+  END IF;
+  INSERT INTO inbox_horizons VALUES (reaped_consumer, '-infinity', 0) ON CONFLICT DO NOTHING;
+  PERFORM FROM inbox_horizons WHERE consumer = reaped_consumer FOR UPDATE;
+  DELETE FROM inbox WHERE consumer = reaped_consumer AND event_id IN (
+    SELECT event_id FROM inbox
+    WHERE consumer = reaped_consumer AND sequence IS NOT NULL AND received_at < horizon
+    ORDER BY received_at, sequence
+    LIMIT rows_max
+  );
+  GET DIAGNOSTICS reaped = ROW_COUNT;
+  IF reaped > 0 THEN
+    UPDATE inbox_horizons
+    SET reaped_before = greatest(reaped_before, horizon), events = events + reaped
+    WHERE consumer = reaped_consumer;
+  END IF;
+  RETURN reaped;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION reap_inbox(text, interval, integer) FROM PUBLIC;
+
+-- What took effect is not unmade: nobody but the owner of the tables may delete, and only how far a
+-- cursor is and how often an altered copy came ever change.
 DO $$
 DECLARE consumer_role text := 'triplock_' || current_schema();
 BEGIN
-  EXECUTE format('GRANT SELECT, INSERT ON inbox, refused_messages TO %I', consumer_role);
-  EXECUTE format('GRANT SELECT, INSERT, UPDATE ON cursors, altered_copies TO %I', consumer_role);
+  EXECUTE format('GRANT SELECT, INSERT ON inbox, cursors TO %I', consumer_role);
+  EXECUTE format('GRANT SELECT, INSERT ON altered_copies, refused_messages TO %I', consumer_role);
+  EXECUTE format('GRANT UPDATE (last_sequence) ON cursors TO %I', consumer_role);
+  EXECUTE format('GRANT UPDATE (copies, last_seen) ON altered_copies TO %I', consumer_role);
+  -- Whose tables these are is fixed here; temporary tables of the caller come last.
+  EXECUTE format(
+    'ALTER FUNCTION reap_inbox(text, interval, integer) SET search_path = %I, pg_temp',
+    current_schema()
+  );
+  EXECUTE format(
+    'GRANT EXECUTE ON FUNCTION reap_inbox(text, interval, integer) TO %I', consumer_role
+  );
 END
 $$;
-GRANT SELECT ON inbox, cursors, altered_copies, refused_messages TO triplock_auditor;
+GRANT SELECT ON inbox, cursors, inbox_horizons, altered_copies, refused_messages
+TO triplock_auditor;

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
+import type { Effect } from '@triplock/inbox';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
+import { handlerOf } from './consume-events.ts';
+
+const rememberIds: Effect<PaymentEvent> = async (tx, events) => {
+  const ids = events.map(({ id }) => id);
+  await tx.query('INSERT INTO effects SELECT * FROM unnest($1::uuid[])', [ids]);
+};
+
+/** A consumer in the notifier's schema whose effect is a row. */
+async function aConsumer(context: TestContext) {
+  const store = await createTestDatabase(context);
+  await store.open().query(`
+    CREATE TABLE notifier.effects (event_id uuid NOT NULL);
+    GRANT SELECT, INSERT ON notifier.effects TO triplock_notifier`);
+  const database = store.open('triplock_notifier');
+  const crashPoints = createCrashPoints();
+  const metrics = createMetrics('test');
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const handle = handlerOf(
+    { logger, metrics, crashPoints },
+    {
+      name: 'a-consumer',
+      shortName: 'notifier',
+      database,
+      effect: rememberIds,
+      batch: { apartMs: 0, itemsMax: 100 },
+      countReaped: () => undefined,
+    },
+  );
+  const counted = (what: string) =>
+    metrics.getSingleMetricAsString(`triplock_notifier_${what}_total`);
+  const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
+  return { handle, rows, crashPoints, counted };
+}
+
+test('an event that comes three times takes effect once, and its copies are counted', async (context) => {
+  const { handle, rows, counted } = await aConsumer(context);
+  const event = succeeded(aPayment());
+  for (let copy = 0; copy < 3; copy += 1) assert.equal(await handle(messageOf(event)), 'ack');
+  assert.equal((await rows('SELECT FROM effects')).length, 1);
+  assert.match(await counted('events'), /outcome="duplicate",[^}]*\} 2/);
+});
+
+test('a consumer that dies before its acknowledgement takes effect once', async (context) => {
+  const { handle, rows, crashPoints } = await aConsumer(context);
+  const message = messageOf(succeeded(aPayment()));
+  crashPoints.arm({ name: 'notifier.received', action: { do: 'throw' } });
+  await assert.rejects(handle(message), /crash point/);
+  assert.equal((await rows('SELECT FROM effects')).length, 0);
+  crashPoints.arm({ name: 'notifier.committed', action: { do: 'throw' } });
+  await assert.rejects(handle(message), /crash point/);
+  assert.equal(await handle(message), 'ack');
+  assert.equal((await rows('SELECT FROM effects')).length, 1);
+});
+
+test('an event that comes before its predecessor is given back and takes effect later', async (context) => {
+  const { handle, rows } = await aConsumer(context);
+  const first = succeeded(aPayment());
+  const later = { ...succeeded(aPayment()), payment_id: first.payment_id, sequence: 2 };
+  assert.equal(await handle(messageOf(later)), 'nack');
+  assert.equal((await rows('SELECT FROM effects')).length, 0);
+  assert.equal(await handle(messageOf(first)), 'ack');
+  assert.equal(await handle(messageOf(later)), 'ack');
+  assert.equal((await rows('SELECT FROM effects')).length, 2);
+});
+
+test('an altered copy is acknowledged, kept for people and has no effect', async (context) => {
+  const { handle, rows } = await aConsumer(context);
+  const event = succeeded(aPayment());
+  await handle(messageOf(event));
+  const altered = { ...event, timestamp: '2020-01-01T00:00:00.000Z' };
+  assert.equal(await handle(messageOf(altered)), 'ack');
+  assert.equal((await rows('SELECT FROM effects')).length, 1);
+  assert.deepEqual(await rows('SELECT event_id FROM altered_copies'), [
+    { event_id: event.event_id },
+  ]);
+});
+
+test('a message that is no event is kept with its bytes, and the next one goes on', async (context) => {
+  const { handle, rows, counted } = await aConsumer(context);
+  const event = succeeded(aPayment());
+  const { payload, attributes } = encodePaymentEvent(event);
+  const { event_id: _dropped, ...anonymous } = attributes('');
+  const poisons = {
+    missing_attributes: messageOf(event, { attributes: anonymous }),
+    unknown_type: messageOf(event, {
+      attributes: { ...attributes(''), event_type: 'payment.exploded' },
+    }),
+    invalid_event: messageOf(event, { data: Buffer.from([0, 255]) }),
+    forged_id: messageOf({ ...event, event_id: event.txn_id as never }),
+    unstorable: messageOf({ ...event, sequence: 3_000_000_000 }),
+  };
+  for (const [reason, message] of Object.entries(poisons)) {
+    assert.equal(await handle(message), 'ack', reason);
+    assert.equal(await handle(message), 'ack', reason);
+  }
+  const kept = await rows<{ reason: string; data: Buffer }>(
+    'SELECT reason, data FROM refused_messages ORDER BY first_seen',
+  );
+  assert.deepEqual(
+    kept.map(({ reason }) => reason),
+    Object.keys(poisons),
+  );
+  assert.deepEqual(kept[0]!.data, Buffer.from(payload));
+  assert.match(await counted('refused_messages'), /reason="unstorable",[^}]*\} 2/);
+  assert.equal(await handle(messageOf(event)), 'ack');
+});

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { Queryable } from '@triplock/postgres';
+import { createTestDatabase } from '@triplock/testing';
+import { anEvent, inboxConformance, type InboxUnderTest } from '../inbox.conformance.ts';
+import { openInbox, openRefusedMessages } from './postgres-inbox.ts';
+
+async function openUnderTest(context: TestContext): Promise<InboxUnderTest<Queryable>> {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  await owner.query(`
+    CREATE TABLE notifier.effects (
+      n integer GENERATED ALWAYS AS IDENTITY, event_id uuid NOT NULL, sequence integer
+    )`);
+  await owner.query('GRANT SELECT, INSERT ON notifier.effects TO triplock_notifier');
+  const database = store.open('triplock_notifier');
+  return {
+    inbox: openInbox(database, 'partner-notifier'),
+    other: openInbox(database, 'another'),
+    effect: async (tx, events) => {
+      for (const event of events) {
+        const row = [event.id, event.sequence ?? null];
+        await tx.query('INSERT INTO effects (event_id, sequence) VALUES ($1, $2)', row);
+      }
+    },
+    effects: () => database.query('SELECT event_id AS "eventId", sequence FROM effects ORDER BY n'),
+    reap: async (eventId) => {
+      await owner.query('DELETE FROM notifier.inbox WHERE event_id = $1', [eventId]);
+    },
+  };
+}
+
+inboxConformance('inbox on PostgreSQL', openUnderTest);
+
+test('a consumer cannot unmake what took effect', async (context) => {
+  const database = (await createTestDatabase(context)).open('triplock_notifier');
+  for (const statement of [
+    'DELETE FROM inbox',
+    'UPDATE inbox SET payload_hash = payload_hash',
+    'DELETE FROM cursors',
+    'DELETE FROM altered_copies',
+    'DELETE FROM refused_messages',
+    'UPDATE cursors SET ordering_key = ordering_key',
+    'UPDATE altered_copies SET known_hash = payload_hash',
+  ]) {
+    await assert.rejects(database.query(statement), /permission denied/, statement);
+  }
+});
+
+test('a cursor begins at 1, steps forward by one and is kept, whoever asks', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const first = anEvent();
+  await openInbox(database, 'partner-notifier').receive([first], () => Promise.resolve());
+  const owner = store.open();
+  for (const asker of [database, owner]) {
+    for (const step of ['- 0', '+ 2', '- 1']) {
+      const statement = `UPDATE notifier.cursors SET last_sequence = last_sequence ${step}`;
+      await assert.rejects(asker.query(statement), /refused/, statement);
+    }
+    const ahead = `INSERT INTO notifier.cursors VALUES ('partner-notifier', gen_random_uuid(), 2)`;
+    await assert.rejects(asker.query(ahead), /begins at 1/);
+  }
+  for (const statement of [
+    'UPDATE notifier.cursors SET last_sequence = 2, ordering_key = gen_random_uuid()',
+    'DELETE FROM notifier.cursors',
+    'TRUNCATE notifier.cursors',
+  ]) {
+    await assert.rejects(owner.query(statement), /steps forward by one and is kept/, statement);
+  }
+  await database.query('UPDATE cursors SET last_sequence = last_sequence + 1');
+});
+
+test('old inbox rows are removed in small batches; cursors, young rows and those without a sequence stay', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  const nothing = () => Promise.resolve();
+  const old = [anEvent(), anEvent(), anEvent()];
+  const conflict = anEvent({ sequence: undefined });
+  for (const received of [...old, conflict]) await inbox.receive([received], nothing);
+  await openInbox(database, 'another').receive([old[0]!], nothing);
+  await store.open().query(`UPDATE notifier.inbox SET received_at = now() - interval '31 days'`);
+  await inbox.receive([anEvent()], nothing);
+
+  const horizon = { keepMs: 30 * 86_400_000, rowsMax: 2 };
+  assert.deepEqual(
+    [await inbox.reap(horizon), await inbox.reap(horizon), await inbox.reap(horizon)],
+    [2, 1, 0],
+  );
+  for (const received of [...old, conflict]) {
+    assert.deepEqual(await inbox.receive([received], nothing), [{ outcome: 'duplicate' }]);
+  }
+  const rows = await database.query('SELECT consumer FROM inbox ORDER BY consumer');
+  assert.deepEqual(
+    rows,
+    ['another', 'partner-notifier', 'partner-notifier'].map((consumer) => ({ consumer })),
+  );
+});
+
+test('an inbox forgets nothing younger than a day, and for its own consumer only', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  await assert.rejects(inbox.reap({ keepMs: 3_600_000, rowsMax: 1 }), /a day/);
+  const other = store.open('triplock_auditor');
+  await assert.rejects(
+    other.query(`SELECT notifier.reap_inbox('partner-notifier', interval '30 days', 1)`),
+    /permission denied/,
+  );
+});
+
+test('an altered copy is kept once, with how often it came', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  const event = anEvent();
+  const nothing = () => Promise.resolve();
+  for (const payloadHash of ['known', 'altered', 'altered', 'another']) {
+    await inbox.receive([{ ...event, payloadHash }], nothing);
+  }
+  const sql = 'SELECT payload_hash, known_hash, copies FROM altered_copies ORDER BY payload_hash';
+  assert.deepEqual(await database.query(sql), [
+    { payload_hash: 'altered', known_hash: 'known', copies: 2 },
+    { payload_hash: 'another', known_hash: 'known', copies: 1 },
+  ]);
+});
+
+test('a refused message is kept once, with the bytes as they came', async (context) => {
+  const database = (await createTestDatabase(context)).open('triplock_auditor');
+  const refused = openRefusedMessages(database, 'auditor');
+  const message = { id: '17', data: Buffer.from([0, 255, 10]), attributes: { a: '1\0"' } };
+  const refusal = { reason: 'not_json', detail: 'unexpected \0 at 0' };
+  assert.equal(await refused.record(message, refusal), 'recorded');
+  assert.equal(await refused.record(message, refusal), 'known');
+  const rows = await database.query(
+    'SELECT reason, detail, data, attributes FROM refused_messages',
+  );
+  assert.deepEqual(rows, [
+    {
+      reason: 'not_json',
+      detail: 'unexpected \\0 at 0',
+      data: message.data,
+      attributes: message.attributes,
+    },
+  ]);
+});

@@ -1,0 +1,169 @@
+import {
+  databaseErrorKind,
+  loadSql,
+  loadStatements,
+  type Database,
+  type Queryable,
+} from '@triplock/postgres';
+import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome, RefusedMessages } from '../inbox.ts';
+
+const admitEvents = loadSql(import.meta.url, 'admit-events.sql');
+const sql = loadStatements(import.meta.url, 'inbox.sql', [
+  'recordAlteredCopy',
+  'readCursor',
+  'reapInbox',
+  'recordRefusedMessage',
+]);
+
+type Store = { database: Database; consumer: string };
+
+/**
+ * A consumer's inbox in the schema that the database's role works in. `consumer` is part of every
+ * key, so two consumers of one schema do not see each other.
+ */
+export function openInbox(database: Database, consumer: string): Inbox {
+  const store = { database, consumer };
+  return {
+    receive: (events, effect) => receive(store, events, effect as Effect),
+    async reap({ keepMs, rowsMax }) {
+      const parameters = [consumer, keepMs, rowsMax];
+      const [row] = await database.query<{ reaped: number }>(sql.reapInbox, parameters);
+      return row!.reaped;
+    },
+  };
+}
+
+/**
+ * Receives events by rounds in which each ordering key has one at most: what one statement admits
+ * has no order.
+ */
+async function receive(
+  store: Store,
+  events: readonly ReceivedEvent[],
+  effect: Effect,
+): Promise<ReceiveOutcome[]> {
+  // The same object given twice is two copies, each with an outcome of its own.
+  const copies = events.map((each) => ({ ...each }));
+  const outcomes = new Map<ReceivedEvent, ReceiveOutcome>();
+  for (const round of roundsOf(copies)) {
+    for (const [each, outcome] of await receiveRound(store, round, effect)) {
+      outcomes.set(each, outcome);
+    }
+  }
+  return copies.map((each) => outcomes.get(each)!);
+}
+
+/**
+ * Parts events so that no round has two of one ordering key: the first round has each key's lowest
+ * sequence, the next one the second lowest. A copy of an event is in a later round than the event.
+ */
+function roundsOf(events: readonly ReceivedEvent[]): ReceivedEvent[][] {
+  const rounds: ReceivedEvent[][] = [];
+  for (const ofKey of Map.groupBy(events, (event) => event.orderingKey).values()) {
+    // Events without a sequence wait for nobody.
+    ofKey.sort((one, other) => (one.sequence ?? 0) - (other.sequence ?? 0));
+    for (const [nth, event] of ofKey.entries()) (rounds[nth] ??= []).push(event);
+  }
+  return rounds;
+}
+
+type Outcomes = readonly (readonly [ReceivedEvent, ReceiveOutcome])[];
+
+/** Leaves the transaction so that it rolls back: a cursor moved for an event whose id was known. */
+class KnownInOrder extends Error {
+  override name = 'KnownInOrder';
+}
+
+/** Receives one round. What fails together is tried again one by one. */
+async function receiveRound(
+  store: Store,
+  round: readonly ReceivedEvent[],
+  effect: Effect,
+): Promise<Outcomes> {
+  try {
+    const applied = await applyThoseInOrder(store, round, effect);
+    const outcomeOf = async (each: ReceivedEvent): Promise<Outcomes[number]> => [
+      each,
+      applied.has(each) ? { outcome: 'applied' } : await whyNotApplied(store, each),
+    ];
+    return await Promise.all(round.map(outcomeOf));
+  } catch (error) {
+    const known = error instanceof KnownInOrder;
+    if (!known && databaseErrorKind(error) !== 'data') throw error;
+    const [only] = round;
+    if (round.length > 1) {
+      const outcomes = [];
+      for (const each of round) outcomes.push(...(await receiveRound(store, [each], effect)));
+      return outcomes;
+    }
+    if (known) return [[only!, await whyNotApplied(store, only!)]];
+    return [[only!, { outcome: 'unstorable', detail: String(error) }]];
+  }
+}
+
+type Admission = { at: number; remembered: boolean };
+
+/**
+ * The guard's step and the effect in one transaction. A crash before its commit leaves neither
+ * cursor, inbox row nor effect, and the broker redelivers; after it the copy is known.
+ */
+function applyThoseInOrder(
+  { database, consumer }: Store,
+  round: readonly ReceivedEvent[],
+  effect: Effect,
+): Promise<ReadonlySet<ReceivedEvent>> {
+  const columns = [
+    round.map((event) => event.id),
+    round.map((event) => event.payloadHash),
+    round.map((event) => event.orderingKey),
+    round.map((event) => event.sequence ?? null),
+  ];
+  return database.transaction(async (tx) => {
+    const rows = await tx.query<Admission>(admitEvents, [consumer, ...columns]);
+    const inOrder = rows.map(({ at, remembered }) => ({ event: round[at - 1]!, remembered }));
+    if (inOrder.some(({ event, remembered }) => !remembered && event.sequence !== undefined)) {
+      throw new KnownInOrder();
+    }
+    const applied = inOrder.filter(({ remembered }) => remembered).map(({ event }) => event);
+    if (applied.length > 0) await effect(tx, applied);
+    return new Set(applied);
+  });
+}
+
+/**
+ * Why an event was not admitted: it is known, with these bytes or others, or an earlier one is
+ * still to come. One that took effect so long ago that its inbox row was removed is known by the
+ * cursor. When the cursor has moved up to the event in the meantime it still counts as early: its
+ * next delivery is in order.
+ */
+async function whyNotApplied(
+  { database, consumer }: { database: Queryable; consumer: string },
+  { id, payloadHash, orderingKey, sequence }: ReceivedEvent,
+): Promise<ReceiveOutcome> {
+  const copy = [consumer, id, payloadHash];
+  const [altered] = await database.query<{ known_hash: string }>(sql.recordAlteredCopy, copy);
+  if (altered !== undefined) return { outcome: 'altered', knownHash: altered.known_hash };
+  // Without a sequence it is admitted at any time, unless it is known.
+  if (sequence === undefined) return { outcome: 'duplicate' };
+  const key = [consumer, orderingKey];
+  const [cursor] = await database.query<{ last_sequence: number }>(sql.readCursor, key);
+  const last = cursor?.last_sequence ?? 0;
+  if (sequence <= last) return { outcome: 'duplicate' };
+  return { outcome: 'early', expected: last + 1 };
+}
+
+// The message itself is kept beside it.
+const detailLengthMax = 500;
+
+/** A consumer's refused messages, in the schema that the database's role works in. */
+export function openRefusedMessages(database: Database, consumer: string): RefusedMessages {
+  return {
+    async record({ id, data, attributes }, { reason, detail }) {
+      // PostgreSQL's text refuses a NUL, and a message that cannot be stored would come for ever.
+      const storable = detail.slice(0, detailLengthMax).replaceAll('\0', '\\0');
+      const parameters = [consumer, id, reason, storable, data, JSON.stringify(attributes)];
+      const rows = await database.query(sql.recordRefusedMessage, parameters);
+      return rows.length > 0 ? 'recorded' : 'known';
+    },
+  };
+}

@@ -1,0 +1,205 @@
+import { lookup, Resolver } from 'node:dns/promises';
+import http, { type IncomingMessage, type RequestOptions } from 'node:http';
+import https from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { isAllowedAddress, targetRefusal, type TargetPolicy } from '@triplock/partners';
+import type { EventId } from '@triplock/payments';
+import { Webhook } from 'standardwebhooks';
+
+/** One attempt: where to, what, and the secrets to sign it with. */
+export type WebhookRequest = {
+  endpoint: { url: string; secrets: readonly string[] };
+  eventId: EventId;
+  body: string;
+  /** Gives the attempt up from outside. */
+  signal: AbortSignal;
+};
+
+/** What one attempt came to. Only a 2xx is `delivered`; a redirect is a refusal like any other. */
+export type WebhookOutcome =
+  | { outcome: 'delivered'; status: number }
+  | { outcome: 'refused'; status: number }
+  /** It may have arrived all the same. */
+  | { outcome: 'unanswered'; error: string }
+  /** Nothing was sent, because it must not or cannot be. */
+  | { outcome: 'unsendable'; error: string };
+
+/** Sends one attempt. It never rejects. */
+export type SendWebhook = (request: WebhookRequest) => Promise<WebhookOutcome>;
+
+/** How attempts are made. */
+export type SendWebhookOptions = {
+  policy: TargetPolicy;
+  resolve: ResolveHost;
+  /** The whole attempt: look-up, connection, TLS, request and the head of the answer. */
+  timeoutMs: number;
+};
+
+// Enough for a polite answer, so that its connection can be used again; the rest is not read.
+const answerBytesMax = 64 * 1024;
+
+/** A sender in the form of Standard Webhooks 1.0, with connections kept alive. */
+export function createSendWebhook(options: SendWebhookOptions): SendWebhook {
+  const checked = checkedLookup(options.policy, options.resolve);
+  const agents = {
+    'http:': new http.Agent({ keepAlive: true }),
+    'https:': new https.Agent({ keepAlive: true }),
+  };
+  return async (request) => {
+    const { endpoint, eventId, body } = request;
+    if (!URL.canParse(endpoint.url)) return unsendable('its URL is malformed');
+    const target = new URL(endpoint.url);
+    const refusal = targetRefusal(target, options.policy);
+    if (refusal !== undefined) return unsendable(refusal);
+    let signed: Record<string, string>;
+    try {
+      signed = signWebhook(endpoint.secrets, { eventId, body, at: new Date() });
+    } catch {
+      // The library's error is not passed on: it may quote the secret.
+      return unsendable('its secret is malformed');
+    }
+    return post(target, body, {
+      headers: { ...signed, ...contentHeaders(body) },
+      agent: agents[target.protocol as keyof typeof agents],
+      lookup: checked,
+      signal: AbortSignal.any([request.signal, AbortSignal.timeout(options.timeoutMs)]),
+    });
+  };
+}
+
+function contentHeaders(body: string): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+    'user-agent': 'Triplock-Webhooks/1',
+  };
+}
+
+function post(target: URL, body: string, options: RequestOptions): Promise<WebhookOutcome> {
+  const { request } = target.protocol === 'https:' ? https : http;
+  return new Promise((resolve) => {
+    const outgoing = request(target, { ...options, method: 'POST' });
+    outgoing.on('response', (answer) => {
+      readAway(answer);
+      const status = answer.statusCode!;
+      const outcome = status >= 200 && status < 300 ? 'delivered' : 'refused';
+      resolve({ outcome, status });
+    });
+    outgoing.on('error', (error) => resolve(outcomeOf(error)));
+    // A receiver that switches protocols ends the request with neither an answer nor an error.
+    outgoing.on('close', () => resolve({ outcome: 'unanswered', error: 'closed unanswered' }));
+    outgoing.end(body);
+  });
+}
+
+function outcomeOf(error: NodeJS.ErrnoException): WebhookOutcome {
+  if (error.name === 'AddressRefusedError') return unsendable(error.message);
+  if (error.name === 'AbortError') return { outcome: 'unanswered', error: 'no answer in time' };
+  return { outcome: 'unanswered', error: error.code ?? error.message };
+}
+
+/** The status has said everything; the answer's body is read for the connection's sake only. */
+function readAway(answer: IncomingMessage): void {
+  let bytes = 0;
+  answer.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > answerBytesMax) answer.destroy();
+  });
+  // A body that breaks off changes nothing about the status that came before it.
+  answer.on('error', () => answer.destroy());
+}
+
+function unsendable(error: string): WebhookOutcome {
+  return { outcome: 'unsendable', error };
+}
+
+/** The three headers of Standard Webhooks 1.0. */
+type WebhookHeaders = {
+  'webhook-id': string;
+  'webhook-timestamp': string;
+  'webhook-signature': string;
+};
+
+/** What is signed. `at` is the time of this attempt; receivers refuse one that is minutes away. */
+type SignedContent = { eventId: EventId; body: string; at: Date };
+
+/**
+ * Signs one attempt with every secret of the endpoint, newest first, so that a receiver may change
+ * to the new secret at any time while they rotate.
+ *
+ * @throws when a secret is not `whsec_` and base64.
+ */
+export function signWebhook(secrets: readonly string[], content: SignedContent): WebhookHeaders {
+  const { eventId, body, at } = content;
+  const signatures = secrets.map((secret) => new Webhook(secret).sign(eventId, at, body));
+  return {
+    'webhook-id': eventId,
+    'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
+    'webhook-signature': signatures.join(' '),
+  };
+}
+
+/** Every address of a host name; rejects when it has none. */
+type ResolveHost = (host: string) => Promise<string[]>;
+
+/** The name leads to an address that webhooks may not go to. */
+class AddressRefusedError extends Error {
+  override name = 'AddressRefusedError';
+}
+
+/**
+ * Resolves names for outgoing connections and refuses a name when any of its addresses is not
+ * allowed. The socket connects to just the addresses that were checked here, so a name that
+ * changes its mind between check and connection gains nothing (DNS rebinding).
+ */
+export function checkedLookup(policy: TargetPolicy, resolve: ResolveHost): LookupFunction {
+  return (host, options, callback) => {
+    resolve(host).then(
+      (addresses) => {
+        if (!addresses.every((address) => isAllowedAddress(address, policy))) {
+          return callback(new AddressRefusedError('its address is not public'), '', 0);
+        }
+        const found = addresses.map((address) => ({ address, family: familyOf(address) }));
+        if (options.all === true) return callback(null, found);
+        return callback(null, found[0]!.address, found[0]!.family);
+      },
+      (error: Error) => callback(error, '', 0),
+    );
+  };
+}
+
+/**
+ * Asks DNS directly. Not by `dns.lookup`: its four threads are the whole process's, and four names
+ * whose servers are silent would hold up everybody's webhooks.
+ */
+function dnsResolver(): ResolveHost {
+  const resolver = new Resolver({ timeout: 2_000, tries: 2 });
+  return async (host) => {
+    const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+    const addresses = answers.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
+    if (addresses.length > 0) return addresses;
+    throw new Error('its host name has no address', { cause: answers });
+  };
+}
+
+/**
+ * As the policy asks: where webhooks may go to this machine, its own names lead there as well, such
+ * as localhost and what its hosts file adds, which no DNS knows.
+ */
+export function resolverFor(policy: TargetPolicy): ResolveHost {
+  const ask = dnsResolver();
+  if (policy === 'public') return ask;
+  return async (host) => {
+    try {
+      return await ask(host);
+    } catch (error) {
+      const found = await lookup(host, { all: true }).catch(() => []);
+      if (found.length === 0) throw error;
+      return found.map(({ address }) => address);
+    }
+  };
+}
+
+function familyOf(address: string): 4 | 6 {
+  return address.includes(':') ? 6 : 4;
+}

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { eventOf } from '@triplock/contracts';
+import { openInbox } from '@triplock/inbox';
+import {
+  openPartners,
+  openWebhookDeliveries,
+  openWebhookEndpoints,
+  seedPartner,
+} from '@triplock/partners';
+import type { EventId, PartnerId } from '@triplock/payments';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aPayment, createTestDatabase, eventually, succeeded } from '@triplock/testing';
+import { openDeliveries } from './deliveries.ts';
+import { notifierMetrics } from './metrics.ts';
+import { notifyPartners } from './notify-partners.ts';
+import { aReceiver } from './test/receiver.ts';
+import { createSendWebhook } from './webhook-client.ts';
+import { createSender, type SendLimits } from './webhook-sender.ts';
+
+const retryAtOnce = { firstMs: 0, maxMs: 0, giveUpAfterMs: 3_600_000 };
+
+async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {}) {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  const crashPoints = createCrashPoints();
+  const metrics = notifierMetrics(createMetrics('test'));
+  const notifier = {
+    deliveries: openDeliveries(database),
+    partners: openPartners(database),
+    send: createSendWebhook({ policy: 'loopback-too', resolve: async () => [], timeoutMs: 10_000 }),
+    retry: retryAtOnce,
+    metrics,
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+    crashPoints,
+  };
+  const endpoints = openWebhookEndpoints(store.open('triplock_gateway'));
+  const allLimits = { owner: 'one', leaseMs: 60_000, inFlightMax: 16, perPartnerMax: 8, ...limits };
+  const sender = createSender(notifier, allLimits);
+  return {
+    sender,
+    overtaker: createSender(notifier, { ...allLimits, owner: 'another' }),
+    crashPoints,
+    metrics,
+    giveUpAfter: (ms: number) => void (notifier.retry = { ...retryAtOnce, giveUpAfterMs: ms }),
+    endpoint: (id: string, url: string) =>
+      seedPartner(store.open(), {
+        id: id as PartnerId,
+        apiKey: `key-of-${id}`,
+        webhookUrl: url,
+        webhookSecret: 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=',
+      }),
+    async notify(partner: string) {
+      const event = succeeded(aPayment({ partner }));
+      await inbox.receive([{ ...eventOf(event), payloadHash: 'hash' }], notifyPartners);
+      return event.event_id;
+    },
+    setUrl: (url: string) => endpoints.setUrl({ partnerId: 'acme' as PartnerId, url }),
+    show: () => endpoints.show('acme' as PartnerId),
+    askAgain: (eventId: EventId) =>
+      openWebhookDeliveries(store.open('triplock_gateway')).redeliver({
+        partnerId: 'acme' as PartnerId,
+        eventId,
+      }),
+    async states() {
+      const rows = await database.query<{ state: string; attempts: number }>(
+        'SELECT state, attempts FROM deliveries ORDER BY created_at',
+      );
+      return rows.map(({ state, attempts }) => `${state} ${attempts}`);
+    },
+  };
+}
+
+test('a webhook is sent again under the same id until it is taken', async (context) => {
+  const { sender, endpoint, notify, states } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  receiver.answerWith((response) => {
+    response.writeHead(receiver.received.length < 3 ? 500 : 204).end();
+  });
+  const eventId = await notify('acme');
+  for (let pass = 0; pass < 4; pass += 1) {
+    await sender.pass();
+    await sender.settled();
+  }
+  assert.deepEqual(
+    receiver.received.map(({ headers }) => headers['webhook-id']),
+    [eventId, eventId, eventId],
+  );
+  assert.equal(new Set(receiver.received.map(({ body }) => body)).size, 1);
+  assert.deepEqual(await states(), ['delivered 3']);
+});
+
+test('dead endpoints hold up nobody, also when together they could fill all slots', async (context) => {
+  const { sender, endpoint, notify } = await aNotifier(context, { inFlightMax: 12 });
+  const [dead, alive] = [await aReceiver(context), await aReceiver(context)];
+  dead.answerWith(() => undefined);
+  await endpoint('acme', dead.url);
+  await endpoint('zeta', dead.url);
+  await endpoint('globex', alive.url);
+  for (const partner of ['acme', 'zeta', 'globex']) {
+    for (let event = 0; event < 30; event += 1) await notify(partner);
+  }
+  await eventually(async () => {
+    await sender.pass();
+    return alive.received.length === 30;
+  });
+  assert.ok(dead.received.length <= 2 * 8, `${dead.received.length} at dead endpoints`);
+  sender.giveUp();
+  await sender.settled();
+});
+
+test('a server that answers 410 Gone is sent nothing until its endpoint is set again', async (context) => {
+  const { sender, endpoint, notify, states, setUrl, show } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  receiver.answerWith((response) => void response.writeHead(410).end());
+  await notify('acme');
+  for (let pass = 0; pass < 3; pass += 1) {
+    await sender.pass();
+    await sender.settled();
+  }
+  assert.equal(receiver.received.length, 1);
+  assert.deepEqual(await states(), ['pending 3']);
+  assert.ok((await show())?.disabledAt instanceof Date);
+
+  receiver.answerWith((response) => void response.writeHead(204).end());
+  const set = await setUrl(receiver.url);
+  assert.deepEqual([set.outcome, set.endpoint.disabledAt], ['changed', undefined]);
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['delivered 4']);
+  assert.equal((await show())?.disabledAt, undefined);
+});
+
+test('a partner without an endpoint is waited for until it has one', async (context) => {
+  const { sender, endpoint, notify, states } = await aNotifier(context);
+  await notify('acme');
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['pending 1']);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['delivered 2']);
+});
+
+test('a delivery that fails to the end is given up and counted', async (context) => {
+  const { sender, endpoint, notify, states, metrics, giveUpAfter } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  receiver.answerWith((response) => void response.writeHead(410).end());
+  await endpoint('acme', receiver.url);
+  giveUpAfter(-1);
+  await notify('acme');
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['failed 1']);
+  assert.equal((await metrics.givenUp.get()).values[0]!.value, 1);
+});
+
+test('a sender that dies after the answer sends again under the same id', async (context) => {
+  const { sender, overtaker, crashPoints, endpoint, notify, states } = await aNotifier(context, {
+    leaseMs: 0,
+  });
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  const eventId = await notify('acme');
+  crashPoints.arm({ name: 'webhook.answered', action: { do: 'throw' } });
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['pending 1']);
+  await overtaker.pass();
+  await overtaker.settled();
+  assert.deepEqual(
+    receiver.received.map(({ headers }) => headers['webhook-id']),
+    [eventId, eventId],
+  );
+  assert.deepEqual(await states(), ['delivered 2']);
+});
+
+test('what was delivered or given up is sent again when its partner asks for it', async (context) => {
+  const { sender, endpoint, notify, states, giveUpAfter, askAgain } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  giveUpAfter(-1);
+  receiver.answerWith((response) => void response.writeHead(500).end());
+  const eventId = await notify('acme');
+  const sendOnce = async () => {
+    await sender.pass();
+    await sender.settled();
+    return states();
+  };
+  assert.deepEqual(await sendOnce(), ['failed 1']);
+  receiver.answerWith((response) => void response.writeHead(204).end());
+  assert.equal((await askAgain(eventId))!.lastError, 'refused');
+  assert.deepEqual(await sendOnce(), ['delivered 2']);
+  assert.deepEqual(await sendOnce(), ['delivered 2']);
+  await Promise.all([askAgain(eventId), askAgain(eventId)]);
+  assert.deepEqual(await sendOnce(), ['delivered 3']);
+  assert.deepEqual(await sendOnce(), ['delivered 3']);
+  assert.deepEqual(
+    receiver.received.map(({ headers }) => headers['webhook-id']),
+    [eventId, eventId, eventId],
+  );
+});
+
+test('what is not answered when a sender gives up is recorded and comes again', async (context) => {
+  const { sender, overtaker, endpoint, notify, states } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  receiver.answerWith(() => undefined);
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  await sender.pass();
+  await eventually(async () => receiver.received.length === 1);
+  sender.giveUp();
+  await sender.settled();
+  assert.deepEqual(await states(), ['pending 1']);
+  receiver.answerWith((response) => void response.writeHead(204).end());
+  await overtaker.pass();
+  await overtaker.settled();
+  assert.deepEqual(await states(), ['delivered 2']);
+});
+
+test('a sender without a free slot knows at once when an attempt has ended', async (context) => {
+  const { sender, endpoint, notify } = await aNotifier(context, { perPartnerMax: 1 });
+  const receiver = await aReceiver(context);
+  const held: (() => void)[] = [];
+  receiver.answerWith((response) => held.push(() => void response.writeHead(204).end()));
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  await notify('acme');
+  assert.equal(await sender.pass(), 1);
+  assert.equal(await sender.pass(), 0);
+  assert.equal(await sender.slotFreeWithin(0), 0);
+  await eventually(async () => held.length === 1);
+  held[0]!();
+  assert.equal(await sender.slotFreeWithin(60_000), 1);
+  assert.equal(await sender.pass(), 1);
+  await eventually(async () => held.length === 2);
+  held[1]!();
+  await sender.settled();
+});

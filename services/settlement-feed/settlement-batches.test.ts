@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { handlerOf } from '@triplock/consumer';
+import {
+  keyConflictEventOf,
+  paymentEventOf,
+  refundEventOf,
+  type PaymentEvent,
+} from '@triplock/contracts';
+import type { AcceptedPayment } from '@triplock/payments';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aPayment, aRefund, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
+import { addToBatches } from './settlement-batches.ts';
+
+async function aFeed(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_settlement');
+  const crashPoints = createCrashPoints();
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const handle = handlerOf(
+    { logger, metrics: createMetrics('test'), crashPoints },
+    {
+      name: 'settlement-feed',
+      shortName: 'settlement',
+      database,
+      effect: addToBatches,
+      batch: { apartMs: 0, itemsMax: 100 },
+      countReaped: () => undefined,
+    },
+  );
+  const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
+  const batches = async () => {
+    const found = await rows<{ told: string }>(`
+      SELECT format('%s %s %s: %s - %s = %s, %s + %s', partner_id, day, currency,
+                    gross, refunds, net, payments, refund_count) AS told
+      FROM batches ORDER BY partner_id, day, currency`);
+    return found.map(({ told }) => told);
+  };
+  return { store, handle, rows, batches, crashPoints };
+}
+
+/** The event of a refund of all of a payment, as its second. */
+function refunded(payment: AcceptedPayment, settledAt: string, amount?: bigint): PaymentEvent {
+  const { money } = payment.details;
+  return refundEventOf({
+    refund: {
+      ...aRefund(payment),
+      state: 'succeeded',
+      version: 2,
+      money: { ...money, amount: amount ?? money.amount },
+      settledAt: new Date(settledAt),
+    },
+    orderedBy: payment.txnId,
+    sequence: 2,
+  });
+}
+
+const at = (event: PaymentEvent, timestamp: string): PaymentEvent => ({ ...event, timestamp });
+
+test('payments and refunds are added by partner, UTC day and currency, to the minor unit', async (context) => {
+  const { handle, batches } = await aFeed(context);
+  const paid = [
+    aPayment({ amount: 1_250n }),
+    aPayment({ amount: 999_999_999_999n }),
+    aPayment({ amount: 7n, currency: 'JPY' }),
+    aPayment({ amount: 100n, partner: 'globex' }),
+  ];
+  const events = paid.map((payment) => at(succeeded(payment), '2026-03-31T23:59:59.999Z'));
+  const late = at(succeeded(aPayment({ amount: 5n })), '2026-04-01T00:00:00.000Z');
+  const answers = await Promise.all([...events, late].map((event) => handle(messageOf(event))));
+  assert.deepEqual(new Set(answers), new Set(['ack']));
+  await handle(messageOf(refunded(paid[0]!, '2026-04-01T12:00:00.000Z', 250n)));
+  assert.deepEqual(await batches(), [
+    'acme 2026-03-31 EUR: 1000000001249 - 0 = 1000000001249, 2 + 0',
+    'acme 2026-03-31 JPY: 7 - 0 = 7, 1 + 0',
+    'acme 2026-04-01 EUR: 5 - 250 = -245, 1 + 1',
+    'globex 2026-03-31 EUR: 100 - 0 = 100, 1 + 0',
+  ]);
+});
+
+test('copies, a replay, an altered copy and an early refund change nothing', async (context) => {
+  const { handle, batches, rows } = await aFeed(context);
+  const payment = aPayment();
+  const first = succeeded(payment);
+  const second = refunded(payment, '2026-01-02T23:00:00.000Z');
+  assert.equal(await handle(messageOf(second)), 'nack');
+  assert.deepEqual(await batches(), []);
+  await Promise.all([first, first, second, first].map((event) => handle(messageOf(event))));
+  await handle(messageOf(second));
+  const once = ['acme 2026-01-02 EUR: 1250 - 1250 = 0, 1 + 1'];
+  assert.deepEqual(await batches(), once);
+  const altered = { ...first, data: { ...first.data, amount: 1_251 } };
+  for (const event of [first, second, altered, first]) {
+    assert.equal(await handle(messageOf(event)), 'ack');
+  }
+  assert.deepEqual(await batches(), once);
+  assert.equal((await rows('SELECT FROM altered_copies')).length, 1);
+});
+
+test('what moved no money is remembered and adds nothing', async (context) => {
+  const { handle, batches, rows } = await aFeed(context);
+  const payment = aPayment();
+  const state = {
+    state: 'failed' as const,
+    version: 1,
+    amountRefunded: 0n,
+    settledAt: new Date(),
+    failure: { code: 'card_declined', message: 'the card was declined' },
+  };
+  const failed = paymentEventOf({ ...payment, ...state }, 'payment.failed', 1);
+  for (const event of [failed, keyConflictEventOf(aPayment())]) {
+    assert.equal(await handle(messageOf(event)), 'ack');
+  }
+  assert.equal((await rows('SELECT FROM inbox')).length, 2);
+  assert.deepEqual(await batches(), []);
+});
+
+test('a feed that dies between commit and acknowledgement adds once', async (context) => {
+  const { handle, batches, crashPoints } = await aFeed(context);
+  const message = messageOf(succeeded(aPayment()));
+  crashPoints.arm({ name: 'settlement.received', action: { do: 'throw' } });
+  await assert.rejects(handle(message), /crash point/);
+  assert.deepEqual(await batches(), []);
+  crashPoints.arm({ name: 'settlement.committed', action: { do: 'throw' } });
+  await assert.rejects(handle(message), /crash point/);
+  assert.equal(await handle(message), 'ack');
+  assert.deepEqual(await batches(), ['acme 2026-01-02 EUR: 1250 - 0 = 1250, 1 + 0']);
+});
+
+test('batches only grow, whoever asks, and the feed may do nothing else', async (context) => {
+  const { store, handle } = await aFeed(context);
+  await handle(messageOf(succeeded(aPayment())));
+  const owner = store.open();
+  for (const statement of [
+    'UPDATE settlement.batches SET gross = gross - 1',
+    `UPDATE settlement.batches SET currency = 'USD'`,
+    'DELETE FROM settlement.batches',
+    'TRUNCATE settlement.batches',
+  ]) {
+    await assert.rejects(owner.query(statement), /batches only grow/, statement);
+  }
+  const feed = store.open('triplock_settlement');
+  for (const statement of [
+    `UPDATE batches SET currency = 'USD'`,
+    'DELETE FROM batches',
+    'SELECT FROM ledger.transactions',
+    'SELECT FROM notifier.deliveries',
+  ]) {
+    await assert.rejects(feed.query(statement), /permission denied/, statement);
+  }
+});
