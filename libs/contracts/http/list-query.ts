@@ -1,59 +1,112 @@
-import type { Static, TObject, TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
-import { jsonPointer } from './json-pointer.ts';
+import type { EventId, TransactionState, TxnId } from '@triplock/payments';
+import { Type } from 'typebox';
+import { limitSchema, pageSizeUsual, txnIdSchema } from './fields.ts';
+import { paymentRequestSchema } from './payment.ts';
 import type { FieldProblem } from './problem.ts';
+import { listQueryParser } from './validation.ts';
+import { webhookDeliveryStates } from './webhook-delivery.ts';
 
-/** The parameters that were sent, or everything that is wrong with them (the first 50). */
-export type ParsedListQuery<Schema extends TObject> =
-  | { outcome: 'valid'; values: Static<Schema> }
+/** The query of `GET /v1/payments`; what validates is what the OpenAPI document shows. */
+export const paymentListQuerySchema = Type.Object(
+  {
+    limit: Type.Optional(limitSchema),
+    starting_after: Type.Optional(
+      Type.Unsafe<TxnId>({
+        ...txnIdSchema,
+        description: 'the id of a payment of yours from a page before',
+      }),
+    ),
+    status: Type.Optional(
+      Type.Unsafe<TransactionState>({
+        type: 'string',
+        enum: ['pending', 'succeeded', 'failed'],
+        description: 'pending, succeeded or failed',
+      }),
+    ),
+    reference: paymentRequestSchema.properties.reference,
+  },
+  { additionalProperties: false },
+);
+
+/** What a partner wishes to see of its payments. */
+export type PaymentListQuery = {
+  limit: number;
+  startingAfter?: TxnId;
+  status?: TransactionState;
+  reference?: string;
+};
+
+/** What parsing gives: the wishes, or everything that is wrong with them (the first 50). */
+export type ParsedPaymentListQuery =
+  | { outcome: 'valid'; query: PaymentListQuery }
   | { outcome: 'invalid'; errors: readonly FieldProblem[] };
 
-// A target of 8 KiB can hold thousands of parameters; the first few are enough to work with.
-const errorsMax = 50;
+const parsePayments = listQueryParser(paymentListQuerySchema);
 
-/**
- * A parser of the query of a request target, without its `?`, as forms are encoded (a `+` is a
- * space). Nothing is guessed: an unknown, repeated or malformed parameter is an error.
- */
-export function listQueryParser<Schema extends TObject>(schema: Schema) {
-  const properties: Readonly<Record<string, TSchema & { description?: string }>> =
-    schema.properties;
-  const checks = new Map(Object.entries(properties).map(([name, each]) => [name, Compile(each)]));
-
-  const refusal = (name: string, value: unknown): string | undefined => {
-    const check = checks.get(name);
-    if (check === undefined) return 'this parameter is not known';
-    return check.Check(value) ? undefined : `expected ${properties[name]!.description}`;
-  };
-
-  return (query: string): ParsedListQuery<Schema> => {
-    const values = new Map<string, unknown>();
-    const errors: FieldProblem[] = [];
-    for (const piece of query.split('&').filter((each) => each !== '')) {
-      const [name, value] = parameterOf(piece);
-      const detail = values.has(name) ? 'sent more than once' : refusal(name, value);
-      if (detail !== undefined) errors.push({ pointer: jsonPointer([name]), detail });
-      values.set(name, value);
-    }
-    if (errors.length > 0) return { outcome: 'invalid', errors: errors.slice(0, errorsMax) };
-    return { outcome: 'valid', values: Object.fromEntries(values) as Static<Schema> };
-  };
+/** Parses the query of `GET /v1/payments`, without its `?`. */
+export function parsePaymentListQuery(query: string): ParsedPaymentListQuery {
+  const parsed = parsePayments(query);
+  if (parsed.outcome === 'invalid') return parsed;
+  const { limit = pageSizeUsual, starting_after: startingAfter, status, reference } = parsed.values;
+  const wishes = { limit, startingAfter, status, reference };
+  return { outcome: 'valid', query: wishes };
 }
 
-/** Only plain digits are a number: `1e1`, `+5` and `0x5` are none. */
-function parameterOf(piece: string): [name: string, value: unknown] {
-  const [encoded, ...rest] = piece.split('=');
-  const name = decode(encoded!) ?? encoded!;
-  const text = decode(rest.join('='));
-  if (name === 'limit' && /^[1-9]\d{0,2}$/.test(text ?? '')) return [name, Number(text)];
-  return [name, text];
+/** The query of `GET /v1/payments/{id}/refunds`. */
+export const refundListQuerySchema = Type.Object(
+  {
+    limit: Type.Optional(limitSchema),
+    starting_after: Type.Optional(
+      Type.Unsafe<TxnId>({
+        ...txnIdSchema,
+        description: 'the id of a refund of this payment from a page before',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** What a partner wishes to see of a payment's refunds. */
+export type RefundListQuery = { limit: number; startingAfter?: TxnId };
+
+/** What parsing gives: the wishes, or everything that is wrong with them (the first 50). */
+export type ParsedRefundListQuery =
+  | { outcome: 'valid'; query: RefundListQuery }
+  | { outcome: 'invalid'; errors: readonly FieldProblem[] };
+
+const parseRefunds = listQueryParser(refundListQuerySchema);
+
+/** Parses the query of `GET /v1/payments/{id}/refunds`, without its `?`. */
+export function parseRefundListQuery(query: string): ParsedRefundListQuery {
+  const parsed = parseRefunds(query);
+  if (parsed.outcome === 'invalid') return parsed;
+  const { limit = pageSizeUsual, starting_after: startingAfter } = parsed.values;
+  return { outcome: 'valid', query: { limit, startingAfter } };
 }
 
-/** `undefined` when it is not the percent-encoding of a text in UTF-8. */
-function decode(encoded: string): string | undefined {
-  try {
-    return decodeURIComponent(encoded.replaceAll('+', ' '));
-  } catch {
-    return undefined;
-  }
-}
+/** The query of `GET /v1/webhook-deliveries`; what validates is what the OpenAPI document shows. */
+export const webhookDeliveryListQuerySchema = Type.Object(
+  {
+    limit: Type.Optional(limitSchema),
+    starting_after: Type.Optional(
+      Type.Unsafe<EventId>({
+        ...txnIdSchema,
+        description: 'the id of a delivery of yours from a page before',
+      }),
+    ),
+    status: Type.Optional(
+      Type.Unsafe<(typeof webhookDeliveryStates)[number]>({
+        type: 'string',
+        enum: webhookDeliveryStates,
+        description: 'pending, delivered or failed',
+      }),
+    ),
+    txn_id: Type.Optional(
+      Type.Unsafe<TxnId>({ ...txnIdSchema, description: 'the id of a payment or refund' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** Parses the query of `GET /v1/webhook-deliveries`, without its `?`. */
+export const parseWebhookDeliveryListQuery = listQueryParser(webhookDeliveryListQuerySchema);

@@ -1,3 +1,5 @@
+import { Type } from 'typebox';
+
 /** Every `code` a problem can have, with its status and title. */
 export const problemCodes = {
   idempotency_key_missing: { status: 400, title: 'Idempotency-Key is missing' },
@@ -66,4 +68,40 @@ export class Problem extends Error {
       ...errors,
     };
   }
+}
+
+/** The body of every error, `application/problem+json` (RFC 9457). */
+export const problemSchema = Type.Object(
+  {
+    type: Type.String({ description: 'a URI that names the kind of problem' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String({ description: 'says what to do' }),
+    code: Type.Unsafe<string>({ type: 'string', enum: Object.keys(problemCodes) }),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { pointer: Type.String({ description: 'e.g. `#/amount`' }), detail: Type.String() },
+          { additionalProperties: false },
+        ),
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+// A pointer shows where, it does not carry a partner's text back: longer names are cut.
+const shownMax = 80;
+
+/**
+ * A JSON pointer as a URI fragment (RFC 6901, section 6), e.g. `#/metadata/order`; `#` is the whole
+ * document.
+ */
+export function jsonPointer(path: readonly (string | number)[]): string {
+  return ['#', ...path.map(pointerSegment)].join('/');
+}
+
+function pointerSegment(step: string | number): string {
+  const text = String(step).slice(0, shownMax).toWellFormed();
+  return encodeURIComponent(text.replaceAll('~', '~0').replaceAll('/', '~1'));
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '@triplock/payments';
 import { isUtf8 } from 'node:buffer';
-import { jsonPointer } from './json-pointer.ts';
+import { jsonPointer } from './problem.ts';
 
 /**
  * What reading bytes as strict JSON gives. `pointer` names the place, `detail` says what is wrong.

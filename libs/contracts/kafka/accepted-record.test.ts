@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deriveTxnId, type AcceptedPayment, type AcceptedRefund } from '@triplock/payments';
 import fc from 'fast-check';
-import { anyAccepted } from '../arbitrary-payment.testing.ts';
-import { anyAcceptedRefund } from '../arbitrary-refund.testing.ts';
-import type { EncodedRecord } from './accepted-record.ts';
-import { decodeAccepted, type UndecodedRecord } from './decode-accepted.ts';
-import { encodePaymentAccepted, encodeRefundAccepted } from './encode-accepted.ts';
+import { anyAccepted, anyAcceptedRefund } from '../test/arbitrary-transactions.ts';
+import {
+  decodeAccepted,
+  encodePaymentAccepted,
+  encodeRefundAccepted,
+  type EncodedRecord,
+  type UndecodedRecord,
+} from './accepted-record.ts';
 
 const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 const payment = fc.sample(anyAccepted, { numRuns: 1, seed: 1 })[0]!;

@@ -3,11 +3,14 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import type { Payment } from '@triplock/payments';
 import fc from 'fast-check';
-import { anyAccepted, anySettled } from '../arbitrary-payment.testing.ts';
-import { decodePaymentEvent, type UndecodedEvent } from './decode-payment-event.ts';
-import { encodePaymentEvent } from './encode-payment-event.ts';
-import { keyConflictEventOf, paymentEventOf } from './payment-event-of.ts';
-import type { PaymentEvent } from './payment-event.ts';
+import { anyAccepted, anySettled } from '../test/arbitrary-transactions.ts';
+import {
+  decodePaymentEvent,
+  encodePaymentEvent,
+  type PaymentEvent,
+  type UndecodedEvent,
+} from './payment-event.ts';
+import { keyConflictEventOf, paymentEventOf } from './transaction-events.ts';
 
 const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 const settled = fc.sample(anySettled, { numRuns: 1, seed: 1 })[0]!;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonValue } from '@triplock/payments';
-import { validateRedeliveryRequest } from './validate-redelivery-request.ts';
+import { validateRedeliveryRequest } from './webhook-delivery.ts';
 
 function pointersOf(json: JsonValue | undefined): string[] {
   const validated = validateRedeliveryRequest(json);

@@ -1,6 +1,7 @@
-import { eventTypes } from '@triplock/payments';
+import type { JsonObject, JsonValue } from '@triplock/payments';
 import { Type } from 'typebox';
-import { txnIdSchema } from './payment-schemas.ts';
+import { Compile } from 'typebox/compile';
+import { jsonPointer, type FieldProblem } from './problem.ts';
 
 /** Longer than any URL that receives webhooks, and short enough to store and show. */
 const urlLengthMax = 2_000;
@@ -58,52 +59,31 @@ export const webhookSecretSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/** What can have become of a webhook delivery. */
-export const webhookDeliveryStates = ['pending', 'delivered', 'failed'] as const;
+/** A URL by its form, or every field that is wrong. Whether it may be sent to is judged apart. */
+export type ValidatedWebhookEndpoint =
+  { outcome: 'valid'; url: URL; text: string } | { outcome: 'invalid'; errors: FieldProblem[] };
 
-/** Why the last attempt at a delivery did not succeed. */
-const webhookErrors = ['refused', 'unanswered', 'unsendable'] as const;
+const request = Compile(webhookEndpointRequestSchema);
+const expected = `expected ${webhookUrlMeaning}`;
 
-/** One webhook delivery. */
-export const webhookDeliverySchema = Type.Object(
-  {
-    id: Type.String({
-      ...txnIdSchema,
-      description: "the event's id, `webhook-id` at every attempt",
-    }),
-    object: Type.Literal('webhook_delivery'),
-    type: Type.Unsafe<string>({ type: 'string', enum: eventTypes }),
-    txn_id: txnIdSchema,
-    status: Type.Unsafe<string>({
-      type: 'string',
-      enum: webhookDeliveryStates,
-      description: '`failed` was given up after 24 hours of attempts',
-    }),
-    attempts: Type.Integer({ minimum: 0, description: 'attempts begun' }),
-    last_status: Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
-      description: "your server's last answer; null when there was none",
-    }),
-    last_error: Type.Unsafe<string | null>({
-      enum: [...webhookErrors, null],
-      description:
-        '`refused`: answered with another status than 2xx; `unanswered`: no connection or no answer ' +
-        'in time, it may have arrived; `unsendable`: nothing was sent, because the endpoint is ' +
-        'missing or its address is not allowed',
-    }),
-    created_at: Type.String(time),
-    delivered_at: timeOrNull('null until it is delivered'),
-    next_attempt_at: timeOrNull('null when no further attempt is due'),
-  },
-  { additionalProperties: false },
-);
+// A body of 64 KiB can hold thousands of unknown fields; the first few are enough to work with.
+const errorsMax = 50;
 
-/** The answer of `GET /v1/webhook-deliveries`. */
-export const webhookDeliveryListSchema = Type.Object(
-  {
-    object: Type.Literal('list'),
-    data: Type.Array(Type.Unsafe<object>({ $ref: 'WebhookDelivery#' })),
-    has_more: Type.Boolean(),
-  },
-  { additionalProperties: false },
-);
+/** Checks a body of `PUT /v1/webhook-endpoint`. `undefined` means that there was no body. */
+export function validateWebhookEndpoint(json: JsonValue | undefined): ValidatedWebhookEndpoint {
+  if (request.Check(json)) {
+    const url = URL.parse(json.url);
+    if (url !== null) return { outcome: 'valid', url, text: json.url };
+    return { outcome: 'invalid', errors: [{ pointer: '#/url', detail: expected }] };
+  }
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    return { outcome: 'invalid', errors: [{ pointer: '#', detail: 'expected a JSON object' }] };
+  }
+  const { url, ...unknown } = json as JsonObject;
+  const errors = Object.keys(unknown).map((name) => {
+    return { pointer: jsonPointer([name]), detail: 'this field is not known' };
+  });
+  if (url === undefined) errors.unshift({ pointer: '#/url', detail: `missing: ${expected}` });
+  else if (!request.Check({ url })) errors.unshift({ pointer: '#/url', detail: expected });
+  return { outcome: 'invalid', errors: errors.slice(0, errorsMax) };
+}

@@ -2,17 +2,20 @@ import {
   deriveTxnId,
   fingerprint,
   type AcceptedPayment,
+  type AcceptedRefund,
   type Currency,
   type IdempotencyKey,
-  type Payment,
   type PartnerId,
+  type Payment,
   type PaymentDetails,
+  type RefundDetails,
 } from '@triplock/payments';
 import fc from 'fast-check';
-import { asSent, responseVersion } from './http/accepted-response.ts';
+import { asSent, responseVersion } from '../http/payment.ts';
+import { refundAsSent } from '../http/refund.ts';
 
 /** Any text of that many characters at most, without control characters. */
-export const withoutControls = (lengthMax: number) =>
+const withoutControls = (lengthMax: number) =>
   fc
     .string({ unit: 'grapheme', maxLength: lengthMax })
     .map((text) => [...text.replace(/\p{Cc}/gu, '')].slice(0, lengthMax).join(''));
@@ -37,7 +40,7 @@ const details: fc.Arbitrary<PaymentDetails> = fc.record(
 );
 
 /** Any moment that a record can hold. */
-export const anyTime = fc.date({
+const anyTime = fc.date({
   min: new Date(0),
   max: new Date('9999-12-31'),
   noInvalidDate: true,
@@ -77,3 +80,34 @@ export const anySettled: fc.Arbitrary<Payment> = fc
     version: 2,
     amountRefunded: 0n,
   }));
+
+const text = fc.stringMatching(/^[ -~]{1,255}$/);
+
+const refundDetails: fc.Arbitrary<RefundDetails> = fc.record(
+  { amount: fc.bigInt({ min: 1n, max: 999_999_999_999n }), reason: withoutControls(200) },
+  { requiredKeys: [], noNullPrototype: true },
+);
+
+/** Any refund that the gateway can accept. */
+export const anyAcceptedRefund: fc.Arbitrary<AcceptedRefund> = fc
+  .record({
+    partner: fc.stringMatching(/^[a-z0-9-]{1,40}$/),
+    key: text,
+    paymentKey: text,
+    details: refundDetails,
+    acceptedAt: anyTime,
+  })
+  .map(({ partner, key, paymentKey, ...rest }) => {
+    const partnerId = partner as PartnerId;
+    const paymentId = deriveTxnId('payment', partnerId, paymentKey as IdempotencyKey);
+    const path = `/v1/payments/${paymentId}/refunds`;
+    return {
+      txnId: deriveTxnId('refund', partnerId, key as IdempotencyKey),
+      partnerId,
+      key: key as IdempotencyKey,
+      fingerprint: fingerprint({ method: 'POST', path, body: refundAsSent(rest.details) }),
+      responseVersion,
+      paymentId,
+      ...rest,
+    };
+  });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parsePaymentListQuery } from './payment-list-query.ts';
+import { parsePaymentListQuery, parseWebhookDeliveryListQuery } from './list-query.ts';
 
 const id = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
 
@@ -91,4 +91,44 @@ test('everything wrong is told at once, and no more than fifty things', () => {
 
 test('no text at all makes it throw', () => {
   fc.assert(fc.property(fc.string(), (query) => void parsePaymentListQuery(query)));
+});
+
+const deliveryId = '328391a9-46c9-8809-a8b6-3591db80e499';
+
+test('wishes are taken as they are sent, and none is a wish too', () => {
+  assert.deepEqual(parseWebhookDeliveryListQuery(''), { outcome: 'valid', values: {} });
+  const query = `limit=100&starting_after=${deliveryId}&status=failed&txn_id=${deliveryId}`;
+  assert.deepEqual(parseWebhookDeliveryListQuery(query), {
+    outcome: 'valid',
+    values: { limit: 100, starting_after: deliveryId, status: 'failed', txn_id: deliveryId },
+  });
+});
+
+test('an unknown, repeated or malformed parameter is pointed at', () => {
+  for (const [query, pointer] of [
+    ['limit=0', '#/limit'],
+    ['limit=101', '#/limit'],
+    ['limit=1e1', '#/limit'],
+    ['limit=+5', '#/limit'],
+    ['limit=05', '#/limit'],
+    ['limit=', '#/limit'],
+    ['limit', '#/limit'],
+    ['limit=5&limit=5', '#/limit'],
+    ['starting_after=7', '#/starting_after'],
+    [`starting_after=${deliveryId.toUpperCase()}`, '#/starting_after'],
+    ['status=succeeded', '#/status'],
+    ['status=%ff', '#/status'],
+    ['txn_id=7', '#/txn_id'],
+    ['state=failed', '#/state'],
+    ['__proto__=1', '#/__proto__'],
+    ['=1', '#/'],
+  ] as const) {
+    const parsed = parseWebhookDeliveryListQuery(query);
+    assert.ok(parsed.outcome === 'invalid', query);
+    const pointers = parsed.errors.map((error) => error.pointer);
+    assert.deepEqual(pointers, [pointer], query);
+  }
+  const many = Array.from({ length: 80 }, (_, n) => `x${n}=1`).join('&');
+  const parsed = parseWebhookDeliveryListQuery(many);
+  assert.equal(parsed.outcome === 'invalid' && parsed.errors.length, 50);
 });

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { listQueryParser } from './list-query.ts';
-import { paymentFields } from './payment-schemas.ts';
+import { paymentFields } from './payment.ts';
+import { listQueryParser } from './validation.ts';
 
 /** Completes the sentence "expected …". */
 export const dayMeaning = 'a day of the calendar as yyyy-mm-dd, in UTC';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonValue } from '@triplock/payments';
-import { validateWebhookEndpoint } from './validate-webhook-endpoint.ts';
+import { validateWebhookEndpoint } from './webhook-endpoint.ts';
 
 function pointersOf(json: JsonValue | undefined): string[] | string {
   const validated = validateWebhookEndpoint(json);

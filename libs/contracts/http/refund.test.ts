@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonValue } from '@triplock/payments';
 import fc from 'fast-check';
-import { validateRefundRequest } from './validate-refund-request.ts';
+import { validateRefundRequest } from './refund.ts';
 
 test('an empty object asks for all that is left', () => {
   assert.deepEqual(validateRefundRequest({}), { outcome: 'valid', details: {}, body: {} });

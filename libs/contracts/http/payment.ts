@@ -1,0 +1,281 @@
+import {
+  amountMax,
+  type AcceptedPayment,
+  type Currency,
+  type JsonObject,
+  type JsonValue,
+  type Payment,
+  type PaymentDetails,
+} from '@triplock/payments';
+import { Type, type Static } from 'typebox';
+import { Compile } from 'typebox/compile';
+import {
+  amountSchema,
+  currencies,
+  failure,
+  shownTime,
+  txnIdSchema,
+  withoutControls,
+} from './fields.ts';
+import type { FieldProblem } from './problem.ts';
+import { compileEach, explainBody, fieldProblem, isJsonObject, wanted } from './validation.ts';
+
+/** Pairs of metadata. A limit on everything keeps the 202 body and the Kafka record small. */
+const metadataPairsMax = 20;
+
+const withoutControlsButLineFeed = '^[^\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f]*$';
+
+const currency = Type.Unsafe<string>({
+  type: 'string',
+  enum: currencies,
+  description: 'an ISO 4217 currency code in upper case',
+});
+
+// Stripe's ids are at most 255 characters (docs.stripe.com/upgrades, "What changes does Stripe
+// consider to be backwards-compatible?"). Whether the method exists is the provider's to say.
+const paymentMethod = Type.String({
+  pattern: '^pm_[A-Za-z0-9_]{1,252}$',
+  description: 'the id of a payment method at the provider, `pm_…`',
+});
+
+const reference = Type.String({
+  maxLength: 64,
+  pattern: withoutControls,
+  description: 'a text of at most 64 characters without control characters',
+});
+
+const description = Type.String({
+  maxLength: 500,
+  pattern: withoutControlsButLineFeed,
+  description:
+    'a text of at most 500 characters without control characters; line feeds are allowed',
+});
+
+const metadataName = Type.String({
+  minLength: 1,
+  maxLength: 40,
+  pattern: withoutControls,
+  description: 'a name of 1 to 40 characters without control characters',
+});
+
+const metadataValue = Type.String({
+  maxLength: 500,
+  pattern: withoutControls,
+  description: 'a text of at most 500 characters without control characters',
+});
+
+const metadata = Type.Unsafe<Record<string, string>>({
+  type: 'object',
+  maxProperties: metadataPairsMax,
+  propertyNames: metadataName,
+  additionalProperties: metadataValue,
+  description: `an object of at most ${metadataPairsMax} pairs of text`,
+});
+
+/** The schemas of one pair of metadata. */
+export const metadataPair = { name: metadataName, value: metadataValue };
+
+const optional = {
+  payment_method: Type.Optional(paymentMethod),
+  reference: Type.Optional(reference),
+  description: Type.Optional(description),
+  metadata: Type.Optional(metadata),
+};
+
+/**
+ * What a partner said about a payment, in records, events and answers. Any code with the form of a
+ * currency is one: the gateway checked it, and a reader with an older list must not refuse it.
+ */
+export const paymentFields = {
+  amount: amountSchema,
+  currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'an ISO 4217 currency code' }),
+  ...optional,
+};
+
+/** The body of `POST /v1/payments`. */
+export const paymentRequestSchema = Type.Object(
+  { amount: amountSchema, currency, ...optional },
+  { additionalProperties: false },
+);
+
+/** The 202 body of `POST /v1/payments`. */
+export const acceptedPaymentSchema = Type.Object(
+  {
+    id: txnIdSchema,
+    object: Type.Literal('payment'),
+    status: Type.Literal('pending'),
+    ...paymentFields,
+  },
+  { additionalProperties: false },
+);
+
+/** A payment as `GET /v1/payments/{id}` shows it. */
+export const paymentSchema = Type.Object(
+  {
+    id: txnIdSchema,
+    object: Type.Literal('payment'),
+    status: Type.Unsafe<string>({ type: 'string', enum: ['pending', 'succeeded', 'failed'] }),
+    ...paymentFields,
+    amount_refunded: Type.Integer({ minimum: 0, maximum: Number(amountMax) }),
+    created_at: Type.String(shownTime),
+    settled_at: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      ...shownTime,
+      description: 'when it became final; null while pending',
+    }),
+    failure: Type.Optional(failure),
+    provider: Type.Optional(
+      Type.Object(
+        { name: Type.String(), charge_id: Type.String() },
+        {
+          additionalProperties: false,
+          description: 'who charged, and its id of the charge; cards only',
+        },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/**
+ * What validating a body gives: the payment and the value its fingerprint is made of, or why not.
+ */
+export type ValidatedPaymentRequest =
+  | { outcome: 'valid'; details: PaymentDetails; body: JsonObject }
+  | { outcome: 'invalid'; errors: readonly FieldProblem[] };
+
+/** The body of `POST /v1/payments` after validation. */
+export type PaymentRequest = Static<typeof paymentRequestSchema>;
+
+const request = Compile(paymentRequestSchema);
+const pair = compileEach(metadataPair);
+const explain = explainBody(paymentRequestSchema, explainPairs);
+
+/**
+ * Checks a body of `POST /v1/payments` against {@link paymentRequestSchema} and names every field
+ * that is wrong, unknown or missing (the first 50). `undefined` means that there was no body.
+ */
+export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPaymentRequest {
+  if (request.Check(json)) {
+    return { outcome: 'valid', details: detailsOf(json), body: json };
+  }
+  return { outcome: 'invalid', errors: explain(json) };
+}
+
+/** The domain's form of fields that were validated. */
+export function detailsOf(fields: PaymentRequest): PaymentDetails {
+  const {
+    amount,
+    currency,
+    payment_method: paymentMethod,
+    reference,
+    description,
+    metadata,
+  } = fields;
+  return {
+    money: { amount: BigInt(amount), currency: currency as Currency },
+    ...(paymentMethod === undefined ? {} : { paymentMethod }),
+    ...(reference === undefined ? {} : { reference }),
+    ...(description === undefined ? {} : { description }),
+    ...(metadata === undefined ? {} : { metadata }),
+  };
+}
+
+function explainPairs(name: string, metadata: JsonValue): FieldProblem[] {
+  if (name !== 'metadata' || !isJsonObject(metadata)) return [];
+  return Object.entries(metadata).flatMap(([name, value]) => [
+    ...(pair['name']!.Check(name)
+      ? []
+      : [fieldProblem(['metadata', name], wanted(metadataPair.name))]),
+    ...(pair['value']!.Check(value)
+      ? []
+      : [fieldProblem(['metadata', name], wanted(metadataPair.value))]),
+  ]);
+}
+
+/**
+ * The newest form of the 202 body. Add a case to {@link renderAccepted} for another; never edit
+ * one.
+ */
+export const responseVersion = 1;
+
+/** An answer that can be given again byte for byte. */
+export type StoredAnswer = { status: number; location: string; body: string };
+
+/**
+ * The 202 of a payment, made only from the request and its id: fields in a fixed order, metadata
+ * sorted by name. The claim store keeps it and the ledger row can make it again, and both are the
+ * same bytes.
+ *
+ * @throws for a version this code does not know, which is a bug of a deploy.
+ */
+export function renderAccepted(
+  payment: Pick<AcceptedPayment, 'txnId' | 'responseVersion' | 'details'>,
+): StoredAnswer {
+  if (payment.responseVersion !== 1) {
+    throw new Error(`response version ${payment.responseVersion} is not known here`);
+  }
+  const fields = {
+    id: payment.txnId,
+    object: 'payment',
+    status: 'pending',
+    ...asSent(payment.details),
+  };
+  return { status: 202, location: `/v1/payments/${payment.txnId}`, body: JSON.stringify(fields) };
+}
+
+/** The request's fields as the partner sent them, in the order in which every answer shows them. */
+export function asSent(details: AcceptedPayment['details']): JsonObject {
+  const { money, paymentMethod, reference, description, metadata } = details;
+  // Filled in and not spread together: this is done several times for every payment.
+  const sent: Record<string, JsonValue> = {
+    amount: Number(money.amount),
+    currency: money.currency,
+  };
+  if (paymentMethod !== undefined) sent['payment_method'] = paymentMethod;
+  if (reference !== undefined) sent['reference'] = reference;
+  if (description !== undefined) sent['description'] = description;
+  if (metadata !== undefined) sent['metadata'] = sortedByName(metadata);
+  return sent;
+}
+
+/**
+ * Any order that the partner chose gives the same bytes. No name is `__proto__`: it was refused.
+ */
+function sortedByName(metadata: Readonly<Record<string, string>>): JsonObject {
+  const sorted: Record<string, string> = {};
+  for (const name of Object.keys(metadata).sort()) sorted[name] = metadata[name]!;
+  return sorted;
+}
+
+/** A payment as `GET /v1/payments/{id}` and a webhook's `data` show it. */
+export function renderPayment(payment: Payment): JsonObject {
+  return {
+    id: payment.txnId,
+    object: 'payment',
+    status: payment.state,
+    ...asSent(payment.details),
+    amount_refunded: Number(payment.amountRefunded),
+    created_at: payment.acceptedAt.toISOString(),
+    settled_at: payment.settledAt?.toISOString() ?? null,
+    ...(payment.failure === undefined ? {} : { failure: { ...payment.failure } }),
+    ...renderProvider(payment.provider),
+  };
+}
+
+/** Shown once there is a charge: an intent alone has moved nothing. */
+function renderProvider(provider: Payment['provider']): JsonObject {
+  if (provider?.chargeId === undefined) return {};
+  return { provider: { name: provider.name, charge_id: provider.chargeId } };
+}
+
+/** The same fields for a payment that was accepted and that the ledger does not know yet. */
+export function renderPending(accepted: AcceptedPayment): JsonObject {
+  return renderPayment({
+    ...accepted,
+    state: 'pending',
+    version: 0,
+    amountRefunded: 0n,
+    settledAt: null,
+  });
+}

@@ -1,0 +1,148 @@
+import { eventTypes, type JsonObject, type JsonValue } from '@triplock/payments';
+import { Type, type Static } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { txnIdSchema } from './fields.ts';
+import type { FieldProblem } from './problem.ts';
+import { isDay } from './settlement.ts';
+import { explainBody, fieldProblem } from './validation.ts';
+
+const time = { format: 'date-time' };
+const timeOrNull = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], ...time, description });
+
+/** What can have become of a webhook delivery. */
+export const webhookDeliveryStates = ['pending', 'delivered', 'failed'] as const;
+
+/** Why the last attempt at a delivery did not succeed. */
+const webhookErrors = ['refused', 'unanswered', 'unsendable'] as const;
+
+/** One webhook delivery. */
+export const webhookDeliverySchema = Type.Object(
+  {
+    id: Type.String({
+      ...txnIdSchema,
+      description: "the event's id, `webhook-id` at every attempt",
+    }),
+    object: Type.Literal('webhook_delivery'),
+    type: Type.Unsafe<string>({ type: 'string', enum: eventTypes }),
+    txn_id: txnIdSchema,
+    status: Type.Unsafe<string>({
+      type: 'string',
+      enum: webhookDeliveryStates,
+      description: '`failed` was given up after 24 hours of attempts',
+    }),
+    attempts: Type.Integer({ minimum: 0, description: 'attempts begun' }),
+    last_status: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: "your server's last answer; null when there was none",
+    }),
+    last_error: Type.Unsafe<string | null>({
+      enum: [...webhookErrors, null],
+      description:
+        '`refused`: answered with another status than 2xx; `unanswered`: no connection or no answer ' +
+        'in time, it may have arrived; `unsendable`: nothing was sent, because the endpoint is ' +
+        'missing or its address is not allowed',
+    }),
+    created_at: Type.String(time),
+    delivered_at: timeOrNull('null until it is delivered'),
+    next_attempt_at: timeOrNull('null when no further attempt is due'),
+  },
+  { additionalProperties: false },
+);
+
+/** The answer of `GET /v1/webhook-deliveries`. */
+export const webhookDeliveryListSchema = Type.Object(
+  {
+    object: Type.Literal('list'),
+    data: Type.Array(Type.Unsafe<object>({ $ref: 'WebhookDelivery#' })),
+    has_more: Type.Boolean(),
+  },
+  { additionalProperties: false },
+);
+
+/** How many deliveries one request makes due again, but for those of one moment. */
+export const redeliveredMax = 1_000;
+
+/** Completes the sentence "expected …". */
+export const timeMeaning =
+  'a time as RFC 3339 writes it, with `T`, seconds and an offset of at most 14 hours, e.g. ' +
+  '2026-01-02T03:04:05Z';
+
+// PostgreSQL takes no offset that RFC 3339 allows beyond 16 hours, and no clock has one beyond 14.
+const timePattern =
+  '^[1-9]\\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])T([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d' +
+  '(\\.\\d{1,9})?(Z|[+-](0\\d|1[0-3]):[0-5]\\d|[+-]14:00)$';
+
+const timeText = Type.String({
+  format: 'date-time',
+  pattern: timePattern,
+  description: timeMeaning,
+});
+
+/** The body of `POST /v1/webhook-deliveries/redeliver`. */
+export const redeliveryRequestSchema = Type.Object(
+  {
+    since: timeText,
+    until: Type.Optional(timeText),
+    status: Type.Optional(
+      Type.Unsafe<(typeof webhookDeliveryStates)[number]>({
+        type: 'string',
+        enum: webhookDeliveryStates,
+        description: 'pending, delivered or failed',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** The answer of `POST /v1/webhook-deliveries/redeliver`. */
+export const webhookRedeliverySchema = Type.Object(
+  {
+    object: Type.Literal('webhook_redelivery'),
+    since: Type.String({ ...time, description: 'RFC 3339, UTC, microseconds' }),
+    until: Type.String({ ...time, description: 'as asked for, or when it was done' }),
+    status: Type.Unsafe<string | null>({
+      enum: [...webhookDeliveryStates, null],
+      description: 'as asked for; null for any',
+    }),
+    deliveries: Type.Integer({ minimum: 0, description: 'how many are due again' }),
+    has_more: Type.Boolean({
+      description: 'whether deliveries of the window were left as they are',
+    }),
+    next_since: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      ...time,
+      description:
+        'where the rest of the window begins: send it as `since`, with a new key; null when there ' +
+        'is no rest',
+    }),
+  },
+  { additionalProperties: false },
+);
+
+/** The body of `POST /v1/webhook-deliveries/redeliver` after validation. */
+export type RedeliveryRequest = Static<typeof redeliveryRequestSchema>;
+
+/**
+ * What validating a body gives: what is asked and the value its fingerprint is made of, or why not.
+ */
+export type ValidatedRedeliveryRequest =
+  | { outcome: 'valid'; asked: RedeliveryRequest; body: JsonObject }
+  | { outcome: 'invalid'; errors: readonly FieldProblem[] };
+
+const request = Compile(redeliveryRequestSchema);
+const explain = explainBody(redeliveryRequestSchema);
+
+/**
+ * Checks a body of `POST /v1/webhook-deliveries/redeliver`. `undefined` means that there was no
+ * body. Which windows are too long, or none, is the store's to say: without `until` it depends on
+ * its clock.
+ */
+export function validateRedeliveryRequest(json: JsonValue | undefined): ValidatedRedeliveryRequest {
+  if (!request.Check(json)) return { outcome: 'invalid', errors: explain(json) };
+  const errors = (['since', 'until'] as const)
+    .filter((name) => json[name] !== undefined && !isDay(json[name].slice(0, 'yyyy-mm-dd'.length)))
+    .map((name) => fieldProblem([name], `expected ${timeMeaning}`));
+  if (errors.length > 0) return { outcome: 'invalid', errors };
+  return { outcome: 'valid', asked: json, body: json };
+}
