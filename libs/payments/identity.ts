@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
-import type { Brand } from './brand.ts';
+
+/** A nominal type over a primitive: a `TxnId` is never passed where an `EventId` belongs. */
+export type Brand<Base, Name extends string> = Base & { readonly __brand: Name };
 
 /** A partner's short name, e.g. `acme`. */
 export type PartnerId = Brand<string, 'PartnerId'>;

@@ -1,3 +1,30 @@
+import type { Fingerprint, IdempotencyKey, PartnerId, TxnId } from './identity.ts';
+
+/**
+ * What the gateway accepted, alike for payments and refunds. Everything but `acceptedAt` is a
+ * function of the request.
+ */
+export type Accepted = {
+  readonly txnId: TxnId;
+  readonly partnerId: PartnerId;
+  readonly key: IdempotencyKey;
+  readonly fingerprint: Fingerprint;
+  /** Which form the 202 body has, so that a deploy between answer and replay changes no byte. */
+  readonly responseVersion: number;
+  /** The gateway's clock at the first claim; shown as `created_at`. Milliseconds. */
+  readonly acceptedAt: Date;
+};
+
+/** How far the ledger is with a payment or refund. */
+export type TransactionProgress = {
+  readonly state: TransactionState;
+  /** Grows with every change of the row; a writer that saw an older one writes nothing. */
+  readonly version: number;
+  /** When it became final; null while pending. */
+  readonly settledAt: Date | null;
+  readonly failure?: Failure;
+};
+
 /** A transaction goes from `pending` to one of the final states, once. */
 export type TransactionState = 'pending' | 'succeeded' | 'failed';
 
@@ -11,3 +38,15 @@ export type Settlement = { state: 'succeeded' } | { state: 'failed'; failure: Fa
 export function isFinal(state: TransactionState): state is 'succeeded' | 'failed' {
   return state !== 'pending';
 }
+
+/** Who may be asked to charge. */
+export type ProviderName = 'stripe';
+
+/** The provider's side of a card payment. */
+export type ProviderCharge = {
+  readonly name: ProviderName;
+  /** Stored before it is confirmed, so that a crash leaves no charge whose intent nobody knows. */
+  readonly intentId: string;
+  /** There once the charge succeeded. */
+  readonly chargeId?: string;
+};

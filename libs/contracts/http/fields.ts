@@ -2,9 +2,10 @@ import { amountMax } from '@triplock/payments';
 import { codes } from 'currency-codes';
 import { Type } from 'typebox';
 
-/**
- * The fields that several objects of the HTTP interface have. Schemas that validate a request are the
- * ones that the OpenAPI document shows; a field's `description` completes the sentence "expected …".
+/*
+ * The fields that several objects of the HTTP interface have. Schemas that validate a request are
+ * those that the OpenAPI document shows; a field's `description` completes the sentence
+ * "expected …".
  */
 
 /** The id of a payment or refund. */

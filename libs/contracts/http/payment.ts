@@ -73,7 +73,7 @@ const metadata = Type.Unsafe<Record<string, string>>({
 });
 
 /** The schemas of one pair of metadata. */
-export const metadataPair = { name: metadataName, value: metadataValue };
+const metadataPair = { name: metadataName, value: metadataValue };
 
 const optional = {
   payment_method: Type.Optional(paymentMethod),

@@ -64,7 +64,7 @@ export const webhookDeliveryListSchema = Type.Object(
 export const redeliveredMax = 1_000;
 
 /** Completes the sentence "expected …". */
-export const timeMeaning =
+const timeMeaning =
   'a time as RFC 3339 writes it, with `T`, seconds and an offset of at most 14 hours, e.g. ' +
   '2026-01-02T03:04:05Z';
 

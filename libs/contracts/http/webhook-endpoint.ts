@@ -7,7 +7,7 @@ import { jsonPointer, type FieldProblem } from './problem.ts';
 const urlLengthMax = 2_000;
 
 /** Completes the sentence "expected …". */
-export const webhookUrlMeaning = `an absolute URL of at most ${urlLengthMax} characters without white space`;
+const webhookUrlMeaning = `an absolute URL of at most ${urlLengthMax} characters without white space`;
 
 const url = Type.String({
   minLength: 1,

@@ -19,7 +19,7 @@ import { parseStrictJson } from '../http/strict-json.ts';
 import { traceparentOf } from '../topics.ts';
 
 /** Version of the record's form; another one is dead-lettered, not guessed at. */
-export const acceptedSchema = 1;
+const acceptedSchema = 1;
 
 /** A Kafka record as bytes and headers. */
 export type EncodedRecord = {

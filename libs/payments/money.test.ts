@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PartnerId } from './identity.ts';
-import type { Currency } from './money.ts';
-import { paymentEntry, refundEntry } from './posting.ts';
+import { paymentEntry, refundEntry, type Currency } from './money.ts';
 
 const money = { amount: 1_250n, currency: 'EUR' as Currency };
 const partnerId = 'acme' as PartnerId;
