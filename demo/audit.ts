@@ -1,4 +1,4 @@
-import { runCommand, UsageError, whatIsAway } from '@triplock/launcher';
+import { runCommand, UsageError, unreachableParts } from '@triplock/launcher';
 import { isOnlyInFlight } from './audit/audit-report.ts';
 import { auditSystem } from './audit/ask-auditor.ts';
 import { renderAudit } from './audit/print-audit.ts';
@@ -43,7 +43,7 @@ await runCommand({
       const needed = ['postgres', 'kafka'] as const;
       const listing = values.everything ? 'everything' : 'new';
       const report = await withParts(system, needed, () => auditSystem(system, waitMs, listing));
-      const away = isOnlyInFlight(report) ? await whatIsAway({ home: system.home }) : [];
+      const away = isOnlyInFlight(report) ? await unreachableParts({ home: system.home }) : [];
       if (away.length > 0) {
         throw new UsageError(['no verdict: what is in flight cannot finish', ...away].join('\n'));
       }

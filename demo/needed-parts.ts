@@ -1,4 +1,4 @@
-import { LauncherError, UsageError, whatIsAway } from '@triplock/launcher';
+import { LauncherError, UsageError, unreachableParts } from '@triplock/launcher';
 import type { System } from './system.ts';
 
 /** What a command cannot do its work without. */
@@ -29,6 +29,6 @@ async function refuseWithout(
   question: { home: string; only: readonly NeededPart[] },
   cause?: unknown,
 ): Promise<void> {
-  const away = await whatIsAway(question);
+  const away = await unreachableParts(question);
   if (away.length > 0) throw new UsageError(away.join('\n'), { cause });
 }

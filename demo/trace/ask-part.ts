@@ -1,4 +1,4 @@
-import { whatIsAway } from '@triplock/launcher';
+import { unreachableParts } from '@triplock/launcher';
 import type { NeededPart } from '../needed-parts.ts';
 import type { System } from '../system.ts';
 
@@ -14,7 +14,7 @@ export async function askPart<Answer>(
   { part, otherwise, unasked }: { part: NeededPart; otherwise: Answer; unasked: Unasked[] },
   ask: () => Promise<Answer>,
 ): Promise<Answer> {
-  const away = await whatIsAway({ home, only: [part] });
+  const away = await unreachableParts({ home, only: [part] });
   if (away.length > 0) {
     unasked.push(...away.map((why) => ({ part, why })));
     return otherwise;

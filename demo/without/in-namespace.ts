@@ -31,8 +31,8 @@ export async function inNamespace<Result>(
   const parts = { redis, kafka, postgres, pubsub };
   const report = (line: string) => terminal.progress(line);
   const home = homeWithout(mainHome, guard.name);
-  const bringUpApart = (options: BringUp) =>
-    bringUp({ ...options, settings: guard.settings, apart: { parts, names } });
+  const bringUpBeside = (options: BringUp) =>
+    bringUp({ ...options, settings: guard.settings, beside: { parts, names } });
   const drop = async () => {
     await takeDown({ home, data: 'forget', report });
     await dropNames(parts, names);
@@ -41,9 +41,9 @@ export async function inNamespace<Result>(
   return withLock(`${home}.lock`, { report, signal }, async () => {
     await drop();
     try {
-      const own = await bringUpApart({ home, replicas: 1, report, signal });
+      const own = await bringUpBeside({ home, replicas: 1, report, signal });
       await runAsOwner(own.postgres, [keepEarlierDeliveries, ...guard.sql]);
-      const system = openSystem(own, { terminal, signal, names, bringUp: bringUpApart });
+      const system = openSystem(own, { terminal, signal, names, bringUp: bringUpBeside });
       return await work(system).finally(() => system.close());
     } finally {
       terminal.progress(`dropping ${namespace}`);

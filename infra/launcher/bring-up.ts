@@ -1,27 +1,36 @@
 import { join } from 'node:path';
-import { chooseParts, type Chosen } from './choose-parts.ts';
-import { partsFor, type ClaimStore } from './claim-store.ts';
-import { partEndpoints, systemEndpoints, type Endpoints, type PartEndpoints } from './endpoints.ts';
-import { webhookSecretsOf } from './credentials.ts';
-import { bringUpContainers } from './containers/bring-up-containers.ts';
-import { createHome } from './home.ts';
-import { writeJson } from './json-file.ts';
-import { Interrupted, LauncherError } from './launcher-error.ts';
-import { partsForLedger, spannerPlace, type LedgerStore } from './ledger-store.ts';
+import {
+  type ClaimStore,
+  type LedgerStore,
+  partsForStores,
+  type RunMode,
+  type Stores,
+} from './choices.ts';
+import { bringUpContainers } from './containers/start.ts';
+import { type Endpoints, partEndpoints, type PartEndpoints, systemEndpoints } from './endpoints.ts';
+import { Interrupted, LauncherError, PartMissing } from './errors.ts';
+import { createHome, webhookSecretsOf, writeJson } from './home.ts';
 import { withLock } from './lock.ts';
-import { settingsOf, usualNames, type Names } from './names.ts';
-import { PartMissing } from './parts/missing-part.ts';
-import { startParts, type Addresses } from './parts/start-parts.ts';
+import { type Names, usualNames } from './names.ts';
+import type { Addresses } from './parts/part.ts';
+import { startParts } from './parts/start-parts.ts';
+import { removeStrays } from './processes/stop.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
-import { removeStrays } from './remove-strays.ts';
-import { services, type Mode, type Service, type SettingsOfServices } from './services.ts';
-import { openSession, type Report, type Session } from './session.ts';
+import { type Chosen, runModeOf } from './run-mode.ts';
+import { type Service, services, servicesFor } from './services.ts';
+import { openSession, type Report, type Session, writeState } from './session.ts';
 import { portsOfOne, startServices } from './start-services.ts';
-import { writeState } from './state.ts';
-import { servicesFor, stripePlace } from './stripe-place.ts';
-import { stopByName } from './take-down.ts';
+import { stopByName } from './stop-order.ts';
+import { chooseStripe, simulator } from './stripe.ts';
+import {
+  mergeSettings,
+  type Mode,
+  settingsOfNames,
+  type SettingsOfServices,
+  spannerDatabaseIn,
+} from './wiring.ts';
 
 /** What to bring up. */
 export type BringUp = {
@@ -36,20 +45,20 @@ export type BringUp = {
   ledger?: LedgerStore;
   /** What services are told beside their addresses: those started without it are started again. */
   settings?: SettingsOfServices;
-  /** Beside another system, instead of with parts of its own. */
-  apart?: Apart;
+  /** On the parts of another system, instead of with parts of its own. */
+  beside?: Beside;
   /**
    * Whether it runs as processes or in containers; as it does already, or as processes. `choose`:
    * as it does already, or as what is there on this machine makes wise.
    */
-  parts?: 'native' | 'docker' | 'choose';
+  parts?: RunMode | 'choose';
   report?: Report;
   /** Aborting it stops what this call started, and rejects. */
   signal?: AbortSignal;
 };
 
-/** Where a system is that shares the parts of another one: nothing of it is called as there. */
-export type Apart = { parts: Addresses; names: Names };
+/** The parts of another system, and names in them that it does not use. */
+export type Beside = { parts: Addresses; names: Names };
 
 /**
  * Has the whole system running and ready. What runs already is left alone, so a second call starts
@@ -65,76 +74,85 @@ export function bringUp(options: BringUp = {}): Promise<Endpoints> {
 /** As {@link bringUp}, without the services and without a schema in the database: for tests. */
 export function bringUpParts(options: BringUp = {}): Promise<PartEndpoints> {
   return inSession(options, async (session) =>
-    partEndpoints(session.home, await startParts(session, partsAsked(options))),
+    partEndpoints(session.home, await startParts(session, partsForStores(options))),
   );
 }
 
 /** As {@link bringUp}, with services of another table. */
 export function bringUpServices(options: BringUp, table: readonly Service[]): Promise<Endpoints> {
   return inSession(options, async (session) => {
-    const { state, home } = session;
-    const chosen = await partsOf(session, options);
+    const chosen = await runModeOf(session, options.parts);
     if (chosen.parts === 'docker') return inContainers(session, options);
-    const { mode = 'demo', apart } = options;
-    const claims = options.claims ?? state.claims ?? 'redis';
-    const ledger = ledgerOf(session, options.ledger);
-    const addresses = apart?.parts ?? (await startOrMiss(session, { claims, ledger }, chosen));
-    if (addresses instanceof PartMissing) return insteadOf(addresses, session, options);
-    const names = apart?.names ?? usualNames;
-    const settings = merged(settingsOf(names), options.settings ?? {});
-    const stripe = await stripePlace(session, table);
-    const catcher = await portsOfOne(session, table, 'catcher');
-    const catcherUrl = `http://127.0.0.1:${catcher['http']}`;
-    await provisionLedger(session, { store: ledger, addresses, names });
-    state.parts = 'native';
-    state.replicas = options.replicas ?? Math.max(1, state.replicas);
-    const { partners } = session.credentials;
-    const refill =
-      ledger === 'spanner' ? { refill: refillFrom(spannerPlace(addresses, names)) } : {};
-    const place = {
-      ...(apart ?? usualPlace(addresses)),
-      ...refill,
-      partners,
-      catcher: catcherUrl,
-    };
-    const database = await provisionSystem(place, session.report);
-    const partnersFile = join(home.folder, 'partners.json');
-    writeJson(partnersFile, webhookSecretsOf(partners));
-    const databases = database.roles;
-    // A system apart has its own names in the parts, so nothing of another store is in its way.
-    if (apart === undefined)
-      await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
-    const stores = { addresses, names, databases, claims, ledger, stripe };
-    const places = { ...stores, partnersFile, dataFolder: home.data };
-    await startServices(session, servicesFor(stripe, table), { mode, settings, ...places });
-    return systemEndpoints(session, { addresses, names, database, stripe, mode });
+    const stores = storesOf(session, options);
+    const { beside } = options;
+    const addresses = beside?.parts ?? (await startOrMiss(session, stores, chosen));
+    if (addresses instanceof PartMissing) return containersInstead(addresses, session, options);
+    return startSystem(session, { options, table, stores, addresses });
   });
 }
 
-/**
- * How the home runs. Its data is in the volumes of the one or in the folder of the other.
- *
- * @throws LauncherError when it has data of the other.
- */
-async function partsOf({ state, report }: Session, { parts: asked }: BringUp): Promise<Chosen> {
-  const before = state.parts;
-  if (asked === 'choose') return before === undefined ? chooseParts(report) : { parts: before };
-  if (asked !== undefined && before !== undefined && asked !== before) {
-    throw new LauncherError(
-      `this home runs with --parts ${before} and its data does not move: take another --home, or forget the data (npm run down -- --volumes)`,
-    );
-  }
-  return { parts: asked ?? before ?? 'native' };
+type SystemToStart = {
+  options: BringUp;
+  table: readonly Service[];
+  stores: Required<Stores>;
+  addresses: Addresses;
+};
+
+/** Everything between the parts and a system that is ready: provisions them, starts services. */
+async function startSystem(session: Session, wanted: SystemToStart): Promise<Endpoints> {
+  const { options, table, stores, addresses } = wanted;
+  const { state, home } = session;
+  const { mode = 'demo', beside } = options;
+  const { claims, ledger } = stores;
+  const names = beside?.names ?? usualNames;
+  const stripe = chooseStripe({
+    // Any worker will do; this one is always there.
+    webhooks: (await portsOfOne(session, table, 'ledger-worker-1'))['webhooks'],
+    simulator: (await portsOfOne(session, table, simulator))['http'],
+  });
+  const catcher = (await portsOfOne(session, table, 'catcher'))['http'];
+  await provisionLedger(session, { store: ledger, addresses, names });
+  state.parts = 'native';
+  state.replicas = options.replicas ?? Math.max(1, state.replicas);
+  const { partners } = session.credentials;
+  const given = beside === undefined && Boolean(process.env['DATABASE_URL']?.trim());
+  const database = await provisionSystem(
+    {
+      ...{ parts: addresses, names, partners },
+      origin: given ? 'given' : 'native',
+      catcher: `http://127.0.0.1:${catcher}`,
+      ...(ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(addresses, names)) }),
+    },
+    session.report,
+  );
+  const partnersFile = join(home.folder, 'partners.json');
+  writeJson(partnersFile, webhookSecretsOf(partners));
+  const databases = database.roles;
+  // A system beside another has its own names in the parts: no other store is in its way.
+  if (beside === undefined)
+    await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
+  await startServices(session, servicesFor(stripe, table), {
+    ...{ mode, addresses, names, databases, claims, ledger, stripe, partnersFile },
+    dataFolder: home.data,
+    settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
+  });
+  return systemEndpoints(session, { addresses, names, database, stripe, mode });
+}
+
+/** Where claims and the ledger are kept: as asked, as before, or as usual. */
+function storesOf(session: Session, { claims, ledger }: BringUp): Required<Stores> {
+  const { state } = session;
+  return { claims: claims ?? state.claims ?? 'redis', ledger: ledgerOf(state, ledger) };
 }
 
 /** The parts, or that one cannot be had where containers may be tried instead. */
 async function startOrMiss(
   session: Session,
-  stores: Pick<BringUp, 'claims' | 'ledger'>,
+  stores: Stores,
   { otherwise }: Chosen,
 ): Promise<Addresses | PartMissing> {
   try {
-    return await startParts(session, partsAsked(stores));
+    return await startParts(session, partsForStores(stores));
   } catch (error) {
     if (error instanceof PartMissing && otherwise === 'docker') return error;
     throw error;
@@ -142,7 +160,7 @@ async function startOrMiss(
 }
 
 /** Containers, whose images have to be pulled; both ways are told when they cannot. */
-async function insteadOf(
+async function containersInstead(
   missing: PartMissing,
   session: Session,
   options: BringUp,
@@ -163,14 +181,8 @@ function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
     const why = 'containers are told their settings by docker-compose.yml';
     throw new LauncherError(`${why}: --parts native takes others, in another --home`);
   }
-  const claims = options.claims ?? session.state.claims ?? 'redis';
-  const stores = { claims, ledger: ledgerOf(session, options.ledger) };
+  const stores = storesOf(session, options);
   return bringUpContainers(session, { stores, replicas: options.replicas });
-}
-
-/** The parts that stores need beside the usual ones. */
-function partsAsked({ claims, ledger }: Pick<BringUp, 'claims' | 'ledger'>) {
-  return [...partsFor(claims), ...partsForLedger(ledger)];
 }
 
 async function inSession<Result extends object>(
@@ -202,15 +214,4 @@ async function inSession<Result extends object>(
       writeState(home, session.state);
     }
   });
-}
-
-/** Settings of both; where both say something, the second wins. */
-function merged(some: SettingsOfServices, more: SettingsOfServices): SettingsOfServices {
-  const names = [...new Set([...Object.keys(some), ...Object.keys(more)])];
-  return Object.fromEntries(names.map((name) => [name, { ...some[name], ...more[name] }]));
-}
-
-function usualPlace(parts: Addresses): Apart & { origin: 'given' | 'native' } {
-  const given = process.env['DATABASE_URL']?.trim();
-  return { parts, names: usualNames, origin: given ? 'given' : 'native' };
 }

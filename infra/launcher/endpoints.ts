@@ -1,17 +1,14 @@
-import type { ClaimStore } from './claim-store.ts';
-import type { PartnerCredentials } from './credentials.ts';
-import type { Home } from './home.ts';
-import { readJson } from './json-file.ts';
-import { spannerPlace, type LedgerStore } from './ledger-store.ts';
+import type { ClaimStore, LedgerStore } from './choices.ts';
+import { type Home, type PartnerCredentials, readJson } from './home.ts';
 import type { Names } from './names.ts';
-import type { Addresses } from './parts/start-parts.ts';
+import type { Addresses } from './parts/part.ts';
+import { pubsubProject } from './parts/pubsub.ts';
 import type { ProvisionedDatabase } from './provision/database.ts';
-import { pubsubProject } from './provision/pubsub-rest.ts';
-import type { Mode } from './services.ts';
-import type { Session } from './session.ts';
-import type { ProcessRecord } from './state.ts';
-import { inStopOrder, serviceOf } from './stop-order.ts';
-import type { StripePlace } from './stripe-place.ts';
+import { serviceOf } from './services.ts';
+import type { ProcessRecord, Session } from './session.ts';
+import { inStopOrder } from './stop-order.ts';
+import type { StripeAccount } from './stripe.ts';
+import { type Mode, spannerDatabaseIn } from './wiring.ts';
 
 /** Where the parts of a home answer. */
 export type PartEndpoints = {
@@ -82,7 +79,7 @@ export function systemEndpoints(
     addresses: Addresses;
     names: Names;
     database: ProvisionedDatabase;
-    stripe: StripePlace;
+    stripe: StripeAccount;
     mode: Mode;
   },
 ): Endpoints {
@@ -107,7 +104,7 @@ export function systemEndpoints(
     claims: state.claims ?? 'redis',
     ledger,
     ...(ledger === 'spanner' && {
-      spannerDatabase: spannerPlace(system.addresses, system.names).database,
+      spannerDatabase: spannerDatabaseIn(system.addresses, system.names).database,
     }),
     catcher: urlsOf('catcher')[0]!,
     partners: credentials.partners,

@@ -1,22 +1,17 @@
-import {
-  continueContainer,
-  killContainer,
-  pauseContainer,
-  runOfContainer,
-  stopContainer,
-  type ContainerTarget,
-} from './containers/container-faults.ts';
-import { homeAt } from './home.ts';
-import { LauncherError } from './launcher-error.ts';
+import { docker } from './containers/engine.ts';
+import { type ContainerRecord, containersOf } from './containers/records.ts';
+import { LauncherError } from './errors.ts';
+import { type Home, homeAt } from './home.ts';
 import { isSameProcess } from './processes/identity.ts';
 import {
   killProcessFamily,
   pauseProcessFamily,
   signalFamily,
-  stopProcess as endProcess,
+  type StopOrder,
   type Stopped,
-} from './processes/signal-process.ts';
-import { readState, type ProcessRecord } from './state.ts';
+  stopProcess as endProcess,
+} from './processes/stop.ts';
+import { type ProcessRecord, readState } from './session.ts';
 import { stopOrderOf } from './stop-order.ts';
 
 /** A process of a home, or the container of one, by its name: a part, or `<service>-<replica>`. */
@@ -79,4 +74,48 @@ function recordOf({ home, name }: Target): ProcessRecord {
     .filter(isSameProcess)
     .map((each) => each.name);
   throw new LauncherError(`no process ${name} runs here; running: ${running.join(', ') || 'none'}`);
+}
+
+/** A container of a home, by the name of the process that it stands for. */
+export type ContainerTarget = { home: Home; name: string };
+
+/** Every process in it stands still, connections open: resolves when they do. */
+async function pauseContainer(target: ContainerTarget): Promise<void> {
+  await docker('pause', (await runningContainer(target)).container);
+}
+
+/** Goes on, if it stands still. */
+async function continueContainer(target: ContainerTarget): Promise<void> {
+  const { container, state } = await runningContainer(target);
+  if (state === 'paused') await docker('unpause', container);
+}
+
+/** SIGKILL for all that is in it. */
+async function killContainer(target: ContainerTarget): Promise<void> {
+  await docker('kill', (await runningContainer(target)).container);
+}
+
+/** Asks it to finish and end; the engine kills it when that takes too long. */
+async function stopContainer(target: ContainerTarget, order: StopOrder): Promise<Stopped> {
+  const { container } = await runningContainer(target);
+  const seconds = String(Math.ceil(order.withinMs / 1_000));
+  await docker('stop', '--time', seconds, container);
+  const code = await docker('inspect', '--format', '{{.State.ExitCode}}', container);
+  return { outcome: code === '137' ? 'killed' : 'stopped' };
+}
+
+/** Names one run of the container; `undefined` when it does not run. */
+async function runOfContainer(target: ContainerTarget): Promise<string | undefined> {
+  const record = (await containersOf(target.home)).find(({ name }) => name === target.name);
+  if (record === undefined || record.state === 'gone') return undefined;
+  return `${record.container}/${record.startedAt}`;
+}
+
+async function runningContainer({ home, name }: ContainerTarget): Promise<ContainerRecord> {
+  const records = await containersOf(home);
+  const running = records.filter(({ state }) => state !== 'gone');
+  const found = running.find((each) => each.name === name);
+  if (found !== undefined) return found;
+  const names = running.map((each) => each.name).join(', ') || 'none';
+  throw new LauncherError(`no container of ${name} runs here; running: ${names}`);
 }

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, realpathSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /** The clone this code lies in. */
@@ -45,4 +54,82 @@ export function createHome(folder: string = defaultHome): Home {
   const home = homeAt(folder);
   for (const each of [home.data, home.logs]) mkdirSync(each, { recursive: true });
   return home;
+}
+
+/** A demo partner as a client of the system sees it. */
+export type PartnerCredentials = { id: string; apiKey: string; webhookSecret: string };
+
+/** Made once per home and kept in a file that only its owner can read. */
+export type Credentials = {
+  /** Of PostgreSQL's superuser in this home. */
+  postgresPassword: string;
+  partners: readonly PartnerCredentials[];
+};
+
+/** What a partner's own endpoint has to know: no API key. */
+export function webhookSecretsOf(partners: readonly PartnerCredentials[]) {
+  return partners.map(({ id, webhookSecret }) => ({ id, webhookSecret }));
+}
+
+/** Reads the credentials in a file, and makes them the first time. */
+export function credentialsIn(file: string): Credentials {
+  const stored = readJson(file) as Credentials | undefined;
+  if (stored !== undefined) return stored;
+  const made: Credentials = {
+    postgresPassword: randomBytes(24).toString('base64url'),
+    partners: ['acme', 'globex'].map((id) => ({
+      id,
+      apiKey: `tl_demo_${id}_${randomBytes(24).toString('base64url')}`,
+      // The form of Standard Webhooks: "whsec_" and 24 to 64 random bytes in base64.
+      webhookSecret: `whsec_${randomBytes(32).toString('base64')}`,
+    })),
+  };
+  writeJson(file, made);
+  return made;
+}
+
+/** The value in a JSON file, or `undefined` when there is no such file or it was cut off. */
+export function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    // Half a file is left only by a machine that lost power; its processes are gone as well.
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** Replaces the file in one step and keeps it from other users: these files hold credentials. */
+export function writeJson(file: string, value: unknown): void {
+  const next = `${file}.${process.pid}.next`;
+  writeFileSync(next, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 });
+  renameSync(next, file);
+}
+
+const prefix = 'without-';
+
+/** Where a system without something lives, for a while and beside the one of a home. */
+export function homeWithout(home: string, what: string): string {
+  return join(home, `${prefix}${what}`);
+}
+
+/** Those that are there now: a command that was killed could not remove its own. */
+export function separateHomes(home: string): string[] {
+  if (!existsSync(home)) return [];
+  const entries = readdirSync(home, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory() && entry.name.startsWith(prefix))
+    .map(({ name }) => join(home, name));
+}
+
+/** What a person types to start an instance, or what is missing of it; to be copied as it is. */
+export function startCommand(home?: string): string {
+  if (home === undefined || homeAt(home).folder === defaultHome) return 'npm run up';
+  return `npm run up -- --home ${quoted(home)}`;
+}
+
+function quoted(word: string): string {
+  return /^[\w./~@%+=:,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

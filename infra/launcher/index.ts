@@ -1,8 +1,13 @@
-export { bringUp, bringUpParts, type Apart, type BringUp } from './bring-up.ts';
-export { claimStores, type ClaimStore } from './claim-store.ts';
-export { runCommand, type Command } from './commands/run-command.ts';
-export { parseParts } from './commands/up-options.ts';
-export type { PartnerCredentials } from './credentials.ts';
+export { type Beside, bringUp, type BringUp, bringUpParts } from './bring-up.ts';
+export {
+  type ClaimStore,
+  claimStores,
+  type LedgerStore,
+  parseLedgerStore,
+  parseParts,
+} from './choices.ts';
+export { type Command, runCommand } from './commands/run-command.ts';
+export { homeWithout, type PartnerCredentials, startCommand } from './home.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
 export {
   continueProcess,
@@ -12,23 +17,19 @@ export {
   stopProcess,
   type Target,
 } from './faults.ts';
-export { homeWithout } from './homes-apart.ts';
-export { Interrupted, LauncherError, UsageError } from './launcher-error.ts';
-export { parseLedgerStore, type LedgerStore } from './ledger-store.ts';
-export { namesIn, usualNames, type Names } from './names.ts';
+export { Interrupted, LauncherError, UsageError } from './errors.ts';
+export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
-export { isSameProcess, startTimeOf, type ProcessIdentity } from './processes/identity.ts';
+export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';
-export { askPubSub, pubsubName } from './provision/pubsub-rest.ts';
-export type { Mode, SettingsOfServices } from './services.ts';
+export { askPubSub, pubsubName } from './parts/pubsub.ts';
+export type { Mode, SettingsOfServices } from './wiring.ts';
 export type { Report } from './session.ts';
-export { startCommand } from './start-command.ts';
-export { stripeKeyFor } from './stripe-place.ts';
-export { readLogs } from './read-logs.ts';
-export { systemStatus, type ProcessStatus, type SystemStatus } from './system-status.ts';
+export { stripeKeyFor } from './stripe.ts';
+export { readLogs } from './logs.ts';
+export { type ProcessStatus, systemStatus, type SystemStatus, unreachableParts } from './status.ts';
 export { takeDown, type TakeDown } from './take-down.ts';
-export { thisMachineFor } from './this-machine.ts';
-export { whatIsAway } from './what-is-away.ts';
+export { thisMachineFor } from './containers/network.ts';

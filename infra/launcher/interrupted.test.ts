@@ -3,12 +3,12 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { aHome, processesOf, runScript, startScript } from './a-home.ts';
 import { bringUpParts } from './bring-up.ts';
 import { homeAt } from './home.ts';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
-import { readState, writeState } from './state.ts';
+import { readState, writeState } from './session.ts';
 import { takeDown } from './take-down.ts';
+import { processesOf, runScript, startScript, testHome } from './test/home.ts';
 
 const started = { withinMs: 60_000, what: 'the first process of the home' };
 
@@ -22,7 +22,7 @@ function aBystander(t: TestContext, mark: Record<string, string> = {}): ChildPro
 const isAlive = (child: ChildProcess) => startTimeOf(child.pid!) !== undefined;
 
 test('after a kill -9 of the launcher, down ends all it had started and nothing else', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const bystander = aBystander(t, { TRIPLOCK_HOME: `${home}-of-somebody-else` });
   const launcher = startScript(['up', '--parts-only', '--home', home]);
   await eventually(async () => 'redis' in readState(homeAt(home)).processes, started);
@@ -38,7 +38,7 @@ test('after a kill -9 of the launcher, down ends all it had started and nothing 
 });
 
 test('after a kill -9 of the launcher, up finishes what it had begun, Kafka and all', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const launcher = startScript(['up', '--parts-only', '--home', home]);
   await eventually(async () => 'kafka' in readState(homeAt(home)).processes, started);
   process.kill(-launcher.pid!, 'SIGKILL');
@@ -57,7 +57,7 @@ test('after a kill -9 of the launcher, up finishes what it had begun, Kafka and 
 });
 
 test('a process that was started and not yet recorded is found by its mark', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const unrecorded = aBystander(t, { TRIPLOCK_HOME: home });
   const bystander = aBystander(t);
   await takeDown({ home });
@@ -66,7 +66,7 @@ test('a process that was started and not yet recorded is found by its mark', asy
 });
 
 test('a pid that was given to somebody else meanwhile is left alone', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const somebody = aBystander(t);
   const record = { name: 'redis', pid: somebody.pid!, ports: {}, settings: '' };
   writeState(homeAt(home), {
@@ -78,7 +78,7 @@ test('a pid that was given to somebody else meanwhile is left alone', async (t) 
 });
 
 test('Ctrl-C during up stops what it had started', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const launcher = startScript(['up', '--parts-only', '--home', home]);
   await eventually(async () => 'redis' in readState(homeAt(home)).processes, started);
   launcher.kill('SIGINT');
@@ -88,7 +88,7 @@ test('Ctrl-C during up stops what it had started', async (t) => {
 });
 
 test('when only the outer launcher is killed, the command ends as if it had been asked to', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const launcher = startScript(['up', '--parts-only', '--home', home]);
   await eventually(async () => 'redis' in readState(homeAt(home)).processes, started);
   launcher.kill('SIGKILL');

@@ -1,5 +1,4 @@
 import { topics } from '@triplock/contracts';
-import type { SettingsOfServices } from './services.ts';
 
 /** What the things of one system are called in the parts, which others may share. */
 export type Names = {
@@ -48,23 +47,5 @@ export function namesIn(namespace: string): Names {
     notifierSubscription: inNamespace(usualNames.notifierSubscription),
     settlementSubscription: inNamespace(usualNames.settlementSubscription),
     auditorSubscription: inNamespace(usualNames.auditorSubscription),
-  };
-}
-
-/** The services' settings for these names. */
-export function settingsOf(names: Names): SettingsOfServices {
-  const accepted = { ACCEPTED_TOPIC: names.acceptedTopic, LEDGER_GROUP: names.ledgerGroup };
-  const deadLetter = { DEAD_LETTER_TOPIC: names.deadLetterTopic };
-  const auditing = {
-    AUDITOR_GROUP: names.auditorGroup,
-    EVENTS_SUBSCRIPTION: names.auditorSubscription,
-  };
-  return {
-    'ingest-gateway': { ...accepted, CLAIM_NAMESPACE: names.claims },
-    'ledger-worker': { ...accepted, ...deadLetter },
-    'outbox-dispatcher': { EVENTS_TOPIC: names.eventsTopic },
-    'partner-notifier': { EVENTS_SUBSCRIPTION: names.notifierSubscription },
-    'settlement-feed': { EVENTS_SUBSCRIPTION: names.settlementSubscription },
-    auditor: { ...accepted, ...deadLetter, ...auditing },
   };
 }

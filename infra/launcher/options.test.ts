@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { freePort } from '@triplock/testing';
-import { aHome, launcher, processesOf, runScript } from './a-home.ts';
 import { createHome } from './home.ts';
+import { launcher, processesOf, runScript, testHome } from './test/home.ts';
 
 test('every command explains itself', async () => {
   const names = ['up', 'down', 'status', 'logs', 'partners', 'migrate', 'test'];
@@ -43,7 +43,7 @@ test('a wrong argument is refused in one line that names it', async () => {
 });
 
 test('a reader of logs that goes away is no failure, and ends --follow', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const { logs } = createHome(home);
   writeFileSync(join(logs, 'redis.log'), `${'a line\n'.repeat(100_000)}`);
   const reader = `"${process.execPath}" "${launcher}" logs -n 100000 --follow --home "${home}" | head -n 1`;
@@ -53,7 +53,7 @@ test('a reader of logs that goes away is no failure, and ends --follow', async (
 });
 
 test('a part that cannot be had is named with the ways to get it, and nothing starts', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const { code, stderr } = await runScript(['up', '--parts-only', '--home', home], {
     PATH: '/nowhere',
     JAVA_HOME: '/nowhere',
@@ -68,7 +68,7 @@ test('a part that cannot be had is named with the ways to get it, and nothing st
 
 test('a given part that does not answer is named, without its password', async (t) => {
   const port = await freePort();
-  const { code, stderr } = await runScript(['up', '--parts-only', '--home', aHome(t)], {
+  const { code, stderr } = await runScript(['up', '--parts-only', '--home', testHome(t)], {
     REDIS_URL: `redis://someone:hidden@127.0.0.1:${port}`,
     KAFKA_BROKERS: `127.0.0.1:${port}`,
     DATABASE_URL: `postgres://someone:hidden@127.0.0.1:${port}/none`,

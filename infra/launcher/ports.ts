@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { connect, createServer } from 'node:net';
+import { LauncherError, UsageError } from './errors.ts';
 import { defaultHome } from './home.ts';
-import { LauncherError, UsageError } from './launcher-error.ts';
 import type { Session } from './session.ts';
 
 /** A port that a process listens on. */

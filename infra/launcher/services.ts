@@ -1,34 +1,8 @@
 import { join } from 'node:path';
-import { claimSettings, type ClaimStore } from './claim-store.ts';
-import { batchSettings, copySettings, ledgerSettings, type LedgerStore } from './ledger-store.ts';
-import type { Names } from './names.ts';
-import type { Addresses } from './parts/start-parts.ts';
+import { pubsubProject } from './parts/pubsub.ts';
 import type { PortRequest } from './ports.ts';
-import type { DatabaseUrls } from './provision/database.ts';
-import { pubsubProject } from './provision/pubsub-rest.ts';
-import type { StripePlace } from './stripe-place.ts';
-
-/** `demo` and `test` allow what production refuses: crash points, webhooks to this machine. */
-export type Mode = 'demo' | 'test';
-
-/** What services are wired to. */
-export type Wiring = {
-  mode: Mode;
-  addresses: Addresses;
-  databases: DatabaseUrls;
-  claims: ClaimStore;
-  ledger: LedgerStore;
-  names: Names;
-  stripe: StripePlace;
-  /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
-  dataFolder: string;
-  /** The file that tells the catcher the partners' secrets. */
-  partnersFile: string;
-  settings: SettingsOfServices;
-};
-
-/** Settings by the name of a service, or of `all` of them; they win over the launcher's own. */
-export type SettingsOfServices = Readonly<Record<string, Readonly<Record<string, string>>>>;
+import { simulator, type StripeAccount } from './stripe.ts';
+import { claimSettings, ledgerSettings, type Wiring } from './wiring.ts';
 
 /** A kind of process that the launcher runs beside the parts. */
 export type Service = {
@@ -120,7 +94,8 @@ export const services: readonly Service[] = [
     settings: (wiring) => ({
       ...kafkaSettings(wiring),
       ...ledgerSettings(wiring),
-      ...batchSettings(wiring),
+      // The emulator's commits cost the square of their rows.
+      ...(wiring.ledger === 'spanner' && { POST_ROWS_MAX: '25' }),
       DATABASE_URL: wiring.databases.ledger,
       ...stripeSettings(wiring),
       ...(wiring.stripe.webhooks && { STRIPE_WEBHOOK_SECRETS: wiring.stripe.webhooks.secrets }),
@@ -169,7 +144,8 @@ export const services: readonly Service[] = [
       ...pubsubSettings(wiring),
       ...stripeSettings(wiring),
       ...ledgerSettings(wiring),
-      ...copySettings(wiring),
+      // Where it may copy the ledger to, for what reads it by SQL.
+      ...(wiring.ledger === 'spanner' && { LEDGER_COPY_URL: wiring.databases.ledger }),
       DATABASE_URL: wiring.databases.auditor,
     }),
   },
@@ -194,3 +170,22 @@ export const services: readonly Service[] = [
     settings: ({ partnersFile }) => ({ CATCHER_PARTNERS_FILE: partnersFile }),
   },
 ];
+
+/** `ledger-worker` of `ledger-worker-2`. */
+export function serviceOf(name: string): string {
+  return name.replace(/-\d+$/, '');
+}
+
+/**
+ * The table without the simulator where Stripe itself is asked, and without a port for its webhooks
+ * where it sends none.
+ */
+export function servicesFor(stripe: StripeAccount, table: readonly Service[]): readonly Service[] {
+  const asked =
+    stripe.origin === 'simulated' ? table : table.filter(({ name }) => name !== simulator);
+  if (stripe.webhooks) return asked;
+  return asked.map((each) => ({
+    ...each,
+    ports: each.ports.filter(({ use }) => use !== 'webhooks'),
+  }));
+}

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
 import { existsSync, readFileSync } from 'node:fs';
+import { before, test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { givenBrokers } from './a-given-broker.ts';
-import { aHome, processesOf } from './a-home.ts';
 import { bringUpServices } from './bring-up.ts';
 import { killProcess, stopProcess } from './faults.ts';
 import { homeAt } from './home.ts';
 import { withDatabase } from './provision/database.ts';
-import { standIns } from './stand-in/stand-ins.ts';
-import { readState } from './state.ts';
+import { readState } from './session.ts';
 import { takeDown } from './take-down.ts';
+import { givenBrokers, processesOf, testHome } from './test/home.ts';
+import { standIns } from './test/stand-ins.ts';
 
 /** Making an empty PostgreSQL cluster takes a while on a busy machine. */
 const startLimit = { withinMs: 60_000, what: 'a service that starts' };
@@ -18,7 +17,7 @@ const startLimit = { withinMs: 60_000, what: 'a service that starts' };
 before(async () => Object.assign(process.env, await givenBrokers()));
 
 test('services start in as many copies as asked, and up again adds to them', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const one = await bringUpServices({ home }, standIns());
   assert.deepEqual(
     one.services.map(({ name }) => name),
@@ -39,7 +38,7 @@ test('services start in as many copies as asked, and up again adds to them', asy
 });
 
 test('a process that was asked to end is gone, with what it held, and the next up starts just it', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const before = await bringUpServices({ home, replicas: 2 }, standIns());
   const name = 'ingest-gateway-2';
   assert.deepEqual(await stopProcess({ home, name }), { outcome: 'stopped' });
@@ -57,7 +56,7 @@ test('a process that was asked to end is gone, with what it held, and the next u
 });
 
 test('Ctrl-C while services start leaves nothing half started, and the next up works', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const controller = new AbortController();
   const { signal } = controller;
   const up = bringUpServices({ home, signal }, standIns({ STAND_IN: 'is never ready' }));
@@ -72,7 +71,7 @@ test('Ctrl-C while services start leaves nothing half started, and the next up w
 });
 
 test('a service whose settings changed is started again, the others are not', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   await bringUpServices({ home }, standIns({ FORM: 'first' }));
   const before = readState(homeAt(home)).processes;
   await bringUpServices({ home }, standIns({ FORM: 'second' }));
@@ -85,7 +84,7 @@ test('a service whose settings changed is started again, the others are not', as
 });
 
 test('Ctrl-C while a service is started again says that it is down, and the next up starts it', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   await bringUpServices({ home }, standIns());
   const { pid } = readState(homeAt(home)).processes['ingest-gateway-1']!;
   const controller = new AbortController();
@@ -103,7 +102,7 @@ test('Ctrl-C while a service is started again says that it is down, and the next
 });
 
 test('a service that does not start is shown with its last words and its log', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const up = bringUpServices({ home }, standIns({ STAND_IN: 'refuses to start' }));
   await assert.rejects(up, (error: Error) => {
     assert.match(error.message, /^ingest-gateway-1 exited with code 3 before it was ready/);
@@ -114,7 +113,7 @@ test('a service that does not start is shown with its last words and its log', a
 });
 
 test('every role can log in, and both demo partners are there once', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   await bringUpServices({ home }, standIns());
   const { databases, partners } = await bringUpServices({ home }, standIns());
   for (const url of Object.values(databases)) {

@@ -1,29 +1,27 @@
 import { join } from 'node:path';
+import { replicasMax } from './choices.ts';
 import { cloneFolder, partsCache } from './home.ts';
 import { askedPort, choosePorts, type PortRequest } from './ports.ts';
-import { probeHttp } from './probe-http.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
-import { signalFamily, stopProcess } from './processes/signal-process.ts';
 import {
+  type Command,
   hashOf,
+  probeHttp,
+  type Running,
   startProcess,
   stillRunning,
-  type Command,
-  type Running,
-} from './processes/start-process.ts';
-import { waitUntilReady } from './processes/wait-until-ready.ts';
-import type { Service, Wiring } from './services.ts';
-import { serviceStop } from './stop-order.ts';
+  together,
+  waitUntilReady,
+} from './processes/start.ts';
+import { signalFamily, stopProcess } from './processes/stop.ts';
+import type { Service } from './services.ts';
 import type { Session } from './session.ts';
-import { together } from './together.ts';
-import { tracingSettings } from './tracing-settings.ts';
+import { serviceStop } from './stop-order.ts';
+import type { Wiring } from './wiring.ts';
 
 /** One process of a service. Service and copy are counted from 0. */
 type Copy = { service: Service; name: string; index: number; copy: number };
 type Ports = Readonly<Record<string, number>>;
-
-/** Admin ports lie this far apart, which bounds the replicas that get successive ones. */
-export const replicasMax = 10;
 
 /**
  * Has every service running and ready, in as many copies as the session's state says. One that runs
@@ -44,15 +42,14 @@ export async function startServices(
   );
 }
 
-/** The ports of a service that there is one of, chosen before anything starts. */
-export function portsOfOne(
+/** The ports of a process, chosen before anything starts; none where the table does not have it. */
+export async function portsOfOne(
   session: Session,
   table: readonly Service[],
   name: string,
 ): Promise<Ports> {
   const copy = copiesOf(table, 1).find((each) => each.name === name);
-  if (copy === undefined) throw new Error(`the table of services has no ${name}`);
-  return portsOf(session, copy);
+  return copy === undefined ? {} : portsOf(session, copy);
 }
 
 function copiesOf(table: readonly Service[], replicas: number): Copy[] {
@@ -132,4 +129,15 @@ async function awaitService(
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   const where = new URL(urls.at(-1)!).origin;
   session.report(`${copy.name}: ready on ${where} (${seconds} s)`);
+}
+
+/**
+ * OpenTelemetry's variables as they are set where the launcher is called, for the services of the
+ * pipeline: nothing is traced without them (docs/tracing.md). Each service keeps its own name.
+ */
+export function tracingSettings(): Record<string, string> {
+  const told = Object.entries(process.env).flatMap(([name, value]) =>
+    name.startsWith('OTEL_') && name !== 'OTEL_SERVICE_NAME' && value ? [[name, value]] : [],
+  );
+  return Object.fromEntries(told) as Record<string, string>;
 }

@@ -1,6 +1,7 @@
-import { allParts } from './parts/all-parts.ts';
-import type { StopOrder } from './processes/signal-process.ts';
-import { services } from './services.ts';
+import { allParts } from './parts/start-parts.ts';
+import { type StopOrder, stopProcess } from './processes/stop.ts';
+import { serviceOf, services } from './services.ts';
+import { forget, type Session } from './session.ts';
 
 /** Services finish what they hold within 12 s by themselves; then they are made to end. */
 export const serviceStop: StopOrder = { signal: 'SIGTERM', withinMs: 15_000 };
@@ -23,7 +24,19 @@ export function inStopOrder(names: readonly string[]): string[][] {
   return [...groups, unknown, names.filter(isPart)].filter((group) => group.length > 0);
 }
 
-/** `ledger-worker` of `ledger-worker-2`. */
-export function serviceOf(name: string): string {
-  return name.replace(/-\d+$/, '');
+/** Stops the named processes in stop order, those of one group at the same time. */
+export async function stopByName(session: Session, names: readonly string[]): Promise<void> {
+  for (const group of inStopOrder([...new Set(names)])) {
+    await Promise.all(group.map((name) => stopOne(session, name)));
+  }
+}
+
+async function stopOne(session: Session, name: string): Promise<void> {
+  const record = session.state.processes[name];
+  if (record === undefined) return;
+  const order = stopOrderOf(name);
+  const { outcome } = await stopProcess(record, order);
+  const killed = `did not end within ${order.withinMs / 1000} s and was killed`;
+  session.report(`${name}: ${outcome === 'killed' ? killed : outcome}`);
+  forget(session, name);
 }

@@ -1,15 +1,12 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
-import { homeAt } from './home.ts';
-import { homesApart } from './homes-apart.ts';
+import { homeAt, separateHomes } from './home.ts';
 import { withLock } from './lock.ts';
-import { removePostgresData } from './parts/postgres-place.ts';
-import { stopProcess } from './processes/signal-process.ts';
-import { removeStrays } from './remove-strays.ts';
-import { forget, openSession, type Report, type Session } from './session.ts';
-import { writeState } from './state.ts';
-import { inStopOrder, stopOrderOf } from './stop-order.ts';
+import { removePostgresData } from './parts/postgres-data.ts';
+import { removeStrays } from './processes/stop.ts';
+import { openSession, type Report, type Session, writeState } from './session.ts';
+import { stopByName } from './stop-order.ts';
 
 /** What to take down. */
 export type TakeDown = {
@@ -29,9 +26,9 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
   const home = homeAt(options.home);
   const report = options.report ?? (() => undefined);
   if (!existsSync(home.folder)) return 'forgotten';
-  for (const apart of homesApart(home.folder)) {
-    await takeDown({ home: apart, data: 'forget', report });
-    rmSync(apart, { recursive: true, force: true });
+  for (const each of separateHomes(home.folder)) {
+    await takeDown({ home: each, data: 'forget', report });
+    rmSync(each, { recursive: true, force: true });
   }
   const { signal } = new AbortController();
   return withLock(home.lock, { report, signal }, async () => {
@@ -56,13 +53,6 @@ function losesLedger({ state }: Session): boolean {
   return state.ledger === 'spanner' && ours;
 }
 
-/** Stops the named processes in stop order, those of one group at the same time. */
-export async function stopByName(session: Session, names: readonly string[]): Promise<void> {
-  for (const group of inStopOrder([...new Set(names)])) {
-    await Promise.all(group.map((name) => stopOne(session, name)));
-  }
-}
-
 /** Services get as long to finish as processes do: stop_grace_period in docker-compose.yml. */
 async function takeDownContainers(session: Session, data: TakeDown['data']): Promise<void> {
   const { home, report, signal } = session;
@@ -70,16 +60,6 @@ async function takeDownContainers(session: Session, data: TakeDown['data']): Pro
   const volumes = data === 'forget' ? ['--volumes'] : [];
   report(`stopping containers (docker compose -p ${projectOf(home)} down)`);
   await compose({ home, args: ['down', '--remove-orphans', ...volumes], signal });
-}
-
-async function stopOne(session: Session, name: string): Promise<void> {
-  const record = session.state.processes[name];
-  if (record === undefined) return;
-  const order = stopOrderOf(name);
-  const { outcome } = await stopProcess(record, order);
-  const killed = `did not end within ${order.withinMs / 1000} s and was killed`;
-  session.report(`${name}: ${outcome === 'killed' ? killed : outcome}`);
-  forget(session, name);
 }
 
 function forgetData({ home, report }: Session): void {

@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { before, test, type TestContext } from 'node:test';
-import { aCheckout, type Checkout } from './a-checkout.ts';
-import { processesOf } from './a-home.ts';
-import { givenBrokers } from './a-given-broker.ts';
+import type { PartEndpoints } from './endpoints.ts';
 import { homeAt } from './home.ts';
-import { withDatabase } from './provision/database.ts';
 import { postgres } from './parts/postgres.ts';
 import { redis } from './parts/redis.ts';
-import { readState } from './state.ts';
-import type { PartEndpoints } from './endpoints.ts';
+import { withDatabase } from './provision/database.ts';
+import { readState } from './session.ts';
+import { type Checkout, givenBrokers, processesOf, testCheckout } from './test/home.ts';
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
@@ -37,7 +35,7 @@ const portsOf = ({ home }: Checkout) => Object.values(readState(homeAt(home)).po
 
 test('two clones whose usual ports are taken each find others, say so, and leave each other alone', async (t) => {
   const usual = await takeUsualPorts(t);
-  const [one, other] = [aCheckout(t), aCheckout(t)];
+  const [one, other] = [testCheckout(t), testCheckout(t)];
   const first = await up(one);
   const second = await up(other);
   for (const { told } of [first, second]) {

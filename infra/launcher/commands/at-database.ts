@@ -1,5 +1,5 @@
-import { LauncherError } from '../launcher-error.ts';
-import { withoutPassword } from '../parts/start-parts.ts';
+import { LauncherError } from '../errors.ts';
+import { withoutPassword } from '../parts/part.ts';
 
 /**
  * Work on a database elsewhere. Its operator acts on what it said, not on where in this code that

@@ -1,13 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { showContainerLogs } from '../containers/container-logs.ts';
-import { homeAt, type Home } from '../home.ts';
-import { LauncherError, UsageError } from '../launcher-error.ts';
-import { lastLines } from '../processes/log-file.ts';
-import { startCommand } from '../start-command.ts';
-import { readState } from '../state.ts';
-import { serviceOf } from '../stop-order.ts';
-import { followLog } from './follow-log.ts';
+import { LauncherError, UsageError } from '../errors.ts';
+import { type Home, homeAt, startCommand } from '../home.ts';
+import { showContainerLogs } from '../logs.ts';
+import { followLog, lastLines } from '../processes/logs.ts';
+import { serviceOf } from '../services.ts';
+import { readState } from '../session.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `

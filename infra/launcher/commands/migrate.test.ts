@@ -8,7 +8,7 @@ import {
   spannerMigrationSets,
 } from '@triplock/ledger-spanner';
 import { createTestDatabase, freePort, testNamespace, testSpanner } from '@triplock/testing';
-import { runScript } from '../a-home.ts';
+import { runScript } from '../test/home.ts';
 
 const run = (url: string) => runScript(['migrate', '--json'], { DATABASE_URL: url });
 

@@ -1,6 +1,6 @@
 import { migrate, migrationSets } from '@triplock/postgres';
 import { migrateSpanner, spannerMigrationSets } from '@triplock/ledger-spanner';
-import { UsageError } from '../launcher-error.ts';
+import { UsageError } from '../errors.ts';
 import { atDatabase } from './at-database.ts';
 import { runCommand } from './run-command.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createTestDatabase, freePort } from '@triplock/testing';
-import { runScript } from '../a-home.ts';
+import { runScript } from '../test/home.ts';
 
 test('partners of a system elsewhere are managed by its database', async (t) => {
   const store = await createTestDatabase(t);

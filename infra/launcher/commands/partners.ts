@@ -1,11 +1,10 @@
-import { openPartnerRegistry, type ListedPartner, type PartnerRegistry } from '@triplock/partners';
+import { type ListedPartner, openPartnerRegistry, type PartnerRegistry } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { isWholeSystem } from '../endpoints.ts';
-import { LauncherError, UsageError } from '../launcher-error.ts';
+import { LauncherError, UsageError } from '../errors.ts';
+import { startCommand } from '../home.ts';
 import { withDatabase } from '../provision/database.ts';
-import { startCommand } from '../start-command.ts';
-import { systemStatus } from '../system-status.ts';
-import { whatIsAway } from '../what-is-away.ts';
+import { systemStatus, unreachableParts } from '../status.ts';
 import { atDatabase } from './at-database.ts';
 import { runCommand } from './run-command.ts';
 
@@ -116,7 +115,7 @@ async function partnersUrl(home: string | undefined): Promise<string> {
   const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
   const running = processes.some(({ state }) => state !== 'gone');
   if (running && endpoints && isWholeSystem(endpoints)) {
-    const away = await whatIsAway({ home: endpoints.home, only: ['postgres'] });
+    const away = await unreachableParts({ home: endpoints.home, only: ['postgres'] });
     if (away.length > 0) throw new LauncherError(away.join('\n'));
     return endpoints.databases.partners;
   }

@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { takeUpContainers } from '../containers/take-up.ts';
-import { Interrupted, LauncherError, UsageError } from '../launcher-error.ts';
+import { Interrupted, LauncherError, UsageError } from '../errors.ts';
 
 type Options = NonNullable<ParseArgsConfig['options']>;
 type Values<Wanted extends Options> = {

@@ -1,7 +1,7 @@
 import { isWholeSystem } from '../endpoints.ts';
-import { withoutPassword } from '../parts/start-parts.ts';
-import { startCommand } from '../start-command.ts';
-import { systemStatus, type ProcessStatus } from '../system-status.ts';
+import { startCommand } from '../home.ts';
+import { withoutPassword } from '../parts/part.ts';
+import { type ProcessStatus, systemStatus } from '../status.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `

@@ -4,10 +4,9 @@ import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import { chooseTestParts, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from '../bring-up.ts';
-import { cloneFolder, createHome, defaultHome, homeAt } from '../home.ts';
-import { readJson, writeJson } from '../json-file.ts';
+import { cloneFolder, createHome, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
 import { takeDown } from '../take-down.ts';
-import { removeTestHomes, sharedTestHome } from '../test-homes.ts';
+import { removeTestHomes, sharedTestHome } from '../test/home.ts';
 import { runCommand } from './run-command.ts';
 
 /** What was green last; gone with `nx reset`. */

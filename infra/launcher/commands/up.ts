@@ -1,10 +1,13 @@
 import { bringUp, bringUpParts } from '../bring-up.ts';
+import {
+  parseClaimStore,
+  parseLedgerStore,
+  parseParts,
+  parseReplicas,
+  replicasMax,
+} from '../choices.ts';
 import { isWholeSystem } from '../endpoints.ts';
-import { withoutPassword } from '../parts/start-parts.ts';
-import { replicasMax } from '../start-services.ts';
-import { parseParts, parseReplicas } from './up-options.ts';
-import { parseClaimStore } from '../claim-store.ts';
-import { parseLedgerStore } from '../ledger-store.ts';
+import { withoutPassword } from '../parts/part.ts';
 import { runCommand } from './run-command.ts';
 
 const help = `

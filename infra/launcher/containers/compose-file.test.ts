@@ -4,15 +4,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { testImages } from '@triplock/testing';
 import { parse } from 'yaml';
-import { claimStores } from '../claim-store.ts';
+import { claimStores, ledgerStores, replicasMax } from '../choices.ts';
 import { cloneFolder } from '../home.ts';
-import { ledgerStores } from '../ledger-store.ts';
-import { kafkaProperties } from '../parts/kafka-properties.ts';
+import { kafkaProperties } from '../parts/kafka.ts';
 import { databaseUrls } from '../provision/database.ts';
-import { services, type Service, type Wiring } from '../services.ts';
-import { servicesFor, simulatedStripe } from '../stripe-place.ts';
-import { replicasMax } from '../start-services.ts';
-import { fileOf, inNetwork, placeInNetwork, toldByFile, writtenAt } from './places.ts';
+import { type Service, services, servicesFor } from '../services.ts';
+import { simulatedStripe } from '../stripe.ts';
+import type { Wiring } from '../wiring.ts';
+import { fileOf, inNetwork, networkWiring, settingsInFiles, writtenAt } from './network.ts';
 
 type ComposeService = {
   image: string;
@@ -44,7 +43,7 @@ const someStores = {
 
 /** What the step before the services writes down, in every choice of the stores. */
 const wirings = claimStores.flatMap((claims) =>
-  ledgerStores.map((ledger): Wiring => ({ ...placeInNetwork, ...someStores, claims, ledger })),
+  ledgerStores.map((ledger): Wiring => ({ ...networkWiring, ...someStores, claims, ledger })),
 );
 
 test('every service of the launcher is in the file, made of the same main file', () => {
@@ -188,7 +187,7 @@ function listens({ ports }: Service, name: string): boolean {
 }
 
 function settingsOf(service: Service, wiring: Wiring): Record<string, string> {
-  const byFile: readonly string[] = toldByFile;
+  const byFile: readonly string[] = settingsInFiles;
   const told = Object.entries(service.settings(wiring)).map(([name, value]) =>
     byFile.includes(name) ? [`${name}_FILE`, fileOf(name)] : [name, value],
   );

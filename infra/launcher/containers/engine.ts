@@ -1,10 +1,11 @@
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { LauncherError } from '../errors.ts';
 import { cloneFolder, defaultHome, type Home } from '../home.ts';
-import { LauncherError } from '../launcher-error.ts';
 
 const run = promisify(execFile);
 // A stop takes as long as a service may finish what it holds.
@@ -24,11 +25,11 @@ export function projectOf({ folder }: Home): string {
 
 /** Asks the engine; throws what it said when it refuses. */
 export async function docker(...args: readonly string[]): Promise<string> {
-  return (await dockerWords(...args)).stdout.trim();
+  return (await dockerOutput(...args)).stdout.trim();
 }
 
 /** As {@link docker}, with both of its streams. */
-export function dockerWords(
+export function dockerOutput(
   ...args: readonly string[]
 ): Promise<{ stdout: string; stderr: string }> {
   return run('docker', args, { timeout: answersWithinMs, maxBuffer: outputBytesMax });
@@ -131,4 +132,26 @@ export class ComposeFailed extends Error {
     super(words.at(-1) ?? 'docker compose failed');
     this.words = words;
   }
+}
+
+/**
+ * Images that the engine lacks, of those that the system in containers stands on or is made from.
+ */
+export async function missingImages(): Promise<string[]> {
+  const needed = new Set([...(await imagesOfParts()), ...imagesOfDockerfile()]);
+  const listed = await docker('image', 'ls', '--format', '{{.Repository}}:{{.Tag}}');
+  const there = new Set(listed.split('\n'));
+  return [...needed].filter((image) => !there.has(image));
+}
+
+/** Those that are not built here; profiles bring what nobody asked for. */
+async function imagesOfParts(): Promise<string[]> {
+  const file = join(cloneFolder, 'docker-compose.yml');
+  const images = await docker('compose', '-f', file, 'config', '--images');
+  return images.split('\n').filter((image) => !image.startsWith('triplock'));
+}
+
+function imagesOfDockerfile(): string[] {
+  const text = readFileSync(join(cloneFolder, 'infra/images/Dockerfile'), 'utf8');
+  return [...text.matchAll(/^FROM (\S+:\S+)/gm)].map(([, image]) => image!);
 }

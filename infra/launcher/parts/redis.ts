@@ -1,12 +1,10 @@
-import { copyFileSync, chmodSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { missingPart } from '../errors.ts';
 import type { Session } from '../session.ts';
-import { cached } from './cache.ts';
-import { askVersion, findOnPath } from './find-program.ts';
-import { hasMaven, runMaven } from './maven.ts';
-import { missingPart } from './missing-part.ts';
 import type { Fetched, Part, Site } from './part.ts';
+import { askVersion, cached, findOnPath, hasMaven, runMaven } from './programs.ts';
 
 const artifact = 'com.github.codemonstur:embedded-redis:1.4.3';
 

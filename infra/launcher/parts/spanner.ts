@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { pingEmulator } from '@triplock/ledger-spanner';
-import { inGcloudSdk } from './gcloud-sdk.ts';
-import { missingPart } from './missing-part.ts';
+import { missingPart } from '../errors.ts';
 import type { Fetched, Part } from './part.ts';
+import { inGcloudSdk } from './programs.ts';
 
 /**
  * Guard 2's book where the ledger is kept in Cloud Spanner: Google's emulator, started only when

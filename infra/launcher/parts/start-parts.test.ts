@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:net';
-import { before, test } from 'node:test';
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
+import { before, test } from 'node:test';
 import { freePort } from '@triplock/testing';
-import { aHome, processesOf, runScript } from '../a-home.ts';
-import { givenBrokers } from '../a-given-broker.ts';
+import { Redis } from 'ioredis';
 import { bringUpParts } from '../bring-up.ts';
 import { continueProcess, killProcess, pauseProcess } from '../faults.ts';
 import { homeAt } from '../home.ts';
 import { isFree } from '../ports.ts';
 import { withDatabase } from '../provision/database.ts';
-import { readState } from '../state.ts';
-import { systemStatus } from '../system-status.ts';
+import { readState } from '../session.ts';
+import { systemStatus } from '../status.ts';
 import { takeDown } from '../take-down.ts';
+import { givenBrokers, processesOf, runScript, testHome } from '../test/home.ts';
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
@@ -22,7 +21,7 @@ const pidsOf = (home: string) =>
   Object.fromEntries(Object.values(readState(homeAt(home)).processes).map((p) => [p.name, p.pid]));
 
 test('up again leaves alone what runs and starts what was killed, on the same port and data', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const first = await bringUpParts({ home });
   const pids = pidsOf(home);
   await withDatabase(first.postgres, (database) => database.query('CREATE TABLE kept (id int)'));
@@ -38,7 +37,7 @@ test('up again leaves alone what runs and starts what was killed, on the same po
 });
 
 test('two launchers on one home take turns and start everything once', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const ups = await Promise.all([bringUpParts({ home }), bringUpParts({ home })]);
   assert.deepEqual(ups[0], ups[1]);
   const recorded = Object.values(pidsOf(home));
@@ -49,7 +48,7 @@ test('two launchers on one home take turns and start everything once', async (t)
 });
 
 test('down leaves no process and no port and keeps the data; forgetting leaves nothing', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const { redis } = await bringUpParts({ home });
   const client = new Redis(redis);
   await client.set('kept', 'yes');
@@ -69,7 +68,7 @@ test('down leaves no process and no port and keeps the data; forgetting leaves n
 });
 
 test('a taken port is told, and another one is used and remembered', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const { redis } = await bringUpParts({ home });
   await takeDown({ home });
   const taken = Number(new URL(redis).port);
@@ -89,7 +88,7 @@ test('a port that was asked for and is taken is an error that names both', async
   const taken = await freePort();
   await new Promise<void>((resolve) => squatter.listen(taken, '127.0.0.1', resolve));
   t.after(() => squatter.close());
-  const { code, stderr } = await runScript(['up', '--parts-only', '--home', aHome(t)], {
+  const { code, stderr } = await runScript(['up', '--parts-only', '--home', testHome(t)], {
     TRIPLOCK_REDIS_PORT: String(taken),
   });
   assert.equal(code, 1);
@@ -97,7 +96,7 @@ test('a port that was asked for and is taken is an error that names both', async
 });
 
 test('PostgreSQL runs below a private folder, and forgetting removes what root put elsewhere', async (t) => {
-  const home = aHome(t, { below: 'private folder' });
+  const home = testHome(t, { below: 'private folder' });
   const { postgres } = await bringUpParts({ home });
   await withDatabase(postgres, (database) => database.ping());
   const data = realpathSync(join(home, 'data', 'postgres'));
@@ -107,7 +106,7 @@ test('PostgreSQL runs below a private folder, and forgetting removes what root p
 });
 
 test('a paused part is shown as paused; up lets it go on, and down ends it', async (t) => {
-  const home = aHome(t);
+  const home = testHome(t);
   const { redis } = await bringUpParts({ home });
   const stateOf = async (name: string) =>
     (await systemStatus({ home })).processes.find((each) => each.name === name)?.state;

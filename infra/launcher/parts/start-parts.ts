@@ -1,22 +1,31 @@
-import { setTimeout } from 'node:timers/promises';
 import { join } from 'node:path';
-import { LauncherError } from '../launcher-error.ts';
+import { setTimeout } from 'node:timers/promises';
+import { LauncherError, PartMissing } from '../errors.ts';
 import { askedPort, choosePorts } from '../ports.ts';
 import { isPaused, isSameProcess } from '../processes/identity.ts';
-import { signalFamily } from '../processes/signal-process.ts';
-import { startProcess, stillRunning, type Running } from '../processes/start-process.ts';
-import { waitUntilReady } from '../processes/wait-until-ready.ts';
-import type { Session } from '../session.ts';
-import type { ProcessRecord } from '../state.ts';
-import { together } from '../together.ts';
-import { allParts, usualParts } from './all-parts.ts';
-import { PartMissing } from './missing-part.ts';
-import type { Fetched, OptionalPartName, Part, Site, UsualPartName } from './part.ts';
-
-/** Where the services find each part. */
-export type Addresses = Readonly<
-  Record<UsualPartName, string> & Partial<Record<OptionalPartName, string>>
->;
+import {
+  type Running,
+  startProcess,
+  stillRunning,
+  together,
+  waitUntilReady,
+} from '../processes/start.ts';
+import { signalFamily } from '../processes/stop.ts';
+import type { ProcessRecord, Session } from '../session.ts';
+import { dynamodb } from './dynamodb.ts';
+import { kafka } from './kafka.ts';
+import {
+  type Addresses,
+  type Fetched,
+  type OptionalPartName,
+  type Part,
+  type Site,
+  withoutPassword,
+} from './part.ts';
+import { postgres } from './postgres.ts';
+import { pubsub } from './pubsub.ts';
+import { redis } from './redis.ts';
+import { spanner } from './spanner.ts';
 
 type Picked =
   | { part: Part; outcome: 'given'; address: string }
@@ -41,11 +50,6 @@ export async function startParts(
   }
   const ready = await together(session.signal, tasks);
   return Object.fromEntries(ready.map(({ part, address }) => [part.name, address])) as Addresses;
-}
-
-/** An address as it may be shown. */
-export function withoutPassword(address: string): string {
-  return address.replace(/\/\/[^@/]*@/, '//');
 }
 
 async function pickParts(session: Session, asked: readonly OptionalPartName[]): Promise<Picked[]> {
@@ -175,3 +179,9 @@ async function probeGiven(part: Part, address: string, triesLeft = 4): Promise<v
     throw new LauncherError(`${part.title}: ${server}, does not answer: ${why}`);
   }
 }
+
+/** Parts that are always there. */
+export const usualParts: readonly Part[] = [redis, kafka, postgres, pubsub];
+
+/** Every part, in the order in which they are shown and fetched. */
+export const allParts: readonly Part[] = [...usualParts, dynamodb, spanner];

@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
-import { LauncherError } from '../launcher-error.ts';
+import { LauncherError } from '../errors.ts';
 import type { Session } from '../session.ts';
-import { processEnvironment } from './environment.ts';
-import { lastLines, logFileOf, openLog } from './log-file.ts';
-import type { Command } from './start-process.ts';
+import { lastLines, logFileOf, openLog } from './logs.ts';
+import { type Command, processEnvironment } from './start.ts';
 
 /** How often a tool that takes long says so: often enough that nobody thinks it hangs. */
 const progressEveryMs = 4_000;

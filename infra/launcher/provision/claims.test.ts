@@ -9,10 +9,10 @@ import { bucketCount } from '@triplock/contracts';
 import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, createTestRedis } from '@triplock/testing';
-import type { ClaimStore } from '../claim-store.ts';
+import type { ClaimStore } from '../choices.ts';
 import { createHome } from '../home.ts';
+import type { Addresses } from '../parts/part.ts';
 import { openSession } from '../session.ts';
-import type { Addresses } from '../parts/start-parts.ts';
 import { gatewaysOf, provisionClaims } from './claims.ts';
 import type { DatabaseUrls } from './database.ts';
 

@@ -3,13 +3,13 @@ import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
 import { openPostgresClaims } from '@triplock/claims-postgres';
 import { bucketCount } from '@triplock/contracts';
 import { createLogger } from '@triplock/runtime';
-import { dynamoPlace, type ClaimStore } from '../claim-store.ts';
+import type { ClaimStore, Stores } from '../choices.ts';
 import { usualNames } from '../names.ts';
-import type { Addresses } from '../parts/start-parts.ts';
+import type { Addresses } from '../parts/part.ts';
+import { serviceOf } from '../services.ts';
 import type { Report, Session } from '../session.ts';
-import type { State } from '../state.ts';
-import { serviceOf } from '../stop-order.ts';
-import { stopByName } from '../take-down.ts';
+import { stopByName } from '../stop-order.ts';
+import { claimsTableIn } from '../wiring.ts';
 import type { DatabaseUrls } from './database.ts';
 
 /** Where the stores are, and in which of them claims are kept from now on. */
@@ -17,7 +17,7 @@ export type ClaimPlace = { store: ClaimStore; addresses: Addresses; databases: D
 
 /** Whose claims they are: what is remembered of them, and how no gateway is left that takes any. */
 export type ClaimUsers = {
-  state: Pick<State, 'claims'>;
+  state: Stores;
   report: Report;
   stopGateways(): Promise<void>;
 };
@@ -33,7 +33,7 @@ export type ClaimUsers = {
 export async function provisionClaims(system: ClaimUsers, place: ClaimPlace): Promise<void> {
   const { store, addresses } = place;
   const { state, report } = system;
-  if (store === 'dynamodb') await createClaimsTable(dynamoPlace(addresses));
+  if (store === 'dynamodb') await createClaimsTable(claimsTableIn(addresses));
   const before = state.claims;
   if (before !== undefined && movesClaims(before, store)) {
     await system.stopGateways();
@@ -90,7 +90,7 @@ function openStore({ store, addresses, databases }: ClaimPlace): Promise<Claims>
         applicationName: 'launcher',
       });
     case 'dynamodb':
-      return openDynamoClaims({ ...named, ...dynamoPlace(addresses) });
+      return openDynamoClaims({ ...named, ...claimsTableIn(addresses) });
     default:
       return truth satisfies never;
   }

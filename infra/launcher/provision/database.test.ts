@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createTestDatabase } from '@triplock/testing';
-import { LauncherError } from '../launcher-error.ts';
+import { LauncherError } from '../errors.ts';
 import { provisionDatabase } from './database.ts';
 
 async function aDatabase(context: TestContext) {

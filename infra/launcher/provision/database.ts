@@ -6,7 +6,7 @@ import {
   rolePassword,
   type Database,
 } from '@triplock/postgres';
-import { LauncherError } from '../launcher-error.ts';
+import { LauncherError } from '../errors.ts';
 import { usualNames } from '../names.ts';
 import type { Report } from '../session.ts';
 

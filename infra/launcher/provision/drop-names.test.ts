@@ -2,13 +2,11 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { testEndpoints, testNamespace } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import { namesIn, usualNames, type Names } from '../names.ts';
+import { type Names, namesIn, usualNames } from '../names.ts';
+import { askPubSub } from '../parts/pubsub.ts';
 import { provisionDatabase, withDatabase } from './database.ts';
 import { dropNames } from './drop-names.ts';
-import { withKafkaAdmin } from './kafka-admin.ts';
-import { createKafkaTopics } from './kafka-topics.ts';
-import { askPubSub } from './pubsub-rest.ts';
-import { createSubscriptions } from './subscriptions.ts';
+import { createKafkaTopics, createSubscriptions, withKafkaAdmin } from './topics.ts';
 
 /** Everything that a system of these names leaves in the parts; dropped after the test. */
 async function fill(t: TestContext, names: Names): Promise<void> {

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import type { Admin } from 'kafkajs';
-import { LauncherError } from '../launcher-error.ts';
-import { usualNames, type Names } from '../names.ts';
-import type { Addresses } from '../parts/start-parts.ts';
+import { LauncherError } from '../errors.ts';
+import { type Names, usualNames } from '../names.ts';
+import type { Addresses } from '../parts/part.ts';
+import { askPubSub } from '../parts/pubsub.ts';
 import { withDatabase } from './database.ts';
-import { withKafkaAdmin } from './kafka-admin.ts';
-import { askPubSub } from './pubsub-rest.ts';
+import { withKafkaAdmin } from './topics.ts';
 
 type Shared = Pick<Addresses, 'redis' | 'kafka' | 'postgres' | 'pubsub'>;
 

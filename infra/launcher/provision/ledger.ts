@@ -1,3 +1,4 @@
+import { loadSql } from '@triplock/postgres';
 import {
   createInEmulator,
   migrateSpanner,
@@ -7,24 +8,21 @@ import {
   spannerMigrationSets,
   type SpannerPlace,
 } from '@triplock/ledger-spanner';
-import { LauncherError } from '../launcher-error.ts';
-import { spannerPlace, type LedgerStore } from '../ledger-store.ts';
+import type { LedgerStore, Stores } from '../choices.ts';
+import { LauncherError } from '../errors.ts';
 import type { Names } from '../names.ts';
-import type { Addresses } from '../parts/start-parts.ts';
+import type { Addresses } from '../parts/part.ts';
 import type { Report } from '../session.ts';
-import type { State } from '../state.ts';
+import { spannerDatabaseIn } from '../wiring.ts';
+import { withDatabase } from './database.ts';
 
 /**
- * Which store the home's ledger is in. A book does not move by itself: what was accepted is in the
- * one where it was posted.
+ * Which store the home's ledger is in. A ledger does not move by itself: what was accepted is
+ * in the one where it was posted.
  *
  * @throws LauncherError when another is asked for.
  */
-export function ledgerOf(
-  { state }: { state: Pick<State, 'ledger' | 'claims'> },
-  asked: LedgerStore | undefined,
-): LedgerStore {
-  const before = state.ledger;
+export function ledgerOf({ ledger: before }: Stores, asked: LedgerStore | undefined): LedgerStore {
   if (asked !== undefined && before !== undefined && asked !== before) {
     throw new LauncherError(
       `the ledger of this home is in ${before} and does not move to ${asked}: take another --home, or forget the data (npm run down -- --volumes)`,
@@ -37,15 +35,15 @@ export function ledgerOf(
  * Has the ledger's database ready before a service starts, where it is not PostgreSQL's, which has
  * it with everything else.
  *
- * @throws LauncherError when the emulator ended since the last `up` and has forgotten the book.
+ * @throws LauncherError when the emulator ended since the last `up` and has forgotten the ledger.
  */
 export async function provisionLedger(
-  { state, report }: { state: Pick<State, 'ledger'>; report: Report },
+  { state, report }: { state: Stores; report: Report },
   wanted: { store: LedgerStore; addresses: Addresses; names: Names },
 ): Promise<void> {
   const { store, addresses, names } = wanted;
   if (store === 'spanner') {
-    const place = spannerPlace(addresses, names);
+    const place = spannerDatabaseIn(addresses, names);
     const { made } = await createInEmulator(place);
     if (made && state.ledger === 'spanner') {
       throw new LauncherError(
@@ -81,4 +79,15 @@ export function refillFrom(place: SpannerPlace): (report: Report) => Promise<voi
       await outbox.close();
     }
   };
+}
+
+const refill = loadSql(import.meta.url, 'refill-topic.sql');
+
+/**
+ * Has what a broker forgot published again, under the same event ids. The emulator keeps messages
+ * in memory alone, so those that were published and not yet received are gone with its process.
+ */
+export async function refillTopic(ownerUrl: string, report: Report): Promise<void> {
+  const events = await withDatabase(ownerUrl, (database) => database.query(refill));
+  if (events.length > 0) report(`pubsub: ${events.length} events it had forgotten go out again`);
 }

@@ -1,12 +1,12 @@
-import type { PartnerCredentials } from '../credentials.ts';
+import { seedPartner } from '@triplock/partners';
+import type { PartnerId } from '@triplock/payments';
+import type { PartnerCredentials } from '../home.ts';
 import type { Names } from '../names.ts';
-import type { Addresses } from '../parts/start-parts.ts';
+import type { Addresses } from '../parts/part.ts';
 import type { Report } from '../session.ts';
-import { provisionDatabase, type ProvisionedDatabase } from './database.ts';
-import { createKafkaTopics } from './kafka-topics.ts';
-import { seedPartners } from './partners.ts';
-import { refillTopic } from './refill-topic.ts';
-import { createSubscriptions } from './subscriptions.ts';
+import { provisionDatabase, type ProvisionedDatabase, withDatabase } from './database.ts';
+import { refillTopic } from './ledger.ts';
+import { createKafkaTopics, createSubscriptions } from './topics.ts';
 
 /** Where the parts are, what a system calls its things in them, and who its partners are. */
 export type SystemPlace = {
@@ -37,4 +37,17 @@ export async function provisionSystem(
     await (refill?.(report) ?? refillTopic(database.owner, report));
   }
   return database;
+}
+
+/** Has the demo partners in the database, with webhooks that go to the catcher. */
+async function seedPartners(
+  partnersUrl: string,
+  demo: { partners: readonly PartnerCredentials[]; catcher: string },
+): Promise<void> {
+  await withDatabase(partnersUrl, async (database) => {
+    for (const { id, apiKey, webhookSecret } of demo.partners) {
+      const webhookUrl = `${demo.catcher}/hooks/${id}`;
+      await seedPartner(database, { id: id as PartnerId, apiKey, webhookUrl, webhookSecret });
+    }
+  });
 }

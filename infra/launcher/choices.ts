@@ -1,0 +1,68 @@
+import { UsageError } from './errors.ts';
+
+/** Where the gateways keep their claims. */
+export type ClaimStore = (typeof claimStores)[number];
+
+export const claimStores = ['redis', 'postgres', 'hybrid', 'dynamodb'] as const;
+
+/** Where the ledger and its outbox are kept. */
+export type LedgerStore = (typeof ledgerStores)[number];
+
+export const ledgerStores = ['postgres', 'spanner'] as const;
+
+/** The stores of a system; absent where nobody has chosen yet. */
+export type Stores = { claims?: ClaimStore; ledger?: LedgerStore };
+
+/** Whether a system runs as processes or in containers. */
+export type RunMode = 'native' | 'docker';
+
+/** Admin ports lie this far apart, which bounds the replicas that get successive ones. */
+export const replicasMax = 10;
+
+/** The parts that stores need beside the usual ones. */
+export function partsForStores({ claims, ledger }: Stores): ('dynamodb' | 'spanner')[] {
+  return [
+    ...(claims === 'dynamodb' ? (['dynamodb'] as const) : []),
+    ...(ledger === 'spanner' ? (['spanner'] as const) : []),
+  ];
+}
+
+/** The value of `--claims`, or of what else asks for it. */
+export function parseClaimStore(
+  text: string | undefined,
+  asked = '--claims ',
+): ClaimStore | undefined {
+  if (text === undefined) return undefined;
+  const store = claimStores.find((each) => each === text);
+  if (store === undefined) {
+    throw new UsageError(`${asked}${text} is not known: it takes ${claimStores.join(', ')}`);
+  }
+  return store;
+}
+
+/** The value of `--ledger`, or of what else asks for it. */
+export function parseLedgerStore(
+  text: string | undefined,
+  asked = '--ledger ',
+): LedgerStore | undefined {
+  if (text === undefined) return undefined;
+  const store = ledgerStores.find((each) => each === text);
+  if (store === undefined) {
+    throw new UsageError(`${asked}${text} is not known: it takes ${ledgerStores.join(' or ')}`);
+  }
+  return store;
+}
+
+/** The value of `--replicas`. */
+export function parseReplicas(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const number = /^\d{1,3}$/.test(text) ? Number(text) : NaN;
+  if (number >= 1 && number <= replicasMax) return number;
+  throw new UsageError(`--replicas takes a whole number from 1 to ${replicasMax}, not '${text}'`);
+}
+
+/** The value of `--parts`. */
+export function parseParts(text: string | undefined): RunMode | undefined {
+  if (text === undefined || text === 'native' || text === 'docker') return text;
+  throw new UsageError(`--parts ${text} is not known: it takes native or docker`);
+}

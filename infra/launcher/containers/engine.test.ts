@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { homeAt } from '../home.ts';
+import { readState } from '../session.ts';
+import { able, fakeEngine, type FakeEngine } from '../test/engine.ts';
+import { runScript, testHome } from '../test/home.ts';
+import { publishedRanges } from './ports.ts';
+
+const takenPort =
+  'Error response from daemon: Bind for 127.0.0.1:18080 failed: port is already allocated';
+
+type More = { environment?: Record<string, string>; home?: string };
+
+async function upOn(t: TestContext, engine: FakeEngine, more: More = {}) {
+  const { home = testHome(t), environment = {} } = more;
+  const up = ['up', '--parts', 'docker', '--home', home];
+  const { code, stderr } = await runScript(up, { ...engine.environment, ...environment });
+  const { parts } = readState(homeAt(home));
+  return { code, said: stderr.trim(), parts, endpoints: existsSync(homeAt(home).endpoints) };
+}
+
+/** One sentence with the next step, and a home that is as if nothing had been tried. */
+const refused = (said: string) => ({ code: 1, said, parts: undefined, endpoints: false });
+
+test('an engine with too little memory, and one without compose, are refused in one sentence', async (t) => {
+  const small = fakeEngine(t, `info*) echo 2147483648;;`);
+  const bare = fakeEngine(t, `info*) echo 8589934592;; compose*) exit 1;;`);
+  const why = 'the container engine has 2.0 GB of memory and the system needs 4';
+  assert.deepEqual(
+    await upOn(t, small),
+    refused(`triplock up: ${why}: give it more, or take --parts native`),
+  );
+  const plugin = 'docker has no compose plugin: install docker-compose-plugin';
+  assert.deepEqual(await upOn(t, bare), refused(`triplock up: ${plugin}, or take --parts native`));
+});
+
+test('a port that is taken is named with its variable, and what had started is removed', async (t) => {
+  const engine = fakeEngine(t, `${able} *' up '*) echo '${takenPort}' >&2; exit 1;;`);
+  const { said, ...rest } = await upOn(t, engine, {
+    environment: { TRIPLOCK_GATEWAY_PORTS: '18080-18081' },
+  });
+  assert.equal(
+    said,
+    'triplock up: port 18080 is taken: free it, or set TRIPLOCK_GATEWAY_PORTS to another',
+  );
+  assert.deepEqual(rest, { code: 1, parts: undefined, endpoints: false });
+  assert.ok(engine.calls().some((call) => call.endsWith('down --remove-orphans --volumes')));
+});
+
+test('a volume of another version is refused in the words of the step that found it', async (t) => {
+  const why = 'triplock provision: postgres: the database is of another version';
+  const engine = fakeEngine(t, `${able} *' logs '*) echo '${why}';; *' up '*) exit 1;;`);
+  assert.deepEqual(await upOn(t, engine), refused(`triplock up: ${why}`));
+});
+
+test('ports that are no ports are refused before anything starts', async (t) => {
+  const engine = fakeEngine(t, able);
+  const sentence = 'TRIPLOCK_GATEWAY_PORTS: expected a port, or ports such as 18080-18081';
+  const { code, said } = await upOn(t, engine, {
+    environment: { TRIPLOCK_GATEWAY_PORTS: 'http' },
+  });
+  assert.deepEqual({ code, said }, { code: 2, said: `triplock up: ${sentence}` });
+  assert.ok(engine.calls().every((call) => !call.includes(' up ')));
+  t.after(() => delete process.env['TRIPLOCK_GATEWAY_PORTS']);
+  for (const text of ['18081-18080', '70000', '0', '1-2-3']) {
+    process.env['TRIPLOCK_GATEWAY_PORTS'] = text;
+    assert.throws(() => publishedRanges('/any', 2), { message: sentence });
+  }
+});
+
+test('an engine that ends in between is told, and the home remembers what may be left', async (t) => {
+  const engine = fakeEngine(
+    t,
+    `info*) grep -q ' up ' "$(dirname "$0")/calls" || echo 8589934592;; 'compose version'*) echo 2;; *' up '*) exit 1;;`,
+  );
+  const home = testHome(t);
+  const { code, said, parts } = await upOn(t, engine, { home });
+  const next = 'start it, then call up again, or npm run down';
+  assert.deepEqual(
+    { code, said, parts },
+    { code: 1, said: `triplock up: the container engine has ended: ${next}`, parts: 'docker' },
+  );
+  const back = fakeEngine(t, able);
+  const down = await runScript(['down', '--volumes', '--home', home], back.environment);
+  assert.equal(down.code, 0, down.stderr);
+  assert.ok(back.calls().some((call) => call.endsWith('down --remove-orphans --volumes')));
+});
+
+/** Nobody listens there. */
+const noEngine = { DOCKER_HOST: 'tcp://127.0.0.1:1' };
+
+test('without an engine containers are refused in one sentence, and the home is free for processes', async (t) => {
+  const home = testHome(t);
+  const up = ['up', '--parts', 'docker', '--home', home];
+  const { code, stderr } = await runScript(up, noEngine);
+  const sentence = 'no container engine answers: start Docker, or take --parts native';
+  assert.deepEqual({ code, stderr }, { code: 1, stderr: `triplock up: ${sentence}\n` });
+  assert.equal(readState(homeAt(home)).parts, undefined);
+  assert.equal(existsSync(homeAt(home).endpoints), false);
+});

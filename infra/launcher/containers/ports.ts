@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import { replicasMax } from '../choices.ts';
+import { UsageError } from '../errors.ts';
+import { defaultHome } from '../home.ts';
+import { allParts } from '../parts/start-parts.ts';
+import { choosePorts } from '../ports.ts';
+import { services } from '../services.ts';
+import type { Session } from '../session.ts';
+
+/** Where replicas are published, each in a range, and where that begins in the default home. */
+const ranges = {
+  TRIPLOCK_GATEWAY_PORTS: 18_080,
+  TRIPLOCK_STRIPE_WEBHOOKS_PORTS: 18_070,
+  TRIPLOCK_GATEWAY_ADMIN_PORTS: 18_100,
+  TRIPLOCK_WORKER_ADMIN_PORTS: 18_110,
+  TRIPLOCK_DISPATCHER_ADMIN_PORTS: 18_120,
+  TRIPLOCK_NOTIFIER_ADMIN_PORTS: 18_130,
+  TRIPLOCK_SETTLEMENT_ADMIN_PORTS: 18_140,
+  TRIPLOCK_AUDITOR_ADMIN_PORTS: 18_150,
+} as const;
+
+/**
+ * The ports of this machine that the containers of a home are published on where there is one of
+ * each, as docker-compose.yml takes them from the environment. Choose them only when no container
+ * of the home has them yet.
+ *
+ * @throws LauncherError when one that was asked for is taken.
+ */
+export async function publishedPorts(session: Session): Promise<Record<string, string>> {
+  const ports: Record<string, string> = {};
+  const ones = services.filter(({ copies }) => copies === 'one');
+  for (const { name, ports: requests } of [...allParts, ...ones]) {
+    const [request] = requests;
+    const chosen = await choosePorts(session, { name, requests: [request!] });
+    ports[request!.variable] = String(chosen[request!.use]);
+  }
+  return ports;
+}
+
+/**
+ * Those of replicas. A range is as wide as there are replicas: within a wider one an engine goes on
+ * where it was, and the first gateway would be elsewhere after every start.
+ */
+export function publishedRanges(folder: string, replicas: number): Record<string, string> {
+  const wide = Object.entries(ranges).map(([name, usual], index) => {
+    const asked = askedRange(name);
+    const first = folder === defaultHome ? usual : firstOf(folder) + index * replicasMax;
+    return [name, asked ?? `${first}-${first + replicas - 1}`];
+  });
+  return Object.fromEntries(wide) as Record<string, string>;
+}
+
+/** The variable that tells the port. */
+export function variableOf(
+  port: number,
+  published: Readonly<Record<string, string>>,
+): string | undefined {
+  return Object.keys(published).find((name) => {
+    const [first = NaN, last = first] = published[name]!.split('-').map(Number);
+    return first <= port && port <= last;
+  });
+}
+
+function askedRange(name: string): string | undefined {
+  const asked = process.env[name]?.trim();
+  if (!asked) return undefined;
+  const [, first, last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(asked) ?? [];
+  if (1 <= Number(first) && Number(first) <= Number(last) && Number(last) <= 65_535) return asked;
+  throw new UsageError(`${name}: expected a port, or ports such as 18080-18081`);
+}
+
+/** Above where the launcher's processes get theirs, and below those of outgoing connections. */
+function firstOf(folder: string): number {
+  const each = Object.keys(ranges).length * replicasMax;
+  const slots = Math.floor(2_700 / each);
+  return 30_000 + (createHash('sha256').update(folder).digest().readUInt32BE() % slots) * each;
+}

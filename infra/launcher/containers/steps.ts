@@ -1,0 +1,194 @@
+// What docker-compose.yml runs once at every `up`, before the services: `node steps.ts credentials`
+// and then `node steps.ts provision`. Run again they change nothing that is there already.
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type ClaimStore,
+  parseClaimStore,
+  parseLedgerStore,
+  partsForStores,
+  type Stores,
+} from '../choices.ts';
+import { LauncherError } from '../errors.ts';
+import { credentialsIn, readJson, webhookSecretsOf, writeJson } from '../home.ts';
+import type { OptionalPartName } from '../parts/part.ts';
+import { allParts } from '../parts/start-parts.ts';
+import { provisionClaims } from '../provision/claims.ts';
+import { ledgerOf, provisionLedger, refillFrom } from '../provision/ledger.ts';
+import { provisionSystem } from '../provision/system.ts';
+import { services } from '../services.ts';
+import type { Report } from '../session.ts';
+import { givenStripe, simulatedStripe } from '../stripe.ts';
+import { spannerDatabaseIn, type Wiring } from '../wiring.ts';
+import {
+  apiKeysFile,
+  credentialFiles,
+  fileOf,
+  inNetwork,
+  networkWiring,
+  settingsInFiles,
+  writtenAt,
+} from './network.ts';
+
+/** An emulator starts for some seconds, on a busy machine for more. */
+const partAnswersWithinMs = 60_000;
+const askAgainMs = 250;
+
+const steps: Readonly<Record<string, (report: Report) => unknown>> = {
+  credentials: makeCredentials,
+  provision,
+};
+const [name = ''] = process.argv.slice(2);
+try {
+  const step = steps[name];
+  if (step === undefined) throw new LauncherError(`takes ${Object.keys(steps).join(' or ')}`);
+  await step((line) => process.stdout.write(`${line}\n`));
+} catch (error) {
+  // Nothing starts that waits for a step that failed.
+  process.exitCode = 1;
+  process.stderr.write(`triplock ${name}: ${describe(error)}\n`);
+}
+
+/** Makes the credentials of this installation, unless they are there. */
+function makeCredentials(report: Report): void {
+  const { all, postgresPassword: file } = credentialFiles;
+  const { postgresPassword } = credentialsIn(all);
+  if (existsSync(file)) return report('the credentials are there');
+  // Read by PostgreSQL's own user; only its container and those of these steps mount the folder.
+  writeFileSync(file, postgresPassword, { mode: 0o444 });
+  report('made the credentials of this installation');
+}
+
+/**
+ * Brings database, topics, subscriptions, stores and demo partners up to date, and leaves for each
+ * service its settings in files.
+ */
+async function provision(report: Report): Promise<void> {
+  // Refused before anything is done.
+  const given = givenStripe(process.env['STRIPE_API_KEY']);
+  const state = (readJson(credentialFiles.remembered) as Remembered | undefined) ?? {};
+  const claims = parseClaimStore(process.env['CLAIMS'], 'CLAIMS=') ?? 'redis';
+  const asked = parseLedgerStore(process.env['LEDGER_STORE'], 'LEDGER_STORE=');
+  const ledger = ledgerOf(state, asked);
+  for (const part of partsForStores({ claims, ledger })) {
+    await awaitPart(part, inNetwork.parts[part]);
+  }
+  const { postgresPassword, partners } = credentialsIn(credentialFiles.all);
+  const postgres = new URL(inNetwork.parts.postgres);
+  postgres.password = postgresPassword;
+  const parts = { ...inNetwork.parts, postgres: postgres.href };
+  const { names } = networkWiring;
+  await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
+  const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
+  const system = { parts, names, partners, catcher: inNetwork.catcher, ...spanner };
+  const { roles: databases } = await provisionSystem(system, report);
+  await provisionClaims(
+    { state, report, stopGateways: () => refuseWhileGatewaysRun(claims) },
+    { store: claims, addresses: parts, databases },
+  );
+  const stripe = {
+    ...(given ?? simulatedStripe(inNetwork.stripe)),
+    webhooks: { url: inNetwork.stripeWebhooks, secrets: webhookSecrets(state) },
+  };
+  writeJson(credentialFiles.remembered, state);
+  writeSettings({ ...networkWiring, databases, claims, ledger, stripe });
+  writeJson(writtenAt('catcher', networkWiring.partnersFile), webhookSecretsOf(partners));
+  const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
+  // Read by k6's own user; only its container mounts the folder.
+  writeFileSync(writtenAt('k6', apiKeysFile), JSON.stringify(apiKeys), { mode: 0o644 });
+  report(`ready; cards are charged at ${stripe.url}`);
+}
+
+/** What the steps remember from one `up` to the next, in a volume. */
+type Remembered = Stores & {
+  /** What the simulator signs with, made once. */
+  webhookSecret?: string;
+};
+
+/** Stripe's, where they are given; else what the simulator signs with. */
+function webhookSecrets(remembered: Remembered): string {
+  const given = process.env['STRIPE_WEBHOOK_SECRETS']?.trim();
+  if (given) return given;
+  remembered.webhookSecret ??= `whsec_${randomBytes(24).toString('base64url')}`;
+  return remembered.webhookSecret;
+}
+
+/** Leaves for each service its settings in files, and nothing of the others' settings. */
+function writeSettings(wiring: Wiring): void {
+  for (const service of services) {
+    const settings = service.settings(wiring);
+    for (const setting of settingsInFiles) {
+      // An empty file counts as no setting: a service names it also where the stores leave it out.
+      const file = writtenAt(service.name, fileOf(setting));
+      writeFileSync(file, settings[setting] ?? '', { mode: 0o600 });
+    }
+  }
+}
+
+/**
+ * Waits for a part whose image has nothing to ask it with, so that no health check can.
+ *
+ * @throws LauncherError when it does not answer, mostly because its profile was not asked for.
+ */
+async function awaitPart(name: OptionalPartName, address: string): Promise<void> {
+  const part = allParts.find((each) => each.name === name)!;
+  const deadline = performance.now() + partAnswersWithinMs;
+  for (;;) {
+    try {
+      return await part.probe(address);
+    } catch (error) {
+      if (performance.now() < deadline) {
+        await delay(askAgainMs);
+        continue;
+      }
+      const why = `${part.title} does not answer at ${address}`;
+      throw new LauncherError(`${why}: docker compose --profile ${name} up brings it`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+/**
+ * A step cannot stop a gateway, and one that goes on with the store of before would take keys that
+ * the new store is then asked for in vain.
+ *
+ * @throws LauncherError while one runs.
+ */
+async function refuseWhileGatewaysRun(store: ClaimStore): Promise<void> {
+  if (!(await accepts(inNetwork.gateway))) return;
+  throw new LauncherError(
+    `claims do not move to ${store} while gateways run: docker compose stop ingest-gateway, then up again`,
+  );
+}
+
+/** Its name cannot be resolved either when no container of it runs. */
+async function accepts(address: string): Promise<boolean> {
+  const { hostname: host, port } = new URL(`tcp://${address}`);
+  const socket = connect({ host, port: Number(port) });
+  const signal = AbortSignal.timeout(5_000);
+  const connected = once(socket, 'connect', { signal }).then(
+    () => true,
+    () => false,
+  );
+  return connected.finally(() => socket.destroy());
+}
+
+/** One sentence that speaks of containers for what a person can act on, else the stack. */
+function describe(error: unknown): string {
+  if (error instanceof LauncherError) {
+    return error.message
+      .replaceAll('npm run down -- --volumes', 'docker compose down --volumes')
+      .replaceAll('this home', 'these volumes')
+      .replaceAll('another --home', 'another project (docker compose -p)');
+  }
+  if (!(error instanceof Error)) return String(error);
+  // PostgreSQL took its password from the credentials when its volume was made.
+  if ((error as { code?: unknown }).code === '28P01') {
+    return 'PostgreSQL refuses the password, so its volume and that of the credentials are of two installations: docker compose down --volumes forgets both';
+  }
+  return error.stack ?? error.message;
+}

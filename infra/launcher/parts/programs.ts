@@ -1,0 +1,172 @@
+import { execFile } from 'node:child_process';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  renameSync,
+  statSync,
+} from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { homedir, userInfo } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { partsCache } from '../home.ts';
+import { withLock } from '../lock.ts';
+import { runTool } from '../processes/run-tool.ts';
+import type { Session } from '../session.ts';
+
+/** The absolute path of a program on PATH. */
+export function findOnPath(program: string): string | undefined {
+  return (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .filter((folder) => folder !== '')
+    .map((folder) => join(folder, program))
+    .find(isExecutable);
+}
+
+/** What the program says of itself, or `undefined` when it does not run here. */
+export async function askVersion(file: string, flag: string): Promise<string | undefined> {
+  try {
+    const { stdout, stderr } = await promisify(execFile)(file, [flag], { timeout: 30_000 });
+    return `${stdout}${stderr}`.trim();
+  } catch {
+    // Built for another machine, or a stand-in that only tells where to download it.
+    return undefined;
+  }
+}
+
+/** Follows the links of a path that exists. */
+export const resolved = (path: string) => realpathSync(path);
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * A folder of the parts cache, filled the first time. It appears under its name only when `fill`
+ * has finished, so a fetch that was cut off leaves nothing that looks fetched. Launchers of several
+ * homes take turns.
+ */
+export async function cached(
+  session: Session,
+  entry: string,
+  fill: (folder: string) => Promise<void>,
+): Promise<string> {
+  const folder = join(partsCache, entry);
+  if (existsSync(folder)) return folder;
+  mkdirSync(partsCache, { recursive: true });
+  await withLock(join(partsCache, 'lock'), session, async () => {
+    if (existsSync(folder)) return;
+    const filling = mkdtempSync(join(partsCache, 'fetching-'));
+    try {
+      await fill(filling);
+      // Root has PostgreSQL run as another user, who must be able to enter.
+      chmodSync(filling, 0o755);
+      renameSync(filling, folder);
+    } finally {
+      await rm(filling, { recursive: true, force: true });
+    }
+  });
+  return folder;
+}
+
+const dependencyPlugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1';
+
+/** Whether Maven can be asked at all. */
+export const hasMaven = () => findOnPath('mvn') !== undefined;
+
+/** Runs one goal of Maven's dependency plugin in a folder. */
+export async function runMaven(
+  session: Session,
+  fetch: { name: string; doing: string; goal: string; options: readonly string[]; cwd: string },
+): Promise<void> {
+  const { name, doing, goal, options, cwd } = fetch;
+  session.report(`${doing} with Maven`);
+  const args = [
+    '-B',
+    '-Dstyle.color=never',
+    ...repositoryOption(),
+    `${dependencyPlugin}:${goal}`,
+    ...options,
+  ];
+  const file = findOnPath('mvn') ?? 'mvn';
+  // Maven alone gets the whole environment: proxies and mirrors are set up there.
+  const settings = process.env as Record<string, string>;
+  await runTool(session, { name, doing, command: { file, args, cwd, settings } });
+}
+
+/**
+ * Users without a home folder to write to, such as `nobody`, get a Maven repository in the cache.
+ */
+function repositoryOption(): string[] {
+  try {
+    // Java asks the system for the home folder and does not look at HOME.
+    accessSync(userInfo().homedir, constants.W_OK);
+    return [];
+  } catch {
+    return [`-Dmaven.repo.local=${join(partsCache, 'maven-repository')}`];
+  }
+}
+
+/** Kafka 4 needs Java 17 (its release notes); the Pub/Sub emulator is content with less. */
+const oldestMajor = 17;
+
+/** A Java that is new enough, from JAVA_HOME or PATH. */
+export type Java =
+  { outcome: 'found'; file: string; major: number } | { outcome: 'missing'; because: string };
+
+let answer: Promise<Java> | undefined;
+
+/** Looks for Java and asks it for its version, once: it takes a moment to say. */
+export function findJava(): Promise<Java> {
+  answer ??= lookForJava();
+  return answer;
+}
+
+async function lookForJava(): Promise<Java> {
+  const home = process.env['JAVA_HOME'];
+  const files = [home && join(home, 'bin', 'java'), findOnPath('java')].filter(Boolean);
+  const tooOld: string[] = [];
+  for (const file of files as string[]) {
+    const words = await askVersion(file, '-version');
+    const major = Number(/version "(?:1\.)?(\d+)/.exec(words ?? '')?.[1]);
+    if (major >= oldestMajor) return { outcome: 'found', file, major };
+    tooOld.push(Number.isNaN(major) ? `${file} does not run` : `${file} is Java ${major}`);
+  }
+  const found = tooOld.join(' and ') || 'there is no java on PATH';
+  return { outcome: 'missing', because: `it needs Java ${oldestMajor} or newer, and ${found}` };
+}
+
+/** Options every Java process gets: little memory, and no files outside its own folders. */
+export const javaOptions = ['-XX:+UseSerialGC', '-XX:-UsePerfData'];
+
+/**
+ * Compiles code once and quickly: for the broker and the Pub/Sub emulator, whose CPU in a run of
+ * minutes would else be spent half on optimising themselves.
+ */
+export const compiledOnce = '-XX:TieredStopAtLevel=1';
+
+/** Where a path exists within the SDK that `gcloud` belongs to, or within one in a usual place. */
+export function inGcloudSdk(...path: string[]): string[] {
+  const gcloud = findOnPath('gcloud');
+  const roots = [
+    process.env['CLOUDSDK_ROOT'],
+    gcloud && dirname(dirname(resolved(gcloud))),
+    '/usr/lib/google-cloud-sdk',
+    '/usr/share/google-cloud-sdk',
+    '/opt/google-cloud-sdk',
+    '/snap/google-cloud-cli/current',
+    '/opt/homebrew/share/google-cloud-sdk',
+    join(homedir(), 'google-cloud-sdk'),
+  ];
+  return roots.flatMap((root) => (root ? [join(root, ...path)] : [])).filter(existsSync);
+}

@@ -1,0 +1,160 @@
+import { withDeadline } from '@triplock/runtime';
+import { containersOf } from './containers/records.ts';
+import {
+  type Endpoints,
+  isWholeSystem,
+  type PartEndpoints,
+  readEndpoints,
+  serviceEndpoints,
+} from './endpoints.ts';
+import { type Home, homeAt, startCommand } from './home.ts';
+import { withoutPassword } from './parts/part.ts';
+import { allParts } from './parts/start-parts.ts';
+import { isPaused, isSameProcess } from './processes/identity.ts';
+import { probeHttp } from './processes/start.ts';
+import { serviceOf, services } from './services.ts';
+import { type ProcessRecord, readState, type State } from './session.ts';
+import { inStopOrder } from './stop-order.ts';
+
+/** What takes longer to answer is not ready. All are asked at the same time. */
+const probeLimitMs = 2_000;
+
+/** One process as it is now. */
+export type ProcessStatus = {
+  name: string;
+  pid: number;
+  state: 'ready' | 'not ready' | 'paused' | 'gone';
+  ports: Readonly<Record<string, number>>;
+};
+
+/** A home as it is now. */
+export type SystemStatus = {
+  home: string;
+  /** Something runs, and everything that was asked is ready. */
+  ready: boolean;
+  processes: ProcessStatus[];
+  /** As `up` left them, with the services that run now; `undefined` when nothing is up. */
+  endpoints: Endpoints | PartEndpoints | undefined;
+};
+
+/** The home to look at, and optionally only some of its processes. */
+export type StatusQuestion = { home?: string; only?: readonly string[] };
+
+/** Looks at the processes of a home and asks each whether it is ready, in two seconds at most. */
+export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
+  const home = homeAt(options.home);
+  const { processes, places, left } = await recordsOf(home);
+  const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
+  const ordered = inStopOrder(names.sort()).flat();
+  const running = Object.values(processes).filter((record) => places(record) !== 'gone');
+  const found = await Promise.all(
+    ordered.map((name) => look(processes[name]!, { left, place: places(processes[name]!) })),
+  );
+  const live = left && isWholeSystem(left) ? { services: serviceEndpoints(running) } : {};
+  return {
+    home: home.folder,
+    ready: left !== undefined && found.every(({ state }) => state === 'ready'),
+    processes: found,
+    endpoints: left && { ...left, ...live },
+  };
+}
+
+async function look(
+  record: ProcessRecord,
+  { left, place }: { left: PartEndpoints | undefined; place: Place },
+): Promise<ProcessStatus> {
+  const { name, pid, ports } = record;
+  return { name, pid, ports, state: place === 'running' ? await ask(record, left) : place };
+}
+
+type Place = 'running' | 'paused' | 'gone';
+
+type Records = {
+  processes: State['processes'];
+  places(record: ProcessRecord): Place;
+  /** Where they answer, as the last `up` left it. */
+  left: Endpoints | PartEndpoints | undefined;
+};
+
+/** What the home runs, as processes or in containers, and what becomes of each. */
+async function recordsOf(home: Home): Promise<Records> {
+  const { parts, processes } = readState(home);
+  const left = readEndpoints(home);
+  if (parts !== 'docker') return { processes, places: placeOf, left };
+  const containers = await containersOf(home).catch(() => []);
+  const states = new Map<ProcessRecord, Place>(containers.map((each) => [each, each.state]));
+  const byName = Object.fromEntries(containers.map((each) => [each.name, each]));
+  return {
+    processes: byName,
+    places: (record) => states.get(record) ?? 'gone',
+    // `docker compose down` does not know of the file.
+    left: containers.length > 0 ? left : undefined,
+  };
+}
+
+function placeOf(record: ProcessRecord): Place {
+  if (!isSameProcess(record)) return 'gone';
+  return isPaused(record.pid) ? 'paused' : 'running';
+}
+
+async function ask(
+  record: ProcessRecord,
+  endpoints: PartEndpoints | undefined,
+): Promise<ProcessStatus['state']> {
+  const checks = checksOf(record, endpoints).map((check) =>
+    withDeadline(check, { ms: probeLimitMs, what: record.name }).then(succeeded, failed),
+  );
+  return (await Promise.all(checks)).every(Boolean) ? 'ready' : 'not ready';
+}
+
+const succeeded = () => true;
+const failed = () => false;
+
+function checksOf(record: ProcessRecord, endpoints: PartEndpoints | undefined): Promise<void>[] {
+  const part = allParts.find(({ name }) => name === record.name);
+  const address = part && endpoints?.[part.name];
+  if (part) return address === undefined ? [] : [part.probe(address)];
+  const service = services.find(({ name }) => name === serviceOf(record.name));
+  return (service?.ports ?? [])
+    .filter(({ use }) => record.ports[use] !== undefined)
+    .map(({ use, ready }) => probeHttp(`http://127.0.0.1:${record.ports[use]}${ready}`));
+}
+
+/**
+ * What of a home does not do its work now, each in one sentence that ends in the next step; empty
+ * when all is well. It takes two seconds at most, also when something stands still.
+ */
+export async function unreachableParts(question: StatusQuestion = {}): Promise<string[]> {
+  const status = await systemStatus(question);
+  const isAsked = (name: string) => question.only?.includes(name) ?? true;
+  const up = startCommand(status.home);
+  const given = allParts.flatMap(({ name, ...part }) => {
+    const address = status.endpoints?.[name];
+    const isOurs = status.processes.some((each) => each.name === name);
+    return address === undefined || isOurs || !isAsked(name) ? [] : [{ ...part, name, address }];
+  });
+  const silent = await Promise.all(
+    given.map(({ name, address, probe, given: { variable } }) =>
+      withDeadline(probe(address), { ms: probeLimitMs, what: name }).then(
+        () => [],
+        () => [`${name} at ${withoutPassword(address)}, given by ${variable}, does not answer`],
+      ),
+    ),
+  );
+  return [...status.processes.flatMap((each) => describeUnreachable(each, up)), ...silent.flat()];
+}
+
+function describeUnreachable({ name, state }: ProcessStatus, up: string): string[] {
+  switch (state) {
+    case 'ready':
+      return [];
+    case 'gone':
+      return [`${name} is not running: \`${up}\` starts it again`];
+    case 'paused':
+      return [`${name} stands still: \`${up}\` lets it go on`];
+    case 'not ready':
+      return [`${name} is not ready: \`npm run logs -- ${name}\` tells why`];
+    default:
+      return state satisfies never;
+  }
+}

@@ -1,0 +1,139 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { testEndpoints } from '@triplock/testing';
+import { cloneFolder, defaultHome, homeAt, partsCache } from '../home.ts';
+import { findMarkedProcesses } from '../processes/identity.ts';
+import { takeDown } from '../take-down.ts';
+
+/** What a command printed, and how it ended. */
+export type Ran = { code: number; stdout: string; stderr: string };
+
+/** The first file of every npm script. */
+export const launcher = join(cloneFolder, 'infra', 'launcher', 'triplock.mjs');
+
+/** An instance of one test's own in a path with spaces; after the test nothing of it is left. */
+export function testHome(test: TestContext, options: { below?: 'private folder' } = {}): string {
+  const { parent, home } = makeTestHome();
+  chmodSync(parent, options.below === 'private folder' ? 0o700 : 0o755);
+  test.after(() => removeTestHome(parent));
+  return home;
+}
+
+/** Every process that belongs to the home, recorded or not. */
+export function processesOf(home: string): number[] {
+  return findMarkedProcesses(homeAt(home));
+}
+
+/** Runs one of the npm scripts to its end. */
+export function runScript(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
+  const env = { ...process.env, ...environment };
+  return new Promise((resolve) => {
+    execFile(process.execPath, [launcher, ...args], { env }, (error, stdout, stderr) => {
+      resolve({
+        code: typeof error?.code === 'number' ? error.code : error ? 1 : 0,
+        stdout,
+        stderr,
+      });
+    });
+  });
+}
+
+/** Starts one of the npm scripts, in a process group of its own. */
+export function startScript(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): ChildProcess {
+  const env = { ...process.env, ...environment };
+  return spawn(process.execPath, [launcher, ...args], { env, detached: true, stdio: 'ignore' });
+}
+
+/** The home whose parts the tests share. */
+export const sharedTestHome = join(defaultHome, 'test');
+
+const folder = join(sharedTestHome, 'homes');
+const homeBelow = join('of its own', 'home');
+
+/**
+ * Makes a home for one test, all in one folder, so that those of an interrupted run can be found.
+ */
+function makeTestHome(): { parent: string; home: string } {
+  mkdirSync(folder, { recursive: true });
+  const parent = mkdtempSync(join(folder, 'one test '));
+  const home = join(parent, homeBelow);
+  mkdirSync(home, { recursive: true });
+  return { parent, home };
+}
+
+/** Stops what a test's home runs and removes it. */
+async function removeTestHome(parent: string): Promise<void> {
+  const home = join(parent, homeBelow);
+  // A test that made a whole checkout there has its instance in the checkout's default home.
+  for (const each of [home, join(home, '.triplock')]) {
+    await takeDown({ home: each, data: 'forget' });
+  }
+  rmSync(parent, { recursive: true, force: true });
+}
+
+/** Removes the homes that tests could not remove themselves, because they were killed. */
+export async function removeTestHomes(): Promise<void> {
+  if (!existsSync(folder)) return;
+  const errors: unknown[] = [];
+  for (const name of readdirSync(folder)) {
+    await removeTestHome(join(folder, name)).catch((error: unknown) => errors.push(error));
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
+/** A second clone of this repository, with a default home of its own. */
+export type Checkout = {
+  folder: string;
+  /** `<folder>/.triplock`. */
+  home: string;
+  /** Runs a command of this clone's launcher, as `npm run` does once everything is installed. */
+  run(command: 'up' | 'down' | 'status', ...args: string[]): Promise<Ran>;
+};
+
+/** Copies the launcher; what was installed and fetched is shared, because nothing writes to it. */
+export function testCheckout(test: TestContext): Checkout {
+  const folder = testHome(test);
+  const home = join(folder, '.triplock');
+  mkdirSync(home);
+  symlinkSync(partsCache, join(home, 'parts'));
+  symlinkSync(join(cloneFolder, 'node_modules'), join(folder, 'node_modules'));
+  cpSync(join(cloneFolder, 'infra'), join(folder, 'infra'), { recursive: true });
+  return {
+    folder,
+    home,
+    run: (command, ...args) =>
+      new Promise((resolve) => {
+        const file = join(folder, 'infra', 'launcher', 'commands', `${command}.ts`);
+        execFile(process.execPath, [file, ...args], (error, stdout, stderr) => {
+          const code = typeof error?.code === 'number' ? error.code : error ? 1 : 0;
+          resolve({ code, stdout, stderr });
+        });
+      }),
+  };
+}
+
+/**
+ * Kafka and Pub/Sub of the test run, as variables that give them to the launcher: a test about the
+ * launcher starts Redis and PostgreSQL, which takes a second, and spares itself two Java processes.
+ */
+export async function givenBrokers(): Promise<Record<string, string>> {
+  const { kafka, pubsub } = await testEndpoints();
+  return { KAFKA_BROKERS: kafka, PUBSUB_EMULATOR_HOST: pubsub };
+}

@@ -1,0 +1,117 @@
+import type { ClaimStore, LedgerStore } from './choices.ts';
+import { LauncherError } from './errors.ts';
+import type { Names } from './names.ts';
+import type { Addresses } from './parts/part.ts';
+import { pubsubProject } from './parts/pubsub.ts';
+import type { DatabaseUrls } from './provision/database.ts';
+import type { StripeAccount } from './stripe.ts';
+
+/** `demo` and `test` allow what production refuses: crash points, webhooks to this machine. */
+export type Mode = 'demo' | 'test';
+
+/** Settings by the name of a service, or of `all` of them; they win over the launcher's own. */
+export type SettingsOfServices = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** What the services of a system are wired to. */
+export type Wiring = {
+  mode: Mode;
+  addresses: Addresses;
+  databases: DatabaseUrls;
+  claims: ClaimStore;
+  ledger: LedgerStore;
+  names: Names;
+  stripe: StripeAccount;
+  /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
+  dataFolder: string;
+  /** The file that tells the catcher the partners' secrets. */
+  partnersFile: string;
+  settings: SettingsOfServices;
+};
+
+/** Settings of both; where both have one, the second wins. */
+export function mergeSettings(
+  some: SettingsOfServices,
+  more: SettingsOfServices,
+): SettingsOfServices {
+  const names = [...new Set([...Object.keys(some), ...Object.keys(more)])];
+  return Object.fromEntries(names.map((name) => [name, { ...some[name], ...more[name] }]));
+}
+
+/** The services' settings for the names of a system's topics, groups and subscriptions. */
+export function settingsOfNames(names: Names): SettingsOfServices {
+  const accepted = { ACCEPTED_TOPIC: names.acceptedTopic, LEDGER_GROUP: names.ledgerGroup };
+  const deadLetter = { DEAD_LETTER_TOPIC: names.deadLetterTopic };
+  const auditing = {
+    AUDITOR_GROUP: names.auditorGroup,
+    EVENTS_SUBSCRIPTION: names.auditorSubscription,
+  };
+  return {
+    'ingest-gateway': { ...accepted, CLAIM_NAMESPACE: names.claims },
+    'ledger-worker': { ...accepted, ...deadLetter },
+    'outbox-dispatcher': { EVENTS_TOPIC: names.eventsTopic },
+    'partner-notifier': { EVENTS_SUBSCRIPTION: names.notifierSubscription },
+    'settlement-feed': { EVENTS_SUBSCRIPTION: names.settlementSubscription },
+    auditor: { ...accepted, ...deadLetter, ...auditing },
+  };
+}
+
+/** A gateway's settings for its claims. */
+export function claimSettings(wiring: Wiring): Readonly<Record<string, string>> {
+  const { claims, addresses, databases } = wiring;
+  const store = { CLAIMS: claims };
+  switch (claims) {
+    case 'redis':
+      return { ...store, REDIS_URL: addresses.redis };
+    case 'postgres':
+      return { ...store, CLAIMS_DATABASE_URL: databases.claims };
+    case 'hybrid':
+      return { ...store, CLAIMS_DATABASE_URL: databases.claims, REDIS_URL: addresses.redis };
+    case 'dynamodb': {
+      const { region, table, emulator } = claimsTableIn(addresses);
+      const inTable = { DYNAMODB_REGION: region, DYNAMODB_TABLE: table };
+      return { ...store, ...inTable, DYNAMODB_ENDPOINT: emulator };
+    }
+    default:
+      return claims satisfies never;
+  }
+}
+
+/** The table of the claims in DynamoDB Local. */
+export function claimsTableIn({ dynamodb: emulator }: Addresses) {
+  if (emulator === undefined) {
+    throw new LauncherError('claims in dynamodb need DynamoDB Local, which does not run here');
+  }
+  return { region: 'eu-central-1', table: 'triplock-claims', emulator };
+}
+
+/** The settings of every service that touches the ledger. */
+export function ledgerSettings(wiring: Wiring): Readonly<Record<string, string>> {
+  const { ledger, addresses, names } = wiring;
+  switch (ledger) {
+    case 'postgres':
+      return {};
+    case 'spanner': {
+      const { database, emulatorHost } = spannerDatabaseIn(addresses, names);
+      return {
+        LEDGER_STORE: ledger,
+        SPANNER_DATABASE: database,
+        SPANNER_EMULATOR_HOST: emulatorHost,
+        // It runs one at a time: those of a process queue up, instead of aborting one another.
+        SPANNER_TRANSACTIONS_MAX: '1',
+      };
+    }
+    default:
+      return ledger satisfies never;
+  }
+}
+
+/** The ledger's database in the Spanner emulator. */
+export function spannerDatabaseIn({ spanner }: Addresses, { database }: Names) {
+  if (spanner === undefined) {
+    throw new LauncherError(
+      'a ledger in spanner needs the Spanner emulator, which does not run here',
+    );
+  }
+  const name = `projects/${pubsubProject}/instances/triplock/databases/${database}`;
+  return { database: name, emulatorHost: spanner };
+}
