@@ -105,7 +105,7 @@ test('a consumer without a guard is found', () => {
 });
 
 test('nothing can be published without an event id', () => {
-  const topic = files.find(({ path }) => path === 'libs/transport/pubsub/topic.ts')!.text();
+  const topic = files.find(({ path }) => path === 'libs/transport/pubsub/publisher.ts')!.text();
   const problems = (attributes: string) => {
     const text = `${topic}\nexport const sent: OutgoingMessage =
       { orderingKey: '7', data: null as never, attributes: ${attributes} };`;

@@ -23,7 +23,7 @@ import { openSubscriber, readSubscriptionRetention, type Subscriber } from '@tri
 import {
   inboxMetrics,
   messageMetrics,
-  watchInHand,
+  watchInFlight,
   type InboxMetrics,
   type RefusalReason,
 } from './metrics.ts';
@@ -219,7 +219,7 @@ function subscribe(
     handle,
   });
   service.onClose('subscriber', () => subscriber.close());
-  watchInHand(service.metrics, `triplock_${shortName}`, subscriber.inHand);
+  watchInFlight(service.metrics, `triplock_${shortName}`, subscriber.inFlight);
   return subscriber;
 }
 

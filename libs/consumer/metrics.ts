@@ -74,10 +74,10 @@ export function inboxMetrics(registry: Registry, prefix: string): InboxMetrics {
  * still holds back they do not know; while a consumer keeps up there is nothing, and when it does
  * not, the oldest in hand grows old.
  */
-export function watchInHand(
+export function watchInFlight(
   registry: Registry,
   prefix: string,
-  inHand: () => { messages: number; oldestMs: number },
+  inFlight: () => { messages: number; oldestMs: number },
 ): void {
   const registers = [registry];
   new Gauge({
@@ -85,7 +85,7 @@ export function watchInHand(
     help: 'Messages received and neither acknowledged nor given back yet.',
     registers,
     collect() {
-      this.set(inHand().messages);
+      this.set(inFlight().messages);
     },
   });
   new Gauge({
@@ -93,7 +93,7 @@ export function watchInHand(
     help: 'Time since the oldest message in hand was published; 0 if there is none.',
     registers,
     collect() {
-      this.set(inHand().oldestMs / 1_000);
+      this.set(inFlight().oldestMs / 1_000);
     },
   });
 }

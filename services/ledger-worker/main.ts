@@ -4,7 +4,7 @@ import { runService } from '@triplock/runtime';
 import {
   openDeadLetters,
   readTopicRetention,
-  requireLetterRoom,
+  requireDeadLetterCapacity,
   requireReadable,
   runConsumer,
 } from '@triplock/transport';
@@ -35,7 +35,7 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   const topic = config.ACCEPTED_TOPIC;
   await requireReadable({ ...kafka, topic });
   checkRetention(topic, await readTopicRetention({ ...kafka, topic }), logger);
-  await requireLetterRoom({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
+  await requireDeadLetterCapacity({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());
 

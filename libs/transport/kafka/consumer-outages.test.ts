@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { aGroup, numbered } from './consumer-group.testing.ts';
-import type { RecordBatch } from './log.ts';
-import { openLossyNetwork } from './lossy-network.testing.ts';
+import { aGroup, numbered } from '../test/consumer-group.ts';
+import type { RecordBatch } from './record-batches.ts';
+import { openLossyNetwork } from '../test/lossy-network.ts';
 
 // Side by side, because each waits for a session or for retries to be over.
 suite('a consumer in trouble', { concurrency: true }, () => {
@@ -29,16 +29,16 @@ suite('a consumer in trouble', { concurrency: true }, () => {
     const network = await openLossyNetwork(brokers[0]!);
     t.after(() => network.close());
     await append(...numbered(3, 0));
-    const inHand = Promise.withResolvers<RecordBatch>();
+    const underWay = Promise.withResolvers<RecordBatch>();
     const release = Promise.withResolvers<void>();
     consume({
       connect: network.connect,
       handle: async (batch) => {
-        inHand.resolve(batch);
+        underWay.resolve(batch);
         await release.promise;
       },
     });
-    const batch = await inHand.promise;
+    const batch = await underWay.promise;
     network.freeze();
     consume();
     await allCommitted();

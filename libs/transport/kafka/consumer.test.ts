@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { aGroup, numbered } from './consumer-group.testing.ts';
-import type { ReceivedRecord } from './log.ts';
+import { aGroup, numbered } from '../test/consumer-group.ts';
+import type { ReceivedRecord } from './record-batches.ts';
 
 const valuesOf = (records: readonly ReceivedRecord[]) =>
   records.map(({ value }) => value?.toString());
@@ -66,17 +66,17 @@ test('a batch that fails comes again uncommitted, and other partitions do not wa
 test('closing finishes and commits the batch in hand, and nothing comes twice', async (t) => {
   const { seen, consume, append, allCommitted } = await aGroup(t);
   await append(...numbered(5, 0));
-  const inHand = Promise.withResolvers<void>();
+  const underWay = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const first = consume({
     handle: async (batch) => {
-      inHand.resolve();
+      underWay.resolve();
       await finish.promise;
       assert.equal(batch.isStale(), false);
       seen.push(...batch.records);
     },
   });
-  await inHand.promise;
+  await underWay.promise;
   const closed = first.close();
   finish.resolve();
   await closed;

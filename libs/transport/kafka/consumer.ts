@@ -1,7 +1,19 @@
+import { withDeadline } from '@triplock/runtime';
+import type { Consumer } from 'kafkajs';
 import { supervise } from '../supervise.ts';
-import { openInquiry } from './ask-brokers.ts';
-import { startMember, type GroupMember, type MemberOptions } from './group-member.ts';
-import type { RecordConsumer } from './log.ts';
+import { openInquiry } from './admin.ts';
+import { handleBatches, type RecordBatch } from './record-batches.ts';
+import { openKafkaClient, type BrokerConnection } from './client.ts';
+
+/**
+ * A consumer that commits a batch's offsets only after `handle` resolved. When `handle` rejects,
+ * nothing is committed and the batch comes again after a backoff; the consumer restarts itself
+ * after every error, a non-retriable one too.
+ */
+export type RecordConsumer = {
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
 
 /**
  * Consumes a topic from its beginning as one of a group. It starts by itself, also when no broker
@@ -37,4 +49,133 @@ export function runConsumer(options: MemberOptions): RecordConsumer {
       await inquiry.close();
     },
   };
+}
+
+/** What a member of a consumer group consumes, and how. */
+export type MemberOptions = BrokerConnection & {
+  groupId: string;
+  topic: string;
+  handle(batch: RecordBatch): Promise<void>;
+  /** Called after a batch's offset was committed. */
+  onCommitted?(batch: RecordBatch): Promise<void>;
+  /**
+   * Called when the group was joined, also again, with the partitions that are this member's now.
+   */
+  onAssigned?(partitions: readonly number[]): void;
+  /**
+   * Lets brokers hold records back for so long, so that a few large fetches bring what many small
+   * ones would; at once by default.
+   */
+  gatherMs?: number;
+  /** A member that is silent for this long is dead, and its partitions move; 6 s by default. */
+  sessionTimeoutMs?: number;
+};
+
+/** One membership, from joining the group to its end. */
+type GroupMember = {
+  /** Rejects when this member consumes no more; another is then needed. */
+  ended: Promise<never>;
+  /** Finishes and commits what is under way, then leaves the group. Bounded. */
+  leave(): Promise<void>;
+};
+
+/**
+ * The lowest session that brokers accept by default (`group.min.session.timeout.ms`), so that the
+ * partitions of a killed worker move as soon as Kafka allows. A false alarm costs one rebalance and
+ * some redeliveries. A quarter of it between heartbeats, so that three may be lost.
+ */
+const defaultSessionMs = 6_000;
+/** How long a rebalance waits for batches under way; a slower member is left out. */
+const rebalanceMs = 20_000;
+/** Partitions whose batches are under way at once. */
+const partitionsConcurrently = 12;
+/** A fetch that gathers ends when there is so much. */
+const gatheredBytes = 64 * 1024;
+/** An idle fetch ends after this; so long may a close or the end of a pause have to wait. */
+const fetchWaitMs = 500;
+const requestTimeoutMs = 5_000;
+const joinLimitMs = 60_000;
+const leaveLimitMs = 10_000;
+/** Longer than a rebalance and all tries of a request: whoever is silent so long stands still. */
+const standstillMs = 60_000;
+
+/** Joins the group and consumes. Rejects when that fails or is called off; nothing is left then. */
+async function startMember(
+  options: MemberOptions,
+  calledOff: Promise<never>,
+): Promise<GroupMember> {
+  const { groupId, topic, logger } = options;
+  const sessionTimeout = options.sessionTimeoutMs ?? defaultSessionMs;
+  const heartbeatInterval = sessionTimeout / 4;
+  const retry = { retries: 5, initialRetryTime: 100, maxRetryTime: 1_000 };
+  const client = openKafkaClient(options, { requestTimeoutMs, retry });
+  const consumer = client.kafka.consumer({
+    groupId,
+    sessionTimeout,
+    heartbeatInterval,
+    rebalanceTimeout: rebalanceMs,
+    ...(options.gatherMs === undefined
+      ? { maxWaitTimeInMs: fetchWaitMs }
+      : { maxWaitTimeInMs: options.gatherMs, minBytes: gatheredBytes }),
+    allowAutoTopicCreation: false,
+    // kafkajs would restart after some errors and stop for good after others. Here every crash ends
+    // the member, and whoever started it starts another.
+    retry: { ...retry, restartOnFailure: () => Promise.resolve(false) },
+  });
+  const batches = handleBatches({ ...options, heartbeatMs: heartbeatInterval });
+  const ended = endOf(consumer);
+  consumer.on('consumer.group_join', ({ payload }) => {
+    options.onAssigned?.(payload.memberAssignment[topic] ?? []);
+  });
+  const join = async () => {
+    await consumer.connect();
+    await consumer.subscribe({ topic, fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: partitionsConcurrently,
+      eachBatch: batches.eachBatch,
+    });
+  };
+  const limit = { ms: joinLimitMs, what: 'the group that is joined' };
+  try {
+    await withDeadline(Promise.race([join(), ended, calledOff]), limit);
+  } catch (error) {
+    batches.stop();
+    client.destroy();
+    throw error;
+  }
+  logger.info({ groupId, topic }, 'joined the consumer group');
+  return {
+    ended,
+    leave: async () => {
+      const leaving = { ms: leaveLimitMs, what: 'the group that is left' };
+      await withDeadline(consumer.disconnect(), leaving).finally(() => {
+        batches.stop();
+        client.destroy();
+      });
+    },
+  };
+}
+
+/**
+ * Rejects when kafkajs reports a crash, or when nothing happens any more although it reports none.
+ */
+function endOf(consumer: Consumer): Promise<never> {
+  const ended = new Promise<never>((_resolve, reject) => {
+    const standstill = setTimeout(
+      () => reject(new Error(`the consumer made no progress for ${standstillMs} ms`)),
+      standstillMs,
+    );
+    consumer.on('consumer.fetch', () => void standstill.refresh());
+    consumer.on('consumer.heartbeat', () => void standstill.refresh());
+    consumer.on('consumer.disconnect', () => clearTimeout(standstill));
+    consumer.on('consumer.crash', (event) => {
+      clearTimeout(standstill);
+      reject(event.payload.error);
+    });
+  });
+  // It may end while nobody listens: during a close the end is no news.
+  ended.catch(() => undefined);
+  return ended;
 }

@@ -3,8 +3,8 @@ import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic } from '@triplock/testing';
 import { openDeadLetters } from './dead-letters.ts';
-import type { ReceivedRecord } from './log.ts';
-import { readTopic } from './read-topic.testing.ts';
+import type { ReceivedRecord } from './record-batches.ts';
+import { readTopic } from '../test/read-topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

@@ -1,10 +1,10 @@
 import type { DeadLetterHeaders } from '@triplock/contracts';
 import type { IHeaders } from 'kafkajs';
-import { appendInBatches, type AppendLimits } from './append-in-batches.ts';
-import { openInquiry } from './ask-brokers.ts';
-import { connectProducer } from './idempotent-producer.ts';
-import type { BrokerConnection } from './kafka-client.ts';
-import type { ReceivedRecord } from './log.ts';
+import { appendInBatches, type AppendLimits } from './group-commit.ts';
+import { openInquiry } from './admin.ts';
+import { connectProducer } from './producer.ts';
+import type { BrokerConnection } from './client.ts';
+import type { ReceivedRecord } from './record-batches.ts';
 
 /** Why a record is set aside: a stable word and a sentence for people. */
 export type Refusal = { reason: string; detail: string };

@@ -5,9 +5,9 @@ import type { EncodedRecord } from '@triplock/contracts';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic, eventually } from '@triplock/testing';
 import { openGroupCommit, type GroupCommitOptions } from './group-commit.ts';
-import { ProduceRefusedError, ProduceUnknownError } from './log.ts';
-import { openLossyNetwork } from './lossy-network.testing.ts';
-import { readTopic } from './read-topic.testing.ts';
+import { ProduceRefusedError, ProduceUnknownError } from './append-queue.ts';
+import { openLossyNetwork } from '../test/lossy-network.ts';
+import { readTopic } from '../test/read-topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

@@ -4,11 +4,11 @@ import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic } from '@triplock/testing';
 import { Kafka, logLevel, type Message, type Producer } from 'kafkajs';
-import { appendInBatches, type AppendLimits } from './append-in-batches.ts';
-import { connectProducer, type IdempotentProducer } from './idempotent-producer.ts';
-import { ProduceUnknownError } from './log.ts';
-import { openLossyNetwork, type LossyNetwork } from './lossy-network.testing.ts';
-import { readTopic } from './read-topic.testing.ts';
+import { appendInBatches, type AppendLimits } from './group-commit.ts';
+import { connectProducer, type IdempotentProducer } from './producer.ts';
+import { ProduceUnknownError } from './append-queue.ts';
+import { openLossyNetwork, type LossyNetwork } from '../test/lossy-network.ts';
+import { readTopic } from '../test/read-topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const limits: AppendLimits = {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createTestSubscription, eventually } from '@triplock/testing';
-import { openBadNetwork, type Wire } from '../bad-network.testing.ts';
-import { openPublisher } from './publisher.ts';
-import type { OutgoingMessage } from './topic.ts';
+import { openBadNetwork, type Wire } from '../test/bad-network.ts';
+import { openPublisher, type OutgoingMessage } from './publisher.ts';
 
 /** A topic behind a network, its publisher, and everything that its subscription received. */
 async function aTopic(t: TestContext, { publishLimitMs = 1_000, replyMs = 0 } = {}) {

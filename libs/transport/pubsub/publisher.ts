@@ -1,14 +1,42 @@
-import { DeadlineError, inSpan, withDeadline } from '@triplock/runtime';
-import { keepClient } from './keep-client.ts';
-import { publishSpan } from './pubsub-spans.ts';
+import { DeadlineError, inSpan, withDeadline, type SpanSpec } from '@triplock/runtime';
 import {
+  keepClient,
   onceWithin,
   openPublisherApi,
   status,
   statusOf,
   type PubSubConnection,
-} from './pubsub-client.ts';
-import type { OutgoingMessage, Publisher, PublishOutcome } from './topic.ts';
+} from './client.ts';
+
+/** A message to publish. Messages of one ordering key are delivered in the order of their acks. */
+export type OutgoingMessage = {
+  orderingKey: string;
+  data: Buffer;
+  /** `event_id` is what consumers know a copy by: nothing is published without. */
+  attributes: Readonly<Record<string, string> & { event_id: string }>;
+};
+
+/** What publishing one message came to, in the order given. */
+export type PublishOutcome =
+  | { outcome: 'published' }
+  /**
+   * The broker may or may not have it; or it was not sent because an earlier one of its key failed.
+   */
+  | { outcome: 'unknown'; error: Error }
+  /** The broker will never take this message (too large, malformed). */
+  | { outcome: 'unpublishable'; error: Error };
+
+/** Publishes to one topic with ordering keys. */
+export type Publisher = {
+  /**
+   * Publishes messages of one ordering key in order. After the first failure no later message of
+   * the call is sent, and the key is open again for the next call. Answers within the publisher's
+   * limit, whatever the broker does; nothing of the call is sent after that.
+   */
+  publishInOrder(messages: readonly OutgoingMessage[]): Promise<PublishOutcome[]>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
 
 /** Where to publish; `publishLimitMs` bounds one call of `publishInOrder`, 5 s unless told. */
 export type PublisherOptions = PubSubConnection & { topic: string; publishLimitMs?: number };
@@ -66,7 +94,7 @@ export function openPublisher(options: PublisherOptions): Publisher {
       return publishOneAfterAnother(halves, deadline);
     }
   };
-  /** A topic that cannot be asked for either, such as one with a malformed name, is to blame. */
+  /** The message is bad unless the topic cannot be asked for either, as with a malformed name. */
   const blame = (deadline: number) => {
     const leftMs = Math.ceil(deadline - performance.now());
     if (leftMs <= 0) return 'unknown';
@@ -129,4 +157,23 @@ function fill(
 
 function notSent(messages: readonly OutgoingMessage[]): PublishOutcome[] {
   return fill(messages, 'unknown', new Error('not sent: an earlier message of its key failed'));
+}
+
+/*
+ * Spans of our own: those of Google's package are made by its high-level client, and here its API
+ * is called (ADR 6). A message carries its context as `traceparent`, an attribute that consumers of
+ * any language can read. Names and attributes are those of the semantic conventions
+ * (opentelemetry.io/docs/specs/semconv/messaging/gcp-pubsub).
+ */
+
+/** One PublishRequest, as a part of what the caller does for all its messages. */
+function publishSpan(topic: string, messages: readonly OutgoingMessage[]): SpanSpec {
+  const attributes = {
+    'messaging.system': 'gcp_pubsub',
+    'messaging.operation.type': 'send',
+    'messaging.operation.name': 'publish',
+    'messaging.destination.name': topic,
+    'messaging.batch.message_count': messages.length,
+  };
+  return { name: `send batch ${topic}`, kind: 'client', attributes };
 }

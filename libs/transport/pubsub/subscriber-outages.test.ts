@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { openBadNetwork } from '../bad-network.testing.ts';
-import { aSubscription } from './subscription.testing.ts';
+import { openBadNetwork } from '../test/bad-network.ts';
+import { aSubscription } from '../test/subscription.ts';
 
 // Side by side, because each waits for a deadline to be over.
 suite('a subscriber in trouble', { concurrency: true }, () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { aSubscription } from './subscription.testing.ts';
-import type { IncomingMessage } from './topic.ts';
+import { aSubscription } from '../test/subscription.ts';
+import type { IncomingMessage } from './in-flight-messages.ts';
 
 test('a message arrives with its data, attributes and key, and an acked one never comes again', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);
@@ -93,19 +93,19 @@ test('no more messages are held than told', async (t) => {
 
 test('closing lets the message in hand finish and gives the waiting ones back', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);
-  const inHand = Promise.withResolvers<void>();
+  const underWay = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const handled: string[] = [];
   const first = subscribe({
     handle: async ({ data }) => {
-      inHand.resolve();
+      underWay.resolve();
       await finish.promise;
       handled.push(data.toString());
       return 'ack';
     },
   });
   await publish('k', '1');
-  await inHand.promise;
+  await underWay.promise;
   await publish('k', '2', '3');
   const closed = first.close();
   finish.resolve();

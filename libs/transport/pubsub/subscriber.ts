@@ -1,28 +1,36 @@
-import { inSpan, withDeadline, type Logger } from '@triplock/runtime';
+import type { v1 } from '@google-cloud/pubsub';
+import { inSpan, withDeadline, type Logger, type PaymentSpanSpec } from '@triplock/runtime';
 import { supervise } from '../supervise.ts';
-import { keepClient } from './keep-client.ts';
-import { openMessageDesk } from './message-desk.ts';
 import {
+  keepClient,
   onceWithin,
   openSubscriberApi,
   status,
   statusOf,
   type PubSubConnection,
-} from './pubsub-client.ts';
-import { processMessageSpan } from './pubsub-spans.ts';
-import { openPullStream, type PullStream } from './pull-stream.ts';
-import type { IncomingMessage, MessageVerdict, Subscriber } from './topic.ts';
+} from './client.ts';
+import {
+  ackDeadlineSeconds,
+  openInFlightMessages,
+  type IncomingMessage,
+  type InFlight,
+  type MessageOutcome,
+  type PulledMessage,
+} from './in-flight-messages.ts';
+
+/** A running subscription. `close` lets messages under way finish and gives the others back. */
+export type Subscriber = { inFlight(): InFlight; ping(): Promise<void>; close(): Promise<void> };
 
 /** Which messages to receive and what to do with each. */
 export type SubscriberOptions = PubSubConnection & {
   subscription: string;
-  /** Messages in hand at once. */
+  /** Messages in flight at once. */
   maxInFlight: number;
   /**
-   * Called for messages of one ordering key that wait in their order, before there is a verdict on
-   * those before, and for later ones after it. A rejection is a `nack` that is logged.
+   * Called for messages of one ordering key that wait in their order, before the outcome of
+   * those before is known, and for later ones after it. A rejection is a `nack` that is logged.
    */
-  handle(message: IncomingMessage): Promise<MessageVerdict>;
+  handle(message: IncomingMessage): Promise<MessageOutcome>;
   logger: Logger;
 };
 
@@ -41,41 +49,41 @@ export function openSubscriber(options: SubscriberOptions): Subscriber {
   let stream: PullStream | undefined;
 
   /** What does not get through comes again: an ack that is lost costs a redelivery. */
-  const tell = async (what: string, send: () => Promise<unknown>): Promise<void> => {
+  const answer = async (what: string, send: () => Promise<unknown>): Promise<void> => {
     try {
       await send();
     } catch (error) {
-      logger.debug({ err: error }, `the broker was not told: ${what}`);
+      logger.debug({ err: error }, `the broker did not get: ${what}`);
     }
   };
-  const desk = openMessageDesk({
+  const messages = openInFlightMessages({
     ...options,
     handle: (message) =>
       inSpan(processMessageSpan(options.subscription, message), () => options.handle(message)),
     acknowledge: (ackIds) =>
-      tell('acks', async () => {
+      answer('acks', async () => {
         const request = { subscription, ackIds };
         await (await client.get()).acknowledge(request, onceWithin(answerLimitMs));
       }),
-    setDeadline: (ackIds, ackDeadlineSeconds) =>
-      tell('deadlines', async () => {
-        const request = { subscription, ackIds, ackDeadlineSeconds };
+    setDeadline: (ackIds, seconds) =>
+      answer('deadlines', async () => {
+        const request = { subscription, ackIds, ackDeadlineSeconds: seconds };
         await (await client.get()).modifyAckDeadline(request, onceWithin(answerLimitMs));
       }),
     onLeft: () => {
-      if (desk.held() < maxInFlight) stream?.resume();
+      if (messages.held() < maxInFlight) stream?.resume();
     },
   });
 
   const live = async (closing: Promise<never>): Promise<void> => {
     const used = await client.get();
     const request = { subscription, outstandingMax: maxInFlight };
-    const opened = openPullStream(used, request, (messages) => {
-      desk.receive(messages);
-      if (desk.held() >= maxInFlight) opened.pause();
+    const opened = openPullStream(used, request, (pulled) => {
+      messages.receive(pulled);
+      if (messages.held() >= maxInFlight) opened.pause();
     });
     stream = opened;
-    if (desk.held() >= maxInFlight) opened.pause();
+    if (messages.held() >= maxInFlight) opened.pause();
     closing.catch(() => {
       opened.end();
       opened.resume(); // What the broker sent meanwhile must be read, and is given back.
@@ -89,14 +97,76 @@ export function openSubscriber(options: SubscriberOptions): Subscriber {
   };
   const lives = supervise({ what: `subscription ${options.subscription}`, live, logger });
   return {
-    inHand: () => desk.inHand(),
+    inFlight: () => messages.inFlight(),
     ping: async () => {
       await (await client.get()).getSubscription({ subscription }, onceWithin(pingLimitMs));
     },
     close: async () => {
-      const closed = Promise.all([lives.close(), desk.close()]);
+      const closed = Promise.all([lives.close(), messages.close()]);
       const limit = { ms: closeLimitMs, what: 'the subscription' };
       await withDeadline(closed, limit).finally(() => client.close());
     },
   };
+}
+
+/** Messages of a subscription until the stream ends. */
+type PullStream = {
+  /** Resolves when the stream ended as planned; rejects when it broke. */
+  ended: Promise<void>;
+  /** Asks the broker for no more; `ended` resolves when it has answered. */
+  end(): void;
+  pause(): void;
+  resume(): void;
+};
+
+/**
+ * A broker that does not notice the death of a subscriber goes on giving messages to its stream,
+ * and with them whole ordering keys, until the stream's deadline; the emulator does so after a kill
+ * -9. So streams are short and are ended from here, and only a dead one meets its deadline.
+ */
+const streamLifeMs = 15_000;
+const farewellMs = 5_000;
+
+/** Opens a stream; the broker sends at most `outstandingMax` messages ahead of their acks. */
+function openPullStream(
+  client: v1.SubscriberClient,
+  request: { subscription: string; outstandingMax: number },
+  receive: (messages: readonly PulledMessage[]) => void,
+): PullStream {
+  const stream = client.streamingPull({ timeout: streamLifeMs + farewellMs });
+  const timer = setTimeout(() => stream.end(), streamLifeMs);
+  const ended = new Promise<void>((resolve, reject) => {
+    stream.on('data', (response: { receivedMessages?: PulledMessage[] }) => {
+      receive(response.receivedMessages ?? []);
+    });
+    stream.on('error', reject);
+    stream.on('end', resolve);
+  }).finally(() => clearTimeout(timer));
+  stream.write({
+    subscription: request.subscription,
+    streamAckDeadlineSeconds: ackDeadlineSeconds,
+    maxOutstandingMessages: request.outstandingMax,
+  });
+  return {
+    ended,
+    end: () => void stream.end(),
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
+  };
+}
+
+/** One message, from its handing over to its outcome. */
+function processMessageSpan(
+  subscription: string,
+  { id, attributes: carried }: IncomingMessage,
+): PaymentSpanSpec {
+  const attributes = {
+    'messaging.system': 'gcp_pubsub',
+    'messaging.operation.type': 'process',
+    'messaging.operation.name': 'process',
+    'messaging.destination.subscription.name': subscription,
+    'messaging.message.id': id,
+  };
+  const parent = carried['traceparent'] ?? '';
+  return { name: `process ${subscription}`, kind: 'consumer', attributes, parent };
 }

@@ -1,5 +1,9 @@
-import { onceWithin, openSubscriberApi, openPublisherApi } from './pubsub-client.ts';
-import type { PubSubConnection } from './pubsub-client.ts';
+import {
+  onceWithin,
+  openPublisherApi,
+  openSubscriberApi,
+  type PubSubConnection,
+} from './client.ts';
 
 /** For how long messages can come again to a subscription, or why that is unknown. */
 export type SubscriptionRetention =

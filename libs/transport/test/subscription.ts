@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestSubscription } from '@triplock/testing';
-import { openPublisher } from './publisher.ts';
-import { openSubscriber, type SubscriberOptions } from './subscriber.ts';
-import type { IncomingMessage } from './topic.ts';
+import { openPublisher } from '../pubsub/publisher.ts';
+import { openSubscriber, type SubscriberOptions } from '../pubsub/subscriber.ts';
+import type { IncomingMessage } from '../pubsub/in-flight-messages.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

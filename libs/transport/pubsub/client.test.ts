@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { keepClient } from './keep-client.ts';
+import { keepClient } from './client.ts';
 
 /** A maker that fails so often at first, as one without credentials does. */
 function failingMaker(failures: number) {

@@ -15,13 +15,15 @@ const reconnect = {
 type ClientOptions = ConstructorParameters<typeof v1.PublisherClient>[0];
 
 /** Opens a client of the publisher's API. It connects when first used. */
-export async function openPublisherApi(place: PubSubConnection): Promise<v1.PublisherClient> {
-  return initialized(new v1.PublisherClient(await clientOptions(place)));
+export async function openPublisherApi(connection: PubSubConnection): Promise<v1.PublisherClient> {
+  return initialized(new v1.PublisherClient(await clientOptions(connection)));
 }
 
 /** Opens a client of the subscriber's API. It connects when first used. */
-export async function openSubscriberApi(place: PubSubConnection): Promise<v1.SubscriberClient> {
-  return initialized(new v1.SubscriberClient(await clientOptions(place)));
+export async function openSubscriberApi(
+  connection: PubSubConnection,
+): Promise<v1.SubscriberClient> {
+  return initialized(new v1.SubscriberClient(await clientOptions(connection)));
 }
 
 /** For one try that ends in time: the callers of this library try again by themselves. */
@@ -54,4 +56,41 @@ function emulatorAt(host: string) {
   // With the domain said, the client does not look for Google's metadata server to learn it.
   const clientOptions = { universeDomain: 'googleapis.com' };
   return { apiEndpoint: host, emulatorMode: true, clientOptions };
+}
+
+/** A client that is made when first needed and made anew after its connection hung. */
+export type KeptClient<Client> = {
+  get(): Promise<Client>;
+  /** The next `get` makes another: TCP alone would notice a dead connection after minutes. */
+  forget(client: Client): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Keeps one client of a kind at a time. */
+export function keepClient<Client extends { close(): Promise<void> }>(
+  make: () => Promise<Client>,
+): KeptClient<Client> {
+  let current: Promise<Client> | undefined;
+  return {
+    get: () => {
+      if (current === undefined) {
+        const made = make();
+        current = made;
+        // Whoever asked gets the error; the next one asks anew.
+        made.catch(() => {
+          if (current === made) current = undefined;
+        });
+      }
+      return current;
+    },
+    forget: async (client) => {
+      const kept = await current?.catch(() => undefined);
+      if (kept === client) current = undefined;
+      await client.close();
+    },
+    close: async () => {
+      const kept = await current?.catch(() => undefined);
+      await kept?.close();
+    },
+  };
 }

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic } from '@triplock/testing';
 import kafkajs from 'kafkajs';
-import { openInquiry } from './ask-brokers.ts';
+import { openInquiry } from './admin.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

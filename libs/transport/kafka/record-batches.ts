@@ -1,9 +1,39 @@
-import { backoffMs, inBatches, inBatchSpan, type Logger } from '@triplock/runtime';
-import type { EachBatchHandler, EachBatchPayload } from 'kafkajs';
-import { keepAlive, type Heartbeat } from './heartbeat.ts';
-import { processBatchSpan } from './kafka-spans.ts';
-import type { RecordBatch } from './log.ts';
-import { receivedRecord } from './received-record.ts';
+import {
+  backoffMs,
+  inBatches,
+  inBatchSpan,
+  type BatchSpanSpec,
+  type Logger,
+} from '@triplock/runtime';
+import type { EachBatchHandler, EachBatchPayload, KafkaMessage } from 'kafkajs';
+
+/** A record as it came from the topic, bytes untouched. */
+export type ReceivedRecord = {
+  topic: string;
+  partition: number;
+  offset: bigint;
+  key: Buffer | null;
+  value: Buffer | null;
+  headers: Readonly<Record<string, Buffer | readonly Buffer[] | undefined>>;
+  timestamp: string;
+};
+
+/** Records of one partition in order. */
+export type RecordBatch = {
+  partition: number;
+  records: readonly ReceivedRecord[];
+  /** The offset after the partition's last record, as it was when these were fetched. */
+  end: bigint;
+  /**
+   * Keeps the session alive; call it between long steps. Throws when the partition was taken away.
+   */
+  heartbeat(): Promise<void>;
+  /**
+   * True once the partition belongs to somebody else: finish nothing more. A close does not make it
+   * true, because it waits for the batch in hand.
+   */
+  isStale(): boolean;
+};
 
 /** What happens to a batch, and after its offset was committed. */
 export type BatchHandling = {
@@ -111,4 +141,85 @@ function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBat
  */
 function isKafkaError(error: unknown): error is Error {
   return error instanceof Error && error.name.startsWith('KafkaJS');
+}
+
+/** The membership while one batch is at work. */
+type Heartbeat = {
+  /** Sends a heartbeat if one is due. @throws when the partition was taken away. */
+  beat(): Promise<void>;
+  /** Why the partition was taken away, once it was. */
+  lost(): Error | undefined;
+  stop(): void;
+};
+
+/** The group went on without this member. While it only asks everybody to join again, it waits. */
+const takenAway = ['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'FENCED_INSTANCE_ID'];
+
+/**
+ * Keeps a member alive while its batch is at work, also when the handler waits long for a database:
+ * kafkajs itself sends heartbeats only between batches.
+ */
+function keepAlive(
+  sendHeartbeat: () => Promise<void>,
+  { intervalMs, logger }: { intervalMs: number; logger: Logger },
+): Heartbeat {
+  let lost: Error | undefined;
+
+  const attempt = async () => {
+    try {
+      await sendHeartbeat();
+    } catch (error) {
+      if (error instanceof Error && takenAway.includes((error as { type?: string }).type ?? '')) {
+        lost = error;
+      } else logger.debug({ err: error }, 'a heartbeat failed');
+    }
+  };
+  const timer = setInterval(() => void attempt(), intervalMs);
+  return {
+    beat: async () => {
+      await attempt();
+      if (lost) throw lost;
+    },
+    lost: () => lost,
+    stop: () => clearInterval(timer),
+  };
+}
+
+/** A record with where it came from, its bytes as they came. */
+function receivedRecord(
+  source: { topic: string; partition: number },
+  message: KafkaMessage,
+): ReceivedRecord {
+  return {
+    topic: source.topic,
+    partition: source.partition,
+    offset: BigInt(message.offset),
+    key: message.key,
+    value: message.value,
+    // kafkajs gives bytes for what it read, one value or a list; strings only go the other way.
+    headers: (message.headers ?? {}) as ReceivedRecord['headers'],
+    timestamp: message.timestamp,
+  };
+}
+
+/** A batch of one partition, from its arrival to the commit of its offset. */
+function processBatchSpan(
+  { topic, groupId }: { topic: string; groupId: string },
+  { partition, records }: RecordBatch,
+): BatchSpanSpec {
+  const attributes = {
+    'messaging.system': 'kafka',
+    'messaging.operation.type': 'process',
+    'messaging.operation.name': 'process batch',
+    'messaging.destination.name': topic,
+    'messaging.destination.partition.id': String(partition),
+    'messaging.consumer.group.name': groupId,
+    'messaging.batch.message_count': records.length,
+  };
+  const name = `process batch ${topic}`;
+  return { name, kind: 'consumer', attributes, of: () => records.flatMap(traceparentOf) };
+}
+
+function traceparentOf({ headers: { traceparent } }: ReceivedRecord): string[] {
+  return Buffer.isBuffer(traceparent) ? [traceparent.toString()] : [];
 }

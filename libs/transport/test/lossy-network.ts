@@ -1,4 +1,4 @@
-import { openBadNetwork, type BadNetwork, type Wire } from '../bad-network.testing.ts';
+import { openBadNetwork, type BadNetwork, type Wire } from './bad-network.ts';
 
 /** A bad network to a Kafka broker that can also lose produce replies, and nothing else. */
 export type LossyNetwork = BadNetwork & {

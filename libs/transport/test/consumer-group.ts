@@ -3,11 +3,10 @@ import type { TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import type { Message } from 'kafkajs';
-import { runConsumer } from './consumer.ts';
-import type { MemberOptions } from './group-member.ts';
-import { connectProducer } from './idempotent-producer.ts';
-import type { RecordBatch, ReceivedRecord } from './log.ts';
-import { openTopicOffsets } from './topic-offsets.ts';
+import { runConsumer, type MemberOptions } from '../kafka/consumer.ts';
+import { connectProducer } from '../kafka/producer.ts';
+import type { ReceivedRecord, RecordBatch } from '../kafka/record-batches.ts';
+import { openTopicOffsets } from '../kafka/offsets.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { restIdleQueues } from './rest-idle-queues.ts';
+import { restIdleQueues } from './client.ts';
 
 restIdleQueues();
 

@@ -1,9 +1,7 @@
 import { randomInt } from 'node:crypto';
-import { inBatchSpan, withDeadline } from '@triplock/runtime';
+import { inBatchSpan, withDeadline, type BatchSpanSpec } from '@triplock/runtime';
 import type { ICustomPartitioner, Message, Producer, RecordMetadata } from 'kafkajs';
-import { openKafkaClient, type BrokerConnection } from './kafka-client.ts';
-import { sendBatchSpan } from './kafka-spans.ts';
-import { partitionOfKey } from './partition-of-key.ts';
+import { openKafkaClient, type BrokerConnection } from './client.ts';
 
 /**
  * One producer id, from its first batch to its first failure. After a rejected batch kafkajs takes
@@ -110,4 +108,64 @@ function disconnectInBackground(producer: Producer, { logger }: ProducerOptions)
   producer.disconnect().catch((error: unknown) => {
     logger.debug({ err: error }, 'a discarded producer did not disconnect');
   });
+}
+
+const seed = 0x9747b28c;
+const multiplier = 0x5bd1e995;
+
+/**
+ * The partition of a record key: murmur2 of its bytes, as Kafka's own producers spread keys
+ * (org.apache.kafka.common.utils.Utils.murmur2), so that any client finds a payment in the same
+ * one. kafkajs computes the same with big integers, at several times the cost.
+ */
+export function partitionOfKey(key: string | Buffer, partitions: number): number {
+  const bytes = typeof key === 'string' ? Buffer.from(key) : key;
+  return (murmur2(bytes) & 0x7fffffff) % partitions;
+}
+
+function murmur2(bytes: Buffer): number {
+  const { length } = bytes;
+  const wholeWords = length - (length % 4);
+  let hash = seed ^ length;
+  for (let at = 0; at < wholeWords; at += 4) {
+    const word = mix(bytes.readInt32LE(at));
+    hash = Math.imul(hash, multiplier) ^ word;
+  }
+  if (length > wholeWords) {
+    for (let at = wholeWords; at < length; at += 1) hash ^= bytes[at]! << (8 * (at - wholeWords));
+    hash = Math.imul(hash, multiplier);
+  }
+  hash = Math.imul(hash ^ (hash >>> 13), multiplier);
+  return hash ^ (hash >>> 15);
+}
+
+function mix(word: number): number {
+  const product = Math.imul(word, multiplier);
+  return Math.imul(product ^ (product >>> 24), multiplier);
+}
+
+/*
+ * Spans of our own, and not by the instrumentation of kafkajs. That one makes the span of a message
+ * where `sendBatch` is called, which is in the loop of the group commit and in no request, and puts
+ * it over the header that the record came with; and of a batch that is consumed it makes spans that
+ * end together and that nothing is done in. Names and attributes are those of the semantic
+ * conventions (opentelemetry.io/docs/specs/semconv/messaging/kafka).
+ */
+
+/** One request with all the records that go together. */
+function sendBatchSpan(topic: string, messages: readonly Message[]): BatchSpanSpec {
+  const attributes = {
+    'messaging.system': 'kafka',
+    'messaging.operation.type': 'send',
+    'messaging.operation.name': 'send batch',
+    'messaging.destination.name': topic,
+    'messaging.batch.message_count': messages.length,
+  };
+  const name = `send batch ${topic}`;
+  return { name, kind: 'client', attributes, of: () => messages.flatMap(traceparentOf) };
+}
+
+function traceparentOf({ headers }: Message): string[] {
+  const header = headers?.['traceparent'];
+  return typeof header === 'string' || Buffer.isBuffer(header) ? [header.toString()] : [];
 }

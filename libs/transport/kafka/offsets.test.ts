@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
+import { Kafka, logLevel } from 'kafkajs';
+import { connectProducer } from './producer.ts';
+import { openLossyNetwork } from '../test/lossy-network.ts';
+import { openTopicOffsets, openUnreadRecords } from './offsets.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+test('the end counts what every partition holds, times are found in it, and a group that never committed is at 0', async (t) => {
+  const connection = { ...(await createTestTopic(t, { partitions: 2 })), clientId: 'test', logger };
+  const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
+  const offsets = openTopicOffsets({ ...connection, groupId: testNamespace('group') });
+  t.after(() => Promise.all([producer.close(), offsets.close()]));
+  await producer.send([
+    { value: 'a', partition: 1, timestamp: '1000' },
+    { value: 'b', partition: 1, timestamp: '3000' },
+  ]);
+  assert.deepEqual(
+    await offsets.end(),
+    new Map([
+      [0, 0n],
+      [1, 2n],
+    ]),
+  );
+  const sinceMs = async (ms: number) => (await offsets.since(new Date(ms))).get(1);
+  assert.deepEqual(await Promise.all([1_000, 2_000, 4_000].map(sinceMs)), [0n, 1n, 2n]);
+  assert.deepEqual(
+    await offsets.committed(),
+    new Map([
+      [0, 0n],
+      [1, 0n],
+    ]),
+  );
+});
+
+test('what aged out before it was read holds up no barrier', async (t) => {
+  const broker = await createTestTopic(t);
+  const connection = { ...broker, clientId: 'test', logger };
+  const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
+  const offsets = openTopicOffsets({ ...connection, groupId: testNamespace('group') });
+  t.after(() => Promise.all([producer.close(), offsets.close()]));
+  await producer.send([{ value: 'a' }, { value: 'b' }]);
+  const admin = new Kafka({ brokers: broker.brokers, logLevel: logLevel.NOTHING }).admin();
+  await admin.connect();
+  t.after(() => admin.disconnect());
+  // Asked only because kafkajs deletes nothing of a topic that it has not met.
+  const partitions = await admin.fetchTopicOffsets(broker.topic);
+  await admin.deleteTopicRecords({ topic: broker.topic, partitions });
+  assert.deepEqual(await offsets.committed(), await offsets.end());
+});
+
+test('a broker that hangs is an error within 3 s, and the next question is answered again', async (t) => {
+  const broker = await createTestTopic(t);
+  const network = await openLossyNetwork(broker.brokers[0]!);
+  const { connect } = network;
+  const offsets = openTopicOffsets({
+    ...broker,
+    groupId: testNamespace('group'),
+    clientId: 'test',
+    logger,
+    connect,
+  });
+  t.after(() => Promise.all([offsets.close(), network.close()]));
+  await offsets.end();
+  network.freeze();
+  const start = performance.now();
+  await assert.rejects(offsets.end());
+  await assert.rejects(offsets.committed());
+  assert.ok(performance.now() - start < 6_000);
+  network.thaw();
+  assert.deepEqual(await offsets.end(), new Map([[0, 0n]]));
+});
+const hourMs = 3_600_000;
+
+async function aTopicOf(context: TestContext, agesInHours: readonly number[]) {
+  const { brokers, topic } = await createTestTopic(context);
+  const kafka = new Kafka({ brokers, clientId: 'test', logLevel: logLevel.NOTHING });
+  const [producer, admin] = [kafka.producer(), kafka.admin()];
+  await Promise.all([producer.connect(), admin.connect()]);
+  context.after(() => Promise.all([producer.disconnect(), admin.disconnect()]));
+  const messages = agesInHours.map((hours) => ({
+    value: 'a record',
+    timestamp: String(Date.now() - hours * hourMs),
+  }));
+  await producer.send({ topic, messages });
+  const groupId = `test-${randomUUID()}`;
+  const unread = openUnreadRecords({ brokers, topic, groupId, clientId: 'test', logger });
+  context.after(() => unread.close());
+  const commit = (offset: number) =>
+    admin.setOffsets({ groupId, topic, partitions: [{ partition: 0, offset: String(offset) }] });
+  const drop = (offset: number) =>
+    admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: String(offset) }] });
+  return { unread, commit, drop, brokers, topic };
+}
+
+test('the oldest unread record’s age is found within 5 %, and 0 when all is read', async (context) => {
+  const { unread, commit } = await aTopicOf(context, [50, 10, 1]);
+  const isAbout = async (hours: number) => {
+    const { oldestMs } = await unread.look();
+    const found = oldestMs / hourMs;
+    assert.ok(found > hours * 0.95 && found < hours * 1.001, `${found} hours instead of ${hours}`);
+  };
+  await isAbout(50);
+  await commit(1);
+  await isAbout(10);
+  await commit(2);
+  await isAbout(1);
+  assert.equal((await unread.look()).records, 1n);
+  await commit(3);
+  assert.deepEqual(await unread.look(), { records: 0n, oldestMs: 0, dropped: 0n });
+});
+
+test('records that the topic dropped before they were read are counted', async (context) => {
+  const { unread, commit, drop } = await aTopicOf(context, [3, 2, 1]);
+  await commit(1);
+  await drop(2);
+  const { dropped } = await eventually(async () => {
+    const seen = await unread.look();
+    return seen.dropped > 0n && seen;
+  });
+  assert.equal(dropped, 1n);
+});

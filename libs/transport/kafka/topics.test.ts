@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestTopic, ofDeadLetters, type TopicShape } from '@triplock/testing';
+import { openDeadLetters } from './dead-letters.ts';
+import {
+  findWeakness,
+  requireDurable,
+  requireDeadLetterCapacity,
+  requireReadable,
+  readTopicRetention,
+} from './topics.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+test('a record counts as kept when two brokers must have it before it is acknowledged', () => {
+  const strong = { replicas: 3, minInSync: 2, uncleanElection: false };
+  assert.equal(findWeakness(strong), undefined);
+  assert.equal(findWeakness({ ...strong, replicas: 2 }), undefined);
+  assert.match(findWeakness({ ...strong, minInSync: 1 })!, /^has min\.insync\.replicas 1,/);
+  assert.match(findWeakness({ ...strong, uncleanElection: true })!, /^has unclean\.leader/);
+  assert.match(findWeakness({ ...strong, replicas: 1 })!, /^has one replica,/);
+});
+
+test('what a broker reports of a topic is what is checked', async (t) => {
+  const warnings: string[] = [];
+  const noting = Object.assign(Object.create(logger) as typeof logger, {
+    warn: (_: object, message: string) => void warnings.push(message),
+  });
+  const connection = { ...(await createTestTopic(t)), clientId: 'test', logger: noting };
+  const refused = requireDurable({ ...connection, otherwise: 'refuse' });
+  await assert.rejects(
+    refused,
+    /^Error: topic test\.\w+ has one replica,.* give it three replicas/,
+  );
+  assert.deepEqual(warnings, []);
+  await requireDurable({ ...connection, otherwise: 'warn' });
+  assert.deepEqual(warnings, ['an acknowledged record may be lost if one broker is lost']);
+});
+
+test('a topic is refused or takes a burst of dead letters in the batches that they come in', async (t) => {
+  const open = async (shape: TopicShape) => {
+    const connection = { ...(await createTestTopic(t, shape)), clientId: 'test', logger };
+    const deadLetters = openDeadLetters(connection);
+    t.after(() => deadLetters.close());
+    const value = Buffer.alloc(300_000);
+    const record = { key: null, value, headers: {}, topic: 'accepted', timestamp: '0' };
+    const setAside = (offset: number) =>
+      deadLetters.append(
+        { ...record, partition: 0, offset: BigInt(offset) },
+        { reason: 'not_json', detail: 'zeros' },
+      );
+    return { connection, burst: Promise.all([0, 1, 2, 3, 4, 5].map(setAside)) };
+  };
+  const small = await open({});
+  await assert.rejects(small.burst);
+  await assert.rejects(requireDeadLetterCapacity(small.connection), (error: Error) => {
+    assert.match(error.message, /^topic test\.\w+ has max\.message\.bytes 1048588,/);
+    assert.match(error.message, /--add-config max\.message\.bytes=2097152$/);
+    return true;
+  });
+  const large = await open(ofDeadLetters);
+  await requireDeadLetterCapacity(large.connection);
+  await large.burst;
+});
+
+async function check(t: TestContext, compression: string): Promise<void> {
+  const connection = await createTestTopic(t, { compression });
+  await requireReadable({ ...connection, clientId: 'test', logger });
+}
+
+test('a topic whose batches can always be read is accepted', async (t) => {
+  await check(t, 'uncompressed');
+  await check(t, 'gzip');
+});
+
+test('a topic that lets in what cannot be read is refused, with what to do', async (t) => {
+  for (const compression of ['producer', 'snappy', 'lz4', 'zstd']) {
+    await assert.rejects(check(t, compression), (error: Error) => {
+      assert.match(
+        error.message,
+        new RegExp(`^topic test\\.\\w+ has compression.type ${compression},`),
+      );
+      assert.match(error.message, /--add-config compression\.type=uncompressed$/);
+      return true;
+    });
+  }
+});
+
+test('brokers that cannot be reached refuse nothing', async () => {
+  const unreachable = { brokers: ['127.0.0.1:1'], topic: 'any', clientId: 'test', logger };
+  await requireDurable({ ...unreachable, otherwise: 'refuse' });
+  await requireDeadLetterCapacity(unreachable);
+  await requireReadable(unreachable);
+});
+
+test('for how long a topic keeps records is known, and of a missing one why it is not', async (context) => {
+  const { brokers, topic } = await createTestTopic(context);
+  const read = (name: string) =>
+    readTopicRetention({ brokers, topic: name, clientId: 'test', logger });
+  assert.deepEqual(await read(topic), {
+    outcome: 'known',
+    retentionMs: 7 * 24 * 3_600_000,
+    segmentMs: 7 * 24 * 3_600_000,
+    retentionBytes: Infinity,
+    keepsEveryRecord: true,
+  });
+  assert.equal((await read(`${topic}.missing`)).outcome, 'unknown');
+});

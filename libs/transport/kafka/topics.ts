@@ -1,0 +1,188 @@
+import { explain, openInquiry, readTopicConfig } from './admin.ts';
+import { deadLetterBatchBytes } from './dead-letters.ts';
+import type { BrokerConnection } from './client.ts';
+
+/** What a record's safety rests on once the brokers have acknowledged it. */
+export type TopicReplication = {
+  /** Brokers that have a copy of each partition; the fewest where they differ. */
+  replicas: number;
+  /** How many of them must have a record before it is acknowledged (`min.insync.replicas`). */
+  minInSync: number;
+  /** Whether one that lacks acknowledged records may lead (`unclean.leader.election.enable`). */
+  uncleanElection: boolean;
+};
+
+/** The topic, and what is done when an acknowledgement of it is not worth a promise. */
+export type DurableOptions = BrokerConnection & { topic: string; otherwise: 'refuse' | 'warn' };
+
+/**
+ * Refuses a topic whose acknowledged records one lost broker may take away, or warns of it. The
+ * producer waits for all in-sync replicas, which is worth no more than how many those must be: with
+ * Kafka's default `min.insync.replicas` of 1 the leader acknowledges alone while its followers are
+ * away.
+ *
+ * One replica is refused too. A broker acknowledges before its disk has the record, because Kafka
+ * relies on the copies and not on the disk (kafka.apache.org/documentation, `flush.messages`): a
+ * machine that crashes is enough.
+ *
+ * Passes with a warning when the brokers do not answer, such as while they are away.
+ *
+ * @throws with one sentence that says what to do: the service must not run so.
+ */
+export async function requireDurable(options: DurableOptions): Promise<void> {
+  const { topic, logger, otherwise } = options;
+  const read = await readReplication(options);
+  if (read.outcome === 'unknown') {
+    logger.warn({ topic, why: read.why }, 'Kafka did not report its replication: not checked');
+    return;
+  }
+  const weakness = findWeakness(read);
+  if (weakness === undefined) return;
+  if (otherwise === 'refuse') throw new Error(`topic ${topic} ${weakness}`);
+  logger.warn({ topic, weakness }, 'an acknowledged record may be lost if one broker is lost');
+}
+
+/** Why an acknowledgement is worth too little, and what to do; `undefined` when it is not. */
+export function findWeakness(topic: TopicReplication): string | undefined {
+  const { replicas, minInSync, uncleanElection } = topic;
+  if (replicas < 2) {
+    return 'has one replica, so a broker that is lost takes accepted payments with it: give it three replicas, and min.insync.replicas of 2';
+  }
+  if (minInSync < 2) {
+    return `has min.insync.replicas ${minInSync}, so one broker alone may acknowledge a payment and be lost: set it to 2`;
+  }
+  if (uncleanElection) {
+    return 'has unclean.leader.election.enable true, so a replica that lacks accepted payments may replace one that has them: set it to false';
+  }
+  return undefined;
+}
+
+type Read = ({ outcome: 'known' } & TopicReplication) | { outcome: 'unknown'; why: string };
+
+async function readReplication(options: BrokerConnection & { topic: string }): Promise<Read> {
+  const config = await readTopicConfig(options);
+  if (config.outcome === 'unknown') return config;
+  const inquiry = openInquiry(options);
+  try {
+    const { topics } = await inquiry.ask((admin) =>
+      admin.fetchTopicMetadata({ topics: [options.topic] }),
+    );
+    const partitions = topics.flatMap((each) => each.partitions);
+    return {
+      outcome: 'known',
+      replicas: Math.min(...partitions.map(({ replicas }) => replicas.length)),
+      minInSync: Number(config.valueOf('min.insync.replicas')),
+      uncleanElection: config.valueOf('unclean.leader.election.enable') === 'true',
+    };
+  } catch (error) {
+    return { outcome: 'unknown', why: explain(error) };
+  } finally {
+    await inquiry.close();
+  }
+}
+
+/**
+ * Refuses a topic for dead letters that takes smaller batches than they are sent in. The brokers
+ * would refuse such a batch however often it is sent again: a burst of poison, or one large record,
+ * would hold up its partition and every payment behind it. Kafka's own default of 1 MiB is too
+ * little, because a dead letter is its record and more.
+ *
+ * Passes with a warning when the brokers do not answer, such as while they are away.
+ *
+ * @throws with one sentence that says what to do: the service must not run so.
+ */
+export async function requireDeadLetterCapacity(
+  options: BrokerConnection & { topic: string },
+): Promise<void> {
+  const { topic, logger } = options;
+  const config = await readTopicConfig(options);
+  if (config.outcome === 'unknown') {
+    logger.warn({ topic, why: config.why }, 'Kafka did not report its largest batch: not checked');
+    return;
+  }
+  const bytesMax = Number(config.valueOf('max.message.bytes'));
+  if (bytesMax >= deadLetterBatchBytes) return;
+  throw new Error(
+    `topic ${topic} has max.message.bytes ${bytesMax}, and dead letters come in batches of up to ${deadLetterBatchBytes} bytes: ` +
+      `set it with kafka-configs --alter --entity-type topics --entity-name ${topic} --add-config max.message.bytes=${deadLetterBatchBytes}`,
+  );
+}
+
+/** What kafkajs reads by itself (kafka.js.org/docs/producing#compression). */
+const readable = ['uncompressed', 'gzip'];
+
+/**
+ * Refuses a topic that lets in batches which this consumer cannot read. With any other
+ * `compression.type`, Kafka's default `producer` included, one batch compressed with
+ * snappy, lz4 or zstd would hold up its partition for ever, and every payment behind it.
+ *
+ * Passes with a warning when the brokers do not answer, such as while they are away: the consumer
+ * then stops at such a batch and says so again and again, and nothing behind it is lost.
+ *
+ * What a topic let in before is not looked at: a batch that is there stays as it is.
+ *
+ * @throws with one sentence that says what to do: the service must not run so.
+ */
+export async function requireReadable(
+  options: BrokerConnection & { topic: string },
+): Promise<void> {
+  const { topic, logger } = options;
+  const config = await readTopicConfig(options);
+  if (config.outcome === 'unknown') {
+    logger.warn({ topic, why: config.why }, 'Kafka did not report its compression: not checked');
+    return;
+  }
+  const compression = config.valueOf('compression.type');
+  if (readable.includes(compression)) return;
+  throw new Error(
+    `topic ${topic} has compression.type ${compression}, which lets in batches that cannot be read here (snappy, lz4, zstd): ` +
+      `set it to uncompressed with kafka-configs --alter --entity-type topics --entity-name ${topic} --add-config compression.type=uncompressed`,
+  );
+}
+
+/**
+ * For how long, and up to what size, a topic keeps records, with `Infinity` where nothing limits
+ * it; or why that is unknown.
+ */
+export type TopicRetention =
+  | {
+      outcome: 'known';
+      retentionMs: number;
+      /**
+       * Records leave by whole segments, once the newest of one is old enough, and a segment takes
+       * records for this long: its first one can be read for up to this long past `retentionMs`.
+       */
+      segmentMs: number;
+      /** Bytes of one partition. */
+      retentionBytes: number;
+      /** Old records leave by age and size only, and not because a newer one has the same key. */
+      keepsEveryRecord: boolean;
+    }
+  | { outcome: 'unknown'; why: string };
+
+/**
+ * Reads how a topic is kept from the brokers (Kafka's topic configs `retention.ms`,
+ * `segment.ms`, `retention.bytes` and `cleanup.policy`), within some 2 s. It never rejects.
+ */
+export async function readTopicRetention(
+  options: BrokerConnection & { topic: string },
+): Promise<TopicRetention> {
+  const config = await readTopicConfig(options);
+  if (config.outcome === 'unknown') return config;
+  try {
+    return {
+      outcome: 'known',
+      retentionMs: limit(config.valueOf('retention.ms')),
+      segmentMs: Number(config.valueOf('segment.ms')),
+      retentionBytes: limit(config.valueOf('retention.bytes')),
+      keepsEveryRecord: config.valueOf('cleanup.policy') === 'delete',
+    };
+  } catch (error) {
+    return { outcome: 'unknown', why: explain(error) };
+  }
+}
+
+/** Kafka writes -1 for "no limit". */
+function limit(value: string): number {
+  return Number(value) < 0 ? Infinity : Number(value);
+}
