@@ -18,11 +18,11 @@ async function readiness(url: string): Promise<{ status: number; text: string }>
 }
 
 /**
- * Makes the claims' memory a day older, as a day without a loss would: whatever was broken before,
- * the gateways are warm then and need no word of the ledger for a new key.
+ * Makes the claims' warm markers a day older, as a day without a loss would: whatever was broken
+ * before, the gateways are warm then and need not ask the ledger for a new key.
  */
 async function letADayPass(): Promise<void> {
-  assert.equal(await stage.claims.ageMemory(25 * 3_600_000), 64);
+  assert.equal(await stage.claims.ageMarkers(25 * 3_600_000), 64);
 }
 
 /** Pays as often and gives the ids of what was accepted, which must be all of it. */

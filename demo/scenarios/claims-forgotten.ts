@@ -7,7 +7,7 @@ import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { askAgain, newOrder, promiseReplay, promiseReused, sendFirst } from './send.ts';
 
-/** Guard 1 loses its memory; its answers must stay right, not only the effects. */
+/** Guard 1 loses all its claims; its answers must stay right, not only the effects. */
 export const claimsForgotten: Scenario = {
   name: 'claims-forgotten',
   failure: 'the claim store loses everything between a payment and its retry',

@@ -12,7 +12,7 @@ import {
   type OpenClaims,
 } from './test/claims-under-test.ts';
 import { describeLeases } from './leases.conformance.ts';
-import { describeMemory } from './memory.conformance.ts';
+import { describeLosses } from './losses.conformance.ts';
 import { describeTrouble } from './trouble.conformance.ts';
 
 /** What every claim store promises; each store runs this suite on the real thing. */
@@ -22,7 +22,7 @@ export function describeClaims(store: string, open: OpenClaims): void {
     describeAnswers(open);
     describeReleases(open);
     describeLeases(open);
-    describeMemory(open);
+    describeLosses(open);
     describeTrouble(open);
   });
 }

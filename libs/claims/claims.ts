@@ -4,8 +4,8 @@ import type { Brand, Fingerprint, PartnerId, TxnId } from '@triplock/payments';
 /** Says which claim is whose: random per claim, compared before anything is written again. */
 export type OwnerToken = Brand<string, 'OwnerToken'>;
 
-/** Names one stretch of a bucket's memory: another one begins whenever the store forgot. */
-export type MemoryEpoch = Brand<string, 'MemoryEpoch'>;
+/** Names the time since a bucket's last loss: every loss begins another epoch. */
+export type BucketEpoch = Brand<string, 'BucketEpoch'>;
 
 /** The store did not answer in time or cannot be used. What was asked for may have happened. */
 export class ClaimsUnavailableError extends Error {
@@ -27,20 +27,20 @@ export type ClaimRequest = {
   shown: string;
   /**
    * Claim although the bucket is cold, because the ledger was asked after the barrier and knows
-   * no such payment. Holds only while the bucket's memory is still of this epoch.
+   * no such payment. Holds only while the bucket is still in this epoch.
    */
-  vouchedIn?: MemoryEpoch;
+  ledgerCheckedIn?: BucketEpoch;
 };
 
-/** One stretch of a bucket's memory. */
-export type BucketMemory = {
-  epoch: MemoryEpoch;
+/** What a bucket's marker says: since which loss it remembers, and what that loss calls for. */
+export type BucketMarker = {
+  epoch: BucketEpoch;
   /** The Kafka offsets the ledger must have passed; absent until somebody has read them. */
   barrier?: string;
 };
 
 /** A key that is missing from this bucket proves nothing. No epoch: the loss is not noted yet. */
-export type Cold = { outcome: 'cold' } & Partial<BucketMemory>;
+export type Cold = { outcome: 'cold' } & Partial<BucketMarker>;
 
 /** What a claim came to. */
 export type ClaimOutcome =
@@ -76,7 +76,7 @@ export type Claims = {
   release(owner: ClaimOwner): Promise<'released' | 'lost'>;
   read(txnId: TxnId): Promise<PendingRead>;
   /** Begins a new epoch for a bucket that forgot. For any other, tells which one it is in. */
-  noteLoss(bucket: number): Promise<BucketMemory>;
+  noteLoss(bucket: number): Promise<BucketMarker>;
   /**
    * Stores what the ledger must have passed before the bucket's silence means anything, unless a
    * barrier is there or another epoch began. `warm`: nothing could have been lost, because nothing
@@ -84,15 +84,15 @@ export type Claims = {
    */
   setBarrier(mark: {
     bucket: number;
-    epoch: MemoryEpoch;
+    epoch: BucketEpoch;
     barrier: string;
     warm: boolean;
   }): Promise<void>;
   /**
-   * Makes a bucket cold without losing what it holds: claims may have been made elsewhere, such as
+   * Marks a bucket cold without losing what it holds: claims may have been made elsewhere, such as
    * in another store that stood in for this one. No gateway may be at work on it.
    */
-  distrust(bucket: number): Promise<void>;
+  markCold(bucket: number): Promise<void>;
   ping(): Promise<void>;
   close(): Promise<void>;
 };

@@ -151,9 +151,9 @@ function describeLife(open: OpenClaims): void {
     const request = aClaim();
     const epoch = await warmUp(claims, request);
     await forget();
-    const { epoch: vouchedIn } = await claims.noteLoss(bucketOfClaim(request));
-    assert.notEqual(vouchedIn, epoch);
-    expectOutcome(await claims.claim({ ...request, vouchedIn }), 'claimed');
+    const { epoch: ledgerCheckedIn } = await claims.noteLoss(bucketOfClaim(request));
+    assert.notEqual(ledgerCheckedIn, epoch);
+    expectOutcome(await claims.claim({ ...request, ledgerCheckedIn }), 'claimed');
     expectOutcome(await claims.claim(request), 'in-flight');
     await age(request.txnId, 25 * hourMs);
     expectOutcome(await claims.claim(request), 'cold');

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Claims, MemoryEpoch, OwnerToken } from './claims.ts';
+import type { Claims, BucketEpoch, OwnerToken } from './claims.ts';
 
 /**
  * Guard 1 taken away: it remembers nothing, so every request is the first under its key, and is
@@ -7,7 +7,7 @@ import type { Claims, MemoryEpoch, OwnerToken } from './claims.ts';
  */
 export function openNoClaims(): Claims {
   // An epoch that never ends, with nothing before it: no bucket is ever cold.
-  const memory = { epoch: 'none' as MemoryEpoch, barrier: '{}' };
+  const marker = { epoch: 'none' as BucketEpoch, barrier: '{}' };
   return {
     claim: async ({ acceptedAt }) => {
       return { outcome: 'claimed', token: randomUUID() as OwnerToken, acceptedAt };
@@ -15,9 +15,9 @@ export function openNoClaims(): Claims {
     complete: async () => 'completed',
     release: async () => 'released',
     read: async () => ({ outcome: 'unknown' }),
-    noteLoss: async () => memory,
+    noteLoss: async () => marker,
     setBarrier: async () => undefined,
-    distrust: async () => undefined,
+    markCold: async () => undefined,
     ping: async () => undefined,
     close: async () => undefined,
   };

@@ -19,7 +19,7 @@ import { measureRequests } from './http/measure-requests.ts';
 import { gatewayMetrics } from './http/metrics.ts';
 import { openAdmission } from './http/open-admission.ts';
 import { openClaims } from './accept/open-claims.ts';
-import { recoverMemory } from './accept/recover-memory.ts';
+import { recoverLosses } from './accept/loss-recovery.ts';
 import { watchProgress } from './accept/watch-progress.ts';
 
 // A request is answered within 3 s. Authenticating may take 0.5 s of them and letting go of a claim
@@ -56,15 +56,15 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
 
   const progress = watchProgress(offsets);
   const onCold = metrics.metCold;
-  const memory = recoverMemory({ claims, ledger, offsets, progress, logger, onCold });
+  const recovery = recoverLosses({ claims, ledger, offsets, progress, logger, onCold });
   // So that the first requests of a new system need not wait for it; without it they do it.
-  const prepared = withDeadline(memory.prepare(), { ms: budgetMs, what: 'noting a loss' });
+  const prepared = withDeadline(recovery.prepare(), { ms: budgetMs, what: 'noting a loss' });
   await prepared.catch((err: unknown) =>
     logger.warn({ err }, 'the claims could not be checked yet'),
   );
 
   const measuredLog = measureAppends(log, metrics);
-  const parts = { claims, memory, log: measuredLog, metrics, crashPoints, logger, budgetMs };
+  const parts = { claims, recovery, log: measuredLog, metrics, crashPoints, logger, budgetMs };
   const webhooks = {
     endpoints: openWebhookEndpoints(database),
     deliveries: openWebhookDeliveries(database),

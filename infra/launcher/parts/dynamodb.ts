@@ -9,7 +9,7 @@ const version = '2.5.2';
 const mainClass = 'com.amazonaws.services.dynamodbv2.local.main.ServerRunner';
 
 /**
- * Guard 1's memory where claims are kept in DynamoDB: DynamoDB Local, started only when asked for.
+ * Guard 1's store where claims are kept in DynamoDB: DynamoDB Local, started only when asked for.
  */
 export const dynamodb: Part = {
   name: 'dynamodb',

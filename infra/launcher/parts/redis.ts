@@ -8,7 +8,7 @@ import { askVersion, cached, findOnPath, hasMaven, runMaven } from './programs.t
 
 const artifact = 'com.github.codemonstur:embedded-redis:1.4.3';
 
-/** Guard 1's memory. */
+/** Guard 1's store. */
 export const redis: Part = {
   name: 'redis',
   title: 'Redis',

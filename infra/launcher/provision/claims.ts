@@ -37,7 +37,7 @@ export async function provisionClaims(system: ClaimUsers, place: ClaimPlace): Pr
   const before = state.claims;
   if (before !== undefined && movesClaims(before, store)) {
     await system.stopGateways();
-    await distrustAll(place);
+    await markAllCold(place);
     report(
       `claims: kept in ${store} from now on and no longer in ${before}; ` +
         'for 24 hours the ledger answers for keys that it does not know',
@@ -67,10 +67,10 @@ function truthOf(store: ClaimStore): Exclude<ClaimStore, 'hybrid'> {
   return store === 'hybrid' ? 'postgres' : store;
 }
 
-async function distrustAll(place: ClaimPlace): Promise<void> {
+async function markAllCold(place: ClaimPlace): Promise<void> {
   const claims = await openStore(place);
   try {
-    for (let bucket = 0; bucket < bucketCount; bucket += 1) await claims.distrust(bucket);
+    for (let bucket = 0; bucket < bucketCount; bucket += 1) await claims.markCold(bucket);
   } finally {
     await claims.close();
   }

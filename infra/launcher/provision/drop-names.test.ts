@@ -24,7 +24,7 @@ async function fill(t: TestContext, names: Names): Promise<void> {
     }
   });
   const redis = new Redis(parts.redis);
-  await redis.set(`{${names.claims}:7}:memory`, 'warm');
+  await redis.set(`{${names.claims}:7}:marker`, 'warm');
   redis.disconnect();
 }
 

@@ -1,6 +1,6 @@
 -- Claims a transaction id for one request, or says who has it. One atomic step.
 --
--- KEYS[1]  warm marker of the id's bucket (see memory.lua)
+-- KEYS[1]  warm marker of the id's bucket (see warm-marker.lua)
 -- KEYS[2]  claim record of the id; same hash tag, so that both live in one Redis Cluster slot
 -- ARGV[1]  run_id of the server this connection leads to
 -- ARGV[2]  owner token, new for every request
@@ -10,14 +10,14 @@
 -- ARGV[6]  what a read shows while the payment is pending
 -- ARGV[7]  lease in milliseconds
 -- ARGV[8]  life of the record in milliseconds
--- ARGV[9]  epoch in which the ledger vouched that it knows no such id, or ''
+-- ARGV[9]  epoch in which the ledger was asked and has no such id, or ''
 --
 -- Replies: { 'claimed', accepted_at }               ours; accepted_at of the first claim
 --          { 'completed', status, location, body }  done before, the stored answer
 --          { 'reused' }                             another request has this id
 --          { 'in-flight', lease_left_ms }           another owner is at work
 --          { 'cold', epoch, barrier }               no record, which proves nothing; '' = none
--- Only 'claimed' writes. No record and a whole memory means: never claimed, so it is ours.
+-- Only 'claimed' writes. No record in a warm bucket means: never claimed, so it is ours.
 -- A gateway that dies right after it leaves the record in flight: others get 'in-flight' until the
 -- lease ends, and then the same request takes it over.
 --
@@ -48,8 +48,8 @@ if record[1] then
 end
 
 local cold = coldness(KEYS[1], ARGV[1], ARGV[8], now)
--- The ledger's word holds only in the epoch it was asked in: after another loss a request may have
--- claimed, produced and been forgotten since.
+-- The ledger's answer holds only in the epoch it was asked in: after another loss a request may
+-- have claimed, produced and been forgotten since.
 if cold and (ARGV[9] == '' or cold[2] ~= ARGV[9]) then
   return cold
 end

@@ -1,6 +1,6 @@
--- Begins a new epoch of a bucket whose memory was lost. One atomic step.
+-- Begins a new epoch of a bucket whose claims were lost. One atomic step.
 --
--- KEYS[1]  warm marker of the bucket (see memory.lua)
+-- KEYS[1]  warm marker of the bucket (see warm-marker.lua)
 -- ARGV[1]  run_id of the server this connection leads to
 -- ARGV[2]  a new epoch, random
 --
@@ -13,7 +13,7 @@ local marker = redis.call('HMGET', KEYS[1], 'epoch', 'run_id', 'barrier')
 if marker[1] and marker[2] == ARGV[1] then
   return { marker[1], marker[3] or '' }
 end
--- The old marker goes whole: its barrier and its warmth are of a memory that has ended.
+-- The old marker goes whole: its barrier and its warmth are of an epoch that has ended.
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'epoch', ARGV[2], 'run_id', ARGV[1], 'since', server_now())
 return { ARGV[2], '' }

@@ -1,9 +1,9 @@
 import type { PartnerId } from '@triplock/payments';
 import type {
-  BucketMemory,
+  BucketMarker,
   ClaimOutcome,
   Cold,
-  MemoryEpoch,
+  BucketEpoch,
   OwnerToken,
   PendingRead,
 } from '../claims.ts';
@@ -47,15 +47,15 @@ export function parseReadReply(reply: unknown): PendingRead {
 }
 
 /** What note-loss.lua replied, as its contract names it. */
-export function parseNoteReply(reply: unknown): BucketMemory {
-  const [epoch, barrier] = reply as [MemoryEpoch, string];
+export function parseNoteReply(reply: unknown): BucketMarker {
+  const [epoch, barrier] = reply as [BucketEpoch, string];
   return { epoch, ...(barrier ? { barrier } : {}) };
 }
 
 function parseCold([epoch, barrier]: readonly (string | number)[]): Cold {
   return {
     outcome: 'cold',
-    ...(epoch ? { epoch: String(epoch) as MemoryEpoch } : {}),
+    ...(epoch ? { epoch: String(epoch) as BucketEpoch } : {}),
     ...(barrier ? { barrier: String(barrier) } : {}),
   };
 }

@@ -1,6 +1,6 @@
 -- What a read shows of an id that the ledger does not know. Writes nothing.
 --
--- KEYS[1]  warm marker of the id's bucket (see memory.lua)
+-- KEYS[1]  warm marker of the id's bucket (see warm-marker.lua)
 -- KEYS[2]  claim record of the id
 -- ARGV[1]  run_id of the server this connection leads to
 -- ARGV[2]  life of a record in milliseconds

@@ -32,7 +32,7 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
   const { namespace, logger, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
   const { url, answerTimeoutMs = 1_500 } = options;
   const redis = await connectRedis({ url, scripts, answerTimeoutMs, logger });
-  const markerOf = (bucket: number) => `{${namespace}:${bucket}}:memory`;
+  const markerOf = (bucket: number) => `{${namespace}:${bucket}}:marker`;
   // One hash tag for the record and its bucket's marker: scripts touch both, and Redis Cluster
   // runs a script only when all its keys are in one slot.
   const recordOf = (txnId: TxnId) =>
@@ -46,11 +46,11 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
   const late = releaseLate({ release, leaseMs, logger });
 
   return {
-    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, vouchedIn }) {
+    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, ledgerCheckedIn }) {
       const token = randomUUID() as OwnerToken;
       const request = [fingerprint, partnerId, acceptedAt.getTime(), shown];
       // Throws while the server is away: then nothing is sent that would have to be released.
-      const values = [redis.runId(), token, ...request, leaseMs, lifeMs, vouchedIn ?? ''];
+      const values = [redis.runId(), token, ...request, leaseMs, lifeMs, ledgerCheckedIn ?? ''];
       try {
         const reply = await redis.run('claimRecord', { keys: keysOf(txnId), values });
         return parseClaimReply(reply, token);
@@ -84,8 +84,8 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       const values = [epoch, barrier, warm ? '1' : '0'];
       await redis.run('setBarrier', { keys: [markerOf(bucket)], values });
     },
-    async distrust(bucket) {
-      await redis.run('distrustBucket', { keys: [markerOf(bucket)], values: [] });
+    async markCold(bucket) {
+      await redis.run('markBucketCold', { keys: [markerOf(bucket)], values: [] });
     },
     ping: () => redis.ping(),
     close: async () => {

@@ -11,7 +11,7 @@ async function bareScripts(test: TestContext) {
   const url = await testPart('redis');
   const redis = new Redis(url, { scripts: { ...scripts } }) as Scripted;
   const tag = `{${testNamespace('scripts')}:0}`;
-  const [marker, record] = [`${tag}:memory`, `${tag}:claim:some-id`];
+  const [marker, record] = [`${tag}:marker`, `${tag}:claim:some-id`];
   test.after(async () => {
     await redis.del(marker, record);
     await redis.quit();

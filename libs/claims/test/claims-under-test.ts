@@ -11,7 +11,7 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import type { TestRelay } from '@triplock/testing';
-import type { ClaimOutcome, ClaimRequest, Claims, MemoryEpoch } from '../claims.ts';
+import type { ClaimOutcome, ClaimRequest, Claims, BucketEpoch } from '../claims.ts';
 
 /** A store under test, and what only its owner can do to it. */
 export type ClaimsUnderTest = {
@@ -78,7 +78,7 @@ export function idInBucketOf(request: ClaimRequest): TxnId {
 }
 
 /** Makes the request's bucket remember without a gap, as on an empty system. */
-export async function warmUp(claims: Claims, request: ClaimRequest): Promise<MemoryEpoch> {
+export async function warmUp(claims: Claims, request: ClaimRequest): Promise<BucketEpoch> {
   const bucket = bucketOfClaim(request);
   const { epoch } = await claims.noteLoss(bucket);
   await claims.setBarrier({ bucket, epoch, barrier: '{}', warm: true });

@@ -24,7 +24,7 @@ export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<Cl
   const { layout, request, token } = attempt;
   const { record: found, cold } = await lookUp(table, layout, request.txnId);
   // The ledger's word holds only in the epoch it was asked in.
-  const mayBegin = cold === undefined || (cold.epoch && cold.epoch === request.vouchedIn);
+  const mayBegin = cold === undefined || (cold.epoch && cold.epoch === request.ledgerCheckedIn);
 
   let record = found;
   for (let refused = 0; refused < refusalsMax; refused += 1) {

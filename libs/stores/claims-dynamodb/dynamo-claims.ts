@@ -4,9 +4,9 @@ import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import {
   releaseLate,
-  type BucketMemory,
+  type BucketMarker,
   type Claims,
-  type MemoryEpoch,
+  type BucketEpoch,
   type OwnerToken,
   type PendingRead,
 } from '@triplock/claims';
@@ -16,7 +16,7 @@ import type { DynamoPlace } from './dynamo-place.ts';
 import { ownersSteps } from './end-claim.ts';
 import { lookUp, markerOf, type Layout } from './look-up.ts';
 import { openTable } from './open-table.ts';
-import { memoryOf } from './read-marker.ts';
+import { readMarker } from './read-marker.ts';
 
 /** Where claims live and for how long; times in milliseconds. */
 export type DynamoClaimsOptions = DynamoPlace & {
@@ -96,9 +96,9 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
       const marker = markerOf(layout, bucket);
       await dynamo.inTime((table) => table.update(marker, { change, condition, values }));
     },
-    async distrust(bucket) {
+    async markCold(bucket) {
       const change = 'SET #table_id = :none';
-      const unless = { condition: 'attribute_exists(#id)', values: { ':none': 'distrusted' } };
+      const unless = { condition: 'attribute_exists(#id)', values: { ':none': 'marked cold' } };
       const marker = markerOf(layout, bucket);
       await dynamo.inTime((table) => table.update(marker, { change, ...unless }));
     },
@@ -111,10 +111,10 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
 }
 
 /** Begins a new epoch for a marker that is missing or names another table. */
-async function noteLoss(table: Table, id: string): Promise<BucketMemory> {
+async function noteLoss(table: Table, id: string): Promise<BucketMarker> {
   const [tableId, marker] = await Promise.all([table.tableId(), table.get(id)]);
-  if (marker !== undefined && marker['table_id'] === tableId) return memoryOf(marker);
-  const epoch = randomUUID() as MemoryEpoch;
+  if (marker !== undefined && marker['table_id'] === tableId) return readMarker(marker);
+  const epoch = randomUUID() as BucketEpoch;
   const put = await table.put(
     { id, epoch, table_id: tableId, since: table.now().latest },
     {
@@ -122,5 +122,5 @@ async function noteLoss(table: Table, id: string): Promise<BucketMemory> {
       values: { ':table_id': tableId },
     },
   );
-  return put.outcome === 'written' ? { epoch } : memoryOf(put.item!);
+  return put.outcome === 'written' ? { epoch } : readMarker(put.item!);
 }

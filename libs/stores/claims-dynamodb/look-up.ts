@@ -15,7 +15,7 @@ export function recordOf({ namespace }: Layout, txnId: TxnId): string {
 
 /** The key of a bucket's warm marker. */
 export function markerOf({ namespace }: Layout, bucket: number): string {
-  return `${namespace}#memory#${bucket}`;
+  return `${namespace}#marker#${bucket}`;
 }
 
 /**

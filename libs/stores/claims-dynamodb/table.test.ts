@@ -47,7 +47,7 @@ describe('the table of the claims', () => {
     for (const request of [kept, lost]) await warmUp(claims, request);
     await claims.claim(kept);
     // What a restored table holds: markers that tell of the table that was saved.
-    const marker = `${namespace}#memory#${bucketOfClaim(lost)}`;
+    const marker = `${namespace}#marker#${bucketOfClaim(lost)}`;
     await place.set(marker, { table_id: 'the one that was saved' });
     expectOutcome(await claims.claim({ ...kept, fingerprint: aFingerprint() }), 'reused');
     assert.deepEqual(await claims.claim(lost), { outcome: 'cold' });

@@ -51,9 +51,9 @@ export function inspectDynamoClaims({
         return { command: 'DELETE of all items in DynamoDB', keys: items.length };
       }),
     count: async () => (await ourItems()).length,
-    ageMemory: (ms) =>
+    ageMarkers: (ms) =>
       withClient(async (aws, client) => {
-        const markers = await ourItems('memory#');
+        const markers = await ourItems('marker#');
         await eachOf(markers, (id) => {
           const ExpressionAttributeValues = { ':older': { N: `${-ms}` } };
           const change = { UpdateExpression: 'ADD since :older', ExpressionAttributeValues };

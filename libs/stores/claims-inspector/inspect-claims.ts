@@ -39,8 +39,8 @@ export type ClaimsInspector = {
   forget(): Promise<Forgotten>;
   /** How many claims and markers it holds. */
   count(): Promise<number>;
-  /** Makes its memory so much older, as time without a loss does; tells of how many buckets. */
-  ageMemory(ms: number): Promise<number>;
+  /** Makes its warm markers so much older, as time without a loss does; tells how many. */
+  ageMarkers(ms: number): Promise<number>;
   /** What one of its claims takes in the store, all claims being alike: see each store. */
   bytesPerClaim(): Promise<number>;
   close(): Promise<void>;

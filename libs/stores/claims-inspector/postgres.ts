@@ -47,20 +47,20 @@ export function inspectPostgresClaims({
     },
     async forget() {
       const claims = await changed('DELETE FROM claims.claims WHERE namespace = $1');
-      const markers = await changed('DELETE FROM claims.memory WHERE namespace = $1');
+      const markers = await changed('DELETE FROM claims.warm_markers WHERE namespace = $1');
       return { command: 'DELETE of all claims in PostgreSQL', keys: claims + markers };
     },
     async count() {
       const [row] = await database.query<{ count: number }>(
         `SELECT ((SELECT count(*) FROM claims.claims WHERE namespace = $1)
-          + (SELECT count(*) FROM claims.memory WHERE namespace = $1))::int AS count`,
+          + (SELECT count(*) FROM claims.warm_markers WHERE namespace = $1))::int AS count`,
         [namespace],
       );
       return row!.count;
     },
-    ageMemory: (ms) =>
+    ageMarkers: (ms) =>
       changed(
-        `UPDATE claims.memory SET since = since - $2 * interval '1 ms' WHERE namespace = $1`,
+        `UPDATE claims.warm_markers SET since = since - $2 * interval '1 ms' WHERE namespace = $1`,
         ms,
       ),
     /** Table, indexes and the room that pages keep free, by the rows that are there. */

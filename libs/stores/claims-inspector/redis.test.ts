@@ -4,7 +4,7 @@ import { createTestRedis } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { inspectClaims } from './inspect-claims.ts';
 
-const ours = ['{triplock:7}:claim:one', '{triplock:7}:memory'];
+const ours = ['{triplock:7}:claim:one', '{triplock:7}:marker'];
 
 /** A Redis of the test's own that holds our keys, and its claims as seen from outside. */
 async function aRedis(test: TestContext) {

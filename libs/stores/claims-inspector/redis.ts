@@ -45,9 +45,9 @@ export function inspectRedisClaims({
     },
     forget: () => forgetEverything({ redis, namespace }),
     count: async () => (await ourKeys({ redis, namespace })).ours.length,
-    async ageMemory(ms) {
+    async ageMarkers(ms) {
       const { ours } = await ourKeys({ redis, namespace });
-      const markers = ours.filter((key) => key.endsWith(':memory'));
+      const markers = ours.filter((key) => key.endsWith(':marker'));
       for (const marker of markers) await redis.hincrby(marker, 'since', -ms);
       return markers.length;
     },

@@ -2,7 +2,7 @@
 --
 -- $1 namespace, $2 txn_id, $3 its bucket, $4 owner token, new for every request, $5 fingerprint,
 -- $6 partner, $7 accepted-at, $8 what a read shows while pending, $9 lease in milliseconds, $10
--- life of the record in milliseconds, $11 epoch in which the ledger vouched that it knows no such
+-- life of the record in milliseconds, $11 epoch in which the ledger was asked and has no such
 -- id.
 --
 -- A row with `outcome`:
@@ -30,9 +30,9 @@ found AS MATERIALIZED (
   FROM claims AS c, asked
   WHERE c.namespace = $1 AND c.txn_id = $2 AND c.expires_at > asked.at
 ),
-memory_kept AS MATERIALIZED (
+marker AS MATERIALIZED (
   SELECT m.epoch, m.barrier, m.warm OR m.since + $10 * interval '1 ms' <= asked.at AS is_whole
-  FROM memory AS m, asked
+  FROM warm_markers AS m, asked
   WHERE m.namespace = $1 AND m.bucket = $3 AND m.history = current_history()
 ),
 written AS (
@@ -45,8 +45,8 @@ written AS (
   WHERE CASE
     WHEN EXISTS (SELECT FROM found) THEN
       EXISTS (SELECT FROM found WHERE NOT is_reused AND NOT is_at_work AND state <> 'completed')
-    -- The ledger's word holds only in the epoch it was asked in.
-    ELSE EXISTS (SELECT FROM memory_kept WHERE is_whole OR epoch::text = $11)
+    -- The ledger's answer holds only in the epoch it was asked in.
+    ELSE EXISTS (SELECT FROM marker WHERE is_whole OR epoch::text = $11)
   END
   ON CONFLICT (namespace, txn_id) DO UPDATE SET
     fingerprint = excluded.fingerprint,
@@ -81,6 +81,6 @@ FROM found, asked
 WHERE is_reused OR is_at_work OR state = 'completed'
 UNION ALL
 SELECT 'cold', NULL, NULL, NULL, NULL, NULL, NULL, kept.epoch::text, kept.barrier
-FROM asked LEFT JOIN memory_kept AS kept ON true
+FROM asked LEFT JOIN marker AS kept ON true
 WHERE NOT EXISTS (SELECT FROM found)
   AND (kept.is_whole OR kept.epoch::text = $11) IS NOT TRUE

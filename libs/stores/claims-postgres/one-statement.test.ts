@@ -71,7 +71,7 @@ describe('claims in postgres', () => {
     for (const request of [kept, lost]) await warmUp(claims, request);
     await claims.claim(kept);
     // What a promoted standby finds: the marker names the timeline that has ended.
-    await owner.query(`UPDATE claims.memory SET history = 'ended' WHERE namespace = $1`, [
+    await owner.query(`UPDATE claims.warm_markers SET history = 'ended' WHERE namespace = $1`, [
       namespace,
     ]);
     expectOutcome(await claims.claim(kept), 'in-flight');
@@ -104,8 +104,8 @@ describe('claims in postgres', () => {
   it('the role of the claims forgets nothing by any other way', async () => {
     for (const statement of [
       'DELETE FROM claims',
-      'DELETE FROM memory',
-      'TRUNCATE claims, memory',
+      'DELETE FROM warm_markers',
+      'TRUNCATE claims, warm_markers',
       'SELECT FROM ledger.transactions',
     ]) {
       await assert.rejects(role.query(statement), /permission denied/, statement);

@@ -13,7 +13,7 @@ import {
 import { checkDurability, PostgresDurabilityError, readDurabilitySql } from './check-durability.ts';
 import { connectPostgres } from './connect-postgres.ts';
 import {
-  bucketMemory,
+  bucketMarker,
   claimOutcome,
   pendingRead,
   type ClaimRow,
@@ -28,7 +28,7 @@ const releaseSql = sql('release.sql');
 const readSql = sql('read.sql');
 const noteLossSql = sql('note-loss.sql');
 const setBarrierSql = sql('set-barrier.sql');
-const distrustSql = sql('distrust.sql');
+const markColdSql = sql('mark-cold.sql');
 const reapSql = sql('reap.sql');
 
 /** Where claims live and for how long; times in milliseconds. */
@@ -67,7 +67,7 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  * warm. They are cold when the store is new, when its tables were emptied, and after a failover or
  * a restore to a point in time, because either begins a new timeline and may have lost the latest
  * claims. What cannot be noticed is a data directory that was put back as a copy: empty the table
- * `memory` afterwards.
+ * `warm_markers` afterwards.
  *
  * @throws PostgresDurabilityError when the server is there and a crash may lose claims.
  */
@@ -98,11 +98,11 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
   };
 
   return {
-    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, vouchedIn }) {
+    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, ledgerCheckedIn }) {
       const token = randomUUID() as OwnerToken;
       const parameters = [
         ...[namespace, txnId, bucketFor(txnId), token, fingerprint],
-        ...[partnerId, acceptedAt, shown, leaseMs, lifeMs, vouchedIn ?? null],
+        ...[partnerId, acceptedAt, shown, leaseMs, lifeMs, ledgerCheckedIn ?? null],
       ];
       const row = await postgres.row<ClaimRow>(claimSql, parameters).catch((error: unknown) => {
         // Nobody will work on the claim, and the server may still make it once it was sent.
@@ -122,13 +122,13 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       return pendingRead(await postgres.row<ReadRow>(readSql, parameters));
     },
     async noteLoss(bucket) {
-      return bucketMemory(await postgres.row(noteLossSql, [namespace, bucket, randomUUID()]));
+      return bucketMarker(await postgres.row(noteLossSql, [namespace, bucket, randomUUID()]));
     },
     async setBarrier({ bucket, epoch, barrier, warm }) {
       await postgres.rows(setBarrierSql, [namespace, bucket, epoch, barrier, warm]);
     },
-    async distrust(bucket) {
-      await postgres.rows(distrustSql, [namespace, bucket]);
+    async markCold(bucket) {
+      await postgres.rows(markColdSql, [namespace, bucket]);
     },
     async reap({ rowsMax }) {
       return (await postgres.row<{ reaped: number }>(reapSql, [rowsMax])).reaped;

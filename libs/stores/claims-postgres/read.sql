@@ -12,4 +12,4 @@ SELECT
   c.partner, c.shown, c.accepted_at, m.epoch::text AS epoch, m.barrier
 FROM (SELECT clock_timestamp() AS at) AS asked
 LEFT JOIN claims AS c ON c.namespace = $1 AND c.txn_id = $2 AND c.expires_at > asked.at
-LEFT JOIN memory AS m ON m.namespace = $1 AND m.bucket = $3 AND m.history = current_history()
+LEFT JOIN warm_markers AS m ON m.namespace = $1 AND m.bucket = $3 AND m.history = current_history()

@@ -1,18 +1,18 @@
 import type { StoredAnswer } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import type {
-  BucketMemory,
+  BucketMarker,
   ClaimOutcome,
   Cold,
-  MemoryEpoch,
+  BucketEpoch,
   OwnerToken,
   PendingRead,
 } from '@triplock/claims';
 
-type MemoryRow = { epoch: string | null; barrier: string | null };
+type MarkerRow = { epoch: string | null; barrier: string | null };
 
 /** A row of claim.sql, as its contract names it. */
-export type ClaimRow = MemoryRow & {
+export type ClaimRow = MarkerRow & {
   outcome: ClaimOutcome['outcome'];
   accepted_at: Date;
   status: number;
@@ -28,7 +28,7 @@ export type TimedOutcome =
   | { outcome: 'completed'; answer: StoredAnswer; lifeLeftMs: number };
 
 /** A row of read.sql, as its contract names it. */
-export type ReadRow = MemoryRow & {
+export type ReadRow = MarkerRow & {
   outcome: PendingRead['outcome'];
   partner: string;
   shown: string;
@@ -72,14 +72,14 @@ export function pendingRead(row: ReadRow): PendingRead {
 }
 
 /** What the row of note-loss.sql says. */
-export function bucketMemory({ epoch, barrier }: MemoryRow): BucketMemory {
-  return { epoch: epoch as MemoryEpoch, ...(barrier !== null && { barrier }) };
+export function bucketMarker({ epoch, barrier }: MarkerRow): BucketMarker {
+  return { epoch: epoch as BucketEpoch, ...(barrier !== null && { barrier }) };
 }
 
-function cold({ epoch, barrier }: MemoryRow): Cold {
+function cold({ epoch, barrier }: MarkerRow): Cold {
   return {
     outcome: 'cold',
-    ...(epoch !== null && { epoch: epoch as MemoryEpoch }),
+    ...(epoch !== null && { epoch: epoch as BucketEpoch }),
     ...(barrier !== null && { barrier }),
   };
 }

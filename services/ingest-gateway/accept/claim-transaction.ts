@@ -1,6 +1,6 @@
 import type { ClaimOutcome, ClaimRequest, Claims, Cold } from '@triplock/claims';
 import { DeadlineError } from '@triplock/runtime';
-import type { Memory } from './recover-memory.ts';
+import type { LossRecovery } from './loss-recovery.ts';
 import type { TimeBudget } from '../http/time-budget.ts';
 import type { AcceptedTransaction, AcceptForm } from './transaction-form.ts';
 
@@ -8,7 +8,7 @@ import type { AcceptedTransaction, AcceptForm } from './transaction-form.ts';
 export type ClaimParts<Accepted extends AcceptedTransaction> = {
   claims: Pick<Claims, 'claim' | 'release'>;
   form: Pick<AcceptForm<Accepted>, 'find' | 'renderAccepted' | 'renderPending'>;
-  memory: Memory;
+  recovery: LossRecovery;
 };
 
 /** What a claim comes to once a cold bucket has been asked about elsewhere. */
@@ -20,12 +20,12 @@ export type DecidedClaim =
 /**
  * Claims a payment or refund. While the bucket is cold the ledger answers for it: a row there is
  * the proof that the key was used; no row proves something only after the barrier, and then the
- * claim is made with the ledger's word.
+ * claim is made on the ledger's answer.
  *
  * @throws when the claim store, or while cold Kafka or the ledger, does not answer in time.
  */
 export async function claimTransaction<Accepted extends AcceptedTransaction>(
-  { claims, form, memory }: ClaimParts<Accepted>,
+  { claims, form, recovery }: ClaimParts<Accepted>,
   { transaction, budget }: { transaction: Accepted; budget: TimeBudget },
 ): Promise<DecidedClaim> {
   const { txnId, partnerId, fingerprint, acceptedAt } = transaction;
@@ -34,8 +34,8 @@ export async function claimTransaction<Accepted extends AcceptedTransaction>(
   const first = await claimInTime(claims, { request, budget });
   if (first.outcome !== 'cold') return first;
 
-  const recollected = memory.recollect(txnId, first);
-  const { epoch, caughtUp } = await budget.hold(recollected, 'recovering the claims');
+  const checking = recovery.checkBarrier(txnId, first);
+  const { epoch, caughtUp } = await budget.hold(checking, 'recovering the claims');
   const posted = await budget.hold(form.find(txnId), 'the ledger');
   if (posted !== undefined) {
     if (posted.fingerprint !== fingerprint) return { outcome: 'reused' };
@@ -44,9 +44,9 @@ export async function claimTransaction<Accepted extends AcceptedTransaction>(
   }
   if (!caughtUp) return { outcome: 'catching-up' };
 
-  const vouched = { ...request, vouchedIn: epoch };
-  const second = await claimInTime(claims, { request: vouched, budget });
-  // Cold again: the memory was lost once more since the epoch was noted.
+  const checked = { ...request, ledgerCheckedIn: epoch };
+  const second = await claimInTime(claims, { request: checked, budget });
+  // Cold again: the claims were lost once more since the epoch was noted.
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
 }
 

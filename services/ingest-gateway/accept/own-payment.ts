@@ -3,7 +3,7 @@ import type { PartnerId, Payment, TxnId } from '@triplock/payments';
 import { look, showClaimed, type ReadParts } from './read-transaction.ts';
 
 /** What asking whose payment it is stands on. */
-export type OwnPaymentParts = Pick<ReadParts<Payment>, 'form' | 'memory'> & {
+export type OwnPaymentParts = Pick<ReadParts<Payment>, 'form' | 'recovery'> & {
   claims: Pick<Claims, 'read'>;
 };
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Claims, MemoryEpoch, PendingRead } from '@triplock/claims';
+import type { Claims, BucketEpoch, PendingRead } from '@triplock/claims';
 import { isFinal, type PartnerId, type Payment, type Refund, type TxnId } from '@triplock/payments';
-import type { Memory } from './recover-memory.ts';
+import type { LossRecovery } from './loss-recovery.ts';
 import { startBudget } from '../http/time-budget.ts';
 import type { ReadForm } from './transaction-form.ts';
 
@@ -9,7 +9,7 @@ import type { ReadForm } from './transaction-form.ts';
 export type ReadParts<Held extends Payment | Refund> = {
   form: ReadForm<Held>;
   claims: Pick<Claims, 'read'>;
-  memory: Memory;
+  recovery: LossRecovery;
   /** How long one look may take, milliseconds. */
   budgetMs: number;
 };
@@ -51,7 +51,7 @@ export async function readTransaction<Held extends Payment | Refund>(
 
 /** One look, by which another partner's is not found. */
 export async function look<Held extends Payment | Refund>(
-  { form, claims, memory }: Pick<ReadParts<Held>, 'form' | 'claims' | 'memory'>,
+  { form, claims, recovery }: Pick<ReadParts<Held>, 'form' | 'claims' | 'recovery'>,
   { txnId, partnerId }: Pick<Question, 'txnId' | 'partnerId'>,
 ): Promise<ReadOutcome> {
   const show = (held: Held) => showTo(partnerId, { form, held });
@@ -62,13 +62,13 @@ export async function look<Held extends Payment | Refund>(
     case 'pending':
       return showClaimed(claimed, { object: form.object, partnerId });
     case 'unknown': {
-      if (!(await memory.outlivesClaims())) return { outcome: 'cold' };
+      if (!(await recovery.expiredArePosted())) return { outcome: 'cold' };
       // Asked again, because it may have been posted meanwhile.
       const late = await form.find(txnId);
       return late === undefined ? { outcome: 'not-found' } : show(late);
     }
     case 'cold': {
-      const { epoch, caughtUp } = await memory.recollect(txnId, claimed);
+      const { epoch, caughtUp } = await recovery.checkBarrier(txnId, claimed);
       // Asked again, because only what the ledger says after the barrier counts.
       const late = await form.find(txnId);
       if (late !== undefined) return show(late);
@@ -91,8 +91,8 @@ export function showClaimed(
   return { outcome: 'found', body: shown, final: false };
 }
 
-/** Whether a claim store that knew nothing still knows nothing, and has forgotten nothing since. */
-function holdsIn(epoch: MemoryEpoch, read: PendingRead): boolean {
+/** Whether a claim store that knew nothing still knows nothing, and has lost nothing since. */
+function holdsIn(epoch: BucketEpoch, read: PendingRead): boolean {
   return read.outcome === 'unknown' || (read.outcome === 'cold' && read.epoch === epoch);
 }
 

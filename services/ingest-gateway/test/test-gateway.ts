@@ -16,7 +16,7 @@ import {
 } from '@triplock/testing';
 import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
 import type { Order } from '../accept/accept-transaction.ts';
-import { recoverMemory } from '../accept/recover-memory.ts';
+import { recoverLosses } from '../accept/loss-recovery.ts';
 import { startBudget } from '../http/time-budget.ts';
 import { paymentForm, type AcceptedTransaction } from '../accept/transaction-form.ts';
 import { watchProgress } from '../accept/watch-progress.ts';
@@ -41,7 +41,7 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
 
   const progress = watchProgress(offsets);
   const onCold = () => undefined;
-  const memory = recoverMemory({ claims, ledger, offsets, progress, logger, onCold });
+  const recovery = recoverLosses({ claims, ledger, offsets, progress, logger, onCold });
   const crashPoints = createCrashPoints();
   const appended = async () => {
     const end = await offsets.end();
@@ -73,7 +73,7 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
 
   const refunds = openPostgresRefunds(database.open('triplock_gateway'));
   const form = paymentForm(ledger);
-  const parts = { claims, ledger, refunds, form, memory, log, crashPoints, logger };
+  const parts = { claims, ledger, refunds, form, recovery, log, crashPoints, logger };
   return { parts, database, offsets, forgetClaims: keys.forget, expireClaim, appended, catchUp };
 }
 

@@ -27,10 +27,10 @@ CREATE TABLE claims (
 CREATE INDEX claims_by_expiry ON claims (expires_at);
 
 -- Since when each bucket remembers every claim without a gap. A bucket without a row is cold.
-CREATE TABLE memory (
+CREATE TABLE warm_markers (
   namespace text NOT NULL,
   bucket smallint NOT NULL,
-  -- Names this stretch of memory; random.
+  -- Names the time since the last loss; random.
   epoch uuid NOT NULL,
   -- The history of the server that has remembered since then: see current_history().
   history text NOT NULL,
@@ -73,4 +73,4 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION reap_claims(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION reap_claims(integer) TO triplock_claims;
-GRANT SELECT, INSERT, UPDATE ON claims, memory TO triplock_claims;
+GRANT SELECT, INSERT, UPDATE ON claims, warm_markers TO triplock_claims;

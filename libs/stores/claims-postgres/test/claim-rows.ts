@@ -3,7 +3,7 @@ import type { Database } from '@triplock/postgres';
 
 /** Loses what a namespace holds, as emptied tables do. */
 export async function forgetRows(owner: Database, namespace: string): Promise<void> {
-  for (const table of ['claims', 'memory']) {
+  for (const table of ['claims', 'warm_markers']) {
     await owner.query(`DELETE FROM claims.${table} WHERE namespace = $1`, [namespace]);
   }
 }

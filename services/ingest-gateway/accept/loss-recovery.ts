@@ -1,4 +1,4 @@
-import type { BucketMemory, Claims, Cold, MemoryEpoch } from '@triplock/claims';
+import type { BucketMarker, Claims, Cold, BucketEpoch } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
 import type { Ledger } from '@triplock/ledger';
 import { bucketOf, type TxnId } from '@triplock/payments';
@@ -7,29 +7,29 @@ import type { TopicOffsets } from '@triplock/transport';
 import { watchExpired } from './watch-expired.ts';
 import { writeBarrier, type Progress } from './watch-progress.ts';
 
-/** What must be known before the ledger's "no such payment" can stand in for a lost memory. */
-export type Recollection = {
-  /** In which the ledger's word holds. Ask the ledger after this, never before. */
-  epoch: MemoryEpoch;
+/** What must be known before the ledger's "no such payment" can stand in for a lost claim. */
+export type BarrierCheck = {
+  /** In which the ledger's answer holds. Ask the ledger after this, never before. */
+  epoch: BucketEpoch;
   /** Whether the ledger has posted everything that was accepted before the loss. */
   caughtUp: boolean;
 };
 
-/** What is done when the claim store forgot. */
-export type Memory = {
-  recollect(txnId: TxnId, cold: Cold): Promise<Recollection>;
+/** What is done when the claim store lost claims. */
+export type LossRecovery = {
+  checkBarrier(txnId: TxnId, cold: Cold): Promise<BarrierCheck>;
   /**
    * Whether the ledger, asked after this, knows everything of which the claim has expired.
    *
    * @throws when Kafka does not answer.
    */
-  outlivesClaims(): Promise<boolean>;
+  expiredArePosted(): Promise<boolean>;
   /** Notes a loss before a request meets it; does nothing where none is. */
   prepare(): Promise<void>;
 };
 
-/** What recovering stands on. */
-export type MemoryParts = {
+/** What recovery stands on. */
+export type LossRecoveryParts = {
   claims: Pick<Claims, 'noteLoss' | 'setBarrier'>;
   ledger: Pick<Ledger, 'isEmpty'>;
   offsets: Pick<TopicOffsets, 'end' | 'committed' | 'since'>;
@@ -40,27 +40,27 @@ export type MemoryParts = {
 };
 
 /**
- * Recovers the memory of a claim store from the topic and the ledger. A loss is noted for all
+ * Has the topic and the ledger stand in for claims that their store lost. A loss is noted for all
  * buckets at once, by the first request that meets it, and the topic is asked once per loss.
  */
-export function recoverMemory(parts: MemoryParts): Memory {
-  let noting: Promise<readonly Required<BucketMemory>[]> | undefined;
+export function recoverLosses(parts: LossRecoveryParts): LossRecovery {
+  let noting: Promise<readonly Required<BucketMarker>[]> | undefined;
   // Requests that meet the same loss share one run. One that meets a newer loss may join too: the
-  // epoch it gets is then over, and the claim store does not take the ledger's word for it.
+  // epoch it gets is then over, and the claim store makes no claim on the ledger's answer.
   const note = () => (noting ??= noteLoss(parts).finally(() => (noting = undefined)));
 
   const expired = watchExpired(parts.offsets);
 
   return {
-    outlivesClaims: () => expired.arePosted(),
-    async recollect(txnId, { epoch, barrier }) {
+    expiredArePosted: () => expired.arePosted(),
+    async checkBarrier(txnId, { epoch, barrier }) {
       parts.onCold();
-      const memory =
+      const marker =
         epoch !== undefined && barrier !== undefined
           ? { epoch, barrier }
           : (await note())[bucketOf(txnId, bucketCount)]!;
-      const caughtUp = await parts.progress.hasPassed(memory.barrier);
-      return { epoch: memory.epoch, caughtUp };
+      const caughtUp = await parts.progress.hasPassed(marker.barrier);
+      return { epoch: marker.epoch, caughtUp };
     },
     prepare: async () => void (await note()),
   };
@@ -75,7 +75,7 @@ export function recoverMemory(parts: MemoryParts): Memory {
  * What no barrier covers is a record that is under way at the very moment of the loss; guard 2
  * absorbs it.
  */
-async function noteLoss(parts: MemoryParts): Promise<readonly Required<BucketMemory>[]> {
+async function noteLoss(parts: LossRecoveryParts): Promise<readonly Required<BucketMarker>[]> {
   const { claims, ledger, offsets, logger } = parts;
   const buckets = Array.from({ length: bucketCount }, (_, bucket) => bucket);
   const noted = await Promise.all(buckets.map((bucket) => claims.noteLoss(bucket)));
@@ -93,9 +93,9 @@ async function noteLoss(parts: MemoryParts): Promise<readonly Required<BucketMem
   );
   if (warm) logger.info('claims start out empty, and so does the ledger');
   else logger.warn({ barrier }, 'claims were lost, the ledger answers in their place');
-  return noted.map((memory) => ({ barrier, ...memory }));
+  return noted.map((marker) => ({ barrier, ...marker }));
 }
 
-function hasBarrier(memory: BucketMemory): memory is Required<BucketMemory> {
-  return memory.barrier !== undefined;
+function hasBarrier(marker: BucketMarker): marker is Required<BucketMarker> {
+  return marker.barrier !== undefined;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { MemoryEpoch } from './claims.ts';
+import type { BucketEpoch } from './claims.ts';
 import {
   aClaim,
   aFingerprint,
@@ -13,10 +13,10 @@ import {
   type OpenClaims,
 } from './test/claims-under-test.ts';
 
-/** What a claim store knows of its own forgetting. */
-export function describeMemory(open: OpenClaims): void {
+/** What a claim store knows of its own losses. */
+export function describeLosses(open: OpenClaims): void {
   describeLoss(open);
-  describeVouching(open);
+  describeLedgerChecks(open);
   describeReads(open);
 }
 
@@ -50,9 +50,9 @@ function describeLoss(open: OpenClaims): void {
     const { epoch } = await claims.noteLoss(bucket);
     assert.deepEqual(await claims.claim(request), { outcome: 'cold', epoch });
     await claims.setBarrier({ bucket, epoch, barrier: '{"0":"12"}', warm: false });
-    const memory = { epoch, barrier: '{"0":"12"}' };
-    assert.deepEqual(await claims.claim(request), { outcome: 'cold', ...memory });
-    assert.deepEqual(await claims.noteLoss(bucket), memory);
+    const marker = { epoch, barrier: '{"0":"12"}' };
+    assert.deepEqual(await claims.claim(request), { outcome: 'cold', ...marker });
+    assert.deepEqual(await claims.noteLoss(bucket), marker);
   });
 
   it('the first barrier of an epoch stays', async (t) => {
@@ -90,19 +90,19 @@ function describeLoss(open: OpenClaims): void {
     });
   });
 
-  it('a bucket that is distrusted is cold, and what it holds still counts', async (t) => {
+  it('a bucket that was marked cold is cold, and what it holds still counts', async (t) => {
     const { claims, another } = await open(t, lasting);
     const [kept, other] = [aClaim(), aClaim()];
     const before = await warmUp(claims, kept);
     await claims.claim(kept);
-    await (await another()).distrust(bucketOfClaim(kept));
+    await (await another()).markCold(bucketOfClaim(kept));
     expectOutcome(await claims.claim(kept), 'in-flight');
     const same = { ...other, txnId: idInBucketOf(kept) };
     assert.deepEqual(await claims.claim(same), { outcome: 'cold' });
     const { epoch } = await claims.noteLoss(bucketOfClaim(kept));
     assert.notEqual(epoch, before);
     assert.deepEqual(await claims.claim(same), { outcome: 'cold', epoch });
-    await claims.distrust((bucketOfClaim(kept) + 1) % 64);
+    await claims.markCold((bucketOfClaim(kept) + 1) % 64);
   });
 
   it('a loss in one bucket leaves another warm', async (t) => {
@@ -114,44 +114,44 @@ function describeLoss(open: OpenClaims): void {
   });
 }
 
-function describeVouching(open: OpenClaims): void {
-  it('the word of the ledger claims in a cold bucket, within its epoch', async (t) => {
+function describeLedgerChecks(open: OpenClaims): void {
+  it('the answer of the ledger claims in a cold bucket, within its epoch', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
     const bucket = bucketOfClaim(request);
     const { epoch } = await claims.noteLoss(bucket);
     await claims.setBarrier({ bucket, epoch, barrier: 'a barrier', warm: false });
-    expectOutcome(await claims.claim({ ...request, vouchedIn: epoch }), 'claimed');
+    expectOutcome(await claims.claim({ ...request, ledgerCheckedIn: epoch }), 'claimed');
   });
 
-  it('the word of the ledger is void after another loss, and nothing is written', async (t) => {
+  it('the answer of the ledger is void after another loss, and nothing is written', async (t) => {
     const { claims, forget } = await open(t, lasting);
     const request = aClaim();
-    const { epoch: vouchedIn } = await claims.noteLoss(bucketOfClaim(request));
+    const { epoch: ledgerCheckedIn } = await claims.noteLoss(bucketOfClaim(request));
     await forget();
-    assert.deepEqual(await claims.claim({ ...request, vouchedIn }), { outcome: 'cold' });
+    assert.deepEqual(await claims.claim({ ...request, ledgerCheckedIn }), { outcome: 'cold' });
     await warmUp(claims, request);
     expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'claimed');
   });
 
-  it('an epoch that never was vouches for nothing', async (t) => {
+  it('an epoch that never was proves nothing', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
-    const vouchedIn = 'no epoch of this bucket' as MemoryEpoch;
-    expectOutcome(await claims.claim({ ...request, vouchedIn }), 'cold');
+    const ledgerCheckedIn = 'no epoch of this bucket' as BucketEpoch;
+    expectOutcome(await claims.claim({ ...request, ledgerCheckedIn }), 'cold');
     await claims.noteLoss(bucketOfClaim(request));
-    expectOutcome(await claims.claim({ ...request, vouchedIn }), 'cold');
+    expectOutcome(await claims.claim({ ...request, ledgerCheckedIn }), 'cold');
   });
 
   it('a claim made while cold is as good as any other', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
-    const { epoch: vouchedIn } = await claims.noteLoss(bucketOfClaim(request));
-    const vouched = { ...request, vouchedIn };
-    const owner = { ...request, ...expectOutcome(await claims.claim(vouched), 'claimed') };
+    const { epoch: ledgerCheckedIn } = await claims.noteLoss(bucketOfClaim(request));
+    const checked = { ...request, ledgerCheckedIn };
+    const owner = { ...request, ...expectOutcome(await claims.claim(checked), 'claimed') };
     expectOutcome(await claims.claim(request), 'in-flight');
-    expectOutcome(await claims.claim(vouched), 'in-flight');
-    expectOutcome(await claims.claim({ ...vouched, fingerprint: aFingerprint() }), 'reused');
+    expectOutcome(await claims.claim(checked), 'in-flight');
+    expectOutcome(await claims.claim({ ...checked, fingerprint: aFingerprint() }), 'reused');
     await claims.complete(owner, anAnswer);
     assert.deepEqual(expectOutcome(await claims.claim(request), 'completed').answer, anAnswer);
   });

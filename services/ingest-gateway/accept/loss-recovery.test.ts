@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { bucketCount, renderAccepted } from '@triplock/contracts';
 import { aPayment } from '@triplock/testing';
 import { acceptTransaction } from './accept-transaction.ts';
-import { recoverMemory } from './recover-memory.ts';
+import { recoverLosses } from './loss-recovery.ts';
 import { anOrder, openTestGateway } from '../test/test-gateway.ts';
 import { startBudget } from '../http/time-budget.ts';
 import { watchProgress } from './watch-progress.ts';
@@ -91,11 +91,11 @@ describe('a gateway whose claims were lost', () => {
     };
     const progress = watchProgress(counted);
     const onCold = () => undefined;
-    const memory = recoverMemory({ ...parts, offsets: counted, progress, onCold });
+    const recovery = recoverLosses({ ...parts, offsets: counted, progress, onCold });
     // How soon is not what this is about, and 300 at once take a busy machine seconds.
     const patient = () => ({ ...anOrder(), budget: startBudget(60_000) });
     const outcomes = await Promise.all(
-      Array.from({ length: 300 }, () => acceptTransaction({ ...parts, memory }, patient())),
+      Array.from({ length: 300 }, () => acceptTransaction({ ...parts, recovery }, patient())),
     );
     assert.deepEqual(new Set(outcomes.map(({ outcome }) => outcome)), new Set(['accepted']));
     // Once for the barrier, once to see who has passed it.
@@ -114,9 +114,9 @@ describe('a gateway whose claims were lost', () => {
       since: () => Promise.reject(new Error('away')),
     };
     const progress = watchProgress(away);
-    const memory = recoverMemory({ ...parts, offsets: away, progress, onCold: () => undefined });
+    const recovery = recoverLosses({ ...parts, offsets: away, progress, onCold: () => undefined });
     const other = aPayment({ key: payment.key, amount: 1n });
-    const unknown = await acceptTransaction({ ...parts, memory }, anOrder(other));
+    const unknown = await acceptTransaction({ ...parts, recovery }, anOrder(other));
     assert.equal(unknown.outcome, 'unavailable');
     assert.equal((await acceptTransaction(parts, anOrder(payment))).outcome, 'replayed');
   });

@@ -1,9 +1,9 @@
 -- Loaded in front of claim.lua, read.lua and note-loss.lua: what they need to know of time and
--- memory.
+-- warmth.
 --
 -- The warm marker of a bucket is a hash that vanishes together with the claims whenever the server
 -- forgets. It never expires. Its fields:
---   epoch    names this stretch of memory; random
+--   epoch    names the time since the last loss; random
 --   run_id   the server process that has remembered since then
 --   since    server time in milliseconds at which the epoch began
 --   barrier  what the ledger must have passed; absent until it was read
@@ -18,7 +18,7 @@ end
 
 -- What the bucket's silence about an id is worth. Returns nil when an id without a record was
 -- certainly not claimed within the life of a claim; else { 'cold', epoch, barrier }, each '' when
--- there is none. A marker of another run names no epoch: that memory has ended.
+-- there is none. A marker of another run names no epoch: its time has ended.
 local function coldness(marker_key, run_id, life_ms, now)
   local marker = redis.call('HMGET', marker_key, 'epoch', 'run_id', 'since', 'barrier', 'warm')
   if not marker[1] or marker[2] ~= run_id then
