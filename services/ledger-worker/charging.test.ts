@@ -3,7 +3,7 @@ import { after, before, suite, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import type { CrashPointName } from '@triplock/runtime';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
-import { aPipeline, aProvider, outcomesOf, recordOf } from './worker.testing.ts';
+import { aPipeline, aProvider, outcomesOf, recordOf } from './test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};

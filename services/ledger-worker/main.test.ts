@@ -13,15 +13,15 @@ import {
 } from '@triplock/testing';
 import { createLogger } from '@triplock/runtime';
 import { openGroupCommit } from '@triplock/transport';
-import { closedWayTo } from './forwarder.testing.ts';
-import { ledgerCounts, recordOf, settingsOf } from './worker.testing.ts';
+import { closedWayTo } from './test/forwarder.ts';
+import { ledgerCounts, recordOf, settingsOf } from './test/pipeline.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
   startService(context, new URL('main.ts', import.meta.url), settings);
-const told = async (answer: Promise<Response>) => (await answer).text();
+const textOf = async (answer: Promise<Response>) => (await answer).text();
 
 /** Settings of a worker on topics and a database of one test's own. */
-async function aPlace(context: TestContext) {
+async function aSetup(context: TestContext) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context);
   const letters = await createTestTopic(context, ofDeadLetters);
@@ -37,7 +37,7 @@ async function aPlace(context: TestContext) {
 const within30s = (what: string) => ({ withinMs: 30_000, what });
 
 test('a worker starts while PostgreSQL and Kafka are away, says so, and works once they are there', async (context) => {
-  const { env, owner, pay } = await aPlace(context);
+  const { env, owner, pay } = await aSetup(context);
   const url = new URL(env.DATABASE_URL);
   const [host, port] = env.KAFKA_BROKERS.split(':');
   const toPostgres = await closedWayTo(context, { host: url.hostname, port: Number(url.port) });
@@ -53,7 +53,7 @@ test('a worker starts while PostgreSQL and Kafka are away, says so, and works on
   assert.equal(away.status, 503);
   const { checks } = (await away.json()) as { checks: Record<string, string> };
   assert.deepEqual(Object.keys(checks).sort(), ['kafka', 'postgres']);
-  assert.ok(Object.values(checks).every((word) => word !== 'ok'));
+  assert.ok(Object.values(checks).every((status) => status !== 'ok'));
 
   await pay();
   await toKafka.open();
@@ -61,14 +61,14 @@ test('a worker starts while PostgreSQL and Kafka are away, says so, and works on
   await worker.ready();
   await eventually(async () => (await ledgerCounts(owner)).events === 1, within30s('the payment'));
   assert.match(
-    await told(worker.admin('/metrics')),
+    await textOf(worker.admin('/metrics')),
     /triplock_worker_records_total\{outcome="posted",[^}]*\} [1-9]/,
   );
   assert.equal((await worker.terminate()).exitCode, 0);
 });
 
 test('a worker killed between the ledger’s commit and the offset’s is taken over, and the payment is posted once', async (context) => {
-  const { env, owner, pay } = await aPlace(context);
+  const { env, owner, pay } = await aSetup(context);
   const killed = start(context, { ...env, CRASH_POINTS: 'worker.committed=kill' });
   await pay();
   assert.equal((await killed.ended).signal, 'SIGKILL');
@@ -76,7 +76,7 @@ test('a worker killed between the ledger’s commit and the offset’s is taken 
   const next = start(context, env);
   const known = /triplock_worker_records_total\{outcome="already-recorded",service="[a-z-]+"\} 1/;
   await eventually(
-    async () => known.test(await told(next.admin('/metrics'))),
+    async () => known.test(await textOf(next.admin('/metrics'))),
     within30s('the redelivery'),
   );
   assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 1 });
@@ -94,7 +94,7 @@ test('missing and malformed settings are all named at once', async (context) => 
 });
 
 test('a taken admin port ends the boot with a sentence that names it', async (context) => {
-  const { env } = await aPlace(context);
+  const { env } = await aSetup(context);
   const holder = createServer().listen(0, '127.0.0.1');
   await once(holder, 'listening');
   context.after(() => void holder.close());
@@ -105,7 +105,7 @@ test('a taken admin port ends the boot with a sentence that names it', async (co
 });
 
 test('a topic that cannot be read, or cannot take a burst of dead letters, ends the boot with what to do', async (context) => {
-  const { env } = await aPlace(context);
+  const { env } = await aSetup(context);
   const [packed, small] = await Promise.all([
     createTestTopic(context, { compression: 'producer' }),
     createTestTopic(context),

@@ -1,6 +1,7 @@
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase } from '@triplock/postgres';
-import { runService } from '@triplock/runtime';
+import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
+import { openSlots, runLoop, runService, type Logger } from '@triplock/runtime';
 import {
   openDeadLetters,
   readTopicRetention,
@@ -8,27 +9,26 @@ import {
   requireReadable,
   runConsumer,
 } from '@triplock/transport';
-import { checkRetention } from './check-retention.ts';
-import { readConfig } from './config.ts';
-import { gatherPostings } from './gather-postings.ts';
-import { workerMetrics } from './metrics.ts';
-import { openCharging } from './open-charging.ts';
-import { openWebhooks } from './open-webhooks.ts';
-import { paymentsHandler } from './payments-consumer.ts';
-import { createPostBatch } from './post-batch.ts';
+import { readConfig, type Config } from './config.ts';
+import { checkRetention, paymentsHandler } from './consumer.ts';
+import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
+import { openPosting } from './posting.ts';
+import { resolverPass } from './resolver.ts';
+import { openStripeWebhooks } from './stripe-webhooks.ts';
+import type { Worker } from './worker.ts';
 
 await runService('ledger-worker', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = workerMetrics(service.metrics);
 
-  const book = await openLedgerStore(config, () =>
+  const store = await openLedgerStore(config, () =>
     openDatabase({
       url: config.DATABASE_URL,
       applicationName: config.INSTANCE_NAME,
       onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
     }),
   );
-  const { ledger } = book;
+  const { ledger, refunds, takeDue, wakeDue } = store;
   service.onClose('ledger', () => ledger.close());
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
@@ -39,29 +39,33 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());
 
-  const charging = openCharging(config, { ...service, ...book, metrics });
-  service.onClose('charges', () => charging.desk.close());
-  service.onClose('resolver', () => charging.resolver.stop());
-
+  const provider = openProvider(config, { metrics, logger, onClosed: () => resolver.wake() });
   const postRowsMax = config.POST_ROWS_MAX;
-  const post = gatherPostings(createPostBatch({ ledger, metrics }), {
-    rowsMax: postRowsMax,
-    statementsMax: config.POST_STATEMENTS_MAX,
-  });
-  const consumer = runConsumer({
-    ...kafka,
-    topic,
-    groupId: config.LEDGER_GROUP,
-    ...paymentsHandler({
-      ...{ post, postRowsMax, ledger, deadLetters },
-      ...{ desk: charging.desk, refunds: book.refunds, metrics, crashPoints, logger },
-    }),
-  });
+  const statementsMax = config.POST_STATEMENTS_MAX;
+  const worker: Worker = {
+    ...{ ledger, refunds, takeDue, wakeDue, provider, deadLetters },
+    post: openPosting({ ledger, metrics }, { rowsMax: postRowsMax, statementsMax }),
+    slots: openSlots(config.CHARGES_MAX),
+    inFlight: new Set(),
+    limits: {
+      postRowsMax,
+      handOverMs: config.HAND_OVER_MS,
+      actionExpiresMs: config.ACTION_EXPIRES_HOURS * 3_600_000,
+    },
+    ...{ metrics, crashPoints, logger },
+  };
+  service.onClose('charges', () => Promise.all(worker.inFlight));
+
+  const resolver = runLoop(resolverPass(worker), { name: 'resolver', idleMs: 1_000, logger });
+  service.onClose('resolver', () => resolver.stop());
+
+  const groupId = config.LEDGER_GROUP;
+  const consumer = runConsumer({ ...kafka, topic, groupId, ...paymentsHandler(worker) });
   service.onClose('consumer', () => consumer.close());
-  const { wakeDue, refunds } = book;
-  await openWebhooks(config, { ...service, ...charging, metrics, wakeDue, refunds });
+
+  await openStripeWebhooks(worker, resolver, { config, ...service });
   // First of all: calls under way end, and what has not begun is left for whoever comes next.
-  service.onClose('provider', async () => charging.provider.close());
+  service.onClose('provider', async () => provider.close());
 
   await service.serveAdmin({
     readiness: {
@@ -69,7 +73,33 @@ await runService('ledger-worker', readConfig, async (config, service) => {
         await consumer.ping();
         await deadLetters.ping();
       },
-      [book.store]: () => ledger.ping(),
+      [store.store]: () => ledger.ping(),
     },
   });
 });
+
+/** Stripe behind a circuit breaker; `onClosed` when calls are sent again. */
+function openProvider(
+  config: Config,
+  parts: { metrics: WorkerMetrics; logger: Logger; onClosed: () => void },
+): CircuitBreaker {
+  const { metrics, logger, onClosed } = parts;
+  const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
+  const stripe = openStripe({
+    apiKey,
+    timeoutMs: config.PROVIDER_TIMEOUT_MS,
+    ...(apiUrl === undefined ? {} : { apiUrl }),
+  });
+  return openCircuitBreaker(stripe, {
+    // Ten in a row are no chance, also where every fifth call goes wrong.
+    unknownInARowMax: 10,
+    openMs: 1_000,
+    onState: (state) => {
+      metrics.circuitOpen.set(state === 'open' ? 1 : 0);
+      logger.warn({ state }, 'the circuit to the provider changed');
+      if (state === 'closed') onClosed();
+    },
+    onCall: (call, { outcome, seconds }) =>
+      metrics.calls.observe({ call: callLabels[call], outcome }, seconds),
+  });
+}

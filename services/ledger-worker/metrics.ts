@@ -10,19 +10,19 @@ import {
   usualBuckets,
   type Registry,
 } from '@triplock/runtime';
-import type { Fate } from './fate.ts';
+import type { RecordOutcome } from './records.ts';
 
 /** What one attempt to charge or give back came to. */
-export type AttemptWord = 'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over';
+export type AttemptOutcomeName = 'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over';
 
 /** What a webhook of the provider came to. */
-export type ProviderEventWord =
+export type ProviderEventOutcome =
   WakeOutcome['outcome'] | 'ignored' | 'foreign' | 'forged' | 'too-large' | 'aborted';
 
 /** What the worker counts of records. */
 export type RecordMetrics = {
   /** Records by what they came to; a redelivered record counts again. */
-  records: Tally<Fate['outcome']>;
+  records: Tally<RecordOutcome['outcome']>;
   /** Batches of one partition, from their arrival until their offset may be committed. */
   batchSeconds: Durations<'settled' | 'failed'>;
   /** How long after its acceptance a batch's oldest record was done with, seconds. */
@@ -42,9 +42,9 @@ export type RecordMetrics = {
 /** What the worker counts of the provider. */
 export type ProviderMetrics = {
   /** Attempts to charge a card, by outcome. */
-  charges: Tally<AttemptWord>;
+  charges: Tally<AttemptOutcomeName>;
   /** Attempts to give a refund back at the provider, by outcome. */
-  refunds: Tally<AttemptWord>;
+  refunds: Tally<AttemptOutcomeName>;
   /** Pending transactions handled by the resolver, by outcome. */
   resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'failed'>;
   /** Calls that were sent, seconds. */
@@ -52,7 +52,7 @@ export type ProviderMetrics = {
   /** 1 while calls are given up unsent, because the provider is in trouble. */
   circuitOpen: Gauge;
   /** Webhooks from the provider, by outcome. */
-  providerEvents: Tally<ProviderEventWord>;
+  providerEvents: Tally<ProviderEventOutcome>;
   /** Webhooks by which a refund failed that had succeeded: above 0 a person has to act. */
   refundsUndone: Counter;
   /**
@@ -135,7 +135,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
   const registers = [registry];
   const attempts = (name: string, help: string) => {
     const values = { succeeded: 0, failed: 0, waiting: 0, unknown: 0, 'taken-over': 0 } as const;
-    return new Tally<AttemptWord>({ name, help, label: 'outcome', values, registers });
+    return new Tally<AttemptOutcomeName>({ name, help, label: 'outcome', values, registers });
   };
   return {
     charges: attempts('triplock_worker_charges_total', 'Attempts to charge a card, by outcome.'),
@@ -156,7 +156,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
       help: '1 while calls to the provider are suspended because it is failing.',
       registers,
     }),
-    ...tellings(registry),
+    ...webhookCounters(registry),
     unknownAge: new Histogram({
       name: 'triplock_worker_unknown_age_seconds',
       help: 'Age of transactions whose outcome at the provider was still unknown when checked.',
@@ -191,7 +191,7 @@ export const callLabels: Readonly<Record<ProviderCall, string>> = {
   findRefund: 'find-refund',
 };
 
-function tellings(registry: Registry): Pick<ProviderMetrics, 'providerEvents' | 'refundsUndone'> {
+function webhookCounters(registry: Registry) {
   const registers = [registry];
   const genuine = { woken: 0, duplicate: 0, 'nothing-waits': 0, ignored: 0, foreign: 0 } as const;
   return {

@@ -1,0 +1,181 @@
+import { isFinal, type Payment, type Settlement } from '@triplock/payments';
+import type {
+  ConfirmRequest,
+  CreateOutcome,
+  IntentOutcome,
+  IntentRequest,
+  Unknown,
+} from '@triplock/provider';
+import type { AttemptOutcome, Worker } from './worker.ts';
+
+/** A pending card payment as it was read, and whose request it was. */
+export type CardPayment = { payment: Payment; traceparent: string };
+
+/**
+ * Charges a pending payment: prepares an intent, stores its id, confirms that one, settles. Between
+ * any two of these steps the process may die and this be called again, by anyone:
+ *
+ * - before the id is stored: an intent is left that charged nobody; within a day the same call
+ *   returns that intent again, later a new one;
+ * - before the intent is confirmed: the stored one is confirmed, however much later;
+ * - before the payment is settled: the stored intent says how the charge ended.
+ */
+export async function chargePayment(
+  worker: Worker,
+  { payment, traceparent }: CardPayment,
+): Promise<AttemptOutcome> {
+  const stored = await ensureIntent(worker, payment);
+  if (stored.outcome === 'refused') {
+    const result = { state: 'failed' as const, failure: stored.failure };
+    return settle(worker, { payment, traceparent }, { result });
+  }
+  if (stored.outcome !== 'stored') return stored;
+  const ready = { ...payment, version: stored.version };
+  const charged = await decide(worker, ready, stored);
+  switch (charged.outcome) {
+    case 'succeeded': {
+      const { chargeId } = charged;
+      const result = { state: 'succeeded' as const };
+      return settle(worker, { payment: ready, traceparent }, { result, chargeId });
+    }
+    case 'declined': {
+      const result = { state: 'failed' as const, failure: charged.failure };
+      return settle(worker, { payment: ready, traceparent }, { result });
+    }
+    case 'waiting':
+    case 'unconfirmed':
+      return { outcome: 'waiting' };
+    case 'unknown':
+      return { outcome: 'unknown', because: charged };
+    default:
+      return charged satisfies never;
+  }
+}
+
+type StoredIntent = { outcome: 'stored'; intentId: string; version: number; isNew: boolean };
+
+/** The intent that may be confirmed for this payment: the one on its row. */
+async function ensureIntent(worker: Worker, payment: Payment) {
+  const { txnId, version, provider } = payment;
+  if (provider !== undefined) {
+    const { intentId } = provider;
+    return { outcome: 'stored', intentId, version, isNew: false } satisfies StoredIntent;
+  }
+  const created = await createIntent(worker, requestOf(payment));
+  if (created.outcome === 'unknown') {
+    return { outcome: 'unknown', because: created } satisfies AttemptOutcome;
+  }
+  if (created.outcome === 'refused') return created;
+  await worker.crashPoints.reached('worker.intent-created');
+  const { intentId } = created;
+  const stored = await worker.ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+  if (stored.outcome === 'stale') return yieldTo(worker, payment, intentId);
+  await worker.crashPoints.reached('worker.intent-stored');
+  return { ...stored, intentId, isNew: true } satisfies StoredIntent;
+}
+
+/**
+ * Our intent is cancelled when the row has another one, or is final without any: it charges nobody.
+ * While the row is pending without an intent ours must stay, because for a day the next worker gets
+ * this very intent under the same key.
+ */
+async function yieldTo(
+  { ledger, provider }: Worker,
+  { txnId, details }: Payment,
+  intentId: string,
+): Promise<AttemptOutcome> {
+  const row = await ledger.find(txnId);
+  const decided = row !== undefined && (row.provider !== undefined || isFinal(row.state));
+  if (decided && row.provider?.intentId !== intentId) {
+    await provider.cancelIntent({ txnId, intentId, money: details.money });
+  }
+  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+}
+
+/** How the charge ended. An intent that was not created just now may already be confirmed. */
+async function decide(
+  worker: Worker,
+  payment: Payment,
+  { intentId, isNew }: StoredIntent,
+): Promise<IntentOutcome> {
+  const { provider, crashPoints, limits } = worker;
+  const asked = { ...callerOf(payment), intentId, money: payment.details.money };
+  let outcome: IntentOutcome = isNew
+    ? { outcome: 'unconfirmed' }
+    : await provider.readIntent(asked);
+  if (outcome.outcome === 'unconfirmed') {
+    outcome = await confirmIntent(worker, asked);
+    await crashPoints.reached('worker.charged');
+  }
+  const expired = Date.now() - payment.acceptedAt.getTime() > limits.actionExpiresMs;
+  if (outcome.outcome === 'waiting' && outcome.waitsFor === 'customer' && expired) {
+    return provider.cancelIntent(asked);
+  }
+  return outcome;
+}
+
+/**
+ * Prepares a charge, past errors that the provider keeps. What such an attempt may have left behind
+ * is an intent that is unknown here and so never confirmed: it charges nobody.
+ */
+async function createIntent(worker: Worker, request: IntentRequest): Promise<CreateOutcome> {
+  const answer = await worker.provider.createIntent(request);
+  if (answer.outcome !== 'unknown') return answer;
+  const attempt = nextAttempt(request.attempt, answer);
+  return attempt === undefined ? answer : createIntent(worker, { ...request, attempt });
+}
+
+/**
+ * Confirms a stored intent and goes by the intent's own state when the answer is not known. Another
+ * attempt is made only after the intent was seen unconfirmed, and an intent succeeds once whatever
+ * was sent, so nobody is charged twice, also when an attempt comes to life late.
+ */
+async function confirmIntent(worker: Worker, request: ConfirmRequest): Promise<IntentOutcome> {
+  const answer = await worker.provider.confirmIntent(request);
+  if (answer.outcome !== 'unknown' || !answer.sent) return answer;
+  const seen = await worker.provider.readIntent(request);
+  // It was sent, whatever the read says of itself.
+  if (seen.outcome === 'unknown') return answer;
+  if (seen.outcome !== 'unconfirmed') return seen;
+  const attempt = nextAttempt(request.attempt, answer);
+  return attempt === undefined ? answer : confirmIntent(worker, { ...request, attempt });
+}
+
+/** Far above what a bad hour of the provider uses up at one fresh key a pass. */
+const attemptsMax = 100;
+
+/**
+ * The attempt after one whose answer is unknown, or none when another key would not help now. Only
+ * an answer that is certainly kept is passed by, and an answer is known as kept when it comes a
+ * second time: so a pass uses up one fresh key at most, and passes are seconds apart.
+ */
+function nextAttempt(attempt: number, answer: Unknown): number | undefined {
+  return answer.kept && attempt < attemptsMax ? attempt + 1 : undefined;
+}
+
+async function settle(
+  { ledger, crashPoints }: Worker,
+  { payment, traceparent }: CardPayment,
+  end: { result: Settlement; chargeId?: string },
+): Promise<AttemptOutcome> {
+  const { txnId, version } = payment;
+  const settledAt = new Date();
+  const settled = await ledger.settle({ txnId, version, traceparent, settledAt, ...end });
+  if (settled.outcome === 'settled') {
+    await crashPoints.reached('worker.settled');
+    return { outcome: 'settled', state: end.result.state };
+  }
+  // Whoever was faster saw the same intent, and so the same end.
+  const row = await ledger.find(txnId);
+  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+}
+
+function requestOf(payment: Payment) {
+  const { money, paymentMethod } = payment.details;
+  if (paymentMethod === undefined) throw new Error(`payment ${payment.txnId} charges no card`);
+  return { ...callerOf(payment), money, paymentMethod };
+}
+
+function callerOf({ txnId, partnerId, key }: Payment) {
+  return { txnId, kind: 'payment' as const, partnerId, key, attempt: 1 };
+}

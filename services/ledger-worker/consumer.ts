@@ -1,0 +1,146 @@
+import { claimLifeMs } from '@triplock/contracts';
+import type { Logger } from '@triplock/runtime';
+import type { RecordBatch, TopicRetention } from '@triplock/transport';
+import type { WorkerMetrics } from './metrics.ts';
+import type { RecordOutcome } from './records.ts';
+import { settleBatch } from './settling.ts';
+import type { Worker } from './worker.ts';
+
+/** The calls that a consumer makes: which partitions it has, and for each batch two. */
+export type PaymentsHandler = {
+  onAssigned(partitions: readonly number[]): void;
+  handle(batch: RecordBatch): Promise<void>;
+  onCommitted(batch: RecordBatch): Promise<void>;
+};
+
+/** Settles each batch of the accepted topic and reports what became of its records. */
+export function paymentsHandler(worker: Worker): PaymentsHandler {
+  const { crashPoints, metrics } = worker;
+  const lag = meterLag(metrics);
+  const settle = async (batch: RecordBatch) => {
+    await crashPoints.reached('worker.polled');
+    report(worker, batch, await settleBatch(worker, batch));
+  };
+  return {
+    onAssigned: lag.assigned,
+    handle: async (batch) => {
+      lag.saw(batch, 'in-hand');
+      await metrics.batchSeconds.time(
+        () => settle(batch),
+        () => 'settled',
+        'failed',
+      );
+    },
+    onCommitted: async (batch) => {
+      lag.saw(batch, 'committed');
+      await crashPoints.reached('worker.offset-committed');
+    },
+  };
+}
+
+/** The normal outcomes, logged at `debug` only. */
+const usual: ReadonlySet<RecordOutcome['outcome']> = new Set([
+  'posted',
+  'charged',
+  'declined',
+  'refunded',
+  'refund-failed',
+]);
+
+const messages: Readonly<Partial<Record<RecordOutcome['outcome'], string>>> = {
+  'handed-over': 'transactions are pending, their work goes on',
+  'refund-waiting': 'refunds wait for their payments',
+};
+
+// Enough ids to follow one up; a replay of a whole topic would fill the log with the others.
+const idsShownMax = 10;
+
+function report(
+  { metrics, logger }: Worker,
+  { partition, records }: RecordBatch,
+  outcomes: readonly RecordOutcome[],
+): void {
+  // Kafka's own time of a record, in milliseconds: when the gateway appended it.
+  metrics.recordAge.observe((Date.now() - Number(records[0]!.timestamp)) / 1_000);
+  for (const [outcome, some] of Map.groupBy(outcomes, (each) => each.outcome)) {
+    metrics.records.count(outcome, some.length);
+    const txnIds = some.flatMap((each) => ('txnId' in each ? each.txnId : []));
+    if (usual.has(outcome)) {
+      logger.debug({ partition, outcome, txnIds }, 'transactions settled');
+    } else if (txnIds.length > 0) {
+      const shown = {
+        partition,
+        outcome,
+        count: some.length,
+        txnIds: txnIds.slice(0, idsShownMax),
+      };
+      logger.info(shown, messages[outcome] ?? 'transactions were already in the ledger');
+    }
+  }
+  for (const each of outcomes) {
+    if (!('dead' in each)) continue;
+    const { record, refusal } = each.dead;
+    logger.warn({ partition, offset: `${record.offset}`, ...refusal }, 'record dead-lettered');
+  }
+}
+
+/** Keeps the lag of each partition that is this worker's, by what its own fetches show. */
+export type LagMeter = {
+  /** The group was joined: what is not assigned any more is another worker's to report. */
+  assigned(partitions: readonly number[]): void;
+  /** A batch is in hand, or came to its end. */
+  saw(batch: RecordBatch, progress: 'in-hand' | 'committed'): void;
+};
+
+/**
+ * Opens a meter. A partition that nothing was fetched from has no lag that this worker knows of.
+ */
+export function meterLag({ lag }: WorkerMetrics): LagMeter {
+  const own = new Set<number>();
+  return {
+    assigned: (partitions) => {
+      for (const partition of own) if (!partitions.includes(partition)) lag.remove({ partition });
+      for (const partition of partitions) if (!own.has(partition)) lag.set({ partition }, 0);
+      own.clear();
+      for (const partition of partitions) own.add(partition);
+    },
+    saw: ({ partition, records, end }, progress) => {
+      // A batch that outlived its assignment says nothing that the next owner does not say better.
+      if (!own.has(partition)) return;
+      const next = progress === 'in-hand' ? records[0]!.offset : records.at(-1)!.offset + 1n;
+      lag.set({ partition }, Number(end - next));
+    },
+  };
+}
+
+const hourMs = 3_600_000;
+
+/**
+ * Holds the accepted topic's retention against the life of a claim. For a day a retry is answered
+ * from the claim alone: a record that the topic dropped unread within that day would be promised
+ * again and again, and posted never.
+ *
+ * @throws with one sentence when the topic may drop records too early: the service must not run so.
+ */
+export function checkRetention(topic: string, retention: TopicRetention, logger: Logger): void {
+  if (retention.outcome === 'unknown') {
+    const { why } = retention;
+    logger.warn({ topic, why }, 'Kafka did not report its retention: not checked');
+    return;
+  }
+  const { retentionMs, retentionBytes, keepsEveryRecord } = retention;
+  if (!keepsEveryRecord) {
+    throw new Error(
+      `topic ${topic} is compacted and may drop unread payments: set cleanup.policy to delete`,
+    );
+  }
+  if (retentionMs <= claimLifeMs) {
+    throw new Error(
+      `topic ${topic} keeps records for ${Math.floor(retentionMs / hourMs)} hours (retention.ms): it must be more than the 24 hours for which a claim answers retries`,
+    );
+  }
+  if (retentionBytes !== Infinity) {
+    const message = 'the accepted topic is limited in size and may drop payments before their time';
+    logger.warn({ topic, retentionBytes }, message);
+  }
+}

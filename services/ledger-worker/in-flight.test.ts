@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
+import type { CreateOutcome, Unknown } from '@triplock/provider';
+import { createCrashPoints, createLogger, createMetrics, openSlots } from '@triplock/runtime';
+import { aPayment } from '@triplock/testing';
+import { finishForBatch } from './in-flight.ts';
+import { workerMetrics } from './metrics.ts';
+import { traceparent } from './test/pipeline.ts';
+import type { Worker } from './worker.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+/** A worker with one slot, whose provider answers as told and then refuses, which settles. */
+function aWorker(handOverMs = 5_000) {
+  const asked: string[] = [];
+  const answers = new Map<string, Pick<Unknown, 'sent' | 'retryAfterMs'>[]>();
+  const names = new Map<string, string>();
+  const payments = new Map<string, AcceptedPayment>();
+  const createIntent = async ({ txnId }: { txnId: string }): Promise<CreateOutcome> => {
+    asked.push(names.get(txnId)!);
+    const next = answers.get(txnId)!.shift();
+    const error = new Error('the provider did not answer');
+    if (next !== undefined) return { outcome: 'unknown', error, kept: false, ...next };
+    return { outcome: 'refused', failure: { code: 'no', message: 'no' } };
+  };
+  const find = async (txnId: string) => {
+    const row = { state: 'pending', version: 1, amountRefunded: 0n, settledAt: null } as const;
+    return { ...payments.get(txnId)!, ...row };
+  };
+  const worker = {
+    ledger: { find, settle: async () => ({ outcome: 'settled' }) },
+    provider: { createIntent },
+    slots: openSlots(1),
+    inFlight: new Set(),
+    limits: { postRowsMax: 1, handOverMs, actionExpiresMs: 86_400_000 },
+    ...{ metrics: workerMetrics(createMetrics('test')), crashPoints: createCrashPoints(), logger },
+  } as unknown as Worker;
+  const ask = (name: string, ...unknown: Pick<Unknown, 'sent' | 'retryAfterMs'>[]) => {
+    const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+    answers.set(payment.txnId, unknown);
+    names.set(payment.txnId, name);
+    payments.set(payment.txnId, payment);
+    return finishForBatch(worker, { kind: 'payment', payment, traceparent, posted: 'now' });
+  };
+  const drain = async () => void (await Promise.all(worker.inFlight));
+  return { ask, asked, slots: worker.slots, drain };
+}
+
+test('a provider that wants to be left alone for an hour has it, and no slot is kept for it', async () => {
+  const { ask, slots, drain } = aWorker();
+  assert.equal(await ask('first', { sent: true, retryAfterMs: 3_600_000 }), 'handed-over');
+  await drain();
+  assert.equal(slots.free(), 1);
+});
+
+test('what rests before it asks again leaves its slot to others, and has one when it asks', async () => {
+  const { ask, asked, slots, drain } = aWorker();
+  assert.equal(await ask('first', { sent: true }), 'handed-over');
+  assert.equal(await ask('second'), 'declined');
+  await drain();
+  assert.deepEqual(asked, ['first', 'second', 'first']);
+  assert.equal(slots.free(), 1);
+});
+
+test('a batch waits for what the provider is soon to be asked', async () => {
+  const { ask, asked, slots } = aWorker();
+  assert.equal(await ask('first', { sent: false, retryAfterMs: 10 }), 'declined');
+  assert.deepEqual([asked, slots.free()], [['first', 'first'], 1]);
+});
+
+test('a batch that goes on before there is a slot has its work not begun', async () => {
+  const { ask, asked, slots, drain } = aWorker(20);
+  await slots.take();
+  assert.equal(await ask('first'), 'handed-over');
+  slots.release();
+  await drain();
+  assert.deepEqual([asked, slots.free()], [[], 1]);
+});

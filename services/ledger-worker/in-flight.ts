@@ -1,0 +1,203 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { isFinal, type AcceptedPayment, type Payment } from '@triplock/payments';
+import type { Unknown } from '@triplock/provider';
+import { chargePayment } from './charging.ts';
+import type { AttemptOutcomeName } from './metrics.ts';
+import { giveBack, type RefundToGive } from './refunds.ts';
+import { keepInFlight, type AttemptOutcome, type Worker } from './worker.ts';
+
+/**
+ * What the provider has to be asked for: it is pending in the ledger, by this worker or another.
+ */
+export type InFlight =
+  | { kind: 'payment'; payment: AcceptedPayment; traceparent: string; posted: 'now' | 'before' }
+  | ({ kind: 'refund' } & RefundToGive);
+
+/** What its batch has to know. `handed-over`: it is pending, durable, and the work goes on. */
+export type BatchOutcome =
+  'charged' | 'declined' | 'refunded' | 'refund-failed' | 'already-recorded' | 'handed-over';
+
+/**
+ * Rests before a call whose outcome is unknown is made again; after the last attempt the resolver
+ * takes over. Seconds apart, because each attempt uses up one fresh key at most, and all within the
+ * time for which a pending row is its poster's own where slots are free.
+ */
+const restsMs = [1_000, 3_000];
+
+/** Where the provider wants to be left alone for longer, the resolver asks it. */
+const longestRestMs = Math.max(...restsMs);
+
+/**
+ * Charges a card, or gives a refund back, for a batch that never waits long: for a slot, and then
+ * for the end, up to `handOverMs` each. A batch that has gone on leaves its row pending; the work
+ * goes on in its slot, and the resolver does whatever a crash leaves of it. A provider that is left
+ * alone is waited for as long, which holds back the partition's next records and spends no attempt.
+ *
+ * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
+ */
+export async function finishForBatch(worker: Worker, work: InFlight): Promise<BatchOutcome> {
+  const { handOverMs } = worker.limits;
+  const batch: WaitingBatch = {
+    begun: Promise.withResolvers(),
+    handedOver: Promise.withResolvers(),
+    isGone: false,
+  };
+  const done = finishInSlot(worker, work, batch);
+  keepInFlight(worker, done);
+  const begun = await Promise.race([batch.begun.promise, after(handOverMs)]);
+  if (begun === 'handed-over') {
+    batch.isGone = true;
+    return 'handed-over';
+  }
+  const outcome = await Promise.race([done, batch.handedOver.promise, after(handOverMs)]);
+  if (outcome === 'handed-over') {
+    // What it throws from here on is no news to the batch, and the row is due for another attempt.
+    done.catch((err: unknown) => {
+      worker.logger.warn({ err, txnId: txnIdOf(work) }, 'handed-over work failed');
+    });
+  }
+  return outcome;
+}
+
+/** How a batch and the work that it waits for speak to each other. */
+type WaitingBatch = {
+  /** The work has its slot. */
+  begun: PromiseWithResolvers<'begun'>;
+  /** The batch need not wait any longer. */
+  handedOver: PromiseWithResolvers<'handed-over'>;
+  /** The batch has gone on before the work had a slot: it need not begin. */
+  isGone: boolean;
+};
+
+async function after(ms: number): Promise<'handed-over'> {
+  await delay(ms, undefined, { ref: false });
+  return 'handed-over';
+}
+
+async function finishInSlot(
+  worker: Worker,
+  work: InFlight,
+  batch: WaitingBatch,
+): Promise<BatchOutcome> {
+  const { slots } = worker;
+  // Whoever waits for a slot may find that another worker has done it meanwhile.
+  const hasWaited = slots.free() === 0;
+  await slots.take('batch');
+  batch.begun.resolve('begun');
+  try {
+    return batch.isGone ? 'handed-over' : await attemptUntilKnown(worker, work, batch, hasWaited);
+  } finally {
+    slots.release();
+  }
+}
+
+/**
+ * Attempts until the outcome is known. What was not even sent, because the provider is left alone,
+ * is attempted again as long as the batch waits. What was sent and is not known is no longer waited
+ * for, and attempted a few times more: most errors are gone a second later, and the resolver comes
+ * later. While it rests, others have its slot.
+ */
+async function attemptUntilKnown(
+  worker: Worker,
+  work: InFlight,
+  batch: WaitingBatch,
+  hasWaited: boolean,
+): Promise<BatchOutcome> {
+  const { slots, limits } = worker;
+  const deadline = performance.now() + limits.handOverMs;
+  const rests = restsMs.values();
+  for (let isFirst = !hasWaited; ; isFirst = false) {
+    const outcome = await attempt(worker, work, isFirst);
+    if (outcome.outcome !== 'unknown') return batchOutcomeOf(work, outcome);
+    const { sent, retryAfterMs = 0 } = outcome.because;
+    const late = performance.now() + retryAfterMs >= deadline;
+    const isOver = sent ? retryAfterMs > longestRestMs : late;
+    const restMs = isOver ? undefined : sent ? rests.next().value : 0;
+    if (sent) batch.handedOver.resolve('handed-over');
+    if (sent || late) reportUnknown(worker, work, outcome.because);
+    if (restMs === undefined) return 'handed-over';
+    slots.release();
+    await delay(Math.max(restMs, retryAfterMs));
+    await slots.take('batch');
+  }
+}
+
+type Attempted = AttemptOutcome | { outcome: 'already-recorded' };
+
+/** One attempt; only the first may go by what was read before, later others may have been at it. */
+async function attempt(worker: Worker, work: InFlight, isFirst: boolean): Promise<Attempted> {
+  switch (work.kind) {
+    case 'payment': {
+      const payment =
+        isFirst && work.posted === 'now'
+          ? justPosted(work.payment)
+          : await unfinishedPayment(worker, work.payment);
+      if (payment === undefined) return { outcome: 'already-recorded' };
+      const outcome = await chargePayment(worker, { payment, traceparent: work.traceparent });
+      worker.metrics.charges.count(nameOf(outcome));
+      return outcome;
+    }
+    case 'refund': {
+      const refund = isFirst ? work : await unfinishedRefund(worker, work);
+      if (refund === undefined) return { outcome: 'already-recorded' };
+      const outcome = await giveBack(worker, refund);
+      worker.metrics.refunds.count(nameOf(outcome));
+      return outcome;
+    }
+    default:
+      return work satisfies never;
+  }
+}
+
+function justPosted(payment: AcceptedPayment): Payment {
+  return { ...payment, state: 'pending', version: 1, amountRefunded: 0n, settledAt: null };
+}
+
+async function unfinishedPayment({ ledger }: Worker, { txnId }: AcceptedPayment) {
+  const row = await ledger.find(txnId);
+  return row === undefined || isFinal(row.state) ? undefined : row;
+}
+
+async function unfinishedRefund(
+  { refunds }: Worker,
+  { refund, traceparent }: RefundToGive,
+): Promise<RefundToGive | undefined> {
+  const row = await refunds.find(refund.txnId);
+  if (row === undefined || isFinal(row.state)) return undefined;
+  // What was reserved stays so, and the charge is the payment's for ever.
+  const { money = refund.money, provider = refund.provider } = row;
+  return { refund: { ...row, money, provider }, traceparent, asked: 'perhaps' };
+}
+
+function batchOutcomeOf(
+  { kind }: InFlight,
+  outcome: Exclude<Attempted, { outcome: 'unknown' }>,
+): BatchOutcome {
+  switch (outcome.outcome) {
+    case 'settled':
+      if (kind === 'payment') return outcome.state === 'succeeded' ? 'charged' : 'declined';
+      return outcome.state === 'succeeded' ? 'refunded' : 'refund-failed';
+    case 'waiting':
+      return 'handed-over';
+    case 'taken-over':
+      return isFinal(outcome.state) ? 'already-recorded' : 'handed-over';
+    case 'already-recorded':
+      return 'already-recorded';
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function nameOf(outcome: AttemptOutcome): AttemptOutcomeName {
+  return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
+}
+
+function reportUnknown({ metrics, logger }: Worker, work: InFlight, { error }: Unknown): void {
+  const { acceptedAt } = work.kind === 'payment' ? work.payment : work.refund;
+  metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
+  logger.warn({ err: error, txnId: txnIdOf(work) }, 'the outcome at the provider is unknown');
+}
+
+function txnIdOf(work: InFlight) {
+  return work.kind === 'payment' ? work.payment.txnId : work.refund.txnId;
+}

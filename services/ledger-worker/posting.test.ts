@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { Ledger, Posting } from '@triplock/ledger';
+import { createMetrics } from '@triplock/runtime';
+import { aPayment } from '@triplock/testing';
+import { workerMetrics } from './metrics.ts';
+import { bisectBatch, openPosting, type PostLimits, type PostResult } from './posting.ts';
+
+const postingsOf = (count: number): Posting[] =>
+  Array.from({ length: count }, () => ({ payment: aPayment(), traceparent: 't' }));
+
+/** Names the posting in its result, so that a result that went astray is seen. */
+const resultOf = ({ payment }: Posting): PostResult => ({
+  outcome: 'unpostable',
+  detail: payment.txnId,
+});
+
+/** Posting to a ledger whose statements end when told. */
+function aPosting(limits: PostLimits) {
+  const statements: { rows: number; end(error?: Error): void }[] = [];
+  const post = (postings: readonly Posting[]) =>
+    new Promise((resolve, reject) => {
+      const end = (error?: Error) => (error ? reject(error) : resolve(postings.map(resultOf)));
+      statements.push({ rows: postings.length, end });
+    });
+  const metrics = workerMetrics(createMetrics('test'));
+  return { post: openPosting({ ledger: { post } as Ledger, metrics }, limits), statements };
+}
+
+/** Lets everything that can happen without a statement's end happen. */
+async function settled(): Promise<void> {
+  for (let cycle = 0; cycle < 5; cycle += 1) await new Promise<void>((done) => setImmediate(done));
+}
+
+test('what comes while statements are under way goes together in the next, each answer to its asker', async () => {
+  const { post, statements } = aPosting({ rowsMax: 500, statementsMax: 1 });
+  const first = post(postingsOf(1));
+  await settled();
+  const requests = Array.from({ length: 12 }, (_, n) => postingsOf(n + 1));
+  const answers = requests.map((postings) => post(postings));
+  await settled();
+  assert.deepEqual(
+    statements.map(({ rows }) => rows),
+    [1],
+  );
+  statements[0]!.end();
+  await first;
+  await settled();
+  assert.deepEqual(
+    statements.map(({ rows }) => rows),
+    [1, 78],
+  );
+  statements[1]!.end();
+  assert.deepEqual(
+    await Promise.all(answers),
+    requests.map((postings) => postings.map(resultOf)),
+  );
+});
+
+test('no statement is larger than told, no request is split, and no more are under way than told', async () => {
+  const { post, statements } = aPosting({ rowsMax: 10, statementsMax: 2 });
+  const answers = [6, 4, 1, 10, 7].map((count) => post(postingsOf(count)));
+  for (let ended = 0; ended < 4; ended += 1) {
+    await settled();
+    assert.ok(statements.length - ended <= 2);
+    statements[ended]!.end();
+  }
+  await Promise.all(answers);
+  assert.deepEqual(
+    statements.map(({ rows }) => rows),
+    [10, 1, 10, 7],
+  );
+});
+
+test('a statement that fails fails those who were in it, and the next ones go on', async () => {
+  const { post, statements } = aPosting({ rowsMax: 500, statementsMax: 1 });
+  const together = [post(postingsOf(2)), post(postingsOf(3))];
+  await settled();
+  const later = post(postingsOf(1));
+  statements[0]!.end(new Error('the database is away'));
+  for (const each of together) await assert.rejects(each, /is away/);
+  await settled();
+  statements[1]!.end();
+  assert.equal((await later).length, 1);
+});
+
+class BadItemError extends Error {}
+
+/** Runs batches of numbers, of which some are bad, and counts the runs. */
+function numbers(bad: ReadonlySet<number>) {
+  const done: number[] = [];
+  const counted = { runs: 0 };
+  const run = async (items: readonly number[]) => {
+    counted.runs += 1;
+    if (items.some((item) => bad.has(item))) throw new BadItemError();
+    done.push(...items);
+    return items.map((item) => `did ${item}`);
+  };
+  const blame = (error: unknown) => (error instanceof BadItemError ? 'bad' : undefined);
+  return { attempt: { run, blame }, done, counted };
+}
+
+test('whichever items are bad, every other is done once and in order', async () => {
+  const batch = fc.uniqueArray(fc.nat(200), { minLength: 1, maxLength: 64 });
+  await fc.assert(
+    fc.asyncProperty(batch, fc.array(fc.nat(200)), async (items, some) => {
+      const bad = new Set(some);
+      const { attempt, done } = numbers(bad);
+      const results = await bisectBatch(items, attempt);
+      assert.deepEqual(
+        results,
+        items.map((item) => (bad.has(item) ? 'bad' : `did ${item}`)),
+      );
+      assert.deepEqual(
+        done,
+        items.filter((item) => !bad.has(item)),
+      );
+    }),
+  );
+});
+
+test('one bad item among 500 costs at most 19 runs, none costs one', async () => {
+  const items = Array.from({ length: 500 }, (_, n) => n);
+  for (const at of [0, 249, 250, 499]) {
+    const { attempt, counted } = numbers(new Set([at]));
+    await bisectBatch(items, attempt);
+    assert.ok(counted.runs <= 19, `${counted.runs} runs`);
+  }
+  const { attempt, counted } = numbers(new Set());
+  await bisectBatch(items, attempt);
+  assert.equal(counted.runs, 1);
+});
+
+test('an error that is no item’s fault ends it at once', async () => {
+  let runs = 0;
+  const run = async () => {
+    runs += 1;
+    throw new Error('the database is away');
+  };
+  await assert.rejects(bisectBatch([1, 2, 3], { run, blame: () => undefined }), /is away/);
+  assert.equal(runs, 1);
+});

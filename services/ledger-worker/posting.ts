@@ -1,0 +1,108 @@
+import { UnpostableError, type Ledger, type Posting, type PostOutcome } from '@triplock/ledger';
+import type { AcceptedPayment } from '@triplock/payments';
+import { inBatches, inBatchSpan } from '@triplock/runtime';
+import type { WorkerMetrics } from './metrics.ts';
+
+/** What posting one payment came to; `unpostable`: no ledger will ever store it. */
+export type PostResult = PostOutcome | { outcome: 'unpostable'; detail: string };
+
+/** Posts payments and returns, in the same order, what came of each. @throws in an outage. */
+export type PostPayments = (postings: readonly Posting[]) => Promise<readonly PostResult[]>;
+
+/** `rowsMax` payments go by one statement, `statementsMax` statements at once. */
+export type PostLimits = { rowsMax: number; statementsMax: number };
+
+/**
+ * Posts by statements that partitions share: the records of a dozen partitions come in small
+ * batches at once, and a statement costs the same for five payments as for fifty. What went
+ * together fails together, and each partition then tries its own again.
+ *
+ * A call is never split, so it should itself stay within `rowsMax`. Only when a statement has a
+ * payment that can never be stored is it done by several.
+ */
+export function openPosting(
+  { ledger, metrics }: { ledger: Ledger; metrics: WorkerMetrics },
+  { rowsMax, statementsMax }: PostLimits,
+): PostPayments {
+  const run = (postings: readonly Posting[]): Promise<PostResult[]> => {
+    metrics.statementRows.observe(postings.length);
+    const of = () => postings.map(({ traceparent }) => traceparent);
+    return metrics.statementSeconds.time(
+      () => inBatchSpan({ name: 'post batch', of }, () => ledger.post(postings)),
+      () => 'done',
+      'failed',
+    );
+  };
+  const postTogether = async (calls: readonly (readonly Posting[])[]) => {
+    const results = await bisectBatch(calls.flat(), { run, blame });
+    let from = 0;
+    return calls.map(({ length }) => results.slice(from, (from += length)));
+  };
+  return inBatches(postTogether, {
+    itemsMax: rowsMax,
+    countOf: (postings) => postings.length,
+    batchesMax: statementsMax,
+  });
+}
+
+function blame(error: unknown): PostResult | undefined {
+  if (!(error instanceof UnpostableError)) return undefined;
+  return { outcome: 'unpostable', detail: error.message };
+}
+
+/** What to do with a batch, and what an error that blames one of its items gives for that item. */
+type BatchAttempt<Item, Result> = {
+  run(items: readonly Item[]): Promise<Result[]>;
+  /**
+   * The result for an item that alone failed so, or `undefined` when the error is no item's fault.
+   */
+  blame(error: unknown): Result | undefined;
+};
+
+/**
+ * Runs a batch; when one of it is to blame for a failure, runs its halves, one after the other, and
+ * so on until the bad ones stand alone. Results come in the order of the items. One bad item among
+ * n costs about 2·log2(n) more runs and none of its neighbours.
+ *
+ * @throws what is no item's fault, such as an outage.
+ */
+export async function bisectBatch<Item, Result>(
+  items: readonly Item[],
+  attempt: BatchAttempt<Item, Result>,
+): Promise<Result[]> {
+  try {
+    return await attempt.run(items);
+  } catch (error) {
+    const blamed = attempt.blame(error);
+    if (blamed === undefined) throw error;
+    if (items.length === 1) return [blamed];
+    const middle = Math.ceil(items.length / 2);
+    // In order, because an item may be a duplicate of one before it.
+    const first = await bisectBatch(items.slice(0, middle), attempt);
+    return [...first, ...(await bisectBatch(items.slice(middle), attempt))];
+  }
+}
+
+/** A posting that brings its own settlement, because no provider has to be asked. */
+export type BookTransfer = Posting & { settlement: NonNullable<Posting['settlement']> };
+
+/** A payment as it was accepted, and when it is settled if no provider has to be asked. */
+export type Accepted = { payment: AcceptedPayment; traceparent: string; settledAt: Date };
+
+/** Posts a card payment as pending, to be charged, and settles any other by one statement. */
+export function postingOf(accepted: Accepted): Posting {
+  const { payment, traceparent } = accepted;
+  if (payment.details.paymentMethod !== undefined) return { payment, traceparent };
+  return bookTransferOf(accepted);
+}
+
+/** Posts a payment and settles it as succeeded, as of `settledAt`, by one statement. */
+export function bookTransferOf(accepted: Accepted): BookTransfer {
+  const { payment, traceparent, settledAt } = accepted;
+  return { payment, traceparent, settlement: { result: { state: 'succeeded' }, settledAt } };
+}
+
+/** Whether a posting settles itself. */
+export function isBookTransfer(posting: Posting): posting is BookTransfer {
+  return posting.settlement !== undefined;
+}

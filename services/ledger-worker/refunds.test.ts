@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
+import type { CrashPointName } from '@triplock/runtime';
+import {
+  aRefund,
+  createTestStripe,
+  eventually,
+  freePort,
+  startService,
+  testNamespace,
+  type TestStripe,
+} from '@triplock/testing';
+import { aCard, aTransfer, refundingAt } from './test/refunding.ts';
+import { ledgerCounts, outcomesOf } from './test/pipeline.ts';
+
+let stripe: TestStripe;
+let stopStripe = async () => {};
+before(async () => {
+  stripe = await createTestStripe({ after: (stop) => void (stopStripe = stop) });
+});
+after(() => stopStripe());
+
+const { aRefunding, providerGaveBack, refundAtProvider } = refundingAt(() => stripe);
+
+test('a storm of refunds gives back no more than was paid, and all of what fits, whoever has the money', async (context) => {
+  const { work, worker, pay, refund, cameTo, givenBack, owner } = await aRefunding(context);
+  const [transfer, card, otherTransfer, otherCard] = [aTransfer(), aCard(), aTransfer(), aCard()];
+  const big = (payment: AcceptedPayment) =>
+    Array.from({ length: 10 }, () => aRefund(payment, { amount: 600n }));
+  const small = (payment: AcceptedPayment) =>
+    Array.from({ length: 100 }, () => aRefund(payment, { amount: 10n }));
+  // At once: most of a payment's refunds are in its own batch.
+  await Promise.all([
+    pay(transfer, card, otherTransfer, otherCard),
+    refund(...[transfer, card].flatMap(big), ...[otherTransfer, otherCard].flatMap(small)),
+  ]);
+  await worker.allCommitted();
+  for (const payment of [transfer, card]) {
+    assert.deepEqual(await cameTo(payment), { amount_exceeds_refundable: 9, succeeded: 1 });
+    assert.deepEqual(await givenBack(payment), { refunded: 600n, reserved: 600n });
+  }
+  for (const payment of [otherTransfer, otherCard]) {
+    assert.deepEqual(await cameTo(payment), { succeeded: 100 });
+    assert.deepEqual(await givenBack(payment), { refunded: 1_000n, reserved: 1_000n });
+  }
+  assert.deepEqual(await providerGaveBack(), { count: 101, amount: 1_600 });
+  const sequences = await owner.query<{ sequence: bigint }>(
+    'SELECT sequence FROM ledger.outbox WHERE payment_id = $1 ORDER BY order_id',
+    [otherCard.txnId],
+  );
+  assert.deepEqual(
+    sequences.map(({ sequence }) => Number(sequence)),
+    Array.from({ length: 101 }, (_, n) => n + 1),
+  );
+
+  const counts = await ledgerCounts(owner);
+  const replay = work();
+  await replay.allCommitted();
+  assert.deepEqual(outcomesOf(replay), { 'already-recorded': 224 });
+  assert.deepEqual(await ledgerCounts(owner), counts);
+  assert.deepEqual(await providerGaveBack(), { count: 101, amount: 1_600 });
+});
+
+test('a worker that is killed at every point around a refund gives it back once', async (context) => {
+  const { worker, pay, refund, settings, givenBack, cameTo, owner } = await aRefunding(context);
+  const card = aCard();
+  await pay(card);
+  await worker.allCommitted();
+  await worker.consumer.close();
+  await refund(aRefund(card, { amount: 400n }));
+
+  // Each begins the topic anew, so that nobody waits for the session of a dead member to end.
+  const start = async (crash: Record<string, string>) =>
+    startService(context, new URL('main.ts', import.meta.url), {
+      ...settings,
+      ...{ LEDGER_GROUP: testNamespace('worker'), ADMIN_PORT: String(await freePort()) },
+      ...{ STRIPE_API_KEY: stripe.apiKey, STRIPE_API_URL: stripe.url, ...crash },
+    });
+  const points: readonly CrashPointName[] = [
+    'worker.reserved',
+    'worker.refunded',
+    'worker.settled',
+    'worker.committed',
+    'worker.offset-committed',
+  ];
+  for (const point of points) {
+    const killed = await start({ CRASH_POINTS: `${point}=kill` });
+    assert.equal((await killed.ended).signal, 'SIGKILL', point);
+    // The provider has forgotten the key by then: its list of refunds is what is left.
+    if (point === 'worker.refunded') {
+      await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
+    }
+  }
+  assert.deepEqual(await cameTo(card), { succeeded: 1 });
+  assert.deepEqual(await givenBack(card), { refunded: 400n, reserved: 400n });
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 400 });
+  assert.deepEqual(await ledgerCounts(owner), { rows: 2, entries: 2, events: 2 });
+});
+
+test('a refund that comes before its payment waits, and goes on as soon as that is final', async (context) => {
+  const { worker, pay, refund, cameTo, untilItCameTo, owner } = await aRefunding(context);
+  const authenticates = aCard('pm_card_authenticationRequired');
+  const [leaves, late] = [aCard('pm_card_authenticationRequired'), aTransfer()];
+  await pay(authenticates, leaves);
+  await refund(...[authenticates, leaves, late].map((payment) => aRefund(payment)));
+  await worker.allCommitted();
+  for (const payment of [authenticates, leaves, late]) {
+    assert.deepEqual(await cameTo(payment), { pending: 1 });
+  }
+  await pay(late);
+  const intents = await owner.query<{ txn_id: string; provider_intent_id: string }>(
+    'SELECT txn_id, provider_intent_id FROM ledger.transactions WHERE provider_intent_id IS NOT NULL',
+  );
+  for (const { txn_id: id, provider_intent_id: intent } of intents) {
+    const outcome = id === authenticates.txnId ? 'succeeded' : 'failed';
+    await stripe.control('POST', `/payment_intents/${intent}/authenticate`, { outcome });
+  }
+  // Only the payments are looked at: their refunds become due by what they come to.
+  await owner.query(`
+    UPDATE ledger.transactions SET due_at = now(), version = version + 1
+    WHERE state = 'pending' AND kind = 'payment'`);
+  const startedMs = performance.now();
+  await untilItCameTo(authenticates, { succeeded: 1 });
+  await untilItCameTo(leaves, { payment_not_refundable: 1 });
+  await untilItCameTo(late, { succeeded: 1 });
+  assert.ok(performance.now() - startedMs < 10_000);
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 1_000 });
+});
+
+test('a refund that can never be given back says why, and holds nothing of its payment', async (context) => {
+  const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
+  const [declined, card, transfer] = [aCard('pm_card_chargeDeclined'), aCard(), aTransfer()];
+  const partly = aCard();
+  await pay(declined, card, partly, transfer);
+  await worker.allCommitted();
+  // Somebody gave the charges back at the provider itself, of one a part.
+  for (const [{ txnId }, amount] of [
+    [card, '1000'],
+    [partly, '700'],
+  ] as const) {
+    const { provider } = (await worker.ledger.find(txnId))!;
+    await refundAtProvider({ payment_intent: provider!.intentId, amount });
+  }
+  const tooMuch = aRefund(transfer, { amount: 1_001n });
+  await refund(aRefund(declined), aRefund(card), aRefund(partly, { amount: 400n }), tooMuch);
+  await worker.allCommitted();
+  assert.deepEqual(await cameTo(declined), { payment_not_refundable: 1 });
+  assert.deepEqual(await cameTo(card), { charge_already_refunded: 1 });
+  for (const payment of [partly, transfer]) {
+    assert.deepEqual(await cameTo(payment), { amount_exceeds_refundable: 1 });
+  }
+  for (const payment of [card, partly, transfer]) {
+    assert.deepEqual(await givenBack(payment), { refunded: 0n, reserved: 0n });
+  }
+  assert.equal(outcomesOf(worker)['refund-failed'], 4);
+});
+
+test('of two refunds under one key the first stands; that one and what nobody can store are set aside', async (context) => {
+  const { worker, pay, refund, cameTo, owner, deadLetters } = await aRefunding(context);
+  await owner.query(`
+    ALTER TABLE ledger.transactions ADD CONSTRAINT no_poison CHECK (reason <> 'poison')`);
+  const transfer = aTransfer();
+  const winner = aRefund(transfer, { key: 'return-1', amount: 100n });
+  const loser = aRefund(transfer, { key: 'return-1', amount: 200n });
+  await pay(transfer);
+  for (const each of [winner, loser, aRefund(transfer, { reason: 'poison' })]) await refund(each);
+  await refund(aRefund(transfer));
+  await worker.allCommitted();
+  await eventually(async () => deadLetters.length === 2);
+  assert.deepEqual(deadLetters.map(({ headers }) => String(headers['dead-letter.reason'])).sort(), [
+    'key_conflict',
+    'unpostable',
+  ]);
+  assert.deepEqual(await cameTo(transfer), { succeeded: 2 });
+  assert.equal((await worker.refunds.find(winner.txnId))?.money?.amount, 100n);
+  const reported = await owner.query(`
+    SELECT FROM ledger.outbox WHERE event_type = 'payment.key_conflict'`);
+  assert.equal(reported.length, 1);
+});
+
+const faults = [
+  { fault: 'reset-after' },
+  { fault: 'half-body' },
+  { fault: 'error-after' },
+  { fault: 'reset' },
+  { fault: 'unavailable' },
+  { fault: 'time-out', delayMs: 3_000 },
+];
+
+test('a refund whose answer the provider loses is given back once, and holds up nobody', async (context) => {
+  const { work, worker, pay, refund, cameTo, letTimePass } = await aRefunding(context);
+  const impatient = work(100);
+  const cards = faults.map(() => aCard());
+  await pay(...cards);
+  await worker.allCommitted();
+  await worker.consumer.close();
+  for (const [n, fault] of faults.entries()) {
+    const { id } = await stripe.control<{ id: string }>('POST', '/faults', {
+      ...fault,
+      ...{ operation: 'refunds.create', count: 2 },
+    });
+    await refund(aRefund(cards[n]!, { amount: 400n }));
+    await impatient.allCommitted();
+    await eventually(async () => {
+      await letTimePass();
+      await impatient.resolve();
+      assert.deepEqual(await cameTo(cards[n]!), { succeeded: 1 }, fault.fault);
+      return true;
+    });
+    type Struck = { faults: { id: string; hits: number }[] };
+    const { faults: struck } = await stripe.control<Struck>('GET', '/faults');
+    assert.ok(struck.find((each) => each.id === id)!.hits > 0, fault.fault);
+    await stripe.control('DELETE', `/faults/${id}`);
+  }
+  const { length } = faults;
+  assert.deepEqual(await providerGaveBack(), { count: length, amount: 400 * length });
+});
+
+test('a refund behind a 500 that the provider keeps is asked for under no other key, and waits for the provider', async (context) => {
+  const { work, worker, pay, refund, cameTo, letTimePass } = await aRefunding(context);
+  const impatient = work(100);
+  const [comesLate, neverCame] = [aCard(), aCard()];
+  await pay(comesLate, neverCame);
+  await worker.allCommitted();
+  await worker.consumer.close();
+  const kept = { fault: 'error', operation: 'refunds.create', count: 2 };
+  const { id } = await stripe.control<{ id: string }>('POST', '/faults', kept);
+  const late = aRefund(comesLate, { amount: 400n });
+  await refund(late, aRefund(neverCame, { amount: 400n }));
+  await impatient.allCommitted();
+  const look = async () => {
+    await letTimePass();
+    await impatient.resolve();
+  };
+  for (let looks = 0; looks < 3; looks += 1) await look();
+  await stripe.control('DELETE', `/faults/${id}`);
+  // What was never asked for again can only be given back once, whenever the provider gets to it.
+  for (const card of [comesLate, neverCame]) assert.deepEqual(await cameTo(card), { pending: 1 });
+  assert.deepEqual(await providerGaveBack(), { count: 0, amount: 0 });
+
+  const { provider } = (await worker.ledger.find(comesLate.txnId))!;
+  const about = { payment_intent: provider!.intentId, 'metadata[txn_id]': late.txnId };
+  await refundAtProvider({ ...about, amount: '400' });
+  await look();
+  assert.deepEqual(await cameTo(comesLate), { succeeded: 1 });
+  assert.deepEqual(await cameTo(neverCame), { pending: 1 });
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 400 });
+
+  await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
+  await eventually(async () => {
+    await look();
+    assert.deepEqual(await cameTo(neverCame), { succeeded: 1 });
+    return true;
+  });
+  assert.deepEqual(await providerGaveBack(), { count: 2, amount: 800 });
+});

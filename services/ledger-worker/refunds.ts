@@ -1,0 +1,138 @@
+import { UnpostableError, type RefundOutcome, type ReservedRefund } from '@triplock/ledger';
+import type { Settlement } from '@triplock/payments';
+import type { RefundAtProvider, RefundRequest } from '@triplock/provider';
+import type { RefundRecord } from './records.ts';
+import type { AttemptOutcome, Worker } from './worker.ts';
+
+/** Payments whose refunds are posted side by side: half of the ledger's connections. */
+const paymentsMax = 4;
+
+/** What posting one refund came to; `unpostable`: no ledger will ever store it. */
+export type RefundPostResult = RefundOutcome | { outcome: 'unpostable'; detail: string };
+
+/** A refund and what posting it came to. */
+export type PostedRefund = { refund: RefundRecord; result: RefundPostResult };
+
+/**
+ * Posts refunds, those of one payment in the order of their records, so that the first to arrive
+ * gets the money. A refund whose payment is not final waits as a pending row and holds up nobody:
+ * it is due as soon as its payment is settled. A crash between two of them leaves posted rows and
+ * an offset that is not committed: the redelivered batch finds each row by its key and goes on.
+ *
+ * @throws in an outage.
+ */
+export async function postRefunds(
+  { refunds: ledger }: Worker,
+  refunds: readonly RefundRecord[],
+): Promise<PostedRefund[]> {
+  const posted: PostedRefund[] = [];
+  const post = async ({ posting }: RefundRecord): Promise<RefundPostResult> => {
+    try {
+      return await ledger.post(posting);
+    } catch (error) {
+      if (!(error instanceof UnpostableError)) throw error;
+      return { outcome: 'unpostable', detail: error.message };
+    }
+  };
+  const byPayment = Map.groupBy(refunds, ({ posting }) => posting.refund.paymentId).values();
+  const postSome = async () => {
+    // Whoever is free takes the next payment: they share the iterator.
+    for (const ofOne of byPayment) {
+      for (const refund of ofOne) {
+        posted.push({ refund, result: await refund.span.within(() => post(refund)) });
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: paymentsMax }, postSome));
+  return posted;
+}
+
+/** A reserved refund, and whether the provider may have been asked for it before. */
+export type RefundToGive = {
+  refund: ReservedRefund;
+  traceparent: string;
+  asked: 'never' | 'perhaps';
+};
+
+/**
+ * Has the provider give a reserved refund back, once: whenever it may have been asked for before,
+ * the charge's refunds are listed and looked through for this one. Within a day the idempotency key
+ * would do; the list does so after any time.
+ *
+ * A refund has one key for ever, unlike a charge. After a 500 that the provider keeps it is unknown
+ * whether the refund is yet to come, and no object refuses the second of two partial ones; so it
+ * stays pending, and every attempt first lists, then asks under the same key, until the refund is
+ * in the list or the provider has forgotten the key, after a day at the earliest.
+ *
+ * What is left open is a refund that the provider carries out more than a day after it was asked
+ * for it, and a process that sleeps for so long between looking and asking.
+ */
+export async function giveBack(
+  worker: Worker,
+  { refund, traceparent, asked }: RefundToGive,
+): Promise<AttemptOutcome> {
+  const atProvider = await ask(worker, requestOf(refund), asked);
+  await worker.crashPoints.reached('worker.refunded');
+  switch (atProvider.outcome) {
+    case 'succeeded':
+      return settle(worker, refund, {
+        traceparent,
+        result: { state: 'succeeded' },
+        refundId: atProvider.refundId,
+      });
+    case 'refused': {
+      const { failure, refundId } = atProvider;
+      const result = { state: 'failed' as const, failure };
+      return settle(worker, refund, { traceparent, result, ...(refundId ? { refundId } : {}) });
+    }
+    case 'waiting': {
+      const { txnId, version } = refund;
+      if (refund.provider.refundId === undefined) {
+        await worker.refunds.storeRefundId({ txnId, version, refundId: atProvider.refundId });
+      }
+      return { outcome: 'waiting' };
+    }
+    case 'unknown':
+      return { outcome: 'unknown', because: atProvider };
+    default:
+      return atProvider satisfies never;
+  }
+}
+
+/** Asks the provider, after a look whenever it may have given the money back already. */
+async function ask(
+  { provider }: Worker,
+  request: RefundRequest,
+  asked: RefundToGive['asked'],
+): Promise<RefundAtProvider> {
+  if (asked === 'perhaps') {
+    const found = await provider.findRefund(request);
+    if (found.outcome !== 'none') return found;
+  }
+  const answer = await provider.refund(request);
+  if (answer.outcome === 'succeeded' || answer.outcome === 'waiting') return answer;
+  if (answer.outcome === 'unknown' && !answer.sent) return answer;
+  // A refusal may be about what somebody else gave back for this very refund.
+  const found = await provider.findRefund(request);
+  return found.outcome === 'none' ? answer : found;
+}
+
+function requestOf(refund: ReservedRefund): RefundRequest {
+  const { txnId, partnerId, key, money } = refund;
+  const { intentId } = refund.provider;
+  return { txnId, kind: 'refund', partnerId, key, intentId, money };
+}
+
+async function settle(
+  { refunds, crashPoints }: Worker,
+  { txnId, version }: ReservedRefund,
+  end: { result: Settlement; traceparent: string; refundId?: string },
+): Promise<AttemptOutcome> {
+  const settled = await refunds.settle({ txnId, version, settledAt: new Date(), ...end });
+  if (settled.outcome === 'settled') {
+    await crashPoints.reached('worker.settled');
+    return { outcome: 'settled', state: end.result.state };
+  }
+  const row = await refunds.find(txnId);
+  return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+}

@@ -1,0 +1,116 @@
+import type { DueTransaction } from '@triplock/ledger';
+import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
+import { chargePayment } from './charging.ts';
+import { bookTransferOf } from './posting.ts';
+import { giveBack } from './refunds.ts';
+import { keepInFlight, type AttemptOutcome, type Worker } from './worker.ts';
+
+/** Of one pass, which reads each row. Until the lease ends no other resolver takes them. */
+const rowsMax = 64;
+const leaseMs = 15_000;
+
+/**
+ * The resolver: finishes pending transactions that nobody has looked after in time, because a
+ * worker died, the provider was away, or a customer takes long. Several resolvers share the work.
+ * One that fails is due again later, and its version keeps a late worker from writing. While the
+ * provider is left alone nothing is taken, so that rows are not put off for nothing.
+ *
+ * A pass takes as many due rows as there are slots for, and begins with each. It waits for a slot
+ * and for no row's end, so that one slow row leaves the others' slots to the next pass.
+ */
+export function resolverPass(worker: Worker): Pass {
+  const { slots, provider, takeDue } = worker;
+  // One, as long as passes find nothing: they hold no slot that a batch may want.
+  let expected = 1;
+
+  return async () => {
+    await slots.take('resolver');
+    const wanted = Math.min(expected, provider.callersMax());
+    const held = wanted === 0 ? 1 : 1 + slots.takeFree(wanted - 1);
+    let due: DueTransaction[] = [];
+    try {
+      if (wanted > 0) due = await takeDue({ limit: held, leaseMs });
+    } finally {
+      for (let unused = held - due.length; unused > 0; unused -= 1) slots.release();
+    }
+    for (const each of due) {
+      keepInFlight(
+        worker,
+        resolve(worker, each).finally(() => slots.release()),
+      );
+    }
+    const mayBeMore = due.length === held;
+    expected = mayBeMore ? rowsMax : 1;
+    return mayBeMore ? due.length : 0;
+  };
+}
+
+async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
+  const { logger, metrics } = worker;
+  const { txnId, partnerId, acceptedAt } = due.kind === 'payment' ? due.payment : due.refund;
+  // In the trace of the request, however long ago that was: the row has kept its context.
+  const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
+  const span = { name: `resolve ${due.kind}`, parent: due.traceparent, attributes };
+  try {
+    const ended = await inSpan(span, () =>
+      finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }),
+    );
+    const { outcome } = ended;
+    metrics.resolved.count(outcome);
+    if (outcome === 'unknown') {
+      const { error } = ended.because;
+      metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
+      logger.warn({ err: error, txnId }, 'the outcome of a transaction is still unknown');
+    } else {
+      logger.info({ txnId, outcome }, 'pending transaction taken up by the resolver');
+    }
+  } catch (err) {
+    metrics.resolved.count('failed');
+    logger.warn({ err, txnId }, 'the resolver failed on a pending transaction');
+  }
+}
+
+async function finish(worker: Worker, due: DueTransaction): Promise<AttemptOutcome> {
+  switch (due.kind) {
+    case 'payment':
+      if (due.payment.details.paymentMethod !== undefined) return chargePayment(worker, due);
+      return finishBookTransfer(worker, due);
+    case 'refund':
+      return finishRefund(worker, due);
+    default:
+      return due satisfies never;
+  }
+}
+
+async function finishBookTransfer(
+  { ledger }: Worker,
+  { payment, traceparent }: Extract<DueTransaction, { kind: 'payment' }>,
+): Promise<AttemptOutcome> {
+  const { txnId, version } = payment;
+  const { settlement } = bookTransferOf({ payment, traceparent, settledAt: new Date() });
+  const settled = await ledger.settle({ txnId, version, traceparent, ...settlement });
+  return settled.outcome === 'settled'
+    ? { outcome: 'settled', state: 'succeeded' }
+    : { outcome: 'taken-over', state: 'pending' };
+}
+
+async function finishRefund(
+  worker: Worker,
+  { refund, traceparent }: Extract<DueTransaction, { kind: 'refund' }>,
+): Promise<AttemptOutcome> {
+  const posted = await worker.refunds.post({ refund, traceparent, settledAt: new Date() });
+  switch (posted.outcome) {
+    case 'reserved':
+    case 'unfinished':
+      return giveBack(worker, { refund: posted.refund, traceparent, asked: 'perhaps' });
+    case 'settled':
+    case 'waiting':
+      return posted;
+    case 'already-recorded':
+      return { outcome: 'taken-over', state: posted.state };
+    case 'key-conflict':
+      throw new Error(`refund ${refund.txnId} was posted and conflicts with itself`);
+    default:
+      return posted satisfies never;
+  }
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { aPayment, eventually } from '@triplock/testing';
+import type { RecordBatch } from '@triplock/transport';
+import { closedWayTo } from './test/forwarder.ts';
+import { settleBatch } from './settling.ts';
+import { aPipeline, ledgerCounts, outcomesOf, recordOf } from './test/pipeline.ts';
+
+const once = { rows: 3, entries: 3, events: 3 };
+
+test('a worker that fails between the ledger’s commit and the offset’s finds its payments recorded', async (context) => {
+  const { work, owner, append } = await aPipeline(context);
+  const worker = work();
+  worker.crashPoints.arm({ name: 'worker.committed', action: { do: 'throw' } });
+  await Promise.all([1, 2, 3].map(() => append(recordOf(aPayment()))));
+  await worker.allCommitted();
+  assert.deepEqual(worker.crashPoints.hits(), { 'worker.committed': 1 });
+  assert.deepEqual(await ledgerCounts(owner), once);
+  const { posted, ...others } = outcomesOf(worker);
+  assert.ok(Number(others['already-recorded']) >= 1, `posted ${posted}`);
+});
+
+test('a worker that fails after a dead letter makes it again and loses nothing', async (context) => {
+  const { work, owner, append, deadLetters } = await aPipeline(context);
+  const worker = work();
+  worker.crashPoints.arm({ name: 'worker.dead-lettered', action: { do: 'throw' } });
+  await append({ key: 'k', value: Buffer.from('poison'), headers: {} });
+  await Promise.all([1, 2, 3].map(() => append(recordOf(aPayment()))));
+  await worker.allCommitted();
+  await eventually(async () => deadLetters.length === 2);
+  assert.deepEqual(await ledgerCounts(owner), once);
+});
+
+test('a worker that fails right after its offset was committed goes on', async (context) => {
+  const { work, owner, append } = await aPipeline(context);
+  const worker = work();
+  worker.crashPoints.arm({ name: 'worker.offset-committed', action: { do: 'throw' } });
+  await append(recordOf(aPayment()));
+  await eventually(async () => worker.crashPoints.hits()['worker.offset-committed'] === 1);
+  await Promise.all([1, 2].map(() => append(recordOf(aPayment()))));
+  await worker.allCommitted();
+  assert.deepEqual(await ledgerCounts(owner), once);
+});
+
+test('while the ledger is away nothing is committed or dead-lettered, and then all is posted once', async (context) => {
+  const { work, store, owner, append, deadLetters } = await aPipeline(context);
+  const url = new URL(store.url('triplock_ledger'));
+  const way = await closedWayTo(context, { host: url.hostname, port: Number(url.port) });
+  url.port = String(way.port);
+  const worker = work({ databaseUrl: url.href });
+  await append({ key: 'k', value: Buffer.from('poison'), headers: {} });
+  await Promise.all([1, 2, 3].map(() => append(recordOf(aPayment()))));
+  await eventually(async () => {
+    const { values } = await worker.metrics.statementRows.get();
+    return (values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0) >= 3;
+  });
+  assert.equal((await worker.offsets.committed()).get(0), 0n);
+  assert.deepEqual(deadLetters, []);
+  await way.open();
+  await worker.allCommitted();
+  await eventually(async () => deadLetters.length === 1);
+  assert.deepEqual(await ledgerCounts(owner), once);
+});
+
+test('a worker whose partition was taken away posts nothing more', async (context) => {
+  const { work, owner } = await aPipeline(context);
+  const { worker: idle } = work();
+  const { value, headers, key } = recordOf(aPayment());
+  const record = {
+    topic: 't',
+    partition: 0,
+    offset: 0n,
+    key: Buffer.from(key),
+    value,
+    timestamp: '0',
+  };
+  const bytes = Object.entries(headers).map(([name, text]) => [name, Buffer.from(text)] as const);
+  const batch: RecordBatch = {
+    partition: 0,
+    records: [{ ...record, headers: Object.fromEntries(bytes) }],
+    end: 1n,
+    heartbeat: () => Promise.reject(new Error('another member has it')),
+    isStale: () => true,
+  };
+  const deadLetters = { ...idle.deadLetters, append: () => assert.fail('dead-lettered') };
+  await assert.rejects(settleBatch({ ...idle, deadLetters }, batch), /another member has it/);
+  assert.deepEqual(await ledgerCounts(owner), { rows: 0, entries: 0, events: 0 });
+});

@@ -1,0 +1,172 @@
+import { isFinal } from '@triplock/payments';
+import { annotateSpan } from '@triplock/runtime';
+import type { RecordBatch } from '@triplock/transport';
+import { appendDeadLetters, keyConflict, unpostable } from './dead-letters.ts';
+import { finishForBatch } from './in-flight.ts';
+import { isBookTransfer, type BookTransfer, type PostResult } from './posting.ts';
+import {
+  decodeRecords,
+  type DecodedRecords,
+  type PaymentRecord,
+  type RecordOutcome,
+} from './records.ts';
+import { postRefunds, type PostedRefund, type RefundPostResult } from './refunds.ts';
+import type { Worker } from './worker.ts';
+
+/**
+ * Refunds posted before the next heartbeat: each is a transaction of its own, some milliseconds.
+ */
+const refundsMax = 100;
+
+/**
+ * Takes a batch of accepted payments and refunds to its end, in three steps: post, charge or give
+ * back, settle. Once it resolves, all is durable and the batch's offset may be committed. Run again
+ * after a crash at any line, it finds what was done and does the rest.
+ *
+ * Charging stands between the two others and outside any transaction. A book transfer has nothing
+ * to charge, so the statement that posts it also settles it; left to settle are card payments, and
+ * what another worker posted and did not finish.
+ *
+ * All payments go before all refunds. A refund's record has its payment's key and so stands behind
+ * it in the partition; that other payments come forward too changes nothing, because no payment
+ * depends on a refund.
+ *
+ * @throws in an outage: nothing is dead-lettered for that, and the batch must be redelivered.
+ */
+export async function settleBatch(worker: Worker, batch: RecordBatch): Promise<RecordOutcome[]> {
+  const decoded = decodeRecords(batch.records);
+  try {
+    return await settleDecoded(worker, batch, decoded);
+  } catch (error) {
+    for (const { span } of [...decoded.payments, ...decoded.refunds]) span.fail(error);
+    throw error;
+  }
+}
+
+async function settleDecoded(
+  worker: Worker,
+  batch: RecordBatch,
+  { payments, refunds, refused }: DecodedRecords,
+): Promise<RecordOutcome[]> {
+  const { crashPoints, limits } = worker;
+  const outcomes: RecordOutcome[] = refused.map((dead) => ({ outcome: 'refused', dead }));
+  for (const some of chunksOf(payments, limits.postRowsMax)) {
+    // Throws once the partition is another worker's: it has begun the same batch.
+    await batch.heartbeat();
+    const results = await worker.post(some.map(({ posting }) => posting));
+    const finished = some.map((payment, n) =>
+      payment.span.run(() => finishPayment(worker, payment, results[n]!)),
+    );
+    outcomes.push(...(await Promise.all(finished)));
+  }
+  for (const some of chunksOf(refunds, refundsMax)) {
+    await batch.heartbeat();
+    const posted = await postRefunds(worker, some);
+    const finished = posted.map((each) => each.refund.span.run(() => finishRefund(worker, each)));
+    outcomes.push(...(await Promise.all(finished)));
+  }
+  await crashPoints.reached('worker.committed');
+  // After all the ledger's work, so that an outage there does not append a dead letter at each try.
+  const dead = outcomes.flatMap((each) => ('dead' in each ? each.dead : []));
+  if (dead.length === 0) return outcomes;
+  await appendDeadLetters(worker, dead);
+  await crashPoints.reached('worker.dead-lettered');
+  return outcomes;
+}
+
+function* chunksOf<Item>(items: readonly Item[], itemsMax: number): Generator<Item[]> {
+  for (let from = 0; from < items.length; from += itemsMax) {
+    yield items.slice(from, from + itemsMax);
+  }
+}
+
+async function finishPayment(
+  worker: Worker,
+  { record, posting }: PaymentRecord,
+  result: PostResult,
+): Promise<RecordOutcome> {
+  const { payment, traceparent } = posting;
+  const { txnId } = payment;
+  reportPosted(worker, result);
+  switch (result.outcome) {
+    case 'already-recorded':
+      return { outcome: 'already-recorded', txnId };
+    case 'posted': {
+      if (isBookTransfer(posting)) return { outcome: 'posted', txnId };
+      const card = { kind: 'payment', payment, traceparent, posted: 'now' } as const;
+      return { outcome: await finishForBatch(worker, card), txnId };
+    }
+    case 'unfinished': {
+      if (isBookTransfer(posting)) {
+        return { outcome: await resume(worker, posting, result.version), txnId };
+      }
+      const card = { kind: 'payment', payment, traceparent, posted: 'before' } as const;
+      return { outcome: await finishForBatch(worker, card), txnId };
+    }
+    case 'key-conflict':
+      return keyConflict(record, await worker.ledger.recordKeyConflict(posting));
+    case 'unpostable':
+      return unpostable(record, result.detail);
+    default:
+      return result satisfies never;
+  }
+}
+
+/**
+ * Finishes a book transfer that was posted and not settled, perhaps because that worker died. The
+ * version that was read decides between this worker and any other that resumes it too.
+ *
+ * @throws when the row changed and is still pending: the record has to be looked at again.
+ */
+async function resume(
+  { ledger }: Worker,
+  { payment: { txnId }, traceparent, settlement }: BookTransfer,
+  version: number,
+): Promise<'resumed' | 'already-recorded'> {
+  const settled = await ledger.settle({ txnId, version, traceparent, ...settlement });
+  if (settled.outcome === 'settled') return 'resumed';
+  const row = await ledger.find(txnId);
+  if (row && isFinal(row.state)) return 'already-recorded';
+  throw new Error(`payment ${txnId} changed while it was resumed`);
+}
+
+async function finishRefund(
+  worker: Worker,
+  { refund: { record, posting }, result }: PostedRefund,
+): Promise<RecordOutcome> {
+  const { traceparent } = posting;
+  const { txnId } = posting.refund;
+  reportPosted(worker, result);
+  switch (result.outcome) {
+    case 'settled':
+      return { outcome: result.state === 'succeeded' ? 'refunded' : 'refund-failed', txnId };
+    case 'already-recorded':
+      return { outcome: 'already-recorded', txnId };
+    case 'waiting':
+      return { outcome: 'refund-waiting', txnId };
+    case 'reserved':
+    case 'unfinished': {
+      await worker.crashPoints.reached('worker.reserved');
+      const asked = result.outcome === 'reserved' ? 'never' : 'perhaps';
+      const reserved = { kind: 'refund', refund: result.refund, traceparent, asked } as const;
+      return { outcome: await finishForBatch(worker, reserved), txnId };
+    }
+    case 'key-conflict':
+      return keyConflict(record, await worker.refunds.recordKeyConflict(posting));
+    case 'unpostable':
+      return unpostable(record, result.detail);
+    default:
+      return result satisfies never;
+  }
+}
+
+/** Counts what posting found in the ledger already. Another request's key is no duplicate. */
+function reportPosted({ metrics }: Worker, { outcome }: PostResult | RefundPostResult): void {
+  annotateSpan({ 'triplock.guard.ledger': outcome });
+  if (outcome === 'key-conflict') {
+    metrics.conflicts.count('key-conflict');
+  } else if (outcome === 'already-recorded' || outcome === 'unfinished') {
+    metrics.conflicts.count(outcome === 'unfinished' ? 'resumed' : 'final');
+    metrics.caught.count('ledger');
+  }
+}

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { after, before, test, type TestContext } from 'node:test';
+import type { WakeDue } from '@triplock/ledger';
+import { createLogger, runLoop } from '@triplock/runtime';
+import {
+  aPayment,
+  aRefund,
+  createTestStripe,
+  eventually,
+  freePort,
+  type TestStripe,
+} from '@triplock/testing';
+import { receiveStripeWebhook } from './stripe-webhooks.ts';
+import { aPipeline, aProvider, recordOf, refundRecordOf } from './test/pipeline.ts';
+import { bodyBytesMax, serveWebhooks } from './webhook-server.ts';
+
+let stripe: TestStripe;
+let stopStripe = async () => {};
+before(async () => {
+  stripe = await createTestStripe({ after: (stop) => void (stopStripe = stop) });
+});
+after(() => stopStripe());
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+const secret = 'whsec_test';
+
+/** A worker that Stripe reports to, and whose resolver looks only when it is woken. */
+async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {}) {
+  await stripe.control('POST', '/reset');
+  const pipeline = await aPipeline(context);
+  // A batch that waits for the provider's answer is committed when the row waits for somebody else.
+  const worker = pipeline.work({ provider: aProvider(stripe, { timeoutMs: 10_000 }) });
+  const idleMs = 3_600_000;
+  const resolver = runLoop(worker.resolverOnce, { name: 'resolver', idleMs, logger });
+  context.after(async () => {
+    await resolver.stop();
+    await worker.drain();
+  });
+  const { metrics, ledger } = worker;
+  const receiving = { ...worker.worker, ...wish };
+  const signing = { secrets: [secret, 'whsec_before'], mode: 'test', resolver } as const;
+  const port = await freePort();
+  const server = await serveWebhooks(receiving, {
+    ...{ host: '127.0.0.1', port },
+    receive: (webhook) => receiveStripeWebhook(receiving, signing, webhook),
+  });
+  context.after(() => server.close());
+  const url = `http://127.0.0.1:${port}/stripe/webhooks`;
+  const settings = { url, secret, order: 'any', copies: 1, paused: false };
+  const configure = (changes: object) =>
+    stripe.control('PUT', '/webhooks', { ...settings, ...changes });
+  context.after(() => stripe.control('PUT', '/webhooks', { ...settings, url: null }));
+  await configure({});
+
+  /** A payment whose charge waits for somebody: its row is pending and long not due. */
+  const waiting = async (paymentMethod: string, currency = 'EUR') => {
+    const payment = aPayment({ amount: 1_250n, currency, paymentMethod });
+    await pipeline.append(recordOf(payment));
+    await worker.allCommitted();
+    const row = await ledger.find(payment.txnId);
+    assert.equal(row?.state, 'pending');
+    return { payment, intentId: row.provider!.intentId };
+  };
+  const becomes = (txnId: Parameters<typeof ledger.find>[0], state: string) =>
+    eventually(async () => {
+      const row = (await ledger.find(txnId)) ?? (await worker.refunds.find(txnId));
+      return row?.state === state && row;
+    });
+  const counted = () => metrics.providerEvents.counted();
+  return { ...pipeline, ...worker, url, configure, waiting, becomes, counted };
+}
+
+const authenticate = (intentId: string, outcome: 'succeeded' | 'failed') =>
+  stripe.control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
+
+test('a customer who authenticates, or fails to, is reported by Stripe’s own webhook', async (context) => {
+  const { waiting, becomes } = await aReceiver(context);
+  const acts = await waiting('pm_card_authenticationRequired');
+  await authenticate(acts.intentId, 'succeeded');
+  await becomes(acts.payment.txnId, 'succeeded');
+  const fails = await waiting('pm_card_authenticationRequired');
+  await authenticate(fails.intentId, 'failed');
+  const row = await becomes(fails.payment.txnId, 'failed');
+  assert.equal(row.failure?.code, 'payment_intent_authentication_failure');
+});
+
+test('a bank that decides late is reported, for a payment and for a refund', async (context) => {
+  const { append, allCommitted, waiting, becomes, refunds } = await aReceiver(context);
+  await stripe.control('PUT', '/settings', { settleAfterMs: 3_600_000 });
+  const bank = await waiting('pm_usBankAccount_success', 'USD');
+  await stripe.control('POST', '/settle', { id: bank.intentId });
+  await becomes(bank.payment.txnId, 'succeeded');
+
+  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_pendingRefund' });
+  const refund = aRefund(payment, { amount: 400n });
+  await append(recordOf(payment));
+  await append(refundRecordOf(refund));
+  await allCommitted();
+  const row = await refunds.find(refund.txnId);
+  assert.ok(row?.state === 'pending' && row.provider !== undefined && 'refundId' in row.provider);
+  await stripe.control('POST', '/settle', { id: row.provider.refundId });
+  await becomes(refund.txnId, 'succeeded');
+});
+
+test('a refund that had succeeded and fails later changes nothing, and raises an alarm', async (context) => {
+  const { append, allCommitted, refunds, metrics, becomes } = await aReceiver(context);
+  const payment = aPayment({ amount: 1_250n, paymentMethod: 'pm_card_refundFail' });
+  const refund = aRefund(payment, { amount: 400n });
+  await append(recordOf(payment));
+  await append(refundRecordOf(refund));
+  await allCommitted();
+  const before = await becomes(refund.txnId, 'succeeded');
+  const undone = async () => (await metrics.refundsUndone.get()).values[0]?.value ?? 0;
+  assert.equal(await undone(), 0);
+  await stripe.control('POST', '/settle', {});
+  await eventually(async () => (await undone()) > 0);
+  assert.deepEqual(await refunds.find(refund.txnId), before);
+});
+
+test('copies in any order have one effect, and are counted as what they are', async (context) => {
+  const { configure, waiting, becomes, counted, owner } = await aReceiver(context);
+  const { payment, intentId } = await waiting('pm_card_authenticationRequired');
+  await configure({ paused: true });
+  await authenticate(intentId, 'succeeded');
+  await configure({ copies: 4, order: 'reversed' });
+  await becomes(payment.txnId, 'succeeded');
+  await stripe.control('POST', '/webhooks/replay', {});
+  type Shown = { undelivered: unknown[] };
+  await eventually(async () => {
+    const { undelivered } = await stripe.control<Shown>('GET', '/webhooks');
+    return undelivered.length === 0;
+  });
+  const { woken, duplicate = 0, ['nothing-waits']: nothing = 0, forged } = counted();
+  assert.equal(woken, 1);
+  assert.equal(duplicate + nothing, 7);
+  assert.equal(forged, undefined);
+  const [counts] = await owner.query(`
+    SELECT (SELECT count(*) FROM ledger.entries)::int AS entries,
+           (SELECT count(*) FROM ledger.outbox)::int AS events,
+           (SELECT count(*) FROM ledger.provider_events)::int AS remembered`);
+  assert.deepEqual(counts, { entries: 1, events: 1, remembered: 1 });
+});
+
+/** A webhook as Stripe would send it, or nearly. */
+function aWebhook(
+  intentId: string,
+  wish: { by?: string; ageSeconds?: number; more?: object } = {},
+) {
+  const body = JSON.stringify({
+    ...{ id: 'evt_1', object: 'event', type: 'payment_intent.succeeded', livemode: false },
+    ...{ data: { object: { id: intentId, status: 'succeeded' } }, ...wish.more },
+  });
+  const at = Math.floor(Date.now() / 1_000) - (wish.ageSeconds ?? 0);
+  const mac = createHmac('sha256', wish.by ?? secret)
+    .update(`${at}.${body}`)
+    .digest('hex');
+  return { method: 'POST', body, headers: { 'stripe-signature': `t=${at},v1=${mac}` } };
+}
+
+test('what is forged, unsigned, old, too large or not ours is refused or ignored, and writes nothing', async (context) => {
+  const { url, waiting, owner, counted } = await aReceiver(context);
+  const { intentId } = await waiting('pm_card_authenticationRequired');
+  const state = () =>
+    owner.query(`
+      SELECT version, due_at, (SELECT count(*) FROM ledger.provider_events) AS events
+      FROM ledger.transactions`);
+  const before = await state();
+  const genuine = aWebhook(intentId);
+  const sent: [number, string, RequestInit][] = [
+    [400, url, { ...genuine, headers: {} }],
+    [400, url, { ...genuine, headers: { 'stripe-signature': 't=1,v1=00' } }],
+    [400, url, { ...genuine, body: `${genuine.body} ` }],
+    [400, url, aWebhook(intentId, { by: 'whsec_other' })],
+    [400, url, aWebhook(intentId, { ageSeconds: 301 })],
+    [413, url, { ...genuine, body: ' '.repeat(bodyBytesMax + 1) }],
+    [404, url.replace('/stripe/', '/other/'), genuine],
+    [405, url, { method: 'GET' }],
+    [200, url, aWebhook('pi_of_nobody')],
+    [200, url, aWebhook(intentId, { more: { livemode: true } })],
+    [200, url, aWebhook(intentId, { more: { account: 'acct_other' } })],
+    [200, url, aWebhook(intentId, { more: { type: 'payment_intent.created' } })],
+  ];
+  for (const [status, to, request] of sent) {
+    const answer = await fetch(to, request);
+    assert.equal(answer.status, status, JSON.stringify(request).slice(0, 200));
+    await answer.body?.cancel();
+  }
+  assert.deepEqual(await state(), before);
+  const { forged, foreign, ignored, ['nothing-waits']: nothing } = counted();
+  assert.deepEqual({ forged, foreign, nothing }, { forged: 5, foreign: 2, nothing: 1 });
+  // Stripe itself reported the steps before.
+  assert.ok(ignored! >= 1);
+
+  // What it says is not believed either: the customer has not acted.
+  const believed = await fetch(url, aWebhook(intentId, { by: 'whsec_before' }));
+  assert.equal(believed.status, 200);
+  await eventually(async () => {
+    const [row] = await owner.query<{ version: number; state: string }>(
+      'SELECT version, state FROM ledger.transactions',
+    );
+    assert.equal(row!.state, 'pending');
+    return row!.version > (before[0] as { version: number }).version;
+  });
+});
+
+test('while the ledger is away Stripe is asked to send it again', async (context) => {
+  const wakeDue = () => Promise.reject(new Error('the database is away'));
+  const { url, counted } = await aReceiver(context, { wakeDue });
+  const answer = await fetch(url, aWebhook('pi_1'));
+  assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '5']);
+  assert.deepEqual(counted(), {});
+});

@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import {
+  encodePaymentAccepted,
+  encodeRefundAccepted,
+  type EncodedRecord,
+} from '@triplock/contracts';
+import { openPostgresLedger, openPostgresRefunds, takeDueFrom, wakeDueIn } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import { openDatabase, type Database } from '@triplock/postgres';
+import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
+import { createCrashPoints, createLogger, createMetrics, openSlots } from '@triplock/runtime';
+import {
+  createTestDatabase,
+  createTestTopic,
+  eventually,
+  ofDeadLetters,
+  testNamespace,
+} from '@triplock/testing';
+import {
+  openDeadLetters,
+  openGroupCommit,
+  openTopicOffsets,
+  runConsumer,
+  type ReceivedRecord,
+} from '@triplock/transport';
+import { paymentsHandler } from '../consumer.ts';
+import { workerMetrics } from '../metrics.ts';
+import { openPosting } from '../posting.ts';
+import { resolverPass } from '../resolver.ts';
+import type { Worker } from '../worker.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+
+/** A record as a producer other than the gateway may make it. */
+export type RawRecord = {
+  key: string | null;
+  value: Buffer | null;
+  headers: Readonly<Record<string, string>>;
+};
+
+/** The record that the gateway makes of a payment. */
+export function recordOf(payment: AcceptedPayment): EncodedRecord {
+  return encodePaymentAccepted(payment, traceparent);
+}
+
+/** The record that the gateway makes of a refund. */
+export function refundRecordOf(refund: AcceptedRefund): EncodedRecord {
+  return encodeRefundAccepted(refund, traceparent);
+}
+
+/** A worker's surroundings, its topics and database being one test's own. */
+export async function aPipeline(context: TestContext, shape = { partitions: 1 }) {
+  const store = await createTestDatabase(context);
+  const accepted = await createTestTopic(context, shape);
+  const letters = await createTestTopic(context, ofDeadLetters);
+  const kafka = { brokers: accepted.brokers, clientId: 'test', logger };
+  const log = openGroupCommit({ ...kafka, topic: accepted.topic });
+  context.after(() => log.close());
+
+  /** Starts a worker: one of a new group reads the topic from its beginning. */
+  const work = (wish: { groupId?: string; databaseUrl?: string } & Partial<Charging> = {}) => {
+    const groupId = wish.groupId ?? testNamespace('worker');
+    const url = wish.databaseUrl ?? store.url('triplock_ledger');
+    const { provider = nobody, handOverMs = 10_000, slotsMax = 16 } = wish;
+    const deadLetters = openDeadLetters({ ...kafka, topic: letters.topic });
+    const worker = openWorker(url, { provider, handOverMs, slotsMax, deadLetters });
+    const consumed = { ...kafka, topic: accepted.topic, groupId };
+    const consumer = runConsumer({ ...consumed, ...paymentsHandler(worker) });
+    const offsets = openTopicOffsets(consumed);
+    context.after(async () => {
+      await consumer.close();
+      await worker.drain();
+      await Promise.all([deadLetters.close(), offsets.close(), worker.ledger.close()]);
+    });
+    const allCommitted = () =>
+      eventually(async () => {
+        assert.deepEqual(await offsets.committed(), await offsets.end());
+        return true;
+      });
+    return { ...worker, worker, groupId, consumer, offsets, allCommitted };
+  };
+  return {
+    work,
+    store,
+    /** Of a worker that is a process of its own. */
+    settings: settingsOf(store.url('triplock_ledger'), { accepted, letters }),
+    owner: store.open(),
+    append: (record: RawRecord) => log.append(record as EncodedRecord),
+    deadLetters: readAll(context, { ...kafka, topic: letters.topic }),
+  };
+}
+
+/** Settings of a worker process on given topics; of the group nobody is a member yet. */
+export function settingsOf(
+  databaseUrl: string,
+  { accepted, letters }: Record<'accepted' | 'letters', { brokers: string[]; topic: string }>,
+) {
+  return {
+    TRIPLOCK_MODE: 'test',
+    KAFKA_BROKERS: accepted.brokers[0]!,
+    DATABASE_URL: databaseUrl,
+    ACCEPTED_TOPIC: accepted.topic,
+    DEAD_LETTER_TOPIC: letters.topic,
+    LEDGER_GROUP: testNamespace('worker'),
+    STRIPE_API_KEY: 'sk_test_nobody',
+    STRIPE_API_URL: 'http://127.0.0.1:1',
+  };
+}
+
+type Charging = { provider: CircuitBreaker; handOverMs: number; slotsMax: number };
+
+/** A worker as `main.ts` makes one, but for its consumer, and a resolver that runs when told. */
+function openWorker(
+  url: string,
+  { provider, handOverMs, slotsMax, deadLetters }: Charging & Pick<Worker, 'deadLetters'>,
+) {
+  const onIdleError = () => undefined; // DROP DATABASE ends idle connections, which is no news here.
+  const database = openDatabase({ url, applicationName: 'test', onIdleError });
+  const ledger = openPostgresLedger(database);
+  const metrics = workerMetrics(createMetrics('test'));
+  const worker: Worker = {
+    ...{ ledger, refunds: openPostgresRefunds(database), provider, deadLetters },
+    ...{ takeDue: takeDueFrom(database), wakeDue: wakeDueIn(database) },
+    post: openPosting({ ledger, metrics }, { rowsMax: 500, statementsMax: 2 }),
+    slots: openSlots(slotsMax),
+    inFlight: new Set(),
+    limits: { postRowsMax: 500, handOverMs, actionExpiresMs: dayMs },
+    ...{ metrics, crashPoints: createCrashPoints(), logger },
+  };
+  const resolverOnce = resolverPass(worker);
+  const drain = async () => void (await Promise.all(worker.inFlight));
+  const settled = () => metrics.resolved.counted().settled ?? 0;
+  /** Looks after all that is due, and returns how many it settled. */
+  const resolve = async () => {
+    const before = settled();
+    while ((await resolverOnce()) > 0);
+    await drain();
+    return settled() - before;
+  };
+  return { ...worker, resolverOnce, drain, resolve };
+}
+
+const dayMs = 86_400_000;
+// Nothing answers there: a test that charges brings its own.
+const nobody = aProvider({ apiKey: 'sk_test', url: 'http://127.0.0.1:1' });
+
+/** Stripe at a URL of a test's own, left alone for a moment after ten unknown outcomes. */
+export function aProvider(
+  { apiKey, url: apiUrl }: { apiKey: string; url: string },
+  { timeoutMs } = { timeoutMs: 1_000 },
+): CircuitBreaker {
+  const stripe = openStripe({ apiKey, apiUrl, timeoutMs });
+  return openCircuitBreaker(stripe, { unknownInARowMax: 10, openMs: 200 });
+}
+
+/** What a topic has, as it comes. */
+function readAll(
+  context: TestContext,
+  from: { brokers: string[]; clientId: string; logger: typeof logger; topic: string },
+): ReceivedRecord[] {
+  const read: ReceivedRecord[] = [];
+  const groupId = testNamespace('reader');
+  const handle = async (batch: { records: readonly ReceivedRecord[] }) =>
+    void read.push(...batch.records);
+  const consumer = runConsumer({ ...from, groupId, handle });
+  context.after(() => consumer.close());
+  return read;
+}
+
+/** How much of everything the ledger has. */
+export async function ledgerCounts(database: Database) {
+  const [counts] = await database.query<{ rows: number; entries: number; events: number }>(`
+    SELECT (SELECT count(*) FROM ledger.transactions)::int AS rows,
+           (SELECT count(*) FROM ledger.entries)::int AS entries,
+           (SELECT count(*) FROM ledger.outbox)::int AS events`);
+  return counts!;
+}
+
+/** Records of a worker by outcome, redeliveries included. */
+export function outcomesOf({ metrics }: Worker) {
+  return metrics.records.counted();
+}

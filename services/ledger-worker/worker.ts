@@ -1,0 +1,56 @@
+import type { Ledger, Refunds, TakeDue, WakeDue } from '@triplock/ledger';
+import type { TransactionState } from '@triplock/payments';
+import type { CircuitBreaker, Unknown } from '@triplock/provider';
+import type { CrashPoints, Logger, Slots } from '@triplock/runtime';
+import type { DeadLetters } from '@triplock/transport';
+import type { WorkerMetrics } from './metrics.ts';
+import type { PostPayments } from './posting.ts';
+
+/** What all of the worker stands on; `main.ts` makes one. */
+export type Worker = {
+  ledger: Ledger;
+  /** Posts payments; partitions share its statements. */
+  post: PostPayments;
+  refunds: Refunds;
+  takeDue: TakeDue;
+  wakeDue: WakeDue;
+  provider: CircuitBreaker;
+  /** How many transactions are at the provider at once, for batches and the resolver together. */
+  slots: Slots;
+  /** What is at the provider, also after its batch went on; a shutdown waits for it. */
+  inFlight: Set<Promise<unknown>>;
+  deadLetters: DeadLetters;
+  limits: WorkerLimits;
+  metrics: WorkerMetrics;
+  crashPoints: CrashPoints;
+  logger: Logger;
+};
+
+/** Limits of the worker, by its settings; times in milliseconds. */
+export type WorkerLimits = {
+  /** Payments of one statement. */
+  postRowsMax: number;
+  /** How long a batch waits for a slot, and then for the end of its charge. */
+  handOverMs: number;
+  /** How long a customer may take to authenticate before the payment is given up. */
+  actionExpiresMs: number;
+};
+
+/** What one attempt to charge a payment, or to give a refund back, came to. */
+export type AttemptOutcome =
+  /** This call made it final. */
+  | { outcome: 'settled'; state: 'succeeded' | 'failed' }
+  /** The customer or the provider has yet to decide; the resolver looks again when it is due. */
+  | { outcome: 'waiting' }
+  /** Nobody knows; the resolver looks when it is due, or whoever tries again before. */
+  | { outcome: 'unknown'; because: Unknown }
+  /** Another worker is at it, or has finished it. */
+  | { outcome: 'taken-over'; state: TransactionState };
+
+/** Keeps work in the table of what is in flight until it has ended, however it ends. */
+export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void {
+  const ended: Promise<unknown> = work
+    .catch(() => undefined)
+    .then(() => void inFlight.delete(ended));
+  inFlight.add(ended);
+}
