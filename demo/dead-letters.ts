@@ -73,7 +73,7 @@ await runCommand({
     if (verb === 'redrive' && parked && system.endpoints.ledger === 'spanner') {
       await system.close();
       throw new LauncherError(
-        'a parked event is given back by this command only where the ledger is in PostgreSQL (docs/ledgers.md)',
+        'a parked event is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
       );
     }
     await withStores(system, act);

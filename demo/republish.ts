@@ -19,7 +19,7 @@ npm run republish -- --since T [options]
 Publishes settled events again from the outbox, under the same ids and in order per payment: for a
 new consumer, or a broker that lost its topic. A consumer that has them knows their ids. Dispatchers
 do the publishing, batch by batch; Ctrl-C ends it between two. A new consumer has to know of what has
-left the outbox before: docs/retention.md. Exit code 2 when the system is not up.
+left the outbox before: docs/stores.md. Exit code 2 when the system is not up.
 
   --since T    events published since then: 2026-11-20T08:00:00Z, or a day
   --why TEXT   why they are published again

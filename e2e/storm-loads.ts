@@ -19,7 +19,7 @@ const usual: StormLoad = {
   identical: 1_000,
 };
 
-/** DynamoDB Local makes 50 to 200 claims a second on two cores (docs/choosing-a-store.md). */
+/** DynamoDB Local makes 50 to 200 claims a second on two cores (docs/stores.md). */
 const onDynamoDbLocal: StormLoad = {
   killing: { perSecond: 40, acceptedPerSecondMin: 5 },
   steady: { perSecond: 20, acceptedMin: 60 },
@@ -29,7 +29,7 @@ const onDynamoDbLocal: StormLoad = {
 
 /**
  * What Spanner's emulator posts on two cores is a fraction of what PostgreSQL does
- * (docs/ledgers.md), and the rest of a load would only wait in Kafka.
+ * (docs/stores.md), and the rest of a load would only wait in Kafka.
  */
 const onSpannerEmulator: StormLoad = {
   killing: { perSecond: 10, acceptedPerSecondMin: 2 },

@@ -10,7 +10,7 @@ npm run compare -- WHAT [options]
   stores   the claim stores side by side: claims with their completions per second, latency, CPU of
            the process that claims, bytes per claim, and what outlives kill -9 of the store, which is
            really done. Stores of its own are started and leave nothing behind; each measures
-           in turn with the others. docs/choosing-a-store.md says how to read it
+           in turn with the others. docs/stores.md says how to read it
 
   --seconds N   seconds of each run of a store (4)
   --repeat N    runs of each store (3)

@@ -97,7 +97,7 @@ function renderHead({ txnId, ledger, refunds, unasked }: PaymentTrace): string[]
   return [head, ...refunds.map((refund) => describeRefund(refund))];
 }
 
-/** Where its spans are, if they were sent anywhere (docs/tracing.md); a duplicate has its own. */
+/** Where its spans are, if any were sent (docs/observability.md); a duplicate has its own. */
 function traceLines({ txnId, kafka, events }: PaymentTrace): string[] {
   const records = kafka?.records.filter((record) => record.txnId === txnId) ?? [];
   const traceIds = new Set([...records, ...events].flatMap(({ traceId }) => traceId ?? []));

@@ -58,7 +58,7 @@ const sameOnEveryClaims: Readonly<Record<string, string>> = {
 
 /** The same of the ledger. */
 const sameOnEveryLedger: Readonly<Record<string, string>> = {
-  bench: 'it is about a command, and what a posting costs is in docs/ledgers.md',
+  bench: 'it is about a command, and what a posting costs is in docs/stores.md',
   boot: 'what a service refuses to start without is asked for before it looks at a store',
   'events-in-order': 'its outbox is one of its own, in PostgreSQL; that of Spanner has the suite',
   'scenario-interrupted': 'it is about a command, whatever store is there',

@@ -133,7 +133,7 @@ async function awaitService(
 
 /**
  * OpenTelemetry's variables as they are set where the launcher is called, for the services of the
- * pipeline: nothing is traced without them (docs/tracing.md). Each service keeps its own name.
+ * pipeline: nothing is traced without them (docs/observability.md). Each service keeps its name.
  */
 export function tracingSettings(): Record<string, string> {
   const told = Object.entries(process.env).flatMap(([name, value]) =>

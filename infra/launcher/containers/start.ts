@@ -142,7 +142,7 @@ async function explain(
   const all = words.join('\n');
   const port = /(?:bind host port|Bind for|listen tcp4?)\D*127\.0\.0\.1:(\d+)/.exec(all)?.[1];
   if (port !== undefined) {
-    const variable = variableOf(Number(port), ports) ?? 'its variable (docs/compose.md)';
+    const variable = variableOf(Number(port), ports) ?? 'its variable (docs/operating.md)';
     return `port ${port} is taken: free it, or set ${variable} to another`;
   }
   const step = await stepsWords(session);

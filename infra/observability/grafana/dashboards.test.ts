@@ -70,28 +70,25 @@ test('panels lie beside one another and on no other', () => {
 test('every alert has a severity, tells what it is, and has its runbook; no runbook is without one', () => {
   const alerts = alertRules();
   assert.ok(alerts.length > 20);
+  const sections = runbooks();
   for (const { alert = '', labels, annotations } of alerts) {
     assert.match(labels?.severity ?? '', /^(page|ticket)$/, alert);
     assert.ok(annotations?.summary && annotations.description, alert);
-    assert.equal(annotations.runbook_url, runbookOf(alert), alert);
-    const page = read(runbookOf(alert));
-    assert.ok(page.startsWith(`# ${alert}\n`), `${runbookOf(alert)} is headed otherwise`);
-    assert.ok(page.includes(`\`severity: ${labels?.severity}\``), `${alert}: another severity`);
-    const parts = [...page.matchAll(/^## (.+)$/gm)].map(([, part]) => part);
+    assert.equal(annotations.runbook_url, `docs/alerts.md#${alert.toLowerCase()}`, alert);
+    const section = sections.get(alert) ?? '';
+    assert.ok(section.includes(`\`severity: ${labels?.severity}\``), `${alert}: another severity`);
+    const parts = [...section.matchAll(/^\*\*(.+)\*\*$/gm)].map(([, part]) => part);
     assert.deepEqual(parts, ['What it means for the money', 'Look', 'Do', 'Do not'], alert);
   }
-  assert.deepEqual(
-    globSync('docs/runbooks/*', { cwd: root }).sort(),
-    alerts.map(({ alert = '' }) => runbookOf(alert)).sort(),
-  );
+  assert.deepEqual([...sections.keys()].sort(), alerts.map(({ alert = '' }) => alert).sort());
 });
 
 test('a runbook names only commands that there are', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
-  for (const file of globSync('docs/runbooks/*.md', { cwd: root })) {
-    const named = [...read(file).matchAll(/npm run ([\w-]+)/g)].map(([, name = '']) => name);
-    assert.ok(named.length > 0, file);
-    for (const name of named) assert.ok(Object.hasOwn(scripts, name), `${file}: npm run ${name}`);
+  for (const [alert, section] of runbooks()) {
+    const named = [...section.matchAll(/npm run ([\w-]+)/g)].map(([, name = '']) => name);
+    assert.ok(named.length > 0, alert);
+    for (const name of named) assert.ok(Object.hasOwn(scripts, name), `${alert}: npm run ${name}`);
   }
 });
 
@@ -116,8 +113,8 @@ function alertRules(): Alert[] {
   });
 }
 
-/** `AuditNotRun` is told of in `docs/runbooks/audit-not-run.md`. */
-function runbookOf(alert: string): string {
-  const words = alert.replaceAll(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase();
-  return `docs/runbooks/${words}.md`;
+/** The sections of docs/alerts.md by their alerts. */
+function runbooks(): Map<string, string> {
+  const sections = read('docs/alerts.md').split(/^## /m).slice(1);
+  return new Map(sections.map((section) => [section.split('\n')[0]!, section]));
 }

@@ -42,7 +42,7 @@ export const overview: Dashboard = {
         }),
         table({
           title: 'Alerts that fire',
-          description: 'Each has a runbook in docs/runbooks. Empty means all is well.',
+          description: 'Each has a runbook in docs/alerts.md. Empty means all is well.',
           unit: 'short',
           queries: [
             { expr: 'ALERTS{alertstate="firing"}', legend: '{{alertname}} {{service}} {{check}}' },

@@ -5,7 +5,7 @@ import { openPostgresLedger, type Ledger } from '@triplock/ledger';
 import { bookTransferOf } from '@triplock/ledger/test';
 import { openSpannerLedger } from '../open-spanner-ledger.ts';
 
-// What posting costs in both ledgers, for docs/ledgers.md:
+// What posting costs in both ledgers, for docs/stores.md:
 // npx node libs/stores/ledger-spanner/test/posting-cost.ts
 
 const batches = [1, 25, 100, 200];
