@@ -1,4 +1,5 @@
-import type { EventId, TxnId } from '@triplock/payments';
+import type { EventId } from '@triplock/payments';
+import { inBatches } from '@triplock/runtime';
 
 /** The right to publish a bucket's rows until it expires; the epoch grows with every new owner. */
 export type BucketLease = { bucket: number; epoch: bigint };
@@ -10,14 +11,21 @@ export type Holding = {
   moreToCome: boolean;
 };
 
-/** An event that waits to be published. `payload` is published byte for byte. */
-export type OutboxRow = {
+/**
+ * An event that waits to be published. The outbox and whoever empties it know no more of what it
+ * tells: its payload is published byte for byte.
+ */
+export type OutboxEvent = {
   orderId: bigint;
-  eventId: EventId;
-  eventType: string;
-  txnId: TxnId;
-  paymentId: TxnId;
+  id: EventId;
+  type: string;
+  /** The transaction that it tells of. */
+  subject: string;
+  /** Events of one key are published in their sequence: the payment's id. */
+  orderingKey: string;
+  /** A hash of the ordering key: what a lease is for. */
   bucket: number;
+  /** Null for an event that stands in no order. */
   sequence: number | null;
   payload: string;
   traceparent: string;
@@ -37,9 +45,10 @@ export type Outbox = {
   leaseBuckets(request: { owner: string; leaseMs: number }): Promise<Holding>;
   /**
    * Unpublished rows of leased buckets, in order within each: taken by state, whatever their order
-   * id. Buckets take turns, so `rowsMax` should be no less than the buckets there are.
+   * id. One row of each bucket after the other, so `rowsMax` should be no
+   * less than the buckets there are.
    */
-  take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxRow[]>;
+  take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxEvent[]>;
   /**
    * Marks rows published, where the lease still holds. Returns how many were marked. Calls made at
    * once for several buckets share a statement.
@@ -65,3 +74,32 @@ export type Outbox = {
   ping(): Promise<void>;
   close(): Promise<void>;
 };
+
+/** An event that the broker acknowledged, and the lease under which it was published. */
+export type PublishedMark = BucketLease & { eventId: EventId };
+
+/** A mark for each bucket there is: whoever marks has one under way for a bucket. */
+const marksMax = 64;
+
+/**
+ * Marks by `Outbox.markPublished`'s contract, in batches: a dispatcher marks each bucket when its
+ * publish is acknowledged, and a commit per bucket would cost more than all the marking.
+ * `markEvents` gives back the events it marked.
+ */
+export function markInBatches(
+  markEvents: (published: readonly PublishedMark[]) => Promise<readonly EventId[]>,
+): Outbox['markPublished'] {
+  type Marks = { lease: BucketLease; eventIds: readonly EventId[] };
+  const mark = inBatches<Marks, number>(
+    async (batch) => {
+      const published = batch.flatMap(({ lease, eventIds }) =>
+        eventIds.map((eventId) => ({ ...lease, eventId })),
+      );
+      const marked = new Set(await markEvents(published));
+      // Deleting counts an id once, also when two marks of the batch name it.
+      return batch.map(({ eventIds }) => eventIds.filter((id) => marked.delete(id)).length);
+    },
+    { itemsMax: marksMax },
+  );
+  return async (lease, eventIds) => (eventIds.length === 0 ? 0 : mark({ lease, eventIds }));
+}

@@ -8,7 +8,7 @@ import type {
   TransactionState,
   TxnId,
 } from '@triplock/payments';
-import type { SettleOutcome } from './ledger.ts';
+import type { SettleOutcome, StoreIntentOutcome } from './ledger.ts';
 
 /** A refund to post, and when it is settled if no provider has to be asked. */
 export type RefundPosting = { refund: AcceptedRefund; traceparent: string; settledAt: Date };
@@ -44,6 +44,9 @@ export type SettleRefundRequest = {
   refundId?: string;
 };
 
+/** The provider's id of one reserved refund, guarded by the version that was read. */
+export type StoreRefundIdRequest = { txnId: TxnId; version: number; refundId: string };
+
 /** Which of a payment's refunds to list; `after` is the last one of the page before. */
 export type RefundListRequest = {
   paymentId: TxnId;
@@ -73,11 +76,7 @@ export type Refunds = {
   /** Makes a reserved refund final, takes its place in the payment's sequence, and tells of it. */
   settle(request: SettleRefundRequest): Promise<SettleOutcome>;
   /** Stores the provider's id of a refund that the provider has yet to finish. */
-  storeRefundId(request: {
-    txnId: TxnId;
-    version: number;
-    refundId: string;
-  }): Promise<{ outcome: 'stored'; version: number } | { outcome: 'stale' }>;
+  storeRefundId(request: StoreRefundIdRequest): Promise<StoreIntentOutcome>;
   /** Tells the partner, by an event, that the key was used for two refunds. Once per loser. */
   recordKeyConflict(posting: RefundPosting): Promise<EventId>;
   find(txnId: TxnId): Promise<Refund | undefined>;
@@ -86,3 +85,23 @@ export type Refunds = {
    */
   listOf(request: RefundListRequest): Promise<RefundListOutcome>;
 };
+
+const refusals = {
+  payment_not_refundable: 'Only a payment that succeeded can be refunded.',
+  amount_exceeds_refundable: 'More than what is left of the payment.',
+};
+
+/** What looking at a refund's payment came to. */
+export type RefundDecision =
+  /** Its amount is held on the payment, now or before. */
+  | 'reserved'
+  /** Its payment is pending, or not there and may still come. */
+  | 'waiting'
+  /** It can never be given back. */
+  | keyof typeof refusals;
+
+/** The end that a decision leads to where no provider has to be asked. */
+export function resultOf(decision: Exclude<RefundDecision, 'waiting'>): Settlement {
+  if (decision === 'reserved') return { state: 'succeeded' };
+  return { state: 'failed', failure: { code: decision, message: refusals[decision] } };
+}

@@ -2,11 +2,10 @@ import type { Database } from '@triplock/postgres';
 import type { SettingsOf, SettingsTable } from '@triplock/runtime';
 import type { Ledger } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
-import { openPostgresLedger } from './postgres/open-postgres-ledger.ts';
-import { openPostgresOutbox } from './postgres/open-postgres-outbox.ts';
-import { openPostgresRefunds } from './postgres/open-postgres-refunds.ts';
-import { takeDueFrom } from './postgres/take-due.ts';
-import { wakeDueIn } from './postgres/wake-due.ts';
+import { openPostgresOutbox } from './postgres/outbox.ts';
+import { openPostgresLedger } from './postgres/payments.ts';
+import { openPostgresRefunds } from './postgres/refunds.ts';
+import { takeDueFrom, wakeDueIn } from './postgres/unfinished.ts';
 import type { Refunds } from './refunds.ts';
 import type { TakeDue, WakeDue } from './unfinished.ts';
 

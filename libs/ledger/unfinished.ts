@@ -1,5 +1,12 @@
 import type { Payment, ProviderName, Refund, TxnId } from '@triplock/payments';
 
+/**
+ * How long a pending row is left to the worker that posted it, milliseconds: longer than a charge
+ * takes where nothing goes wrong. Two workers at one row cost calls and do no harm, since each
+ * write compares the version.
+ */
+export const ownMs = 20_000;
+
 /** A pending row that was not finished in time, as it is now. */
 export type DueTransaction =
   | { kind: 'payment'; payment: Payment; traceparent: string }

@@ -1,5 +1,5 @@
 import type { PaymentEventAttributes } from '@triplock/contracts';
-import type { BucketLease, Outbox, OutboxRow } from '@triplock/ledger';
+import type { BucketLease, Outbox, OutboxEvent } from '@triplock/ledger';
 import { inBatchSpan, type CrashPoints, type Logger } from '@triplock/runtime';
 import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
 import { endPublished, followEvent, type FollowedEvent } from './follow-event.ts';
@@ -26,7 +26,7 @@ export type BucketOutcome = { done: number; failure?: Error };
  */
 export async function publishBucket(
   parts: PublishParts,
-  { lease, rows }: { lease: BucketLease; rows: readonly OutboxRow[] },
+  { lease, rows }: { lease: BucketLease; rows: readonly OutboxEvent[] },
 ): Promise<BucketOutcome> {
   const followed = rows.map(followEvent);
   try {
@@ -70,12 +70,12 @@ async function publishFollowed(
   }
 }
 
-function messageOf(row: OutboxRow): OutgoingMessage {
+function messageOf(row: OutboxEvent): OutgoingMessage {
   const attributes: PaymentEventAttributes = {
-    event_id: row.eventId,
-    event_type: row.eventType,
-    txn_id: row.txnId,
-    payment_id: row.paymentId,
+    event_id: row.id,
+    event_type: row.type,
+    txn_id: row.subject,
+    payment_id: row.orderingKey,
     ...(row.sequence === null ? {} : { sequence: String(row.sequence) }),
     traceparent: row.traceparent,
   };
@@ -89,13 +89,13 @@ function countPublished(outcomes: readonly PublishOutcome[]): number {
 
 async function mark(
   { outbox, metrics, crashPoints, logger }: PublishParts,
-  { lease, rows }: { lease: BucketLease; rows: readonly OutboxRow[] },
+  { lease, rows }: { lease: BucketLease; rows: readonly OutboxEvent[] },
 ): Promise<void> {
   metrics.events.count('published', rows.length);
   await crashPoints.reached('dispatcher.published');
   const marked = await outbox.markPublished(
     lease,
-    rows.map((row) => row.eventId),
+    rows.map((row) => row.id),
   );
   await crashPoints.reached('dispatcher.marked');
   if (marked < rows.length) {
@@ -111,13 +111,13 @@ async function mark(
 /** A message that Pub/Sub will never accept must not hold up its bucket: a person has to look. */
 async function park(
   { outbox, metrics, logger }: PublishParts,
-  poison: { lease: BucketLease; row: OutboxRow; error: Error },
+  poison: { lease: BucketLease; row: OutboxEvent; error: Error },
 ): Promise<number> {
   const { lease, row, error } = poison;
-  const parked = await outbox.park(lease, { eventId: row.eventId, reason: error.message });
+  const parked = await outbox.park(lease, { eventId: row.id, reason: error.message });
   metrics.events.count('parked', parked);
   logger.error(
-    { err: error, eventId: row.eventId, txnId: row.txnId, parked },
+    { err: error, eventId: row.id, txnId: row.subject, parked },
     'an event can never be published and was parked with the later events of its payment',
   );
   return parked;

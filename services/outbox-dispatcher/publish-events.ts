@@ -1,4 +1,4 @@
-import type { Outbox, OutboxRow } from '@triplock/ledger';
+import type { Outbox, OutboxEvent } from '@triplock/ledger';
 import type { Pass } from '@triplock/runtime';
 import type { LeaseHolder } from './hold-leases.ts';
 import { publishBucket, type BucketOutcome, type PublishParts } from './publish-bucket.ts';
@@ -53,6 +53,6 @@ function countDone(outcomes: readonly PromiseSettledResult<BucketOutcome>[]): nu
   return done;
 }
 
-function groupByBucket(rows: readonly OutboxRow[]): Map<number, OutboxRow[]> {
+function groupByBucket(rows: readonly OutboxEvent[]): Map<number, OutboxEvent[]> {
   return Map.groupBy(rows, (row) => row.bucket);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Database } from '@triplock/postgres';
 import { aPayment, createTestDatabase, type TestDatabase } from '@triplock/testing';
-import { openPostgresLedger } from './open-postgres-ledger.ts';
+import { openPostgresLedger } from './payments.ts';
 
 /** A database with one settled and one pending payment. */
 async function someHistory(context: TestContext): Promise<TestDatabase> {

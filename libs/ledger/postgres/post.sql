@@ -42,7 +42,7 @@ WITH input AS MATERIALIZED (
   SELECT txn_id, debit_account, credit_account, amount, currency
   FROM posted JOIN input USING (txn_id)
   WHERE debit_account IS NOT NULL
-), told AS (
+), announced AS (
   INSERT INTO ledger.outbox (
     event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
   )

@@ -1,7 +1,7 @@
 -- Reserves a pending refund's amount on its payment, once, when it fits.
 --
 -- $1 the refund's id.
--- A row: `verdict` is `reserved` (now or before), `waiting` (its payment is pending, or not there
+-- A row: `decision` is `reserved` (now or before), `waiting` (its payment is pending, or not there
 -- and may still come), or why it can never be given back: `payment_not_refundable`,
 -- `amount_exceeds_refundable`. No row: the refund is final.
 --
@@ -35,19 +35,19 @@ WITH refund AS MATERIALIZED (
         OR payment.refund_reserved + refund.requested_amount > payment.amount
         THEN 'amount_exceeds_refundable'
       ELSE 'fits'
-    END AS verdict
+    END AS decision
   FROM refund LEFT JOIN payment ON true
 ), held AS (
   UPDATE ledger.transactions AS target
   SET refund_reserved = target.refund_reserved + judged.amount, version = target.version + 1
   FROM judged
-  WHERE target.txn_id = judged.payment_id AND judged.verdict = 'fits'
+  WHERE target.txn_id = judged.payment_id AND judged.decision = 'fits'
     AND target.refund_reserved + judged.amount <= target.amount
 ), named AS (
   UPDATE ledger.transactions AS target
   SET amount = judged.amount, currency = judged.currency, version = target.version + 1
   FROM judged
-  WHERE target.txn_id = $1 AND judged.verdict = 'fits'
+  WHERE target.txn_id = $1 AND judged.decision = 'fits'
 ), soon AS (
   UPDATE ledger.transactions AS target
   SET version = target.version + 1,
@@ -55,6 +55,6 @@ WITH refund AS MATERIALIZED (
         interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
       )
   FROM judged
-  WHERE target.txn_id = $1 AND judged.verdict = 'waiting' AND judged.payment_id IS NULL
+  WHERE target.txn_id = $1 AND judged.decision = 'waiting' AND judged.payment_id IS NULL
 )
-SELECT CASE verdict WHEN 'fits' THEN 'reserved' ELSE verdict END AS verdict FROM judged
+SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged

@@ -4,7 +4,7 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
 import { a, b, leasing } from './leasing.conformance.ts';
-import type { BucketLease, Outbox, OutboxRow } from '../outbox.ts';
+import type { BucketLease, Outbox, OutboxEvent } from '../outbox.ts';
 
 /** An outbox to try, and a way to fill it. */
 export type OutboxUnderTest = {
@@ -49,7 +49,7 @@ function taking(open: Open): void {
     const left = await outbox.take(leases, 100);
     assert.deepEqual(left.map(idOf), told.slice(1));
     assert.deepEqual(
-      left.map((row) => [row.sequence, row.bucket, row.paymentId]),
+      left.map((row) => [row.sequence, row.bucket, row.orderingKey]),
       [2, 3].map((sequence) => [sequence, bucketOf(txnId, bucketCount), txnId]),
     );
   });
@@ -196,7 +196,7 @@ function lag(open: Open): void {
   });
 }
 
-const idOf = (row: OutboxRow): EventId => row.eventId;
+const idOf = (row: OutboxEvent): EventId => row.id;
 
 function leaseOf(leases: readonly BucketLease[], paymentId: TxnId): BucketLease {
   const bucket = bucketOf(paymentId, bucketCount);

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import type { ChargingUnderTest } from './charging.conformance.ts';
 import { pendingOf, settledNow, traceparent } from './example-postings.ts';
-import { ownMs } from '../own-time.ts';
+import { ownMs } from '../unfinished.ts';
 import { posting } from './refunds.conformance.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;

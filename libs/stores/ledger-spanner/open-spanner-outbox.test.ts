@@ -119,7 +119,7 @@ test('republishing takes all events of a payment, in order, and none that waits 
   assert.equal(await outbox.republish(range), 2);
   const taken = await outbox.take(leases, 100);
   assert.deepEqual(
-    taken.map(({ eventId }) => eventId),
+    taken.map(({ id }) => id),
     [first, second],
   );
   await outbox.markPublished(leaseOf(payment.txnId), [first, second]);

@@ -1,5 +1,5 @@
 import type { SpannerDatabase } from './spanner/open-spanner.ts';
-import { markInGroups } from '@triplock/ledger';
+import { markInBatches } from '@triplock/ledger';
 import type { Outbox } from '@triplock/ledger';
 import { reapOutbox, republishEvents } from './keep-outbox.ts';
 import { leaseBuckets, releaseBuckets } from './lease-buckets.ts';
@@ -12,7 +12,7 @@ export function openSpannerOutbox(database: SpannerDatabase): Outbox {
   return {
     leaseBuckets: (request) => leaseBuckets(database, request),
     take: (leases, rowsMax) => takeEvents(database, { leases, rowsMax }),
-    markPublished: markInGroups((published) => markPublished(database, published)),
+    markPublished: markInBatches((published) => markPublished(database, published)),
     park: (lease, poison) => parkEvent(database, lease, poison),
     releaseBuckets: (owner) => releaseBuckets(database, owner),
     reap: (horizon) => reapOutbox(database, horizon),

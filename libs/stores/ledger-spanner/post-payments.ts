@@ -4,7 +4,7 @@ import type { Write } from './spanner/writes.ts';
 import type { Posting, PostOutcome } from '@triplock/ledger';
 import { ownMs } from '@triplock/ledger';
 import { paymentMovement, settledPayment, settlementEvent } from '@triplock/ledger';
-import { compare, firstOfEach, standingAfter, type Standing } from '@triplock/ledger';
+import { compare, firstOfEach, stateAfter, type RowState } from '@triplock/ledger';
 import { blamingInput, refuseBadTexts } from './unpostable.ts';
 import {
   finalColumns,
@@ -30,37 +30,37 @@ export async function postPayments(
   for (const { payment } of firsts.values()) refuseBadTexts(Object.values(payment.details));
   return blamingInput(() =>
     database.transaction(async (tx) => {
-      const taken = await tx.read<StandingRow>({
+      const taken = await tx.read<RowStateRow>({
         table: 'transactions',
         columns: ['txn_id', 'fingerprint', 'state', 'version'],
         keys: [...firsts.keys()].map((txnId) => [txnId]),
       });
-      const standing = new Map<TxnId, Standing>(taken.map((row) => [row.txn_id, standingOf(row)]));
+      const states = new Map<TxnId, RowState>(taken.map((row) => [row.txn_id, stateOf(row)]));
       const made = new Set<TxnId>();
-      const open = [...firsts.values()].filter(({ payment }) => !standing.has(payment.txnId));
+      const open = [...firsts.values()].filter(({ payment }) => !states.has(payment.txnId));
       tx.write(...writesOf(open));
       for (const posting of open) {
-        standing.set(posting.payment.txnId, standingAfter(posting));
+        states.set(posting.payment.txnId, stateAfter(posting));
         made.add(posting.payment.txnId);
       }
       return batch.map((posting): PostOutcome => {
         const { txnId } = posting.payment;
         // The first of its id made the row; the ones after it in the batch are its duplicates.
         if (made.delete(txnId)) return { outcome: 'posted' };
-        return compare(posting, standing.get(txnId)!);
+        return compare(posting, states.get(txnId)!);
       });
     }),
   );
 }
 
-type StandingRow = {
+type RowStateRow = {
   txn_id: TxnId;
   fingerprint: Fingerprint;
   state: TransactionState;
   version: bigint;
 };
 
-function standingOf({ fingerprint, state, version }: StandingRow): Standing {
+function stateOf({ fingerprint, state, version }: RowStateRow): RowState {
   return { fingerprint, state, version: Number(version) };
 }
 

@@ -1,7 +1,7 @@
 import type { AcceptedRefund, Fingerprint, TxnId } from '@triplock/payments';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 import { ownMs } from '@triplock/ledger';
-import { resultOf, type Verdict } from '@triplock/ledger';
+import { resultOf, type RefundDecision } from '@triplock/ledger';
 import type { RefundOutcome, RefundPosting, ReservedRefund } from '@triplock/ledger';
 import { readTransaction } from './read-rows.ts';
 import {
@@ -42,14 +42,14 @@ export async function postRefund(
         : updateTransaction(refundColumns(changed)),
     );
 
-  const verdict = judge(rows);
-  if (verdict === 'waiting') {
+  const decision = judge(rows);
+  if (decision === 'waiting') {
     const again = rows.payment === undefined ? askedAgain(refund) : refund;
     if (before === undefined || again !== refund) keep(again);
     return { outcome: 'waiting' };
   }
-  const held = verdict === 'reserved' ? reserved(rows) : rows;
-  if (verdict === 'reserved' && held.payment?.provider_intent_id != null) {
+  const held = decision === 'reserved' ? reserved(rows) : rows;
+  if (decision === 'reserved' && held.payment?.provider_intent_id != null) {
     if (held !== rows) {
       keep(held.refund);
       tx.write(updateTransaction(paymentColumns(held.payment)));
@@ -57,14 +57,14 @@ export async function postRefund(
     const outcome = before === undefined ? 'reserved' : 'unfinished';
     return { outcome, refund: refundFrom(held.refund, held.payment) as ReservedRefund };
   }
-  const result = resultOf(verdict);
+  const result = resultOf(decision);
   const settled = settledRows(held, { result, settledAt: posting.settledAt });
   keep(settled.refund);
   tellOfRefund(tx, settled, traceparent);
   return { outcome: 'settled', state: result.state };
 }
 
-function judge({ refund, payment }: RefundRows): Verdict {
+function judge({ refund, payment }: RefundRows): RefundDecision {
   if (refund.amount !== null) return 'reserved';
   if (payment === undefined) {
     // One that is not there a day after its refund was accepted was set aside and will not come.

@@ -1,7 +1,7 @@
 import { loadSql } from '@triplock/postgres';
 import type { SpannerDatabase } from './spanner/open-spanner.ts';
-import type { BucketLease, OutboxRow } from '@triplock/ledger';
-import { outboxRowFrom, type TakenRow } from './taken-row.ts';
+import type { BucketLease, OutboxEvent } from '@triplock/ledger';
+import { outboxEventFrom, type TakenRow } from './taken-row.ts';
 
 const takeSql = loadSql(import.meta.url, 'take.sql');
 
@@ -24,7 +24,7 @@ const perBucketMin = 16;
 export async function takeByTurns(
   database: SpannerDatabase,
   { leases, rowsMax }: { leases: readonly BucketLease[]; rowsMax: number },
-): Promise<OutboxRow[]> {
+): Promise<OutboxEvent[]> {
   const parked = await database.query<{ payment: string; micros: bigint }>(parkedSql);
   const sql = takeSql.replace('$NOT_BEHIND', parked.length === 0 ? 'TRUE' : notBehindSql);
   const rows = await database.query<TakenRow>(sql, {
@@ -35,5 +35,5 @@ export async function takeByTurns(
     payments: parked.map(({ payment }) => payment),
     since: parked.map(({ micros }) => micros),
   });
-  return rows.map(outboxRowFrom);
+  return rows.map(outboxEventFrom);
 }

@@ -1,7 +1,7 @@
 import type { EventId } from '@triplock/payments';
 import type { Lookup } from './spanner/lookup.ts';
 import type { SpannerDatabase } from './spanner/open-spanner.ts';
-import type { BucketLease, OutboxRow } from '@triplock/ledger';
+import type { BucketLease, OutboxEvent } from '@triplock/ledger';
 import { takeByTurns } from './take-by-turns.ts';
 import { takeFrom } from './take-from.ts';
 
@@ -19,7 +19,7 @@ const anyParked: Lookup = {
 export async function takeEvents(
   database: SpannerDatabase,
   { leases, rowsMax }: { leases: readonly BucketLease[]; rowsMax: number },
-): Promise<OutboxRow[]> {
+): Promise<OutboxEvent[]> {
   if (leases.length === 0) return [];
   const waiting = await waitingIn(database, leases);
   // Asked many times a second, mostly for nothing.

@@ -1,7 +1,7 @@
 import type { SpannerDatabase } from './spanner/open-spanner.ts';
-import type { BucketLease, OutboxRow } from '@triplock/ledger';
+import type { BucketLease, OutboxEvent } from '@triplock/ledger';
 import { heldLeases } from './held-leases.ts';
-import { outboxRowFrom, takenColumns, type TakenRow } from './taken-row.ts';
+import { outboxEventFrom, takenColumns, type TakenRow } from './taken-row.ts';
 import type { WaitingEvent } from './take-events.ts';
 
 type Taking = {
@@ -15,7 +15,7 @@ type Taking = {
 export async function takeFrom(
   database: SpannerDatabase,
   { leases, rowsMax, waiting }: Taking,
-): Promise<OutboxRow[]> {
+): Promise<OutboxEvent[]> {
   const epochs = await heldLeases(database, leases);
   const holding = new Set(
     leases.filter(({ bucket, epoch }) => epochs.get(bucket) === epoch).map(({ bucket }) => bucket),
@@ -32,7 +32,7 @@ export async function takeFrom(
   // Another owner may have published or set aside what the index still had.
   return ids.flatMap((id) => {
     const row = byId.get(id);
-    return row?.state === 'pending' ? [outboxRowFrom(row)] : [];
+    return row?.state === 'pending' ? [outboxEventFrom(row)] : [];
   });
 }
 

@@ -1,5 +1,5 @@
 import type { EventId, TxnId } from '@triplock/payments';
-import type { OutboxRow } from '@triplock/ledger';
+import type { OutboxEvent } from '@triplock/ledger';
 
 /** A row of the outbox as it is taken, with the time of its commit in microseconds. */
 export type TakenRow = {
@@ -30,13 +30,13 @@ const columns: Record<keyof TakenRow, true> = {
 export const takenColumns = Object.keys(columns);
 
 /** The event that a row holds. */
-export function outboxRowFrom(row: TakenRow): OutboxRow {
+export function outboxEventFrom(row: TakenRow): OutboxEvent {
   return {
     orderId: row.created_at,
-    eventId: row.event_id,
-    eventType: row.event_type,
-    txnId: row.txn_id,
-    paymentId: row.payment_id,
+    id: row.event_id,
+    type: row.event_type,
+    subject: row.txn_id,
+    orderingKey: row.payment_id,
     bucket: Number(row.bucket),
     sequence: row.sequence === null ? null : Number(row.sequence),
     payload: row.payload,

@@ -53,7 +53,7 @@ test('a copy follows everything that becomes of payments, refunds and events', a
     await refunds.post({ refund, traceparent, settledAt: settledNow });
   const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   const lease = leases[bucketOf(card.txnId, bucketCount)]!;
-  const waiting = (await outbox.take([lease], 10)).map(({ eventId }) => eventId);
+  const waiting = (await outbox.take([lease], 10)).map(({ id }) => id);
   await outbox.markPublished(lease, waiting);
   await copy({ counting: true });
   for (const { txnId } of [transfer, card]) {
@@ -98,7 +98,7 @@ test('a copier that stands still loses its turn to the others, and what it had b
   const payment = aPayment();
   await ledger.post([bookTransferOf(payment)]);
   const [stands, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const standing: SpannerDatabase = {
+  const states: SpannerDatabase = {
     ...spanner,
     snapshot: async (work) => {
       stands.resolve();
@@ -106,7 +106,7 @@ test('a copier that stands still loses its turn to the others, and what it had b
       return spanner.snapshot(work);
     },
   };
-  const still = copyLedgerFrom(standing, postgres, { turnMs: 300 })({ counting: false });
+  const still = copyLedgerFrom(states, postgres, { turnMs: 300 })({ counting: false });
   await stands.promise;
   assert.equal((await copy({ counting: true })).transactions, 1);
   mayGoOn.resolve();

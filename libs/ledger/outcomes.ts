@@ -4,10 +4,42 @@ import {
   refundEntry,
   type AcceptedPayment,
   type Entry,
+  type Fingerprint,
   type Payment,
   type Refund,
+  type TransactionState,
+  type TxnId,
 } from '@triplock/payments';
-import type { Posting } from './ledger.ts';
+import type { Posting, PostOutcome } from './ledger.ts';
+
+// What posting and settling come to, decided once for every store.
+
+/** What the ledger has under an id. */
+export type RowState = { fingerprint: Fingerprint; state: TransactionState; version: number };
+
+/** The first posting of each id of a batch: the one that makes the row, if none is there. */
+export function firstOfEach(batch: readonly Posting[]): Map<TxnId, Posting> {
+  const firsts = new Map<TxnId, Posting>();
+  for (const posting of batch) {
+    if (!firsts.has(posting.payment.txnId)) firsts.set(posting.payment.txnId, posting);
+  }
+  return firsts;
+}
+
+/** What the ledger has once a posting made its row. */
+export function stateAfter({ payment, settlement }: Posting): RowState {
+  const state = settlement?.result.state ?? 'pending';
+  return { fingerprint: payment.fingerprint, state, version: 1 };
+}
+
+/** What a posting comes to whose id was taken. */
+export function compare({ payment }: Posting, row: RowState): PostOutcome {
+  if (row.fingerprint !== payment.fingerprint) {
+    return { outcome: 'key-conflict', winner: row.fingerprint };
+  }
+  if (row.state === 'pending') return { outcome: 'unfinished', version: row.version };
+  return { outcome: 'already-recorded', state: row.state };
+}
 
 /** The event of a payment that is final, at its given place in the payment's order. */
 export function settlementEvent(payment: Payment, sequence: number): PaymentEvent {

@@ -1,11 +1,13 @@
 import { traceparentOf } from '@triplock/contracts';
 import type { TransactionKind, TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
-import type { DueTransaction, TakeDue } from '../unfinished.ts';
-import { findPayment } from './find-payment.ts';
-import { findRefund } from './find-refund.ts';
+import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
+import { findPayment, findRefund } from './transactions.ts';
 
 const takeDueSql = loadSql(import.meta.url, 'take-due.sql');
+const wakeDueSql = loadSql(import.meta.url, 'wake-due.sql');
+// Takes some of the provider's events out that came long ago; $1 rows at most.
+const reapSql = 'SELECT ledger.reap_provider_events($1::integer)';
 
 type DueRow = { txn_id: TxnId; kind: TransactionKind; version: number; traceparent: string | null };
 
@@ -28,4 +30,26 @@ async function read(database: Database, row: DueRow): Promise<DueTransaction | u
   }
   const payment = await findPayment(database, txnId);
   return payment?.version === row.version ? { kind, payment, traceparent } : undefined;
+}
+
+/** More than come in with one event, so that they become fewer. */
+const reapedMax = 2;
+
+type WakeRow = { waits: boolean; remembered: boolean; woken: TxnId[] };
+
+/**
+ * Wakes transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. Each event that is
+ * remembered takes old ones out with it, so that nobody else has to.
+ */
+export function wakeDueIn(database: Database): WakeDue {
+  return ({ provider, eventId, type, intentId }, { graceMs }) =>
+    database.transaction(async (tx) => {
+      const parameters = [provider, eventId, type, intentId, graceMs];
+      const [row] = await tx.query<WakeRow>(wakeDueSql, parameters);
+      const { waits, remembered, woken } = row!;
+      if (!waits) return { outcome: 'nothing-waits' };
+      if (!remembered) return { outcome: 'duplicate' };
+      await tx.query(reapSql, [reapedMax]);
+      return { outcome: 'woken', txnIds: woken };
+    });
 }

@@ -6,10 +6,10 @@ import { chargingConformance, type ChargingUnderTest } from '../test/charging.co
 import { ledgerConformance } from '../test/ledger.conformance.ts';
 import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
 import { refundsConformance } from '../test/refunds.conformance.ts';
-import { openPostgresLedger } from './open-postgres-ledger.ts';
-import { openPostgresRefunds } from './open-postgres-refunds.ts';
-import { takeDueFrom } from './take-due.ts';
-import { wakeDueIn } from './wake-due.ts';
+import { openPostgresLedger } from './payments.ts';
+import { openPostgresRefunds } from './refunds.ts';
+import { takeDueFrom } from './unfinished.ts';
+import { wakeDueIn } from './unfinished.ts';
 
 async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
   const store = await createTestDatabase(context);

@@ -5,7 +5,7 @@ import { bucketOf, deriveId, type EventId, type TxnId } from '@triplock/payments
 import type { Database, Queryable } from '@triplock/postgres';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
 import { outboxConformance, type OutboxUnderTest } from '../test/outbox.conformance.ts';
-import { openPostgresOutbox } from './open-postgres-outbox.ts';
+import { openPostgresOutbox } from './outbox.ts';
 
 const appendSql = `
   INSERT INTO ledger.outbox (
@@ -138,7 +138,7 @@ test('republishing takes all events of a payment, in order, and none that waits 
   assert.equal(await outbox.republish(range), 2);
   const taken = await outbox.take(leases, 100);
   assert.deepEqual(
-    taken.map(({ eventId }) => eventId),
+    taken.map(({ id }) => id),
     [first, second],
   );
   await eventually(async () => {

@@ -1,0 +1,90 @@
+-- Statements of ledger.outbox beside its guarded steps: lease-buckets.sql, take.sql and
+-- mark-published.sql, and append-settlement.sql and post.sql, which write it.
+
+-- name: park
+-- Sets aside an event that can never be published, and its payment's later ones behind it.
+--
+-- $1 bucket, $2 epoch, $3 event id, $4 why.
+-- A row: an event that is parked now. No row: it no longer waits, or the lease no longer holds.
+WITH lease AS MATERIALIZED (
+  SELECT bucket FROM ledger.outbox_leases
+  WHERE bucket = $1::smallint AND epoch = $2::bigint AND expires_at > now()
+  FOR SHARE
+), poison AS (
+  SELECT event_id, payment_id, order_id FROM ledger.outbox, lease
+  WHERE event_id = $3::uuid AND outbox.bucket = lease.bucket AND state = 'pending'
+)
+UPDATE ledger.outbox AS event
+SET state = 'parked',
+    parked_reason = CASE
+      WHEN event.event_id = poison.event_id THEN $4::text
+      ELSE 'behind ' || poison.event_id
+    END
+FROM poison
+WHERE event.payment_id = poison.payment_id
+  AND event.order_id >= poison.order_id
+  AND event.state = 'pending'
+RETURNING event.event_id
+
+-- name: releaseBuckets
+-- Gives an owner's leases back. The epochs stay: the next owner of a bucket raises its epoch.
+--
+-- $1 owner. No row, ever.
+WITH gone AS (
+  DELETE FROM ledger.outbox_owners WHERE owner = $1::text
+), held AS MATERIALIZED (
+  SELECT bucket FROM ledger.outbox_leases WHERE owner = $1::text ORDER BY bucket FOR UPDATE
+)
+UPDATE ledger.outbox_leases AS lease SET owner = NULL, expires_at = now()
+FROM held WHERE lease.bucket = held.bucket AND lease.owner = $1::text
+
+-- name: reap
+-- Takes events out of the outbox that were published long ago, oldest first.
+--
+-- $1 milliseconds for which they are kept, a day at least; $2 events at most.
+-- Always one row: how many left. 0: none is old enough.
+SELECT ledger.reap_outbox($1::float8 * interval '1 millisecond', $2::integer) AS reaped
+
+-- name: republish
+-- Lets published events wait for a dispatcher again: some of those that were published in a range
+-- of time, oldest first, and the other events of their payments, without which a new consumer would
+-- wait for ever for an earlier sequence.
+--
+-- $1 from, $2 to (not included), $3 events at most, not counting those other ones.
+-- A row: an event that waits again. No row: none is left in the range. Whoever publishes an event
+-- marks it with a time after the range, so a range comes to its end when `to` is in the past.
+--
+-- A stale mark cannot undo this: it compares the lease's epoch, and a live owner marks once.
+WITH chosen AS MATERIALIZED (
+  SELECT payment_id FROM ledger.outbox
+  WHERE state = 'published' AND published_at >= $1::timestamptz AND published_at < $2::timestamptz
+  ORDER BY published_at, order_id
+  LIMIT $3
+)
+UPDATE ledger.outbox SET state = 'pending', published_at = NULL, published_epoch = NULL
+WHERE payment_id IN (SELECT payment_id FROM chosen)
+  AND state = 'published' AND published_at < $2::timestamptz
+RETURNING event_id
+
+-- name: pending
+-- How much waits to be published, and for how long the oldest of it.
+--
+-- $1 how far rows are counted. Always one row.
+--
+-- A backlog makes this no slower: the count ends at $1, and the oldest is looked up per bucket, at
+-- the head of an index. The caller turns off plans that read a whole index or table first, which
+-- PostgreSQL prefers while its statistics do not know of the backlog yet.
+SELECT
+  (
+    SELECT count(*) FROM (
+      SELECT FROM ledger.outbox WHERE state = 'pending' ORDER BY bucket, order_id LIMIT $1
+    ) AS counted
+  )::integer AS rows,
+  coalesce(extract(epoch FROM now() - min(head.created_at)), 0)::float8 AS oldest_seconds
+FROM ledger.outbox_leases AS lease
+LEFT JOIN LATERAL (
+  SELECT created_at FROM ledger.outbox
+  WHERE bucket = lease.bucket AND state = 'pending'
+  ORDER BY order_id
+  LIMIT 1
+) AS head ON true

@@ -1,0 +1,128 @@
+import type { EventId } from '@triplock/payments';
+import { loadSql, loadStatements, type Database } from '@triplock/postgres';
+import {
+  markInBatches,
+  type BucketLease,
+  type Holding,
+  type Outbox,
+  type OutboxEvent,
+  type PublishedMark,
+} from '../outbox.ts';
+
+const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
+const takeSql = loadSql(import.meta.url, 'take.sql');
+const markPublishedSql = loadSql(import.meta.url, 'mark-published.sql');
+const sql = loadStatements(import.meta.url, 'outbox.sql', [
+  'park',
+  'releaseBuckets',
+  'reap',
+  'republish',
+  'pending',
+]);
+
+/** Enough that a few busy buckets among idle ones need no round of their own per row. */
+const perBucketMin = 16;
+
+/** The outbox in PostgreSQL, as the role `triplock_ledger`. Closing it closes the pool. */
+export function openPostgresOutbox(database: Database): Outbox {
+  return {
+    leaseBuckets: async ({ owner, leaseMs }) =>
+      holdingOf(await database.query<LeasedRow>(leaseBucketsSql, [owner, leaseMs])),
+    take: (leases, rowsMax) => take(database, { leases, rowsMax }),
+    markPublished: markInBatches((published) => markPublished(database, published)),
+    park: async ({ bucket, epoch }, { eventId, reason }) =>
+      (await database.query(sql.park, [bucket, epoch, eventId, reason])).length,
+    releaseBuckets: async (owner) => void (await database.query(sql.releaseBuckets, [owner])),
+    reap: async ({ keepMs, rowsMax }) => {
+      const [row] = await database.query<{ reaped: number }>(sql.reap, [keepMs, rowsMax]);
+      return row!.reaped;
+    },
+    republish: async ({ since, until, rowsMax }) =>
+      (await database.query(sql.republish, [since, until, rowsMax])).length,
+    pending: () => measurePending(database),
+    ping: () => database.ping(),
+    close: () => database.close(),
+  };
+}
+
+type LeasedRow = { bucket: number | null; epoch: bigint | null; more_to_come: boolean };
+
+function holdingOf(rows: readonly LeasedRow[]): Holding {
+  const leases = rows.flatMap(({ bucket, epoch }) =>
+    bucket === null || epoch === null ? [] : [{ bucket, epoch }],
+  );
+  return { leases, moreToCome: rows[0]!.more_to_come };
+}
+
+type TakenRow = {
+  order_id: bigint;
+  event_id: EventId;
+  event_type: string;
+  txn_id: string;
+  payment_id: string;
+  bucket: number;
+  sequence: number | null;
+  payload: string;
+  traceparent: string;
+};
+
+async function take(
+  database: Database,
+  wanted: { leases: readonly BucketLease[]; rowsMax: number },
+): Promise<OutboxEvent[]> {
+  const { leases, rowsMax } = wanted;
+  if (leases.length === 0) return [];
+  const perBucketMax = Math.max(perBucketMin, Math.ceil(rowsMax / leases.length));
+  const rows = await database.query<TakenRow>(takeSql, [
+    leases.map((lease) => lease.bucket),
+    leases.map((lease) => lease.epoch),
+    perBucketMax,
+    rowsMax,
+  ]);
+  return rows.map(outboxEvent);
+}
+
+function outboxEvent(row: TakenRow): OutboxEvent {
+  return {
+    orderId: row.order_id,
+    id: row.event_id,
+    type: row.event_type,
+    subject: row.txn_id,
+    orderingKey: row.payment_id,
+    bucket: row.bucket,
+    sequence: row.sequence,
+    payload: row.payload,
+    traceparent: row.traceparent,
+  };
+}
+
+/** Marks events of several buckets in one statement, and gives back those that it marked. */
+async function markPublished(
+  database: Database,
+  published: readonly PublishedMark[],
+): Promise<EventId[]> {
+  const rows = await database.query<{ event_id: EventId }>(markPublishedSql, [
+    published.map((mark) => mark.eventId),
+    published.map((mark) => mark.bucket),
+    published.map((mark) => mark.epoch),
+  ]);
+  return rows.map((row) => row.event_id);
+}
+
+const readInOrderSql = `
+  SELECT set_config(name, 'off', true)
+  FROM unnest('{enable_bitmapscan,enable_seqscan,enable_sort}'::text[]) AS name`;
+
+/** Beyond this a backlog shows by its age. */
+const countedMax = 10_000;
+
+/** Measures what waits by `Outbox.pending`'s contract, at a cost that does not grow with it. */
+function measurePending(database: Database): ReturnType<Outbox['pending']> {
+  return database.transaction(async (tx) => {
+    await tx.query(readInOrderSql);
+    const [row] = await tx.query<{ rows: number; oldest_seconds: number }>(sql.pending, [
+      countedMax,
+    ]);
+    return { rows: row!.rows, oldestSeconds: row!.oldest_seconds };
+  });
+}

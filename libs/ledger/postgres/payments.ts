@@ -1,0 +1,149 @@
+import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
+import { bucketOf, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
+import { loadSql, type Database } from '@triplock/postgres';
+import type { Ledger, Posting, PostOutcome, SettleOutcome, SettleRequest } from '../ledger.ts';
+import {
+  compare,
+  firstOfEach,
+  paymentMovement,
+  settledPayment,
+  settlementEvent,
+  stateAfter,
+  type RowState,
+} from '../outcomes.ts';
+import { paymentOf, type PaymentRow } from '../rows.ts';
+import { ownMs } from '../unfinished.ts';
+import {
+  appendSettlement,
+  blamingInput,
+  recordKeyConflict,
+  settleParameters,
+} from './settlement.ts';
+import { findPayment, isEmpty, listPayments, readStates, storeIntent } from './transactions.ts';
+
+const postSql = loadSql(import.meta.url, 'post.sql');
+const settleSql = loadSql(import.meta.url, 'settle.sql');
+
+/**
+ * The ledger in PostgreSQL, schema `ledger`. Writing needs the role `triplock_ledger`; `find`,
+ * `list` and `isEmpty` need only to read `ledger.transactions`. Closing it closes the pool.
+ */
+export function openPostgresLedger(database: Database): Ledger {
+  return {
+    post: (batch) => postPayments(database, batch),
+    storeIntent: (request) => storeIntent(database, request),
+    settle: (request) => settlePayment(database, request),
+    recordKeyConflict: (posting) => recordKeyConflict(database, posting),
+    find: (txnId) => findPayment(database, txnId),
+    list: (request) => listPayments(database, request),
+    isEmpty: () => isEmpty(database),
+    ping: () => database.ping(),
+    close: () => database.close(),
+  };
+}
+
+/** Normally 1. An id still open after it was held when the insert looked and free afterwards. */
+const roundsMax = 3;
+
+/** Posts a batch by `Ledger.post`'s contract. */
+async function postPayments(database: Database, batch: readonly Posting[]): Promise<PostOutcome[]> {
+  const firsts = firstOfEach(batch);
+  const made = new Set<TxnId>();
+  const states = new Map<TxnId, RowState>();
+  for (let round = 0; states.size < firsts.size; round += 1) {
+    const open = [...firsts.values()].filter(({ payment }) => !states.has(payment.txnId));
+    if (round === roundsMax) throw unresolved(open);
+    for (const txnId of await insert(database, open)) {
+      made.add(txnId);
+      states.set(txnId, stateAfter(firsts.get(txnId)!));
+    }
+    const refused = open.map(({ payment }) => payment.txnId).filter((id) => !made.has(id));
+    for (const row of await readStates(database, refused)) states.set(row.txn_id, row);
+  }
+  return batch.map((posting) => {
+    const { txnId } = posting.payment;
+    // The first of its id made the row; the ones after it in the batch are its duplicates.
+    return made.delete(txnId) ? { outcome: 'posted' } : compare(posting, states.get(txnId)!);
+  });
+}
+
+async function insert(database: Database, open: readonly Posting[]): Promise<TxnId[]> {
+  const input = `[${open.map(postingJson).join(',')}]`;
+  const rows = await blamingInput(() => database.query<{ txn_id: TxnId }>(postSql, [input, ownMs]));
+  return rows.map((row) => row.txn_id);
+}
+
+function unresolved(open: readonly Posting[]): Error {
+  const ids = open.map((posting) => posting.payment.txnId).join(', ');
+  return new Error(
+    `could neither insert nor find ${ids}: their keys stand under other ids, or every writer rolled back`,
+  );
+}
+
+/**
+ * A posting as the JSON object that `post.sql` reads; absent fields become NULL there. The event's
+ * text goes in as it is and not as a string in a string: escaping its quotes would be a third of
+ * the work of posting.
+ */
+function postingJson(posting: Posting): string {
+  const { payment, settlement, traceparent } = posting;
+  if (settlement === undefined) {
+    return JSON.stringify({ ...requestRow(payment), state: 'pending', traceparent });
+  }
+  const settled = settledPayment(payment, settlement);
+  const event = settlementEvent(settled, 1);
+  const row = { ...requestRow(payment), ...settlementRow(settled, event), traceparent };
+  return `${JSON.stringify(row).slice(0, -1)},"payload":${encodePaymentEvent(event).payload}}`;
+}
+
+function requestRow(payment: AcceptedPayment): object {
+  const { money, paymentMethod, reference, description, metadata } = payment.details;
+  return {
+    txn_id: payment.txnId,
+    partner_id: payment.partnerId,
+    idempotency_key: payment.key,
+    fingerprint: `\\x${payment.fingerprint}`,
+    response_version: payment.responseVersion,
+    amount: String(money.amount),
+    currency: money.currency,
+    payment_method: paymentMethod,
+    reference,
+    description,
+    metadata,
+    // As text already: JSON.stringify takes twice as long to ask a Date for it.
+    created_at: payment.acceptedAt.toISOString(),
+  };
+}
+
+function settlementRow(payment: Payment, event: PaymentEvent): object {
+  const entry = paymentMovement(payment);
+  return {
+    state: payment.state,
+    failure_code: payment.failure?.code,
+    failure_message: payment.failure?.message,
+    settled_at: payment.settledAt?.toISOString(),
+    debit_account: entry?.debit,
+    credit_account: entry?.credit,
+    event_id: event.event_id,
+    event_type: event.type,
+    bucket: bucketOf(payment.txnId, bucketCount),
+  };
+}
+
+/**
+ * Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing.
+ */
+function settlePayment(database: Database, request: SettleRequest): Promise<SettleOutcome> {
+  const { traceparent } = request;
+  const parameters = settleParameters(request, request.chargeId);
+  return blamingInput(() =>
+    database.transaction(async (tx) => {
+      const [row] = await tx.query<PaymentRow>(settleSql, parameters);
+      if (row === undefined) return { outcome: 'stale' };
+      const payment = paymentOf(row);
+      const event = settlementEvent(payment, row.events);
+      await appendSettlement(tx, { event, traceparent, entry: paymentMovement(payment) });
+      return { outcome: 'settled' };
+    }),
+  );
+}

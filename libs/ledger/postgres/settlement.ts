@@ -1,0 +1,104 @@
+import {
+  bucketCount,
+  encodePaymentEvent,
+  keyConflictEventOf,
+  refundKeyConflictEventOf,
+  type PaymentEvent,
+} from '@triplock/contracts';
+import {
+  bucketOf,
+  type Entry,
+  type EventId,
+  type Settlement,
+  type TxnId,
+} from '@triplock/payments';
+import { databaseErrorKind, loadSql, type Database, type Queryable } from '@triplock/postgres';
+import { UnpostableError, type Posting } from '../ledger.ts';
+import type { RefundPosting } from '../refunds.ts';
+
+const appendSettlementSql = loadSql(import.meta.url, 'append-settlement.sql');
+const recordKeyConflictSql = loadSql(import.meta.url, 'record-key-conflict.sql');
+
+/** A final state for one row; what `settle.sql` and `settle-refund.sql` have in common. */
+type SettledAs = { txnId: TxnId; version: number; result: Settlement; settledAt: Date };
+
+/** The parameters of both, in their order; `providerId` is what the provider calls it. */
+export function settleParameters(
+  { txnId, version, result, settledAt }: SettledAs,
+  providerId: string | undefined,
+): unknown[] {
+  const failure = result.state === 'failed' ? result.failure : undefined;
+  const { code, message } = failure ?? { code: null, message: null };
+  return [txnId, version, result.state, code, message, settledAt, providerId ?? null];
+}
+
+/** What a settlement writes: its event, and the entry when money moves. */
+export type Consequences = {
+  event: PaymentEvent;
+  traceparent: string;
+  entry: Entry | undefined;
+};
+
+/** Writes them, in the transaction that settles. */
+export async function appendSettlement(
+  tx: Queryable,
+  { event, traceparent, entry }: Consequences,
+): Promise<void> {
+  await tx.query(appendSettlementSql, [
+    event.txn_id,
+    entry?.debit ?? null,
+    entry?.credit ?? null,
+    entry?.money.amount ?? null,
+    entry?.money.currency ?? null,
+    event.event_id,
+    event.type,
+    event.partner_id,
+    bucketOf(event.payment_id, bucketCount),
+    event.sequence,
+    encodePaymentEvent(event).payload,
+    traceparent,
+    event.payment_id,
+  ]);
+}
+
+/** Tells of a losing payment by `Ledger.recordKeyConflict`'s contract. */
+export function recordKeyConflict(database: Database, posting: Posting): Promise<EventId> {
+  return record(database, keyConflictEventOf(posting.payment), posting.traceparent);
+}
+
+/** Tells of a losing refund by `Refunds.recordKeyConflict`'s contract. */
+export function recordRefundConflict(database: Database, posting: RefundPosting): Promise<EventId> {
+  return record(database, refundKeyConflictEventOf(posting.refund), posting.traceparent);
+}
+
+async function record(
+  database: Database,
+  event: PaymentEvent,
+  traceparent: string,
+): Promise<EventId> {
+  await blamingInput(() =>
+    database.query(recordKeyConflictSql, [
+      event.event_id,
+      event.txn_id,
+      event.partner_id,
+      bucketOf(event.payment_id, bucketCount),
+      encodePaymentEvent(event).payload,
+      traceparent,
+      event.payment_id,
+    ]),
+  );
+  return event.event_id;
+}
+
+/**
+ * Runs a write and says of its error whether the input is to blame: what PostgreSQL can never
+ * store becomes an UnpostableError, everything else is thrown as it came.
+ */
+export async function blamingInput<Result>(write: () => Promise<Result>): Promise<Result> {
+  try {
+    return await write();
+  } catch (error) {
+    if (databaseErrorKind(error) !== 'data') throw error;
+    throw new UnpostableError((error as Error).message, { cause: error });
+  }
+}
