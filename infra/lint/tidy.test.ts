@@ -19,7 +19,17 @@ test('the front page is short and shows both commands at once', () => {
 });
 
 test('the top level holds the folders of the house and no others', () => {
-  const house = ['.ci', 'demo', 'docs', 'e2e', 'infra', 'libs', 'load-tests', 'services'];
+  const house = [
+    '.ci',
+    '.github',
+    'demo',
+    'docs',
+    'e2e',
+    'infra',
+    'libs',
+    'load-tests',
+    'services',
+  ];
   const folders = new Set(
     files.filter(({ path }) => path.includes('/')).map(({ path }) => path.split('/')[0] ?? ''),
   );
