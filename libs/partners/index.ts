@@ -1,12 +1,6 @@
-export { generateApiKey } from './api-key.ts';
+export { generateApiKey, PartnersUnavailableError, type Authentication } from './api-keys.ts';
 export * from './partner-registry.ts';
 export * from './partners.ts';
-export * from './postgres/open-partner-registry.ts';
-export * from './postgres/open-partners.ts';
-export * from './postgres/open-settlements.ts';
-export * from './postgres/open-webhook-deliveries.ts';
-export * from './postgres/open-webhook-endpoints.ts';
-export * from './postgres/seed-partner.ts';
 export * from './settlements.ts';
 export * from './target-policy.ts';
 export * from './webhook-deliveries.ts';

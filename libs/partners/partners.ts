@@ -1,4 +1,13 @@
 import type { PartnerId } from '@triplock/payments';
+import { loadStatements, type Database } from '@triplock/postgres';
+import { inBatches, shareReads } from '@triplock/runtime';
+import { createAuthenticator, type Authentication } from './api-keys.ts';
+
+const sql = loadStatements(import.meta.url, 'postgres/partners.sql', [
+  'findApiKeys',
+  'findWebhookEndpoint',
+  'disableWebhookEndpoint',
+]);
 
 /** Where a partner's webhooks go. More than one secret only while they rotate, newest first. */
 export type WebhookEndpoint = {
@@ -10,23 +19,14 @@ export type WebhookEndpoint = {
   disabled?: true;
 };
 
-/** What an API key proves. */
-export type Authentication =
-  { outcome: 'authenticated'; partnerId: PartnerId } | { outcome: 'refused' };
-
-/** Nothing is known about the key, and PostgreSQL cannot be asked: neither yes nor no is right. */
-export class PartnersUnavailableError extends Error {
-  override name = 'PartnersUnavailableError';
-}
-
 /** Partners as the other services need them: who sends, and where their webhooks go. */
 export type Partners = {
   /**
-   * Whose key it is, from memory for 5 s and then from PostgreSQL. While PostgreSQL is away a key
-   * that was good goes on being good.
+   * Whose key it is, from this process's cache for 5 s and then from PostgreSQL. While PostgreSQL
+   * cannot be reached, a key that was good goes on being good.
    *
-   * @throws PartnersUnavailableError within 2 s when the key is unknown here and PostgreSQL is
-   * away.
+   * @throws PartnersUnavailableError within 2 s when the key is unknown here and PostgreSQL
+   * cannot be reached.
    */
   authenticate(apiKey: string): Promise<Authentication>;
   /**
@@ -35,15 +35,68 @@ export type Partners = {
    */
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
   /**
-   * Sends nothing more to an endpoint until its partner sets it again. Tells whether this call
+   * Sends nothing more to an endpoint until its partner sets it again. Returns whether this call
    * disabled it: not so when it was disabled before, or when it was changed since it had this
    * version.
    */
   disableEndpoint(endpoint: { partnerId: PartnerId; version: string }): Promise<boolean>;
-  /** Whether answers come from memory because PostgreSQL did not answer when it was last asked. */
+  /** Whether answers come from the cache: PostgreSQL did not answer when it was last asked. */
   stale(): boolean;
-  /** Whether any key was heard to be good, so that its partner gets in while PostgreSQL is away. */
+  /** Whether any key is known to be good: its partner gets in while PostgreSQL is unreachable. */
   warm(): boolean;
   /** Resolves when PostgreSQL answers, and ends being stale; throws when it does not. */
   ping(): Promise<void>;
 };
+
+type EndpointRow = Omit<WebhookEndpoint, 'disabled'> & { disabled: boolean };
+type KeyRow = { sha256: Buffer; partner_id: PartnerId };
+
+/**
+ * A flood of made-up keys takes one connection and a bounded number of statements, of a few
+ * milliseconds each, and a good key waits behind one statement, never behind ten thousand. Only a
+ * store that hangs lets so many wait that the next one is refused.
+ */
+const lookUpLimits = { itemsMax: 1_000, waitingMax: 10_000 };
+
+/** Partners in PostgreSQL. `clock` gives milliseconds; the machine's own by default. */
+export function openPartners(
+  database: Database,
+  { clock = () => performance.now() }: { clock?: () => number } = {},
+): Partners {
+  const find = inBatches(async (hashes: readonly Buffer[]) => {
+    const rows = await database.query<KeyRow>(sql.findApiKeys, [hashes]);
+    const known = new Map(
+      rows.map(({ sha256, partner_id }) => [sha256.toString('base64'), partner_id]),
+    );
+    return hashes.map((hash) => known.get(hash.toString('base64')));
+  }, lookUpLimits);
+  const authenticator = createAuthenticator(find, clock);
+  return {
+    authenticate: (apiKey) => authenticator.authenticate(apiKey),
+    webhookEndpoint: shareReads(async (partnerId) => {
+      const [row] = await database.query<EndpointRow>(sql.findWebhookEndpoint, [partnerId]);
+      if (row === undefined) return undefined;
+      const { disabled, ...endpoint } = row;
+      return disabled ? { ...endpoint, disabled } : endpoint;
+    }),
+    async disableEndpoint({ partnerId, version }) {
+      const parameters = [partnerId, version];
+      const [row] = await database.query<{ disabled: boolean }>(
+        sql.disableWebhookEndpoint,
+        parameters,
+      );
+      return row!.disabled;
+    },
+    stale: () => authenticator.stale(),
+    warm: () => authenticator.warm(),
+    async ping() {
+      try {
+        await database.ping();
+      } catch (error) {
+        authenticator.noteStore('unreachable');
+        throw error;
+      }
+      authenticator.noteStore('answers');
+    },
+  };
+}

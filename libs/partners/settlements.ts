@@ -1,4 +1,7 @@
 import type { PartnerId } from '@triplock/payments';
+import { loadStatements, type Queryable } from '@triplock/postgres';
+
+const sql = loadStatements(import.meta.url, 'postgres/settlements.sql', ['listSettlements']);
 
 /** What a partner is owed of one UTC day in one currency, in minor units. */
 export type SettlementBatch = {
@@ -18,3 +21,11 @@ export type Settlements = {
   /** A partner's batches of a day by currency; none when nothing succeeded on it. */
   ofDay(day: { partnerId: PartnerId; date: string }): Promise<SettlementBatch[]>;
 };
+
+/** Settlement batches in PostgreSQL, where the settlement feed adds them up. */
+export function openSettlements(database: Queryable): Settlements {
+  return {
+    ofDay: ({ partnerId, date }) =>
+      database.query<SettlementBatch>(sql.listSettlements, [partnerId, date]),
+  };
+}

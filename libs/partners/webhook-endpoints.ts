@@ -1,4 +1,12 @@
+import { randomBytes } from 'node:crypto';
 import type { IdempotencyKey, PartnerId } from '@triplock/payments';
+import { loadStatements, type Database } from '@triplock/postgres';
+
+const sql = loadStatements(import.meta.url, 'postgres/webhook-endpoints.sql', [
+  'showEndpoint',
+  'setWebhookUrl',
+  'rotateWebhookSecret',
+]);
 
 /** A webhook endpoint as its partner may see it. */
 export type ShownEndpoint = {
@@ -40,3 +48,62 @@ export type WebhookEndpoints = {
    */
   rotateSecret(rotation: { partnerId: PartnerId; key: IdempotencyKey }): Promise<RotatedSecret>;
 };
+
+type Row = {
+  url: string;
+  second_secret_until: Date | null;
+  updated_at: Date;
+  disabled_at: Date | null;
+};
+
+type RotationRow = { secret: string; previous_secret_until: Date };
+
+/** Webhook endpoints in PostgreSQL, where all clocks are the database's. */
+export function openWebhookEndpoints(database: Database): WebhookEndpoints {
+  return {
+    async show(partnerId) {
+      const [row] = await database.query<Row>(sql.showEndpoint, [partnerId]);
+      return row && fromRow(row);
+    },
+    async setUrl({ partnerId, url }) {
+      const secret = generateWebhookSecret();
+      const parameters = [partnerId, url, secret];
+      const [row] = await database.query<Row & { made: boolean }>(sql.setWebhookUrl, parameters);
+      const endpoint = fromRow(row!);
+      if (row!.made) return { outcome: 'made', endpoint, secret };
+      return { outcome: 'changed', endpoint };
+    },
+    async rotateSecret({ partnerId, key }) {
+      const offered = generateWebhookSecret();
+      const [row] = await database.query<RotationRow>(sql.rotateWebhookSecret, [
+        partnerId,
+        key,
+        offered,
+      ]);
+      if (row === undefined) return { outcome: 'no-endpoint' };
+      const { secret, previous_secret_until: previousSecretUntil } = row;
+      const outcome = secret === offered ? 'rotated' : 'replayed';
+      return { outcome, secret, previousSecretUntil };
+    },
+  };
+}
+
+function fromRow(row: Row): ShownEndpoint {
+  const { url, second_secret_until: until, updated_at: updatedAt, disabled_at: disabledAt } = row;
+  return {
+    url,
+    updatedAt,
+    ...(until === null ? {} : { previousSecretUntil: until }),
+    ...(disabledAt === null ? {} : { disabledAt }),
+  };
+}
+
+// Standard Webhooks 1.0 asks for 24 to 64 bytes. HMAC-SHA256 gains nothing from more than 32.
+const secretBytes = 32;
+
+/**
+ * A new webhook secret in the form of Standard Webhooks 1.0: `whsec_` and random bytes in base64.
+ */
+function generateWebhookSecret(): string {
+  return `whsec_${randomBytes(secretBytes).toString('base64')}`;
+}

@@ -1,3 +1,6 @@
+-- Settlement batches as partners see them.
+
+-- name: listSettlements
 -- A partner's settlement batches of one day, as the settlement feed has added them up.
 --
 -- $1 partner id, $2 day.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EventId, PartnerId } from '@triplock/payments';
-import { acme, delivered, eventId, failed, store } from './webhook-deliveries.testing.ts';
+import { acme, delivered, eventId, failed, store } from './test/webhook-deliveries.ts';
 
 test('pages follow one another without gap or repeat while new deliveries arrive', async (context) => {
   const { add, list } = await store(context);

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { deriveId, type EventId, type PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
-import type { DeliveryQuestion } from '../webhook-deliveries.ts';
-import { openWebhookDeliveries } from './open-webhook-deliveries.ts';
+import { openWebhookDeliveries, type DeliveryQuestion } from '../webhook-deliveries.ts';
 
 export const acme = 'acme' as PartnerId;
 export const eventId = (n: number, partner = 'acme') =>

@@ -3,10 +3,9 @@ import { test, type TestContext } from 'node:test';
 import type { PartnerId } from '@triplock/payments';
 import { openDatabase } from '@triplock/postgres';
 import { createTestDatabase, freePort } from '@triplock/testing';
-import { generateApiKey } from '../api-key.ts';
-import { openPartners } from './open-partners.ts';
-import { PartnersUnavailableError } from '../partners.ts';
-import { seedPartner, type PartnerSeed } from './seed-partner.ts';
+import { generateApiKey, PartnersUnavailableError } from './api-keys.ts';
+import { openPartners } from './partners.ts';
+import { seedPartner, type PartnerSeed } from './partner-registry.ts';
 
 const acme = 'acme' as PartnerId;
 

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PartnerId } from '@triplock/payments';
-import { createAuthenticator, type FindKey } from './authenticate.ts';
-import { PartnersUnavailableError } from './partners.ts';
+import {
+  createAuthenticator,
+  createKeyCache,
+  PartnersUnavailableError,
+  type FindKey,
+} from './api-keys.ts';
 
 const acme = { outcome: 'authenticated', partnerId: 'acme' };
 const refused = { outcome: 'refused' };
@@ -126,4 +130,18 @@ test('a text that is too long for a key is refused without a question', async ()
   const { store, authenticator } = aStore('acme');
   assert.deepEqual(await authenticator.authenticate('x'.repeat(257)), refused);
   assert.equal(store.asked, 0);
+});
+
+const remembered = { authentication: { outcome: 'refused' }, trustedUntilMs: 0 } as const;
+
+test('a full memory forgets the key that was not used for longest', () => {
+  const memory = createKeyCache(2);
+  memory.set('a', remembered);
+  memory.set('b', remembered);
+  memory.get('a');
+  memory.set('c', remembered);
+  assert.deepEqual(
+    ['a', 'b', 'c'].map((key) => memory.get(key) !== undefined),
+    [true, false, true],
+  );
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { EventId, Fingerprint, IdempotencyKey, PartnerId } from '@triplock/payments';
-import type { RedeliveryOrder, RedeliveryOutcome } from '../webhook-deliveries.ts';
-import { acme, delivered, eventId, failed, store } from './webhook-deliveries.testing.ts';
+import type { RedeliveryOrder, RedeliveryOutcome } from './webhook-deliveries.ts';
+import { acme, delivered, eventId, failed, store } from './test/webhook-deliveries.ts';
 
 const day = '2026-03-01';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
-import { openPartnerRegistry } from './open-partner-registry.ts';
-import { openPartners } from './open-partners.ts';
+import { openPartnerRegistry } from './partner-registry.ts';
+import { openPartners } from './partners.ts';
 
 const acme = 'acme' as PartnerId;
 const good = { outcome: 'authenticated', partnerId: acme };

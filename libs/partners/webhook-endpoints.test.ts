@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
-import { openPartners } from './open-partners.ts';
-import { openWebhookEndpoints } from './open-webhook-endpoints.ts';
+import { openPartners } from './partners.ts';
+import { openWebhookEndpoints } from './webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
 const url = 'https://partner.example/hooks';

@@ -1,0 +1,194 @@
+import { hash, randomBytes } from 'node:crypto';
+import type { PartnerId } from '@triplock/payments';
+import { withDeadline } from '@triplock/runtime';
+
+/** What an API key proves. */
+export type Authentication =
+  { outcome: 'authenticated'; partnerId: PartnerId } | { outcome: 'refused' };
+
+/** Nothing is known about the key, and the store cannot be asked: neither yes nor no is right. */
+export class PartnersUnavailableError extends Error {
+  override name = 'PartnersUnavailableError';
+}
+
+/** Asks the store whose key has this SHA-256. */
+export type FindKey = (keyHash: Buffer) => Promise<PartnerId | undefined>;
+
+/** Authentication from the cache and, when that is too old, from the store. */
+export type Authenticator = {
+  authenticate(apiKey: string): Promise<Authentication>;
+  /** Whether the store could not be reached when it was last asked. */
+  stale(): boolean;
+  /** Whether any key is known to be good: its partner gets in while the store is unreachable. */
+  warm(): boolean;
+  /** For whoever asked the store for something else. */
+  noteStore(state: 'answers' | 'unreachable'): void;
+};
+
+// A revoked key goes on for this long at most, and a busy partner costs one query in that time.
+const goodForMs = 5_000;
+// A key made a moment ago must not be refused for long because it was tried too early.
+const badForMs = 3_000;
+// While the store is unreachable, each known key asks for it once in this time.
+const askUnreachableEveryMs = 1_000;
+const cachedKeysMax = 20_000;
+// Nobody waits longer for a key: the rest of the caller's three seconds is for the payment. Of a
+// known key only the first request waits when the store stops answering.
+const keyWaitMs = 500;
+
+const refused: Authentication = { outcome: 'refused' };
+
+type State = {
+  find: FindKey;
+  clock: () => number;
+  good: KeyCache;
+  bad: KeyCache;
+  /** Questions under way: one per key at a time, however many requests carry it. */
+  asked: Map<string, Promise<Authentication>>;
+  isStoreUnreachable: boolean;
+};
+
+/** An authenticator over a store; `clock` gives milliseconds, and tests set it. */
+export function createAuthenticator(find: FindKey, clock: () => number): Authenticator {
+  const good = createKeyCache(cachedKeysMax);
+  const bad = createKeyCache(cachedKeysMax);
+  const state: State = { find, clock, good, bad, asked: new Map(), isStoreUnreachable: false };
+  return {
+    async authenticate(apiKey) {
+      if (apiKey.length > apiKeyLengthMax) return refused;
+      const key = nameOfApiKey(apiKey);
+      const known = good.get(key) ?? bad.get(key);
+      if (known !== undefined && clock() < known.trustedUntilMs) return known.authentication;
+      if (known?.authentication.outcome === 'authenticated')
+        return askAgain(state, key, known.authentication);
+      return askFirst(state, key);
+    },
+    stale: () => state.isStoreUnreachable,
+    warm: () => !good.isEmpty(),
+    noteStore: (was) => void (state.isStoreUnreachable = was === 'unreachable'),
+  };
+}
+
+async function askFirst(state: State, key: string): Promise<Authentication> {
+  try {
+    return await withDeadline(ask(state, key), { ms: keyWaitMs, what: 'the store' });
+  } catch (error) {
+    state.isStoreUnreachable = true;
+    throw new PartnersUnavailableError('the key is not known here', { cause: error });
+  }
+}
+
+/** What the store answers in time, else that the key is good, as it answered before. */
+async function askAgain(state: State, key: string, known: Authentication): Promise<Authentication> {
+  const keepGood = () => {
+    const trustedUntilMs = state.clock() + askUnreachableEveryMs;
+    state.good.set(key, { authentication: known, trustedUntilMs });
+    return known;
+  };
+  const answer = ask(state, key);
+  if (state.isStoreUnreachable) {
+    answer.catch(() => undefined); // That the store is still unreachable is no news.
+    return keepGood();
+  }
+  try {
+    return await withDeadline(answer, { ms: keyWaitMs, what: 'the store' });
+  } catch {
+    state.isStoreUnreachable = true;
+    return keepGood();
+  }
+}
+
+function ask(state: State, key: string): Promise<Authentication> {
+  const underWay = state.asked.get(key);
+  if (underWay !== undefined) return underWay;
+  const question = state
+    .find(Buffer.from(key, 'base64'))
+    .then(
+      (partnerId) => {
+        state.isStoreUnreachable = false;
+        return keep(state, key, partnerId);
+      },
+      (error: unknown) => {
+        state.isStoreUnreachable = true;
+        throw error;
+      },
+    )
+    .finally(() => state.asked.delete(key));
+  state.asked.set(key, question);
+  return question;
+}
+
+function keep(state: State, key: string, partnerId: PartnerId | undefined): Authentication {
+  if (partnerId === undefined) {
+    state.good.delete(key);
+    state.bad.set(key, { authentication: refused, trustedUntilMs: state.clock() + badForMs });
+    return refused;
+  }
+  const authentication: Authentication = { outcome: 'authenticated', partnerId };
+  state.bad.delete(key);
+  state.good.set(key, { authentication, trustedUntilMs: state.clock() + goodForMs });
+  return authentication;
+}
+
+/** What was last known of a key, and until when it is taken as it is. */
+export type CachedKey = { authentication: Authentication; trustedUntilMs: number };
+
+/** What is known of keys, the longest unused forgotten first. */
+export type KeyCache = {
+  get(keyHash: string): CachedKey | undefined;
+  set(keyHash: string, cached: CachedKey): void;
+  delete(keyHash: string): void;
+  isEmpty(): boolean;
+};
+
+/** A cache of at most `keysMax` keys, so that a flood of made-up keys costs a bounded amount. */
+export function createKeyCache(keysMax: number): KeyCache {
+  // A Map keeps the order of insertion; what is used is put in again at its end.
+  const keys = new Map<string, CachedKey>();
+  const put = (keyHash: string, cached: CachedKey) => {
+    keys.delete(keyHash);
+    keys.set(keyHash, cached);
+  };
+  return {
+    get(keyHash) {
+      const cached = keys.get(keyHash);
+      if (cached !== undefined) put(keyHash, cached);
+      return cached;
+    },
+    set(keyHash, cached) {
+      put(keyHash, cached);
+      if (keys.size > keysMax) keys.delete(keys.keys().next().value!);
+    },
+    delete: (keyHash) => void keys.delete(keyHash),
+    isEmpty: () => keys.size === 0,
+  };
+}
+
+/** Longer texts are refused without being looked up: no key of ours is near this. */
+const apiKeyLengthMax = 256;
+
+/**
+ * A new API key, `tl_<partner>_<24 random bytes>`. The partner's name in it is for people; what
+ * proves it is the whole text.
+ */
+export function generateApiKey(partnerId: PartnerId): string {
+  return `tl_${partnerId}_${randomBytes(24).toString('base64url')}`;
+}
+
+/** What is stored and compared instead of a key. */
+export function hashApiKey(apiKey: string): Buffer {
+  return hash('sha256', apiKey, 'buffer');
+}
+
+/** The same in base64, which Node makes faster than bytes: every request is known by it. */
+function nameOfApiKey(apiKey: string): string {
+  return hash('sha256', apiKey, 'base64');
+}
+
+// 156 random bits: what is shown of a key makes the rest no easier to find.
+const hiddenLength = 26;
+
+/** What may be shown of a key, to recognise it: all but its last 26 characters. */
+export function apiKeyPrefix(apiKey: string): string | null {
+  return apiKey.length > hiddenLength ? apiKey.slice(0, -hiddenLength) : null;
+}

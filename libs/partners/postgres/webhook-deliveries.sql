@@ -1,0 +1,51 @@
+-- Webhook deliveries as partners see them, by the view and the functions that the notifier lends.
+
+-- name: listDeliveries
+-- One page of a partner's webhook deliveries, the newest first.
+--
+-- $1 partner id, $2 rows at most, $3 state or null for all, $4 and $5 the time and id of the last
+-- delivery on the page before, or nulls for the first page, $6 transaction id or null for all.
+-- A row: one delivery. `next_attempt_at` is null unless an attempt is due or under way.
+SELECT event_id, type, txn_id, state, attempts, last_status, last_error, created_at,
+       CASE WHEN state = 'delivered' THEN finished_at END AS delivered_at,
+       CASE WHEN state = 'pending' THEN next_attempt_at END AS next_attempt_at
+FROM notifier.partner_deliveries
+WHERE partner_id = $1
+  AND ($3::text IS NULL OR state = $3)
+  AND ($6::uuid IS NULL OR txn_id = $6)
+  AND ($4::timestamptz IS NULL OR (created_at, event_id) < ($4, $5::uuid))
+ORDER BY created_at DESC, event_id DESC
+LIMIT $2
+
+-- name: findDeliveryPosition
+-- The position of a delivery in its partner's list, which never changes.
+--
+-- $1 partner id, $2 event id.
+-- A row: its time as text, because a JavaScript date would cut the microseconds off. No row: the
+-- partner has no such delivery.
+SELECT created_at::text AS created_at FROM notifier.partner_deliveries
+WHERE partner_id = $1 AND event_id = $2
+
+-- name: redeliver
+-- Makes a webhook delivery due now, by the function that the notifier lends for it.
+--
+-- $1 partner id, $2 event id.
+-- A row: the delivery as it is now. No row: the partner has no such delivery.
+SELECT event_id, type, txn_id, state, attempts, last_status, last_error, created_at,
+       CASE WHEN state = 'delivered' THEN finished_at END AS delivered_at,
+       CASE WHEN state = 'pending' THEN next_attempt_at END AS next_attempt_at
+FROM notifier.redeliver($1, $2)
+
+-- name: redeliverWindow
+-- Makes a partner's webhook deliveries of a window due now, by the function that the notifier lends
+-- for it.
+--
+-- $1 partner id, $2 idempotency key, $3 fingerprint, $4 since, $5 until or null for now, $6 state
+-- or null for any, $7 deliveries at most, but for those of one moment.
+-- Always one row. Times are texts, because a JavaScript date would cut the microseconds off, and
+-- going on from such a time would take deliveries twice.
+SELECT outcome, state, deliveries,
+       to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS since,
+       to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS until,
+       to_char(next_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS next_since
+FROM notifier.redeliver_window($1, $2, $3, $4, $5, $6, $7)

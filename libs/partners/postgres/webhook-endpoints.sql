@@ -1,0 +1,41 @@
+-- Webhook endpoints as partners manage them through the gateway, which may read no secret.
+
+-- name: showEndpoint
+-- A partner's webhook endpoint as the partner may see it: without its secrets.
+--
+-- $1 partner id.
+-- A row: its URL, until when a second secret signs too (null: there is none), when either was
+-- last set, and since when it is disabled (null: it is not). No row: the partner has no endpoint.
+SELECT url,
+       CASE WHEN second_secret_until > now() THEN second_secret_until END AS second_secret_until,
+       updated_at, disabled_at
+FROM partners.webhook_endpoints
+WHERE partner_id = $1
+
+-- name: setWebhookUrl
+-- Sets where a partner's webhooks go, enables the endpoint, and makes it when there is none.
+--
+-- $1 partner id, $2 URL, $3 the secret of an endpoint that is made by this call.
+-- Always one row: the endpoint now. `made` says that $3 is its secret; otherwise $3 was not used.
+INSERT INTO partners.webhook_endpoints AS known (partner_id, url, secrets)
+VALUES ($1, $2, jsonb_build_array($3::text))
+ON CONFLICT (partner_id) DO UPDATE SET
+  url = excluded.url,
+  disabled_at = NULL,
+  times_set = known.times_set + 1,
+  updated_at = now()
+RETURNING url,
+          CASE WHEN second_secret_until > now() THEN second_secret_until END AS second_secret_until,
+          updated_at, disabled_at,
+          times_set = 1 AS made
+
+-- name: rotateWebhookSecret
+-- Gives a partner's webhook endpoint a new secret, once per idempotency key; the one before it
+-- signs too for a day, or until the next rotation. Two at once go one after the other, and the
+-- later one's secret is the newest.
+--
+-- $1 partner id, $2 idempotency key, $3 the new secret.
+-- A row: the rotation of that key, its `secret` and until when the one before it signs. The secret
+-- is $3 when it was this call that made it; another one when the key had rotated before, and
+-- nothing was written. No row: the partner has no endpoint. The last two keys are known.
+SELECT secret, previous_secret_until FROM partners.rotate_webhook_secret($1, $2, $3)
