@@ -1,4 +1,4 @@
-import { toJson } from './terminal/json.ts';
+import { toJson } from '@triplock/operator';
 
 /** Something the system promises did not hold: the one failure that matters. */
 export class BrokenPromise extends Error {

@@ -1,10 +1,10 @@
+import { formatMoney } from '@triplock/operator';
 import { promised } from './broken-promise.ts';
 import { describeInbox, describeWebhook } from './guards.ts';
 import { askProvider, askProviderRefunds, describeProvider } from './provider.ts';
 import type { Step } from './scenarios/scenario.ts';
 import { newCardOrder, sendFirst, sendRefund } from './scenarios/send.ts';
 import { promiseOneEffect, promiseOneFailure, promiseOneRefund, untilTold } from './sight.ts';
-import { formatMoney } from './terminal/money.ts';
 
 /** What cards add to the story, before anything goes wrong with them. */
 export const cardPayments: Step = {

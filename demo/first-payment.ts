@@ -1,10 +1,10 @@
+import { formatSpan } from '@triplock/operator';
 import { describeLife } from './store-places.ts';
 import { describeInbox, describeWebhook } from './guards.ts';
 import { recordsOf } from './scenarios/records.ts';
 import type { Step } from './scenarios/scenario.ts';
 import { newOrder, sendFirst } from './scenarios/send.ts';
 import { promiseOneEffect, untilTold } from './sight.ts';
-import { formatSpan } from './terminal/words.ts';
 
 /** The story begins with nothing going wrong. */
 export const firstPayment: Step = {

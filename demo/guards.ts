@@ -1,5 +1,5 @@
+import { count } from '@triplock/operator';
 import type { Sight } from './sight.ts';
-import { count } from './terminal/words.ts';
 
 /** What happened at each guard, in one line each. */
 export type Guards = { claims: string; ledger: string; inbox: string; webhook: string };

@@ -1,15 +1,17 @@
-export { auditSystem } from './audit/ask-auditor.ts';
-export type { AuditReport } from './audit/audit-report.ts';
-export { renderAudit } from './audit/print-audit.ts';
-export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
-export { askAdmin, sumSeries } from './services.ts';
+export {
+  formatSpan,
+  openTerminal,
+  renderAudit,
+  renderTable,
+  style,
+  wholeNumber,
+  type AuditReport,
+  type Terminal,
+} from '@triplock/operator';
 export { openLedgerNow, type LedgerNow } from './ledger-now.ts';
-export { openShop } from './saga/shop.ts';
-export { findSystem, type System } from './system.ts';
-export { style } from './terminal/style.ts';
-export { renderTable } from './terminal/table.ts';
-export { openTerminal, type Terminal } from './terminal/terminal.ts';
-export { formatSpan } from './terminal/words.ts';
-export { until } from './until.ts';
 export { nearestName } from './nearest-name.ts';
-export { wholeNumber } from './whole-number.ts';
+export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
+export { openShop } from './saga/shop.ts';
+export { askAdmin, sumSeries } from './services.ts';
+export { auditSystem, findSystem, type System } from './system.ts';
+export { until } from './until.ts';

@@ -1,7 +1,6 @@
 import type { Endpoints } from '@triplock/launcher';
+import { renderTable, style } from '@triplock/operator';
 import type { StoryReport } from './story.ts';
-import { style } from './terminal/style.ts';
-import { renderTable } from './terminal/table.ts';
 
 /** The end of a story, and where its system goes on running. */
 export type Told = { story: StoryReport; endpoints: Endpoints };

@@ -1,13 +1,10 @@
 import { once } from 'node:events';
 import { parseParts, runCommand, takeDown, type Endpoints } from '@triplock/launcher';
+import { formatSpan, openTerminal, style, type Terminal, wholeNumber } from '@triplock/operator';
 import { placeOfClaims, placeOfLedger } from './store-places.ts';
 import { renderInvitation, type Told } from './invitation.ts';
 import { tellStory } from './story.ts';
 import { startSystem } from './system.ts';
-import { style } from './terminal/style.ts';
-import { openTerminal, type Terminal } from './terminal/terminal.ts';
-import { formatSpan } from './terminal/words.ts';
-import { wholeNumber } from './whole-number.ts';
 
 const help = `
 npm run demo -- [options]

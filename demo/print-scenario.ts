@@ -1,8 +1,7 @@
+import { formatSpan, pad, style } from '@triplock/operator';
 import type { Guards } from './guards.ts';
 import type { ScenarioReport } from './run-scenario.ts';
 import type { Step } from './scenarios/scenario.ts';
-import { pad, style } from './terminal/style.ts';
-import { formatSpan } from './terminal/words.ts';
 
 const guardNames: readonly (readonly [keyof Guards, string])[] = [
   ['claims', 'guard 1 claims'],

@@ -1,6 +1,6 @@
 import { UsageError } from '@triplock/launcher';
+import { count } from '@triplock/operator';
 import type { System } from './system.ts';
-import { count } from './terminal/words.ts';
 
 /** A fault of the simulator; infra/stripe-simulator/README.md has them all. */
 export type ProviderFault = { fault: string; operation: string; count: number; delayMs?: number };

@@ -1,9 +1,8 @@
+import { formatSpan, type Terminal } from '@triplock/operator';
 import { renderHeading, renderOutcome } from './print-scenario.ts';
 import { runScenario, type ScenarioReport } from './run-scenario.ts';
 import type { Scenario } from './scenarios/scenario.ts';
 import type { System } from './system.ts';
-import type { Terminal } from './terminal/terminal.ts';
-import { formatSpan } from './terminal/words.ts';
 
 /** Runs them one after the other and prints each. */
 export async function runScenarios(

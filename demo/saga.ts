@@ -1,9 +1,9 @@
 import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
+import { openTerminal } from '@triplock/operator';
 import { fulfilOrder, sagaSteps, type SagaStep } from './saga/fulfil-order.ts';
 import { openShop } from './saga/shop.ts';
 import { openTriplock } from './saga/triplock-client.ts';
 import { findSystem } from './system.ts';
-import { openTerminal } from './terminal/terminal.ts';
 
 const help = `
 npm run saga -- ORDER [options]

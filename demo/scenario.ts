@@ -1,11 +1,9 @@
 import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
+import { openTerminal, renderTable, type Terminal, wholeNumber } from '@triplock/operator';
 import { runScenarios } from './run-scenarios.ts';
 import { allScenarios } from './scenarios/all-scenarios.ts';
 import { chooseScenarios } from './scenarios/choose-scenarios.ts';
 import { startSystem, type System } from './system.ts';
-import { renderTable } from './terminal/table.ts';
-import { openTerminal, type Terminal } from './terminal/terminal.ts';
-import { wholeNumber } from './whole-number.ts';
 import { chooseGuard, type MissingGuard } from './without/missing-guards.ts';
 import { renderWithout, renderWithoutHeading } from './without/print-without.ts';
 import { runWithout } from './without/run-without.ts';

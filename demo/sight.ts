@@ -1,9 +1,14 @@
+import {
+  count,
+  type Effects,
+  type EventRow,
+  readEffects,
+  readReceipts,
+  type Receipt,
+} from '@triplock/operator';
 import { promised } from './broken-promise.ts';
 import type { Watched } from './counters.ts';
 import type { System } from './system.ts';
-import { count } from './terminal/words.ts';
-import { readEffects, type Effects, type EventRow } from './trace/read-effects.ts';
-import { readReceipts, type Receipt } from './trace/read-receipts.ts';
 import { until } from './until.ts';
 
 /** Everything that one payment did, as seen from outside by SQL and by the partner. */

@@ -1,6 +1,6 @@
+import { formatSpan } from '@triplock/operator';
 import type { Endpoints } from '@triplock/launcher';
 import type { ClaimSeen } from '@triplock/claims-inspector';
-import { formatSpan } from './terminal/words.ts';
 
 const claimPlaces: Readonly<Record<Endpoints['claims'], string>> = {
   redis: 'Redis',

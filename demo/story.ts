@@ -1,14 +1,10 @@
-import { auditSystem } from './audit/ask-auditor.ts';
-import type { AuditReport } from './audit/audit-report.ts';
-import { renderAudit } from './audit/print-audit.ts';
+import { type AuditReport, renderAudit, style, type Terminal } from '@triplock/operator';
 import { cardPayments } from './card-payments.ts';
 import { firstPayment } from './first-payment.ts';
 import { renderHeading, renderOutcome } from './print-scenario.ts';
 import { runScenario, type ScenarioReport } from './run-scenario.ts';
 import { storyScenarios } from './scenarios/all-scenarios.ts';
-import type { System } from './system.ts';
-import { style } from './terminal/style.ts';
-import type { Terminal } from './terminal/terminal.ts';
+import { auditSystem, type System } from './system.ts';
 
 /** The story as it went; printed by `--json`. */
 export type StoryReport = {

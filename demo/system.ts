@@ -12,12 +12,13 @@ import {
 } from '@triplock/launcher';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
+import { createLogger } from '@triplock/runtime';
+import { openTopicReader, type TopicReader } from '@triplock/transport';
 import { Kafka, logLevel } from 'kafkajs';
+import { askAuditor, style, type AuditReport, type Terminal } from '@triplock/operator';
 import { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 import { openPartner, type Partner } from './partner.ts';
 import type { ServiceName } from './services.ts';
-import { style } from './terminal/style.ts';
-import type { Terminal } from './terminal/terminal.ts';
 
 /** A running system, as the demo's commands work with it: from outside. */
 export type System = {
@@ -37,6 +38,8 @@ export type System = {
   /** The claim store, past the gateways. */
   claims: ClaimsInspector;
   kafka: Kafka;
+  /** The topic of accepted payments. */
+  accepted: TopicReader;
   partner(id: 'acme' | 'globex'): Partner;
   replicas(service: ServiceName): ServiceEndpoint[];
   /**
@@ -138,6 +141,9 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
   const ledger = openLedgerNow(endpoints, database);
   const claims = inspectClaims({ ...endpoints, namespace: names.claims });
   const brokers = endpoints.kafka.split(',');
+  const logger = createLogger({ service: 'demo', instance: 'demo', level: 'silent' });
+  const topic = names.acceptedTopic;
+  const accepted = openTopicReader({ brokers, clientId: 'demo', logger, topic });
   const system: System = {
     home,
     endpoints,
@@ -145,6 +151,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     database,
     ledger,
     claims,
+    accepted,
     kafka: new Kafka({ clientId: 'demo', brokers, logLevel: logLevel.NOTHING }),
     partner: (id) => {
       const { gateways, partners } = system.endpoints;
@@ -160,8 +167,23 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     progress: (text) => terminal.progress(text),
     signal,
     close: async () => {
-      await Promise.all([claims.close(), ledger.close(), database.close()]);
+      await Promise.all([claims.close(), ledger.close(), database.close(), accepted.close()]);
     },
   };
   return system;
+}
+
+/**
+ * Audits the whole system once nothing is in flight any more, or when `waitMs` are over; what is
+ * still missing then counts as lost.
+ *
+ * @throws UsageError when no auditor runs, or none answers.
+ */
+export function auditSystem(system: System, waitMs: number): Promise<AuditReport> {
+  const [auditor] = system.replicas('auditor');
+  if (auditor === undefined) {
+    throw new UsageError('no auditor runs: `npm run up` starts it again');
+  }
+  const { signal, progress } = system;
+  return askAuditor({ auditorUrl: auditor.health, waitMs, signal, progress });
 }

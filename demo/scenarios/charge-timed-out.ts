@@ -1,9 +1,9 @@
+import { count } from '@triplock/operator';
 import { fired, promised } from '../broken-promise.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { askProvider, describeProvider, withProviderFault } from '../provider.ts';
 import { promiseOneEffect, untilTold, type Sight } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
 import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newCardOrder, sendFirst, type Accepted } from './send.ts';

@@ -1,3 +1,4 @@
+import { count } from '@triplock/operator';
 import { fired, promised } from '../broken-promise.ts';
 import { bringBack, killAt, takenOverAfterMs } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
@@ -7,7 +8,6 @@ import type { System } from '../system.ts';
 import { recordsOf } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newCardOrder, sendFirst, type Accepted } from './send.ts';
-import { count } from '../terminal/words.ts';
 
 /** Money has moved and the ledger does not know it yet: the row names the intent that does. */
 export const chargedNotSettled: Scenario = {

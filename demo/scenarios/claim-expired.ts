@@ -1,8 +1,8 @@
+import { count } from '@triplock/operator';
 import { fired, promised } from '../broken-promise.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
 import { recordsOf } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { askAgain, newOrder, promiseReused, sendFirst } from './send.ts';

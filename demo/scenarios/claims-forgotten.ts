@@ -1,8 +1,8 @@
+import { count, formatSpan } from '@triplock/operator';
 import { fired } from '../broken-promise.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count, formatSpan } from '../terminal/words.ts';
 import { promiseOneRecord } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { askAgain, newOrder, promiseReplay, promiseReused, sendFirst } from './send.ts';

@@ -1,10 +1,10 @@
+import { count, formatSpan } from '@triplock/operator';
 import { fired, promised } from '../broken-promise.ts';
 import { bringBack, killAt } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { askProvider, describeProvider, requireSimulator } from '../provider.ts';
 import { lookAt, promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count, formatSpan } from '../terminal/words.ts';
 import { recordsOf } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import {

@@ -1,6 +1,6 @@
+import type { IHeaders } from 'kafkajs';
 import { fired } from '../broken-promise.ts';
 import type { System } from '../system.ts';
-import { readMessages } from '../trace/read-records.ts';
 import type { Accepted } from './send.ts';
 
 /**
@@ -8,14 +8,15 @@ import type { Accepted } from './send.ts';
  * first append got no answer and that knows of more partitions by now.
  */
 export async function copyRecord(
-  { kafka, names }: System,
+  { kafka, names, accepted }: System,
   { id, sentAt }: Accepted,
 ): Promise<void> {
   const topic = names.acceptedTopic;
-  const { partition, messages } = await readMessages(kafka, { topic, key: id, since: sentAt });
-  const [record] = messages;
+  const { partition, records } = await accepted.ofKey(id, sentAt);
+  const [record] = records;
   fired('there is no record to copy', record !== undefined);
-  const { key, value, headers = {} } = record;
+  const { key, value } = record;
+  const headers = record.headers as IHeaders;
   const producer = kafka.producer({ allowAutoTopicCreation: false });
   const admin = kafka.admin();
   await Promise.all([producer.connect(), admin.connect()]);

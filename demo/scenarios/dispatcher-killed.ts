@@ -1,9 +1,9 @@
+import { count } from '@triplock/operator';
 import { watchCounter } from '../counters.ts';
 import { bringBack, killAt } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { lookAt, untilDropped, untilTold, type Sight } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
 import { until } from '../until.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newOrder, sendFirst, type Accepted } from './send.ts';

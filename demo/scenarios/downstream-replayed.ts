@@ -1,10 +1,10 @@
+import { count } from '@triplock/operator';
 import { watchCounter } from '../counters.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { newKey } from '../partner.ts';
 import { dropSnapshot, seekBack, takeSnapshot } from '../pubsub.ts';
 import { lookAt, untilDropped, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newOrder, sendFirst } from './send.ts';
 

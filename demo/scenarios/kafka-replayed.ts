@@ -1,4 +1,5 @@
 import type { Queryable } from '@triplock/postgres';
+import { count } from '@triplock/operator';
 import { fired, promised } from '../broken-promise.ts';
 import { watchCounter } from '../counters.ts';
 import { stopAll } from '../faults.ts';
@@ -13,7 +14,6 @@ import {
 } from '../ledger-group.ts';
 import { promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
 import { until } from '../until.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newOrder, sendFirst } from './send.ts';

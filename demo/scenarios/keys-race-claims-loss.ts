@@ -1,12 +1,11 @@
 import { deriveTxnId, type IdempotencyKey, type PartnerId, type TxnId } from '@triplock/payments';
-import { auditSystem } from '../audit/ask-auditor.ts';
+import { formatMoney } from '@triplock/operator';
 import { FaultDidNotFire, fired, promised } from '../broken-promise.ts';
 import { disarmAll, pauseAt, untilFired } from '../faults.ts';
 import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import type { Answer } from '../partner.ts';
 import { lookAt, untilTold, type Sight } from '../sight.ts';
-import type { System } from '../system.ts';
-import { formatMoney } from '../terminal/money.ts';
+import { auditSystem, type System } from '../system.ts';
 import { until } from '../until.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newOrder, otherBody, tellAnswer, type Order } from './send.ts';

@@ -1,12 +1,11 @@
+import { count, readRecords, type RecordsSeen } from '@triplock/operator';
 import { promised } from '../broken-promise.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
-import { readRecords, type RecordsSeen } from '../trace/read-records.ts';
 import type { Accepted } from './send.ts';
 
 /** The payment's records in the topic of accepted payments. */
 export function recordsOf(system: System, { id, sentAt }: Accepted): Promise<RecordsSeen> {
-  return readRecords(system.kafka, { topic: system.names.acceptedTopic, key: id, since: sentAt });
+  return readRecords(system.accepted, id, sentAt);
 }
 
 /** Retries that guard 1 answered have appended nothing. Tells how many records there are. */

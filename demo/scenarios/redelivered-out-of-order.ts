@@ -1,5 +1,6 @@
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
+import { count } from '@triplock/operator';
 import { fired } from '../broken-promise.ts';
 import { watchCounter } from '../counters.ts';
 import { pauseDuring } from '../faults.ts';
@@ -8,7 +9,6 @@ import { newKey } from '../partner.ts';
 import { publish } from '../pubsub.ts';
 import { lookAt, untilDropped, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
 import { until } from '../until.ts';
 import { eventMessagesOf, type EventMessage } from './event-messages.ts';
 import type { Observation, Scenario } from './scenario.ts';

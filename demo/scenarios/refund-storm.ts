@@ -1,10 +1,9 @@
+import { count, formatMoney } from '@triplock/operator';
 import { fired, promised } from '../broken-promise.ts';
 import { describeInbox, describeWebhook } from '../guards.ts';
 import { askProviderRefunds, requireSimulator } from '../provider.ts';
 import { promiseOneEffect, promiseOneFailure, promiseOneRefund, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { formatMoney } from '../terminal/money.ts';
-import { count } from '../terminal/words.ts';
 import type { Observation, Scenario } from './scenario.ts';
 import { newCardOrder, sendFirst, sendRefund } from './send.ts';
 

@@ -1,4 +1,5 @@
 import type { TxnId } from '@triplock/payments';
+import { count, formatMoney, formatSpan } from '@triplock/operator';
 import { promised } from '../broken-promise.ts';
 import {
   idOf,
@@ -9,8 +10,6 @@ import {
   type RefundBody,
 } from '../partner.ts';
 import type { System } from '../system.ts';
-import { formatMoney } from '../terminal/money.ts';
-import { count, formatSpan } from '../terminal/words.ts';
 import { until } from '../until.ts';
 
 /** A payment of one partner that a scenario is about. */

@@ -1,3 +1,4 @@
+import { formatSpan } from '@triplock/operator';
 import { FaultDidNotFire, promised } from '../broken-promise.ts';
 import { watchCounter } from '../counters.ts';
 import { pauseAt } from '../faults.ts';
@@ -5,7 +6,6 @@ import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { askProvider, describeProvider, requireSimulator, withProviderClock } from '../provider.ts';
 import { lookAt, promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { formatSpan } from '../terminal/words.ts';
 import { until } from '../until.ts';
 import { copyRecord } from './copy-record.ts';
 import type { Observation, Scenario } from './scenario.ts';

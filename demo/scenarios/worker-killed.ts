@@ -1,3 +1,4 @@
+import { count } from '@triplock/operator';
 import { fired, promised } from '../broken-promise.ts';
 import { watchCounter } from '../counters.ts';
 import { bringBack, killAt, takenOverAfterMs } from '../faults.ts';
@@ -5,7 +6,6 @@ import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
 import { committedOffsets, havePassed } from '../ledger-group.ts';
 import { lookAt, promiseOneEffect, untilTold } from '../sight.ts';
 import type { System } from '../system.ts';
-import { count } from '../terminal/words.ts';
 import { until } from '../until.ts';
 import { recordsOf } from './records.ts';
 import type { Observation, Scenario } from './scenario.ts';

@@ -1,5 +1,5 @@
+import { count } from '@triplock/operator';
 import type { Guards } from '../guards.ts';
-import { count } from '../terminal/words.ts';
 import type { Exchange } from './keep-journal.ts';
 import type { Survey } from './take-survey.ts';
 

@@ -1,9 +1,7 @@
 import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
+import { count, formatMoney, readReceipts } from '@triplock/operator';
 import type { System } from '../system.ts';
-import { formatMoney } from '../terminal/money.ts';
-import { count } from '../terminal/words.ts';
-import { readReceipts } from '../trace/read-receipts.ts';
 import type { Exchange } from './keep-journal.ts';
 import type { MissingGuard } from './missing-guards.ts';
 

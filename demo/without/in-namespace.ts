@@ -9,8 +9,8 @@ import {
   type BringUp,
 } from '@triplock/launcher';
 import { loadSql, openForCommand } from '@triplock/postgres';
+import type { Terminal } from '@triplock/operator';
 import { openSystem, type System } from '../system.ts';
-import type { Terminal } from '../terminal/terminal.ts';
 import type { MissingGuard } from './missing-guards.ts';
 
 const keepEarlierDeliveries = loadSql(import.meta.url, 'sql/keep-earlier-deliveries.sql');

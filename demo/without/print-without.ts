@@ -1,7 +1,6 @@
+import { count, formatSpan, style } from '@triplock/operator';
 import { renderGuards } from '../print-scenario.ts';
 import type { Scenario } from '../scenarios/scenario.ts';
-import { style } from '../terminal/style.ts';
-import { count, formatSpan } from '../terminal/words.ts';
 import type { MissingGuard } from './missing-guards.ts';
 import type { WithoutReport } from './run-without.ts';
 

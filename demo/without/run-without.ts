@@ -1,8 +1,8 @@
+import type { Terminal } from '@triplock/operator';
 import type { Guards } from '../guards.ts';
 import { runScenario } from '../run-scenario.ts';
 import type { Scenario } from '../scenarios/scenario.ts';
 import type { System } from '../system.ts';
-import type { Terminal } from '../terminal/terminal.ts';
 import { describeSurvey } from './describe-survey.ts';
 import { findEscapes, type Escape } from './find-escapes.ts';
 import { inNamespace } from './in-namespace.ts';

@@ -1,8 +1,7 @@
 import { loadSql } from '@triplock/postgres';
+import { readAllReceipts, toJson } from '@triplock/operator';
 import { committedOffsets, endOffsets, havePassed, total } from '../ledger-group.ts';
 import type { System } from '../system.ts';
-import { readAllReceipts } from '../trace/read-receipts.ts';
-import { toJson } from '../terminal/json.ts';
 import { until } from '../until.ts';
 
 /** What there is of everything in a system. */

@@ -6,6 +6,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installDependencies } from './install-dependencies.mjs';
 
+/** The operators' commands, for the system on this machine. */
+const operators = 'infra/launcher/commands/operate.ts';
+
 /** Every command: the file that runs it and the line that `--help` shows. */
 const commands = {
   demo: ['demo/main.ts', 'starts everything and walks through the guided story'],
@@ -14,16 +17,13 @@ const commands = {
   status: ['infra/launcher/commands/status.ts', 'shows what runs, and whether it is ready'],
   logs: ['infra/launcher/commands/logs.ts', 'shows the logs'],
   scenario: ['demo/scenario.ts', 'runs one failure for real and shows which guard absorbed it'],
-  audit: ['demo/audit.ts', 'reconciles every layer'],
-  trace: ['demo/trace.ts', 'follows one payment through all layers'],
+  audit: [operators, 'reconciles every layer'],
+  trace: [operators, 'follows one payment through all layers'],
   saga: ['demo/saga.ts', 'pays for an order and hands it over, or gives the money back'],
-  partners: ['infra/launcher/commands/partners.ts', 'manages partners and their API keys'],
-  migrate: [
-    'infra/launcher/commands/migrate.ts',
-    'brings the schema of a database elsewhere up to date',
-  ],
-  'dead-letters': ['demo/dead-letters.ts', 'lists what was set aside, and redrives it'],
-  republish: ['demo/republish.ts', 'publishes settled events again from the outbox'],
+  partners: [operators, 'manages partners and their API keys'],
+  migrate: [operators, 'brings the schema of a database elsewhere up to date'],
+  'dead-letters': [operators, 'lists what was set aside, and redrives it'],
+  republish: [operators, 'publishes settled events again from the outbox'],
   load: ['load-tests/load.ts', 'loads the system with k6, and audits it'],
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],
@@ -58,7 +58,8 @@ function run(file) {
   const follow = new URL('./follow-launcher.mjs', import.meta.url).href;
   // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
   const flags = ['--disable-warning=TimeoutNegativeWarning', '--import', follow];
-  const child = spawn(node, [...flags, join(root, file), ...args], {
+  const words = file === operators ? [name, ...args] : args;
+  const child = spawn(node, [...flags, join(root, file), ...words], {
     cwd: process.cwd(),
     // Compiled code is kept, types already stripped: the second start takes half the time.
     env: { NODE_COMPILE_CACHE: join(root, '.triplock', 'parts', 'compiled'), ...process.env },

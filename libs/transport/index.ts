@@ -5,6 +5,8 @@ export * from './kafka/dead-letters.ts';
 export * from './kafka/group-commit.ts';
 export * from './kafka/offsets.ts';
 export * from './kafka/record-batches.ts';
+export * from './kafka/redrive.ts';
+export * from './kafka/topic-reader.ts';
 export * from './kafka/topics.ts';
 export * from './pubsub/in-flight-messages.ts';
 export * from './pubsub/publisher.ts';

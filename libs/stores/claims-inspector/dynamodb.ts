@@ -3,21 +3,21 @@ import type { ClaimsInspector } from './inspect-claims.ts';
 
 type Attributes = Record<string, AttributeValue>;
 
-/** The table that the launcher names. */
-const TableName = 'triplock-claims';
+/** A table of claims; `emulator` is the URL of DynamoDB Local, where it stands for the service. */
+export type DynamoTable = { region: string; table: string; emulator?: string | undefined };
 
-/** Claims in DynamoDB Local. */
+/** Claims in DynamoDB. */
 export function inspectDynamoClaims({
-  url,
+  region,
+  table: TableName,
+  emulator,
   namespace,
-}: {
-  url: string;
-  namespace: string;
-}): ClaimsInspector {
+}: DynamoTable & { namespace: string }): ClaimsInspector {
   // Loaded when it is needed, because it takes a third of a second.
   const library = import('@aws-sdk/client-dynamodb');
   const opened = library.then(
-    (aws) => new aws.DynamoDBClient({ region: 'eu-central-1', endpoint: url, credentials }),
+    (aws) =>
+      new aws.DynamoDBClient({ region, ...(emulator && { endpoint: emulator, credentials }) }),
   );
   const withClient = async <Result>(
     work: (aws: Awaited<typeof library>, client: DynamoDBClient) => Promise<Result>,
@@ -41,7 +41,8 @@ export function inspectDynamoClaims({
         const leftMs = Number(item?.['expires_at']?.N) - Date.now();
         return item === undefined || leftMs <= 0 ? undefined : seen(item, leftMs);
       }),
-    expire: (txnId) => withClient((aws, client) => expireItem({ aws, client }, keyOf(txnId))),
+    expire: (txnId) =>
+      withClient((aws, client) => expireItem({ aws, client, TableName }, keyOf(txnId))),
     forget: () =>
       withClient(async (aws, client) => {
         const items = await ourItems();
@@ -71,7 +72,15 @@ export function inspectDynamoClaims({
 
 /** Has an item's life be over; returns whether there is one. */
 async function expireItem(
-  { aws, client }: { aws: typeof import('@aws-sdk/client-dynamodb'); client: DynamoDBClient },
+  {
+    aws,
+    client,
+    TableName,
+  }: {
+    aws: typeof import('@aws-sdk/client-dynamodb');
+    client: DynamoDBClient;
+    TableName: string;
+  },
   Key: Attributes,
 ): Promise<boolean> {
   const change = {

@@ -186,7 +186,7 @@ function keepAlive(
 }
 
 /** A record with where it came from, its bytes as they came. */
-function receivedRecord(
+export function receivedRecord(
   source: { topic: string; partition: number },
   message: KafkaMessage,
 ): ReceivedRecord {

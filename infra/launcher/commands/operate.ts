@@ -1,0 +1,75 @@
+import { operate, type FoundSystem, type OperatorCommand } from '@triplock/operator';
+import { takeUpContainers } from '../containers/take-up.ts';
+import { isWholeSystem, type Endpoints } from '../endpoints.ts';
+import { UsageError } from '../errors.ts';
+import { startCommand } from '../home.ts';
+import { usualNames } from '../names.ts';
+import { systemStatus, unreachableParts } from '../status.ts';
+import { stripeKeyFor } from '../stripe.ts';
+
+// Runs an operators' command on the system of a home: `operate.ts COMMAND [words and options]`.
+const [name, ...given] = process.argv.slice(2) as [OperatorCommand, ...string[]];
+const { home, args } = withoutHome(given);
+// These two are for a system elsewhere, by what the environment says.
+const isElsewhere = name === 'migrate' || (name === 'partners' && isSet('PARTNERS_DATABASE_URL'));
+await operate(name, { args, ...(!isElsewhere && { findSystem: () => findSystem(home) }) });
+
+/** Takes `--home DIR` out of a command line: only the launcher knows homes. */
+function withoutHome(words: readonly string[]): { home: string | undefined; args: string[] } {
+  const args = [...words];
+  const at = args.findIndex((word) => word === '--home' || word.startsWith('--home='));
+  if (at < 0) return { home: undefined, args };
+  const inOne = args[at] !== '--home';
+  const value = inOne ? args[at]!.slice('--home='.length) : args[at + 1];
+  // Without a value it is left there, and refused with what is wrong about it.
+  if (value === undefined || value === '') return { home: undefined, args };
+  args.splice(at, inOne ? 1 : 2);
+  return { home: value, args };
+}
+
+function isSet(variable: string): boolean {
+  return (process.env[variable] ?? '') !== '';
+}
+
+/** @throws UsageError that says how to start it when it does not run. */
+async function findSystem(home: string | undefined): Promise<FoundSystem> {
+  await takeUpContainers(home, (line) => process.stderr.write(`${line}\n`));
+  const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
+  const running = processes.some(({ state }) => state !== 'gone');
+  if (!running || endpoints === undefined || !isWholeSystem(endpoints)) {
+    throw new UsageError(`the system is not up: start it with \`${startCommand(home)}\``);
+  }
+  return {
+    environment: settingsOf(endpoints),
+    diagnose: (only) => unreachableParts({ home: endpoints.home, ...(only && { only }) }),
+  };
+}
+
+/** What the operators' commands are told of a system. */
+function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
+  const { databases, dynamodb, spannerDatabase, spanner, services } = endpoints;
+  const auditor = services.find(({ service }) => service === 'auditor');
+  if (name === 'audit' && auditor === undefined) {
+    throw new UsageError(`no auditor runs: \`${startCommand(endpoints.home)}\` starts it again`);
+  }
+  return {
+    DATABASE_URL: name === 'trace' ? databases.auditor : endpoints.postgres,
+    PARTNERS_DATABASE_URL: databases.partners,
+    KAFKA_BROKERS: endpoints.kafka,
+    PUBSUB_PROJECT_ID: endpoints.pubsubProject,
+    PUBSUB_EMULATOR_HOST: endpoints.pubsub,
+    AUDITOR_URL: auditor?.health,
+    LEDGER_STORE: endpoints.ledger,
+    SPANNER_DATABASE: spannerDatabase,
+    SPANNER_EMULATOR_HOST: spanner,
+    CLAIMS: endpoints.claims,
+    CLAIM_NAMESPACE: usualNames.claims,
+    REDIS_URL: endpoints.redis,
+    CLAIMS_DATABASE_URL: databases.claims,
+    DYNAMODB_REGION: 'eu-central-1',
+    DYNAMODB_ENDPOINT: dynamodb,
+    STRIPE_API_KEY: stripeKeyFor(endpoints.stripe),
+    STRIPE_API_URL: endpoints.stripe,
+    CATCHER_URL: endpoints.catcher,
+  };
+}

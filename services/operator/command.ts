@@ -1,0 +1,136 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+
+/** Something the person at the keyboard can act on: shown as it is, without a stack; exit code 1. */
+export class CommandError extends Error {
+  override name = 'CommandError';
+  readonly exitCode: number = 1;
+}
+
+/** A command called in a way it does not know, or that lacks what it needs; exit code 2. */
+export class UsageError extends CommandError {
+  override name = 'UsageError';
+  override readonly exitCode = 2;
+}
+
+/** A Ctrl-C, with a sentence about what the command left behind; exit code 130. */
+export class Interrupted extends Error {
+  override name = 'AbortError';
+}
+
+/** Options as `parseArgs` takes them. */
+export type Options = NonNullable<ParseArgsConfig['options']>;
+type Values<Wanted extends Options> = {
+  readonly [Name in keyof Wanted]?: Wanted[Name]['type'] extends 'string' ? string : boolean;
+};
+
+/** A command: what it is called, what it says of itself, what it takes and what it does. */
+export type Command<Wanted extends Options> = {
+  name: string;
+  help: string;
+  options: Wanted;
+  /** Words besides options that it takes; 0 by default. */
+  wordsMax?: number;
+  run(input: {
+    values: Values<Wanted>;
+    words: readonly string[];
+    /** From its call on, a Ctrl-C aborts this signal instead of ending the process. */
+    interrupted: () => AbortSignal;
+  }): Promise<void>;
+};
+
+/**
+ * Runs a command and sets the process's exit code: 0 done, 1 failed, 2 called in a wrong way, 130
+ * interrupted. What a person can act on is printed as it is, anything else with its stack.
+ */
+export async function runCommand<const Wanted extends Options>(
+  command: Command<Wanted>,
+  args: readonly string[] = process.argv.slice(2),
+): Promise<void> {
+  const controller = new AbortController();
+  const interrupted = () => {
+    // Further signals change nothing: cleaning up goes on to its end.
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.on(name, () => controller.abort());
+    }
+    return controller.signal;
+  };
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', unlessClosed);
+  try {
+    const { values, words } = parse(command, args);
+    if (values['help']) {
+      process.stdout.write(`${command.help.trim()}\n`);
+      return;
+    }
+    await command.run({ values: values as Values<Wanted>, words, interrupted });
+  } catch (error) {
+    const stopped = controller.signal.aborted && (error as Error).name === 'AbortError';
+    process.exitCode = stopped ? 130 : error instanceof CommandError ? error.exitCode : 1;
+    const why = stopped ? `interrupted; ${leftBy(error)}` : describe(error);
+    process.stderr.write(`triplock ${command.name}: ${why}\n`);
+  }
+}
+
+/** An option that takes a whole number. */
+export type NumberOption = { option: string; min: number; max: number };
+
+/**
+ * The number after an option; nothing when the option is not given.
+ *
+ * @throws UsageError when it is no whole number or out of range.
+ */
+export function wholeNumber(text: string | undefined, wanted: NumberOption): number | undefined {
+  const { option, min, max } = wanted;
+  if (text === undefined) return undefined;
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  throw new UsageError(`--${option} takes a whole number from ${min} to ${max}, not '${text}'`);
+}
+
+/** What an error says, with what its causes say; one line for people. */
+export function wordsOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // A name with several addresses, such as localhost, fails once for each and says nothing itself.
+  if (error instanceof AggregateError) return error.errors.map(wordsOf).join(', ');
+  const { message, name, cause } = error;
+  return cause instanceof Error ? `${message}: ${wordsOf(cause)}` : message || name;
+}
+
+function parse({ name, options, wordsMax = 0 }: Command<Options>, args: readonly string[]) {
+  const hint = `(npm run ${name} -- --help)`;
+  try {
+    const { values, positionals: words } = parseArgs({
+      args: [...args],
+      options: { ...options, help: { type: 'boolean', short: 'h' } },
+      allowPositionals: true,
+    });
+    const extra = words[wordsMax];
+    if (extra !== undefined) throw new UsageError(`unexpected argument '${extra}' ${hint}`);
+    return { values, words };
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new UsageError(`${whatIsWrong(error.message)} ${hint}`);
+  }
+}
+
+/** Node's message goes on, over lines, with advice about "--" that does not fit npm's own "--". */
+function whatIsWrong(message: string): string {
+  const [, option] = /^Option '(.+?)' argument is ambiguous/.exec(message) ?? [];
+  if (option === undefined) return message.split('. ')[0]!;
+  return `${option} takes a value that does not begin with a dash`;
+}
+
+/**
+ * A reader that went away, such as `head`, must not keep a command from stopping what it started.
+ */
+function unlessClosed(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error;
+}
+
+function leftBy(error: unknown): string {
+  return error instanceof Interrupted ? error.message : 'what it had started is stopped';
+}
+
+function describe(error: unknown): string {
+  if (error instanceof CommandError) return error.message;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

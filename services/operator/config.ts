@@ -1,0 +1,93 @@
+import { topics } from '@triplock/contracts';
+import { ledgerSettings } from '@triplock/ledgers';
+import {
+  address,
+  addresses,
+  oneOf,
+  readSettings,
+  SettingsError,
+  text,
+  url,
+  withDefault,
+} from '@triplock/runtime';
+import { UsageError } from './command.ts';
+
+const postgresUrl = url(['postgres:', 'postgresql:']);
+const httpUrl = url(['http:', 'https:']);
+
+/** Where a system is. No command needs all of it, so that nothing is required here. */
+const settings = {
+  /** As the database's owner; whoever only traces may be triplock_auditor. */
+  DATABASE_URL: withDefault(postgresUrl, undefined),
+  /** As triplock_partners. */
+  PARTNERS_DATABASE_URL: withDefault(postgresUrl, undefined),
+  ...ledgerSettings,
+  KAFKA_BROKERS: withDefault(addresses, undefined),
+  ACCEPTED_TOPIC: withDefault(text, topics.accepted),
+  DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
+  PUBSUB_PROJECT_ID: withDefault(text, undefined),
+  PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
+  EVENTS_TOPIC: withDefault(text, topics.events),
+  /** An auditor's operators' port. */
+  AUDITOR_URL: withDefault(httpUrl, undefined),
+  /** The claim store, as the gateways are told of it. */
+  CLAIMS: withDefault(oneOf(['redis', 'postgres', 'hybrid', 'dynamodb']), 'redis'),
+  CLAIM_NAMESPACE: withDefault(text, 'triplock'),
+  REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
+  CLAIMS_DATABASE_URL: withDefault(postgresUrl, undefined),
+  DYNAMODB_ENDPOINT: withDefault(httpUrl, undefined),
+  DYNAMODB_REGION: withDefault(text, undefined),
+  DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
+  /** A key that only reads; without one the provider is not asked. */
+  STRIPE_API_KEY: withDefault(text, undefined),
+  STRIPE_API_URL: withDefault(httpUrl, undefined),
+  /** The demo's webhook receiver; there is none in production. */
+  CATCHER_URL: withDefault(httpUrl, undefined),
+};
+
+/** The settings as read. */
+export type Config = ReturnType<typeof readConfig>;
+
+/**
+ * Reads the settings.
+ *
+ * @throws UsageError that names every malformed one.
+ */
+export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
+  try {
+    return readSettings(environment, settings);
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    throw new UsageError(error.problems.join('\n'), { cause: error });
+  }
+}
+
+/** What to give for a setting that is missing. */
+const advice = {
+  DATABASE_URL: "the database's URL, as its owner",
+  PARTNERS_DATABASE_URL: "the database's URL, as triplock_partners",
+  KAFKA_BROKERS: 'some brokers as host:port, separated by commas',
+  PUBSUB_PROJECT_ID: 'the project that the events topic is in',
+  AUDITOR_URL: "the URL of an auditor's operators' port, such as http://auditor:9100",
+  REDIS_URL: "the claim store's URL: CLAIMS=redis and CLAIMS=hybrid have it",
+  CLAIMS_DATABASE_URL: "the claim store's URL: CLAIMS=postgres and CLAIMS=hybrid have it",
+  DYNAMODB_REGION: 'the region of the claim store: CLAIMS=dynamodb has one',
+  SPANNER_DATABASE: 'the ledger as projects/…/instances/…/databases/…: LEDGER_STORE=spanner has it',
+} as const;
+
+/**
+ * The settings that a command cannot do without.
+ *
+ * @throws UsageError that says of each missing one what to set.
+ */
+export function required<Name extends keyof typeof advice>(
+  config: Config,
+  ...names: readonly Name[]
+): { [Each in Name]: NonNullable<Config[Each]> } {
+  const missing = names.filter((name) => config[name] === undefined);
+  if (missing.length > 0) {
+    const lines = missing.map((name) => `${name} is not set: give ${advice[name]}`);
+    throw new UsageError(lines.join('\n'));
+  }
+  return config as { [Each in Name]: NonNullable<Config[Each]> };
+}

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestDatabase, createTestTopic } from '@triplock/testing';
+import { openDeadLetters, openTopicReader } from '@triplock/transport';
+import {
+  listDeadLetters,
+  parseDeadLetterId,
+  redrive,
+  showDeadLetter,
+  type DeadLetterSources,
+} from './dead-letter-sources.ts';
+
+const request = { by: 'ada', why: 'mended', again: false };
+const eventIds = [1, 2, 3].map((n) => `00000000-0000-8000-8000-00000000000${n}`);
+const paymentId = '00000000-0000-8000-8000-0000000000aa';
+
+async function someSources(context: TestContext): Promise<DeadLetterSources> {
+  const database = (await createTestDatabase(context)).open();
+  const { brokers, topic: deadLetter } = await createTestTopic(context, { partitions: 2 });
+  const { topic: accepted } = await createTestTopic(context);
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const kafka = { brokers, clientId: 'test', logger };
+  return { database, kafka, topics: { accepted, deadLetter } };
+}
+
+async function setAside({ kafka, topics }: DeadLetterSources) {
+  const deadLetters = openDeadLetters({ ...kafka, topic: topics.deadLetter });
+  const record = {
+    ...{ topic: topics.accepted, partition: 0, offset: 7n, timestamp: '0' },
+    ...{ key: Buffer.from('a key'), value: Buffer.from([0, 255, 7]) },
+    headers: { partner_id: Buffer.from('acme'), 'dead-letter.reason': Buffer.from('its own') },
+  };
+  await deadLetters.append(record, { reason: 'not_json', detail: 'no JSON' });
+  await deadLetters.close();
+}
+
+test('a dead letter of Kafka is listed, and redriven with its own key, bytes and headers, once', async (context) => {
+  const sources = await someSources(context);
+  assert.deepEqual(await listDeadLetters(sources), []);
+  await setAside(sources);
+  const [letter] = await listDeadLetters(sources);
+  assert.match(letter!.id, /^kafka:[01]:0$/);
+  assert.deepEqual([letter!.partner, letter!.reason, letter!.redriven], ['acme', 'not_json', null]);
+
+  const id = parseDeadLetterId(letter!.id);
+  const results = await Promise.all([redrive(sources, id, request), redrive(sources, id, request)]);
+  assert.deepEqual(results.map(({ outcome }) => outcome).sort(), ['redriven', 'redriven-before']);
+  const { accepted: topic } = sources.topics;
+  const reader = openTopicReader({ ...sources.kafka, topic });
+  context.after(() => reader.close());
+  const records = await reader.newest();
+  assert.deepEqual(
+    records.map(({ key, value, headers }) => [key, value, headers]),
+    [
+      [
+        Buffer.from('a key'),
+        Buffer.from([0, 255, 7]),
+        { partner_id: Buffer.from('acme'), 'dead-letter.reason': Buffer.from('its own') },
+      ],
+    ],
+  );
+  assert.equal((await redrive(sources, id, { ...request, again: true })).outcome, 'redriven');
+  const [known] = await listDeadLetters(sources);
+  assert.deepEqual([known?.redriven?.by, known?.redriven?.why], ['ada', 'mended']);
+});
+
+test('a parked event and its payment’s later ones wait again, in order', async (context) => {
+  const sources = await someSources(context);
+  for (const [n, eventId] of eventIds.entries()) {
+    await sources.database.query(
+      `INSERT INTO ledger.outbox (event_id, event_type, txn_id, payment_id, partner_id, bucket,
+         sequence, payload, traceparent, state, parked_reason)
+       VALUES ($1, 'payment.succeeded', $2::uuid, $2::uuid, 'acme', 0, $3, '{}', 't', 'parked', $4)`,
+      [eventId, paymentId, n + 1, n === 0 ? 'too large' : `behind ${eventIds[0]}`],
+    );
+  }
+  const id = parseDeadLetterId(`outbox:${eventIds[0]}`);
+  const listed = await listDeadLetters(sources);
+  assert.deepEqual(
+    listed.map((letter) => [letter.id, letter.reason]),
+    [[`outbox:${eventIds[0]}`, 'too large']],
+  );
+  const shown = (await showDeadLetter(sources, id)) as { events: { event_id: string }[] };
+  assert.deepEqual(
+    shown.events.map((event) => event.event_id),
+    eventIds,
+  );
+  const first = await redrive(sources, id, request);
+  assert.deepEqual(first.outcome === 'redriven' && first.ids.sort(), eventIds);
+  assert.equal((await redrive(sources, id, request)).outcome, 'redriven-before');
+  const states = await sources.database.query('SELECT DISTINCT state FROM ledger.outbox');
+  assert.deepEqual(states, [{ state: 'pending' }]);
+  assert.deepEqual(await listDeadLetters(sources), []);
+});
+
+test('a webhook that was given up is due again with all its time', async (context) => {
+  const sources = await someSources(context);
+  await sources.database.query(
+    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts,
+       first_attempt_at, finished_at, last_error)
+     VALUES ($1, 'acme', $2, '{}', 'failed', 9, now() - interval '1 day', now(), 'ECONNREFUSED')`,
+    [eventIds[0], paymentId],
+  );
+  const id = parseDeadLetterId(`webhook:${eventIds[0]}`);
+  assert.equal(
+    (await listDeadLetters(sources))[0]?.reason,
+    'given up after 9 attempts, ECONNREFUSED',
+  );
+  assert.equal((await redrive(sources, id, request)).outcome, 'redriven');
+  const rows = await sources.database.query(
+    'SELECT state, attempts, first_attempt_at, next_attempt_at <= now() AS due FROM notifier.deliveries',
+  );
+  assert.deepEqual(rows, [{ state: 'pending', attempts: 9, first_attempt_at: null, due: true }]);
+});
+
+test('what is not there is not redriven, and nothing is recorded', async (context) => {
+  const sources = await someSources(context);
+  for (const id of ['kafka:0:7', `outbox:${eventIds[0]}`, `webhook:${eventIds[0]}`]) {
+    assert.deepEqual(await redrive(sources, parseDeadLetterId(id), request), {
+      outcome: 'not-found',
+    });
+    assert.equal(await showDeadLetter(sources, parseDeadLetterId(id)), undefined);
+  }
+  assert.deepEqual(await sources.database.query('SELECT FROM auditor.operator_acts'), []);
+});
+
+test('an act stays as it was recorded', async (context) => {
+  const { database } = await someSources(context);
+  for (const change of [
+    `UPDATE auditor.operator_acts SET why = 'x'`,
+    'DELETE FROM auditor.operator_acts',
+  ]) {
+    await assert.rejects(database.query(change), /history is only added to/);
+  }
+});
+
+test('only ids of dead letters are taken', () => {
+  for (const text of [
+    '',
+    'kafka:1',
+    'kafka:-1:0',
+    'outbox:1',
+    'stripe:1',
+    `webhook:${paymentId}x`,
+  ]) {
+    assert.throws(() => parseDeadLetterId(text), /is no dead letter/);
+  }
+});

@@ -1,0 +1,203 @@
+import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
+import {
+  headerText,
+  openTopicReader,
+  redriveRecord,
+  type BrokerConnection,
+  type ReceivedRecord,
+} from '@triplock/transport';
+import { UsageError } from './command.ts';
+import { lastRedrives, recordRedrive, type Actor, type Redriven } from './operator-acts.ts';
+
+const statements = loadStatements(import.meta.url, 'dead-letters.sql', [
+  'list',
+  'showEvent',
+  'showDelivery',
+  'releaseParked',
+  'renewDelivery',
+]);
+
+/** Where dead letters are kept. The database is seen as its owner sees it. */
+export type DeadLetterSources = {
+  database: Database;
+  kafka: BrokerConnection;
+  topics: { accepted: string; deadLetter: string };
+};
+
+/** One dead letter: its offset in the dead-letter topic, or the event that could not go on. */
+export type DeadLetterId =
+  | { source: 'kafka'; partition: number; offset: bigint }
+  | { source: 'outbox' | 'webhook'; eventId: string };
+
+/** One dead letter in a list. `about` is the transaction, or the key of a record that is none. */
+export type DeadLetter = {
+  id: string;
+  at: Date;
+  partner: string;
+  about: string;
+  reason: string;
+  redriven: Redriven | null;
+};
+
+/** Who asks for a redrive. `again`: also for what was redriven before. */
+export type RedriveRequest = Actor & { again: boolean };
+
+/** What came of redriving one dead letter. Only `redriven` did anything. */
+export type RedriveOutcome =
+  | { outcome: 'redriven'; ids: string[] }
+  | { outcome: 'redriven-before'; last: Redriven }
+  | { outcome: 'not-found' };
+
+/** Everything that is set aside, oldest first within Kafka and within the database. */
+export async function listDeadLetters(sources: DeadLetterSources): Promise<DeadLetter[]> {
+  const records = await withDeadLetterTopic(sources, (reader) => reader.newest());
+  const rows = await sources.database.query<Omit<DeadLetter, 'redriven'>>(statements.list);
+  const found = [...records.map(deadRecord), ...rows];
+  const ids = found.map(({ id }) => id);
+  const redriven = await lastRedrives(sources.database, ids);
+  return found.map((each) => ({ ...each, redriven: redriven.get(each.id) ?? null }));
+}
+
+/** All that is known of one dead letter; undefined when there is none of that id. */
+export async function showDeadLetter(
+  sources: DeadLetterSources,
+  id: DeadLetterId,
+): Promise<object | undefined> {
+  const { database } = sources;
+  switch (id.source) {
+    case 'kafka': {
+      const record = await findRecord(sources, id);
+      return record && { ...deadRecord(record), ...contentsOf(record) };
+    }
+    case 'outbox': {
+      const events = await database.query(statements.showEvent, [id.eventId]);
+      return events.length === 0 ? undefined : { id: renderDeadLetterId(id), events };
+    }
+    case 'webhook': {
+      const attempts = await database.query(statements.showDelivery, [id.eventId]);
+      return attempts.length === 0 ? undefined : { id: renderDeadLetterId(id), attempts };
+    }
+    default:
+      return id satisfies never;
+  }
+}
+
+/**
+ * Gives a dead letter back to where it came from: a record to the accepted topic with its original
+ * key, bytes and headers, an event to the dispatchers, a webhook to the senders. The act is
+ * recorded in the same transaction.
+ *
+ * Dying after Kafka's ack and before the commit leaves a redrive that nobody recorded; repeated, it
+ * makes a second copy, which the ledger knows.
+ */
+export function redrive(
+  sources: DeadLetterSources,
+  id: DeadLetterId,
+  request: RedriveRequest,
+): Promise<RedriveOutcome> {
+  const subject = renderDeadLetterId(id);
+  return sources.database
+    .transaction(async (tx): Promise<RedriveOutcome> => {
+      if ((await recordRedrive(tx, subject, request)) === 'redriven-before') {
+        const last = (await lastRedrives(tx, [subject])).get(subject)!;
+        return { outcome: 'redriven-before', last };
+      }
+      const ids = await giveBack(sources, tx, id);
+      if (ids.length === 0) throw new NotFound();
+      return { outcome: 'redriven', ids };
+    })
+    .catch((error: unknown) => {
+      if (error instanceof NotFound) return { outcome: 'not-found' };
+      throw error;
+    });
+}
+
+const kafkaId = /^kafka:(\d{1,9}):(\d{1,18})$/;
+const rowId = /^(outbox|webhook):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
+
+/** @throws UsageError when the text is no id of a dead letter. */
+export function parseDeadLetterId(text: string): DeadLetterId {
+  const record = kafkaId.exec(text);
+  if (record) {
+    return { source: 'kafka', partition: Number(record[1]), offset: BigInt(record[2]!) };
+  }
+  const row = rowId.exec(text);
+  if (row) return { source: row[1] as 'outbox' | 'webhook', eventId: row[2]!.toLowerCase() };
+  throw new UsageError(
+    `'${text}' is no dead letter: expected kafka:<partition>:<offset>, outbox:<event id> or webhook:<event id>`,
+  );
+}
+
+/** The id as it is shown and recorded; a dead letter has one. */
+export function renderDeadLetterId(id: DeadLetterId): string {
+  if (id.source === 'kafka') return `kafka:${id.partition}:${id.offset}`;
+  return `${id.source}:${id.eventId}`;
+}
+
+/** Leaves the transaction so that an act on nothing is not recorded. */
+class NotFound extends Error {
+  override name = 'NotFound';
+}
+
+/** Gives the ids of what goes on again; none when there is no such dead letter. */
+async function giveBack(
+  sources: DeadLetterSources,
+  tx: Queryable,
+  id: DeadLetterId,
+): Promise<string[]> {
+  switch (id.source) {
+    case 'kafka': {
+      const record = await findRecord(sources, id);
+      if (record === undefined) return [];
+      await redriveRecord({ ...sources.kafka, topic: sources.topics.accepted }, record);
+      return [record.key?.toString() ?? renderDeadLetterId(id)];
+    }
+    case 'outbox':
+      return eventIds(await tx.query(statements.releaseParked, [id.eventId]));
+    case 'webhook':
+      return eventIds(await tx.query(statements.renewDelivery, [id.eventId]));
+    default:
+      return id satisfies never;
+  }
+}
+
+function eventIds(rows: readonly { event_id?: string }[]): string[] {
+  return rows.map((row) => row.event_id!);
+}
+
+function findRecord(
+  sources: DeadLetterSources,
+  { partition, offset }: { partition: number; offset: bigint },
+): Promise<ReceivedRecord | undefined> {
+  return withDeadLetterTopic(sources, (reader) => reader.at(partition, offset));
+}
+
+async function withDeadLetterTopic<Result>(
+  { kafka, topics }: DeadLetterSources,
+  read: (reader: ReturnType<typeof openTopicReader>) => Promise<Result>,
+): Promise<Result> {
+  const reader = openTopicReader({ ...kafka, topic: topics.deadLetter });
+  try {
+    return await read(reader);
+  } finally {
+    await reader.close();
+  }
+}
+
+function deadRecord(record: ReceivedRecord): Omit<DeadLetter, 'redriven'> {
+  return {
+    id: `kafka:${record.partition}:${record.offset}`,
+    at: new Date(Number(record.timestamp)),
+    partner: headerText(record, 'partner_id'),
+    about: record.key?.toString() ?? '',
+    reason: headerText(record, 'dead-letter.reason'),
+  };
+}
+
+function contentsOf(record: ReceivedRecord) {
+  const names = Object.keys(record.headers);
+  return {
+    headers: Object.fromEntries(names.map((name) => [name, headerText(record, name)])),
+    value: record.value?.toString() ?? null,
+  };
+}

@@ -1,0 +1,199 @@
+import { openForCommand } from '@triplock/postgres';
+import { CommandError, runCommand, UsageError } from './command.ts';
+import { required } from './config.ts';
+import {
+  listDeadLetters,
+  parseDeadLetterId,
+  redrive,
+  renderDeadLetterId,
+  showDeadLetter,
+  type DeadLetterId,
+  type DeadLetterSources,
+  type RedriveOutcome,
+  type RedriveRequest,
+} from './dead-letter-sources.ts';
+import { describeCopyUntil, readCopyUntil } from './effects.ts';
+import { brokersOf, operatorFor, withParts, type Caller, type Operator } from './operator.ts';
+import { whoActs } from './operator-acts.ts';
+import { renderTable } from './table.ts';
+import { openTerminal, toJson, type Terminal } from './terminal.ts';
+
+const help = `
+npm run dead-letters -- list [options]
+npm run dead-letters -- show ID [options]
+npm run dead-letters -- redrive ID... [options]
+
+What could not go on and was set aside: records that are no payment (kafka:<partition>:<offset> of
+the dead-letter topic), events that cannot be published (outbox:<event id>) and webhooks that were
+given up (webhook:<event id>). Redriving gives it back to where it came from, is recorded with who,
+when and why, and is harmless twice. Exit code 1 when an ID is not there, 2 when the system or a part
+of it is not up.
+
+  --why TEXT   why it is redriven
+  --by NAME    who redrives it (the user of this machine)
+  --again      also what was redriven before
+  --home DIR   the instance on this machine (.triplock); elsewhere the settings say which system
+  --json       prints { letters }, the dead letter, or { results }
+  --help
+
+DATABASE_URL   the database, as its owner
+KAFKA_BROKERS  some brokers
+LEDGER_STORE   where the ledger is: postgres (default) or spanner
+`;
+
+/** What a command line asks for. */
+type Action =
+  | { verb: 'list' }
+  | { verb: 'show'; id: DeadLetterId }
+  | { verb: 'redrive'; ids: readonly DeadLetterId[]; request: RedriveRequest };
+
+/** `dead-letters`: lists what was set aside, shows it and gives it back. */
+export function deadLetters(caller: Caller): Promise<void> {
+  return runCommand(
+    {
+      name: 'dead-letters',
+      help,
+      options: {
+        why: { type: 'string' },
+        by: { type: 'string' },
+        again: { type: 'boolean' },
+        json: { type: 'boolean' },
+      },
+      wordsMax: 1_001,
+      run: async ({ values, words, interrupted }) => {
+        const action = actionOf(words, values);
+        const terminal = openTerminal({ json: values.json ?? false });
+        const operator = await operatorFor(caller, { terminal, signal: interrupted() });
+        refuseParkedInSpanner(operator, action);
+        await withSources(operator, (sources) => act(sources, action, terminal));
+      },
+    },
+    caller.args,
+  );
+}
+
+/** @throws UsageError before anything is opened when the words make no action. */
+function actionOf(
+  [verb, ...words]: readonly string[],
+  asked: { why?: string; by?: string; again?: boolean },
+): Action {
+  const ids = words.map(parseDeadLetterId);
+  const [first] = ids;
+  switch (verb) {
+    case 'list':
+      if (first !== undefined) throw new UsageError('list takes no ID');
+      return { verb };
+    case 'show':
+      if (first === undefined || ids.length > 1) throw new UsageError('show takes an ID');
+      return { verb, id: first };
+    case 'redrive': {
+      if (first === undefined) throw new UsageError('redrive takes an ID');
+      const request = {
+        by: whoActs(asked.by),
+        why: asked.why ?? null,
+        again: asked.again ?? false,
+      };
+      return { verb, ids, request };
+    }
+    case undefined:
+    default:
+      throw new UsageError('say list, show or redrive (npm run dead-letters -- --help)');
+  }
+}
+
+/** The outbox of such a ledger is not in the database that redriving changes. */
+function refuseParkedInSpanner({ config }: Operator, action: Action): void {
+  if (config.LEDGER_STORE !== 'spanner' || action.verb !== 'redrive') return;
+  if (action.ids.every(({ source }) => source !== 'outbox')) return;
+  throw new CommandError(
+    'a parked event is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
+  );
+}
+
+/** Only the owner of the database may change what every service has its own part of. */
+async function withSources(
+  operator: Operator,
+  work: (sources: DeadLetterSources) => Promise<void>,
+): Promise<void> {
+  const { config } = operator;
+  const { DATABASE_URL: url } = required(config, 'DATABASE_URL', 'KAFKA_BROKERS');
+  const database = openForCommand({ url, applicationName: 'dead-letters', connectionsMax: 2 });
+  const topics = { accepted: config.ACCEPTED_TOPIC, deadLetter: config.DEAD_LETTER_TOPIC };
+  try {
+    await withParts(operator, ['postgres', 'kafka'], () =>
+      work({ database, kafka: brokersOf(operator), topics }),
+    );
+  } finally {
+    await database.close();
+  }
+}
+
+async function act(sources: DeadLetterSources, action: Action, terminal: Terminal): Promise<void> {
+  switch (action.verb) {
+    case 'list':
+      return list(sources, terminal);
+    case 'show': {
+      const found = await showDeadLetter(sources, action.id);
+      if (found === undefined) {
+        throw new CommandError(`there is no dead letter ${renderDeadLetterId(action.id)}`);
+      }
+      terminal.line(toJson(found, 2));
+      return terminal.result(found);
+    }
+    case 'redrive':
+      return redriveAll(sources, action, terminal);
+    default:
+      return action satisfies never;
+  }
+}
+
+async function list(sources: DeadLetterSources, terminal: Terminal): Promise<void> {
+  const until = await readCopyUntil(sources.database);
+  const letters = await listDeadLetters(sources);
+  const heads = ['id', 'since', 'partner', 'about', 'reason', 'redriven'];
+  const rows = letters.map(({ id, at, partner, about, reason, redriven }) => [
+    id,
+    at.toISOString(),
+    partner,
+    about,
+    reason,
+    redriven === null ? '' : `${redriven.at.toISOString()} by ${redriven.by}`,
+  ]);
+  const columns = heads.map((head) => ({ head }));
+  if (until !== undefined) terminal.line(describeCopyUntil(until));
+  const lines = rows.length === 0 ? ['there are no dead letters'] : renderTable(columns, rows);
+  for (const line of lines) terminal.line(line);
+  terminal.result({ letters, ...(until === undefined ? {} : { ledgerUntil: until }) });
+}
+
+async function redriveAll(
+  sources: DeadLetterSources,
+  { ids, request }: Extract<Action, { verb: 'redrive' }>,
+  terminal: Terminal,
+): Promise<void> {
+  const results: object[] = [];
+  for (const each of ids) {
+    const id = renderDeadLetterId(each);
+    const result = await redrive(sources, each, request);
+    results.push({ id, ...result });
+    terminal.line(`${id}: ${describeRedrive(result)}`);
+    if (result.outcome === 'not-found') process.exitCode = 1;
+  }
+  terminal.result({ results });
+}
+
+function describeRedrive(result: RedriveOutcome): string {
+  switch (result.outcome) {
+    case 'redriven':
+      return 'redriven';
+    case 'redriven-before': {
+      const { at, by, why } = result.last;
+      const reason = why === null ? '' : `: ${why}`;
+      return `redriven before, ${at.toISOString()} by ${by}${reason}; --again does it once more`;
+    }
+    case 'not-found':
+      return 'there is no such dead letter';
+    default:
+      return result satisfies never;
+  }
+}

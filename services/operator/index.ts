@@ -1,0 +1,16 @@
+export { askAuditor, type Auditing } from './audit.ts';
+export { renderAudit, type AuditReport } from './audit-report.ts';
+export * from './command.ts';
+export {
+  readAllReceipts,
+  readEffects,
+  readReceipts,
+  type Effects,
+  type EventRow,
+  type Receipt,
+} from './effects.ts';
+export { operate, type OperatorCommand } from './operate.ts';
+export type { Caller, FoundSystem, Part } from './operator.ts';
+export { claimStoreNames, readRecords, type RecordsSeen } from './payment-trace.ts';
+export * from './table.ts';
+export * from './terminal.ts';

@@ -1,0 +1,3 @@
+import { operateByWords } from './operate.ts';
+
+await operateByWords(process.argv.slice(2));

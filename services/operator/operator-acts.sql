@@ -1,0 +1,34 @@
+-- What operators did by hand: who, when and why. The history is only added to.
+
+-- name: lastRedrives
+-- The newest redrive of each subject.
+--
+-- $1 ids of dead letters. A row: one that was redriven. No row: it never was.
+SELECT DISTINCT ON (subject) subject AS id, done_by AS by, done_at AS at, why
+FROM auditor.operator_acts
+WHERE act = 'redrive' AND subject = ANY ($1::text[])
+ORDER BY subject, act_id DESC
+
+-- name: recordRedrive
+-- Records who redrives a dead letter and why, unless that is recorded already.
+--
+-- $1 id, $2 who, $3 why or null, $4 whether it may be redriven once more.
+-- A row: it is recorded, and the redrive must follow in this transaction. No row: it was redriven
+-- before, and nothing was written. Of two at once on one id the second waits for the first, by a lock that is taken before.
+INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+SELECT 'redrive', $1, $2, $3
+WHERE $4 OR NOT EXISTS (
+  SELECT FROM auditor.operator_acts WHERE act = 'redrive' AND subject = $1
+)
+RETURNING act_id
+
+-- name: recordRepublish
+-- Says who republishes since when, and why.
+--
+-- $1 since when, $2 who, $3 why or null. Always one row: before which time of publishing events
+-- have left the outbox, or null when none has.
+WITH act AS (
+  INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+  VALUES ('republish', 'since ' || $1::text, $2, $3)
+)
+SELECT nullif(reaped_before, '-infinity') AS "leftBefore" FROM ledger.outbox_horizon

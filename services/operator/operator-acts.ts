@@ -1,0 +1,77 @@
+import { userInfo } from 'node:os';
+import { loadStatements, type Queryable } from '@triplock/postgres';
+import { UsageError } from './command.ts';
+
+const statements = loadStatements(import.meta.url, 'operator-acts.sql', [
+  'lastRedrives',
+  'recordRedrive',
+  'recordRepublish',
+]);
+
+/** Who acts, and why; recorded beside what was done. */
+export type Actor = { by: string; why: string | null };
+
+/** Who redrove a dead letter last, when and why. */
+export type Redriven = { by: string; at: Date; why: string | null };
+
+/**
+ * Who does what is recorded: the name after `--by`, else the user of this machine.
+ *
+ * @throws UsageError for an empty name, and where the user has none, as in many containers.
+ */
+export function whoActs(by: string | undefined): string {
+  const name = (by ?? userName() ?? '').trim();
+  if (name !== '') return name;
+  throw new UsageError(by === undefined ? 'say who you are: --by NAME' : '--by takes a name');
+}
+
+/** The newest redrive of each of these dead letters that ever was redriven. */
+export async function lastRedrives(
+  database: Queryable,
+  ids: readonly string[],
+): Promise<Map<string, Redriven>> {
+  const rows = await database.query<Redriven & { id: string }>(statements.lastRedrives, [ids]);
+  return new Map(rows.map(({ id, ...redriven }) => [id, redriven]));
+}
+
+/**
+ * Records a redrive, which must follow in the same transaction. Of two at once on one id the second
+ * waits for the first.
+ *
+ * @returns `redriven-before`, and nothing recorded, unless it may be redriven `again`.
+ */
+export async function recordRedrive(
+  tx: Queryable,
+  id: string,
+  { by, why, again }: Actor & { again: boolean },
+): Promise<'recorded' | 'redriven-before'> {
+  await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [id]);
+  const recorded = await tx.query(statements.recordRedrive, [id, by, why, again]);
+  return recorded.length > 0 ? 'recorded' : 'redriven-before';
+}
+
+/**
+ * Records that events are published again from a time on. Gives the time before which published
+ * events have left the outbox; null when none has.
+ */
+export async function recordRepublish(
+  database: Queryable,
+  since: Date,
+  { by, why }: Actor,
+): Promise<Date | null> {
+  const values = [since.toISOString(), by, why];
+  const rows = await database.query<{ leftBefore: Date | null }>(
+    statements.recordRepublish,
+    values,
+  );
+  return rows[0]!.leftBefore;
+}
+
+function userName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    // A user id without an entry in the list of users.
+    return undefined;
+  }
+}

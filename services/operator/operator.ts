@@ -1,0 +1,142 @@
+import { createLogger } from '@triplock/runtime';
+import type { BrokerConnection } from '@triplock/transport';
+import { CommandError, UsageError, wordsOf } from './command.ts';
+import { readConfig, required, type Config } from './config.ts';
+import type { Terminal } from './terminal.ts';
+
+/** What a command cannot do its work without. */
+export type Part = 'redis' | 'dynamodb' | 'kafka' | 'postgres' | 'pubsub' | 'catcher';
+
+/** Whoever calls a command: a shell, or the launcher for the system on this machine. */
+export type Caller = {
+  args: readonly string[];
+  /** Finds the system to work on; without it the process's own environment says where it is. */
+  findSystem?: () => Promise<FoundSystem>;
+};
+
+/** Where a system is, and who can tell how it is. */
+export type FoundSystem = {
+  /** The settings. */
+  environment: NodeJS.ProcessEnv;
+  diagnose: Diagnose;
+};
+
+/**
+ * Which of these parts, or of all, do not work, each in a sentence that ends in the next step. Only
+ * who started them knows that; others learn it from the error of whatever they try.
+ */
+export type Diagnose = (only?: readonly Part[]) => Promise<string[]>;
+
+/** A command at work on a system. */
+export type Operator = {
+  config: Config;
+  terminal: Terminal;
+  /** Aborted by Ctrl-C. */
+  signal: AbortSignal;
+  diagnose: Diagnose;
+};
+
+/**
+ * What every command begins with, once its words make sense.
+ *
+ * @throws UsageError for a setting that is malformed, or where there is no system.
+ */
+export async function operatorFor(
+  { findSystem }: Caller,
+  working: { terminal: Terminal; signal: AbortSignal },
+): Promise<Operator> {
+  const { environment, diagnose = nobodyKnows } = (await findSystem?.()) ?? {};
+  return { config: readConfig(environment), ...working, diagnose };
+}
+
+const nobodyKnows: Diagnose = () => Promise.resolve([]);
+
+/** @throws UsageError where KAFKA_BROKERS is not set. */
+export function brokersOf({ config }: Operator): BrokerConnection {
+  const { KAFKA_BROKERS: brokers } = required(config, 'KAFKA_BROKERS');
+  const instance = 'triplock-operator';
+  const logger = createLogger({ service: 'operator', instance, level: 'silent' });
+  return { brokers, clientId: instance, logger };
+}
+
+/**
+ * Does the work if the parts that it needs do theirs.
+ *
+ * @throws UsageError that names what does not work and the next step, also when that began during
+ * the work and the work failed; else the work's own error.
+ */
+export async function withParts<Result>(
+  { diagnose, signal }: Pick<Operator, 'diagnose' | 'signal'>,
+  only: readonly Part[],
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const refuse = async (cause?: unknown) => {
+    const broken = await diagnose(only);
+    if (broken.length > 0) throw new UsageError(broken.join('\n'), { cause });
+  };
+  await refuse();
+  try {
+    return await work();
+  } catch (error) {
+    if (signal.aborted || error instanceof CommandError) throw error;
+    await refuse(error);
+    throw isUnreachable(error) ? new CommandError(wordsOf(error), { cause: error }) : error;
+  }
+}
+
+/** What a network, or a database that does not know us, answers: no matter of a stack. */
+const unreachable = ['ECONNREFUSED', 'ENOTFOUND', 'ETIMEDOUT', 'EHOSTUNREACH', '28P01', '3D000'];
+
+function isUnreachable(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.some(isUnreachable);
+  if (!(error instanceof Error)) return false;
+  const { code } = error as { code?: unknown };
+  return error.name === 'DeadlineError' || unreachable.includes(String(code));
+}
+
+/** A part that could not be asked, in a sentence that ends in the next step. */
+export type Unasked = { part: string; why: string };
+
+/**
+ * Asks a part if it does its work, and otherwise goes on with `otherwise`, having noted why in
+ * `unasked`. What hangs is noticed before it is asked, where somebody can tell.
+ */
+export async function askPart<Answer>(
+  { diagnose, signal }: Pick<Operator, 'diagnose' | 'signal'>,
+  { part, otherwise, unasked }: { part: Part; otherwise: Answer; unasked: Unasked[] },
+  ask: () => Promise<Answer>,
+): Promise<Answer> {
+  const broken = await diagnose([part]);
+  if (broken.length > 0) {
+    unasked.push(...broken.map((why) => ({ part, why })));
+    return otherwise;
+  }
+  try {
+    return await ask();
+  } catch (error) {
+    if (signal.aborted) throw error;
+    unasked.push({ part, why: `${part}: ${wordsOf(error)}` });
+    return otherwise;
+  }
+}
+
+/**
+ * Work on an address. Its operator acts on what it said, not on where in this code that arrived.
+ *
+ * @throws CommandError that names the address, without its password.
+ */
+export async function atAddress<Result>(
+  address: string,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof CommandError || (error as Error).name === 'AbortError') throw error;
+    throw new CommandError(`${withoutPassword(address)}: ${wordsOf(error)}`, { cause: error });
+  }
+}
+
+function withoutPassword(address: string): string {
+  return address.replace(/\/\/[^@/]*@/, '//');
+}

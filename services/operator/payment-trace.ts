@@ -1,0 +1,261 @@
+import { inspectClaims, type ClaimSeen, type ClaimsInspector } from '@triplock/claims-inspector';
+import { decodeAccepted } from '@triplock/contracts';
+import type { TxnId } from '@triplock/payments';
+import { openForCommand, type Database } from '@triplock/postgres';
+import { openStripeJournal, type JournalKind, type JournalRow } from '@triplock/provider';
+import { openTopicReader, type ReceivedRecord, type TopicReader } from '@triplock/transport';
+import { required, type Config } from './config.ts';
+import {
+  readCopyUntil,
+  readEffects,
+  readReceipts,
+  readRefundIds,
+  type Effects,
+  type LedgerRow,
+  type Receipt,
+} from './effects.ts';
+import { askPart, brokersOf, type Operator, type Part, type Unasked } from './operator.ts';
+
+/** What the provider has by an id that the ledger names; `undefined` when it has nothing by it. */
+export type ProviderObject = { kind: JournalKind; id: string; row: JournalRow | undefined };
+
+/**
+ * A record of the accepted topic under the payment's id: of the payment, of a refund, or of
+ * neither.
+ */
+export type RecordSeen = {
+  offset: string;
+  at: Date;
+  bytes: number;
+  txnId: TxnId | undefined;
+  /** The OpenTelemetry trace that it came with. */
+  traceId: string | undefined;
+};
+
+/** What a look into the topic gives; not `complete` when there was more than one look reads. */
+export type RecordsSeen = { partition: number; records: RecordSeen[]; complete: boolean };
+
+/** One transaction as every layer has it now. */
+export type TransactionTrace = Effects & {
+  txnId: TxnId;
+  claim: ClaimSeen | undefined;
+  receipts: Receipt[];
+  /** What the provider has by the ids that the ledger names. */
+  provider: ProviderObject[];
+};
+
+/** A payment with its refunds, or a refund alone, as every layer has it now. */
+export type PaymentTrace = TransactionTrace & {
+  /** Which store keeps claims. */
+  claims: Config['CLAIMS'];
+  /** Nothing when Kafka was not asked. */
+  kafka: RecordsSeen | undefined;
+  refunds: TransactionTrace[];
+  /** Until when the ledger's copy holds, while it is behind. */
+  ledgerUntil: Date | undefined;
+  /** Parts that could not be asked: what they have is missing here. */
+  unasked: Unasked[];
+};
+
+/** Where claims are kept, in a person's words. */
+export const claimStoreNames: Readonly<Record<Config['CLAIMS'], string>> = {
+  redis: 'Redis',
+  postgres: 'PostgreSQL',
+  hybrid: 'PostgreSQL, with Redis before it',
+  dynamodb: 'DynamoDB',
+};
+
+/** The part that a claim is read from. */
+export function partOfClaims(claims: Config['CLAIMS']): Part {
+  return claims === 'redis' ? 'redis' : claims === 'dynamodb' ? 'dynamodb' : 'postgres';
+}
+
+/** Whether no layer that was asked knows it. */
+export function isNowhere({ claim, kafka, ledger, deadLetters }: PaymentTrace): boolean {
+  const known = [ledger, deadLetters, kafka?.records ?? []].some((each) => each.length > 0);
+  return claim === undefined && !known;
+}
+
+/** The layers, opened for a look. */
+type Layers = { database: Database; claims: ClaimsInspector; accepted: TopicReader };
+
+/** A trace that is being made. */
+type Tracing = { operator: Operator; layers: Layers; unasked: Unasked[] };
+
+/**
+ * Looks a payment or a refund up in every layer that answers.
+ *
+ * @throws UsageError for a setting that is missing.
+ */
+export async function tracePayment(operator: Operator, txnId: TxnId): Promise<PaymentTrace> {
+  const layers = openLayers(operator);
+  const tracing: Tracing = { operator, layers, unasked: [] };
+  const { unasked } = tracing;
+  const inPostgres = <Answer>(otherwise: Answer, work: () => Promise<Answer>) =>
+    askPart(operator, { part: 'postgres', otherwise, unasked }, work);
+  try {
+    // Before the rows: a copy that is whole by then misses nothing that was so when this was asked.
+    const ledgerUntil = await inPostgres<Date | undefined>(undefined, () =>
+      readCopyUntil(layers.database),
+    );
+    const main = await traceOne(tracing, txnId);
+    const refundIds = await inPostgres([], () => readRefundIds(layers.database, txnId));
+    const [kafka, ...refunds] = await Promise.all([
+      readAccepted(tracing, main),
+      ...refundIds.map((id) => traceOne(tracing, id as TxnId)),
+    ]);
+    const whys = new Map(unasked.map((each) => [each.why, each]));
+    const { CLAIMS: claims } = operator.config;
+    return { ...main, claims, kafka, refunds, ledgerUntil, unasked: [...whys.values()] };
+  } finally {
+    await Promise.all(Object.values(layers).map((layer) => layer.close()));
+  }
+}
+
+function openLayers(operator: Operator): Layers {
+  const { config } = operator;
+  const { DATABASE_URL: url } = required(config, 'DATABASE_URL');
+  const accepted = { ...brokersOf(operator), topic: config.ACCEPTED_TOPIC };
+  return {
+    database: openForCommand({
+      url,
+      applicationName: 'trace',
+      connectionsMax: 4,
+      readOnly: true,
+    }),
+    claims: inspectClaims(claimsAddressOf(config)),
+    accepted: openTopicReader(accepted),
+  };
+}
+
+function claimsAddressOf(config: Config) {
+  const { CLAIMS: claims, CLAIM_NAMESPACE: namespace } = config;
+  switch (claims) {
+    case 'redis':
+      return { claims, namespace, redis: required(config, 'REDIS_URL').REDIS_URL };
+    case 'postgres':
+      return {
+        claims,
+        namespace,
+        postgres: required(config, 'CLAIMS_DATABASE_URL').CLAIMS_DATABASE_URL,
+      };
+    case 'hybrid': {
+      const urls = required(config, 'CLAIMS_DATABASE_URL', 'REDIS_URL');
+      return { claims, namespace, postgres: urls.CLAIMS_DATABASE_URL, redis: urls.REDIS_URL };
+    }
+    case 'dynamodb': {
+      const { DYNAMODB_ENDPOINT: emulator, DYNAMODB_TABLE: table } = config;
+      const { DYNAMODB_REGION: region } = required(config, 'DYNAMODB_REGION');
+      return { claims, namespace, dynamodb: { emulator, table, region } };
+    }
+    default:
+      return claims satisfies never;
+  }
+}
+
+const nothing: Effects = { ledger: [], entries: [], events: [], deadLetters: [] };
+
+async function traceOne(tracing: Tracing, txnId: TxnId): Promise<TransactionTrace> {
+  const { operator, layers, unasked } = tracing;
+  const { CLAIMS, CATCHER_URL: catcher } = operator.config;
+  const ask = <Answer>(part: Part, otherwise: Answer, work: () => Promise<Answer>) =>
+    askPart(operator, { part, otherwise, unasked }, work);
+  const [effects, claim, receipts] = await Promise.all([
+    ask('postgres', nothing, () => readEffects(layers.database, txnId)),
+    ask<ClaimSeen | undefined>(partOfClaims(CLAIMS), undefined, () => layers.claims.look(txnId)),
+    catcher === undefined ? [] : ask('catcher', [], () => readReceipts(catcher, txnId)),
+  ]);
+  const provider = await askProvider(operator, effects.ledger).catch((error: unknown) => {
+    const where = operator.config.STRIPE_API_URL ?? 'Stripe';
+    const why = `the provider at ${where} was not asked: ${(error as Error).message}`;
+    unasked.push({ part: 'provider', why });
+    return [];
+  });
+  return { txnId, claim, receipts, provider, ...effects };
+}
+
+const dayMs = 86_400_000;
+
+/** Records are kept under the payment's id; those of a refund with those of its payment. */
+function readAccepted(
+  { operator, layers, unasked }: Tracing,
+  main: TransactionTrace,
+): Promise<RecordsSeen | undefined> {
+  const [row] = main.ledger;
+  // A payment that only Kafka has was accepted within the life of its claim.
+  const since = row?.createdAt ?? main.claim?.acceptedAt ?? new Date(Date.now() - dayMs);
+  const key = row?.paymentId ?? main.txnId;
+  return askPart<RecordsSeen | undefined>(
+    operator,
+    { part: 'kafka', otherwise: undefined, unasked },
+    () => readRecords(layers.accepted, key, since),
+  );
+}
+
+/**
+ * All accepted records with one key. More than one of a transaction is a duplicate that the gateway
+ * produced.
+ */
+export async function readRecords(
+  accepted: TopicReader,
+  key: string,
+  since: Date,
+): Promise<RecordsSeen> {
+  const { records, ...where } = await accepted.ofKey(key, since);
+  return { ...where, records: records.map(recordSeen) };
+}
+
+function recordSeen(record: ReceivedRecord): RecordSeen {
+  const seen = {
+    offset: String(record.offset),
+    at: new Date(Number(record.timestamp)),
+    bytes: record.value?.length ?? 0,
+  };
+  const decoded = decodeAccepted(record);
+  switch (decoded.outcome) {
+    case 'payment':
+      return { ...seen, txnId: decoded.payment.txnId, traceId: traceIdOf(decoded.traceparent) };
+    case 'refund':
+      return { ...seen, txnId: decoded.refund.txnId, traceId: traceIdOf(decoded.traceparent) };
+    case 'refused':
+      return { ...seen, txnId: undefined, traceId: undefined };
+    default:
+      return decoded satisfies never;
+  }
+}
+
+/** The second part of a `traceparent`. */
+function traceIdOf(traceparent: string): string {
+  return traceparent.split('-')[1]!;
+}
+
+const providerTimeoutMs = 5_000;
+const providerRequestsPerSecondMax = 20;
+
+/**
+ * Asks the provider about what a row names: its intent and charge, or its refund.
+ *
+ * @throws when it cannot be asked.
+ */
+async function askProvider(
+  { config }: Operator,
+  rows: readonly LedgerRow[],
+): Promise<ProviderObject[]> {
+  const named = rows.flatMap(({ intentId, chargeId, refundId }) => [
+    ...(intentId === null ? [] : [{ kind: 'intent', id: intentId } as const]),
+    ...(chargeId === null ? [] : [{ kind: 'charge', id: chargeId } as const]),
+    ...(refundId === null ? [] : [{ kind: 'refund', id: refundId } as const]),
+  ]);
+  if (named.length === 0) return [];
+  const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
+  if (apiKey === undefined) throw new Error('STRIPE_API_KEY is not set here');
+  const journal = openStripeJournal({
+    apiKey,
+    ...(apiUrl === undefined ? {} : { apiUrl }),
+    timeoutMs: providerTimeoutMs,
+    requestsPerSecondMax: providerRequestsPerSecondMax,
+  });
+  return Promise.all(
+    named.map(async ({ kind, id }) => ({ kind, id, row: await journal.read(kind, id) })),
+  );
+}

@@ -1,0 +1,180 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Outbox } from '@triplock/ledger';
+import { openLedgerStore } from '@triplock/ledgers';
+import { openForCommand, type Database } from '@triplock/postgres';
+import { openPublisher } from '@triplock/transport';
+import { runCommand, UsageError, wordsOf } from './command.ts';
+import { required } from './config.ts';
+import { operatorFor, withParts, type Caller, type Operator } from './operator.ts';
+import { recordRepublish, whoActs } from './operator-acts.ts';
+import { count } from './table.ts';
+import { openTerminal } from './terminal.ts';
+
+const help = `
+npm run republish -- --since T [options]
+
+Publishes settled events again from the outbox, under the same ids and in order per payment: for a
+new consumer, or a broker that lost its topic. A consumer that has them knows their ids. Dispatchers
+do the publishing, batch by batch; Ctrl-C ends it between two. A new consumer has to know of what has
+left the outbox before: docs/stores.md. Exit code 2 when the system is not up.
+
+  --since T    events published since then: 2026-11-20T08:00:00Z, or a day
+  --why TEXT   why they are published again
+  --by NAME    who asks for it (the user of this machine)
+  --home DIR   the instance on this machine (.triplock); elsewhere the settings say which system
+  --json       prints { since, until, republished, leftBefore }
+  --help
+
+DATABASE_URL       the database, as its owner
+PUBSUB_PROJECT_ID  whose events topic the dispatchers publish to; PUBSUB_EMULATOR_HOST for an emulator
+LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
+`;
+
+const lookAgainMs = 200;
+
+/** `republish`: publishes settled events again from the outbox. */
+export function republish(caller: Caller): Promise<void> {
+  return runCommand(
+    {
+      name: 'republish',
+      help,
+      options: {
+        since: { type: 'string' },
+        why: { type: 'string' },
+        by: { type: 'string' },
+        json: { type: 'boolean' },
+      },
+      run: async ({ values, interrupted }) => {
+        const until = new Date();
+        const since = parseSince(values.since, until);
+        const actor = { by: whoActs(values.by), why: values.why ?? null };
+        const terminal = openTerminal({ json: values.json ?? false });
+        const operator = await operatorFor(caller, { terminal, signal: interrupted() });
+        const { DATABASE_URL: url } = required(
+          operator.config,
+          'DATABASE_URL',
+          'PUBSUB_PROJECT_ID',
+        );
+        if (operator.config.LEDGER_STORE === 'spanner')
+          required(operator.config, 'SPANNER_DATABASE');
+        const database = openForCommand({ url, applicationName: 'republish', connectionsMax: 2 });
+        try {
+          // Without the broker nothing that is given to the dispatchers would ever leave them.
+          const leftBefore = await withParts(operator, ['postgres', 'pubsub'], async () => {
+            await requireTopic(operator);
+            return recordRepublish(database, since, actor);
+          });
+          if (leftBefore !== null && leftBefore > since) {
+            terminal.line(
+              `what was published before ${leftBefore.toISOString()} has left the outbox`,
+            );
+          }
+          const republished = await republishRange(operator, database, { since, until });
+          terminal.line(`${count(republished, 'event')} published again`);
+          terminal.result({ since, until, republished, leftBefore });
+        } finally {
+          terminal.clear();
+          await database.close();
+        }
+      },
+    },
+    caller.args,
+  );
+}
+
+async function requireTopic({ config }: Operator): Promise<void> {
+  const { PUBSUB_PROJECT_ID: projectId } = required(config, 'PUBSUB_PROJECT_ID');
+  const { EVENTS_TOPIC: topic, PUBSUB_EMULATOR_HOST: emulatorHost } = config;
+  const publisher = openPublisher({ projectId, emulatorHost, topic });
+  try {
+    await publisher.ping();
+  } catch (error) {
+    throw new UsageError(`Pub/Sub has no topic ${topic} now: ${wordsOf(error)}`, { cause: error });
+  } finally {
+    await publisher.close();
+  }
+}
+
+/** Events that were published in a stretch of time. */
+type Range = { since: Date; until: Date };
+
+async function republishRange(
+  { config, terminal, signal }: Operator,
+  database: Database,
+  range: Range,
+): Promise<number> {
+  const settings = { ...config, SPANNER_TRANSACTIONS_MAX: 1 };
+  const { store, outbox } = await openLedgerStore(settings, () => database);
+  const sql = `
+    SELECT count(*)::integer AS waiting FROM ledger.outbox
+    WHERE state = 'pending' AND created_at < $1`;
+  const countHere = async () => {
+    const [row] = await database.query<{ waiting: number }>(sql, [range.until]);
+    return row!.waiting;
+  };
+  const countThere = async () => (await outbox.pending()).rows;
+  const republishing: Republishing = {
+    outbox,
+    waiting: store === 'postgres' ? countHere : countThere,
+    rest: () => delay(lookAgainMs, undefined, { signal }),
+    progress: ({ republished, waiting }) =>
+      terminal.progress(`${republished} given to the dispatchers, ${waiting} not yet published`),
+  };
+  const republished = republishEvents(republishing, range);
+  // Closing the outbox closes the connection, which in PostgreSQL is the caller's.
+  return republished.finally(() => (store === 'postgres' ? undefined : outbox.close()));
+}
+
+/**
+ * What republishing works with. `waiting` counts older events that no dispatcher has published yet.
+ */
+export type Republishing = {
+  outbox: Pick<Outbox, 'republish'>;
+  waiting: () => Promise<number>;
+  /** Resolves when it is time to look again; rejects when the command is to end. */
+  rest: () => Promise<unknown>;
+  progress: (state: { republished: number; waiting: number }) => void;
+};
+
+/**
+ * Small enough that an event of now waits a second or so behind it: dispatchers take the oldest of
+ * a bucket first.
+ */
+const batchRowsMax = 1_000;
+
+/**
+ * Gives events back to the dispatchers batch by batch, each after the one before was published, and
+ * resolves with their number when all are. Interrupted, it leaves nothing half done: what waits is
+ * published, the rest was not touched.
+ */
+export async function republishEvents(
+  { outbox, waiting, rest, progress }: Republishing,
+  range: Range,
+): Promise<number> {
+  let republished = 0;
+  for (;;) {
+    const rows = await outbox.republish({ ...range, rowsMax: batchRowsMax });
+    republished += rows;
+    for (let left = await waiting(); left > 0; left = await waiting()) {
+      progress({ republished, waiting: left });
+      await rest();
+    }
+    if (rows === 0) return republished;
+  }
+}
+
+const form = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+
+/**
+ * A time as RFC 3339 writes it, or a day, which begins in UTC.
+ *
+ * @throws UsageError when the text is neither, or lies ahead.
+ */
+export function parseSince(text: string | undefined, now: Date): Date {
+  const time = new Date(text !== undefined && form.test(text) ? text : NaN);
+  if (Number.isNaN(time.getTime())) {
+    throw new UsageError('--since takes a time such as 2026-11-20T08:00:00Z, or a day');
+  }
+  if (time >= now) throw new UsageError(`--since lies ahead: it is ${now.toISOString()}`);
+  return time;
+}
