@@ -23,7 +23,7 @@ export type PartnerSums = {
 } & Record<Exclude<SummedLayer, 'provider'>, LayerSum>;
 
 /** The layers that are summed, in the order of a payment's way. */
-export const summedLayers = ['accepted', 'provider', 'ledger', 'published', 'delivered'] as const;
+const summedLayers = ['accepted', 'provider', 'ledger', 'published', 'delivered'] as const;
 export type SummedLayer = (typeof summedLayers)[number];
 
 /** What is counted, in the order in which it is shown. */

@@ -1,6 +1,8 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 
-/** Something the person at the keyboard can act on: shown as it is, without a stack; exit code 1. */
+/**
+ * Something the person at the keyboard can act on: shown as it is, without a stack; exit code 1.
+ */
 export class CommandError extends Error {
   override name = 'CommandError';
   readonly exitCode: number = 1;

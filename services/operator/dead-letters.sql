@@ -1,5 +1,5 @@
--- What was set aside in the database: parked events and webhooks that were given up. Dead letters of
--- Kafka are in a topic.
+-- What was set aside in the database: parked events and webhooks that were given up. Dead letters
+-- of Kafka are in a topic.
 
 -- name: list
 -- Events that can never be published and webhooks that were given up, oldest first.

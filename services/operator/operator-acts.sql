@@ -14,7 +14,8 @@ ORDER BY subject, act_id DESC
 --
 -- $1 id, $2 who, $3 why or null, $4 whether it may be redriven once more.
 -- A row: it is recorded, and the redrive must follow in this transaction. No row: it was redriven
--- before, and nothing was written. Of two at once on one id the second waits for the first, by a lock that is taken before.
+-- before, and nothing was written. Of two at once on one id the second waits for the first, by a
+-- lock that is taken before.
 INSERT INTO auditor.operator_acts (act, subject, done_by, why)
 SELECT 'redrive', $1, $2, $3
 WHERE $4 OR NOT EXISTS (
