@@ -23,7 +23,7 @@ Exit code 1 when anything differs or a threshold is missed. Nothing else should 
   --home DIR       the instance (.triplock)
   --gateway URL    a gateway somewhere else, which is loaded and cannot be audited
   --token KEY      the API key for it
-  --keep           keeps the report in load-tests/results, for the repository
+  --keep           copies the report to load-tests/results, which git ignores
   --json           prints { ok, scenario, rate, seconds, rig, run, checks, knee, guards, audit,
                    drainedAfterSeconds, moments, readings }
   --help
