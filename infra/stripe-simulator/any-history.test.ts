@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Stripe } from 'stripe';
-import { aSimulator, type ASimulator } from './a-simulator.testing.ts';
-import type { AccountAudit } from './control/audit-account.ts';
-import { faultKinds } from './faults/faults.ts';
+import type { AccountAudit } from './control/audit.ts';
+import { faultKinds } from './faults.ts';
+import { aSimulator, type ASimulator } from './test/simulator.ts';
 
 // Whatever callers do at once, under whatever keys and faults: the money comes out right. This is
 // what the house's own audit compares itself with, so it must hold before anything else can be
@@ -55,7 +55,8 @@ test('no history charges an intent twice, refunds more than was paid, or leaves 
       for (const kind of faults)
         await control('POST', '/faults', { fault: kind, probability: 0.2 });
       for (const round of rounds) {
-        // What fails has told the caller something; what it did to the money is looked at below.
+        // What fails has answered the caller something; what it did to the money is looked at
+        // below.
         await Promise.allSettled(round.map((each) => perform(simulator, each, ids)));
       }
       await checkMoney(simulator);

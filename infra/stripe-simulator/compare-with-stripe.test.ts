@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Stripe } from 'stripe';
-import { aSimulator } from './a-simulator.testing.ts';
+import { aSimulator } from './test/simulator.ts';
 
 // The same calls to the simulator and to Stripe's test mode, compared by what a caller goes by. It
 // needs a key of a Stripe account's own and the network, so it runs only where a key is given.

@@ -1,5 +1,5 @@
 import { integer, port, readSettings, text, url, withDefault } from '@triplock/runtime';
-import type { SimulatorOptions } from './start-simulator.ts';
+import type { SimulatorOptions } from './simulator.ts';
 
 const milliseconds = integer({ min: 0, max: 86_400_000 });
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { stripeAt, aSimulator, type ASimulator } from './a-simulator.testing.ts';
-import type { Fault } from './faults/faults.ts';
+import type { Fault } from './faults.ts';
+import { aSimulator, stripeAt, type ASimulator } from './test/simulator.ts';
 
 // What a caller cannot tell apart: the payment was made, and it never learns. The way out is the
 // same each time: retrieve the intent and go by its state.
@@ -22,7 +22,7 @@ async function hitsOf({ control }: ASimulator): Promise<number[]> {
 }
 
 for (const fault of ['time-out', 'reset-after', 'half-body'] as const) {
-  test(`${fault}: the charge is made, the caller is not told, and the intent knows`, async (t) => {
+  test(`${fault}: the charge is made, the caller does not learn of it, and the intent knows`, async (t) => {
     const simulator = await aSimulator(t);
     const { send, stripe, control } = simulator;
     const id = await aReadyIntent(simulator);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { eventually, freePort } from '@triplock/testing';
-import { aSimulator, stripeAt } from './a-simulator.testing.ts';
+import { aSimulator, stripeAt } from './test/simulator.ts';
 
 const program = fileURLToPath(new URL('main.ts', import.meta.url));
 // In units of the shell, 512 bytes or 1 KiB: room for some payments, and not for many.
@@ -30,8 +30,8 @@ test('a journal that cannot be written ends the simulator, and what it answered 
     simulator.kill('SIGKILL');
     await rm(folder, { recursive: true, force: true });
   });
-  let words = '';
-  simulator.stderr.on('data', (chunk: Buffer) => (words += chunk.toString()));
+  let output = '';
+  simulator.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const ended = once(simulator, 'exit');
   await eventually(async () => (await fetch(`${url}/readyz`)).ok);
 
@@ -45,7 +45,7 @@ test('a journal that cannot be written ends the simulator, and what it answered 
     answered.push(paid.id);
   }
   assert.deepEqual(await ended, [1, null]);
-  assert.match(words, /the journal cannot be written/);
+  assert.match(output, /the journal cannot be written/);
   assert.ok(answered.length > 0);
 
   const { stripe } = await aSimulator(t, { journal });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aSimulator, type RawAnswer } from './a-simulator.testing.ts';
+import { aSimulator, type RawAnswer } from './test/simulator.ts';
 
 // https://docs.stripe.com/api/idempotent_requests ("requests" below) and
 // https://docs.stripe.com/error-low-level ("errors" below).
@@ -111,7 +111,7 @@ test('errors: a 401 is not kept', async (t) => {
   assert.equal((await send({ path, form, headers: key('k') })).status, 200);
 });
 
-test('requests: of many at once under one key, one is executed and the others hear 409', async (t) => {
+test('requests: of many at once under one key, one is executed and the others get 409', async (t) => {
   const { send, stripe, control } = await aSimulator(t);
   const hold = await control<{ id: string }>('POST', '/faults', { fault: 'hold', count: 1 });
   const hurried: RawAnswer[] = [];

@@ -7,7 +7,7 @@ import { createTestStripe, eventually, type TestStripe } from '@triplock/testing
 import { Stripe } from 'stripe';
 
 // The simulator is the provider in every crash test of the house: it must be the one that forgets
-// nothing it has said, and says nothing it could forget.
+// nothing it has answered, and answers nothing it could forget.
 
 const order = { amount: 500, currency: 'eur', payment_method_types: ['card'] };
 const paid = { ...order, payment_method: 'pm_card_visa', confirm: true };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Stripe } from 'stripe';
-import { aSimulator } from './a-simulator.testing.ts';
+import { aSimulator } from './test/simulator.ts';
 
 // https://docs.stripe.com/api/pagination and https://docs.stripe.com/search
 

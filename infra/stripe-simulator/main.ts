@@ -1,6 +1,6 @@
 // A process that speaks Stripe's wire on 127.0.0.1: settings in config.ts, the rest in README.md.
 import { readConfig } from './config.ts';
-import { startSimulator } from './start-simulator.ts';
+import { startSimulator } from './simulator.ts';
 
 const simulator = await startSimulator({
   ...readConfig(process.env),

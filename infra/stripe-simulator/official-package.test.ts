@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { Stripe } from 'stripe';
-import { aSimulator, stripeAt } from './a-simulator.testing.ts';
-import { apiVersion } from './wire/api-version.ts';
+import { aSimulator, stripeAt } from './test/simulator.ts';
+import { apiVersion } from './wire/errors.ts';
 
 // The unmodified package is the judge here: what it cannot read, or takes for another error class,
 // is wrong. Error classes: https://docs.stripe.com/error-handling

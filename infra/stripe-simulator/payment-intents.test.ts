@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { aSimulator, type ASimulator } from './a-simulator.testing.ts';
+import { aSimulator, type ASimulator } from './test/simulator.ts';
 
 // https://docs.stripe.com/payments/paymentintents/lifecycle ("lifecycle" below),
 // https://docs.stripe.com/testing ("testing" below), https://docs.stripe.com/error-codes ("codes").

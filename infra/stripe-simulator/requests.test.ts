@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { aSimulator, testKey } from './a-simulator.testing.ts';
+import { aSimulator, testKey } from './test/simulator.ts';
 
 // https://docs.stripe.com/api/errors, /api/authentication, /api/expanding_objects, /error-codes
 
@@ -40,7 +40,7 @@ test('without a test key there is no answer but 401, and the key is not repeated
   }
 });
 
-test('what is wrong with a parameter is told by its name and code', async (t) => {
+test('what is wrong with a parameter is named by its name and code', async (t) => {
   const { send } = await aSimulator(t);
   const table = [
     ['currency=eur', 'parameter_missing', 'amount'],

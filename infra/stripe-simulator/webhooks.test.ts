@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
 import { Stripe } from 'stripe';
-import { aSimulator, testSecret } from './a-simulator.testing.ts';
+import { aSimulator, testSecret } from './test/simulator.ts';
 
 // https://docs.stripe.com/webhooks: signatures, retries, no promised order, duplicates.
 
@@ -19,7 +19,7 @@ type Endpoint = {
 };
 
 /**
- * An endpoint that verifies with the package's own `constructEvent`, and fails when it is told to.
+ * An endpoint that verifies with the package's own `constructEvent`, and fails on demand.
  */
 async function anEndpoint(test: TestContext): Promise<Endpoint> {
   const received: Stripe.Event[] = [];
@@ -113,7 +113,7 @@ test('an endpoint that is down for three days is given up', async (t) => {
   assert.equal(new Set(endpoint.received.map(({ id }) => id)).size, 1);
 });
 
-test('events come twice and in the wrong order when they are told to', async (t) => {
+test('events come twice and in the wrong order on demand', async (t) => {
   const endpoint = await anEndpoint(t);
   const { stripe, control } = await aSimulator(t);
   await control('PUT', '/webhooks', {

@@ -10,7 +10,6 @@ import {
   usualBuckets,
   type Registry,
 } from '@triplock/runtime';
-import type { RecordOutcome } from './records.ts';
 
 /** What one attempt to charge or give back came to. */
 export type AttemptOutcomeName = 'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over';
@@ -22,7 +21,7 @@ export type ProviderEventOutcome =
 /** What the worker counts of records. */
 export type RecordMetrics = {
   /** Records by what they came to; a redelivered record counts again. */
-  records: Tally<RecordOutcome['outcome']>;
+  records: Tally<keyof typeof recordOutcomes>;
   /** Batches of one partition, from their arrival until their offset may be committed. */
   batchSeconds: Durations<'settled' | 'failed'>;
   /** How long after its acceptance a batch's oldest record was done with, seconds. */
@@ -73,7 +72,13 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
 function recordMetrics(registry: Registry): RecordMetrics {
   const registers = [registry];
   return {
-    records: recordsTally(registry),
+    records: new Tally({
+      name: 'triplock_worker_records_total',
+      help: 'Records of the accepted topic, by outcome.',
+      label: 'outcome',
+      values: recordOutcomes,
+      registers,
+    }),
     batchSeconds: new Durations({
       name: 'triplock_worker_batch_seconds',
       help: 'Time from receiving a batch until its offset may be committed. failed: redelivered.',
@@ -117,19 +122,20 @@ function recordMetrics(registry: Registry): RecordMetrics {
   };
 }
 
-function recordsTally(registry: Registry): RecordMetrics['records'] {
-  const bookTransfers = { posted: 0, resumed: 0, 'already-recorded': 0 } as const;
-  const cards = { charged: 0, declined: 0, 'handed-over': 0 } as const;
-  const refunds = { refunded: 0, 'refund-failed': 0, 'refund-waiting': 0 } as const;
-  const dead = { refused: 0, unpostable: 0, 'key-conflict': 0 } as const;
-  return new Tally({
-    name: 'triplock_worker_records_total',
-    help: 'Records of the accepted topic, by outcome.',
-    label: 'outcome',
-    values: { ...bookTransfers, ...cards, ...refunds, ...dead },
-    registers: [registry],
-  });
-}
+const recordOutcomes = {
+  posted: 0,
+  resumed: 0,
+  'already-recorded': 0,
+  charged: 0,
+  declined: 0,
+  'handed-over': 0,
+  refunded: 0,
+  'refund-failed': 0,
+  'refund-waiting': 0,
+  refused: 0,
+  unpostable: 0,
+  'key-conflict': 0,
+} as const;
 
 function providerMetrics(registry: Registry): ProviderMetrics {
   const registers = [registry];

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { commitChange, type Engine } from '../engine/engine.ts';
-import { authenticateCustomer } from '../operations/authenticate-customer.ts';
-import type { PaymentIntentRecord } from '../records/records.ts';
+import { commitChange, type Engine } from '../engine.ts';
+import { authenticateCustomer } from '../operations/confirmations.ts';
+import type { PaymentIntentRecord } from '../records.ts';
 
 type ById = { Params: { id: string } };
 
@@ -23,7 +23,7 @@ export function addAuthenticationPage(app: FastifyInstance, engine: Engine): voi
     const before = account.paymentIntents.get(params.id);
     const wish = typeof body === 'string' ? new URLSearchParams(body).get('outcome') : undefined;
     const result = wish === 'succeeded' ? 'succeeded' : 'failed';
-    const done = authenticateCustomer(engine.desk, params.id, result);
+    const done = authenticateCustomer(engine.world, params.id, result);
     if (before === undefined || done.outcome !== 'done') return reply.code(404).send(done);
     commitChange(engine, 'authentication', { change: done.change });
     await engine.store.settled();
@@ -44,8 +44,8 @@ function goBack(reply: FastifyReply, intent: PaymentIntentRecord, result: string
 
 /** Nothing on it comes from a caller's text. */
 function page({ id, amount, currency }: PaymentIntentRecord): string {
-  const button = (outcome: string, words: string) =>
-    `<button name="outcome" value="${outcome}">${words}</button>`;
+  const button = (outcome: string, label: string) =>
+    `<button name="outcome" value="${outcome}">${label}</button>`;
   return `<!doctype html>
 <html lang="en">
 <title>Authenticate a simulated payment</title>

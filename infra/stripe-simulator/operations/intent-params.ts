@@ -1,17 +1,22 @@
-import { amountMax, amountMinOf, amountStepOf } from '../records/currencies.ts';
+import { amountMax, amountMinOf, amountStepOf } from '../currencies.ts';
+import { newId, type PaymentIntentRecord, type PaymentMethodRecord } from '../records.ts';
+import { testMethodOf, testPaymentMethods } from '../test-payment-methods.ts';
+import { invalidRequest, resourceMissing } from '../wire/errors.ts';
 import {
   flag,
   integer,
   metadata,
   nested,
   oneOf,
+  refuse,
   text,
   texts,
+  took,
   unread,
   url,
-} from '../wire/param-kinds.ts';
-import { refuse, took, type Read } from '../wire/read-params.ts';
-import { invalidRequest } from '../wire/stripe-error.ts';
+  type Read,
+} from '../wire/params.ts';
+import type { World } from './operation.ts';
 
 /** What both creating with `confirm` and confirming take. */
 export const attemptParams = {
@@ -93,4 +98,45 @@ export function checkReturnUrl(
         'Payment Intents.',
     ),
   );
+}
+
+/** The intent that the path names, or a parameter. */
+export function findIntent(world: World, id: string, param?: string): Read<PaymentIntentRecord> {
+  const intent = world.account.paymentIntents.get(id);
+  if (intent !== undefined) return took(intent);
+  const what = { kind: 'payment_intent', id, ...(param !== undefined && { param }) };
+  return refuse(resourceMissing(what));
+}
+
+/**
+ * The payment method that a request names: one that is there, or a new one made from a test method
+ * (`pm_card_visa` gives a new `pm_…` each time: https://docs.stripe.com/testing).
+ */
+export function findPaymentMethod(world: World, id: string): Read<PaymentMethodRecord> {
+  const known = world.account.paymentMethods.get(id);
+  if (known !== undefined) return took(known);
+  if (!Object.hasOwn(testPaymentMethods, id)) {
+    return refuse(resourceMissing({ kind: 'PaymentMethod', id, param: 'payment_method' }));
+  }
+  const created = world.now();
+  return took({ kind: 'payment_method', id: newId('pm_'), created, testMethod: id });
+}
+
+/** Whether an intent can be paid with this method at all; a bank debit is in dollars. */
+export function checkMethodFits(
+  method: PaymentMethodRecord,
+  intent: { paymentMethodTypes: readonly string[]; currency: string },
+): Read<PaymentMethodRecord> {
+  const { type } = testMethodOf(method);
+  const param = 'payment_method';
+  if (!intent.paymentMethodTypes.includes(type)) {
+    const allowed = intent.paymentMethodTypes.join(', ');
+    const message = `The PaymentMethod provided (${type}) is not allowed for this PaymentIntent. It takes: ${allowed}.`;
+    return refuse(invalidRequest(message, { param }));
+  }
+  if (type === 'us_bank_account' && intent.currency !== 'usd') {
+    const message = `The currency provided (${intent.currency}) is invalid for us_bank_account: it takes usd.`;
+    return refuse(invalidRequest(message, { param: 'currency' }));
+  }
+  return took(method);
 }

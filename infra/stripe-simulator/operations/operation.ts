@@ -1,12 +1,11 @@
-import type { EventRecord, ShownRecord } from '../records/records.ts';
-import { newId } from '../records/new-id.ts';
+import { newId, type EventRecord, type ShownRecord } from '../records.ts';
 import type { Account } from '../store/account.ts';
-import type { Change } from '../store/entry.ts';
-import type { Params } from '../wire/parse-params.ts';
-import type { Answer } from '../wire/stripe-error.ts';
+import type { Change } from '../store/journal.ts';
+import type { Answer } from '../wire/errors.ts';
+import type { Params } from '../wire/params.ts';
 
 /** What an operation works on. */
-export type Desk = {
+export type World = {
   readonly account: Account;
   now(): number;
   /** How long a payment in processing and a refund on its way take. */
@@ -27,7 +26,7 @@ export type Call = {
   readonly request: NonNullable<EventRecord['request']>;
 };
 
-/** What an executed operation made, and says: the answer is worded once the change is applied. */
+/** What an executed operation made; its answer is written once the change is applied. */
 export type Result = { readonly change?: Change; answer(): Answer };
 
 /**
@@ -46,7 +45,7 @@ export type Operation = {
   readonly name: string;
   readonly method: 'GET' | 'POST';
   readonly path: string;
-  prepare(desk: Desk, call: Call): Prepared;
+  prepare(world: World, call: Call): Prepared;
 };
 
 /** An event of this moment, about the record as it is now. */

@@ -4,9 +4,8 @@ import type {
   PaymentIntentRecord,
   PaymentMethodRecord,
   RefundRecord,
-} from '../records/records.ts';
-import type { Change } from './entry.ts';
-import { createTable, type Table } from './table.ts';
+} from '../records.ts';
+import type { Change } from './journal.ts';
 
 /** All that the simulated account holds, in memory; the journal is what it is made from. */
 export type Account = {
@@ -76,6 +75,51 @@ export function createAccount(): Account {
     },
     clear() {
       for (const each of [...tables, unsettled, versions, refundIds, chargeIds]) each.clear();
+    },
+  };
+}
+
+/** Records of one kind by id, in the order in which they were first put in. */
+export type Table<Row extends { readonly id: string }> = {
+  get(id: string): Row | undefined;
+  put(row: Row): void;
+  /** From the newest to the oldest. */
+  newestFirst(): Iterable<Row>;
+  /** From the newest that is older than this one. */
+  olderThan(id: string): Iterable<Row>;
+  /** From the oldest that is newer than this one to the newest. */
+  newerThan(id: string): Iterable<Row>;
+  oldestFirst(): Iterable<Row>;
+  size(): number;
+  clear(): void;
+};
+
+/** An empty table. Pages cost what they show, not what the table holds. */
+function createTable<Row extends { readonly id: string }>(): Table<Row> {
+  const positions = new Map<string, number>();
+  let rows: Row[] = [];
+
+  function* down(from: number) {
+    for (let position = from; position >= 0; position -= 1) yield rows[position]!;
+  }
+  function* up(from: number) {
+    for (let position = from; position < rows.length; position += 1) yield rows[position]!;
+  }
+  return {
+    get: (id) => rows[positions.get(id) ?? -1],
+    put(row) {
+      const position = positions.get(row.id) ?? rows.length;
+      positions.set(row.id, position);
+      rows[position] = row;
+    },
+    newestFirst: () => down(rows.length - 1),
+    olderThan: (id) => down((positions.get(id) ?? 0) - 1),
+    newerThan: (id) => up((positions.get(id) ?? rows.length) + 1),
+    oldestFirst: () => up(0),
+    size: () => rows.length,
+    clear() {
+      positions.clear();
+      rows = [];
     },
   };
 }

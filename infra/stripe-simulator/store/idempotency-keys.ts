@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ParamValue, Params } from '../wire/parse-params.ts';
-import type { KeptAnswer } from './entry.ts';
+import type { Params, ParamValue } from '../wire/params.ts';
+import type { KeptAnswer } from './journal.ts';
 
 /** What a key means for a request that carries it. */
 export type KeyState =

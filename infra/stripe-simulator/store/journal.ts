@@ -1,7 +1,13 @@
+import { createReadStream } from 'node:fs';
 import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Entry } from './entry.ts';
-import { readWholeLines } from './read-whole-lines.ts';
+import type {
+  ChargeRecord,
+  EventRecord,
+  PaymentIntentRecord,
+  PaymentMethodRecord,
+  RefundRecord,
+} from '../records.ts';
 
 /** An append-only file of JSON lines: the provider's own truth, which survives SIGKILL. */
 export type Journal = {
@@ -43,11 +49,11 @@ export async function openJournal(path: string, listener: JournalListener): Prom
   return groupWrites(file, whole, listener);
 }
 
-function parseLine(line: Buffer, place: { path: string; number: number }): Entry {
+function parseLine(line: Buffer, at: { path: string; number: number }): Entry {
   try {
     return JSON.parse(line.toString('utf8')) as Entry;
   } catch (cause) {
-    throw new Error(`${place.path}: line ${place.number} cannot be read`, { cause });
+    throw new Error(`${at.path}: line ${at.number} cannot be read`, { cause });
   }
 }
 
@@ -102,3 +108,61 @@ function groupWrites(
     },
   };
 }
+
+const newline = 0x0a;
+
+/** The lines of a file that have their end, as bytes without it, however large the file is. */
+async function* readWholeLines(path: string): AsyncGenerator<Buffer> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    let start = 0;
+    for (let end = bytes.indexOf(newline); end !== -1; end = bytes.indexOf(newline, start)) {
+      yield bytes.subarray(start, end);
+      start = end + 1;
+    }
+    rest = bytes.subarray(start);
+  }
+}
+
+/** What one step of the simulator made of the world: new versions of records, and events. */
+export type Change = {
+  readonly paymentIntents?: readonly PaymentIntentRecord[];
+  readonly paymentMethods?: readonly PaymentMethodRecord[];
+  readonly charges?: readonly ChargeRecord[];
+  readonly refunds?: readonly RefundRecord[];
+  readonly events?: readonly EventRecord[];
+};
+
+/** The first answer under an idempotency key, as every retry gets it again. */
+export type KeptAnswer = {
+  readonly key: string;
+  readonly path: string;
+  /** Covers the method, the path and the parameters; the retry's must be the same. */
+  readonly fingerprint: string;
+  readonly requestId: string;
+  readonly status: number;
+  readonly body: string;
+};
+
+/**
+ * A line of the journal. A change and the answer that is kept for it are one line, so that a crash
+ * leaves both or neither. `at` is the simulator's clock, in ms.
+ */
+export type Entry =
+  | {
+      readonly kind: 'step';
+      readonly at: number;
+      readonly by: string;
+      readonly change: Change;
+      readonly answer?: KeptAnswer;
+      readonly webhooks: boolean;
+    }
+  | {
+      readonly kind: 'webhook';
+      readonly at: number;
+      readonly event: string;
+      readonly end: 'delivered' | 'gave-up';
+    }
+  | { readonly kind: 'clock'; readonly at: number; readonly offsetMs: number }
+  | { readonly kind: 'reset'; readonly at: number };

@@ -1,9 +1,6 @@
 import { createAccount, type Account } from './account.ts';
-import type { Clock } from './clock.ts';
-import type { Change, Entry, KeptAnswer } from './entry.ts';
 import { createIdempotencyKeys, type IdempotencyKeys } from './idempotency-keys.ts';
-import { openJournal } from './journal.ts';
-import { createUndelivered, type Undelivered } from './undelivered.ts';
+import { openJournal, type Change, type Entry, type KeptAnswer } from './journal.ts';
 
 /**
  * Everything that is remembered: the account, the idempotency keys, the webhooks still to be sent.
@@ -13,7 +10,7 @@ export type Store = {
   readonly keys: IdempotencyKeys;
   readonly undelivered: Undelivered;
   /**
-   * Applies a step at once and appends it to the journal. Nothing of it may be told to anyone
+   * Applies a step at once and appends it to the journal. Nothing of it may be shown to anyone
    * before `settled()`: whoever reads waits for it too, so that no answer ever shows what a crash
    * undoes.
    */
@@ -93,5 +90,60 @@ export async function openStore(
     settled: () => journal.settled(),
     journalSize: () => journal.size(),
     close: () => journal.close(),
+  };
+}
+
+/**
+ * An event that the webhook endpoint has not taken yet. `dueAt` is the simulator's clock, in ms.
+ */
+export type Delivery = {
+  readonly event: string;
+  readonly since: number;
+  readonly attempts: number;
+  readonly dueAt: number;
+};
+
+/** The events still to be sent, oldest first. */
+export type Undelivered = {
+  add(event: string, at: number): void;
+  get(event: string): Delivery | undefined;
+  update(delivery: Delivery): void;
+  remove(event: string): void;
+  all(): Iterable<Delivery>;
+  size(): number;
+  clear(): void;
+};
+
+/** Nothing to send. */
+function createUndelivered(): Undelivered {
+  const deliveries = new Map<string, Delivery>();
+  return {
+    add: (event, at) => void deliveries.set(event, { event, since: at, attempts: 0, dueAt: at }),
+    get: (event) => deliveries.get(event),
+    update: (delivery) => void deliveries.set(delivery.event, delivery),
+    remove: (event) => void deliveries.delete(event),
+    all: () => deliveries.values(),
+    size: () => deliveries.size,
+    clear: () => deliveries.clear(),
+  };
+}
+
+/** The simulator's clock: the machine's, moved by an offset, so that a day passes in a moment. */
+export type Clock = {
+  /** Milliseconds since 1970, as the simulator sees it. */
+  now(): number;
+  offsetMs(): number;
+  setOffsetMs(offsetMs: number): void;
+};
+
+/** A clock that runs with the machine's until it is moved. */
+export function createClock(machine: () => number = Date.now): Clock {
+  let offset = 0;
+  return {
+    now: () => machine() + offset,
+    offsetMs: () => offset,
+    setOffsetMs(offsetMs) {
+      offset = offsetMs;
+    },
   };
 }

@@ -1,0 +1,178 @@
+import { createReadStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import type { FastifyInstance } from 'fastify';
+import { commitChange, type Dials, type Engine, type WebhookSettings } from '../engine.ts';
+import { createRandom, type FaultOrder } from '../faults.ts';
+import { authenticateCustomer, type Authentication } from '../operations/confirmations.ts';
+import { settleNow } from '../settling.ts';
+import { auditAccount } from './audit.ts';
+import { schemas } from './schemas.ts';
+
+/** Everything under `/_simulator`: what no merchant can do, and what a test must be able to. */
+export function addControlRoutes(app: FastifyInstance, engine: Engine): void {
+  addFaultRoutes(app, engine);
+  addWorldRoutes(app, engine);
+  app.get('/_simulator', () => overview(engine));
+  app.get<{ Querystring: { metadata_key?: string } }>('/_simulator/audit', async ({ query }) => {
+    const audit = auditAccount(engine.store.account, query.metadata_key);
+    await engine.store.settled();
+    return audit;
+  });
+}
+
+function addFaultRoutes(app: FastifyInstance, { faults, ...engine }: Engine): void {
+  app.get('/_simulator/faults', () => ({ faults: faults.list() }));
+  app.post<{ Body: FaultOrder }>(
+    '/_simulator/faults',
+    { schema: { body: schemas.fault } },
+    ({ body }) => faults.add(body),
+  );
+  app.delete('/_simulator/faults', () => {
+    const removed = faults.list();
+    faults.clear();
+    return { faults: removed };
+  });
+  app.delete<{ Params: { id: string } }>('/_simulator/faults/:id', ({ params }, reply) => {
+    const done = faults.remove(params.id);
+    return reply.code(done === 'removed' ? 200 : 404).send({ outcome: done });
+  });
+  app.put<{ Body: { seed: number } }>(
+    '/_simulator/seed',
+    { schema: { body: schemas.seed } },
+    ({ body }) => {
+      faults.reseed(body.seed);
+      engine.random = createRandom(body.seed);
+      return body;
+    },
+  );
+}
+
+function addWorldRoutes(app: FastifyInstance, engine: Engine): void {
+  const { store, clock, dials } = engine;
+  app.get('/_simulator/clock', () => clockNow(engine));
+  app.post<{ Body: { advanceMs?: number; offsetMs?: number } }>(
+    '/_simulator/clock',
+    { schema: { body: schemas.clock } },
+    async ({ body }) => {
+      store.moveClock(body.offsetMs ?? clock.offsetMs() + body.advanceMs!);
+      engine.changed();
+      await store.settled();
+      return clockNow(engine);
+    },
+  );
+  app.put<{ Body: Partial<Omit<Dials, 'webhooks'>> }>(
+    '/_simulator/settings',
+    { schema: { body: schemas.settings } },
+    ({ body }) => {
+      const { latency, searchLagMs, settleAfterMs } = Object.assign(dials, body);
+      return { latency, searchLagMs, settleAfterMs };
+    },
+  );
+  app.post<{ Body: { id?: string } }>(
+    '/_simulator/settle',
+    { schema: { body: schemas.settle } },
+    async ({ body }) => {
+      const settled = settleNow(engine, body.id);
+      await store.settled();
+      return { settled };
+    },
+  );
+  app.post<{ Params: { id: string }; Body: { outcome: Authentication } }>(
+    '/_simulator/payment_intents/:id/authenticate',
+    { schema: { body: schemas.authenticate } },
+    async ({ params, body }, reply) => {
+      const done = authenticateCustomer(engine.world, params.id, body.outcome);
+      if (done.outcome === 'unknown') return reply.code(404).send(done);
+      if (done.outcome === 'not-asked') return reply.code(409).send(done);
+      commitChange(engine, 'authentication', { change: done.change });
+      await store.settled();
+      return { outcome: 'done', status: store.account.paymentIntents.get(params.id)?.status };
+    },
+  );
+  app.post('/_simulator/reset', async () => {
+    store.reset();
+    engine.faults.clear();
+    await store.settled();
+    return { outcome: 'done' };
+  });
+}
+
+function clockNow({ clock }: Engine) {
+  return { now: new Date(clock.now()).toISOString(), offsetMs: clock.offsetMs() };
+}
+
+function overview(engine: Engine) {
+  const { latency, searchLagMs, settleAfterMs, webhooks } = engine.dials;
+  const { account, undelivered } = engine.store;
+  return {
+    clock: clockNow(engine),
+    settings: { latency, searchLagMs, settleAfterMs },
+    webhooks: { ...webhooks, secret: undefined, undelivered: undelivered.size() },
+    faults: engine.faults.list(),
+    objects: {
+      payment_intents: account.paymentIntents.size(),
+      charges: account.charges.size(),
+      refunds: account.refunds.size(),
+      events: account.events.size(),
+    },
+  };
+}
+
+/** Where events go, how badly, and which go once more. */
+export function addWebhookRoutes(app: FastifyInstance, engine: Engine): void {
+  const { store, dials, clock } = engine;
+  app.get('/_simulator/webhooks', () => shown(engine));
+  app.put<{ Body: Partial<WebhookSettings> }>(
+    '/_simulator/webhooks',
+    { schema: { body: schemas.webhooks } },
+    ({ body }) => {
+      dials.webhooks = { ...dials.webhooks, ...body };
+      engine.changed();
+      return shown(engine);
+    },
+  );
+  app.post<{ Body: { event?: string; type?: string } }>(
+    '/_simulator/webhooks/replay',
+    { schema: { body: schemas.replay } },
+    ({ body }) => {
+      let replayed = 0;
+      for (const { id, type } of store.account.events.oldestFirst()) {
+        if (body.event !== undefined && body.event !== id) continue;
+        if (body.type !== undefined && body.type !== type) continue;
+        store.undelivered.add(id, clock.now());
+        replayed += 1;
+      }
+      engine.changed();
+      return { replayed };
+    },
+  );
+}
+
+function shown({ dials, store }: Engine) {
+  const { url, order, copies, paused } = dials.webhooks;
+  const undelivered = [...store.undelivered.all()].map(({ event, attempts, dueAt }) => {
+    const type = store.account.events.get(event)?.type;
+    return { event, type, attempts, dueAt: new Date(dueAt).toISOString() };
+  });
+  return { url, order, copies, paused, undelivered };
+}
+
+/**
+ * The journal as it is on disk, from a byte on, one JSON entry per line. `Journal-Size` is where
+ * the next reading goes on from.
+ */
+export function addJournalRoute(app: FastifyInstance, engine: Engine, path: string): void {
+  const from = { type: 'string', pattern: '^\\d{1,15}$', default: '0' };
+  app.get<{ Querystring: { from: string } }>(
+    '/_simulator/journal',
+    { schema: { querystring: { type: 'object', properties: { from } } } },
+    async ({ query }, reply) => {
+      await engine.store.settled();
+      const size = engine.store.journalSize();
+      const start = Number(query.from);
+      const lines =
+        start >= size ? Readable.from([]) : createReadStream(path, { start, end: size - 1 });
+      return reply.header('journal-size', size).type('application/x-ndjson').send(lines);
+    },
+  );
+}

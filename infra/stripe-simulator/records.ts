@@ -1,0 +1,140 @@
+import { randomBytes } from 'node:crypto';
+
+/** Times in records are milliseconds of the simulator's clock; on the wire they are seconds. */
+export type Metadata = Readonly<Record<string, string>>;
+
+/** https://docs.stripe.com/payments/paymentintents/lifecycle; manual capture is not simulated. */
+export type IntentStatus =
+  | 'requires_payment_method'
+  | 'requires_confirmation'
+  | 'requires_action'
+  | 'processing'
+  | 'succeeded'
+  | 'canceled';
+
+/** Why an attempt failed, as in `last_payment_error` and the 402. */
+export type PaymentFailure = {
+  readonly code: string;
+  readonly declineCode?: string;
+  readonly message: string;
+};
+
+/** A payment method made from one of Stripe's test methods, whose name decides how it behaves. */
+export type PaymentMethodRecord = {
+  readonly kind: 'payment_method';
+  readonly id: string;
+  readonly created: number;
+  readonly testMethod: string;
+};
+
+/**
+ * The customer's authentication that an intent waits for; `then` is what the charge does after it.
+ */
+export type PendingAction = {
+  readonly redirect: Redirect | null;
+  readonly then: 'succeed' | 'decline';
+};
+
+/** Where the customer is sent to authenticate, and where they come back to. */
+export type Redirect = { readonly url: string; readonly returnUrl: string };
+
+/** How a payment in `processing` will end; `at` is null for the one that stays so for ever. */
+export type PendingSettlement = { readonly at: number | null; readonly failure?: PaymentFailure };
+
+/** Records are never changed, only replaced: an event keeps the one of its moment. */
+export type PaymentIntentRecord = {
+  readonly kind: 'payment_intent';
+  readonly id: string;
+  readonly created: number;
+  readonly clientSecret: string;
+  readonly amount: number;
+  readonly amountReceived: number;
+  readonly currency: string;
+  readonly captureMethod: 'automatic' | 'automatic_async';
+  readonly status: IntentStatus;
+  readonly metadata: Metadata;
+  readonly description: string | null;
+  readonly receiptEmail: string | null;
+  readonly statementDescriptorSuffix: string | null;
+  readonly transferGroup: string | null;
+  /** Null when the request named its payment method types itself. */
+  readonly automatic: { readonly allowRedirects: 'always' | 'never' } | null;
+  readonly paymentMethodTypes: readonly string[];
+  readonly paymentMethod: string | null;
+  readonly latestCharge: string | null;
+  readonly lastFailure: LastFailure | null;
+  readonly action: PendingAction | null;
+  readonly settlement: PendingSettlement | null;
+  readonly canceledAt: number | null;
+  readonly cancellationReason: string | null;
+};
+
+/** What the last failed attempt left behind. */
+export type LastFailure = PaymentFailure & {
+  readonly charge: string | null;
+  readonly paymentMethod: PaymentMethodRecord;
+};
+
+/** One attempt that reached the card network or the bank. */
+export type ChargeRecord = {
+  readonly kind: 'charge';
+  readonly id: string;
+  readonly created: number;
+  readonly amount: number;
+  readonly amountRefunded: number;
+  readonly currency: string;
+  readonly status: 'succeeded' | 'pending' | 'failed';
+  readonly failure: PaymentFailure | null;
+  readonly metadata: Metadata;
+  readonly description: string | null;
+  readonly receiptEmail: string | null;
+  readonly statementDescriptorSuffix: string | null;
+  readonly transferGroup: string | null;
+  readonly paymentIntent: string;
+  readonly paymentMethod: PaymentMethodRecord;
+};
+
+export type RefundRecord = {
+  readonly kind: 'refund';
+  readonly id: string;
+  readonly created: number;
+  readonly amount: number;
+  readonly currency: string;
+  readonly charge: string;
+  readonly paymentIntent: string;
+  readonly reason: string | null;
+  readonly metadata: Metadata;
+  readonly status: 'pending' | 'succeeded' | 'failed';
+  readonly failureReason: string | null;
+  /** What becomes of it later, and when; null once it stays as it is. */
+  readonly settlement: { readonly at: number; readonly to: 'succeeded' | 'failed' } | null;
+};
+
+/** A record that an event or an expanded field can show. */
+export type ShownRecord = PaymentIntentRecord | ChargeRecord | RefundRecord;
+
+export type EventRecord = {
+  readonly kind: 'event';
+  readonly id: string;
+  readonly created: number;
+  readonly type: string;
+  readonly object: ShownRecord;
+  /** The request that caused it; null for what happened later by itself. */
+  readonly request: { readonly id: string; readonly idempotencyKey: string | null } | null;
+};
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/**
+ * An id in Stripe's form: a prefix for the kind, then letters and digits that cannot be guessed.
+ */
+export function newId(prefix: string, length = 24): string {
+  let id = prefix;
+  while (id.length < prefix.length + length) {
+    for (const byte of randomBytes(length)) {
+      // Bytes beyond the last whole alphabet would favour its first letters.
+      if (byte < 248 && id.length < prefix.length + length) id += alphabet[byte % 62];
+    }
+  }
+  return id;
+}
