@@ -1,7 +1,8 @@
-import type { StoredAnswer } from '@triplock/contracts';
+import { claimLifeMs, type StoredAnswer } from '@triplock/contracts';
 import type { Brand, Fingerprint, PartnerId, TxnId } from '@triplock/payments';
+import type { Logger } from '@triplock/runtime';
 
-/** Says which claim is whose: random per claim, compared before anything is written again. */
+/** Whose a claim is: random per claim, compared before anything is written again. */
 export type OwnerToken = Brand<string, 'OwnerToken'>;
 
 /** Names the time since a bucket's last loss: every loss begins another epoch. */
@@ -11,6 +12,39 @@ export type BucketEpoch = Brand<string, 'BucketEpoch'>;
 export class ClaimsUnavailableError extends Error {
   override name = 'ClaimsUnavailableError';
 }
+
+/** What any failure of a store's client means for a caller. */
+export function unavailable(error: unknown): ClaimsUnavailableError {
+  const message = error instanceof Error ? error.message : String(error);
+  return new ClaimsUnavailableError(message, { cause: error });
+}
+
+/** What every claim store is opened with. */
+export type ClaimsOptions = {
+  /** Part of every key, so that several systems can share a store. */
+  namespace: string;
+  logger: Logger;
+} & Partial<ClaimTimes>;
+
+/** How long things may take, milliseconds. */
+export type ClaimTimes = {
+  /** How long the one at work is left alone. */
+  leaseMs: number;
+  /** How long a claim is remembered. */
+  lifeMs: number;
+  /** How long the store may take to answer. */
+  answerTimeoutMs: number;
+};
+
+/**
+ * A lease is ten times a request's limit, and an answer half of one. The life is what partners are
+ * promised.
+ */
+export const claimTimes: ClaimTimes = {
+  leaseMs: 30_000,
+  lifeMs: claimLifeMs,
+  answerTimeoutMs: 1_500,
+};
 
 /**
  * The longest body of an answer that every store keeps, in bytes of UTF-8. DynamoDB sets the limit:
@@ -65,8 +99,8 @@ export type PendingRead =
  * A claim's record lives 24 h from the first claim; inside it the lease of the one at work ends
  * after 30 s. Both are measured by the store's clock and never by a caller's. Every method is one
  * atomic step and rejects with a ClaimsUnavailableError when the store does not answer in time: the
- * outcome is then unknown, and asking again is safe. A claim that is made all the same is let go as
- * soon as the store answers again, so that nobody waits for a lease under which nobody works.
+ * outcome is then unknown, and asking again is safe. A claim that is made all the same is released
+ * as soon as the store answers again, so that nobody waits for a lease under which nobody works.
  */
 export type Claims = {
   claim(request: ClaimRequest): Promise<ClaimOutcome>;

@@ -20,7 +20,7 @@ import {
 const patienceMs = 2_500;
 const hurried = { ...lasting, answerTimeoutMs: 1_500 };
 
-/** What a caller gets from a store that is away, slow, or heard of only once. */
+/** What a caller gets from a store that is away, slow, or loses its answers. */
 export function describeTrouble(open: OpenClaims): void {
   it('a store that stands still makes every step unknown in time, and goes on afterwards', async (t) => {
     const { claims, relay } = await open(t, hurried);
@@ -63,7 +63,7 @@ export function describeTrouble(open: OpenClaims): void {
       const outcomes = await claimUntil(claims, request, lost);
       const owners = () => outcomes.filter((each) => each?.outcome === 'claimed').length;
       const other = await another();
-      // A claim that nobody heard of counts as the one at work until the store let it go.
+      // A claim whose answer nobody got counts as the one at work until the store released it.
       await eventually(async () => {
         outcomes.push(await other.claim(request));
         return owners() > 0;
@@ -75,15 +75,17 @@ export function describeTrouble(open: OpenClaims): void {
   describeLate(open);
 }
 
-/** What reached the store although nobody heard of it. */
+/** What reached the store although its answer was lost. */
 function describeLate(open: OpenClaims): void {
-  it('a claim that the store made unheard is let go long before its lease is over', async (t) => {
+  it('a claim that the store made after all is released long before its lease is over', async (t) => {
     // A store may answer several times before it is asked to write.
-    const made = await Promise.all([0, 1, 2, 3].map((after) => claimUnheard({ t, open }, after)));
-    assert.ok(made.includes('in-flight'), `no claim was made unheard: ${made.join()}`);
+    const made = await Promise.all(
+      [0, 1, 2, 3].map((after) => claimWithoutAnswer({ t, open }, after)),
+    );
+    assert.ok(made.includes('in-flight'), `no claim was made without an answer: ${made.join()}`);
   });
 
-  it('a release that the store did not hear of is made when it is back', async (t) => {
+  it('a release that did not reach the store is made when it is back', async (t) => {
     const { claims, another, relay } = await open(t, hurried);
     const other = await another();
     const freeze = async () => relay.freeze();
@@ -106,18 +108,21 @@ function describeLate(open: OpenClaims): void {
   });
 }
 
-/** What another one saw of a claim while nobody was told of it, which then must be free. */
-async function claimUnheard({ t, open }: { t: TestContext; open: OpenClaims }, after: number) {
+/** What another one saw of a claim whose answer nobody got, which then must be free. */
+async function claimWithoutAnswer(
+  { t, open }: { t: TestContext; open: OpenClaims },
+  after: number,
+) {
   const { claims, another, relay } = await open(t, hurried);
   const other = await another();
   const request = aClaim();
   await warmUp(claims, request);
   relay.silence({ after });
-  const heard = await claims.claim(request).then(
+  const answered = await claims.claim(request).then(
     () => true,
     () => false,
   );
-  if (heard) return 'heard';
+  if (answered) return 'answered';
   const seen = await other.read(request.txnId);
   if (seen.outcome === 'unknown') return 'never made';
   expectOutcome(await other.claim(request), 'in-flight');

@@ -13,6 +13,7 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { claimStoreNames, claimStores } from './accept/claim-stores.ts';
 import { trustedProxies } from './trusted-proxies.ts';
 
 const rate = integer({ min: 1, max: 1_000_000 });
@@ -24,7 +25,7 @@ const table = {
   HTTP_HOST: withDefault(text, '127.0.0.1'),
   HTTP_PORT: port,
   /** Where claims are kept. `none` takes guard 1 away and is refused in production. */
-  CLAIMS: withDefault(oneOf(['redis', 'postgres', 'hybrid', 'dynamodb', 'none']), 'redis'),
+  CLAIMS: withDefault(oneOf(claimStoreNames), 'redis'),
   /** Claims in `redis`, where its maxmemory-policy has to be noeviction; the cache of `hybrid`. */
   REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
   /** Claims in `postgres` and `hybrid`, as the role triplock_claims. */
@@ -54,15 +55,6 @@ const table = {
 };
 export type Config = ReturnType<typeof readConfig>;
 
-/** What a claim store cannot be opened without. */
-const neededBy = {
-  redis: ['REDIS_URL'],
-  postgres: ['CLAIMS_DATABASE_URL'],
-  hybrid: ['CLAIMS_DATABASE_URL', 'REDIS_URL'],
-  dynamodb: ['DYNAMODB_REGION'],
-  none: [],
-} as const;
-
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
   const missing = [...missingForClaims(process.env), ...missingForLedger(process.env)];
@@ -76,8 +68,9 @@ export function readConfig() {
 function missingForClaims(environment: NodeJS.ProcessEnv): string[] {
   const store = environment['CLAIMS']?.trim() || 'redis';
   // Another word is malformed, which the table says.
-  if (!Object.hasOwn(neededBy, store)) return [];
-  return neededBy[store as keyof typeof neededBy]
+  const named = claimStoreNames.find((name) => name === store);
+  if (named === undefined) return [];
+  return claimStores[named].needs
     .filter((name) => !isSet(environment, name))
     .map((name) => `${name} is missing: CLAIMS=${store} needs it`);
 }

@@ -18,7 +18,7 @@ import { measureAppends, measureClaims } from './http/measure-parts.ts';
 import { measureRequests } from './http/measure-requests.ts';
 import { gatewayMetrics } from './http/metrics.ts';
 import { openAdmission } from './http/open-admission.ts';
-import { openClaims } from './accept/open-claims.ts';
+import { openClaims } from './accept/claim-stores.ts';
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { watchProgress } from './accept/watch-progress.ts';
 

@@ -1,26 +1,42 @@
 import { randomUUID } from 'node:crypto';
-import { bucketCount, claimLifeMs } from '@triplock/contracts';
-import { bucketOf, type TxnId } from '@triplock/payments';
-import type { Logger } from '@triplock/runtime';
-import type { ClaimOwner, Claims, OwnerToken } from '../claims.ts';
-import { releaseLate } from '../release-late.ts';
-import { connectRedis } from './connect-redis.ts';
-import { scripts } from './load-scripts.ts';
-import { parseClaimReply, parseNoteReply, parseReadReply } from './parse-reply.ts';
+import { readFileSync } from 'node:fs';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type PartnerId, type TxnId } from '@triplock/payments';
+import {
+  claimTimes,
+  type BucketEpoch,
+  type BucketMarker,
+  type ClaimOutcome,
+  type ClaimOwner,
+  type Claims,
+  type ClaimsOptions,
+  type Cold,
+  type OwnerToken,
+  type PendingRead,
+} from '../claims.ts';
+import { releaseLate } from '../late-releases.ts';
+import { connectRedis } from './redis-connection.ts';
 
-/** Where claims live and for how long; times in milliseconds. */
-export type RedisClaimsOptions = {
-  url: string;
-  /** Begins every key, so that several systems can share a server. */
-  namespace: string;
-  logger: Logger;
-  /** How long the one at work is left alone; 30 s by default: ten times a request's limit. */
-  leaseMs?: number;
-  /** How long a claim is remembered; 24 h by default, which is what partners are promised. */
-  lifeMs?: number;
-  /** How long the server may take to answer; 1.5 s by default: half of a request's limit. */
-  answerTimeoutMs?: number;
-};
+/** Where claims live. `namespace` begins every key, so that several systems can share a server. */
+export type RedisClaimsOptions = ClaimsOptions & { url: string };
+
+const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8');
+const marker = lua('warm-marker.lua');
+
+/**
+ * The atomic steps by the name they are called by. Each file opens with its contract. Read once at
+ * import, so that a missing file fails the boot and not a payment.
+ */
+export const scripts = {
+  claimRecord: { lua: marker + lua('claim.lua'), numberOfKeys: 2 },
+  completeRecord: { lua: lua('complete.lua'), numberOfKeys: 1 },
+  releaseRecord: { lua: lua('release.lua'), numberOfKeys: 1 },
+  readRecord: { lua: marker + lua('read.lua'), numberOfKeys: 2 },
+  noteLoss: { lua: marker + lua('note-loss.lua'), numberOfKeys: 1 },
+  setBarrier: { lua: lua('set-barrier.lua'), numberOfKeys: 1 },
+  markBucketCold: { lua: lua('mark-cold.lua'), numberOfKeys: 1 },
+} as const;
+export type ScriptName = keyof typeof scripts;
 
 /**
  * Guard 1 on Redis 6.2 or newer: one hash per claim and one warm marker per bucket, and one Lua
@@ -29,8 +45,10 @@ export type RedisClaimsOptions = {
  * @throws RedisPolicyError when the server is there and may evict claims.
  */
 export async function openRedisClaims(options: RedisClaimsOptions): Promise<Claims> {
-  const { namespace, logger, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
-  const { url, answerTimeoutMs = 1_500 } = options;
+  const { url, namespace, logger, leaseMs, lifeMs, answerTimeoutMs } = {
+    ...claimTimes,
+    ...options,
+  };
   const redis = await connectRedis({ url, scripts, answerTimeoutMs, logger });
   const markerOf = (bucket: number) => `{${namespace}:${bucket}}:marker`;
   // One hash tag for the record and its bucket's marker: scripts touch both, and Redis Cluster
@@ -92,5 +110,57 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       await late.close();
       await redis.close();
     },
+  };
+}
+
+/** What claim.lua replied, as its contract names it. */
+function parseClaimReply(reply: unknown, token: OwnerToken): ClaimOutcome {
+  const [outcome, ...rest] = reply as [string, ...(string | number)[]];
+  switch (outcome) {
+    case 'claimed':
+      return { outcome, token, acceptedAt: new Date(Number(rest[0])) };
+    case 'completed': {
+      const [status, location, body] = rest;
+      const answer = { status: Number(status), location: String(location), body: String(body) };
+      return { outcome, answer };
+    }
+    case 'reused':
+      return { outcome };
+    case 'in-flight':
+      return { outcome, leaseLeftMs: Number(rest[0]) };
+    case 'cold':
+      return parseCold(rest);
+  }
+  throw new Error(`claim.lua replied ${outcome}`);
+}
+
+/** What read.lua replied, as its contract names it. */
+function parseReadReply(reply: unknown): PendingRead {
+  const [outcome, ...rest] = reply as [string, ...string[]];
+  switch (outcome) {
+    case 'pending': {
+      const [partner, shown, acceptedAt] = rest;
+      const partnerId = partner as PartnerId;
+      return { outcome, partnerId, shown: shown!, acceptedAt: new Date(Number(acceptedAt)) };
+    }
+    case 'unknown':
+      return { outcome };
+    case 'cold':
+      return parseCold(rest);
+  }
+  throw new Error(`read.lua replied ${outcome}`);
+}
+
+/** What note-loss.lua replied, as its contract names it. */
+function parseNoteReply(reply: unknown): BucketMarker {
+  const [epoch, barrier] = reply as [BucketEpoch, string];
+  return { epoch, ...(barrier ? { barrier } : {}) };
+}
+
+function parseCold([epoch, barrier]: readonly (string | number)[]): Cold {
+  return {
+    outcome: 'cold',
+    ...(epoch ? { epoch: String(epoch) as BucketEpoch } : {}),
+    ...(barrier ? { barrier: String(barrier) } : {}),
   };
 }

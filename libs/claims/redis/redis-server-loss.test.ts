@@ -11,7 +11,7 @@ import {
   warmUp,
 } from '../test/claims-under-test.ts';
 import { openRedisClaims } from './redis-claims.ts';
-import { RedisPolicyError } from './watch-server.ts';
+import { RedisPolicyError } from './redis-connection.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
@@ -97,8 +97,8 @@ describe('claims on a redis that is away', { concurrency: 2 }, () => {
     await assert.rejects(claims.ping());
     server.resume();
     await eventually(() => claims.ping().then(() => true));
-    // One of the unanswered claims reached the server after all. Nobody works on it, so it is let
-    // go long before its lease of 30 s is over.
+    // One of the unanswered claims reached the server after all. Nobody works on it, so it is
+    // released long before its lease of 30 s is over.
     await eventually(async () => (await claims.claim(request)).outcome === 'claimed');
   });
 

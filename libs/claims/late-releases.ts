@@ -1,7 +1,7 @@
 import type { Logger } from '@triplock/runtime';
 import type { ClaimOwner } from './claims.ts';
 
-/** Lets go of claims that no request waits for any more. */
+/** Releases claims that no request waits for any more. */
 export type LateReleases = {
   /** Nobody works on the claim, and whether it was made or released is unknown. */
   add(owner: ClaimOwner): void;
@@ -27,7 +27,7 @@ const pauseMaxMs = 8_000;
 
 /**
  * Releases claims of which an answer did not come, once the server answers again: else retries of
- * their requests would be told for a whole lease that one is at work.
+ * their requests would be answered for a whole lease that one is at work.
  *
  * A claim that was sent may reach the server long after its connection was given up, even after a
  * release that found nothing. So a release is tried, less and less often, until it met its claim or
