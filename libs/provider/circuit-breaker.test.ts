@@ -12,7 +12,7 @@ const unknown: CreateOutcome = {
   sent: true,
 };
 
-/** A provider that answers as told, and the circuit breaker in front of it. */
+/** A provider that answers as asked, and the circuit breaker in front of it. */
 function aBreaker(limits = { unknownInARowMax: 3, openMs: 50 }) {
   let answer: CreateOutcome = created;
   const createIntent = mock.fn(() => Promise.resolve(answer));
@@ -96,7 +96,7 @@ test('a host clock that is set back while the circuit is open keeps it open no l
   });
 });
 
-test('while one call tries the others are told to come again, and not at once', async () => {
+test('while one call tries the others are asked to come again, and not at once', async () => {
   const { ask, callersMax, answers } = aBreaker();
   answers(unknown);
   for (let n = 0; n < 3; n += 1) await ask();

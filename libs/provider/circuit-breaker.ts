@@ -125,7 +125,7 @@ function openCircuit({ unknownInARowMax, openMs, onState }: CircuitBreakerLimits
     state = { name: 'open', times: times + 1, until };
     onState?.('open');
   };
-  /** Counts a call that was begun while all was well; one that ends later says nothing new. */
+  /** Counts a call that was begun while all was well; one that ends later is no news. */
   const ended = (call: 'well' | 'trouble') => {
     if (state.name !== 'closed') return;
     state = { name: 'closed', troubles: call === 'trouble' ? state.troubles + 1 : 0 };

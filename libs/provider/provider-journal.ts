@@ -4,7 +4,7 @@ import type { PartnerId, TxnId } from '@triplock/payments';
 export const journalKinds = ['intent', 'charge', 'refund'] as const;
 export type JournalKind = (typeof journalKinds)[number];
 
-/** The state of one of the provider's objects, in the words that all three kinds share. */
+/** The state of one of the provider's objects, as all three kinds share it. */
 export type JournalStatus =
   /** An intent that nobody has confirmed: it has charged nobody. */
   | 'unconfirmed'
@@ -19,7 +19,7 @@ export type JournalRow = {
   kind: JournalKind;
   id: string;
   /**
-   * `unknown`: a status that is not known here, of an object that does not say it is ours.
+   * `unknown`: a status that is not known here, of an object that is not marked as ours.
    */
   status: JournalStatus | 'unknown';
   /** Minor units. */

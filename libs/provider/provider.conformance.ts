@@ -158,7 +158,7 @@ function charges(open: Open): void {
     assert.deepEqual(await amountsCharged(under), []);
   });
 
-  test('an intent that succeeded cannot be cancelled, and says so', async () => {
+  test('an intent that succeeded cannot be cancelled, and is reported as succeeded', async () => {
     const under = await open();
     const { intent, outcome } = await charge(under);
     assert.deepEqual(await under.provider.cancelIntent(intent), outcome);

@@ -116,7 +116,7 @@ export type Provider = {
   findRefund(request: RefundRequest): Promise<RefundAtProvider | { outcome: 'none' }>;
 };
 
-/** What a log may say of a provider's error: neither keys nor cards nor secrets. */
+/** What a log may show of a provider's error: neither keys nor cards nor secrets. */
 export class ProviderError extends Error {
   override name = 'ProviderError';
   readonly type: string;

@@ -41,7 +41,7 @@ async function aCharging(context: TestContext) {
       WHERE state = 'pending'`);
   const strike = (fault: object) => stripe.control('POST', '/faults', fault);
   const provided = () => stripe.control<ProviderAudit>('GET', '/audit?metadata_key=txn_id');
-  /** The ledger and the provider tell of this one charge, and of no other. */
+  /** The ledger and the provider have this one charge, and of no other. */
   const chargedOnce = async (payment: AcceptedPayment) => {
     const row = await rowOf(payment);
     assert.equal(row?.state, 'succeeded');
@@ -111,7 +111,7 @@ suite('a worker that fails between two steps of a charge finds it as it left it'
   }
 });
 
-suite('what the provider does not tell in time is looked up, and nobody is charged again', () => {
+suite('what the provider does not answer in time is looked up, and nobody is charged again', () => {
   const faults = [
     ['charged, then timed out', { fault: 'time-out', delayMs: 3_000 }],
     ['charged, then reset', { fault: 'reset-after' }],

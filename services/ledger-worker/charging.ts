@@ -18,7 +18,7 @@ export type CardPayment = { payment: Payment; traceparent: string };
  * - before the id is stored: an intent is left that charged nobody; within a day the same call
  *   returns that intent again, later a new one;
  * - before the intent is confirmed: the stored one is confirmed, however much later;
- * - before the payment is settled: the stored intent says how the charge ended.
+ * - before the payment is settled: the stored intent knows how the charge ended.
  */
 export async function chargePayment(
   worker: Worker,
@@ -134,7 +134,7 @@ async function confirmIntent(worker: Worker, request: ConfirmRequest): Promise<I
   const answer = await worker.provider.confirmIntent(request);
   if (answer.outcome !== 'unknown' || !answer.sent) return answer;
   const seen = await worker.provider.readIntent(request);
-  // It was sent, whatever the read says of itself.
+  // It was sent, whatever became of the read.
   if (seen.outcome === 'unknown') return answer;
   if (seen.outcome !== 'unconfirmed') return seen;
   const attempt = nextAttempt(request.attempt, answer);

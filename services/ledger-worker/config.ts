@@ -35,7 +35,7 @@ const table = {
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
   /** The account that cards are charged for; a test key charges nobody. */
   STRIPE_API_KEY: text,
-  /** Another place that speaks Stripe's API, such as the simulator. */
+  /** Another URL that speaks Stripe's API, such as the simulator. */
   STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
   /**
    * Stripe's webhooks come in here, at `POST /stripe/webhooks`: what waits for a customer or a bank
@@ -77,7 +77,7 @@ export function readConfig() {
   return readSettings(process.env, table, missing);
 }
 
-/** A door without a lock, and a lock without a door, are both a mistake. */
+/** A port without a secret, and a secret without a port, are both a mistake. */
 function missingForWebhooks(environment: NodeJS.ProcessEnv): string[] {
   const pair = ['WEBHOOKS_PORT', 'STRIPE_WEBHOOK_SECRETS'] as const;
   const missing = pair.filter((name) => !isSet(environment, name));

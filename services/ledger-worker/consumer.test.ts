@@ -48,7 +48,7 @@ test('the whole topic replayed from its beginning posts nothing new', async (con
   assert.deepEqual(deadLetters, []);
 });
 
-/** A record that says something else than it should. */
+/** A record with other fields than it should have. */
 function spoiled(changes: object, wish: Partial<RawRecord> = {}): RawRecord {
   const record = recordOf(aPayment());
   const fields = JSON.parse(record.value.toString()) as object;
@@ -80,12 +80,12 @@ test('records that can never be posted become dead letters as they were, and hol
   await work().allCommitted();
   await eventually(async () => deadLetters.length === poisons.length);
   for (const [n, [reason, poison]] of poisons.entries()) {
-    const letter = letterAt(deadLetters, 2 * n + 1);
-    assert.equal(String(letter.headers['dead-letter.reason']), reason);
-    assert.deepEqual(letter.value, poison.value);
-    assert.deepEqual(letter.key?.toString() ?? null, poison.key);
+    const deadLetter = deadLetterAt(deadLetters, 2 * n + 1);
+    assert.equal(String(deadLetter.headers['dead-letter.reason']), reason);
+    assert.deepEqual(deadLetter.value, poison.value);
+    assert.deepEqual(deadLetter.key?.toString() ?? null, poison.key);
     for (const [name, value] of Object.entries({ ...poison.headers, ...origin })) {
-      assert.equal(String(letter.headers[name]), value);
+      assert.equal(String(deadLetter.headers[name]), value);
     }
   }
   const posted = poisons.length + 1;
@@ -117,9 +117,9 @@ test('a second request under one key is reported once and dead-lettered, the fir
   const worker = work();
   await worker.allCommitted();
   await eventually(async () => deadLetters.length === 2);
-  for (const letter of deadLetters) {
-    assert.equal(String(letter.headers['dead-letter.reason']), 'key_conflict');
-    assert.deepEqual(letter.value, recordOf(loser).value);
+  for (const deadLetter of deadLetters) {
+    assert.equal(String(deadLetter.headers['dead-letter.reason']), 'key_conflict');
+    assert.deepEqual(deadLetter.value, recordOf(loser).value);
   }
   assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 2 });
   assert.equal((await worker.ledger.find(winner.txnId))?.details.money.amount, 100n);
@@ -139,8 +139,8 @@ test('a payment that another worker posted and did not finish is settled', async
   assert.deepEqual(worker.metrics.caught.counted(), { ledger: 2 });
 });
 
-function letterAt(letters: readonly ReceivedRecord[], offset: number): ReceivedRecord {
-  const found = letters.find((each) => String(each.headers['dead-letter.offset']) === `${offset}`);
+function deadLetterAt(all: readonly ReceivedRecord[], offset: number): ReceivedRecord {
+  const found = all.find((each) => String(each.headers['dead-letter.offset']) === `${offset}`);
   assert.ok(found, `no dead letter for offset ${offset}`);
   return found;
 }

@@ -105,7 +105,7 @@ export function meterLag({ lag }: WorkerMetrics): LagMeter {
       for (const partition of partitions) own.add(partition);
     },
     saw: ({ partition, records, end }, progress) => {
-      // A batch that outlived its assignment says nothing that the next owner does not say better.
+      // Of a batch that outlived its assignment the next owner knows better.
       if (!own.has(partition)) return;
       const next = progress === 'in-hand' ? records[0]!.offset : records.at(-1)!.offset + 1n;
       lag.set({ partition }, Number(end - next));

@@ -11,7 +11,7 @@ import type { Worker } from './worker.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
-/** A worker with one slot, whose provider answers as told and then refuses, which settles. */
+/** A worker with one slot, whose provider answers as asked and then refuses, which settles. */
 function aWorker(handOverMs = 5_000) {
   const asked: string[] = [];
   const answers = new Map<string, Pick<Unknown, 'sent' | 'retryAfterMs'>[]>();

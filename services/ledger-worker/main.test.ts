@@ -24,11 +24,11 @@ const textOf = async (answer: Promise<Response>) => (await answer).text();
 async function aSetup(context: TestContext) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context);
-  const letters = await createTestTopic(context, ofDeadLetters);
+  const dead = await createTestTopic(context, ofDeadLetters);
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const log = openGroupCommit({ ...accepted, clientId: 'test', logger });
   context.after(() => log.close());
-  const settings = settingsOf(store.url('triplock_ledger'), { accepted, letters });
+  const settings = settingsOf(store.url('triplock_ledger'), { accepted, dead });
   const env = { ...settings, ADMIN_PORT: String(await freePort()) };
   const pay = () => log.append(recordOf(aPayment()));
   return { env, store, owner: store.open(), pay };
@@ -36,7 +36,7 @@ async function aSetup(context: TestContext) {
 
 const within30s = (what: string) => ({ withinMs: 30_000, what });
 
-test('a worker starts while PostgreSQL and Kafka are away, says so, and works once they are there', async (context) => {
+test('a worker starts while PostgreSQL and Kafka are away, reports so, and works once they are there', async (context) => {
   const { env, owner, pay } = await aSetup(context);
   const url = new URL(env.DATABASE_URL);
   const [host, port] = env.KAFKA_BROKERS.split(':');

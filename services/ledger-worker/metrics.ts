@@ -28,7 +28,7 @@ export type RecordMetrics = {
   recordAge: Histogram;
   /** Records of each partition that is this worker's and that it has not finished. */
   lag: Gauge<'partition'>;
-  /** Records whose txn_id was in the ledger already, by what its row said. */
+  /** Records whose txn_id was in the ledger already, by the state of its row. */
   conflicts: Tally<'final' | 'resumed' | 'key-conflict'>;
   /** Those of them that came again, whether or not something was left to do. */
   caught: Tally<'ledger'>;

@@ -16,7 +16,7 @@ const resultOf = ({ payment }: Posting): PostResult => ({
   detail: payment.txnId,
 });
 
-/** Posting to a ledger whose statements end when told. */
+/** Posting to a ledger whose statements end on demand. */
 function aPosting(limits: PostLimits) {
   const statements: { rows: number; end(error?: Error): void }[] = [];
   const post = (postings: readonly Posting[]) =>
@@ -58,7 +58,7 @@ test('what comes while statements are under way goes together in the next, each 
   );
 });
 
-test('no statement is larger than told, no request is split, and no more are under way than told', async () => {
+test('no statement is larger than the limit, no call is split, and no more are under way than the limit', async () => {
   const { post, statements } = aPosting({ rowsMax: 10, statementsMax: 2 });
   const answers = [6, 4, 1, 10, 7].map((count) => post(postingsOf(count)));
   for (let ended = 0; ended < 4; ended += 1) {

@@ -128,7 +128,7 @@ test('a refund that comes before its payment waits, and goes on as soon as that 
   assert.deepEqual(await providerGaveBack(), { count: 1, amount: 1_000 });
 });
 
-test('a refund that can never be given back says why, and holds nothing of its payment', async (context) => {
+test('a refund that can never be given back fails with its reason, and holds nothing of its payment', async (context) => {
   const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
   const [declined, card, transfer] = [aCard('pm_card_chargeDeclined'), aCard(), aTransfer()];
   const partly = aCard();
@@ -156,7 +156,7 @@ test('a refund that can never be given back says why, and holds nothing of its p
   assert.equal(outcomesOf(worker)['refund-failed'], 4);
 });
 
-test('of two refunds under one key the first stands; that one and what nobody can store are set aside', async (context) => {
+test('of two refunds under one key the first stands; that one and what nobody can store are dead-lettered', async (context) => {
   const { worker, pay, refund, cameTo, owner, deadLetters } = await aRefunding(context);
   await owner.query(`
     ALTER TABLE ledger.transactions ADD CONSTRAINT no_poison CHECK (reason <> 'poison')`);

@@ -10,7 +10,7 @@ const rowsMax = 64;
 const leaseMs = 15_000;
 
 /**
- * The resolver: finishes pending transactions that nobody has looked after in time, because a
+ * The resolver: finishes pending transactions that nobody has finished in time, because a
  * worker died, the provider was away, or a customer takes long. Several resolvers share the work.
  * One that fails is due again later, and its version keeps a late worker from writing. While the
  * provider is left alone nothing is taken, so that rows are not put off for nothing.

@@ -25,7 +25,7 @@ after(() => stopStripe());
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const secret = 'whsec_test';
 
-/** A worker that Stripe reports to, and whose resolver looks only when it is woken. */
+/** A worker that Stripe reports to, and whose resolver runs only when it is woken. */
 async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {}) {
   await stripe.control('POST', '/reset');
   const pipeline = await aPipeline(context);
@@ -192,7 +192,7 @@ test('what is forged, unsigned, old, too large or not ours is refused or ignored
   // Stripe itself reported the steps before.
   assert.ok(ignored! >= 1);
 
-  // What it says is not believed either: the customer has not acted.
+  // Its content is not believed either: the customer has not acted.
   const believed = await fetch(url, aWebhook(intentId, { by: 'whsec_before' }));
   assert.equal(believed.status, 200);
   await eventually(async () => {

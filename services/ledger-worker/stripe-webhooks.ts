@@ -5,7 +5,7 @@ import type { Config } from './config.ts';
 import { serveWebhooks, type Received, type Webhook } from './webhook-server.ts';
 import type { Worker } from './worker.ts';
 
-/** docs.stripe.com/keys#obtain-api-keys: a key says whether it moves real money. */
+/** docs.stripe.com/keys#obtain-api-keys: a key shows whether it moves real money. */
 const liveKey = /^[rs]k_live_/;
 
 /** Serves Stripe's webhooks, where a port is set. */

@@ -6,7 +6,7 @@ import type { Attempt, Caller } from '../provider.ts';
 /** Where Stripe answers, and for how long it is waited for. */
 export type StripeOptions = {
   apiKey: string;
-  /** Another place that speaks Stripe's API, such as the simulator; Stripe itself when absent. */
+  /** Another URL that speaks Stripe's API, such as the simulator; Stripe itself when absent. */
   apiUrl?: string;
   /** Until a call is given up, its outcome being unknown then; milliseconds. */
   timeoutMs: number;

@@ -45,7 +45,7 @@ function refused(error: InstanceType<typeof Stripe.errors.StripeError>): SortedE
 
 /**
  * Sorts an error of asking for a refund. That more is asked for than is left of the charge, because
- * others gave some of it back, Stripe says without a code, by the parameter alone.
+ * others gave some of it back, Stripe reports without a code, by the parameter alone.
  */
 export function sortRefundError(
   error: unknown,

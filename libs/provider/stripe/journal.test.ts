@@ -25,7 +25,7 @@ async function aJournal({ timeoutMs = 5_000, requestsPerSecondMax = 1_000 } = {}
   };
 }
 
-test('what comes right by itself is asked again, and what does not is told without secrets', async () => {
+test('what comes right by itself is asked again, and what does not is reported without secrets', async () => {
   const { journal } = await aJournal({ timeoutMs: 500 });
   const charges = { kind: 'charge', since: longAgo } as const;
   for (const fault of ['rate-limit', 'unavailable', 'reset', 'half-body', 'error', 'time-out']) {
@@ -81,7 +81,7 @@ const aRow = (object: object) =>
     ...{ payment_intent: 'pi_1', metadata: {}, ...object },
   } as Listed);
 
-test('a refund of which nothing is said yet is pending', () => {
+test('a refund without a status is pending', () => {
   assert.equal(aRow({ status: null }).status, 'pending');
 });
 

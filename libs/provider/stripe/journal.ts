@@ -161,7 +161,7 @@ function intentOf(listed: Listed): string | undefined {
 
 /**
  * docs.stripe.com/payments/paymentintents/lifecycle, /api/charges/object and /api/refunds/object. A
- * declined intent goes back to `requires_payment_method`; its charges say whether money moved.
+ * declined intent goes back to `requires_payment_method`; its charges show whether money moved.
  */
 const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStatus>>>> = {
   intent: {
@@ -175,7 +175,7 @@ const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStat
   },
   charge: { pending: 'pending', succeeded: 'succeeded', failed: 'failed' },
   refund: {
-    // Stripe's own type allows it, and nothing says that it ended.
+    // Stripe's own type allows it, and it does not mean that it ended.
     null: 'pending',
     pending: 'pending',
     requires_action: 'pending',

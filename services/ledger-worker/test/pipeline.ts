@@ -54,7 +54,7 @@ export function refundRecordOf(refund: AcceptedRefund): EncodedRecord {
 export async function aPipeline(context: TestContext, shape = { partitions: 1 }) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context, shape);
-  const letters = await createTestTopic(context, ofDeadLetters);
+  const dead = await createTestTopic(context, ofDeadLetters);
   const kafka = { brokers: accepted.brokers, clientId: 'test', logger };
   const log = openGroupCommit({ ...kafka, topic: accepted.topic });
   context.after(() => log.close());
@@ -64,7 +64,7 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     const groupId = wish.groupId ?? testNamespace('worker');
     const url = wish.databaseUrl ?? store.url('triplock_ledger');
     const { provider = nobody, handOverMs = 10_000, slotsMax = 16 } = wish;
-    const deadLetters = openDeadLetters({ ...kafka, topic: letters.topic });
+    const deadLetters = openDeadLetters({ ...kafka, topic: dead.topic });
     const worker = openWorker(url, { provider, handOverMs, slotsMax, deadLetters });
     const consumed = { ...kafka, topic: accepted.topic, groupId };
     const consumer = runConsumer({ ...consumed, ...paymentsHandler(worker) });
@@ -85,24 +85,24 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     work,
     store,
     /** Of a worker that is a process of its own. */
-    settings: settingsOf(store.url('triplock_ledger'), { accepted, letters }),
+    settings: settingsOf(store.url('triplock_ledger'), { accepted, dead }),
     owner: store.open(),
     append: (record: RawRecord) => log.append(record as EncodedRecord),
-    deadLetters: readAll(context, { ...kafka, topic: letters.topic }),
+    deadLetters: readAll(context, { ...kafka, topic: dead.topic }),
   };
 }
 
 /** Settings of a worker process on given topics; of the group nobody is a member yet. */
 export function settingsOf(
   databaseUrl: string,
-  { accepted, letters }: Record<'accepted' | 'letters', { brokers: string[]; topic: string }>,
+  { accepted, dead }: Record<'accepted' | 'dead', { brokers: string[]; topic: string }>,
 ) {
   return {
     TRIPLOCK_MODE: 'test',
     KAFKA_BROKERS: accepted.brokers[0]!,
     DATABASE_URL: databaseUrl,
     ACCEPTED_TOPIC: accepted.topic,
-    DEAD_LETTER_TOPIC: letters.topic,
+    DEAD_LETTER_TOPIC: dead.topic,
     LEDGER_GROUP: testNamespace('worker'),
     STRIPE_API_KEY: 'sk_test_nobody',
     STRIPE_API_URL: 'http://127.0.0.1:1',
@@ -111,7 +111,7 @@ export function settingsOf(
 
 type Charging = { provider: CircuitBreaker; handOverMs: number; slotsMax: number };
 
-/** A worker as `main.ts` makes one, but for its consumer, and a resolver that runs when told. */
+/** A worker as `main.ts` makes one, but for its consumer, and a resolver that runs on demand. */
 function openWorker(
   url: string,
   { provider, handOverMs, slotsMax, deadLetters }: Charging & Pick<Worker, 'deadLetters'>,

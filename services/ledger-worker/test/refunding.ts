@@ -26,12 +26,12 @@ export function refundingAt(stripe: () => TestStripe) {
       Promise.all(refunds.map((each) => pipeline.append(refundRecordOf(each))));
     /** What a payment's refunds came to, how often each. */
     const cameTo = async ({ txnId }: AcceptedPayment) => {
-      const rows = await pipeline.owner.query<{ word: string; count: number }>(
-        `SELECT coalesce(failure_code, state) AS word, count(*)::int AS count
+      const rows = await pipeline.owner.query<{ outcome: string; count: number }>(
+        `SELECT coalesce(failure_code, state) AS outcome, count(*)::int AS count
          FROM ledger.transactions WHERE payment_id = $1 GROUP BY 1 ORDER BY 1`,
         [txnId],
       );
-      return Object.fromEntries(rows.map(({ word, count }) => [word, count]));
+      return Object.fromEntries(rows.map(({ outcome, count }) => [outcome, count]));
     };
     /** What was given back of a payment by the ledger, and what it still holds for refunds. */
     const givenBack = async ({ txnId }: AcceptedPayment) => {
