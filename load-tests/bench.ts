@@ -2,12 +2,11 @@ import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { openTerminal, type System } from '@triplock/demo';
 import { runCommand, UsageError } from '@triplock/launcher';
-import { benchSettings } from './bench/bench-settings.ts';
-import { readBenchOptions } from './bench/bench-options.ts';
-import { renderReport } from './bench/render-report.ts';
+import { benchSettings, readBenchOptions } from './bench/options.ts';
+import { renderReport } from './bench/report.ts';
 import { runBench } from './bench/run-bench.ts';
-import { withTracing } from './bench/trace-sink/trace-sink.ts';
-import { onOwnSystem, onRunningSystem } from './own-system.ts';
+import { withTracing } from './bench/trace-sink.ts';
+import { onOwnSystem, onRunningSystem } from './systems.ts';
 
 const help = `
 npm run bench -- [options]
@@ -44,15 +43,17 @@ await runCommand({
     const { home, profile, tracing } = values;
     if (home !== undefined && (profile ?? tracing) !== undefined) {
       const option = profile === undefined ? '--tracing' : '--profile';
-      throw new UsageError(`${option} is for a system of its own: services that run are not told`);
+      throw new UsageError(
+        `${option} is for a system of its own: services that run keep their settings`,
+      );
     }
     const profileFolder = profile === undefined ? undefined : resolve(profile);
     if (profileFolder !== undefined) mkdirSync(profileFolder, { recursive: true });
     const terminal = openTerminal({ json: values.json ?? false });
     const listening = { terminal, signal: interrupted() };
     const measure = (system: System) => runBench({ system, terminal }, options);
-    const measureOwn = (told: Record<string, string>) => {
-      const settings = benchSettings(profileFolder, told);
+    const measureOwn = (tracingSettings: Record<string, string>) => {
+      const settings = benchSettings(profileFolder, tracingSettings);
       return onOwnSystem({ ...listening, name: 'bench', settings }, measure);
     };
     const report = await (home === undefined

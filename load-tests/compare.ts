@@ -1,8 +1,7 @@
 import { openTerminal, wholeNumber } from '@triplock/demo';
 import { runCommand, UsageError } from '@triplock/launcher';
-import { compareStores } from './compare/compare-stores.ts';
-import { onOwnStores } from './compare/on-own-stores.ts';
-import { renderComparison } from './compare/render-comparison.ts';
+import { compareStores, renderComparison } from './compare/compare-stores.ts';
+import { onOwnStores } from './compare/own-stores.ts';
 
 const help = `
 npm run compare -- WHAT [options]
@@ -34,8 +33,8 @@ await runCommand({
   run: async ({ values, words, interrupted }) => {
     const [what] = words;
     if (what !== 'stores') {
-      const said = what === undefined ? 'say what to compare' : `no '${what}' to compare`;
-      throw new UsageError(`${said}: there is stores (npm run compare -- --help)`);
+      const problem = what === undefined ? 'say what to compare' : `no '${what}' to compare`;
+      throw new UsageError(`${problem}: there is stores (npm run compare -- --help)`);
     }
     const number = (option: 'seconds' | 'repeat' | 'at-once' | 'claims', max: number) =>
       wholeNumber(values[option], { option, min: 1, max });

@@ -2,13 +2,11 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { openTerminal, renderTable, style, type System } from '@triplock/demo';
 import { runCommand, withLock } from '@triplock/launcher';
-import type { LoadReport } from './load/load-report.ts';
-import { readLoadOptions } from './load/load-options.ts';
-import { loadScenarios } from './load/load-scenarios.ts';
-import { renderHtml } from './load/render-html.ts';
+import { renderText, type LoadReport } from './load/report.ts';
+import { loadScenarios, readLoadOptions } from './load/scenarios.ts';
+import { renderHtml } from './load/html-report.ts';
 import { loadElsewhere, loadSystem } from './load/run-load.ts';
-import { renderText } from './load/render-text.ts';
-import { onOwnSystem, onRunningSystem } from './own-system.ts';
+import { onOwnSystem, onRunningSystem } from './systems.ts';
 
 const help = `
 npm run load -- SCENARIO [options]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { figuresOf, spread } from './cost-sheet.ts';
-import { aRepetition } from './repetition.testing.ts';
+import { aRepetition } from '../test/repetition.ts';
 
 test('the median stands between the two in the middle, and order does not matter', () => {
   assert.deepEqual(spread([9, 1, 5]), { min: 1, median: 5, max: 9 });

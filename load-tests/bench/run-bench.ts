@@ -1,10 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { auditSystem, type AuditReport, type System, type Terminal } from '@triplock/demo';
-import type { BenchOptions } from './bench-options.ts';
+import { describeRig, type Rig } from '../rig.ts';
+import type { BenchOptions } from './options.ts';
 import { figuresOf, type Figures } from './cost-sheet.ts';
-import { describeRig, type Rig } from '../describe-rig.ts';
-import { measureIdle } from './measure-idle.ts';
-import type { Repetition } from './measurements.ts';
-import { runEmptyPost, runSystem, withHelpers } from './run-load.ts';
+import { measuredServices, type Repetition } from './measurements.ts';
+import { runEmptyPost, runSystem, withHelpers, type IdleLoad } from './system-run.ts';
+import { sampleServices } from './usage.ts';
 
 /** What `--json` prints. */
 export type BenchReport = {
@@ -72,3 +73,19 @@ const noIdle = {
   'settlement-feed': 0,
   auditor: 0,
 };
+
+/** Looks for so many seconds at services that have nothing to do. */
+async function measureIdle(
+  system: Pick<System, 'replicas' | 'signal'>,
+  seconds: number,
+): Promise<IdleLoad> {
+  const before = await sampleServices(system);
+  const startedAt = performance.now();
+  await delay(seconds * 1_000, undefined, { signal: system.signal });
+  const after = await sampleServices(system);
+  const tookMicros = (performance.now() - startedAt) * 1_000;
+  const loads = measuredServices.map((name) => {
+    return [name, (after[name].cpuMicros - before[name].cpuMicros) / tookMicros] as const;
+  });
+  return Object.fromEntries(loads) as IdleLoad;
+}

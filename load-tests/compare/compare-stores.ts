@@ -1,11 +1,11 @@
 import type { Claims } from '@triplock/claims';
-import type { Terminal } from '@triplock/demo';
+import { renderTable, style, type Terminal } from '@triplock/demo';
 import type { ClaimStore } from '@triplock/launcher';
 import { spread, type Spread } from '../bench/cost-sheet.ts';
-import { describeRig, type Rig } from '../describe-rig.ts';
-import type { ComparedStore } from './on-own-stores.ts';
-import { killAndLook, type Survival } from './kill-and-look.ts';
-import { aFreshClaim, claimAndComplete, keepBusy, warmUp } from './work-claims.ts';
+import { describeRig, type Rig } from '../rig.ts';
+import { killAndCheck, type Survival } from './kill-store.ts';
+import type { ComparedStore } from './own-stores.ts';
+import { aFreshClaim, claimAndComplete, keepBusy, warmUp } from './claim-work.ts';
 
 /** What was asked for. */
 export type CompareSettings = { seconds: number; repeat: number; atOnce: number; claims: number };
@@ -69,7 +69,7 @@ export async function compareStores(
     const reached = store.reach();
     const bytesPerClaim = await reached.bytesPerClaim().finally(() => reached.close());
     terminal.note(`${store.name}: kill -9`);
-    const afterKill = await killAndLook(store, { ...settings, signal });
+    const afterKill = await killAndCheck(store, { ...settings, signal });
     const over = (figure: (run: Run) => number) => spread(runs.get(store.name)!.map(figure));
     figures.push({
       store: store.name,
@@ -100,4 +100,48 @@ async function measure(
     ...{ p50: quantile(0.5), p99: quantile(0.99) },
     cpuMicros: (user + system) / took.length,
   };
+}
+
+/** The stores side by side, for people. */
+export function renderComparison({ rig, settings, stores }: Comparison): string[] {
+  const { cpu, cores, memoryGiB, os, node, commit, loadBefore } = rig;
+  const { seconds, repeat, atOnce } = settings;
+  const figures = (digits: number) => (spread: Spread) => {
+    const [median, min, max] = [spread.median, spread.min, spread.max].map((figure) =>
+      figure.toFixed(digits),
+    );
+    return `${median} (${min}–${max})`;
+  };
+  const [whole, fine] = [figures(0), figures(2)];
+  const rows = [
+    ['claim and completion/s', ...stores.map(({ perSecond }) => whole(perSecond))],
+    ['claim after, ms, p50', ...stores.map(({ latencyMs }) => fine(latencyMs.p50))],
+    ['claim after, ms, p99', ...stores.map(({ latencyMs }) => fine(latencyMs.p99))],
+    ['CPU of Node, µs', ...stores.map(({ cpuMicros }) => whole(cpuMicros))],
+    ['bytes a claim', ...stores.map(({ bytesPerClaim }) => bytesPerClaim.toFixed(0))],
+    ['kept after kill -9', ...stores.map(({ afterKill }) => keptOf(afterKill))],
+    ['lost, noticed', ...stores.map(({ afterKill }) => `${afterKill.lostNoticed}`)],
+    ['lost, unnoticed', ...stores.map(({ afterKill }) => `${afterKill.lostUnnoticed}`)],
+    ['new keys afterwards', ...stores.map(({ afterKill }) => newKeysOf(afterKill))],
+  ];
+  const columns = [
+    { head: 'median (min–max)' },
+    ...stores.map(({ store }) => ({ head: store, align: 'right' as const })),
+  ];
+  return [
+    ...[
+      `${cpu}, ${cores} cores, ${memoryGiB} GiB; ${os}; Node ${node}; commit ${commit}; load before ${loadBefore}`,
+      `${repeat} × ${seconds} s each in turn, ${atOnce} claims at once; stores and client share the machine; dynamodb is DynamoDB Local`,
+    ].map(style.faint),
+    '',
+    ...renderTable(columns, rows),
+  ];
+}
+
+function keptOf({ kept, acknowledged }: StoreFigures['afterKill']): string {
+  return `${kept} of ${acknowledged}`;
+}
+
+function newKeysOf({ coldAfterwards }: StoreFigures['afterKill']): string {
+  return coldAfterwards ? 'ask the ledger' : 'claimed at once';
 }

@@ -3,10 +3,10 @@
 // as fast as book transfers; what they wait for is the ledger worker's bounded number of charges.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
-import { settings } from './partner/settings.ts';
-import { clearAnswers, usersFor, usual } from './partner/summary.ts';
+import { settings } from './partner/scenario.ts';
+import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 export const options = {
   ...usual,

@@ -3,11 +3,11 @@
 // Each duplicate is counted when it is sent and again by what caught it.
 import exec from 'k6/execution';
 import { pay, paymentOf, payTwiceAtOnce, type Accepted } from './partner/pay.ts';
-import { repeat, reuse } from './partner/repeat.ts';
-import { settings } from './partner/settings.ts';
-import { clearAnswers, usersFor, usual } from './partner/summary.ts';
+import { repeat, reuse } from './partner/pay.ts';
+import { settings } from './partner/scenario.ts';
+import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 export const options = {
   ...usual,

@@ -5,11 +5,11 @@
 import { fail } from 'k6';
 import exec from 'k6/execution';
 import { pay, paymentOf, refund, refundOf } from './partner/pay.ts';
-import { stateOf } from './partner/read.ts';
-import { settings } from './partner/settings.ts';
-import { clearAnswers, usersFor, usual } from './partner/summary.ts';
+import { stateOf } from './partner/pay.ts';
+import { settings } from './partner/scenario.ts';
+import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 export const options = {
   ...usual,

@@ -3,10 +3,10 @@
 // limit allows; globex is never told so. The runner starts a system with a low limit for it.
 import exec from 'k6/execution';
 import { pay, payImpatiently, paymentOf } from './partner/pay.ts';
-import { settings } from './partner/settings.ts';
-import { usersFor, usual } from './partner/summary.ts';
+import { settings } from './partner/scenario.ts';
+import { usersFor, usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 const { rate: limit, seconds } = settings;
 const quietRate = Math.max(1, Math.round(limit / 20));

@@ -4,11 +4,11 @@
 // exceeds it.
 import exec from 'k6/execution';
 import { pay, paymentOf, refund, refundOf } from './partner/pay.ts';
-import { repeat } from './partner/repeat.ts';
-import { settings } from './partner/settings.ts';
-import { clearAnswers, usersFor, usual } from './partner/summary.ts';
+import { repeat } from './partner/pay.ts';
+import { settings } from './partner/scenario.ts';
+import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 export const options = {
   ...usual,

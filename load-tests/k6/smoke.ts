@@ -2,10 +2,10 @@
 // retried, and each key tried with another body. Fast enough to be run before anything else.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
-import { repeat, reuse } from './partner/repeat.ts';
-import { usual } from './partner/summary.ts';
+import { repeat, reuse } from './partner/pay.ts';
+import { usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 export const options = {
   ...usual,

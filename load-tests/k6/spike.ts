@@ -2,10 +2,10 @@
 // again, nobody gets a wrong answer, and the lag of the later stages goes back to where it was.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
-import { settings } from './partner/settings.ts';
-import { clearAnswers, usersFor, usual } from './partner/summary.ts';
+import { settings } from './partner/scenario.ts';
+import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 const { rate, seconds } = settings;
 const part = (share: number) => `${Math.max(1, Math.round(seconds * share))}s`;

@@ -4,10 +4,10 @@
 // that counts as well. `ramp` searches for its knee with this scenario, `soak` runs it for long.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
-import { settings } from './partner/settings.ts';
-import { clearAnswers, usersFor, usual } from './partner/summary.ts';
+import { settings } from './partner/scenario.ts';
+import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
 
-export { handleSummary } from './partner/summary.ts';
+export { handleSummary } from './partner/scenario.ts';
 
 const { rate, seconds } = settings;
 const risingSeconds = Math.min(10, Math.ceil(seconds / 6));

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import type { Terminal } from '@triplock/demo';
 import { LauncherError } from '@triplock/launcher';
-import { loadScenarios } from './load-scenarios.ts';
+import { loadScenarios } from './scenarios.ts';
 import { loadElsewhere } from './run-load.ts';
 
 const [scenario] = loadScenarios;

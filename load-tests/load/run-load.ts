@@ -8,24 +8,20 @@ import {
   type Terminal,
 } from '@triplock/demo';
 import { findK6, LauncherError, type K6 } from '@triplock/launcher';
-import { describeRig } from '../describe-rig.ts';
-import type { Knee } from './find-knee.ts';
-import { judgeLevel } from './judge-level.ts';
-import { judgeAnswers, judgeRun } from './judge-run.ts';
-import type { LoadOptions } from './load-options.ts';
-import type { LoadReport } from './load-report.ts';
-import { grownGuards, readGuards } from './read-guards.ts';
-import { runK6, type K6Run } from './run-k6.ts';
-import { searchKnee, type Tries } from './search-knee.ts';
-import { describeReadings } from './tell-progress.ts';
-import { watchSystem } from './watch-system.ts';
+import { describeRig } from '../rig.ts';
+import { searchKnee, type Knee, type Tries } from './knee.ts';
+import { judgeAnswers, judgeLevel, judgeRun } from './judge.ts';
+import type { LoadOptions } from './scenarios.ts';
+import type { LoadReport } from './report.ts';
+import { describeReadings, grownGuards, readGuards, watchSystem } from './readings.ts';
+import { runK6, type K6Run } from './k6.ts';
 
 /** How a run speaks, and the folder, made by its first request, where k6 leaves its files. */
 export type LoadParts = { terminal: Terminal; signal: AbortSignal; folder: string };
 
 type Target = Pick<Parameters<typeof runK6>[1], 'gateways' | 'apiKeys'>;
 
-/** A backlog of some minutes is drained, and one that stands still is told by the audit. */
+/** A backlog of some minutes is drained, and one that stands still is found by the audit. */
 const drainMs = 600_000;
 const readEveryMs = 2_000;
 
@@ -82,7 +78,7 @@ export async function loadSystem(
       ok: checks.every(({ holds }) => holds),
       scenario: scenario.name,
       ...{ rate: knee?.rate ?? rate, seconds },
-      rig: { ...rig, k6: wordFor(k6), gateways: gateways.length },
+      rig: { ...rig, k6: versionOf(k6), gateways: gateways.length },
       ...{ run: rest, checks },
       ...(knee && { knee }),
       guards: grownGuards(before.guards, after.guards),
@@ -111,12 +107,12 @@ export async function loadElsewhere(
   const drain = async () => undefined;
   const { terminal } = parts;
   const startedAt = performance.now();
-  const telling = setInterval(() => {
+  const progress = setInterval(() => {
     const second = Math.round((performance.now() - startedAt) / 1_000);
     terminal.progress(`${scenario.name}: ${second} s`);
   }, readEveryMs);
   const { run, knee } = await sendAll(options, { terminal, send, drain }).finally(() =>
-    clearInterval(telling),
+    clearInterval(progress),
   );
   const checks = judgeAnswers(run);
   const { moments, ...rest } = run;
@@ -124,7 +120,7 @@ export async function loadElsewhere(
     ok: checks.every(({ holds }) => holds),
     scenario: scenario.name,
     ...{ rate: knee?.rate ?? rate, seconds },
-    rig: { ...rig, k6: wordFor(k6), gateways: 1 },
+    rig: { ...rig, k6: versionOf(k6), gateways: 1 },
     ...{ run: rest, checks, moments, readings: [] },
     ...(knee && { knee }),
   };
@@ -174,6 +170,6 @@ function sendLoad(
   return runK6(k6, order, parts.signal);
 }
 
-function wordFor({ version, from }: K6): string {
+function versionOf({ version, from }: K6): string {
   return `${version} (${from})`;
 }

@@ -1,8 +1,8 @@
 import { sleep } from 'k6';
+import http from 'k6/http';
 import type { Counter } from 'k6/metrics';
-import { noteDuplicate } from './note-duplicate.ts';
 import { isReplay, mayChange, retryAfter, send, sendAll, type Answer, type Order } from './send.ts';
-import { settings } from './settings.ts';
+import { settings } from './scenario.ts';
 import { tallies } from './tallies.ts';
 
 /**
@@ -35,12 +35,12 @@ export function refundOf(name: string, wish: { partner: string; payment: string;
 }
 
 /** Which counters an order is counted by. */
-type Book = Record<
+type Counters = Record<
   'accepted' | 'acceptedAmount' | 'unknown' | 'unknownAmount' | 'refused',
   Counter
 >;
 
-const refundBook: Book = {
+const refundCounters: Counters = {
   accepted: tallies.refundsAccepted,
   acceptedAmount: tallies.refundsAcceptedAmount,
   unknown: tallies.refundsUnknown,
@@ -54,7 +54,7 @@ export function payImpatiently(order: Order & { amount: number }): void {
   const began = Date.now();
   const answer = send(order);
   if (answer.status === 429) tallies.turnedAway.add(1);
-  else note(order, { answer, began, book: tallies });
+  else note(order, { answer, began, counters: tallies });
 }
 
 /** Pays, and asks again with the same key until the answer is clear. */
@@ -66,37 +66,37 @@ export function pay(order: Order & { amount: number }): Accepted | undefined {
 /** Gives back, in the same way. */
 export function refund(order: Order & { amount: number }): Accepted | undefined {
   tallies.refundsAsked.add(1);
-  return insist(order, refundBook);
+  return insist(order, refundCounters);
 }
 
 // As a patient partner does: longer than the lease of a gateway that died with the key in hand.
 const patienceMs = 45_000;
 
-function insist(order: Order & { amount: number }, book: Book): Accepted | undefined {
+function insist(order: Order & { amount: number }, counters: Counters): Accepted | undefined {
   const began = Date.now();
   let answer = send(order);
   while (mayChange(answer) && Date.now() - began < patienceMs) {
     sleep(retryAfter(answer));
     answer = send(order);
   }
-  return note(order, { answer, began, book });
+  return note(order, { answer, began, counters });
 }
 
 function note(
   order: Order & { amount: number },
-  { answer, began, book }: { answer: Answer; began: number; book: Book },
+  { answer, began, counters }: { answer: Answer; began: number; counters: Counters },
 ): Accepted | undefined {
   if (answer.status === 202) {
-    book.accepted.add(1);
-    book.acceptedAmount.add(order.amount);
+    counters.accepted.add(1);
+    counters.acceptedAmount.add(order.amount);
     tallies.acceptMs.add(Date.now() - began);
     return { order, id: answer.json('id') as string, bytes: answer.body ?? '' };
   }
   if (mayChange(answer)) {
-    book.unknown.add(1);
-    book.unknownAmount.add(order.amount);
+    counters.unknown.add(1);
+    counters.unknownAmount.add(order.amount);
   } else {
-    book.refused.add(1);
+    counters.refused.add(1);
     console.error(`${order.path} refused: ${answer.status} ${answer.body}`);
   }
   return undefined;
@@ -114,5 +114,45 @@ export function payTwiceAtOnce(order: Order & { amount: number }): Accepted | un
   const other = twins.find((each) => each !== first)!;
   if (first === undefined) return insist(order, tallies);
   noteDuplicate(other, first.body ?? '');
-  return note(order, { answer: first, began, book: tallies });
+  return note(order, { answer: first, began, counters: tallies });
+}
+
+const triesMax = 20;
+
+/** Sends an accepted order again, as it was, until it is answered by what was answered before. */
+export function repeat(accepted: Accepted): void {
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    const answer = send(accepted.order);
+    noteDuplicate(answer, accepted.bytes);
+    if (answer.status !== 409) return;
+    sleep(retryAfter(answer));
+  }
+}
+
+/** Uses an accepted order's key for another body, which must be refused. */
+export function reuse({ order }: Accepted): void {
+  const body = JSON.stringify({ amount: 1, currency: 'EUR', reference: `not ${order.key}` });
+  tallies.otherBodies.add(1);
+  if (send({ ...order, body }).status === 422) tallies.otherBodiesRefused.add(1);
+}
+
+/** Notes what a request came to that had been sent before, in those very bytes. */
+export function noteDuplicate(answer: Answer, bytes: string): void {
+  tallies.duplicates.add(1);
+  if (answer.status === 409) tallies.duplicatesCaught.add(1);
+  else if (answer.status !== 202) tallies.duplicatesUnanswered.add(1);
+  else if (answer.body !== bytes) tallies.duplicatesAltered.add(1);
+  else if (isReplay(answer)) tallies.duplicatesCaught.add(1);
+  else tallies.duplicatesPassed.add(1);
+}
+
+/** Waits until a payment is final, for a few seconds at most, and says how it ended. */
+export function stateOf(partner: string, payment: string): string {
+  const answer = http.get(`${settings.gateways[0]}/v1/payments/${payment}`, {
+    headers: { authorization: `Bearer ${settings.apiKeys[partner]}`, prefer: 'wait=20' },
+    timeout: '25s',
+    responseType: 'text',
+    tags: { name: '/v1/payments/{id}' },
+  });
+  return answer.status === 200 ? (answer.json('status') as string) : `${answer.status}`;
 }

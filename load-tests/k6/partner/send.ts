@@ -1,5 +1,5 @@
 import http, { type RefinedBatchRequest, type RefinedResponse } from 'k6/http';
-import { settings } from './settings.ts';
+import { settings } from './scenario.ts';
 import { tallies } from './tallies.ts';
 
 /** A request that changes something, its body as it is sent, under its idempotency key. */
@@ -11,7 +11,7 @@ export type Answer = RefinedResponse<'text'>;
 // Above the gateway's own 3 s, so that what it says in time is heard.
 const timeout = '10s';
 
-let turn = 0;
+let sent = 0;
 
 /** Sends it once. */
 export function send(order: Order): Answer {
@@ -26,10 +26,10 @@ export function sendAll(orders: readonly Order[]): Answer[] {
 }
 
 function requestOf({ partner, path, key, body }: Order): RefinedBatchRequest<'text'> {
-  turn += 1;
+  sent += 1;
   return {
     method: 'POST',
-    url: settings.gateways[turn % settings.gateways.length]! + path,
+    url: settings.gateways[sent % settings.gateways.length]! + path,
     body,
     params: {
       timeout,

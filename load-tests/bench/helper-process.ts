@@ -1,0 +1,60 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+const main = fileURLToPath(new URL('helper-main.ts', import.meta.url));
+
+/** Another process of the bench, so that its CPU time is its own. */
+export type Helper<Request, Result> = {
+  /** One question at a time. */
+  ask(request: Request): Promise<Result>;
+  stop(): Promise<void>;
+};
+
+/**
+ * Starts a process that answers by the function that `openHelper` of a module beside this one
+ * returns. Once the signal is aborted every question is rejected with its reason.
+ */
+export async function startHelper<Request extends object, Result>(
+  module: string,
+  signal: AbortSignal,
+): Promise<Helper<Request, Result>> {
+  const child = fork(main, [new URL(module, import.meta.url).href], { execArgv: [] });
+  const gone = once(child, 'exit');
+  const nextMessage = async (): Promise<unknown> => {
+    const stopWaiting = new AbortController();
+    const limits = { signal: AbortSignal.any([signal, stopWaiting.signal]) };
+    try {
+      const ended = once(child, 'exit', limits).then(() => {
+        const { exitCode, signalCode } = child;
+        throw new Error(`${module} ended by ${signalCode ?? `code ${exitCode}`}`);
+      });
+      const [message] = (await Promise.race([once(child, 'message', limits), ended])) as [unknown];
+      return message;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      stopWaiting.abort();
+    }
+  };
+  const helper: Helper<Request, Result> = {
+    ask: async (request) => {
+      signal.throwIfAborted();
+      const answer = nextMessage();
+      child.send(request);
+      const reply = (await answer) as { result: Result } | { failed: string };
+      if ('failed' in reply) throw new Error(`${module}: ${reply.failed}`);
+      return reply.result;
+    },
+    stop: async () => {
+      if (child.connected) child.disconnect();
+      await gone;
+    },
+  };
+  await nextMessage().catch(async (error: unknown) => {
+    await helper.stop();
+    throw error;
+  });
+  return helper;
+}

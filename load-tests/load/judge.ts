@@ -1,0 +1,142 @@
+import type { AuditReport } from '@triplock/demo';
+import type { LoadScenario } from './scenarios.ts';
+import { waiting, type GuardCounts, type Reading } from './readings.ts';
+import type { K6Run } from './k6.ts';
+
+/** One comparison between what the partners know and what the system says. */
+export type Check = { what: string; expected: string; found: number; holds: boolean };
+
+/** What a run is judged by: both sides, before and after. */
+export type Evidence = {
+  run: Pick<K6Run, 'tallies' | 'thresholds'>;
+  before: { audit: AuditReport; guards: GuardCounts };
+  after: { audit: AuditReport; guards: GuardCounts };
+};
+
+/**
+ * Compares the partners' own count with the system's. What never got a clear answer may
+ * have been accepted or not, so it widens what is expected and is nothing to be forgiven elsewhere.
+ *
+ * Holds only for a system that nobody else uses meanwhile.
+ */
+export function judgeRun({ run, before, after }: Evidence): Check[] {
+  const tally = (name: string) => run.tallies[name] ?? 0;
+  const grown = (name: keyof AuditReport['counts']) =>
+    after.audit.counts[name] - before.audit.counts[name];
+  const clear = tally('payments_accepted') + tally('refunds_accepted');
+  const unclear = tally('payments_unknown') + tally('refunds_unknown');
+  const accepted = grown('accepted');
+  const paid = amountOf(after.audit) - amountOf(before.audit);
+  const caught = after.guards.atClaims - before.guards.atClaims;
+  const counted = tally('answers_replayed') + tally('answers_in_flight');
+  return [
+    between('accepted, in the topic', accepted, [clear, clear + unclear]),
+    equal('posted in the ledger', grown('ledger'), accepted),
+    equal('published', grown('published'), accepted),
+    equal('delivered', grown('deliveries'), accepted),
+    between('their payments, in minor units', paid, [
+      tally('payments_accepted_amount'),
+      tally('payments_accepted_amount') + tally('payments_unknown_amount'),
+    ]),
+    // A request without an answer was counted by the gateway alone.
+    between('replays and 409s that the gateways counted', caught, [
+      counted,
+      counted + tally('requests_unanswered'),
+    ]),
+    ...judgeAnswers(run),
+    equal('checks of the audit that found drift', after.audit.drift.length, 0),
+  ];
+}
+
+/** What the partners can judge by themselves. */
+export function judgeAnswers({
+  tallies,
+  thresholds,
+}: Pick<K6Run, 'tallies' | 'thresholds'>): Check[] {
+  const tally = (name: string) => tallies[name] ?? 0;
+  const sum = (...names: string[]) => names.reduce((total, name) => total + tally(name), 0);
+  const ended = ['accepted', 'unknown', 'refused', 'turned_away'];
+  return [
+    // k6 cuts off what is under way for too long, and nothing else would tell of it.
+    equal(
+      'payments asked for that came to an end',
+      sum(...ended.map((end) => `payments_${end}`)),
+      tally('payments_asked'),
+    ),
+    equal(
+      'refunds asked for that came to an end',
+      sum(...ended.map((end) => `refunds_${end}`)),
+      tally('refunds_asked'),
+    ),
+    equal(
+      'duplicates caught, passed on to the ledger, or unanswered',
+      sum('duplicates_caught', 'duplicates_passed', 'duplicates_unanswered'),
+      tally('duplicates_sent'),
+    ),
+    equal('duplicates answered wrongly', tally('duplicates_altered'), 0),
+    equal('other bodies refused', tally('other_bodies_refused'), tally('other_bodies_sent')),
+    equal('thresholds missed', thresholds.filter(({ holds }) => !holds).length, 0),
+  ];
+}
+
+function amountOf({ sums }: AuditReport): number {
+  return sums.reduce((total, { accepted }) => total + Number(accepted.amount), 0);
+}
+
+function equal(what: string, found: number, expected: number): Check {
+  return { what, expected: `${expected}`, found, holds: found === expected };
+}
+
+function between(what: string, found: number, [least, most]: readonly [number, number]): Check {
+  const expected = least === most ? `${least}` : `${least} to ${most}`;
+  return { what, expected, found, holds: found >= least && found <= most };
+}
+
+/** What was asked for, and what was read meanwhile. */
+export type LevelEvidence = {
+  level: LoadScenario['level'];
+  rate: number;
+  seconds: number;
+  readings: readonly Reading[];
+};
+
+/** A webhook may be read as delivered two readings later than its payment as accepted. */
+const slackSeconds = 4;
+/** Before that a process is still taking the memory that it will work with. */
+const memoryFromSeconds = 600;
+const memoryGrowth = 1.25;
+
+/**
+ * Whether what waits, and on a long run the memory of every service, stays where it was, or is back
+ * there at the end. What comes after the load is not looked at: everything is delivered then.
+ */
+export function judgeLevel({ level, rate, seconds, readings }: LevelEvidence): Check[] {
+  if (level === undefined) return [];
+  const part = (from: number, to: number) =>
+    readings.filter(({ second }) => second >= from * seconds && second <= to * seconds);
+  const [before, after] =
+    level === 'stays' ? [part(0.25, 0.5), part(0.75, 1)] : [part(0, 0.25), part(0.9, 1)];
+  // A load of a few seconds is over between two readings, and shows no level.
+  if (before.length === 0 || after.length === 0) return [];
+  const waits = (some: readonly Reading[]) =>
+    median(some.map((each) => waiting(readings[0]!, each, ['accepted', 'delivered'])));
+  const checks = [
+    atMost('waiting at the end of the load', waits(after), waits(before) + rate * slackSeconds),
+  ];
+  if (level === 'returns' || seconds < memoryFromSeconds) return checks;
+  const memory = Object.keys(after.at(-1)!.rssMiB).map((service) => {
+    const takes = (some: readonly Reading[]) =>
+      median(some.map(({ rssMiB }) => rssMiB[service] ?? 0));
+    return atMost(`MiB of ${service} at the end`, takes(after), takes(before) * memoryGrowth);
+  });
+  return [...checks, ...memory];
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+function atMost(what: string, found: number, limit: number): Check {
+  const most = Math.round(limit);
+  return { what, expected: `at most ${most}`, found: Math.round(found), holds: found <= most };
+}

@@ -1,0 +1,176 @@
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { LauncherError, type K6 } from '@triplock/launcher';
+
+/** What k6 is to do, and for whom. */
+export type K6Order = {
+  script: string;
+  gateways: readonly string[];
+  /** By partner. */
+  apiKeys: Readonly<Record<string, string>>;
+  /** Stands in every idempotency key. */
+  run: string;
+  rate: number;
+  seconds: number;
+  /** Exists; the summary, the recording and k6's own words are left there. */
+  folder: string;
+};
+
+/** What came of it. */
+export type K6Run = {
+  /** Every count by its name; one that nothing was counted for is not there. */
+  tallies: Readonly<Record<string, number>>;
+  acceptMs: Readonly<Record<'med' | 'p(95)' | 'p(99)' | 'max', number>>;
+  thresholds: readonly { metric: string; expression: string; holds: boolean }[];
+  moments: readonly Moment[];
+};
+
+type Summary = {
+  metrics: Record<
+    string,
+    {
+      type: string;
+      values: Record<string, number>;
+      thresholds?: Record<string, { ok: boolean }>;
+    }
+  >;
+};
+
+// k6's own: thresholds that do not hold are a result, everything else is a failure.
+const thresholdsFailed = 99;
+/** Time for what is under way when it is interrupted. */
+const graceMs = 5_000;
+
+/**
+ * Runs one script to its end.
+ *
+ * @throws LauncherError when k6 could not run it, with the end of what it said; AbortError on
+ * Ctrl-C.
+ */
+export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promise<K6Run> {
+  const { folder } = order;
+  const scripts = resolve(import.meta.dirname, '../k6');
+  const files = {
+    summary: join(folder, 'k6-summary.json'),
+    recording: join(folder, 'k6-recording.ndjson'),
+    log: join(folder, 'k6.log'),
+  };
+  const settings = {
+    GATEWAYS: order.gateways.join(','),
+    API_KEYS: JSON.stringify(order.apiKeys),
+    RUN: order.run,
+    RATE: `${order.rate}`,
+    SECONDS: `${order.seconds}`,
+    SUMMARY_FILE: files.summary,
+    K6_NO_USAGE_REPORT: 'true',
+    K6_WEB_DASHBOARD: 'true',
+    // No page is served; what it would show is written down, and costs next to nothing.
+    K6_WEB_DASHBOARD_PORT: '-1',
+    K6_WEB_DASHBOARD_PERIOD: `${Math.max(1, Math.ceil(order.seconds / 120))}s`,
+    K6_WEB_DASHBOARD_RECORD: files.recording,
+  };
+  const mounted = resolve(import.meta.dirname, '../..');
+  const { file, args } = k6.command({ folder: mounted, variables: Object.keys(settings) });
+  // A listener on a signal that is aborted already would never be called.
+  signal.throwIfAborted();
+  const log = openSync(files.log, 'w');
+  try {
+    const child = spawn(file, [...args, 'run', '--quiet', join(scripts, order.script)], {
+      stdio: ['ignore', log, log],
+      env: { ...process.env, ...settings },
+    });
+    const stop = () => {
+      child.kill('SIGINT');
+      setTimeout(() => child.kill('SIGKILL'), graceMs).unref();
+    };
+    signal.addEventListener('abort', stop);
+    const code = await new Promise<number>((fulfil, reject) => {
+      child.once('error', reject);
+      child.once('exit', (exit, by) => fulfil(by === null ? exit! : -1));
+    }).finally(() => signal.removeEventListener('abort', stop));
+    signal.throwIfAborted();
+    if (code !== 0 && code !== thresholdsFailed) throw failed(code, files.log);
+  } finally {
+    closeSync(log);
+  }
+  return readRun(files);
+}
+
+function failed(code: number, log: string): LauncherError {
+  const lines = readFileSync(log, 'utf8').trimEnd().split('\n').slice(-10);
+  return new LauncherError(
+    [`k6 ended with ${code}`, ...lines.map((line) => `  ${line}`), `  log: ${log}`].join('\n'),
+  );
+}
+
+function readRun(files: { summary: string; recording: string }): K6Run {
+  const { metrics } = JSON.parse(readFileSync(files.summary, 'utf8')) as Summary;
+  const counters = Object.entries(metrics).filter(([, { type }]) => type === 'counter');
+  return {
+    tallies: Object.fromEntries(counters.map(([name, { values }]) => [name, values['count'] ?? 0])),
+    acceptMs: {
+      med: 0,
+      'p(95)': 0,
+      'p(99)': 0,
+      max: 0,
+      ...metrics['accept_ms']?.values,
+    },
+    thresholds: Object.entries(metrics).flatMap(([metric, { thresholds = {} }]) =>
+      Object.entries(thresholds).map(([expression, { ok }]) => ({ metric, expression, holds: ok })),
+    ),
+    moments: existsSync(files.recording)
+      ? readRecording(readFileSync(files.recording, 'utf8'))
+      : [],
+  };
+}
+
+/** One moment of a run as k6 saw it: rates over the last period, latencies in milliseconds. */
+export type Moment = {
+  /** Seconds since the run began. */
+  second: number;
+  requestsPerSecond: number;
+  acceptedPerSecond: number;
+  p50Ms: number;
+  p95Ms: number;
+  p99Ms: number;
+};
+
+type Line =
+  | { event: 'param'; data: { aggregates: Record<string, string[]> } }
+  | { event: 'metric'; data: Record<string, { type: string }> }
+  | { event: 'start' | 'stop' | 'cumulative' | 'snapshot'; data: number[][] };
+
+/**
+ * Reads what k6's dashboard recorded, one JSON object a line: metrics are declared as they appear,
+ * and a snapshot has the aggregates of all that are known by then, in the order of their names.
+ */
+export function readRecording(text: string): Moment[] {
+  const types = new Map<string, string>();
+  let aggregates: Record<string, string[]> = {};
+  let startMs = 0;
+  const moments: Moment[] = [];
+  for (const line of text.split('\n').filter(Boolean)) {
+    const { event, data } = JSON.parse(line) as Line;
+    if (event === 'param') aggregates = data.aggregates;
+    if (event === 'metric') {
+      for (const [name, { type }] of Object.entries(data)) types.set(name, type);
+    }
+    if (event === 'start') startMs = data[0]![0]!;
+    if (event !== 'snapshot') continue;
+    const names = [...types.keys()].sort();
+    const valueOf = (name: string, aggregate: string) => {
+      const column = aggregates[types.get(name) ?? '']?.indexOf(aggregate) ?? -1;
+      return data[names.indexOf(name)]?.[column] ?? 0;
+    };
+    moments.push({
+      second: Math.round((valueOf('time', 'value') - startMs) / 1_000),
+      requestsPerSecond: valueOf('http_reqs', 'rate'),
+      acceptedPerSecond: valueOf('payments_accepted', 'rate') + valueOf('refunds_accepted', 'rate'),
+      p50Ms: valueOf('http_req_duration', 'med'),
+      p95Ms: valueOf('http_req_duration', 'p(95)'),
+      p99Ms: valueOf('http_req_duration', 'p(99)'),
+    });
+  }
+  return moments;
+}

@@ -1,0 +1,161 @@
+import { nearestName, wholeNumber, type ProviderLatency } from '@triplock/demo';
+import { UsageError, type SettingsOfServices } from '@triplock/launcher';
+
+/** A kind of load: which file k6 runs, and what it needs of the system. */
+export type LoadScenario = {
+  name: string;
+  /** One line for `--list`; the paragraph stands in the script. */
+  shows: string;
+  /** In `load-tests/k6`. */
+  script: string;
+  /** It is what it is: neither its rate nor its time can be asked for. */
+  fixed?: true;
+  /** Payments a second, and for how long, by default. */
+  rate: number;
+  seconds: number;
+  /** Log-normal latency of the provider's simulator while it runs. */
+  providerLatency?: ProviderLatency;
+  /** It needs services that are set up for it, so it gets a system of its own. */
+  settings?(rate: number): SettingsOfServices;
+  /** What waits, and memory: stays where it is all the time, or returns to where it was. */
+  level?: 'stays' | 'returns';
+  /** It is run at rate after rate until one is too much. */
+  searchesKnee?: true;
+};
+
+/** Every scenario, in the order in which one would try them. */
+export const loadScenarios: readonly LoadScenario[] = [
+  {
+    name: 'smoke',
+    shows: 'twenty payments one by one, each retried, each key tried with another body',
+    script: 'smoke.ts',
+    fixed: true,
+    rate: 1,
+    seconds: 20,
+  },
+  {
+    name: 'steady',
+    shows: 'payments at a given rate, whether or not the earlier ones are answered',
+    script: 'steady.ts',
+    rate: 200,
+    seconds: 60,
+  },
+  {
+    name: 'ramp',
+    shows: 'the highest rate at which every threshold of steady holds',
+    script: 'steady.ts',
+    rate: 100,
+    seconds: 15,
+    searchesKnee: true,
+  },
+  {
+    name: 'spike',
+    shows: 'a burst of five times the rate, and how the lag goes back',
+    script: 'spike.ts',
+    rate: 50,
+    seconds: 60,
+    level: 'returns',
+  },
+  {
+    name: 'duplicates',
+    shows: '30 % retries, 5 % twins at once, 1 % other bodies, 10 % late retries',
+    script: 'duplicates.ts',
+    rate: 100,
+    seconds: 60,
+  },
+  {
+    name: 'cards',
+    shows: 'card payments at a provider that takes its time and declines one in ten',
+    script: 'cards.ts',
+    rate: 10,
+    seconds: 60,
+    providerLatency: { medianMs: 250, p99Ms: 1_200 },
+  },
+  {
+    name: 'refunds',
+    shows: 'each payment half given back at once, one in ten asked for too much',
+    script: 'refunds.ts',
+    rate: 40,
+    seconds: 60,
+  },
+  {
+    name: 'hot-key',
+    shows: 'refunds of a single payment: one partition, one row, one ordering key',
+    script: 'hot-key.ts',
+    rate: 50,
+    seconds: 30,
+  },
+  {
+    name: 'partners',
+    shows: 'a partner at four times its rate limit, and a quiet one that must not notice',
+    script: 'partners.ts',
+    rate: 50,
+    seconds: 30,
+    settings: (rate) => ({
+      'ingest-gateway': { RATE_LIMIT_PER_SECOND: `${rate}`, RATE_LIMIT_BURST: `${rate}` },
+    }),
+  },
+  {
+    name: 'soak',
+    shows: 'steady for half an hour: memory and lag stay where they are',
+    script: 'steady.ts',
+    rate: 100,
+    seconds: 1_800,
+    level: 'stays',
+  },
+];
+
+/** What was asked for on the command line. */
+export type LoadOptions = {
+  scenario: LoadScenario;
+  rate: number;
+  seconds: number;
+  /** A gateway elsewhere and an API key for it, instead of a system that the launcher runs. */
+  elsewhere?: { gateway: string; token: string };
+};
+
+type Values = Partial<Record<'rate' | 'seconds' | 'gateway' | 'token' | 'home', string>>;
+
+/**
+ * The options' values.  @throws UsageError for a scenario there is not, or a value out of range.
+ */
+export function readLoadOptions(name: string | undefined, values: Values): LoadOptions {
+  const scenario = loadScenarios.find((each) => each.name === name);
+  if (scenario === undefined) throw new UsageError(unknownScenario(name));
+  const { rate, seconds, gateway, token } = values;
+  if (scenario.fixed && (rate ?? seconds) !== undefined) {
+    throw new UsageError(
+      `${scenario.name} is always the same: it takes neither --rate nor --seconds`,
+    );
+  }
+  const options = {
+    scenario,
+    rate: wholeNumber(rate, { option: 'rate', min: 1, max: 100_000 }) ?? scenario.rate,
+    seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 86_400 }) ?? scenario.seconds,
+  };
+  if (gateway === undefined && token === undefined) return options;
+  if (gateway === undefined || token === undefined) {
+    throw new UsageError('--gateway and --token go together: where to, and as whom');
+  }
+  if (values.home !== undefined) throw new UsageError('--gateway is elsewhere, --home is here');
+  if (scenario.settings !== undefined || scenario.providerLatency !== undefined) {
+    throw new UsageError(`${scenario.name} sets up a system for itself: it cannot run elsewhere`);
+  }
+  return { ...options, elsewhere: { gateway: readUrl(gateway), token } };
+}
+
+function unknownScenario(name: string | undefined): string {
+  const names = loadScenarios.map((each) => each.name);
+  if (name === undefined) return `say which scenario: ${names.join(', ')}`;
+  const near = nearestName(name, names);
+  const hint = near === undefined ? '' : `did you mean ${near}? `;
+  return `there is no scenario "${name}": ${hint}It is one of ${names.join(', ')}`;
+}
+
+function readUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw new UsageError(`--gateway ${text}: expected a URL such as http://127.0.0.1:18080`);
+  }
+  return url.origin + url.pathname.replace(/\/$/, '');
+}

@@ -1,0 +1,70 @@
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { askAdmin, findSystem, type System, type Terminal } from '@triplock/demo';
+import { bringUp, takeDown, withLock, type SettingsOfServices } from '@triplock/launcher';
+
+/** How a command speaks and is interrupted. */
+export type Listening = { terminal: Terminal; signal: AbortSignal };
+
+/** A system for one command alone; its home is named after that. */
+export type OwnSystem = Listening & { name: 'bench' | 'load'; settings: SettingsOfServices };
+
+/**
+ * Runs `work` on a system that nobody else uses: one of each service, empty, and gone afterwards.
+ * What failed without being interrupted is stopped too, but leaves its logs and data for a look.
+ */
+export async function onOwnSystem<Result>(
+  { name, settings, ...listening }: OwnSystem,
+  work: (system: System) => Promise<Result>,
+): Promise<Result> {
+  const { terminal, signal } = listening;
+  const report = (line: string) => terminal.progress(line);
+  const home = resolve(import.meta.dirname, '../.triplock', `${name}-system`);
+  mkdirSync(home, { recursive: true });
+  return withLock(join(home, 'own.lock'), { report, signal }, async () => {
+    // What one that was killed has left.
+    await takeDown({ home, data: 'forget', report });
+    let data: 'keep' | 'forget' = 'forget';
+    try {
+      await bringUp({ home, replicas: 1, settings, report, signal });
+      return await onRunningSystem(home, listening, work);
+    } catch (error) {
+      if (!signal.aborted) {
+        data = 'keep';
+        terminal.note(`it failed; logs are in ${join(home, 'logs')} until the next ${name}`);
+      }
+      throw error;
+    } finally {
+      await takeDown({ home, data, report });
+      terminal.clear();
+    }
+  });
+}
+
+/** Runs `work` on a system that is up, and leaves it so. */
+export async function onRunningSystem<Result>(
+  home: string | undefined,
+  listening: Listening,
+  work: (system: System) => Promise<Result>,
+): Promise<Result> {
+  const system = await findSystem(home, listening);
+  try {
+    return await work(system);
+  } finally {
+    await system.close();
+  }
+}
+
+type ServiceName = Parameters<System['replicas']>[0];
+
+/** The `/metrics` of every replica of a service, asked once each. */
+export function readMetrics(
+  system: Pick<System, 'replicas'>,
+  service: ServiceName,
+): Promise<string[]> {
+  return Promise.all(
+    system.replicas(service).map(async (replica) => {
+      return (await askAdmin(replica, { path: '/metrics' })).text();
+    }),
+  );
+}
