@@ -15,12 +15,12 @@ const guards: Readonly<Record<string, Guard>> = {
   },
   'auditor recordAcceptedBatch': {
     why: 'a request is evidence once per txn_id and fingerprint',
-    file: 'services/auditor/sql/record-accepted.sql',
+    file: 'services/auditor/kafka-records.sql',
     has: /ON CONFLICT \(txn_id, fingerprint\) DO NOTHING/,
   },
   'auditor recordDeadLetterBatch': {
-    why: 'a dead letter is evidence once per place in its topic',
-    file: 'services/auditor/sql/record-dead-letters.sql',
+    why: 'a dead letter is evidence once per offset of its topic',
+    file: 'services/auditor/kafka-records.sql',
     has: /ON CONFLICT \(topic, kafka_partition, kafka_offset\) DO NOTHING/,
   },
   'auditor countPublished': {

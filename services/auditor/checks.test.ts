@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { loadSql } from '@triplock/postgres';
+import { loadStatements } from '@triplock/postgres';
 import { createTestDatabase } from '@triplock/testing';
 import { checks } from './checks.ts';
-import { aCardScene, sabotageAtProvider } from './harm-at-provider.testing.ts';
-import { sabotageOfSettlement } from './harm-settlement.testing.ts';
-import { aScene, sabotage } from './harm.testing.ts';
-import { wholeSystem, type System } from './whole-system.testing.ts';
+import { aCardScene, sabotageAtProvider } from './test/harm-at-provider.ts';
+import { sabotageOfSettlement } from './test/harm-settlement.ts';
+import { aScene, sabotage } from './test/harm.ts';
+import { wholeSystem, type System } from './test/whole-system.ts';
 
 const closing: (() => Promise<void>)[] = [];
 let system: System;
@@ -42,7 +42,7 @@ before(async () => {
 });
 after(() => Promise.all(closing.map((close) => close())));
 
-test('cards that are in both books harm no check', async () => {
+test('cards that are in the journal and the ledger harm no check', async () => {
   const { paid, refund, intentId, chargeId, refundId } = await aCardScene(system);
   const ids = [paid.txnId, refund.txnId, intentId, chargeId, refundId];
   for (const { name, sql } of checks) {
@@ -55,9 +55,8 @@ test('an audit of ten times as much takes about ten times as long', async () => 
   await aCardScene(system);
   for (let n = 0; n < 5; n += 1) await aScene(system);
   await asOwner('ANALYZE');
-  const whole = ['sum-everything', 'count-everything'].map((name) => {
-    return { name, sql: loadSql(import.meta.url, `sql/${name}.sql`) };
-  });
+  const sums = loadStatements(import.meta.url, 'audit.sql', ['sumEverything', 'countEverything']);
+  const whole = Object.entries(sums).map(([name, sql]) => ({ name, sql }));
   for (const { name, sql } of [...checks, ...whole]) {
     const [cost, later] = [await costOf(sql, 1_000_000), await costOf(sql, 10_000_000)];
     assert.ok(later < 30 * cost, `${name}: ${later} after ${cost}`);
@@ -67,7 +66,7 @@ test('an audit of ten times as much takes about ten times as long', async () => 
 const allSabotage = { ...sabotage, ...sabotageAtProvider, ...sabotageOfSettlement };
 
 for (const { name, sql } of checks) {
-  test(`${name} is seen, and its id is told`, async () => {
+  test(`${name} is seen, and its id is named`, async () => {
     for (const [place, harmIt] of allSabotage[name]!.entries()) {
       const scene = await aScene(system);
       const earlier = await find(sql);

@@ -1,4 +1,4 @@
-import { loadSql } from '@triplock/postgres';
+import { loadStatements } from '@triplock/postgres';
 
 /**
  * When a check must find nothing: `always`, because what it compares commits together or one after
@@ -25,79 +25,83 @@ export type Check = {
   needs?: 'provider';
 };
 
-const inTheEnd = [
-  'accepted-unaccounted',
-  'key-conflict-untold',
-  'key-conflict-unfounded',
-  'refused-record-not-dead-lettered',
-  'dead-letter-unfounded',
-  'ledger-not-accepted',
-  'ledger-unfinished',
-  'event-unpublished',
-  'published-unseen',
-  'inbox-missing',
-  'settlement-missing',
-];
+type Rule = Pick<Check, 'holds' | 'waitsFor' | 'needs'>;
 
+const always: Rule = { holds: 'always' };
+const inTheEnd: Rule = { holds: 'in the end' };
 // A customer has a day to authenticate, and a partner's server a day to take a webhook.
-const inTheEndByOutsiders = ['card-unfinished', 'delivery-waiting'];
-
+const onceOutsidersActed: Rule = { ...inTheEnd, waitsFor: 'outsider' };
 // A bank may take days.
-const inTheEndByBanks = ['refund-at-bank'];
+const onceBanksActed: Rule = { ...inTheEnd, waitsFor: 'bank' };
+const onceTheProviderWasAsked: Rule = { ...inTheEnd, needs: 'provider' };
 
-const inTheEndAtTheProvider = ['charge-missing', 'given-back-otherwise'];
-
-const always = [
-  'ledger-history-changed',
-  'ledger-differs-from-accepted',
-  'ledger-id-underived',
-  'entry-differs-from-ledger',
-  'refunded-differs-from-refunds',
-  'refund-unfounded',
-  'charged-twice',
-  'charge-unfounded',
-  'charge-differs-from-ledger',
-  'intent-unfounded',
-  'given-back-twice',
-  'given-back-unfounded',
-  'given-back-differs-from-ledger',
-  'event-differs-from-ledger',
-  'event-tells-otherwise',
-  'sequence-has-a-gap',
-  'event-parked',
-  'published-unfounded',
-  'published-differs-from-outbox',
-  'published-altered',
-  'inbox-unfounded',
-  'inbox-altered',
-  'cursor-differs-from-inbox',
-  'delivery-differs-from-inbox',
-  'delivery-tells-otherwise',
-  'delivery-given-up',
-  'settlement-differs-from-ledger',
-];
+/** By the file in `checks` that has the statements, each named with `_` for `-`. */
+const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
+  accepted: {
+    'accepted-unaccounted': inTheEnd,
+    'key-conflict-untold': inTheEnd,
+    'key-conflict-unfounded': inTheEnd,
+    'refused-record-not-dead-lettered': inTheEnd,
+    'dead-letter-unfounded': inTheEnd,
+  },
+  ledger: {
+    'ledger-not-accepted': inTheEnd,
+    'ledger-unfinished': inTheEnd,
+    'card-unfinished': onceOutsidersActed,
+    'refund-at-bank': onceBanksActed,
+    'ledger-history-changed': always,
+    'ledger-differs-from-accepted': always,
+    'ledger-id-underived': always,
+    'entry-differs-from-ledger': always,
+    'refunded-differs-from-refunds': always,
+    'refund-unfounded': always,
+  },
+  provider: {
+    'charge-missing': onceTheProviderWasAsked,
+    'given-back-otherwise': onceTheProviderWasAsked,
+    'charged-twice': always,
+    'charge-unfounded': always,
+    'charge-differs-from-ledger': always,
+    'intent-unfounded': always,
+    'given-back-twice': always,
+    'given-back-unfounded': always,
+    'given-back-differs-from-ledger': always,
+  },
+  events: {
+    'event-unpublished': inTheEnd,
+    'published-unseen': inTheEnd,
+    'event-differs-from-ledger': always,
+    'event-tells-otherwise': always,
+    'sequence-has-a-gap': always,
+    'event-parked': always,
+    'published-unfounded': always,
+    'published-differs-from-outbox': always,
+    'published-altered': always,
+  },
+  consumers: {
+    'inbox-missing': inTheEnd,
+    'settlement-missing': inTheEnd,
+    'delivery-waiting': onceOutsidersActed,
+    'inbox-unfounded': always,
+    'inbox-altered': always,
+    'cursor-differs-from-inbox': always,
+    'delivery-differs-from-inbox': always,
+    'delivery-tells-otherwise': always,
+    'delivery-given-up': always,
+    'settlement-differs-from-ledger': always,
+  },
+};
 
 /**
- * Every check. Each file's statement takes no parameters; a row is an offending `id` and `since`
- * when it has been one. No row: the check holds.
+ * Every check. A statement takes no parameters; a row is an offending `id` and `since` when it has
+ * been one. No row: the check holds.
  */
-export const checks: readonly Check[] = [
-  ...always.map((name) => load(name, 'always')),
-  ...inTheEnd.map((name) => load(name, 'in the end')),
-  ...inTheEndByOutsiders.map((name) => {
-    return { ...load(name, 'in the end'), waitsFor: 'outsider' } as const;
-  }),
-  ...inTheEndByBanks.map((name) => {
-    return { ...load(name, 'in the end'), waitsFor: 'bank' } as const;
-  }),
-  ...inTheEndAtTheProvider.map((name) => {
-    return { ...load(name, 'in the end'), needs: 'provider' } as const;
-  }),
-];
-
-function load(name: string, holds: Holds): Check {
-  return { name, holds, sql: oldestOf(loadSql(import.meta.url, `checks/${name}.sql`)) };
-}
+export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, ofFile]) => {
+  const idOf = (name: string) => name.replaceAll('-', '_');
+  const names = Object.keys(ofFile);
+  const sql = loadStatements(import.meta.url, `checks/${file}.sql`, names.map(idOf));
+  return names.map((name) => ({ ...ofFile[name]!, name, sql: oldestOf(sql[idOf(name)]!) }));
+});
 
 /**
  * The oldest 100 of what a check finds. Materialised, because a planner that is asked for the first

@@ -12,8 +12,8 @@ import {
   startService,
 } from '@triplock/testing';
 import { openGroupCommit } from '@triplock/transport';
-import type { AuditResult } from './audit-result.ts';
-import { succeededEvent, wholeSystem } from './whole-system.testing.ts';
+import type { AuditResult } from './audit.ts';
+import { succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 /** An auditor process on stores of its own. */
 async function anAuditor(context: TestContext) {

@@ -11,17 +11,15 @@ import {
   type BrokerConnection,
   type RecordConsumer,
 } from '@triplock/transport';
-import { auditPass } from './audit-loop.ts';
-import { auditRoute } from './audit-route.ts';
-import { openAuditTurns } from './audit-turns.ts';
+import { auditRoute, type Auditor } from './audit.ts';
 import { readConfig, type Config } from './config.ts';
-import { openLedgerCopy } from './open-ledger-copy.ts';
+import { recordAcceptedBatch, recordDeadLetterBatch } from './kafka-records.ts';
+import { watchRetention } from './kafka-retention.ts';
+import { openLedgerCopy } from './ledger-copy.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
-import { openProviderBook } from './provider-book.ts';
+import { openJournalCopy } from './provider-journal.ts';
 import { countPublished } from './published.ts';
-import { recordAcceptedBatch } from './record-accepted.ts';
-import { recordDeadLetterBatch } from './record-dead-letters.ts';
-import { watchRetention } from './watch-retention.ts';
+import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
 
 // The checks of an audit read whole tables.
 const auditStatementTimeoutMs = 300_000;
@@ -49,7 +47,7 @@ await runService('auditor', readConfig, async (config, service) => {
     connectionsMax: 2,
     statementTimeoutMs: auditStatementTimeoutMs,
   });
-  const auditParts = {
+  const auditor: Auditor = {
     database: auditDatabase,
     copyLedger: await openLedgerCopy(config, service),
     lag: {
@@ -57,13 +55,12 @@ await runService('auditor', readConfig, async (config, service) => {
       accepted: offsetsOf(config.ACCEPTED_TOPIC, config.AUDITOR_GROUP),
       deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroupOf(config)),
     },
-    provider: openProviderBook({ database: auditDatabase, books: booksOf(config), logger }),
-  };
-  const pass = auditPass({
-    ...auditParts,
-    turns: openAuditTurns(database, config.AUDIT_EVERY_MS),
+    journal: openJournalCopy({ database: auditDatabase, journal: journalOf(config), logger }),
     metrics,
     logger,
+  };
+  const pass = scheduledAudit(auditor, {
+    runs: openAuditRuns(database, config.AUDIT_EVERY_MS),
     overdueMs: overdueMsOf(config),
   });
   const loop = runLoop(pass, { name: 'audit', idleMs: config.AUDIT_EVERY_MS, logger });
@@ -77,7 +74,7 @@ await runService('auditor', readConfig, async (config, service) => {
       pubsub: () => events.ping(),
       kafka: () => accepted.ping(),
     },
-    routes: { 'GET /audit': auditRoute(auditParts) },
+    routes: { 'GET /audit': auditRoute(auditor) },
   });
 
   function offsetsOf(topic: string, groupId: string) {
@@ -99,9 +96,12 @@ function overdueMsOf(config: Config) {
 async function consumeTopics(
   config: Config,
   { onClose }: Service,
-  parts: { kafka: BrokerConnection; database: Database; metrics: AuditorMetrics },
+  {
+    kafka,
+    database,
+    metrics,
+  }: { kafka: BrokerConnection; database: Database; metrics: AuditorMetrics },
 ): Promise<RecordConsumer> {
-  const { kafka, database, metrics } = parts;
   const { ACCEPTED_TOPIC: topic, DEAD_LETTER_TOPIC: deadLetterTopic } = config;
   await requireReadable({ ...kafka, topic });
   await requireReadable({ ...kafka, topic: deadLetterTopic });
@@ -123,7 +123,7 @@ async function consumeTopics(
   return accepted;
 }
 
-function booksOf(config: Config): ProviderJournal | undefined {
+function journalOf(config: Config): ProviderJournal | undefined {
   const { STRIPE_API_KEY: apiKey, STRIPE_API_URL: apiUrl } = config;
   if (apiKey === undefined) return undefined;
   return openStripeJournal({

@@ -8,7 +8,7 @@ import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { IncomingMessage } from '@triplock/transport';
 import { auditorMetrics } from './metrics.ts';
 import { countPublished } from './published.ts';
-import { succeededEvent } from './whole-system.testing.ts';
+import { succeededEvent } from './test/whole-system.ts';
 
 async function anAuditor(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_auditor');

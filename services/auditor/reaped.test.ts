@@ -4,8 +4,8 @@ import { openInbox } from '@triplock/inbox';
 import { openPostgresOutbox } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase } from '@triplock/testing';
-import { judge, look } from './reconcile.ts';
-import { auditPartsOf, succeededEvent, wholeSystem } from './whole-system.testing.ts';
+import { resultOf, observe } from './audit.ts';
+import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 const dayMs = 86_400_000;
 const horizon = { keepMs: 30 * dayMs, rowsMax: 100 };
@@ -28,11 +28,11 @@ async function anAgingSystem(context: TestContext) {
       await tx.query('SET LOCAL session_replication_role = replica');
       for (const statement of statements) await tx.query(statement);
     });
-  const parts = auditPartsOf(owners.auditor);
+  const parts = anAuditorOf(owners.auditor);
   return {
     system,
     withoutTriggers,
-    audit: async () => judge(await look(parts), { final: true }),
+    audit: async () => resultOf(await observe(parts), { final: true }),
     /** Makes everything that is there as old as told. */
     age: (days: number) =>
       withoutTriggers([

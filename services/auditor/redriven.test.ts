@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aPayment, createTestDatabase } from '@triplock/testing';
-import { judge, look } from './reconcile.ts';
-import { auditPartsOf, wholeSystem } from './whole-system.testing.ts';
+import { resultOf, observe } from './audit.ts';
+import { anAuditorOf, wholeSystem } from './test/whole-system.ts';
 
 test('the audit balances when a redriven dead letter is as bad as before', async (context) => {
   const store = await createTestDatabase(context);
@@ -28,7 +28,7 @@ test('the audit balances when a redriven dead letter is as bad as before', async
   await system.conflict(loser);
   await system.deadLetter(again, 'key_conflict');
 
-  const { ok, counts } = judge(await look(auditPartsOf(database)), { final: true });
+  const { ok, counts } = resultOf(await observe(anAuditorOf(database)), { final: true });
   assert.equal(ok, true);
   const { accepted, ledger, deadLettered, keyConflicts } = counts;
   assert.deepEqual(

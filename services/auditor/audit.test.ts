@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
+import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { resultOf, observe } from './audit.ts';
+import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
+
+async function aSystem(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const admin = store.open();
+  const system = wholeSystem({
+    ledger: store.open('triplock_ledger'),
+    notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
+    auditor: store.open('triplock_auditor'),
+    admin,
+  });
+  const database = store.open('triplock_auditor');
+  const audit = async ({ final = false, workerLag = 0 } = {}) => {
+    return resultOf(await observe(anAuditorOf(database, { workerLag })), { final });
+  };
+  return { system, audit };
+}
+
+const loserOf = (winner: AcceptedPayment) =>
+  aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
+
+test('what goes to an endpoint that is gone is no drift, and is told of until it is set again', async (context) => {
+  const { system, audit } = await aSystem(context);
+  const [waiting, givenUp, told] = [aPayment(), aPayment(), aPayment()];
+  for (const payment of [waiting, givenUp, told]) await system.pay(payment);
+  const undo = (payment: AcceptedPayment, state: string) =>
+    system.break(
+      `UPDATE notifier.deliveries SET state = $2, finished_at = $3 WHERE event_id = $1`,
+      [succeededEvent(payment).event_id, state, state === 'failed' ? new Date() : null],
+    );
+  await undo(waiting, 'pending');
+  await undo(givenUp, 'failed');
+  await system.break(`INSERT INTO partners.partners (id) VALUES ('acme')`);
+  await system.break(
+    `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets, disabled_at)
+     VALUES ('acme', 'https://acme.example', '["whsec_1"]', now())`,
+  );
+  const gone = await audit({ final: true });
+  assert.deepEqual([gone.ok, gone.settledDown, gone.drift], [true, true, []]);
+  assert.deepEqual([gone.counts.deliveries, gone.counts.unwanted], [1, 2]);
+
+  await system.break('UPDATE partners.webhook_endpoints SET disabled_at = NULL');
+  const back = await audit({ final: true });
+  assert.deepEqual(
+    back.drift.map(({ check, ids }) => [check, ids]),
+    [
+      ['delivery-given-up', [succeededEvent(givenUp).event_id]],
+      ['delivery-waiting', [succeededEvent(waiting).event_id]],
+      ['sums-differ', ['acme/EUR']],
+    ],
+  );
+  assert.equal(back.counts.unwanted, 0);
+});
+
+test('a system in which everything arrived has settled down without drift', async (context) => {
+  const { system, audit } = await aSystem(context);
+  const winner = aPayment({ amount: 1_000n });
+  await system.pay(winner);
+  await system.pay(aPayment({ amount: 500n }));
+  await system.pay(aPayment({ partner: 'globex', amount: 300n, currency: 'JPY' }));
+  await system.giveBack(aRefund(winner, { amount: 400n }), 2);
+  await system.giveBack(aRefund(winner), 3);
+  await system.giveBack(aRefund(winner), 4);
+  await system.giveBack(aRefund(winner, { amount: 1n }), 5);
+  await system.loseKey(loserOf(winner));
+  const spoiled = { ...system.record(aPayment()), value: Buffer.from('{"half":') };
+  await system.append([spoiled]);
+  await system.deadLetter(spoiled, 'not_json');
+
+  const { sums, ...result } = await audit();
+  assert.deepEqual(result, {
+    ok: true,
+    settledDown: true,
+    counts: {
+      accepted: 9,
+      ledger: 7,
+      deadLettered: 1,
+      keyConflicts: 1,
+      charges: 0,
+      events: 8,
+      published: 8,
+      inbox: 8,
+      deliveries: 8,
+      unwanted: 0,
+    },
+    drift: [],
+    inFlight: { lag: { worker: 0, accepted: 0, deadLetters: 0 }, waiting: [] },
+    notCompared: [],
+  });
+  const everywhere = (count: number, amount: number) => {
+    const sum = { count, amount };
+    return { ledger: sum, published: sum, delivered: sum };
+  };
+  const payments = (count: number, amount: number) => {
+    const layers = { accepted: { count, amount }, ...everywhere(count, amount) };
+    return { ...layers, gross: everywhere(count, amount) };
+  };
+  const none = { count: 0, amount: 0 };
+  const neither = { ledger: none, provider: none };
+  const noCards = { charged: neither, givenBack: neither };
+  assert.deepEqual(sums, [
+    {
+      ...{ partner: 'acme', currency: 'EUR', ...payments(2, 1_500) },
+      refunds: everywhere(2, 1_000),
+      net: 500,
+      cards: noCards,
+    },
+    {
+      ...{ partner: 'globex', currency: 'JPY', ...payments(1, 300) },
+      refunds: everywhere(0, 0),
+      net: 300,
+      cards: noCards,
+    },
+  ]);
+});
+
+test('an empty system has settled down without drift', async (context) => {
+  const { ok, settledDown } = await (await aSystem(context)).audit();
+  assert.deepEqual([ok, settledDown], [true, true]);
+});
+
+test('the same request appended and delivered again changes no figure', async (context) => {
+  const { system, audit } = await aSystem(context);
+  const payment = aPayment();
+  await system.pay(payment);
+  const before = await audit();
+  await system.accept(payment);
+  await system.post(payment);
+  await system.see(succeededEvent(payment));
+  await system.notify(succeededEvent(payment));
+  assert.deepEqual(await audit(), before);
+});
+
+test('what is in flight is no drift until waiting is over', async (context) => {
+  const { system, audit } = await aSystem(context);
+  const payment = aPayment();
+  await system.accept(payment);
+  const waiting = [
+    { check: 'accepted-unaccounted', ids: [payment.txnId] },
+    { check: 'sums-differ', ids: ['acme/EUR'] },
+  ];
+  const early = await audit();
+  assert.deepEqual([early.ok, early.settledDown], [true, false]);
+  assert.deepEqual(early.inFlight.waiting, waiting);
+  const final = await audit({ final: true });
+  assert.deepEqual([final.ok, final.drift], [false, waiting]);
+});
+
+test('a system with a lag has not settled down', async (context) => {
+  const { audit } = await aSystem(context);
+  const early = await audit({ workerLag: 3 });
+  assert.deepEqual([early.ok, early.settledDown, early.inFlight.lag.worker], [true, false, 3]);
+  const final = await audit({ workerLag: 3, final: true });
+  assert.deepEqual(final.drift, [{ check: 'lag', ids: ['worker: 3'] }]);
+});

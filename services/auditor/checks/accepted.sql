@@ -1,0 +1,76 @@
+-- The topic of accepted payments against ledger and dead letters.
+--
+-- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
+-- No row: the check holds. checks.ts says when it must.
+
+-- name: accepted_unaccounted
+-- Requests in the topic that neither the ledger nor a dead letter accounts for. This is how a lost
+-- payment would look.
+SELECT accepted.txn_id::text AS id, accepted.first_seen AS since
+FROM auditor.accepted
+WHERE NOT EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
+  )
+  AND NOT EXISTS (
+    SELECT FROM auditor.dead_letters
+    WHERE dead_letters.txn_id = accepted.txn_id AND dead_letters.fingerprint = accepted.fingerprint
+  )
+
+-- name: key_conflict_untold
+-- Requests that lost their key to another one without an event for the partner.
+WITH losers AS MATERIALIZED (
+  SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
+  FROM auditor.accepted
+  JOIN ledger.transactions USING (txn_id)
+  WHERE accepted.fingerprint <> transactions.fingerprint
+)
+SELECT txn_id::text AS id, first_seen AS since
+FROM losers
+WHERE NOT EXISTS (
+  SELECT FROM ledger.outbox
+  WHERE outbox.event_id = auditor.derive_id(
+    'event', losers.txn_id::text, 'payment.key_conflict', encode(losers.fingerprint, 'hex')
+  )
+)
+
+-- name: key_conflict_unfounded
+-- Key conflict events without a request that lost.
+SELECT outbox.event_id::text AS id, outbox.created_at AS since
+FROM ledger.outbox
+WHERE outbox.event_type = 'payment.key_conflict'
+  AND NOT EXISTS (
+    SELECT FROM auditor.accepted
+    JOIN ledger.transactions USING (txn_id)
+    WHERE accepted.txn_id = outbox.txn_id
+      AND accepted.fingerprint <> transactions.fingerprint
+      AND outbox.event_id = auditor.derive_id(
+        'event', accepted.txn_id::text, 'payment.key_conflict', encode(accepted.fingerprint, 'hex')
+      )
+  )
+
+-- name: refused_record_not_dead_lettered
+-- Records that are no payment and were not set aside as dead letters.
+SELECT concat_ws('/', topic, kafka_partition, kafka_offset) AS id, first_seen AS since
+FROM auditor.accepted_refused AS refused
+WHERE NOT EXISTS (
+  SELECT FROM auditor.dead_letters AS dead
+  WHERE dead.topic = refused.topic
+    AND dead.kafka_partition = refused.kafka_partition
+    AND dead.kafka_offset = refused.kafka_offset
+)
+
+-- name: dead_letter_unfounded
+-- Dead letters of records that the topic does not hold.
+SELECT concat_ws('/', topic, kafka_partition, kafka_offset) AS id, first_seen AS since
+FROM auditor.dead_letters AS dead
+WHERE NOT EXISTS (
+    SELECT FROM auditor.accepted
+    WHERE accepted.txn_id = dead.txn_id AND accepted.fingerprint = dead.fingerprint
+  )
+  AND NOT EXISTS (
+    SELECT FROM auditor.accepted_refused AS refused
+    WHERE refused.topic = dead.topic
+      AND refused.kafka_partition = dead.kafka_partition
+      AND refused.kafka_offset = dead.kafka_offset
+  )

@@ -1,0 +1,138 @@
+-- The outbox against the ledger, and what was published against the outbox.
+--
+-- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
+-- No row: the check holds. checks.ts says when it must.
+
+-- name: event_unpublished
+-- Events that wait to be published.
+SELECT event_id::text AS id, created_at AS since
+FROM ledger.outbox
+WHERE state = 'pending'
+
+-- name: published_unseen
+-- Events that are marked as published and that the auditor has not received.
+SELECT outbox.event_id::text AS id, outbox.published_at AS since
+FROM ledger.outbox
+WHERE outbox.state = 'published'
+  AND NOT EXISTS (SELECT FROM auditor.published WHERE published.event_id = outbox.event_id)
+
+-- name: event_differs_from_ledger
+-- Final transactions without their event, and events of a settlement without their transaction, or
+-- under an id that does not follow from it. An event that left the outbox by age was seen by the
+-- auditor when it was published.
+SELECT txn_id::text AS id, coalesce(settled.settled_at, events.created_at) AS since
+FROM (
+  SELECT txn_id, partner_id, settled_at, kind || '.' || state AS event_type,
+         auditor.derive_id('event', txn_id::text, kind || '.' || state) AS event_id
+  FROM ledger.transactions
+  WHERE state <> 'pending'
+) AS settled
+FULL JOIN (
+  SELECT txn_id, partner_id, created_at, event_type, event_id
+  FROM ledger.outbox
+  WHERE event_type <> 'payment.key_conflict'
+) AS events USING (event_id, event_type, txn_id, partner_id)
+LEFT JOIN auditor.published USING (event_id, event_type, txn_id, partner_id)
+WHERE settled.settled_at IS NULL
+  OR events.created_at IS NULL AND (
+    published.first_seen IS NULL OR NOT auditor.left_outbox(txn_id, event_type, event_id)
+  )
+
+-- name: event_tells_otherwise
+-- Events of a settlement that have another partner, payment, amount, currency or end than the
+-- ledger's.
+--
+-- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
+-- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
+-- read.
+--
+-- A refund that failed may have the amount that was asked for, and of no currency; where its
+-- partner has no such payment it is ordered by itself.
+SELECT outbox.event_id::text AS id, outbox.created_at AS since
+FROM ledger.outbox
+JOIN ledger.transactions USING (txn_id)
+WHERE outbox.event_type <> 'payment.key_conflict' AND (
+  outbox.payment_id <> transactions.txn_id
+    AND outbox.payment_id IS DISTINCT FROM transactions.payment_id
+  OR CASE
+    WHEN strpos(outbox.payload, concat(',"partner_id":"', transactions.partner_id, '","txn_id":"')) > 0
+      AND strpos(outbox.payload, concat(
+        ',"data":{"id":"', transactions.txn_id, '","object":"', transactions.kind,
+        CASE transactions.kind WHEN 'refund' THEN concat('","payment":"', transactions.payment_id) END,
+        '","status":"', transactions.state, '","amount":', transactions.amount,
+        ',"currency":"', transactions.currency, '",'
+      )) > 0
+    THEN false
+    ELSE (
+      outbox.payload::json ->> 'partner_id',
+      outbox.payload::json -> 'data' ->> 'id',
+      outbox.payload::json -> 'data' ->> 'payment',
+      outbox.payload::json -> 'data' ->> 'status',
+      outbox.payload::json -> 'data' ->> 'amount',
+      outbox.payload::json -> 'data' ->> 'currency'
+    ) IS DISTINCT FROM (
+      transactions.partner_id,
+      transactions.txn_id::text,
+      transactions.payment_id::text,
+      transactions.state,
+      coalesce(transactions.amount, transactions.requested_amount)::text,
+      transactions.currency
+    )
+  END
+)
+
+-- name: sequence_has_a_gap
+-- Payments whose events, those of their refunds included, are not numbered 1, 2, 3, … without a gap
+-- or a repeat. Those that left the outbox by age are known to the auditor from when they were
+-- published.
+WITH broken AS MATERIALIZED (
+  SELECT payment_id, min(created_at) AS since, max(sequence) AS newest
+  FROM ledger.outbox
+  WHERE sequence IS NOT NULL
+  GROUP BY payment_id
+  HAVING max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*)
+), told AS (
+  SELECT payment_id, sequence FROM broken JOIN ledger.outbox USING (payment_id)
+  WHERE sequence IS NOT NULL
+  UNION ALL
+  SELECT payment_id, sequence FROM broken JOIN auditor.published USING (payment_id)
+  WHERE sequence IS NOT NULL
+    AND NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
+    AND auditor.left_outbox(txn_id, event_type, event_id)
+)
+SELECT payment_id::text AS id, since
+FROM broken JOIN told USING (payment_id)
+GROUP BY payment_id, since, newest
+HAVING count(*) <> newest OR count(DISTINCT sequence) <> newest
+
+-- name: event_parked
+-- Events that can never be published, and those that wait behind them.
+SELECT event_id::text AS id, created_at AS since
+FROM ledger.outbox
+WHERE state = 'parked'
+
+-- name: published_unfounded
+-- Events that were published, are not in the outbox, and did not leave it by age: somebody else
+-- speaks in our name.
+WITH missing AS MATERIALIZED (
+  -- Few, and only these are worth a closer look.
+  SELECT event_id, event_type, txn_id, first_seen
+  FROM auditor.published
+  WHERE NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
+)
+SELECT event_id::text AS id, first_seen AS since
+FROM missing
+WHERE NOT auditor.left_outbox(txn_id, event_type, event_id)
+
+-- name: published_differs_from_outbox
+-- Events that were published with other bytes than the outbox holds.
+SELECT outbox.event_id::text AS id, published.first_seen AS since
+FROM ledger.outbox
+JOIN auditor.published USING (event_id)
+WHERE published.payload_hash <> encode(sha256(convert_to(outbox.payload, 'UTF8')), 'hex')
+
+-- name: published_altered
+-- Events with copies of other bytes.
+SELECT event_id::text AS id, first_seen AS since
+FROM auditor.published
+WHERE altered > 0

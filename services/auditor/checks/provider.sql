@@ -1,0 +1,105 @@
+-- The ledger against the journal of the provider.
+--
+-- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
+-- No row: the check holds. checks.ts says when it must.
+
+-- name: charge_missing
+-- Card payments that succeeded and of which the provider has no successful charge.
+SELECT txn_id::text AS id, settled_at AS since
+FROM ledger.transactions
+WHERE kind = 'payment' AND state = 'succeeded' AND payment_method IS NOT NULL
+  AND NOT EXISTS (
+    SELECT FROM auditor.charges
+    WHERE charges.txn_id = transactions.txn_id AND charges.status = 'succeeded'
+  )
+
+-- name: given_back_otherwise
+-- Refunds of cards that ended otherwise at the provider than in the ledger: one that succeeded gave
+-- money back there, and of one that failed none went back.
+SELECT booked.txn_id::text AS id, booked.settled_at AS since
+FROM ledger.transactions AS booked
+JOIN ledger.transactions AS payments ON payments.txn_id = booked.payment_id
+WHERE booked.kind = 'refund' AND booked.state <> 'pending' AND payments.payment_method IS NOT NULL
+  AND (booked.state = 'succeeded') <> EXISTS (
+    SELECT FROM auditor.refunds
+    WHERE refunds.txn_id = booked.txn_id
+      AND (refunds.status = 'succeeded' OR booked.state = 'failed' AND refunds.status = 'pending')
+  )
+
+-- name: charged_twice
+-- Transactions that were charged more than once: there is never a second successful charge.
+SELECT txn_id::text AS id, max(created_at) AS since
+FROM auditor.charges
+WHERE status = 'succeeded'
+GROUP BY txn_id
+HAVING count(*) > 1
+
+-- name: charge_unfounded
+-- Charges of ours, tried ones included, of an intent that no payment names: its id is stored before
+-- it is confirmed.
+SELECT charges.id, charges.created_at AS since
+FROM auditor.charges
+WHERE charges.txn_id IS NOT NULL
+  AND NOT EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE transactions.txn_id = charges.txn_id
+      AND transactions.kind = 'payment'
+      AND transactions.provider_intent_id = charges.intent_id
+  )
+
+-- name: charge_differs_from_ledger
+-- Charges that took another amount, currency or partner's money than the payment says, are another
+-- charge than it names, or are of one that failed.
+SELECT charges.id, charges.created_at AS since
+FROM auditor.charges
+JOIN ledger.transactions USING (txn_id)
+WHERE charges.status = 'succeeded'
+  AND (
+    (charges.amount, charges.currency, charges.partner_id)
+      IS DISTINCT FROM (transactions.amount, transactions.currency, transactions.partner_id)
+    OR transactions.state = 'failed'
+    OR transactions.state = 'succeeded' AND charges.id IS DISTINCT FROM transactions.provider_charge_id
+  )
+
+-- name: intent_unfounded
+-- Intents of ours that were confirmed and that no payment names.
+SELECT intents.id, intents.created_at AS since
+FROM auditor.intents
+WHERE intents.status IN ('pending', 'succeeded')
+  AND NOT EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE transactions.txn_id = intents.txn_id
+      AND transactions.kind = 'payment'
+      AND transactions.provider_intent_id = intents.id
+  )
+
+-- name: given_back_twice
+-- Refunds that the provider made more than once.
+SELECT txn_id::text AS id, max(created_at) AS since
+FROM auditor.refunds
+WHERE status <> 'failed' AND txn_id IS NOT NULL
+GROUP BY txn_id
+HAVING count(*) > 1
+
+-- name: given_back_unfounded
+-- Refunds of our charges at the provider that are none of the ledger's: made by hand, or of another
+-- payment's charge.
+SELECT refunds.id, refunds.created_at AS since
+FROM auditor.refunds
+WHERE refunds.status <> 'failed'
+  AND NOT EXISTS (
+    SELECT FROM ledger.transactions AS booked
+    JOIN ledger.transactions AS payments ON payments.txn_id = booked.payment_id
+    WHERE booked.txn_id = refunds.txn_id
+      AND booked.kind = 'refund'
+      AND payments.provider_intent_id = refunds.intent_id
+  )
+
+-- name: given_back_differs_from_ledger
+-- Refunds at the provider of another amount, currency or partner than the ledger's.
+SELECT refunds.id, refunds.created_at AS since
+FROM auditor.refunds
+JOIN ledger.transactions USING (txn_id)
+WHERE refunds.status <> 'failed'
+  AND (refunds.amount, refunds.currency, refunds.partner_id)
+    IS DISTINCT FROM (transactions.amount, transactions.currency, transactions.partner_id)

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { encodePaymentAccepted, encodeRefundAccepted } from '@triplock/contracts';
+import { createMetrics } from '@triplock/runtime';
+import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import type { ReceivedRecord } from '@triplock/transport';
+import fc from 'fast-check';
+import { auditorMetrics } from './metrics.ts';
+import { recordAcceptedBatch } from './kafka-records.ts';
+import { recordDeadLetterBatch } from './kafka-records.ts';
+
+async function anAuditor(context: TestContext) {
+  const database = (await createTestDatabase(context)).open('triplock_auditor');
+  const metrics = auditorMetrics(createMetrics('test'));
+  return {
+    accept: recordAcceptedBatch(database, metrics),
+    bury: recordDeadLetterBatch(database, metrics),
+    rows: <Row extends object>(sql: string) => database.query<Row>(sql),
+  };
+}
+
+let offset = 0n;
+
+function aRecord(wish: Partial<ReceivedRecord> = {}): ReceivedRecord {
+  const { key, value, headers } = encodePaymentAccepted(aPayment(), '');
+  const partner = Buffer.from(headers.partner_id);
+  offset += 1n;
+  return {
+    topic: 'payments.accepted.v1',
+    partition: 3,
+    offset,
+    key: Buffer.from(key),
+    value,
+    headers: { partner_id: partner },
+    timestamp: '0',
+    ...wish,
+  };
+}
+
+test('a batch that comes again, or holds a request twice, is remembered once', async (context) => {
+  const { accept, rows } = await anAuditor(context);
+  const [first, second] = [aRecord(), aRecord()];
+  const again = { ...first, offset: second.offset + 100n };
+  const batch = { records: [first, second, again, aRecord({ value: null })] };
+  await accept(batch);
+  await accept(batch);
+  assert.equal((await rows('SELECT FROM accepted')).length, 2);
+  assert.deepEqual(await rows('SELECT kafka_partition, reason FROM accepted_refused'), [
+    { kafka_partition: 3, reason: 'null_value' },
+  ]);
+});
+
+test('a refund is remembered with its payment, and with its amount if it says one', async (context) => {
+  const { accept, rows } = await anAuditor(context);
+  const payment = aPayment();
+  const refunds = [aRefund(payment, { amount: 7n }), aRefund(payment)];
+  const records = refunds.map((refund) => {
+    const { key, value } = encodeRefundAccepted(refund, '');
+    return aRecord({ key: Buffer.from(key), value });
+  });
+  await accept({ records });
+  const remembered = await rows('SELECT * FROM accepted ORDER BY kafka_offset');
+  for (const [place, amount] of [7n, null].entries()) {
+    assert.partialDeepStrictEqual(remembered[place], {
+      ...{ txn_id: refunds[place]!.txnId, kind: 'refund', payment_id: payment.txnId },
+      ...{ partner_id: 'acme', currency: null, amount },
+    });
+  }
+});
+
+test('whatever the bytes of a record are, its batch is remembered', async (context) => {
+  const { accept, bury, rows } = await anAuditor(context);
+  const awkwardName = fc.constantFrom('\0', '\ud800', 'schema', '__proto__', 'x'.repeat(9_000));
+  const bytes = fc.oneof(
+    fc.uint8Array({ maxLength: 50 }).map((some) => Buffer.from(some)),
+    fc.json().map((text) => Buffer.from(text)),
+    fc
+      .dictionary(awkwardName, fc.jsonValue())
+      .map((some) => Buffer.from(JSON.stringify({ schema: 1, ...some }))),
+  );
+  let records = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(bytes, { minLength: 1, maxLength: 5 }), async (values) => {
+      const batch = { records: values.map((value) => aRecord({ value })) };
+      await accept(batch);
+      await bury(batch);
+      records += values.length;
+    }),
+    { numRuns: 50 },
+  );
+  assert.equal((await rows('SELECT FROM accepted_refused')).length, records);
+  assert.equal((await rows('SELECT FROM dead_letters')).length, records);
+});
+
+test('a dead letter is known by the record it was, and by its payment if it is one', async (context) => {
+  const { bury, rows } = await anAuditor(context);
+  const labels = (reason: string) => ({
+    'dead-letter.reason': Buffer.from(reason),
+    'dead-letter.topic': Buffer.from('payments.accepted.v1'),
+    'dead-letter.partition': Buffer.from('7'),
+    'dead-letter.offset': Buffer.from('4711'),
+  });
+  const loser = aRecord();
+  const letter = { ...loser, headers: { ...loser.headers, ...labels('key_conflict') } };
+  await bury({ records: [letter] });
+  await bury({ records: [{ ...letter, offset: letter.offset + 1n }] });
+  const sql = 'SELECT kafka_partition, kafka_offset, reason, txn_id FROM dead_letters';
+  assert.deepEqual(await rows(sql), [
+    {
+      kafka_partition: 7,
+      kafka_offset: 4711n,
+      reason: 'key_conflict',
+      txn_id: loser.key!.toString(),
+    },
+  ]);
+});

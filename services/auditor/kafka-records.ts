@@ -1,0 +1,154 @@
+import { decodeAccepted, type DeadLetterHeaders } from '@triplock/contracts';
+import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import { loadStatements, type Queryable } from '@triplock/postgres';
+import { inBatches } from '@triplock/runtime';
+import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
+import { deadLetterReasons, type AuditorMetrics, type DeadLetterReason } from './metrics.ts';
+
+const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
+  'recordAccepted',
+  'recordRefusedRecords',
+  'recordDeadLetters',
+]);
+
+// Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of a record.
+const batch = { apartMs: 50, itemsMax: 256 };
+
+type Rows = { accepted: object[]; refused: object[] };
+
+/**
+ * Remembers what the accepted topic holds, the batches of several partitions together. It reads
+ * each record by the same rules as the ledger worker and by itself, so a record that the worker
+ * lost is still known here.
+ *
+ * @throws when the database is away; the batch then comes again and nothing is counted twice.
+ */
+export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics) {
+  const record = inBatches<Rows, void>(async (batches) => {
+    const accepted = batches.flatMap((rows) => rows.accepted);
+    const refused = batches.flatMap((rows) => rows.refused);
+    if (accepted.length > 0) await database.query(sql.recordAccepted, [JSON.stringify(accepted)]);
+    if (refused.length > 0)
+      await database.query(sql.recordRefusedRecords, [JSON.stringify(refused)]);
+    return batches.map(() => undefined);
+  }, batch);
+  return (batch: Pick<RecordBatch, 'records'>): Promise<void> =>
+    metrics.recordsSeconds.time(
+      () => record(rowsOf(batch.records, metrics)),
+      () => 'recorded',
+      'failed',
+    );
+}
+
+function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics): Rows {
+  const rows: Rows = { accepted: [], refused: [] };
+  for (const record of records) {
+    const decoded = decodeAccepted(record);
+    metrics.records.count(decoded.outcome);
+    switch (decoded.outcome) {
+      case 'payment':
+        rows.accepted.push({ ...paymentRow(decoded.payment), ...offsetOf(record) });
+        break;
+      case 'refund':
+        rows.accepted.push({ ...refundRow(decoded.refund), ...offsetOf(record) });
+        break;
+      case 'refused': {
+        const { reason } = decoded;
+        const detail = storable(decoded.detail);
+        rows.refused.push({ topic: record.topic, ...offsetOf(record), reason, detail });
+        break;
+      }
+      default:
+        decoded satisfies never;
+    }
+  }
+  return rows;
+}
+
+function paymentRow(payment: AcceptedPayment) {
+  const { currency, amount } = payment.details.money;
+  return { kind: 'payment', ...acceptedIds(payment), currency, amount: Number(amount) };
+}
+
+function refundRow(refund: AcceptedRefund) {
+  const { amount } = refund.details;
+  const asked = amount === undefined ? {} : { amount: Number(amount) };
+  return { kind: 'refund', ...acceptedIds(refund), payment_id: refund.paymentId, ...asked };
+}
+
+function acceptedIds({ txnId, fingerprint, partnerId }: AcceptedPayment | AcceptedRefund) {
+  return { txn_id: txnId, fingerprint, partner_id: partnerId };
+}
+
+function offsetOf({ partition, offset }: ReceivedRecord) {
+  return { kafka_partition: partition, kafka_offset: String(offset) };
+}
+
+/**
+ * Without what PostgreSQL's text refuses: one such record would otherwise hold up its partition.
+ */
+function storable(detail: string): string {
+  return detail.slice(0, 500).toWellFormed().replaceAll('\0', '\\0');
+}
+
+/**
+ * Remembers which records became dead letters. One that can be read is known by its id and
+ * fingerprint, any other by its offset.
+ *
+ * @throws when the database is away; the batch then comes again and nothing is counted twice.
+ */
+export function recordDeadLetterBatch(database: Queryable, metrics: AuditorMetrics) {
+  return async ({ records }: Pick<RecordBatch, 'records'>): Promise<void> => {
+    const deadLetters = records.map(deadLetterOf);
+    for (const { reason } of deadLetters) metrics.deadLetters.count(labelOf(reason));
+    await database.query(sql.recordDeadLetters, [JSON.stringify(deadLetters)]);
+  };
+}
+
+function deadLetterOf(record: ReceivedRecord) {
+  const decoded = decodeAccepted(record);
+  const source = sourceOf(record);
+  switch (decoded.outcome) {
+    case 'payment':
+      return { ...source, ...identityOf(decoded.payment) };
+    case 'refund':
+      return { ...source, ...identityOf(decoded.refund) };
+    case 'refused':
+      return { ...source, txn_id: null, fingerprint: null };
+  }
+  return decoded satisfies never;
+}
+
+function identityOf({ txnId, fingerprint }: AcceptedPayment | AcceptedRefund) {
+  return { txn_id: txnId, fingerprint };
+}
+
+/** The record that died; a dead letter that does not say which one stands for itself. */
+function sourceOf(record: ReceivedRecord) {
+  const header = (name: keyof DeadLetterHeaders) => {
+    const value = record.headers[name];
+    return Buffer.isBuffer(value) ? value.toString('utf8') : '';
+  };
+  const [partition, offset] = [header('dead-letter.partition'), header('dead-letter.offset')];
+  const [topic, reason] = [header('dead-letter.topic'), header('dead-letter.reason')];
+  const isLabelled = /^\d{1,9}$/.test(partition) && /^\d{1,18}$/.test(offset);
+  if (!isLabelled || !isLabel(topic) || !isLabel(reason)) {
+    return {
+      topic: record.topic,
+      kafka_partition: record.partition,
+      kafka_offset: String(record.offset),
+      reason: 'unlabelled',
+    };
+  }
+  return { topic, kafka_partition: Number(partition), kafka_offset: offset, reason };
+}
+
+/** Anybody who writes to the topic can make reasons up; a metric's labels are ours. */
+function labelOf(reason: string): DeadLetterReason {
+  return deadLetterReasons.find((each) => each === reason) ?? 'other';
+}
+
+/** Short and plain, so that it can be stored. */
+function isLabel(text: string): boolean {
+  return /^[A-Za-z0-9._-]{1,249}$/.test(text);
+}

@@ -1,0 +1,173 @@
+-- The auditor's copy of the provider's journal (provider_journal), and how far each of the
+-- provider's lists was walked (provider_walks).
+
+-- name: asksAProvider
+-- Whether there is anything to compare with a provider. Always one row.
+SELECT EXISTS (SELECT FROM ledger.transactions WHERE payment_method IS NOT NULL)
+  OR EXISTS (SELECT FROM auditor.provider_journal) AS asks
+
+-- name: readWalked
+-- Since when the journal may lack something. Always one row.
+SELECT greatest(
+  (SELECT min(walked_at) FROM provider_walks),
+  (SELECT min(created_at) FROM ledger.transactions WHERE payment_method IS NOT NULL)
+) AS "walkedAt"
+
+-- name: beginWholeWalk
+-- Has every list walked from its beginning, also where a walk is under way.
+--
+-- Rounded down, because what is met from now on must not seem older.
+UPDATE provider_walks SET
+  known_until = since, newest = NULL, cursor = NULL,
+  everything_since = date_trunc('milliseconds', clock_timestamp())
+
+-- name: readWalk
+-- How far a list was read.
+--
+-- $1 kind.
+-- Always one row: the cursor of a walk under way or null, and how far everything is known.
+SELECT cursor, known_until AS "knownUntil" FROM provider_walks WHERE kind = $1
+
+-- name: restartWalk
+-- Begins a walk again whose cursor the provider does not know any more.
+--
+-- $1 kind, $2 the cursor.
+UPDATE provider_walks SET newest = NULL, cursor = NULL WHERE kind = $1 AND cursor = $2
+
+-- name: recordPage
+-- Records a page of the provider's list in the journal, and moves the walk on.
+--
+-- $1 kind, $2 a JSON array of objects with the fields below, $3 the cursor by which the page was
+-- asked for or null, $4 that of the next page or null, $5 how far everything was known then.
+-- A row: the walk went on from here. No row: another one took it on meanwhile, or began it again;
+-- the page is in the journal all the same.
+--
+-- What carries no id of ours is somebody else's and left out, but for refunds of intents that are
+-- ours. What is final stays so when an older answer comes late. A clock of the provider's that ran
+-- ahead once does not make later ones seem known.
+WITH page AS (
+  SELECT * FROM json_to_recordset($2::json) AS row (
+    id text, status text, amount bigint, currency text, created_at timestamptz, intent_id text,
+    txn_id uuid, partner_id text
+  )
+), recorded AS (
+  INSERT INTO provider_journal AS known
+    (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
+  SELECT $1, id, status, amount, currency, created_at, intent_id, txn_id, partner_id
+  FROM page
+  WHERE txn_id IS NOT NULL
+    OR EXISTS (SELECT FROM provider_journal AS ours
+               WHERE ours.kind = 'intent' AND ours.id = page.intent_id)
+  ORDER BY id
+  ON CONFLICT (kind, id) DO UPDATE SET
+    status = CASE
+      WHEN known.status IN ('succeeded', 'failed')
+        AND excluded.status IN ('pending', 'unconfirmed') THEN known.status
+      ELSE excluded.status
+    END,
+    amount = excluded.amount,
+    currency = excluded.currency,
+    intent_id = excluded.intent_id,
+    txn_id = excluded.txn_id,
+    partner_id = excluded.partner_id,
+    seen_at = now()
+)
+UPDATE provider_walks SET
+  newest = CASE WHEN $4::text IS NOT NULL
+    THEN greatest(newest, (SELECT max(created_at) FROM page)) END,
+  known_until = CASE WHEN $4::text IS NOT NULL THEN known_until
+    ELSE least(now(), greatest(known_until, newest, (SELECT max(created_at) FROM page))) END,
+  cursor = $4,
+  walked_at = CASE WHEN $4::text IS NOT NULL THEN walked_at ELSE now() END
+WHERE kind = $1 AND cursor IS NOT DISTINCT FROM $3::text AND known_until = $5::timestamptz
+RETURNING everything_since AS "everythingSince"
+
+-- name: endWholeWalk
+-- Removes from the journal what a walk over everything did not meet.
+--
+-- $1 kind, $2 when that walk began.
+WITH ended AS (
+  UPDATE provider_walks SET everything_since = NULL
+  WHERE kind = $1 AND everything_since = $2::timestamptz
+  RETURNING kind
+)
+DELETE FROM provider_journal
+WHERE kind IN (SELECT kind FROM ended) AND seen_at < $2::timestamptz
+
+-- name: ownIntents
+-- Which of some intents are ours.
+--
+-- $1 their ids.
+-- A row: the id of one that is in the journal.
+SELECT id FROM auditor.intents WHERE id = ANY($1::text[])
+
+-- name: findDoubtful
+-- What of the provider's does not agree with the ledger only because it has changed since it was
+-- listed, or was left out: it is asked about by its id before anybody calls it drift.
+--
+-- $1 rows at most.
+-- A row: kind and id of one to ask about.
+SELECT kind, id FROM (
+  -- Charges of payments that succeeded, and that nobody has seen succeed.
+  SELECT 'charge' AS kind, provider_charge_id AS id, settled_at AS since
+  FROM ledger.transactions
+  WHERE kind = 'payment' AND state = 'succeeded' AND provider_charge_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM auditor.charges
+                    WHERE charges.id = provider_charge_id AND charges.status = 'succeeded')
+  UNION ALL
+  -- Refunds that ended otherwise than what was seen of them.
+  SELECT 'refund', provider_refund_id, settled_at
+  FROM ledger.transactions
+  WHERE kind = 'refund' AND state <> 'pending' AND provider_refund_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM auditor.refunds
+                    WHERE refunds.id = provider_refund_id AND refunds.status = state)
+  UNION ALL
+  -- Charges under way of payments that failed.
+  SELECT 'charge', charges.id, charges.created_at
+  FROM auditor.charges JOIN ledger.transactions USING (txn_id)
+  WHERE charges.status = 'pending' AND transactions.state = 'failed'
+  UNION ALL
+  -- Intents that no row names: whoever made one may have died, but nobody may confirm it.
+  SELECT 'intent', intents.id, intents.created_at
+  FROM auditor.intents
+  WHERE intents.status IN ('unconfirmed', 'pending')
+    AND NOT EXISTS (SELECT FROM ledger.transactions
+                    WHERE transactions.txn_id = intents.txn_id
+                      AND transactions.provider_intent_id = intents.id)
+) AS doubtful
+ORDER BY since DESC
+LIMIT $1
+
+-- name: findRefundsToReview
+-- Refunds that succeeded in both, the journal and the ledger, those seen longest ago first: a bank
+-- may send one back weeks later, and no list by time shows that. Nobody has looked at them for
+-- an hour.
+--
+-- $1 rows at most.
+-- A row: kind and id of one to ask about.
+SELECT 'refund' AS kind, refunds.id
+FROM auditor.refunds JOIN ledger.transactions USING (txn_id)
+WHERE refunds.status = 'succeeded' AND transactions.state = 'succeeded'
+  AND transactions.settled_at > now() - interval '30 days'
+  AND refunds.seen_at < now() - interval '1 hour'
+ORDER BY refunds.seen_at
+LIMIT $1
+
+-- name: noteRead
+-- Records in the journal what the provider answered about one.
+--
+-- $1 a JSON object with the fields below.
+INSERT INTO provider_journal AS known
+  (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
+SELECT kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id
+FROM json_to_record($1::json) AS row (
+  kind text, id text, status text, amount bigint, currency text, created_at timestamptz,
+  intent_id text, txn_id uuid, partner_id text
+)
+ON CONFLICT (kind, id) DO UPDATE SET status = excluded.status, seen_at = now()
+
+-- name: forgetOne
+-- Removes from the journal what the provider has no longer.
+--
+-- $1 kind, $2 id.
+DELETE FROM provider_journal WHERE kind = $1 AND id = $2

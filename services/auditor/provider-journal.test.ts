@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import { after, before, test, type TestContext } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
+import type { JournalQuery, JournalRow, ProviderJournal } from '@triplock/provider';
+import { aPayment, aRefund, createTestDatabase, createTestStripe } from '@triplock/testing';
+import { observe, resultOf, type AuditResult } from './audit.ts';
+import { walkJournal } from './provider-journal.ts';
+import { cardSystem, watched } from './test/card-system.ts';
+
+let stripe: Awaited<ReturnType<typeof createTestStripe>>;
+let stopStripe = async () => {};
+before(async () => {
+  stripe = await createTestStripe({ after: (stop) => void (stopStripe = stop) });
+});
+after(() => stopStripe());
+
+const aCardSystem = (context: TestContext) => cardSystem(context, stripe);
+
+/** Another system's request to the same account. */
+async function byOthers(path: string, form: Record<string, string>): Promise<{ id: string }> {
+  const headers = { authorization: `Bearer ${stripe.apiKey}` };
+  const body = new URLSearchParams(form);
+  const answer = await fetch(stripe.url + path, { method: 'POST', headers, body });
+  assert.equal(answer.status, 200);
+  return (await answer.json()) as { id: string };
+}
+
+const foreign = {
+  ...{ amount: '700', currency: 'eur', payment_method: 'pm_card_visa', confirm: 'true' },
+  'payment_method_types[]': 'card',
+};
+
+const driftOf = ({ drift }: AuditResult) =>
+  Object.fromEntries(drift.map(({ check, ids }) => [check, ids]));
+
+test('cards that were charged and given back are in the journal and the ledger, and what others charged is not', async (context) => {
+  const { pay, giveBack, audit } = await aCardSystem(context);
+  const card = await pay();
+  await pay();
+  await giveBack(card, 250n);
+  const { id } = await byOthers('/v1/payment_intents', foreign);
+  await byOthers('/v1/refunds', { payment_intent: id });
+  await byOthers('/v1/payment_intents', { ...foreign, 'metadata[txn_id]': 'order 7' });
+
+  const result = await audit();
+  assert.deepEqual([result.drift, result.ok, result.notCompared], [[], true, []]);
+  assert.equal(result.counts.charges, 2);
+  const [charged, givenBack] = [
+    { count: 2, amount: 2_500 },
+    { count: 1, amount: 250 },
+  ];
+  assert.deepEqual(result.sums[0]!.cards, {
+    charged: { ledger: charged, provider: charged },
+    givenBack: { ledger: givenBack, provider: givenBack },
+  });
+  assert.equal(result.sums[0]!.net, 2_250);
+});
+
+test('what the provider took or gave back beside the ledger is named', async (context) => {
+  const { pay, audit, charge, provider } = await aCardSystem(context);
+  const card = await pay();
+  assert.equal((await audit()).ok, true);
+  const again = { ...card.payment, key: `${card.payment.key}-again` as AcceptedPayment['key'] };
+  const second = await charge(again);
+  const unknown = await charge(aPayment());
+  const money = { ...card.payment.details.money, amount: 5n };
+  const { txnId } = aRefund(card.payment);
+  const byHand = await provider.refund({ ...card.charged, kind: 'refund', txnId, money });
+  assert.ok(byHand.outcome === 'succeeded');
+  const drift = driftOf(await audit());
+  assert.deepEqual(drift['charged-twice'], [card.payment.txnId]);
+  assert.deepEqual(
+    [...drift['charge-unfounded']!].sort(),
+    [second.chargeId, unknown.chargeId].sort(),
+  );
+  assert.deepEqual(
+    [...drift['intent-unfounded']!].sort(),
+    [second.intentId, unknown.intentId].sort(),
+  );
+  assert.deepEqual(drift['given-back-unfounded'], [byHand.refundId]);
+});
+
+test('a refund that a bank sends back after it succeeded is found by and by, and named', async (context) => {
+  const { owner, pay, giveBack, audit } = await aCardSystem(context);
+  const card = await pay(aPayment({ paymentMethod: 'pm_card_refundFail' }));
+  const refund = await giveBack(card, 250n);
+  assert.equal((await audit()).ok, true);
+  await stripe.control('POST', '/settle', {});
+  await owner.query(
+    `UPDATE auditor.provider_journal SET seen_at = seen_at - interval '61 minutes'`,
+  );
+  assert.deepEqual(driftOf(await audit())['given-back-otherwise'], [refund.txnId]);
+});
+
+test('an audit lists only what is new', async (context) => {
+  const { pay, audit, real, charge } = await aCardSystem(context);
+  await stripe.control('POST', '/clock', { offsetMs: -3_000_000 });
+  await pay();
+  await charge(aPayment());
+  await charge(aPayment());
+  const first = watched(real);
+  await audit(first.journal);
+  assert.equal(first.asked.length, 5, 'two pages of intents and charges, one of refunds');
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
+  await pay();
+  await audit();
+  const later = watched({
+    ...real,
+    list: async (query) => {
+      const page = await real.list(query);
+      assert.ok(page.outcome === 'page' && page.rows.length <= 1);
+      return page;
+    },
+  });
+  await audit(later.journal);
+  assert.equal(later.asked.length, 3);
+  // A clock that went back, as no list by time would see: it is asked about by its id.
+  await stripe.control('POST', '/clock', { offsetMs: -3_000_000 });
+  const { charged } = await pay();
+  const found = watched(real);
+  assert.equal(driftOf(await audit(found.journal))['charge-missing'], undefined);
+  assert.deepEqual(found.asked.at(-1), charged.chargeId);
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
+  // One that ran ahead, after which the others are listed all the same.
+  await stripe.control('POST', '/clock', { offsetMs: 90_000_000 });
+  await pay();
+  await audit();
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
+  const unknown = await charge(aPayment());
+  assert.ok(driftOf(await audit())['charge-unfounded']!.includes(unknown.chargeId));
+});
+
+test('a walk that was interrupted goes on where it was, and two at once do no harm', async (context) => {
+  const { pay, audit, real, charge } = await aCardSystem(context);
+  const card = await pay();
+  for (let n = 0; n < 4; n += 1) await charge(aPayment());
+  const interrupted = watched(real, 3);
+  const result = await audit(interrupted.journal);
+  assert.deepEqual(driftOf(result)['not-compared'], ['provider']);
+  const resumed = watched(real);
+  await audit(resumed.journal);
+  const [firstAsked] = resumed.asked as JournalQuery[];
+  assert.equal(firstAsked!.kind, 'intent');
+  assert.ok(firstAsked!.after !== undefined);
+  assert.deepEqual(firstAsked, interrupted.asked[2]);
+  const both = await Promise.all([audit(), audit()]);
+  for (const each of both) {
+    assert.equal(each.counts.charges, 5);
+    assert.equal(driftOf(each)['charge-missing'], undefined);
+    assert.ok(!(driftOf(each)['charge-unfounded'] ?? []).includes(card.charged.chargeId));
+  }
+});
+
+test('an audit that is asked for during a walk sees what the walk had passed', async (context) => {
+  const { pay, charge, real, auditorOf } = await aCardSystem(context);
+  await pay();
+  const charged: string[] = [];
+  let saw: Promise<AuditResult> | undefined;
+  const busy = auditorOf({
+    ...real,
+    list: async (query) => {
+      // By then the walk has been through the charges.
+      if (query.kind === 'refund' && saw === undefined) {
+        charged.push((await charge(aPayment())).chargeId);
+        saw = busy.journal.catchUp().then(async (caughtUp) => {
+          const journal = { ...busy.journal, catchUp: async () => caughtUp };
+          return resultOf(await observe({ ...busy, journal }), { final: true });
+        });
+      }
+      return real.list(query);
+    },
+  });
+  await busy.journal.catchUp();
+  assert.deepEqual(driftOf(await saw!)['charge-unfounded'], charged);
+});
+
+test('a provider that is away is reported with the next step, and is no pass', async (context) => {
+  const { system, pay, audit, real } = await aCardSystem(context);
+  await system.pay(aPayment());
+  const unasked = watched(real, 1);
+  assert.equal((await audit(unasked.journal)).ok, true, 'without cards nobody is asked');
+  assert.equal(unasked.asked.length, 0);
+  await pay();
+  const silent = watched(real, 1);
+  const early = await audit(silent.journal, false);
+  assert.deepEqual([early.ok, early.settledDown], [true, false]);
+  const why = 'Stripe did not answer: StripeConnectionError ECONNREFUSED';
+  const next = 'see that Stripe can be reached at STRIPE_API_URL, and audit again';
+  assert.deepEqual(early.notCompared, [{ part: 'provider', why, next }]);
+  const last = await audit(watched(real, 1).journal);
+  assert.deepEqual([last.ok, last.drift], [false, [{ check: 'not-compared', ids: ['provider'] }]]);
+  assert.equal((await audit()).ok, true);
+});
+
+test('a whole listing forgets what the provider no longer has, and finds what is gone', async (context) => {
+  const { pay, audit, copy } = await aCardSystem(context);
+  const { payment } = await pay();
+  assert.equal((await audit()).ok, true);
+  await stripe.control('POST', '/reset');
+  assert.equal((await audit()).ok, true, 'what was seen once is not asked for again');
+  await copy.doubtEverything();
+  assert.deepEqual(driftOf(await audit())['charge-missing'], [payment.txnId]);
+});
+
+test('a cursor that the provider has forgotten is no obstacle', async (context) => {
+  const { pay, audit, real } = await aCardSystem(context);
+  const lost = [await pay(), await pay(), await pay()].map(({ payment }) => payment.txnId);
+  await audit(watched(real, 2).journal);
+  await stripe.control('POST', '/reset');
+  const { payment } = await pay();
+  const drift = driftOf(await audit());
+  // The first page of the charges was never read.
+  assert.deepEqual([...drift['charge-missing']!].sort(), lost.sort());
+  assert.ok(!drift['charge-missing']!.includes(payment.txnId));
+});
+
+const createdAt = new Date();
+const common = { amount: 1n, currency: 'EUR', createdAt } as const;
+
+/** A journal with one intent of ours and a refund of some intent's, of no status that is known. */
+function journalWith(refundOf: string): ProviderJournal {
+  const { txnId, partnerId } = aPayment();
+  const ours = { ...common, kind: 'intent', status: 'succeeded', txnId, partnerId } as const;
+  const refund = { ...common, kind: 'refund', status: 'unknown', intentId: refundOf } as const;
+  const rows: Record<string, JournalRow[]> = {
+    intent: [{ ...ours, id: 'pi_ours', intentId: 'pi_ours' }],
+    refund: [{ ...refund, id: 're_1' }],
+  };
+  return {
+    list: async ({ kind }) => ({ outcome: 'page', rows: rows[kind] ?? [] }),
+    read: async () => undefined,
+  };
+}
+
+test('a refund of which nobody can say what it means stops the walk where its intent is ours alone', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_auditor');
+  await walkJournal({ database, journal: journalWith('pi_of_others') });
+  const kept = await store.open().query<{ id: string }>('SELECT id FROM auditor.provider_journal');
+  assert.deepEqual(kept, [{ id: 'pi_ours' }]);
+  await assert.rejects(walkJournal({ database, journal: journalWith('pi_ours') }), {
+    message: 'unknown_status re_1',
+  });
+});

@@ -1,0 +1,146 @@
+import { loadStatements, type Queryable } from '@triplock/postgres';
+import type { Logger, Pass } from '@triplock/runtime';
+import { observe, resultOf, type Auditor, type Finding, type Observations } from './audit.ts';
+import { checks, type WaitsFor } from './checks.ts';
+import type { AuditorMetrics } from './metrics.ts';
+
+const sql = loadStatements(import.meta.url, 'scheduled-audit.sql', [
+  'takeRun',
+  'endRun',
+  'readLastRun',
+]);
+
+/** When audits are run, and from when on what is in flight counts as drift. */
+export type Schedule = {
+  runs: AuditRuns;
+  /** Milliseconds, by who has to do something. */
+  overdueMs: Readonly<Record<WaitsFor, number>>;
+};
+
+/** Whatever an audit can find, so that what it does not find is shown as 0. */
+const findable = [...checks.map(({ name }) => name), 'sums-differ', 'not-compared'];
+
+/**
+ * A pass that audits when a run is due and this auditor gets it, and otherwise shows what another
+ * one found: the metrics of all of them say the same. It never has more to do, so it rests
+ * afterwards.
+ */
+export function scheduledAudit(auditor: Auditor, { runs, overdueMs }: Schedule): Pass {
+  const { metrics, logger } = auditor;
+  for (const { name: check } of checks) metrics.checkSeconds.set({ check }, 0);
+  return async () => {
+    const run = await runs.take();
+    if (run !== undefined) {
+      const startedMs = performance.now();
+      const found = report(await observeCounted(auditor), overdueMs, logger);
+      await runs.end(run, { ...found, tookMs: performance.now() - startedMs });
+    }
+    setGauges(metrics, await runs.last());
+    return 0;
+  };
+}
+
+async function observeCounted(auditor: Auditor): Promise<Observations> {
+  const { runs, checkSeconds } = auditor.metrics;
+  try {
+    const seen = await observe(auditor);
+    runs.count('completed');
+    for (const [check, ms] of seen.tookMs) checkSeconds.set({ check }, ms / 1_000);
+    return seen;
+  } catch (error) {
+    runs.count('failed');
+    throw error;
+  }
+}
+
+function report(seen: Observations, overdueMs: Schedule['overdueMs'], logger: Logger) {
+  const { drift, inFlight, counts, settledDown } = resultOf(seen, { final: false });
+  const overdue = seen.findings
+    .filter(({ holds, since, waitsFor = 'system' }) => {
+      return holds === 'in the end' && Date.now() - +since > overdueMs[waitsFor];
+    })
+    .map(({ check, ids }) => ({ check, ids }));
+  const wrong = [...drift, ...overdue];
+  // Sums have no age of their own: they are wrong when nothing is left that could mend them.
+  const restsOnSums = inFlight.waiting.every(({ check }) => check === 'sums-differ');
+  const idle = Object.values(inFlight.lag).every((lag) => lag === 0);
+  if (idle && restsOnSums) wrong.push(...inFlight.waiting);
+  if (wrong.length > 0) logger.error({ drift: wrong, counts }, 'the audit found drift');
+  else logger.info({ counts, settledDown, lag: inFlight.lag }, 'the audit found no drift');
+  const since = seen.findings
+    .filter(({ holds }) => holds === 'in the end')
+    .map((finding) => [finding.check, finding.since.toISOString()]);
+  return {
+    drift: countsOf(wrong),
+    inFlight: countsOf(inFlight.waiting),
+    inFlightSince: Object.fromEntries(since) as Record<string, string>,
+  };
+}
+
+function countsOf(findings: readonly Finding[]): CountsByCheck {
+  return Object.fromEntries(findings.map(({ check, ids }) => [check, ids.length]));
+}
+
+function setGauges(metrics: AuditorMetrics, last: LastRun): void {
+  metrics.auditSeconds.set(last.tookMs / 1_000);
+  metrics.lastAudit.set((last.endedAt?.getTime() ?? 0) / 1_000);
+  for (const check of findable) {
+    metrics.drift.set({ check }, last.drift[check] ?? 0);
+    metrics.inFlight.set({ check }, last.inFlight[check] ?? 0);
+    metrics.inFlightOldestSeconds.set({ check }, ageOf(last.inFlightSince[check], last.endedAt));
+  }
+}
+
+/** By the clock of the database at both ends. */
+function ageOf(since: string | undefined, endedAt: Date | null): number {
+  if (since === undefined || endedAt === null) return 0;
+  return Math.max(0, endedAt.getTime() - Date.parse(since)) / 1_000;
+}
+
+/** How many ids each check found. */
+export type CountsByCheck = Readonly<Record<string, number>>;
+
+/** What a scheduled audit came to. */
+export type AuditFound = {
+  tookMs: number;
+  drift: CountsByCheck;
+  inFlight: CountsByCheck;
+  /** Since when the oldest of what is in flight has been so, by check, in the form of ISO 8601. */
+  inFlightSince: Readonly<Record<string, string>>;
+};
+
+/** The last one, as all auditors show it; it has not ended before the first. */
+export type LastRun = AuditFound & { endedAt: Date | null };
+
+/** The runs of the scheduled audit, which every auditor on one database shares. */
+export type AuditRuns = {
+  /** The number of the run; `undefined` when the audit is not due or somebody else has it. */
+  take(): Promise<bigint | undefined>;
+  /** Of a run that was overtaken only the time that it took is kept. */
+  end(run: bigint, found: AuditFound): Promise<void>;
+  last(): Promise<LastRun>;
+};
+
+// The audit reads whole tables. As they grow it comes less often and stays a tenth of the load.
+const restFactor = 9;
+
+/**
+ * Runs that come every `everyMs`, or less often when an audit takes long. Clocks are the
+ * database's.
+ */
+export function openAuditRuns(database: Queryable, everyMs: number): AuditRuns {
+  return {
+    async take() {
+      const [row] = await database.query<{ run: bigint }>(sql.takeRun, [everyMs, restFactor]);
+      return row?.run;
+    },
+    async end(run, { tookMs, drift, inFlight, inFlightSince }) {
+      const found = [drift, inFlight, inFlightSince].map((each) => JSON.stringify(each));
+      await database.query(sql.endRun, [run, Math.round(tookMs), restFactor, ...found]);
+    },
+    async last() {
+      const [row] = await database.query<LastRun>(sql.readLastRun);
+      return row!;
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
+import {
+  openStripe,
+  openStripeJournal,
+  ProviderError,
+  type JournalQuery,
+  type ProviderJournal,
+} from '@triplock/provider';
+import { aPayment, aRefund, createTestDatabase, type createTestStripe } from '@triplock/testing';
+import { observe, resultOf, type AuditResult } from '../audit.ts';
+import { anAuditorOf, wholeSystem } from './whole-system.ts';
+
+type TestStripe = Awaited<ReturnType<typeof createTestStripe>>;
+
+/** A system whose cards are charged at the simulator, which has forgotten what was before. */
+export async function cardSystem(context: TestContext, stripe: TestStripe) {
+  await stripe.control('POST', '/reset');
+  const store = await createTestDatabase(context);
+  const auditor = store.open('triplock_auditor');
+  const system = wholeSystem({
+    ledger: store.open('triplock_ledger'),
+    notifier: store.open('triplock_notifier'),
+    settlement: store.open('triplock_settlement'),
+    auditor,
+    admin: store.open(),
+  });
+  const account = { apiKey: stripe.apiKey, apiUrl: stripe.url, timeoutMs: 5_000 };
+  const provider = openStripe(account);
+  const charge = async (payment: AcceptedPayment, hold?: (id: string) => Promise<unknown>) => {
+    const { txnId, partnerId, key, details } = payment;
+    const caller = { txnId, kind: 'payment', partnerId, key, attempt: 1 } as const;
+    const request = {
+      ...caller,
+      money: details.money,
+      paymentMethod: details.paymentMethod ?? 'pm_card_visa',
+    };
+    const created = await provider.createIntent(request);
+    assert.ok(created.outcome === 'created');
+    const { intentId } = created;
+    await hold?.(intentId);
+    const confirmed = await provider.confirmIntent({ ...request, intentId });
+    assert.ok(confirmed.outcome === 'succeeded');
+    return { ...request, intentId, chargeId: confirmed.chargeId };
+  };
+  const pay = async (payment = aPayment({ paymentMethod: 'pm_card_visa' })) => {
+    let charged = {} as Awaited<ReturnType<typeof charge>>;
+    await system.payByCard(payment, async (hold) => {
+      charged = await charge(payment, hold);
+      return charged.chargeId;
+    });
+    return { payment, charged };
+  };
+  const giveBack = async (
+    { payment, charged }: Awaited<ReturnType<typeof pay>>,
+    amount: bigint,
+  ) => {
+    const refund = aRefund(payment, { amount });
+    const { txnId, key } = refund;
+    const money = { amount, currency: payment.details.money.currency };
+    await system.giveBackByCard(refund, async () => {
+      const given = await provider.refund({ ...charged, kind: 'refund', txnId, key, money });
+      assert.ok(given.outcome === 'succeeded');
+      return given.refundId;
+    });
+    return refund;
+  };
+  const real = openStripeJournal({ ...account, requestsPerSecondMax: 1_000, pageMax: 2 });
+  const audit = async (journal: ProviderJournal = real, final = true): Promise<AuditResult> =>
+    resultOf(await observe(anAuditorOf(auditor, { journal })), { final });
+  const { journal: copy } = anAuditorOf(auditor, { journal: real });
+  const auditorOf = (journal: ProviderJournal) => anAuditorOf(auditor, { journal });
+  return {
+    owner: store.open(),
+    system,
+    provider,
+    charge,
+    pay,
+    giveBack,
+    audit,
+    real,
+    copy,
+    auditorOf,
+  };
+}
+
+/** A journal that notes every request, and may fail at the one of that number. */
+export function watched(journal: ProviderJournal, failAt = Infinity) {
+  const asked: (JournalQuery | string)[] = [];
+  const watchedJournal: ProviderJournal = {
+    list: (query) => {
+      asked.push(query);
+      if (asked.length === failAt) throw new ProviderError({ ...away, code: 'ECONNREFUSED' });
+      return journal.list(query);
+    },
+    read: (kind, id) => {
+      asked.push(id);
+      return journal.read(kind, id);
+    },
+  };
+  return { journal: watchedJournal, asked };
+}
+const away = { type: 'StripeConnectionError', statusCode: undefined, requestId: undefined };

@@ -1,0 +1,279 @@
+import {
+  encodePaymentAccepted,
+  encodePaymentEvent,
+  encodeRefundAccepted,
+  eventOf,
+  keyConflictEventOf,
+  paymentEventOf,
+  refundEventOf,
+  type PaymentEvent,
+} from '@triplock/contracts';
+import { openInbox, type ReceivedEvent } from '@triplock/inbox';
+import {
+  openPostgresLedger,
+  openPostgresRefunds,
+  type Ledger,
+  type Refunds,
+} from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payments';
+import type { Database } from '@triplock/postgres';
+import type { ProviderJournal } from '@triplock/provider';
+import { createLogger, createMetrics } from '@triplock/runtime';
+import type { Offsets, ReceivedRecord } from '@triplock/transport';
+import { createHash } from 'node:crypto';
+import type { Auditor, LagReaders } from '../audit.ts';
+import { auditorMetrics } from '../metrics.ts';
+import { openJournalCopy } from '../provider-journal.ts';
+import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
+import { recordPublished } from '../published.ts';
+import { settlementHop } from './settlement-hop.ts';
+
+/** The database as each owner sees it. */
+export type Owners = Record<'ledger' | 'notifier' | 'settlement' | 'auditor' | 'admin', Database>;
+
+const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+
+/** Stores an intent's id on a payment's row. */
+export type HoldIntent = (intentId: string) => Promise<unknown>;
+
+/** What the services do, hop by hop. */
+export type System = ReturnType<typeof wholeSystem>;
+
+/** Does to the stores what the services do, one hop at a time, so that a test may leave one out. */
+export function wholeSystem(owners: Owners) {
+  const hops = { ...topicHops(owners), ...ledgerHops(owners), ...eventHops(owners) };
+  const publish = async (event: PaymentEvent) => {
+    await hops.mark(event.event_id);
+    await hops.see(event);
+    await hops.notify(event);
+    await hops.addUp(event);
+    await hops.deliver(event.event_id);
+  };
+  return {
+    ...hops,
+    /** Changes what no role may change, as a bug or a person with too many rights would. */
+    break: (statement: string, parameters: readonly unknown[] = []) =>
+      owners.admin.transaction(async (tx) => {
+        await tx.query('SET LOCAL session_replication_role = replica');
+        await tx.query(statement, parameters);
+      }),
+    /** A payment that went all the way. */
+    pay: async (payment: AcceptedPayment) => {
+      await hops.accept(payment);
+      await hops.post(payment);
+      await publish(succeededEvent(payment));
+    },
+    /** A refund of a book transfer that went all the way, at its place in the payment's order. */
+    giveBack: async (refund: AcceptedRefund, sequence: number) => {
+      await hops.accept(refund);
+      const event = await hops.postRefund(refund, sequence);
+      await publish(event);
+      return event;
+    },
+    /** A card payment that went all the way: its intent stored, charged as told, and settled. */
+    payByCard: async (payment: AcceptedPayment, charge: (hold: HoldIntent) => Promise<string>) => {
+      await hops.accept(payment);
+      await hops.begin(payment);
+      const chargeId = await charge((intentId) => hops.storeIntent(payment, intentId));
+      await publish(await hops.settleCharge(payment, chargeId));
+    },
+    /**
+     * A refund of a card payment that went all the way: reserved, given back as told, and settled.
+     */
+    giveBackByCard: async (refund: AcceptedRefund, giveBack: () => Promise<string>) => {
+      await hops.accept(refund);
+      await hops.beginRefund(refund);
+      const refundId = await giveBack();
+      await publish(await hops.settleRefund(refund, { sequence: 2, refundId }));
+    },
+    /** A request that lost its key, all the way. */
+    loseKey: async (payment: AcceptedPayment) => {
+      const accepted = await hops.accept(payment);
+      await hops.conflict(payment);
+      await hops.deadLetter(accepted, 'key_conflict');
+      await publish(keyConflictEventOf(payment));
+    },
+  };
+}
+
+/** What Kafka holds, as the auditor's consumers see it. */
+function topicHops({ auditor }: Owners) {
+  const metrics = auditorMetrics(createMetrics('test'));
+  const [takeAccepted, takeDeadLetters] = [
+    recordAcceptedBatch(auditor, metrics),
+    recordDeadLetterBatch(auditor, metrics),
+  ];
+  let offset = 0n;
+  const record = (accepted: AcceptedPayment | AcceptedRefund): ReceivedRecord => {
+    const { key, value, headers } =
+      'paymentId' in accepted
+        ? encodeRefundAccepted(accepted, traceparent)
+        : encodePaymentAccepted(accepted, traceparent);
+    offset += 1n;
+    return {
+      topic: 'payments.accepted.v1',
+      partition: 0,
+      offset,
+      key: Buffer.from(key),
+      value,
+      headers: bytesOf(headers),
+      timestamp: '0',
+    };
+  };
+  const accept = async (accepted: AcceptedPayment | AcceptedRefund) => {
+    const appended = record(accepted);
+    await takeAccepted({ records: [appended] });
+    return appended;
+  };
+  return {
+    record,
+    append: (records: readonly ReceivedRecord[]) => takeAccepted({ records }),
+    accept,
+    deadLetter: async (dead: ReceivedRecord, reason: string) => {
+      const added = bytesOf({
+        'dead-letter.reason': reason,
+        'dead-letter.topic': dead.topic,
+        'dead-letter.partition': String(dead.partition),
+        'dead-letter.offset': String(dead.offset),
+      });
+      const headers = { ...dead.headers, ...added };
+      await takeDeadLetters({ records: [{ ...dead, topic: 'payments.dead-letter.v1', headers }] });
+    },
+  };
+}
+
+function ledgerHops({ ledger, admin }: Owners) {
+  const postgresLedger = openPostgresLedger(ledger);
+  const refunds = openPostgresRefunds(ledger);
+  return {
+    ...cardHops(postgresLedger, refunds),
+    /** Posts a refund, which is final then if a book transfer's, and tells of it. */
+    postRefund: async (refund: AcceptedRefund, sequence: number): Promise<PaymentEvent> => {
+      await refunds.post({ refund, traceparent, settledAt: settledAt(refund) });
+      const posted = await refunds.find(refund.txnId);
+      return refundEventOf({ refund: posted!, orderedBy: refund.paymentId, sequence });
+    },
+    post: (payment: AcceptedPayment) => {
+      const result = { state: 'succeeded' } as const;
+      const settlement = { result, settledAt: settledAt(payment) };
+      return postgresLedger.post([{ payment, traceparent, settlement }]);
+    },
+    /** Posts a refund that has to wait for its payment. */
+    beginRefund: (refund: AcceptedRefund) =>
+      refunds.post({ refund, traceparent, settledAt: settledAt(refund) }),
+    begin: (payment: AcceptedPayment) => postgresLedger.post([{ payment, traceparent }]),
+    conflict: (payment: AcceptedPayment) =>
+      postgresLedger.recordKeyConflict({ payment, traceparent }),
+    mark: (eventId: EventId) =>
+      admin.query(
+        `UPDATE ledger.outbox SET state = 'published', published_at = now(), published_epoch = 1
+         WHERE event_id = $1`,
+        [eventId],
+      ),
+  };
+}
+
+/** What the worker does about cards, but for asking the provider. */
+function cardHops(ledger: Ledger, refunds: Refunds) {
+  const result = { state: 'succeeded' } as const;
+  return {
+    storeIntent: async ({ txnId }: AcceptedPayment, intentId: string) => {
+      const { version } = (await ledger.find(txnId))!;
+      return ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+    },
+    settleCharge: async (payment: AcceptedPayment, chargeId: string): Promise<PaymentEvent> => {
+      const { txnId } = payment;
+      const { version } = (await ledger.find(txnId))!;
+      const end = { result, chargeId, settledAt: settledAt(payment), traceparent };
+      await ledger.settle({ txnId, version, ...end });
+      return paymentEventOf((await ledger.find(txnId))!, 'payment.succeeded', 1);
+    },
+    settleRefund: async (
+      refund: AcceptedRefund,
+      { sequence, refundId }: { sequence: number; refundId: string },
+    ): Promise<PaymentEvent> => {
+      const { txnId, paymentId } = refund;
+      const { version } = (await refunds.find(txnId))!;
+      const end = { result, refundId, settledAt: settledAt(refund), traceparent };
+      await refunds.settle({ txnId, version, ...end });
+      const settled = (await refunds.find(txnId))!;
+      return refundEventOf({ refund: settled, orderedBy: paymentId, sequence });
+    },
+  };
+}
+
+/** What the subscribers do with an event. */
+function eventHops({ notifier, settlement, auditor }: Owners) {
+  const inbox = openInbox(notifier, 'partner-notifier');
+  return {
+    see: (event: PaymentEvent) => recordPublished(auditor, [received(event)]),
+    notify: async (event: PaymentEvent) => {
+      const [outcome] = await inbox.receive([received(event)], async (tx) => {
+        const { type, timestamp, sequence, data } = event;
+        const body = JSON.stringify({ type, timestamp, sequence, data });
+        await tx.query(
+          'INSERT INTO deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)',
+          [event.event_id, event.partner_id, event.txn_id, body],
+        );
+      });
+      return outcome!;
+    },
+    addUp: settlementHop(settlement, received),
+    deliver: (eventId: EventId) =>
+      notifier.query(
+        `UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE event_id = $1`,
+        [eventId],
+      ),
+  };
+}
+
+/** The event of a payment that succeeded. */
+export function succeededEvent(payment: AcceptedPayment): PaymentEvent {
+  const settled = { version: 1, amountRefunded: 0n, settledAt: settledAt(payment) };
+  return paymentEventOf({ ...payment, state: 'succeeded', ...settled }, 'payment.succeeded', 1);
+}
+
+/**
+ * What an audit looks at: as the auditor, with such a lag, and with the provider's journal if there
+ * are any.
+ */
+export function anAuditorOf(
+  database: Database,
+  { workerLag = 0, journal }: { workerLag?: number; journal?: ProviderJournal } = {},
+): Auditor {
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  return {
+    database,
+    lag: { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) },
+    journal: openJournalCopy({ database, journal, logger }),
+    metrics: auditorMetrics(createMetrics('test')),
+    logger,
+  };
+}
+
+/** Offsets of a topic with one partition whose consumer is so many records behind. */
+export function lagOf(records: number): LagReaders[keyof LagReaders] {
+  const at = (offset: number): Offsets => new Map([[0, BigInt(offset)]]);
+  return {
+    end: async () => at(100),
+    committed: async () => at(100 - records),
+  };
+}
+
+function bytesOf(headers: Readonly<Record<string, string>>): Record<string, Buffer> {
+  const entries = Object.entries(headers).map(([name, value]) => [name, Buffer.from(value)]);
+  return Object.fromEntries(entries) as Record<string, Buffer>;
+}
+
+function settledAt(accepted: Pick<AcceptedPayment, 'acceptedAt'>): Date {
+  return new Date(accepted.acceptedAt.getTime() + 5);
+}
+
+/** An event as an inbox gets it. */
+function received(event: PaymentEvent): ReceivedEvent<PaymentEvent> {
+  return { ...eventOf(event), payloadHash: hashOf(event) };
+}
+
+function hashOf(event: PaymentEvent): string {
+  return createHash('sha256').update(encodePaymentEvent(event).payload).digest('hex');
+}
