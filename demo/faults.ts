@@ -2,15 +2,14 @@ import {
   continueProcess,
   pauseProcess,
   runOf,
-  stopProcess,
   type ServiceEndpoint,
+  stopProcess,
   type Target,
 } from '@triplock/launcher';
 import type { CrashPointName } from '@triplock/runtime';
-import { BrokenPromise, FaultDidNotFire, fired } from './broken-promise.ts';
-import { arm, disarm, readHits, type ServiceName } from './services.ts';
-import type { System } from './system.ts';
-import { until, type Wait } from './until.ts';
+import { BrokenPromise, FaultDidNotFire, fired, until, type Wait } from './promises.ts';
+import { arm, disarm, readHits } from './services.ts';
+import type { ServiceName, System } from './system.ts';
 
 /**
  * Kafka misses a worker after its session of 6 s, and then another takes over what it had. Only a

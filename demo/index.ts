@@ -9,9 +9,9 @@ export {
   type Terminal,
 } from '@triplock/operator';
 export { openLedgerNow, type LedgerNow } from './ledger-now.ts';
-export { nearestName } from './nearest-name.ts';
 export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
 export { openShop } from './saga/shop.ts';
 export { askAdmin, sumSeries } from './services.ts';
 export { auditSystem, findSystem, type System } from './system.ts';
-export { until } from './until.ts';
+export { until } from './promises.ts';
+export { nearestName } from './scenarios/all.ts';

@@ -1,13 +1,11 @@
 import type { Admin, Kafka } from 'kafkajs';
 import type { System } from './system.ts';
 
-type Place = Pick<System, 'kafka' | 'names'>;
-
 /** How far the ledger workers are in one partition, or in all of them together. */
 export type Offsets = ReadonlyMap<number, bigint>;
 
 /** Offsets that the workers' group has committed; 0 where it never did. */
-export function committedOffsets({ kafka, names }: Place): Promise<Offsets> {
+export function committedOffsets({ kafka, names }: System): Promise<Offsets> {
   return withAdmin(kafka, async (admin) => {
     const { ledgerGroup: groupId, acceptedTopic } = names;
     const [answer] = await admin.fetchOffsets({ groupId, topics: [acceptedTopic] });
@@ -16,7 +14,7 @@ export function committedOffsets({ kafka, names }: Place): Promise<Offsets> {
 }
 
 /** The offset after the last record of each partition. */
-export function endOffsets({ kafka, names }: Place): Promise<Offsets> {
+export function endOffsets({ kafka, names }: System): Promise<Offsets> {
   return withAdmin(kafka, async (admin) =>
     toOffsets(await admin.fetchTopicOffsets(names.acceptedTopic)),
   );
@@ -26,7 +24,7 @@ export function endOffsets({ kafka, names }: Place): Promise<Offsets> {
  * Sends the whole group back to the first record that Kafka still has. Resolves to `false` while
  * the group has members: Kafka then refuses it.
  */
-export function rewindToEarliest({ kafka, names }: Place): Promise<boolean> {
+export function rewindToEarliest({ kafka, names }: System): Promise<boolean> {
   return withAdmin(kafka, async (admin) => {
     const { ledgerGroup: groupId, acceptedTopic: topic } = names;
     const { groups } = await admin.describeGroups([groupId]);

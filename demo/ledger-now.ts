@@ -10,7 +10,7 @@ export type LedgerNow = Queryable & {
   close(): Promise<void>;
 };
 
-type Place = Pick<Endpoints, 'ledger' | 'spanner' | 'spannerDatabase' | 'databases'>;
+type LedgerAddress = Pick<Endpoints, 'ledger' | 'spanner' | 'spannerDatabase' | 'databases'>;
 
 /** The emulator does one thing at a time, and who looks is not to take it from the services. */
 const apartMs = 250;
@@ -20,14 +20,14 @@ const apartMs = 250;
  * brings up to now every other second: whoever looks between a crash and what follows it cannot
  * wait for that, so the copy is brought up to now before each look.
  */
-export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
+export function openLedgerNow(address: LedgerAddress, database: Queryable): LedgerNow {
   let opened: Promise<SpannerDatabase> | undefined;
-  const spanner = () => (opened ??= openOf(place));
-  if (place.ledger === 'postgres') {
+  const spanner = () => (opened ??= openOf(address));
+  if (address.ledger === 'postgres') {
     return { query: (sql, values) => database.query(sql, values), spanner, close: async () => {} };
   }
   const copyTo = openForCommand({
-    url: place.databases.ledger,
+    url: address.databases.ledger,
     applicationName: 'ledger now',
     connectionsMax: 1,
   });
@@ -47,7 +47,7 @@ export function openLedgerNow(place: Place, database: Queryable): LedgerNow {
   };
 }
 
-async function openOf({ spannerDatabase, spanner }: Place): Promise<SpannerDatabase> {
+async function openOf({ spannerDatabase, spanner }: LedgerAddress): Promise<SpannerDatabase> {
   if (spannerDatabase === undefined) throw new Error('this ledger is not kept in Spanner');
   return openSpanner({ database: spannerDatabase, emulatorHost: spanner });
 }

@@ -1,9 +1,14 @@
 import { once } from 'node:events';
-import { parseParts, runCommand, takeDown, type Endpoints } from '@triplock/launcher';
-import { formatSpan, openTerminal, style, type Terminal, wholeNumber } from '@triplock/operator';
-import { placeOfClaims, placeOfLedger } from './store-places.ts';
-import { renderInvitation, type Told } from './invitation.ts';
-import { tellStory } from './story.ts';
+import { type Endpoints, parseParts, runCommand, takeDown } from '@triplock/launcher';
+import {
+  claimStoreNames,
+  formatSpan,
+  openTerminal,
+  style,
+  type Terminal,
+  wholeNumber,
+} from '@triplock/operator';
+import { renderInvitation, tellStory, type StoryEnd } from './story.ts';
 import { startSystem } from './system.ts';
 
 const help = `
@@ -20,11 +25,16 @@ each guard did, audits every layer, and stays up until Ctrl-C, which stops every
   --help
 `;
 
+const ledgerStoreNames: Readonly<Record<Endpoints['ledger'], string>> = {
+  postgres: 'PostgreSQL',
+  spanner: 'Cloud Spanner (its emulator)',
+};
+
 /** What a stranger has to know before the story begins. */
 const legendOf = (endpoints: Endpoints) => [
   '',
-  `${style.name('guard 1 claims')}  ${placeOfClaims(endpoints)}: one request at work per key, and its answer for retries`,
-  `${style.name('guard 2 ledger')}  ${placeOfLedger(endpoints)}: one row per payment id; row, entry and event commit together`,
+  `${style.name('guard 1 claims')}  ${claimStoreNames[endpoints.claims]}: one request at work per key, and its answer for retries`,
+  `${style.name('guard 2 ledger')}  ${ledgerStoreNames[endpoints.ledger]}: one row per payment id; row, entry and event commit together`,
   `${style.name('guard 3 inbox')}   one effect per event id, however often it is published`,
 ];
 
@@ -44,10 +54,10 @@ await runCommand({
     const instance = { home: values.home, replicas, parts: parseParts(values.parts) };
     const show: Show = { instance, terminal, signal: interrupted() };
     try {
-      const told = await Promise.race([tell(show), interruption(show.signal)]);
-      if (!told.story.ok) process.exitCode = 1;
+      const end = await Promise.race([tellTo(show), interruption(show.signal)]);
+      if (!end.story.ok) process.exitCode = 1;
       if (values.once) return;
-      for (const line of renderInvitation(told, values.home)) terminal.line(line);
+      for (const line of renderInvitation(end, values.home)) terminal.line(line);
       await untilInterrupted(show.signal);
     } finally {
       await stopEverything(show);
@@ -63,7 +73,7 @@ type Show = {
   signal: AbortSignal;
 };
 
-async function tell({ instance, terminal, signal }: Show): Promise<Told> {
+async function tellTo({ instance, terminal, signal }: Show): Promise<StoryEnd> {
   terminal.line(style.title('Triplock') + ' · a payment takes effect once, whatever crashes');
   const startedMs = performance.now();
   const system = await startSystem(instance, { terminal, signal });
@@ -92,7 +102,7 @@ function partsOf({ spanner, dynamodb }: Endpoints): string[] {
 }
 
 async function untilInterrupted(signal: AbortSignal): Promise<void> {
-  // Once the story is told nothing else keeps the process alive.
+  // After the story nothing else keeps the process alive.
   const alive = setInterval(() => undefined, 60_000);
   if (!signal.aborted) await once(signal, 'abort');
   clearInterval(alive);

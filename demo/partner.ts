@@ -33,7 +33,7 @@ export type Partner = {
   read(id: string): Promise<Answer>;
 };
 
-/** What is needed to act as a partner. Requests go to the gateways in turn. */
+/** What is needed to act as a partner. Requests go to one gateway after the other. */
 export type PartnerAccess = { id: string; apiKey: string; gateways: readonly string[] };
 
 /** Far above the gateway's own 3 s: an answer that takes this long is a hang. */
@@ -41,9 +41,9 @@ const answerTimeoutMs = 30_000;
 
 /** A partner that speaks HTTP, on connections that are kept open. */
 export function openPartner({ id, apiKey, gateways }: PartnerAccess): Partner {
-  let turn = 0;
+  let sent = 0;
   const ask = async (path: string, init: RequestInit = {}) => {
-    const gateway = gateways[turn++ % gateways.length]!;
+    const gateway = gateways[sent++ % gateways.length]!;
     const started = performance.now();
     const response = await fetch(`${gateway}${path}`, {
       ...init,

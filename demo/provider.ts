@@ -126,7 +126,7 @@ export function requireSimulator(system: Pick<System, 'endpoints'>): void {
   throw new UsageError('this needs the Stripe simulator: unset STRIPE_API_KEY and start again');
 }
 
-/** Whether cards are charged at the simulator, which can be told what to do. */
+/** Whether cards are charged at the simulator, which fails on order. */
 export function hasSimulator({ endpoints }: Pick<System, 'endpoints'>): boolean {
   return endpoints.stripe.startsWith('http://127.0.0.1:');
 }

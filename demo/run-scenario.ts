@@ -1,7 +1,29 @@
 import { LauncherError } from '@triplock/launcher';
-import { BrokenPromise } from './broken-promise.ts';
-import type { Observation, Step } from './scenarios/scenario.ts';
-import { overhear, type System } from './system.ts';
+import { formatSpan, pad, style, type Terminal } from '@triplock/operator';
+import type { Guards } from './effects.ts';
+import { BrokenPromise } from './promises.ts';
+import { withReport, type System } from './system.ts';
+
+/** A step of the story; one without a failure has nothing to absorb. */
+export type Step = Omit<Scenario, 'absorbedBy'> & { absorbedBy?: string };
+
+/** A failure that is made to happen for real, and what must then still hold. */
+export type Scenario = {
+  name: string;
+  failure: string;
+  /** The guard that absorbs it. */
+  absorbedBy: string;
+  /**
+   * Makes it happen and looks from outside at what came of it.
+   *
+   * @throws BrokenPromise when an effect was lost or doubled, FaultDidNotFire when the fault was
+   * not really there and the run proves nothing.
+   */
+  run(system: System): Promise<Observation>;
+};
+
+/** What was seen: the payments it was tried on, and a line for each guard. */
+export type Observation = { ids: readonly string[]; guards: Guards };
 
 /** One scenario as it went; printed by `--json`. */
 export type ScenarioReport = {
@@ -34,8 +56,8 @@ export async function runScenario(scenario: Step, system: System): Promise<Scena
     return { name, failure, ...absorbed, did, tookMs, ...rest };
   };
   try {
-    const overheard = overhear(system, (line) => did.push(line));
-    return report({ held: true, observation: await scenario.run(overheard) });
+    const reporting = withReport(system, (line) => did.push(line));
+    return report({ held: true, observation: await scenario.run(reporting) });
   } catch (error) {
     system.signal.throwIfAborted();
     const broken = explain(error, system);
@@ -61,4 +83,62 @@ function explain(error: unknown, { home }: System): NonNullable<ScenarioReport['
   }
   const ids = error instanceof BrokenPromise ? error.ids : [];
   return { why: reasons.join('; because: ') || String(error), ids, logs: `${home}/logs` };
+}
+
+/** Runs them one after the other and prints each. */
+export async function runScenarios(
+  scenarios: readonly Scenario[],
+  { system, terminal }: { system: System; terminal: Pick<Terminal, 'line'> },
+): Promise<ScenarioReport[]> {
+  const startedMs = performance.now();
+  const reports: ScenarioReport[] = [];
+  for (const scenario of scenarios) {
+    for (const line of renderHeading(scenario)) terminal.line(line);
+    const report = await runScenario(scenario, system);
+    for (const line of [...renderOutcome(report), '']) terminal.line(line);
+    reports.push(report);
+  }
+  const held = reports.filter((report) => report.held).length;
+  const took = formatSpan(performance.now() - startedMs);
+  if (scenarios.length > 1) terminal.line(`${held} of ${reports.length} held, in ${took}`);
+  return reports;
+}
+
+const guardNames: readonly (readonly [keyof Guards, string])[] = [
+  ['claims', 'guard 1 claims'],
+  ['ledger', 'guard 2 ledger'],
+  ['inbox', 'guard 3 inbox'],
+  ['webhook', 'webhook'],
+];
+const nameColumns = 15;
+
+/** What is about to be tried; `number` counts the steps of a story. */
+export function renderHeading({ name, failure, absorbedBy }: Step, number?: number): string[] {
+  const title = number === undefined ? name : `${number}  ${name}`;
+  const heading = `${style.title(title)} · ${failure}`;
+  if (absorbedBy === undefined) return [heading];
+  return [heading, style.faint(`   absorbed by ${absorbedBy}`)];
+}
+
+/** What came of a scenario: a line for each guard, or what broke and where to look. */
+export function renderOutcome({ observation, broken, tookMs }: ScenarioReport): string[] {
+  if (observation !== undefined) {
+    return [
+      ...renderGuards(observation.guards),
+      style.good('   ✔ held') + style.faint(` in ${formatSpan(tookMs)}`),
+    ];
+  }
+  const { why, ids, logs } = broken!;
+  return [
+    style.bad(`   ✘ ${why}`),
+    ...(ids.length > 0 ? [`     payments: ${ids.join(' ')}`] : []),
+    `     logs: ${logs}`,
+  ];
+}
+
+/** What happened at each guard. */
+export function renderGuards(guards: Guards): string[] {
+  return guardNames.map(
+    ([guard, name]) => `   ${style.name(pad(name, nameColumns))} ${guards[guard]}`,
+  );
 }

@@ -1,12 +1,10 @@
 import { Interrupted, runCommand, UsageError } from '@triplock/launcher';
 import { openTerminal, renderTable, type Terminal, wholeNumber } from '@triplock/operator';
-import { runScenarios } from './run-scenarios.ts';
-import { allScenarios } from './scenarios/all-scenarios.ts';
-import { chooseScenarios } from './scenarios/choose-scenarios.ts';
+import { runScenarios } from './run-scenario.ts';
+import { allScenarios, chooseScenarios } from './scenarios/all.ts';
 import { startSystem, type System } from './system.ts';
 import { chooseGuard, type MissingGuard } from './without/missing-guards.ts';
-import { renderWithout, renderWithoutHeading } from './without/print-without.ts';
-import { runWithout } from './without/run-without.ts';
+import { renderWithout, renderWithoutHeading, runWithout } from './without/run-without.ts';
 
 const help = `
 npm run scenario -- NAME [options]

@@ -1,14 +1,6 @@
-import type { CrashPointName } from '@triplock/runtime';
 import { LauncherError, type ServiceEndpoint } from '@triplock/launcher';
-
-/** The services by their folder's name; replicas are called `<service>-1`, `<service>-2`, …. */
-export type ServiceName =
-  | 'ingest-gateway'
-  | 'ledger-worker'
-  | 'outbox-dispatcher'
-  | 'partner-notifier'
-  | 'settlement-feed'
-  | 'auditor';
+import type { CrashPointName } from '@triplock/runtime';
+import type { ServiceName, System } from './system.ts';
 
 /** A crash point to arm. */
 export type CrashOrder = {
@@ -34,7 +26,7 @@ export function askAdmin(
 export type Counter = { name: string; labels?: Readonly<Record<string, string>> };
 
 /** Sum of a counter's series whose labels include the given ones; 0 when there is none yet. */
-export async function readCounter(service: ServiceEndpoint, counter: Counter): Promise<number> {
+async function readCounter(service: ServiceEndpoint, counter: Counter): Promise<number> {
   const text = await (await askAdmin(service, { path: '/metrics' })).text();
   return sumSeries(text, counter);
 }
@@ -73,4 +65,30 @@ async function setCrashPoint(service: ServiceEndpoint, query: string): Promise<v
   if (answer.ok) return;
   const why = `${service.name} refuses crash points (${answer.status})`;
   throw new LauncherError(`${why}: they need TRIPLOCK_MODE=demo, which \`npm run up\` sets`);
+}
+
+/** How much a counter grew since it was watched. */
+export type Watched = { grown(): Promise<number> };
+
+/**
+ * Watches a counter over all replicas of a service. A replica that was started meanwhile counts
+ * from 0; what a dead one had counted is lost with it.
+ */
+export async function watchCounter(
+  system: System,
+  service: ServiceName,
+  counter: Counter,
+): Promise<Watched> {
+  const read = async () => {
+    const replicas = system.replicas(service);
+    const values = await Promise.all(replicas.map((replica) => readCounter(replica, counter)));
+    return new Map(replicas.map(({ pid }, index) => [pid, values[index]!]));
+  };
+  const before = await read();
+  return {
+    grown: async () => {
+      const now = await read();
+      return [...now].reduce((sum, [pid, value]) => sum + value - (before.get(pid) ?? 0), 0);
+    },
+  };
 }

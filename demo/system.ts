@@ -18,7 +18,15 @@ import { Kafka, logLevel } from 'kafkajs';
 import { askAuditor, style, type AuditReport, type Terminal } from '@triplock/operator';
 import { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 import { openPartner, type Partner } from './partner.ts';
-import type { ServiceName } from './services.ts';
+
+/** The services by their folder's name; replicas are called `<service>-1`, `<service>-2`, …. */
+export type ServiceName =
+  | 'ingest-gateway'
+  | 'ledger-worker'
+  | 'outbox-dispatcher'
+  | 'partner-notifier'
+  | 'settlement-feed'
+  | 'auditor';
 
 /** A running system, as the demo's commands work with it: from outside. */
 export type System = {
@@ -48,7 +56,7 @@ export type System = {
    */
   restore(signal?: AbortSignal): Promise<void>;
   /** One line of what is done to the system. */
-  tell(line: string): void;
+  report(line: string): void;
   /** What is being waited for. */
   progress(text: string): void;
   /** Aborted by Ctrl-C. */
@@ -56,8 +64,8 @@ export type System = {
   close(): Promise<void>;
 };
 
-/** What a command gives the system to speak with. */
-export type Listening = { terminal: Terminal; signal: AbortSignal };
+/** How a command shows what happens, and is interrupted. */
+export type Invocation = { terminal: Terminal; signal: AbortSignal };
 
 /** Brings up what is missing of an instance and connects to it. */
 export async function startSystem(
@@ -66,11 +74,11 @@ export async function startSystem(
     replicas: number | undefined;
     parts?: 'native' | 'docker' | undefined;
   },
-  listening: Listening,
+  invocation: Invocation,
 ): Promise<System> {
   const { parts } = instance;
-  const asked = { ...wanted(instance, listening), parts: parts ?? ('choose' as const) };
-  return openSystem(await bringUp(asked), usually(listening));
+  const asked = { ...wanted(instance, invocation), parts: parts ?? ('choose' as const) };
+  return openSystem(await bringUp(asked), alone(invocation));
 }
 
 /**
@@ -78,33 +86,36 @@ export async function startSystem(
  *
  * @throws UsageError that says how to start it when it does not.
  */
-export async function findSystem(home: string | undefined, listening: Listening): Promise<System> {
+export async function findSystem(
+  home: string | undefined,
+  invocation: Invocation,
+): Promise<System> {
   const { endpoints, processes } = await systemStatus(home === undefined ? {} : { home });
   const running = processes.some(({ state }) => state !== 'gone');
   if (endpoints !== undefined && 'gateways' in endpoints && running) {
-    return openSystem(endpoints, usually(listening));
+    return openSystem(endpoints, alone(invocation));
   }
   throw new UsageError(`the system is not up: start it with \`${startCommand(home)}\``);
 }
 
-/** The same system; `hear` gets every line that is told of it. */
-export function overhear(system: System, hear: (line: string) => void): System {
+/** The same system; `receive` gets every line that is reported of it. */
+export function withReport(system: System, receive: (line: string) => void): System {
   return {
     ...system,
     // They change while processes are started again.
     get endpoints() {
       return system.endpoints;
     },
-    tell: (line) => {
-      hear(line);
-      system.tell(line);
+    report: (line) => {
+      receive(line);
+      system.report(line);
     },
   };
 }
 
 function wanted(
   { home, replicas }: { home: string | undefined; replicas: number | undefined },
-  { terminal, signal }: Listening,
+  { terminal, signal }: Invocation,
 ) {
   return {
     report: (line: string) => terminal.progress(line),
@@ -115,15 +126,15 @@ function wanted(
 }
 
 /** How a system that is up is worked with. */
-export type Handling = Listening & {
+export type Handling = Invocation & {
   names: Names;
   /** Brings up what is missing of an instance. */
   bringUp: (options: BringUp) => Promise<Endpoints>;
 };
 
 /** One that has its parts to itself. */
-function usually(listening: Listening): Handling {
-  return { ...listening, names: usualNames, bringUp };
+function alone(invocation: Invocation): Handling {
+  return { ...invocation, names: usualNames, bringUp };
 }
 
 /** Connects to a system that is up. */
@@ -163,7 +174,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
       const asked = wanted({ home, replicas }, { terminal, signal: until });
       system.endpoints = await handling.bringUp(asked);
     },
-    tell: (line) => terminal.line(style.faint('   · ') + line),
+    report: (line) => terminal.line(style.faint('   · ') + line),
     progress: (text) => terminal.progress(text),
     signal,
     close: async () => {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { createBehaviour } from './behaviour.ts';
-import { createCaughtWebhooks, type CaughtWebhook } from './caught-webhooks.ts';
-import { serveCatcher } from './serve-catcher.ts';
+import { serveCatcher } from './serve.ts';
+import { type CaughtWebhook, createBehaviour, createCaughtWebhooks } from './webhooks.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
 const body = JSON.stringify({ type: 'payment.succeeded', data: { id: 'txn-1', amount: 9 } });

@@ -1,15 +1,24 @@
-import { SettingsError } from '@triplock/runtime';
-import { createBehaviour } from './behaviour.ts';
-import { createCaughtWebhooks } from './caught-webhooks.ts';
-import { readConfig } from './config.ts';
-import { readPartners } from './read-partners.ts';
-import { serveCatcher } from './serve-catcher.ts';
+import { port, readSettings, SettingsError, text, withDefault } from '@triplock/runtime';
+import { serveCatcher } from './serve.ts';
+import { createBehaviour, createCaughtWebhooks, readPartners } from './webhooks.ts';
+
+/** The settings of the catcher. */
+const settings = {
+  CATCHER_HOST: withDefault(text, '127.0.0.1'),
+  CATCHER_PORT: port,
+  /** A JSON file: `[{ id, webhookSecret }]`. */
+  CATCHER_PARTNERS_FILE: text,
+};
 
 // Enough to look at; older ones are forgotten, so that a day of load does not fill the memory.
 const webhooksMax = 10_000;
 
 try {
-  const { CATCHER_HOST: host, CATCHER_PORT: port, CATCHER_PARTNERS_FILE } = readConfig();
+  const {
+    CATCHER_HOST: host,
+    CATCHER_PORT: port,
+    CATCHER_PARTNERS_FILE,
+  } = readSettings(process.env, settings);
   const catcher = await serveCatcher(
     {
       secrets: readPartners(CATCHER_PARTNERS_FILE),

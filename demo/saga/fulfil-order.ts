@@ -4,12 +4,12 @@ import type { TriplockClient } from './triplock-client.ts';
 /** What the saga stands on. */
 export type SagaParts = {
   triplock: TriplockClient;
-  shop: Pick<Shop, 'handOver'>;
-  /** Told of each step that is durable; a process may die in it. */
+  shop: Shop;
+  /** StoryEnd of each step that is durable; a process may die in it. */
   reached(step: SagaStep): void;
 };
 
-/** Every place at which a run can die. */
+/** Every step after which a run can die. */
 export const sagaSteps = [
   'payment-accepted',
   'paid',

@@ -30,9 +30,9 @@ export type TriplockAccess = {
 
 /** A client that any partner could have written: it knows URLs and an API key. */
 export function openTriplock({ gateways, apiKey, signal }: TriplockAccess): TriplockClient {
-  let turn = 0;
+  let sent = 0;
   const attempt = (path: string, init: RequestInit) =>
-    fetch(new URL(path, gateways[turn++ % gateways.length]), {
+    fetch(new URL(path, gateways[sent++ % gateways.length]), {
       ...init,
       headers: { authorization: `Bearer ${apiKey}`, ...init.headers },
       signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]),

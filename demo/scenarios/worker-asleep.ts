@@ -1,22 +1,27 @@
 import { formatSpan } from '@triplock/operator';
-import { FaultDidNotFire, promised } from '../broken-promise.ts';
-import { watchCounter } from '../counters.ts';
+import type { IHeaders } from 'kafkajs';
+import {
+  describeInbox,
+  describeLedger,
+  describeWebhook,
+  lookAtPayment,
+  promiseOneEffect,
+  untilDelivered,
+} from '../effects.ts';
 import { pauseAt } from '../faults.ts';
-import { describeInbox, describeLedger, describeWebhook } from '../guards.ts';
+import { type Accepted, newCardOrder, sendFirst } from '../orders.ts';
+import { FaultDidNotFire, fired, promised, until } from '../promises.ts';
 import { askProvider, describeProvider, requireSimulator, withProviderClock } from '../provider.ts';
-import { lookAt, promiseOneEffect, untilTold } from '../sight.ts';
+import type { Observation, Scenario } from '../run-scenario.ts';
+import { watchCounter } from '../services.ts';
 import type { System } from '../system.ts';
-import { until } from '../until.ts';
-import { copyRecord } from './copy-record.ts';
-import type { Observation, Scenario } from './scenario.ts';
-import { newCardOrder, sendFirst, type Accepted } from './send.ts';
 
 /** Who sleeps past the provider's memory of keys has nothing left but the intent's own state. */
 export const workerAsleep: Scenario = {
   name: 'worker-asleep',
   failure: 'a worker sleeps for a day before it confirms a charge that was made meanwhile',
   absorbedBy: 'guard 2: the intent has succeeded, and no key has to remember that',
-  run,
+  run: oversleepTheKeys,
 };
 
 /** Time enough for another to charge, also on a busy machine. */
@@ -25,21 +30,21 @@ const attemptsMax = 3;
 const site = { service: 'ledger-worker', point: 'worker.intent-stored', pauseMs } as const;
 const asleepMs = 25 * 3_600_000;
 
-async function run(system: System): Promise<Observation> {
+async function oversleepTheKeys(system: System): Promise<Observation> {
   requireSimulator(system);
   const { id } = await oversleepInTime(system);
   const provider = await askProvider(system, id);
-  system.tell(`the sleeper woke and confirmed, too: ${describeProvider(provider)}`);
+  system.report(`the sleeper woke and confirmed, too: ${describeProvider(provider)}`);
   promised('a card is charged once', provider.charges.length === 1, { ids: [id], saw: provider });
-  const sight = await untilTold(system, id);
-  promiseOneEffect(id, sight);
+  const seen = await untilDelivered(system, id);
+  promiseOneEffect(id, seen);
   return {
     ids: [id],
     guards: {
       claims: `not asked again: the partner has its 202; 1 Kafka record and its copy`,
-      ledger: `the sleeper's version was stale, so it wrote nothing; ${describeLedger(sight)}`,
-      inbox: describeInbox(sight),
-      webhook: describeWebhook(sight),
+      ledger: `the sleeper's version was stale, so it wrote nothing; ${describeLedger(seen)}`,
+      inbox: describeInbox(seen),
+      webhook: describeWebhook(seen),
     },
   };
 }
@@ -48,13 +53,13 @@ async function oversleepInTime(system: System): Promise<Accepted> {
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
     const overslept = await pauseAt(system, site, () => oversleep(system));
     if (overslept !== undefined) return overslept;
-    system.tell('it woke too soon: this machine is busy; once more with another key');
+    system.report('it woke too soon: this machine is busy; once more with another key');
   }
   throw new FaultDidNotFire('no worker slept for longer than another took to charge');
 }
 
 /**
- * One turn sleeps behind its stored intent; another charges; the clock goes on; the first wakes.
+ * One worker sleeps behind its stored intent; another charges; the clock goes on; the first wakes.
  */
 async function oversleep(system: System): Promise<Accepted | undefined> {
   const late = await watchCounter(system, 'ledger-worker', {
@@ -68,20 +73,47 @@ async function oversleep(system: System): Promise<Accepted | undefined> {
     return until({ what, signal: system.signal, check });
   };
   await waitFor('the intent', async () => (await askProvider(system, id)).intents.length === 1);
-  system.tell(`the worker has prepared an intent, and sleeps for ${formatSpan(pauseMs)}`);
+  system.report(`the worker has prepared an intent, and sleeps for ${formatSpan(pauseMs)}`);
   await copyRecord(system, accepted);
-  system.tell('its record comes a second time, in another partition');
-  await waitFor('the other turn to settle', async () => {
-    const { ledger } = await lookAt(system, id);
+  system.report('its record comes a second time, in another partition');
+  await waitFor('the other worker to settle', async () => {
+    const { ledger } = await lookAtPayment(system, id);
     return ledger[0]?.state === 'succeeded';
   });
   // Later than this, it may have been the sleeper itself.
   if (Date.now() - accepted.sentAt.getTime() >= pauseMs) return undefined;
-  system.tell(
+  system.report(
     `charged; the provider's clock goes on by ${formatSpan(asleepMs)}, keys are forgotten`,
   );
   await withProviderClock(system, asleepMs, () =>
     waitFor('the sleeper', async () => (await late.grown()) > 0),
   );
   return accepted;
+}
+
+/**
+ * Appends a payment's record once more, to the partition after its own, as a gateway may whose
+ * first append got no answer and that knows of more partitions by now.
+ */
+async function copyRecord(
+  { kafka, names, accepted }: System,
+  { id, sentAt }: Accepted,
+): Promise<void> {
+  const topic = names.acceptedTopic;
+  const { partition, records } = await accepted.ofKey(id, sentAt);
+  const [record] = records;
+  fired('there is no record to copy', record !== undefined);
+  const { key, value } = record;
+  const headers = record.headers as IHeaders;
+  const producer = kafka.producer({ allowAutoTopicCreation: false });
+  const admin = kafka.admin();
+  await Promise.all([producer.connect(), admin.connect()]);
+  try {
+    const partitions = (await admin.fetchTopicOffsets(topic)).length;
+    const another = (partition + 1) % partitions;
+    const messages = [{ key, value, headers, partition: another }];
+    await producer.send({ topic, acks: -1, messages });
+  } finally {
+    await Promise.all([producer.disconnect(), admin.disconnect()]);
+  }
 }

@@ -1,6 +1,6 @@
-import { UsageError, type BringUp } from '@triplock/launcher';
+import { type BringUp, UsageError } from '@triplock/launcher';
 import { loadSql } from '@triplock/postgres';
-import type { Guards } from '../guards.ts';
+import type { Guards } from '../effects.ts';
 
 /** A guard that can be taken away, and how. */
 export type MissingGuard = {
@@ -25,13 +25,13 @@ export const missingGuards: readonly MissingGuard[] = [
     name: 'ledger',
     scenario: 'kafka-replayed',
     settings: {},
-    sql: [loadSql(import.meta.url, 'sql/forget-payments.sql')],
+    sql: [loadSql(import.meta.url, 'forget-payments.sql')],
   },
   {
     name: 'inbox',
     scenario: 'downstream-replayed',
     settings: {},
-    sql: [loadSql(import.meta.url, 'sql/forget-events.sql')],
+    sql: [loadSql(import.meta.url, 'forget-events.sql')],
   },
 ];
 

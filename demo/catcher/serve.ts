@@ -1,0 +1,106 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { explainListenError } from '@triplock/runtime';
+import { type CatcherParts, type CaughtFilter, receiveWebhook } from './webhooks.ts';
+
+/** A invocation catcher. */
+type Catcher = { url: string; close(): Promise<void> };
+
+const bodyBytesMax = 1024 * 1024;
+
+/** Serves the partners' endpoints. Rejects when the port is taken. */
+export async function serveCatcher(
+  parts: CatcherParts,
+  { host, port }: { host: string; port: number },
+): Promise<Catcher> {
+  const server = createServer(answerWith(parts));
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(explainListenError(error, 'CATCHER_PORT')));
+    server.listen({ host, port }, resolve);
+  });
+  return {
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve, reject) => {
+        server.close((error) => (error ? reject(error) : resolve()));
+        server.closeIdleConnections();
+      }),
+  };
+}
+
+function answerWith(parts: CatcherParts): RequestListener {
+  return (request, response) => {
+    answer(parts, request).then(
+      ({ status, body }) => send(response, status, body),
+      (error: unknown) => send(response, 500, { error: String(error) }),
+    );
+  };
+}
+
+type Answer = { status: number; body?: unknown };
+
+async function answer(parts: CatcherParts, request: IncomingMessage): Promise<Answer> {
+  const { pathname, searchParams } = new URL(request.url ?? '/', 'http://catcher');
+  const [, partner] = /^\/hooks\/([^/]+)$/.exec(pathname) ?? [];
+  if (request.method === 'POST' && partner !== undefined) {
+    const body = await readText(request);
+    if (body === undefined) return { status: 413 };
+    return { status: receiveWebhook(parts, { partner, headers: request.headers, body }) };
+  }
+  switch (`${request.method} ${pathname}`) {
+    case 'GET /healthz':
+      return { status: 200, body: { status: 'ok' } };
+    case 'GET /received':
+      return { status: 200, body: parts.caught.list(filterOf(searchParams)) };
+    case 'POST /behaviour':
+      return order(parts, searchParams);
+    default:
+      return { status: 404 };
+  }
+}
+
+/** `?id=` a webhook-id, `?txn=` a transaction's id, `?since=` a time (RFC 3339). */
+function filterOf(query: URLSearchParams): CaughtFilter {
+  const [id, txnId, since] = [query.get('id'), query.get('txn'), query.get('since')];
+  return {
+    ...(id === null ? {} : { id }),
+    ...(txnId === null ? {} : { txnId }),
+    ...(since === null ? {} : { since: new Date(since) }),
+  };
+}
+
+/** `POST /behaviour?partner=…&status=500&times=3`: the next three answers to that partner. */
+function order({ secrets, behaviour }: CatcherParts, query: URLSearchParams): Answer {
+  const partner = query.get('partner') ?? '';
+  const status = Number(query.get('status'));
+  const times = Number(query.get('times') ?? 1);
+  const isStatus = Number.isInteger(status) && status >= 200 && status <= 599;
+  if (!secrets.has(partner) || !isStatus || !Number.isInteger(times) || times < 0) {
+    return { status: 400, body: { error: 'give a known partner, status=200..599 and times' } };
+  }
+  behaviour.order({ partner, status, times });
+  return { status: 200, body: { partner, status, times } };
+}
+
+async function readText(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > bodyBytesMax) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  if (body === undefined) response.writeHead(status).end();
+  else {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  }
+}
