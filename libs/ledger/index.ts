@@ -1,3 +1,4 @@
+export * from './columns.ts';
 export * from './ledger.ts';
 export * from './outbox.ts';
 export * from './outcomes.ts';

@@ -1,3 +1,4 @@
+import type { Event } from '@triplock/contracts';
 import type { EventId } from '@triplock/payments';
 import { inBatches } from '@triplock/runtime';
 
@@ -15,19 +16,13 @@ export type Holding = {
  * An event that waits to be published. The outbox and whoever empties it know no more of what it
  * tells: its payload is published byte for byte.
  */
-export type OutboxEvent = {
+export type OutboxEvent = Event<string> & {
+  /** Grows along the order of each key. */
   orderId: bigint;
-  id: EventId;
-  type: string;
   /** The transaction that it tells of. */
   subject: string;
-  /** Events of one key are published in their sequence: the payment's id. */
-  orderingKey: string;
   /** A hash of the ordering key: what a lease is for. */
   bucket: number;
-  /** Null for an event that stands in no order. */
-  sequence: number | null;
-  payload: string;
   traceparent: string;
 };
 

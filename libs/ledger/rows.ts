@@ -1,45 +1,67 @@
 import type {
+  AcceptedPayment,
+  AcceptedRefund,
   Currency,
   Fingerprint,
   IdempotencyKey,
   PartnerId,
   Payment,
+  PaymentDetails,
   ProviderCharge,
   ProviderName,
   Refund,
+  RefundDetails,
+  TransactionKind,
   TransactionState,
   TxnId,
 } from '@triplock/payments';
+import type { Column, detailFields, PaymentColumn, RefundColumn } from './columns.ts';
+
+/** A row of `ledger.transactions`, as the driver of PostgreSQL gives it back. */
+export type TransactionRow = {
+  [Each in Column]: {
+    txn_id: string;
+    kind: TransactionKind;
+    partner_id: string;
+    idempotency_key: string;
+    /** In hex. */
+    fingerprint: string;
+    response_version: number;
+    payment_id: string | null;
+    requested_amount: bigint | null;
+    payment_method: string | null;
+    reference: string | null;
+    details: string | null;
+    created_at: Date;
+    amount: bigint | null;
+    currency: string | null;
+    state: TransactionState;
+    failure_code: string | null;
+    failure_message: string | null;
+    settled_at: Date | null;
+    provider: ProviderName | null;
+    provider_intent_id: string | null;
+    provider_charge_id: string | null;
+    provider_refund_id: string | null;
+    version: number;
+    events: number;
+    refund_reserved: bigint;
+    amount_refunded: bigint;
+    due_at: Date | null;
+    traceparent: string | null;
+  }[Each];
+};
+
+type Row<Columns extends Column> = { [Each in Columns]: TransactionRow[Each] };
 
 /** The charge that a row names; all null for a book transfer. */
-export type ProviderColumns = {
-  provider: ProviderName | null;
-  provider_intent_id: string | null;
-  provider_charge_id: string | null;
-};
+export type ProviderColumns = Row<'provider' | 'provider_intent_id' | 'provider_charge_id'>;
 
-/** A payment as transactions.sql and settle.sql give it back. */
-export type PaymentRow = ProviderColumns & {
-  txn_id: string;
-  partner_id: string;
-  idempotency_key: string;
-  fingerprint: string;
-  response_version: number;
-  amount: bigint;
-  currency: string;
-  payment_method: string | null;
-  reference: string | null;
-  description: string | null;
-  metadata: Record<string, string> | null;
-  created_at: Date;
-  state: TransactionState;
-  version: number;
-  events: number;
-  failure_code: string | null;
-  failure_message: string | null;
-  settled_at: Date | null;
-  amount_refunded: bigint;
-};
+/** A payment as transactions.sql and settle.sql give it back; it always has an amount. */
+export type PaymentRow = Row<PaymentColumn> & { amount: bigint; currency: string };
+
+/** A refund as transactions.sql gives it back, with the charge of its payment. */
+export type RefundRow = Row<RefundColumn> & { payment_id: string };
 
 /** The payment that a row holds; fields that the request left out are left out again. */
 export function paymentOf(row: PaymentRow): Payment {
@@ -54,8 +76,7 @@ export function paymentOf(row: PaymentRow): Payment {
       money: { amount: row.amount, currency: row.currency as Currency },
       ...(row.payment_method === null ? {} : { paymentMethod: row.payment_method }),
       ...(row.reference === null ? {} : { reference: row.reference }),
-      ...(row.description === null ? {} : { description: row.description }),
-      ...(row.metadata === null ? {} : { metadata: row.metadata }),
+      ...(row.details === null ? {} : (JSON.parse(row.details) as OtherPaymentDetails)),
     },
     state: row.state,
     version: row.version,
@@ -65,27 +86,6 @@ export function paymentOf(row: PaymentRow): Payment {
     ...providerOf(row),
   };
 }
-
-/** A refund as transactions.sql gives it back. */
-export type RefundRow = ProviderColumns & {
-  txn_id: string;
-  partner_id: string;
-  idempotency_key: string;
-  fingerprint: string;
-  response_version: number;
-  payment_id: string;
-  requested_amount: bigint | null;
-  reason: string | null;
-  amount: bigint | null;
-  currency: string | null;
-  created_at: Date;
-  state: TransactionState;
-  version: number;
-  failure_code: string | null;
-  failure_message: string | null;
-  settled_at: Date | null;
-  provider_refund_id: string | null;
-};
 
 /** The refund that a row holds; fields that the request left out are left out again. */
 export function refundOf(row: RefundRow): Refund {
@@ -101,7 +101,7 @@ export function refundOf(row: RefundRow): Refund {
     paymentId: row.payment_id as TxnId,
     details: {
       ...(row.requested_amount === null ? {} : { amount: row.requested_amount }),
-      ...(row.reason === null ? {} : { reason: row.reason }),
+      ...(row.details === null ? {} : (JSON.parse(row.details) as OtherRefundDetails)),
     },
     state: row.state,
     version: row.version,
@@ -114,6 +114,27 @@ export function refundOf(row: RefundRow): Refund {
       ? {}
       : { provider: { ...provider, ...(refundId === null ? {} : { refundId }) } }),
   };
+}
+
+type OtherPaymentDetails = Pick<PaymentDetails, (typeof detailFields.payment)[number]>;
+type OtherRefundDetails = Pick<RefundDetails, (typeof detailFields.refund)[number]>;
+
+/** What a payment's column `details` holds, before it is text; null when none of it was sent. */
+export function otherDetails({ details }: AcceptedPayment): OtherPaymentDetails | null {
+  const { description, metadata } = details;
+  if (description === undefined && metadata === undefined) return null;
+  return { ...(description !== undefined && { description }), ...(metadata && { metadata }) };
+}
+
+/** The same of a refund. */
+export function otherRefundDetails({ details }: AcceptedRefund): OtherRefundDetails | null {
+  const { reason } = details;
+  return reason === undefined ? null : { reason };
+}
+
+/** The column `details` itself. */
+export function detailsText(details: object | null): string | null {
+  return details && JSON.stringify(details);
 }
 
 /** Why it failed, or nothing. */

@@ -94,6 +94,23 @@ test('a database of a newer version is refused', async (context) => {
   await assert.rejects(migrate(url, [set]), /0002-second\.sql, which this version does not know/);
 });
 
+test('a database from before the baseline is refused with what to do, and nothing is touched', async (context) => {
+  const { url, query } = await openEmptyDatabase(context);
+  const set = await someMigrations(context, {
+    '0001-first.sql': 'CREATE TABLE one (n integer)',
+    '0002-second.sql': 'SELECT 2',
+  });
+  await migrate(url, [set]);
+  await rm(join(set.path, '0001-first.sql'));
+  await rm(join(set.path, '0002-second.sql'));
+  await set.write('0001-baseline.sql', 'CREATE TABLE two (n integer)');
+  await assert.rejects(
+    migrate(url, [set]),
+    /older version \(migration example\/0001-first\.sql\).*npm run down -- --volumes/,
+  );
+  await assert.rejects(query('SELECT FROM two'), { code: '42P01' });
+});
+
 test('a file that fails is rolled back whole, is named, and runs once it was mended', async (context) => {
   const { url, query } = await openEmptyDatabase(context);
   const set = await someMigrations(context, {

@@ -9,7 +9,10 @@ export type MigrationSet = {
   owner: string;
   /** `search_path` while the files run, for files that name their tables without a schema. */
   schema: string;
-  /** A folder of `NNNN-name.sql`. */
+  /**
+   * A folder of `NNNN-name.sql`. The first one, `0001-baseline.sql`, is the whole schema; until the
+   * first release it is edited, and afterwards others follow it and no file changes any more.
+   */
   folder: URL;
 };
 
@@ -42,8 +45,8 @@ const usualPatience: LockPatience = { waitMs: 2_000, restMs: 3_000, triesMax: 24
  * A change of a table waits behind the longest transaction that uses it, and everybody else behind
  * the change. So it waits for a moment only, lets the others through, and tries again.
  *
- * @throws OtherVersionError when an applied file was changed or is missing: the database is then of
- * another version than this code, and nothing is touched.
+ * @throws OtherVersionError when an applied file was changed or is missing, or the baseline was not
+ * applied: the database is then of another version than this code, and nothing is touched.
  */
 export async function migrate(
   databaseUrl: string,
@@ -79,15 +82,14 @@ async function migrateSet(
   );
   const recorded = new Map(rows.map((row) => [row.file, row.sha256]));
   const files = (await readdir(set.folder)).filter((name) => /^\d{4}-.+\.sql$/.test(name)).sort();
-  const unknown = [...recorded.keys()].filter((file) => !files.includes(file));
-  if (unknown.length > 0) throw olderCode(set, unknown[0]!);
+  refuseOtherVersion(set.owner, [...recorded.keys()], files);
 
   const applied: AppliedMigration[] = [];
   for (const file of files) {
     const sql = await readFile(new URL(`${set.folder.href.replace(/\/?$/, '/')}${file}`), 'utf8');
     const sha256 = createHash('sha256').update(sql).digest('hex');
     if (recorded.get(file) === sha256) continue;
-    if (recorded.has(file)) throw changedFile(set, file);
+    if (recorded.has(file)) throw new OtherVersionError(changedFile(set.owner, file));
     await applyPatiently(client, { set, file, sql, sha256 }, patience);
     applied.push({ owner: set.owner, file });
   }
@@ -145,14 +147,28 @@ async function applyFile(
   }
 }
 
-function olderCode(set: MigrationSet, file: string): OtherVersionError {
-  return new OtherVersionError(
-    `the database has migration ${set.owner}/${file}, which this version does not know: run a newer version, or forget the data`,
-  );
+function refuseOtherVersion(owner: string, applied: readonly string[], files: readonly string[]) {
+  const baseline = files[0];
+  if (applied.length > 0 && baseline !== undefined && !applied.includes(baseline)) {
+    throw new OtherVersionError(beforeBaseline(owner, applied[0]!));
+  }
+  const unknown = applied.find((file) => !files.includes(file));
+  if (unknown !== undefined) throw new OtherVersionError(newerDatabase(owner, unknown));
 }
 
-function changedFile(set: MigrationSet, file: string): OtherVersionError {
-  return new OtherVersionError(
-    `migration ${set.owner}/${file} was changed after it ran here: add a new file instead, or forget the data`,
-  );
+const forget = 'forget its data (on this machine: npm run down -- --volumes)';
+
+/** What to say of a database whose migrations are those of a version before the baseline. */
+export function beforeBaseline(owner: string, file: string): string {
+  return `the database was made by an older version (migration ${owner}/${file}), from which nothing leads to this one: take an empty database, or ${forget}`;
+}
+
+/** What to say of a database that a newer version has migrated. */
+export function newerDatabase(owner: string, file: string): string {
+  return `the database has migration ${owner}/${file}, which this version does not know: run a newer version, or ${forget}`;
+}
+
+/** What to say of a file that is not what was applied. */
+export function changedFile(owner: string, file: string): string {
+  return `migration ${owner}/${file} was changed after it ran here: add a new file instead, or ${forget}`;
 }

@@ -76,7 +76,7 @@ function messageOf(row: OutboxEvent): OutgoingMessage {
     event_type: row.type,
     txn_id: row.subject,
     payment_id: row.orderingKey,
-    ...(row.sequence === null ? {} : { sequence: String(row.sequence) }),
+    ...(row.sequence === undefined ? {} : { sequence: String(row.sequence) }),
     traceparent: row.traceparent,
   };
   return { orderingKey: `bucket-${row.bucket}`, data: Buffer.from(row.payload), attributes };

@@ -30,13 +30,25 @@ test('data of a newer version is refused in one sentence', async (context) => {
   );
 });
 
-test('data whose migration was changed afterwards is refused in one sentence', async (context) => {
+test('data of a version before the baseline is refused, with what to do', async (context) => {
   const { database, provision } = await aDatabase(context);
   await database.query(
-    `UPDATE migrations.applied SET sha256 = 'another' WHERE file = '0001-ledger.sql'`,
+    `UPDATE migrations.applied SET file = '0001-ledger.sql'
+     WHERE owner = 'ledger' AND file = '0001-baseline.sql'`,
   );
   await assert.rejects(
     provision(),
-    refused(/migration ledger\/0001-ledger.sql was changed after it ran here/),
+    refused(/made by an older version \(migration ledger\/0001-ledger.sql\).*down -- --volumes/),
+  );
+});
+
+test('data whose migration was changed afterwards is refused in one sentence', async (context) => {
+  const { database, provision } = await aDatabase(context);
+  await database.query(
+    `UPDATE migrations.applied SET sha256 = 'another' WHERE file = '0001-baseline.sql' AND owner = 'ledger'`,
+  );
+  await assert.rejects(
+    provision(),
+    refused(/migration ledger\/0001-baseline.sql was changed after it ran here/),
   );
 });

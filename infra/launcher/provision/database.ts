@@ -41,7 +41,7 @@ export async function provisionDatabase(
   const { url, origin, name = usualNames.database } = server;
   const owner = origin === 'given' ? url : await createDatabase(url, name);
   const applied = await migrate(owner, migrationSets).catch((error: unknown) =>
-    refuseOtherVersion(error, origin),
+    refuseOtherVersion(error),
   );
   if (applied.length > 0) report(`postgres: ran ${applied.length} migrations`);
   await withDatabase(owner, async (database) => {
@@ -59,10 +59,9 @@ export function databaseUrls(owner: string): DatabaseUrls {
   return Object.fromEntries(urls) as DatabaseUrls;
 }
 
-function refuseOtherVersion(error: unknown, origin: 'given' | 'native'): never {
+function refuseOtherVersion(error: unknown): never {
   if (!(error instanceof OtherVersionError)) throw error;
-  const how = origin === 'native' ? ' (npm run down -- --volumes)' : '';
-  throw new LauncherError(`postgres: ${error.message}${how}`, { cause: error });
+  throw new LauncherError(`postgres: ${error.message}`, { cause: error });
 }
 
 /** Opens a database for a moment. */

@@ -59,9 +59,7 @@ export async function provisionLedger(
 
 function refuseOtherSchema(error: unknown): never {
   if (!(error instanceof OtherSchemaError)) throw error;
-  throw new LauncherError(`spanner: ${error.message} (npm run down -- --volumes)`, {
-    cause: error,
-  });
+  throw new LauncherError(`spanner: ${error.message}`, { cause: error });
 }
 
 /**

@@ -34,7 +34,7 @@ const changesOfHistory = [
   'TRUNCATE ledger.outbox',
   `UPDATE ledger.transactions SET fingerprint = sha256('')`,
   `UPDATE ledger.transactions SET partner_id = 'globex'`,
-  `UPDATE ledger.transactions SET metadata = '{}'`,
+  `UPDATE ledger.transactions SET details = '{}'`,
   `UPDATE ledger.outbox SET payload = '{}'`,
   `UPDATE ledger.outbox SET order_id = DEFAULT`,
   `UPDATE ledger.outbox SET sequence = 9`,

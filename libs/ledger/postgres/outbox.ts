@@ -90,7 +90,7 @@ function outboxEvent(row: TakenRow): OutboxEvent {
     subject: row.txn_id,
     orderingKey: row.payment_id,
     bucket: row.bucket,
-    sequence: row.sequence,
+    ...(row.sequence !== null && { sequence: row.sequence }),
     payload: row.payload,
     traceparent: row.traceparent,
   };

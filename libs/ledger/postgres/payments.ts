@@ -11,7 +11,7 @@ import {
   stateAfter,
   type RowState,
 } from '../outcomes.ts';
-import { paymentOf, type PaymentRow } from '../rows.ts';
+import { otherDetails, paymentOf, type PaymentRow } from '../rows.ts';
 import { ownMs } from '../unfinished.ts';
 import {
   appendSettlement,
@@ -97,7 +97,7 @@ function postingJson(posting: Posting): string {
 }
 
 function requestRow(payment: AcceptedPayment): object {
-  const { money, paymentMethod, reference, description, metadata } = payment.details;
+  const { money, paymentMethod, reference } = payment.details;
   return {
     txn_id: payment.txnId,
     partner_id: payment.partnerId,
@@ -108,8 +108,7 @@ function requestRow(payment: AcceptedPayment): object {
     currency: money.currency,
     payment_method: paymentMethod,
     reference,
-    description,
-    metadata,
+    details: otherDetails(payment) ?? undefined,
     // As text already: JSON.stringify takes twice as long to ask a Date for it.
     created_at: payment.acceptedAt.toISOString(),
   };

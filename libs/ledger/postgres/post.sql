@@ -1,9 +1,9 @@
 -- Posts a batch: transactions, and of those really inserted the entries and events.
 --
 -- $1 a JSON array of objects with the fields below; ids differ within it. `debit_account` is null
--- where no money moves yet, `event_id` where nothing is settled yet. `payload` is of type json,
--- which keeps its text as it came, byte for byte. $2 milliseconds after which somebody else looks
--- after a row that is still pending.
+-- where no money moves yet, `event_id` where nothing is settled yet. `payload` and
+-- `details` are of type json, which keeps its text as it came, byte for byte. $2 milliseconds after
+-- which somebody else looks after a row that is still pending.
 -- A row: this statement made the transaction. No row for an id: the id, or its key, is taken.
 --
 -- One statement and one commit: a crash before it leaves nothing, and Kafka redelivers the batch.
@@ -17,20 +17,20 @@ WITH input AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS posting (
     txn_id uuid, partner_id text, idempotency_key text, fingerprint bytea,
     response_version smallint, amount bigint, currency text, payment_method text, reference text,
-    description text, metadata jsonb, created_at timestamptz, state text, failure_code text, failure_message text,
+    details json, created_at timestamptz, state text, failure_code text, failure_message text,
     settled_at timestamptz, debit_account text, credit_account text,
     event_id uuid, event_type text, bucket smallint, payload json, traceparent text
   )
 ), posted AS (
   INSERT INTO ledger.transactions (
     txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, amount, currency,
-    payment_method, reference, description, metadata, created_at, state, failure_code,
-    failure_message, settled_at, events, due_at, traceparent
+    payment_method, reference, details, created_at, state, failure_code, failure_message,
+    settled_at, events, due_at, traceparent
   )
   SELECT
     txn_id, 'payment', partner_id, idempotency_key, fingerprint, response_version, amount, currency,
-    payment_method, reference, description, metadata, created_at, state, failure_code,
-    failure_message, settled_at, CASE WHEN event_id IS NULL THEN 0 ELSE 1 END,
+    payment_method, reference, details::text, created_at, state, failure_code, failure_message,
+    settled_at, CASE WHEN event_id IS NULL THEN 0 ELSE 1 END,
     CASE WHEN state = 'pending' THEN now() + $2::integer * interval '1 millisecond' END,
     CASE WHEN state = 'pending' THEN traceparent END
   FROM input

@@ -9,6 +9,7 @@ import {
   type RefundPosting,
 } from '../refunds.ts';
 import type { Refunds, ReservedRefund, SettleRefundRequest } from '../refunds.ts';
+import { detailsText, otherRefundDetails } from '../rows.ts';
 import { ownMs } from '../unfinished.ts';
 import {
   appendSettlement,
@@ -75,7 +76,7 @@ async function insert(
     refund.responseVersion,
     refund.paymentId,
     refund.details.amount ?? null,
-    refund.details.reason ?? null,
+    detailsText(otherRefundDetails(refund)),
     refund.acceptedAt,
     traceparent,
     ownMs,

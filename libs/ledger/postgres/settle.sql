@@ -16,6 +16,6 @@ UPDATE ledger.transactions SET
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
 RETURNING
   txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, description, metadata, created_at,
+  response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
   provider, provider_intent_id, provider_charge_id

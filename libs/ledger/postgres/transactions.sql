@@ -9,7 +9,7 @@
 -- A row: the payment as the ledger holds it. No row: the ledger does not know the id.
 SELECT
   txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, description, metadata, created_at,
+  response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
   provider, provider_intent_id, provider_charge_id
 FROM ledger.transactions
@@ -35,7 +35,7 @@ WHERE txn_id = $2 AND partner_id = $1 AND kind = 'payment'
 -- sees which wishes are null and takes the index of the others.
 SELECT
   txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
-  response_version, amount, currency, payment_method, reference, description, metadata, created_at,
+  response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
   provider, provider_intent_id, provider_charge_id
 FROM ledger.transactions
@@ -70,7 +70,7 @@ SELECT NOT EXISTS (SELECT FROM ledger.transactions) AS empty
 SELECT
   refund.txn_id, refund.partner_id, refund.idempotency_key,
   encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
-  refund.requested_amount, refund.reason, refund.amount, refund.currency, refund.created_at,
+  refund.requested_amount, refund.details, refund.amount, refund.currency, refund.created_at,
   refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
   refund.provider_refund_id, payment.provider, payment.provider_intent_id,
   payment.provider_charge_id
@@ -96,7 +96,7 @@ WHERE txn_id = $3 AND partner_id = $2 AND payment_id = $1 AND kind = 'refund'
 SELECT
   refund.txn_id, refund.partner_id, refund.idempotency_key,
   encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
-  refund.requested_amount, refund.reason, refund.amount, refund.currency, refund.created_at,
+  refund.requested_amount, refund.details, refund.amount, refund.currency, refund.created_at,
   refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
   refund.provider_refund_id, payment.provider, payment.provider_intent_id,
   payment.provider_charge_id

@@ -1,8 +1,12 @@
 import type { AcceptedRefund, Fingerprint, TxnId } from '@triplock/payments';
 import type { SpannerTransaction } from './spanner/transaction.ts';
-import { ownMs } from '@triplock/ledger';
-import { resultOf, type RefundDecision } from '@triplock/ledger';
-import type { RefundOutcome, RefundPosting, ReservedRefund } from '@triplock/ledger';
+import { detailsText, otherRefundDetails, ownMs, resultOf } from '@triplock/ledger';
+import type {
+  RefundDecision,
+  RefundOutcome,
+  RefundPosting,
+  ReservedRefund,
+} from '@triplock/ledger';
 import { readTransaction } from './read-rows.ts';
 import {
   paymentColumns,
@@ -112,7 +116,7 @@ function newRow({ refund, traceparent }: RefundPosting): TransactionRow {
     response_version: BigInt(refund.responseVersion),
     payment_id: refund.paymentId,
     requested_amount: refund.details.amount ?? null,
-    reason: refund.details.reason ?? null,
+    details: detailsText(otherRefundDetails(refund)),
     created_at: refund.acceptedAt,
     state: 'pending',
     version: 1n,
@@ -130,8 +134,6 @@ const unset = {
   currency: null,
   payment_method: null,
   reference: null,
-  description: null,
-  metadata: null,
   failure_code: null,
   failure_message: null,
   settled_at: null,
@@ -151,7 +153,7 @@ function requestColumns(refund: AcceptedRefund): Columns {
     response_version: refund.responseVersion,
     payment_id: refund.paymentId satisfies TxnId,
     requested_amount: refund.details.amount,
-    reason: refund.details.reason,
+    details: detailsText(otherRefundDetails(refund)),
     created_at: refund.acceptedAt,
     events: 0,
   };

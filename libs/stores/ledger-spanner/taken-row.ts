@@ -38,7 +38,7 @@ export function outboxEventFrom(row: TakenRow): OutboxEvent {
     subject: row.txn_id,
     orderingKey: row.payment_id,
     bucket: Number(row.bucket),
-    sequence: row.sequence === null ? null : Number(row.sequence),
+    ...(row.sequence !== null && { sequence: Number(row.sequence) }),
     payload: row.payload,
     traceparent: row.traceparent,
   };

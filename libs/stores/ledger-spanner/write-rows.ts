@@ -1,3 +1,4 @@
+import { detailsText, otherDetails } from '@triplock/ledger';
 import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import {
   bucketOf,
@@ -34,7 +35,7 @@ function write(kind: 'insert' | 'update', table: string, columns: Columns): Writ
 
 /** The columns that say what was asked for; they never change. */
 export function requestColumns(payment: AcceptedPayment): Columns {
-  const { money, paymentMethod, reference, description, metadata } = payment.details;
+  const { money, paymentMethod, reference } = payment.details;
   return {
     txn_id: payment.txnId,
     partner_id: payment.partnerId,
@@ -45,8 +46,7 @@ export function requestColumns(payment: AcceptedPayment): Columns {
     currency: money.currency,
     payment_method: paymentMethod,
     reference,
-    description,
-    metadata: metadata === undefined ? undefined : JSON.stringify(metadata),
+    details: detailsText(otherDetails(payment)),
     created_at: payment.acceptedAt,
   };
 }

@@ -5,21 +5,21 @@
 -- which.
 INSERT INTO ledger.transactions AS known (
   txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, payment_id,
-  requested_amount, amount, currency, payment_method, reference, description, metadata, reason,
+  requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id, due_at,
   traceparent
 )
 SELECT
   txn_id, kind, partner_id, idempotency_key, decode(fingerprint, 'hex'), response_version, payment_id,
-  requested_amount, amount, currency, payment_method, reference, description, metadata, reason,
+  requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id, due_at,
   traceparent
 FROM json_to_recordset($1::json) AS row (
   txn_id uuid, kind text, partner_id text, idempotency_key text, fingerprint text,
   response_version smallint, payment_id uuid, requested_amount bigint, amount bigint, currency text,
-  payment_method text, reference text, description text, metadata jsonb, reason text,
+  payment_method text, reference text, details text,
   created_at timestamptz, state text, version integer, events integer, failure_code text,
   failure_message text, settled_at timestamptz, refund_reserved bigint, amount_refunded bigint,
   provider text, provider_intent_id text, provider_charge_id text, provider_refund_id text,

@@ -1,5 +1,6 @@
 import type { Moment } from '../spanner/open-spanner.ts';
-import { transactionColumns, type TransactionRow } from '../transaction-row.ts';
+import { transactionColumns } from '@triplock/ledger';
+import type { TransactionRow } from '../transaction-row.ts';
 import type { SliceBound } from './choose-slice.ts';
 
 /** Rows that changed last after some time, by their ids. */

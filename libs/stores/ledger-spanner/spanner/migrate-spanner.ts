@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { beforeBaseline, changedFile, newerDatabase } from '@triplock/postgres';
 import { backoffMs } from '@triplock/runtime';
 import { status, statusOf } from './errors.ts';
 import { openDatabaseAdmin } from './spanner-api.ts';
@@ -80,12 +81,7 @@ async function openMigrations(
   );
   const recorded = new Map(rows.map((row) => [row.file, row.sha256]));
   const files = (await readdir(folder)).filter((name) => /^\d{4}-.+\.sql$/.test(name)).sort();
-  const unknown = [...recorded.keys()].find((file) => !files.includes(file));
-  if (unknown !== undefined) {
-    throw new OtherSchemaError(
-      `the database has migration ${owner}/${unknown}, which this version does not know: run a newer version, or forget the data`,
-    );
-  }
+  refuseOtherSchema(owner, [...recorded.keys()], files);
   const open: Migration[] = [];
   for (const file of files) {
     const ddl = await readFile(new URL(file, `${folder.href.replace(/\/?$/, '/')}`), 'utf8');
@@ -93,12 +89,18 @@ async function openMigrations(
     const before = recorded.get(file);
     if (before === undefined) open.push({ owner, file, ddl, sha256 });
     else if (before !== sha256) {
-      throw new OtherSchemaError(
-        `migration ${owner}/${file} was changed after it ran here: add a new file instead, or forget the data`,
-      );
+      throw new OtherSchemaError(changedFile(owner, file));
     }
   }
   return open;
+}
+
+function refuseOtherSchema(owner: string, applied: readonly string[], files: readonly string[]) {
+  if (applied.length > 0 && !applied.includes(files[0]!)) {
+    throw new OtherSchemaError(beforeBaseline(owner, applied[0]!));
+  }
+  const unknown = applied.find((file) => !files.includes(file));
+  if (unknown !== undefined) throw new OtherSchemaError(newerDatabase(owner, unknown));
 }
 
 async function changeSchema(

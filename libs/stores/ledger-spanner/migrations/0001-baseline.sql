@@ -25,9 +25,8 @@ CREATE TABLE IF NOT EXISTS transactions (
   currency STRING(MAX),
   payment_method STRING(MAX),
   reference STRING(MAX),
-  description STRING(MAX),
-  metadata JSON,
-  reason STRING(MAX),
+  -- The fields that the ledger does not compute with, as JSON text.
+  details STRING(MAX),
   -- The gateway's clock when it first claimed the key.
   created_at TIMESTAMP NOT NULL,
 

@@ -1,0 +1,99 @@
+/**
+ * The columns of `ledger.transactions`, which stand here once. SQL is written by hand; one test,
+ * columns.test.ts, compares each statement and schema with these lists and names the file to mend.
+ */
+
+/** What was asked for: never changes. */
+const asked = [
+  'txn_id',
+  'kind',
+  'partner_id',
+  'idempotency_key',
+  'fingerprint',
+  'response_version',
+  'payment_id',
+  'requested_amount',
+  'payment_method',
+  'reference',
+  'details',
+  'created_at',
+] as const;
+
+/** How much: never changes once it is there. */
+const amount = ['amount', 'currency'] as const;
+
+/** How it ended: never changes once it is final. */
+const ended = [
+  'state',
+  'failure_code',
+  'failure_message',
+  'settled_at',
+  'provider',
+  'provider_intent_id',
+  'provider_charge_id',
+  'provider_refund_id',
+] as const;
+
+/** What the ledger keeps for itself. */
+const kept = [
+  'version',
+  'events',
+  'refund_reserved',
+  'amount_refunded',
+  'due_at',
+  'traceparent',
+] as const;
+
+/** A column of `ledger.transactions`. */
+export type Column = (typeof transactionColumns)[number];
+
+/** All of them, in the order of the tables. */
+export const transactionColumns = [...asked, ...amount, ...ended, ...kept] as const;
+
+/** By what may become of them. */
+export const columnGroups = { asked, amount, ended, kept } as const;
+
+/** What only another kind of transaction has, or nobody who reads a payment needs. */
+const notOfPayments = [
+  'kind',
+  'payment_id',
+  'requested_amount',
+  'provider_refund_id',
+  'refund_reserved',
+  'due_at',
+  'traceparent',
+] as const satisfies readonly Column[];
+
+const notOfRefunds = [
+  'kind',
+  'payment_method',
+  'reference',
+  'events',
+  'refund_reserved',
+  'amount_refunded',
+  'due_at',
+  'traceparent',
+] as const satisfies readonly Column[];
+
+/** What a payment is read from. */
+export type PaymentColumn = Exclude<Column, (typeof notOfPayments)[number]>;
+/** What a refund is read from, its charge being its payment's. */
+export type RefundColumn = Exclude<Column, (typeof notOfRefunds)[number]>;
+
+/** The columns of a payment. */
+export const paymentColumns: readonly Column[] = without(notOfPayments);
+/** The columns of a refund. */
+export const refundColumns: readonly Column[] = without(notOfRefunds);
+
+/**
+ * The fields that share the column `details`, as JSON text: the ledger does not compute with them,
+ * nor does anybody look for a transaction by them. A new one of these needs no change of a table.
+ */
+export const detailFields = {
+  payment: ['description', 'metadata'],
+  refund: ['reason'],
+} as const;
+
+function without(others: readonly Column[]): readonly Column[] {
+  return transactionColumns.filter((column) => !others.includes(column));
+}
