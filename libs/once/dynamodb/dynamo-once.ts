@@ -3,7 +3,7 @@ import type { OwnerToken } from '@triplock/claims';
 import {
   openTable,
   type Condition,
-  type DynamoPlace,
+  type DynamoAddress,
   type Written,
 } from '@triplock/claims-dynamodb';
 import type { Logger } from '@triplock/runtime';
@@ -11,7 +11,7 @@ import type { EffectOwner, OpenedOnceStore } from '../once-store.ts';
 import { effectId, startEffect } from './start-effect.ts';
 
 /** Where effects are remembered. */
-export type DynamoOnceOptions = DynamoPlace & {
+export type DynamoOnceOptions = DynamoAddress & {
   /** Begins every key, so that several systems can share a table. */
   namespace: string;
   logger: Logger;

@@ -1,29 +1,121 @@
-import { after } from 'node:test';
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import {
+  DescribeTimeToLiveCommand,
+  DynamoDBClient,
+  GetItemCommand,
+  UpdateTimeToLiveCommand,
+} from '@aws-sdk/client-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
+import { ClaimsUnavailableError } from '@triplock/claims';
 import { describeClaims } from '@triplock/claims/conformance';
-import { createClaimsTable } from './create-claims-table.ts';
+import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
+import { createClaimsTable, DynamoTableError } from './claims-table.ts';
 import { openDynamoClaims } from './dynamo-claims.ts';
+import { connectDynamo, dynamoSettings } from './dynamo-client.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-// One table for the whole suite: every test has a namespace of its own.
-const place = await createTestTable({ after }, createClaimsTable);
+const address = await createTestTable({ after }, createClaimsTable);
+const client = new DynamoDBClient(dynamoSettings(address));
+after(() => client.destroy());
 
 describeClaims('dynamodb', async (test, times) => {
   const namespace = testNamespace('claims');
-  const relay = await createTestRelay(test, place.emulator);
+  const relay = await createTestRelay(test, address.emulator);
   const open = async (emulator: string) => {
-    const claims = await openDynamoClaims({ ...place, logger, emulator, namespace, ...times });
+    const claims = await openDynamoClaims({ ...address, logger, emulator, namespace, ...times });
     test.after(() => claims.close());
     return claims;
   };
   return {
     claims: await open(relay.url),
-    another: () => open(place.emulator),
-    forget: () => place.deleteItems(`${namespace}#`),
+    another: () => open(address.emulator),
+    forget: () => address.deleteItems(`${namespace}#`),
     async age(txnId, ms) {
-      await place.addTo(`${namespace}#claim#${txnId}`, { lease_until: -ms, expires_at: -ms });
+      await address.addTo(`${namespace}#claim#${txnId}`, { lease_until: -ms, expires_at: -ms });
     },
     relay,
   };
+});
+
+async function openClaims(t: TestContext) {
+  const namespace = testNamespace('claims');
+  const relay = await createTestRelay(t, address.emulator);
+  const claims = await openDynamoClaims({ ...address, logger, emulator: relay.url, namespace });
+  t.after(() => claims.close());
+  return { claims, namespace, relay };
+}
+
+describe('the table of the claims', () => {
+  it('a claim whose answer was lost is sent again and known as its own', async (t) => {
+    const { claims, relay } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    // Record and marker are read; the third answer is that of the write.
+    const { lost } = relay.loseReply({ after: 2 });
+    expectOutcome(await claims.claim(request), 'claimed');
+    await lost;
+    expectOutcome(await claims.claim(request), 'in-flight');
+  });
+
+  it('another table under the name is noticed: old claims count, silence does not', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const [kept, lost] = [aClaim(), aClaim()];
+    for (const request of [kept, lost]) await warmUp(claims, request);
+    await claims.claim(kept);
+    // What a restored table holds: markers that name the table that was saved.
+    const marker = `${namespace}#marker#${bucketOfClaim(lost)}`;
+    await address.set(marker, { table_id: 'the one that was saved' });
+    expectOutcome(await claims.claim({ ...kept, fingerprint: aFingerprint() }), 'reused');
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold' });
+    const { epoch } = await claims.noteLoss(bucketOfClaim(lost));
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold', epoch });
+  });
+
+  it('a step that ends while the table is looked at leaves the others their answer', async (t) => {
+    const dynamo = connectDynamo({ ...address, answerTimeoutMs: 15_000 });
+    t.after(() => dynamo.close());
+    const throttled = dynamo.inTime(async (table) => {
+      void table.tableId();
+      throw new Error('throttled');
+    });
+    const named = dynamo.inTime((table) => table.tableId());
+    await assert.rejects(throttled, ClaimsUnavailableError);
+    assert.ok(await named);
+  });
+
+  it('DynamoDB may delete an item only after its claim has expired', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await claims.claim(request);
+    const id = { S: `${namespace}#claim#${request.txnId}` };
+    const read = new GetItemCommand({ TableName: address.table, Key: { id } });
+    const { Item: item } = await client.send(read);
+    assert.ok(Number(item!['leaves_at']!.N) * 1_000 > Number(item!['expires_at']!.N));
+    const asked = new DescribeTimeToLiveCommand({ TableName: address.table });
+    const { TimeToLiveDescription: leaving } = await client.send(asked);
+    assert.deepEqual(leaving, { AttributeName: 'leaves_at', TimeToLiveStatus: 'ENABLED' });
+  });
+
+  it('a table whose items leave by anything else is refused', async (t) => {
+    const other = await createTestTable(t, createClaimsTable);
+    const TableName = other.table;
+    const setting = (AttributeName: string, Enabled: boolean) =>
+      new UpdateTimeToLiveCommand({
+        TableName,
+        TimeToLiveSpecification: { AttributeName, Enabled },
+      });
+    await client.send(setting('leaves_at', false));
+    await client.send(setting('accepted_at', true));
+    await assert.rejects(
+      openDynamoClaims({ ...other, logger, namespace: 'any' }),
+      DynamoTableError,
+    );
+  });
+
+  it('making the table again leaves it as it is', async () => {
+    assert.equal(await createClaimsTable(address), 'was there');
+  });
 });

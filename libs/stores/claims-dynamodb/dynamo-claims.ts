@@ -1,35 +1,29 @@
 import { randomUUID } from 'node:crypto';
-import { claimLifeMs } from '@triplock/contracts';
-import type { PartnerId } from '@triplock/payments';
-import type { Logger } from '@triplock/runtime';
 import {
+  claimTimes,
   releaseLate,
-  type BucketMarker,
-  type Claims,
   type BucketEpoch,
+  type BucketMarker,
+  type ClaimOwner,
+  type Claims,
+  type ClaimsOptions,
   type OwnerToken,
   type PendingRead,
 } from '@triplock/claims';
-import { claimItem } from './claim-item.ts';
-import type { Table } from './connect-dynamo.ts';
-import type { DynamoPlace } from './dynamo-place.ts';
-import { ownersSteps } from './end-claim.ts';
-import { lookUp, markerOf, type Layout } from './look-up.ts';
-import { openTable } from './open-table.ts';
-import { readMarker } from './read-marker.ts';
+import type { StoredAnswer } from '@triplock/contracts';
+import type { PartnerId } from '@triplock/payments';
+import { claimItem, lookUp, markerOf, readMarker, recordOf, type Layout } from './claim-items.ts';
+import { openTable } from './claims-table.ts';
+import type {
+  Condition,
+  DynamoAddress,
+  DynamoConnection,
+  Table,
+  Written,
+} from './dynamo-client.ts';
 
-/** Where claims live and for how long; times in milliseconds. */
-export type DynamoClaimsOptions = DynamoPlace & {
-  /** Begins every key, so that several systems can share a table. */
-  namespace: string;
-  logger: Logger;
-  /** How long the one at work is left alone; 30 s by default: ten times a request's limit. */
-  leaseMs?: number;
-  /** How long a claim is remembered; 24 h by default, which is what partners are promised. */
-  lifeMs?: number;
-  /** How long one step may take; 1.5 s by default: half of a request's limit. */
-  answerTimeoutMs?: number;
-};
+/** Where claims live. `namespace` begins every key, so that several systems can share a table. */
+export type DynamoClaimsOptions = DynamoAddress & ClaimsOptions;
 
 /**
  * Guard 1 on DynamoDB: one item per claim and one warm marker per bucket. Reads are consistent and
@@ -49,11 +43,11 @@ export type DynamoClaimsOptions = DynamoPlace & {
  * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
  */
 export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Claims> {
-  const { namespace, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
+  const { namespace, logger, leaseMs, lifeMs } = { ...claimTimes, ...options };
   const dynamo = await openTable(options);
   const layout: Layout = { namespace, leaseMs, lifeMs };
   const { complete, release } = ownersSteps(dynamo, layout);
-  const late = releaseLate({ release, leaseMs, logger: options.logger });
+  const late = releaseLate({ release, leaseMs, logger });
 
   return {
     async claim(request) {
@@ -123,4 +117,35 @@ async function noteLoss(table: Table, id: string): Promise<BucketMarker> {
     },
   );
   return put.outcome === 'written' ? { epoch } : readMarker(put.item!);
+}
+
+/** What only the last owner may do, while the record lives. */
+function ownersSteps(dynamo: DynamoConnection, layout: Layout) {
+  const end = (owner: ClaimOwner, step: Condition & { change: string }): Promise<Written> =>
+    dynamo.inTime(async (table) => {
+      // A connection that has asked nothing yet does not know the time.
+      await table.tableId();
+      const { earliest } = table.now();
+      const values = { ...step.values, ':token': owner.token, ':now': earliest };
+      return table.update(recordOf(layout, owner.txnId), { ...step, values });
+    });
+  return {
+    async complete(owner: ClaimOwner, { status, location, body }: StoredAnswer) {
+      const answer = { ':status': status, ':location': location, ':body': body };
+      const { outcome } = await end(owner, {
+        change: 'SET #state = :to, #status = :status, #location = :location, #body = :body',
+        condition: '#owner = :token AND #expires_at > :now',
+        values: { ':to': 'completed', ...answer },
+      });
+      return outcome === 'written' ? 'completed' : 'lost';
+    },
+    async release(owner: ClaimOwner) {
+      const { outcome } = await end(owner, {
+        change: 'SET #state = :to',
+        condition: '#owner = :token AND #expires_at > :now AND #state <> :completed',
+        values: { ':to': 'released', ':completed': 'completed' },
+      });
+      return outcome === 'written' ? 'released' : 'lost';
+    },
+  } as const;
 }

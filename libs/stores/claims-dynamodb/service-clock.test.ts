@@ -21,9 +21,9 @@ test('the interval always holds the time of the service, and answers make it nar
       for (const { pause, there, back } of exchanges) {
         const sentAt = at + pause;
         const date = dateAt(offset, sentAt + there);
-        const heardAt = sentAt + there + back;
-        clock.hear({ sentAt, heardAt, date });
-        at = heardAt;
+        const receivedAt = sentAt + there + back;
+        clock.learn({ sentAt, receivedAt, date });
+        at = receivedAt;
         const { earliest, latest } = clock.now();
         const truth = performance.now() + offset;
         assert.ok(earliest <= truth + 1 && truth - 1 <= latest, `${earliest} ${truth} ${latest}`);
@@ -37,7 +37,7 @@ test('answers spread over a second tell the time to a tenth of it', () => {
   const begin = performance.now() - 2_000;
   for (let each = 0; each < 20; each += 1) {
     const sentAt = begin + each * 97;
-    clock.hear({ sentAt, heardAt: sentAt + 4, date: dateAt(5_000_000, sentAt + 2) });
+    clock.learn({ sentAt, receivedAt: sentAt + 4, date: dateAt(5_000_000, sentAt + 2) });
   }
   const { earliest, latest } = clock.now();
   assert.ok(latest - earliest < 250, `${latest - earliest} ms wide`);
@@ -46,14 +46,14 @@ test('answers spread over a second tell the time to a tenth of it', () => {
 test('a service whose clock was set is believed anew', () => {
   const clock = watchServiceClock();
   const sentAt = performance.now();
-  clock.hear({ sentAt, heardAt: sentAt + 1, date: dateAt(0, sentAt) });
-  clock.hear({ sentAt: sentAt + 1, heardAt: sentAt + 2, date: dateAt(-3_600_000, sentAt) });
+  clock.learn({ sentAt, receivedAt: sentAt + 1, date: dateAt(0, sentAt) });
+  clock.learn({ sentAt: sentAt + 1, receivedAt: sentAt + 2, date: dateAt(-3_600_000, sentAt) });
   const hoursAgo = (performance.now() - clock.now().latest) / 3_600_000;
   assert.ok(Math.abs(hoursAgo - 1) < 0.01, `${hoursAgo} h`);
 });
 
-test('a service that was never heard has no time', () => {
+test('a service that never answered has no time', () => {
   const clock = watchServiceClock();
-  clock.hear({ sentAt: 0, heardAt: 1, date: new Date('no date') });
-  assert.throws(() => clock.now(), /not told the time/);
+  clock.learn({ sentAt: 0, receivedAt: 1, date: new Date('no date') });
+  assert.throws(() => clock.now(), /is not known yet/);
 });

@@ -4,14 +4,14 @@
  */
 export type Moment = { earliest: number; latest: number };
 
-/** One answer of the service: when it was asked for and heard, by `performance.now()`. */
-export type Exchange = { sentAt: number; heardAt: number; date: Date };
+/** One answer of the service: when it was asked for and received, by `performance.now()`. */
+export type Exchange = { sentAt: number; receivedAt: number; date: Date };
 
 /** What is known of the clock of a service that sends the time with every answer. */
 export type ServiceClock = {
   /** Learns from an answer's Date header. */
-  hear(exchange: Exchange): void;
-  /** @throws when nothing was heard yet. */
+  learn(exchange: Exchange): void;
+  /** @throws when nothing was received yet. */
   now(): Moment;
 };
 
@@ -24,7 +24,7 @@ const driftRatio = 500 / 1_000_000;
 
 /**
  * The clock of a service, seen from here: an interval that holds its time. Every answer bounds it,
- * because the second in its Date header lay between asking and hearing; several answers together
+ * because the second in its Date header lay between asking and receiving; several answers together
  * bound it more closely. The clock of this machine is not asked: time since the last answer is
  * measured by the monotonic one, which is never set.
  */
@@ -33,21 +33,21 @@ export function watchServiceClock(): ServiceClock {
 
   // Offsets of the service's clock to the monotonic one, a little wider with every second.
   const bounds = (at: number) => {
-    if (known === undefined) throw new Error('the service has not told the time yet');
+    if (known === undefined) throw new Error('the time of the service is not known yet');
     const drift = Math.abs(at - known.at) * driftRatio;
     return { low: known.low - drift, high: known.high + drift };
   };
 
   return {
-    hear({ sentAt, heardAt, date }) {
+    learn({ sentAt, receivedAt, date }) {
       const second = date.getTime();
       if (Number.isNaN(second)) return;
-      const heard = { low: second - heardAt, high: second + dateResolutionMs - sentAt };
-      const before = known === undefined ? heard : bounds(heardAt);
-      const low = Math.max(heard.low, before.low);
-      const high = Math.min(heard.high, before.high);
+      const bounded = { low: second - receivedAt, high: second + dateResolutionMs - sentAt };
+      const before = known === undefined ? bounded : bounds(receivedAt);
+      const low = Math.max(bounded.low, before.low);
+      const high = Math.min(bounded.high, before.high);
       // No time fits both: the service's clock was set, and what was known of it is void.
-      known = low <= high ? { low, high, at: heardAt } : { ...heard, at: heardAt };
+      known = low <= high ? { low, high, at: receivedAt } : { ...bounded, at: receivedAt };
     },
     now() {
       const at = performance.now();

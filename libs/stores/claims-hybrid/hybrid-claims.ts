@@ -5,7 +5,7 @@ import {
   type PostgresClaims,
   type PostgresClaimsOptions,
 } from '@triplock/claims-postgres';
-import { connectCache } from './connect-cache.ts';
+import { connectCache } from './answer-cache.ts';
 
 /** PostgreSQL and the cache before it; times in milliseconds. */
 export type HybridClaimsOptions = PostgresClaimsOptions & {
@@ -21,9 +21,9 @@ export type HybridClaimsOptions = PostgresClaimsOptions & {
  *
  * Only answers of completed claims are cached, by the first retry that misses them, and only a
  * request with the answer's own fingerprint gets it. A completed claim never changes, so what the
- * cache holds was true and stays true as long as the claim lives; it expires with it. Everything
- * else, a fingerprint that differs included, is PostgreSQL's to say: where the two disagree it is
- * right. Losing the cache costs one more look per answer and changes none.
+ * cache holds was true and stays true as long as the claim lives; it expires with it. PostgreSQL
+ * decides everything else, a fingerprint that differs included: where the two disagree it is right.
+ * Losing the cache costs one more look per answer and changes none.
  *
  * @throws PostgresDurabilityError when PostgreSQL is there and a crash may lose claims.
  */

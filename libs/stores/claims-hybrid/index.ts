@@ -1,2 +1,2 @@
-export { connectCache } from './connect-cache.ts';
+export { connectCache } from './answer-cache.ts';
 export { openHybridClaims, type HybridClaimsOptions } from './hybrid-claims.ts';

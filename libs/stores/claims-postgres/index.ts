@@ -1,7 +1,7 @@
-export { PostgresDurabilityError } from './check-durability.ts';
 export {
   openPostgresClaims,
   type PostgresClaims,
   type PostgresClaimsOptions,
   type TimedClaims,
 } from './postgres-claims.ts';
+export { PostgresDurabilityError } from './postgres-connection.ts';

@@ -1,18 +1,49 @@
-import { after } from 'node:test';
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, describe, it, type TestContext } from 'node:test';
+import { loadSql } from '@triplock/postgres';
 import { createLogger } from '@triplock/runtime';
-import { createTestDatabase, createTestRelay, testNamespace } from '@triplock/testing';
+import { createTestDatabase, createTestRelay, eventually, testNamespace } from '@triplock/testing';
+import type { ClaimOutcome } from '@triplock/claims';
 import { describeClaims } from '@triplock/claims/conformance';
+import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { openPostgresClaims } from './postgres-claims.ts';
+import { checkDurability, PostgresDurabilityError } from './postgres-connection.ts';
 import { ageRow, forgetRows } from './test/claim-rows.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-// One database for the whole suite: every test has a namespace of its own.
 const database = await createTestDatabase({ after });
 const owner = database.open();
+const role = database.open('triplock_claims');
+
+async function openClaims(t: TestContext) {
+  const namespace = testNamespace('claims');
+  const url = database.url('triplock_claims');
+  const claims = await openPostgresClaims({ url, namespace, applicationName: 'test', logger });
+  t.after(() => claims.close());
+  return { claims, namespace };
+}
+
+/** A claim that expired so long ago, claimed in a warm bucket. */
+async function anExpiredClaim(t: TestContext, ago: string) {
+  const { claims, namespace } = await openClaims(t);
+  const request = aClaim();
+  await warmUp(claims, request);
+  await claims.claim(request);
+  await owner.query(
+    `UPDATE claims.claims SET expires_at = now() - $2::interval WHERE namespace = $1`,
+    [namespace, ago],
+  );
+  return { claims, namespace, request };
+}
+
+// Of its own: the suite leaves claims that a reaper would take out.
+const suite = await createTestDatabase({ after });
+const suiteOwner = suite.open();
 
 describeClaims('postgres', async (test, times) => {
   const namespace = testNamespace('claims');
-  const url = database.url('triplock_claims');
+  const url = suite.url('triplock_claims');
   const relay = await createTestRelay(test, url);
   const open = async (way: string) => {
     const named = { namespace, applicationName: 'test', logger };
@@ -23,8 +54,129 @@ describeClaims('postgres', async (test, times) => {
   return {
     claims: await open(relay.url),
     another: () => open(url),
-    forget: () => forgetRows(owner, namespace),
-    age: (txnId, ms) => ageRow(owner, { namespace, txnId, ms }),
+    forget: () => forgetRows(suiteOwner, namespace),
+    age: (txnId, ms) => ageRow(suiteOwner, { namespace, txnId, ms }),
     relay,
   };
+});
+
+describe('claims in postgres', () => {
+  for (const setting of ['synchronous_commit', 'fsync']) {
+    it(`a server that may lose claims unnoticed is refused: ${setting} = off`, () => {
+      const row = { fsync: 'on', synchronous_commit: 'on', [setting]: 'off' };
+      assert.throws(() => checkDurability(row), new RegExp(`set ${setting} to on`));
+    });
+  }
+
+  it('a role whose commits do not wait for the disk is refused at the start', async () => {
+    const url = new URL(database.url('triplock_claims'));
+    url.searchParams.set('options', '-c synchronous_commit=off');
+    const options = { url: url.href, namespace: 'any', applicationName: 'test', logger };
+    await assert.rejects(openPostgresClaims(options), PostgresDurabilityError);
+  });
+
+  it('a claim that is sent twice over is still its own', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const send = (token: string) =>
+      role.query<{ outcome: string }>(loadSql(import.meta.url, 'claim.sql'), [
+        ...[namespace, request.txnId, bucketOfClaim(request), token, request.fingerprint],
+        ...[request.partnerId, request.acceptedAt, request.shown, 60_000, 60_000, null],
+      ]);
+    const token = randomUUID();
+    assert.equal((await send(token))[0]!.outcome, 'claimed');
+    assert.equal((await send(token))[0]!.outcome, 'claimed');
+    assert.equal((await send(randomUUID()))[0]!.outcome, 'in-flight');
+  });
+
+  it('another history of the server is noticed: old claims count, silence does not', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const [kept, lost] = [aClaim(), aClaim()];
+    for (const request of [kept, lost]) await warmUp(claims, request);
+    await claims.claim(kept);
+    // What a promoted standby finds: the marker names the timeline that has ended.
+    await owner.query(`UPDATE claims.warm_markers SET history = 'ended' WHERE namespace = $1`, [
+      namespace,
+    ]);
+    expectOutcome(await claims.claim(kept), 'in-flight');
+    expectOutcome(await claims.claim({ ...kept, fingerprint: aFingerprint() }), 'reused');
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold' });
+    const { epoch } = await claims.noteLoss(bucketOfClaim(lost));
+    assert.deepEqual(await claims.claim(lost), { outcome: 'cold', epoch });
+  });
+
+  it('the history is that of the cluster and its timeline', async () => {
+    const [row] = await role.query<{ history: string }>('SELECT current_history() AS history');
+    assert.match(row!.history, /^\d{15,20}\/[0-9A-F]{8}$/);
+  });
+
+  it('claims that expired an hour ago leave in small batches, and no other ones', async (t) => {
+    const expired = [];
+    for (let each = 0; each < 3; each += 1) expired.push(await anExpiredClaim(t, '61 minutes'));
+    const young = await anExpiredClaim(t, '59 minutes');
+    const { claims } = young;
+    const reaped = [];
+    for (let pass = 0; pass < 3; pass += 1) reaped.push(await claims.reap({ rowsMax: 2 }));
+    assert.deepEqual(reaped, [2, 1, 0]);
+    const left = await owner.query(`SELECT FROM claims.claims WHERE namespace = ANY($1)`, [
+      [...expired, young].map(({ namespace }) => namespace),
+    ]);
+    assert.equal(left.length, 1);
+    expectOutcome(await claims.claim(young.request), 'claimed');
+  });
+
+  it('the role of the claims forgets nothing by any other way', async () => {
+    for (const statement of [
+      'DELETE FROM claims',
+      'DELETE FROM warm_markers',
+      'TRUNCATE claims, warm_markers',
+      'SELECT FROM ledger.transactions',
+    ]) {
+      await assert.rejects(role.query(statement), /permission denied/, statement);
+    }
+  });
+
+  it('a claim that commits between look and write is decided by what it is', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const other = { ...request, fingerprint: aFingerprint() };
+    let claiming: Promise<ClaimOutcome> | undefined;
+    await owner.transaction(async (tx) => {
+      // Unseen by the claim below, which meets it only when it writes.
+      await tx.query(
+        `INSERT INTO claims.claims (namespace, txn_id, fingerprint, state, owner, lease_until,
+           expires_at, partner, accepted_at, shown)
+         VALUES ($1, $2, $3, 'released', gen_random_uuid(), now(), now() + interval '1 day',
+           'acme', now(), '{}')`,
+        [namespace, request.txnId, request.fingerprint],
+      );
+      claiming = claims.claim(other);
+      await eventually(async () => {
+        const waiting = await owner.query(
+          `SELECT FROM pg_stat_activity
+           WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        );
+        return waiting.length > 0;
+      });
+    });
+    expectOutcome(await claiming!, 'reused');
+    expectOutcome(await claims.claim(request), 'claimed');
+  });
+
+  it('replays and waits write nothing', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await claims.claim(request);
+    const version = () =>
+      owner.query<{ xmin: string }>(`SELECT xmin::text FROM claims.claims WHERE namespace = $1`, [
+        namespace,
+      ]);
+    const before = await version();
+    expectOutcome(await claims.claim(request), 'in-flight');
+    expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'reused');
+    assert.deepEqual(await version(), before);
+  });
 });

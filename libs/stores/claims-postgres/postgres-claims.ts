@@ -1,51 +1,47 @@
 import { randomUUID } from 'node:crypto';
-import { bucketCount, claimLifeMs } from '@triplock/contracts';
-import { bucketOf, type TxnId } from '@triplock/payments';
-import { loadSql } from '@triplock/postgres';
-import type { Logger } from '@triplock/runtime';
 import {
+  claimTimes,
   releaseLate,
+  type BucketEpoch,
+  type BucketMarker,
+  type ClaimOutcome,
   type ClaimOwner,
   type ClaimRequest,
   type Claims,
+  type ClaimsOptions,
+  type Cold,
   type OwnerToken,
+  type PendingRead,
 } from '@triplock/claims';
-import { checkDurability, PostgresDurabilityError, readDurabilitySql } from './check-durability.ts';
-import { connectPostgres } from './connect-postgres.ts';
+import { bucketCount, type StoredAnswer } from '@triplock/contracts';
+import { bucketOf, type PartnerId, type TxnId } from '@triplock/payments';
+import { loadSql, loadStatements } from '@triplock/postgres';
 import {
-  bucketMarker,
-  claimOutcome,
-  pendingRead,
-  type ClaimRow,
-  type ReadRow,
-  type TimedOutcome,
-} from './row-to-outcome.ts';
+  checkDurability,
+  connectPostgres,
+  PostgresDurabilityError,
+  readDurabilitySql,
+} from './postgres-connection.ts';
 
-const sql = (file: string) => loadSql(import.meta.url, file);
-const claimSql = sql('claim.sql');
-const completeSql = sql('complete.sql');
-const releaseSql = sql('release.sql');
-const readSql = sql('read.sql');
-const noteLossSql = sql('note-loss.sql');
-const setBarrierSql = sql('set-barrier.sql');
-const markColdSql = sql('mark-cold.sql');
-const reapSql = sql('reap.sql');
+const claimSql = loadSql(import.meta.url, 'claim.sql');
+const claimSteps = loadStatements(import.meta.url, 'claims.sql', [
+  'complete',
+  'release',
+  'read',
+  'reap',
+]);
+const markerSteps = loadStatements(import.meta.url, 'warm-markers.sql', [
+  'noteLoss',
+  'setBarrier',
+  'markCold',
+]);
 
-/** Where claims live and for how long; times in milliseconds. */
-export type PostgresClaimsOptions = {
+/** Where claims live. */
+export type PostgresClaimsOptions = ClaimsOptions & {
   /** The database, as the role `triplock_claims`. */
   url: string;
-  /** Part of every key, so that several systems can share a database. */
-  namespace: string;
   /** Shown in `pg_stat_activity`. */
   applicationName: string;
-  logger: Logger;
-  /** How long the one at work is left alone; 30 s by default: ten times a request's limit. */
-  leaseMs?: number;
-  /** How long a claim is remembered; 24 h by default, which is what partners are promised. */
-  lifeMs?: number;
-  /** How long the server may take to answer; 1.5 s by default: half of a request's limit. */
-  answerTimeoutMs?: number;
 };
 
 /** Claims that do not leave by themselves. */
@@ -53,6 +49,11 @@ export type PostgresClaims = Claims & {
   /** Takes out some that expired more than an hour ago, and returns how many. */
   reap(limits: { rowsMax: number }): Promise<number>;
 };
+
+/** What a claim came to, and for how long its answer is kept, milliseconds. */
+export type TimedOutcome =
+  | Exclude<ClaimOutcome, { outcome: 'completed' }>
+  | { outcome: 'completed'; answer: StoredAnswer; lifeLeftMs: number };
 
 /** Claims that also show for how long an answer is kept. */
 export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
@@ -72,8 +73,8 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  * @throws PostgresDurabilityError when the server is there and a crash may lose claims.
  */
 export async function openPostgresClaims(options: PostgresClaimsOptions): Promise<TimedClaims> {
-  const { namespace, logger, leaseMs = 30_000, lifeMs = claimLifeMs } = options;
-  const postgres = connectPostgres(options);
+  const { namespace, logger, leaseMs, lifeMs, ...server } = { ...claimTimes, ...options };
+  const postgres = connectPostgres({ ...server, logger });
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
 
   const inspect = async () => checkDurability(await postgres.row(readDurabilitySql, []));
@@ -88,11 +89,11 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
   }
 
   const release = async ({ txnId, token }: ClaimOwner) => {
-    const rows = await postgres.rows(releaseSql, [namespace, txnId, token]);
+    const rows = await postgres.rows(claimSteps.release, [namespace, txnId, token]);
     return rows.length > 0 ? 'released' : 'lost';
   };
   const late = releaseLate({ release, leaseMs, logger });
-  const letGoLater = (owner: ClaimOwner, error: unknown): never => {
+  const releaseLater = (owner: ClaimOwner, error: unknown): never => {
     late.add(owner);
     throw error;
   };
@@ -107,31 +108,32 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       const row = await postgres.row<ClaimRow>(claimSql, parameters).catch((error: unknown) => {
         // Nobody will work on the claim, and the server may still make it once it was sent.
         if (wasRefused(error)) throw error;
-        return letGoLater({ txnId, token }, error);
+        return releaseLater({ txnId, token }, error);
       });
       return claimOutcome(row, token);
     },
     async complete({ txnId, token }, { status, location, body }) {
-      const parameters = [namespace, txnId, token, status, location, body];
-      const rows = await postgres.rows(completeSql, parameters);
+      const values = [namespace, txnId, token, status, location, body];
+      const rows = await postgres.rows(claimSteps.complete, values);
       return rows.length > 0 ? 'completed' : 'lost';
     },
-    release: (owner) => release(owner).catch((error: unknown) => letGoLater(owner, error)),
+    release: (owner) => release(owner).catch((error: unknown) => releaseLater(owner, error)),
     async read(txnId) {
-      const parameters = [namespace, txnId, bucketFor(txnId), lifeMs];
-      return pendingRead(await postgres.row<ReadRow>(readSql, parameters));
+      const values = [namespace, txnId, bucketFor(txnId), lifeMs];
+      return pendingRead(await postgres.row<ReadRow>(claimSteps.read, values));
     },
     async noteLoss(bucket) {
-      return bucketMarker(await postgres.row(noteLossSql, [namespace, bucket, randomUUID()]));
+      const values = [namespace, bucket, randomUUID()];
+      return bucketMarker(await postgres.row(markerSteps.noteLoss, values));
     },
     async setBarrier({ bucket, epoch, barrier, warm }) {
-      await postgres.rows(setBarrierSql, [namespace, bucket, epoch, barrier, warm]);
+      await postgres.rows(markerSteps.setBarrier, [namespace, bucket, epoch, barrier, warm]);
     },
     async markCold(bucket) {
-      await postgres.rows(markColdSql, [namespace, bucket]);
+      await postgres.rows(markerSteps.markCold, [namespace, bucket]);
     },
     async reap({ rowsMax }) {
-      return (await postgres.row<{ reaped: number }>(reapSql, [rowsMax])).reaped;
+      return (await postgres.row<{ reaped: number }>(claimSteps.reap, [rowsMax])).reaped;
     },
     ping: inspect,
     async close() {
@@ -145,4 +147,74 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
 function wasRefused(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
   return (cause as { code?: unknown } | undefined)?.code === 'ECONNREFUSED';
+}
+
+type MarkerRow = { epoch: string | null; barrier: string | null };
+
+/** A row of claim.sql, as its contract names it. */
+type ClaimRow = MarkerRow & {
+  outcome: ClaimOutcome['outcome'];
+  accepted_at: Date;
+  status: number;
+  location: string;
+  body: string;
+  lease_left_ms: number;
+  life_left_ms: number;
+};
+
+/** A row of read.sql, as its contract names it. */
+type ReadRow = MarkerRow & {
+  outcome: PendingRead['outcome'];
+  partner: string;
+  shown: string;
+  accepted_at: Date;
+};
+
+/** What the row of a claim says. */
+function claimOutcome(row: ClaimRow, token: OwnerToken): TimedOutcome {
+  const { outcome, status, location, body } = row;
+  switch (outcome) {
+    case 'claimed':
+      return { outcome, token, acceptedAt: row.accepted_at };
+    case 'completed':
+      return { outcome, answer: { status, location, body }, lifeLeftMs: row.life_left_ms };
+    case 'reused':
+      return { outcome };
+    case 'in-flight':
+      return { outcome, leaseLeftMs: Math.ceil(row.lease_left_ms) };
+    case 'cold':
+      return cold(row);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** What the row of a read says. */
+function pendingRead(row: ReadRow): PendingRead {
+  const { outcome } = row;
+  switch (outcome) {
+    case 'pending': {
+      const { shown, accepted_at: acceptedAt } = row;
+      return { outcome, partnerId: row.partner as PartnerId, shown, acceptedAt };
+    }
+    case 'unknown':
+      return { outcome };
+    case 'cold':
+      return cold(row);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** What the row of note-loss.sql says. */
+function bucketMarker({ epoch, barrier }: MarkerRow): BucketMarker {
+  return { epoch: epoch as BucketEpoch, ...(barrier !== null && { barrier }) };
+}
+
+function cold({ epoch, barrier }: MarkerRow): Cold {
+  return {
+    outcome: 'cold',
+    ...(epoch !== null && { epoch: epoch as BucketEpoch }),
+    ...(barrier !== null && { barrier }),
+  };
 }

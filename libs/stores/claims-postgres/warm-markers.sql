@@ -1,3 +1,6 @@
+-- The warm marker of a bucket: since when it remembers every claim, and what a loss calls for.
+
+-- name: noteLoss
 -- Begins a new epoch of a bucket whose claims were lost. One atomic step.
 --
 -- $1 namespace, $2 bucket, $3 a new epoch, random.
@@ -25,3 +28,23 @@ written AS (
 SELECT epoch::text AS epoch, barrier FROM found
 UNION ALL
 SELECT epoch::text, barrier FROM written
+
+-- name: setBarrier
+-- Stores what the ledger must have passed before the bucket's silence means anything.
+--
+-- $1 namespace, $2 bucket, $3 epoch that was noted before the barrier was read, $4 barrier,
+-- $5 whether nothing was ever accepted, so that nothing can have been lost.
+-- A row: it was stored. No row: the epoch is over or has a barrier, and nothing was written. Why
+-- this order is safe is explained in set-barrier.lua of libs/claims.
+UPDATE warm_markers SET barrier = $4, warm = $5
+WHERE namespace = $1 AND bucket = $2 AND epoch::text = $3 AND barrier IS NULL
+RETURNING bucket
+
+-- name: markCold
+-- Makes a bucket cold, because claims may have been made elsewhere. Its claims stay and still
+-- count.
+--
+-- $1 namespace, $2 bucket.
+-- A row: the bucket had a marker, which is no history's any more. No row: it was cold.
+UPDATE warm_markers SET history = 'marked cold' WHERE namespace = $1 AND bucket = $2
+RETURNING bucket

@@ -7,15 +7,29 @@ import {
   PutItemCommand,
   ResourceNotFoundException,
   UpdateItemCommand,
+  type AttributeValue,
+  type DynamoDBClientConfig,
   type TableDescription,
 } from '@aws-sdk/client-dynamodb';
+import { unavailable } from '@triplock/claims';
 import { withDeadline } from '@triplock/runtime';
-import { ClaimsUnavailableError } from '@triplock/claims';
-import { dynamoSettings, type DynamoPlace } from './dynamo-place.ts';
-import { fromAttributes, toAttributes, type Item } from './item.ts';
 import { watchServiceClock, type Moment } from './service-clock.ts';
 
-/** A condition in DynamoDB's words. Attributes are written `#name`, values `:name`. */
+/** A table of DynamoDB, and where the service is. */
+export type DynamoAddress = {
+  region: string;
+  table: string;
+  /**
+   * The URL of DynamoDB Local, which stands for the service. Without it the client finds the
+   * service and its credentials as every AWS client does.
+   */
+  emulator?: string;
+};
+
+/** An item of the table; whole numbers, texts and truth values are all that claims need. */
+export type Item = Readonly<Record<string, string | number | boolean>>;
+
+/** A condition as DynamoDB writes it. Attributes are written `#name`, values `:name`. */
 export type Condition = { condition: string; values: Item };
 
 /** What a conditional write came to; when it was refused, the item as it is. */
@@ -48,10 +62,12 @@ export type DynamoConnection = {
 const tableIdHeldMs = 5_000;
 
 /** Opens a client. DynamoDB may be away. */
-export function connectDynamo(place: DynamoPlace & { answerTimeoutMs: number }): DynamoConnection {
-  const { table: TableName, answerTimeoutMs } = place;
-  const client = new DynamoDBClient({ ...dynamoSettings(place), maxAttempts: 3 });
-  const clock = hearTheTime(client);
+export function connectDynamo(
+  address: DynamoAddress & { answerTimeoutMs: number },
+): DynamoConnection {
+  const { table: TableName, answerTimeoutMs } = address;
+  const client = new DynamoDBClient({ ...dynamoSettings(address), maxAttempts: 3 });
+  const clock = learnTheTime(client);
   let known: { id: Promise<string>; at: number } | undefined;
 
   const tableDuring = (abortSignal: AbortSignal): Table => {
@@ -110,6 +126,14 @@ export function connectDynamo(place: DynamoPlace & { answerTimeoutMs: number }):
   };
 }
 
+/** A client's settings for the address. */
+export function dynamoSettings({ region, emulator }: DynamoAddress): DynamoDBClientConfig {
+  if (emulator === undefined) return { region };
+  // It takes any credentials, and without some the client would look for real ones.
+  const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
+  return { region, endpoint: emulator, credentials };
+}
+
 /** DynamoDB Local gives tables no id; it keeps when they were made. */
 function nameOf({ TableId, CreationDateTime }: TableDescription): string {
   return TableId ?? `made at ${CreationDateTime!.toISOString()}`;
@@ -137,7 +161,7 @@ async function written(write: Promise<unknown>): Promise<Written> {
 }
 
 /** Learns the service's time from every answer, those that refuse included. */
-function hearTheTime(client: DynamoDBClient) {
+function learnTheTime(client: DynamoDBClient) {
   const clock = watchServiceClock();
   client.middlewareStack.add(
     (next) => async (request) => {
@@ -145,16 +169,35 @@ function hearTheTime(client: DynamoDBClient) {
       const answered = await next(request);
       const { headers } = answered.response as { headers: Record<string, string> };
       const date = new Date(headers['date'] ?? NaN);
-      clock.hear({ sentAt, heardAt: performance.now(), date });
+      clock.learn({ sentAt, receivedAt: performance.now(), date });
       return answered;
     },
     // Inside of what parses an answer, and so once for every attempt.
-    { step: 'deserialize', priority: 'low', name: 'hearTheTime' },
+    { step: 'deserialize', priority: 'low', name: 'learnTheTime' },
   );
   return clock;
 }
 
-function unavailable(error: unknown): ClaimsUnavailableError {
-  const message = error instanceof Error ? error.message : String(error);
-  return new ClaimsUnavailableError(message, { cause: error });
+/** An item as the service's interface wants it. */
+function toAttributes(item: Item): Record<string, AttributeValue> {
+  return Object.fromEntries(Object.entries(item).map(([name, value]) => [name, toValue(value)]));
+}
+
+/** An item as it came from the service. */
+function fromAttributes(attributes: Record<string, AttributeValue>): Item {
+  return Object.fromEntries(
+    Object.entries(attributes).map(([name, value]) => [name, fromValue(name, value)]),
+  );
+}
+
+function toValue(value: string | number | boolean): AttributeValue {
+  if (typeof value === 'string') return { S: value };
+  return typeof value === 'number' ? { N: `${value}` } : { BOOL: value };
+}
+
+function fromValue(name: string, value: AttributeValue): string | number | boolean {
+  if (value.S !== undefined) return value.S;
+  if (value.N !== undefined) return Number(value.N);
+  if (value.BOOL !== undefined) return value.BOOL;
+  throw new Error(`the attribute ${name} is not one that claims write`);
 }
