@@ -65,7 +65,7 @@ await runCommand({
     const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '').replace('T', '-');
     const name = `${stamp}-${options.scenario.name}`;
     const folder = join(ownFolder, name);
-    const parts = { terminal, signal, folder };
+    const context = { terminal, signal, folder };
     try {
       const report = await run();
       save(report, folder);
@@ -81,12 +81,12 @@ await runCommand({
     async function run(): Promise<LoadReport> {
       const { scenario, elsewhere, rate } = options;
       const report = (line: string) => terminal.progress(line);
-      if (elsewhere !== undefined) return loadElsewhere(elsewhere, parts, options);
+      if (elsewhere !== undefined) return loadElsewhere(elsewhere, context, options);
       const settings = scenario.settings?.(rate);
       // Two at once would count each other's payments.
       const load = (system: System) =>
         withLock(join(system.home, 'load.lock'), { report, signal }, () =>
-          loadSystem(system, parts, options),
+          loadSystem(system, context, options),
         );
       return settings === undefined
         ? onRunningSystem(values.home, { terminal, signal }, load)

@@ -10,4 +10,4 @@ export * from './settings.ts';
 export * from './share-reads.ts';
 export * from './slots.ts';
 export * from './tracing/spans.ts';
-export * from './tracing/tracing.ts';
+export * from './tracing/settings.ts';

@@ -13,7 +13,7 @@ import {
   type Setting,
   type SettingsOf,
 } from './settings.ts';
-import { startTracing, tracingSettings } from './tracing/tracing.ts';
+import { isTracingWanted, tracingSettings } from './tracing/settings.ts';
 
 /** `production` refuses everything that exists to be broken on purpose. */
 export type Mode = 'production' | 'demo' | 'test';
@@ -98,10 +98,13 @@ export async function runService<Settings extends CommonSettings>(
 
   try {
     const { INSTANCE_NAME: instance, ADMIN_PORT: adminPort } = settings;
-    const traced = { service: name, instance, adminPort, logger };
-    const tracing = await startTracing(settings, traced);
-    // First in, so that it is closed last, with the spans of all that was closed before.
-    if (tracing !== undefined) service.onClose('tracing', () => tracing.close());
+    if (isTracingWanted(settings)) {
+      // Loaded here and not before: without tracing there is no SDK and nothing is instrumented.
+      const { openSdk } = await import('./tracing/sdk.ts');
+      const tracing = await openSdk(settings, { service: name, instance, adminPort, logger });
+      // First in, so that it is closed last, with the spans of all that was closed before.
+      service.onClose('tracing', () => tracing.close());
+    }
     await start(settings, service);
     logger.info('started');
   } catch (error) {

@@ -121,7 +121,7 @@ function costOf(
 function partFigures(
   repetitions: readonly Repetition[],
   over: (figure: (repetition: Repetition) => number) => Spread,
-): Pick<Figures, 'parts'> {
+): { parts?: NonNullable<Figures['parts']> } {
   if (repetitions.some(({ system }) => system.partMicros === undefined)) return {};
   const parts = measuredParts.map((name) => {
     return [name, over(({ system }) => system.partMicros![name] / system.load.accepted)] as const;

@@ -2,11 +2,11 @@ import { wholeNumber } from '@triplock/demo';
 import { UsageError, type SettingsOfServices } from '@triplock/launcher';
 import { measuredServices } from './measurements.ts';
 
+/** Seconds of load of each run, of the system and of the empty POST, and connections. */
+export type LoadAmount = { seconds: number; connections: number };
+
 /** What was asked for on the command line. */
-export type BenchOptions = {
-  /** Seconds of load of each run, on the system and on the empty POST. */
-  seconds: number;
-  connections: number;
+export type BenchOptions = LoadAmount & {
   repeat: number;
   /** The share of payments that is traced; absent, tracing is off. */
   tracing?: number;

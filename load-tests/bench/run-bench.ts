@@ -31,24 +31,24 @@ export async function runBench(
 ): Promise<BenchReport> {
   const rig = describeRig();
   const { seconds, connections, repeat } = options;
-  return withHelpers({ system, terminal }, async (parts) => {
+  return withHelpers({ system, terminal }, async (bench) => {
     // Code that was never hot is compiled now, and not in the first run.
     const short = { connections, seconds: Math.max(1, Math.min(5, Math.floor(seconds / 4))) };
     terminal.note('warming up');
-    await runEmptyPost(parts, short);
-    await runSystem(parts, { ...short, idle: noIdle });
+    await runEmptyPost(bench, short);
+    await runSystem(bench, { ...short, idle: noIdle });
     terminal.note('measuring what the services use with nothing to do');
     const idle = await measureIdle(system, short.seconds);
 
     const amount = { connections, seconds };
     const repetitions: Repetition[] = [];
     terminal.note(`empty POST: ${seconds} s`);
-    let before = await runEmptyPost(parts, amount);
+    let before = await runEmptyPost(bench, amount);
     for (let n = 1; n <= repeat; n += 1) {
       terminal.note(`system, ${n} of ${repeat}: ${seconds} s and until all is delivered`);
-      const run = await runSystem(parts, { ...amount, idle });
+      const run = await runSystem(bench, { ...amount, idle });
       terminal.note(`empty POST, ${n} of ${repeat}: ${seconds} s`);
-      const after = await runEmptyPost(parts, amount);
+      const after = await runEmptyPost(bench, amount);
       repetitions.push({ before, system: run, after });
       before = after;
     }
@@ -75,10 +75,7 @@ const noIdle = {
 };
 
 /** Looks for so many seconds at services that have nothing to do. */
-async function measureIdle(
-  system: Pick<System, 'replicas' | 'signal'>,
-  seconds: number,
-): Promise<IdleLoad> {
+async function measureIdle(system: System, seconds: number): Promise<IdleLoad> {
   const before = await sampleServices(system);
   const startedAt = performance.now();
   await delay(seconds * 1_000, undefined, { signal: system.signal });

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { System, Terminal } from '@triplock/demo';
 import { loadSql } from '@triplock/postgres';
-import type { BenchOptions } from './options.ts';
+import type { LoadAmount } from './options.ts';
 import { startEmptyPost, type EmptyPostState } from './empty-post.ts';
 import {
   measuredParts,
@@ -25,7 +25,7 @@ import {
 import { startHelper, type Helper } from './helper-process.ts';
 
 /** What one bench works with. */
-export type BenchParts = {
+export type Bench = {
   system: System;
   terminal: Terminal;
   generator: Helper<LoadOrder, LoadReport>;
@@ -37,8 +37,8 @@ export type IdleLoad = Readonly<Record<MeasuredService, number>>;
 
 /** Runs `work` with the two helper processes, and ends them in any case. */
 export async function withHelpers<Result>(
-  { system, terminal }: Pick<BenchParts, 'system' | 'terminal'>,
-  work: (parts: BenchParts) => Promise<Result>,
+  { system, terminal }: { system: System; terminal: Terminal },
+  work: (bench: Bench) => Promise<Result>,
 ): Promise<Result> {
   const generator = await startHelper<LoadOrder, LoadReport>('load-generator.ts', system.signal);
   try {
@@ -55,8 +55,8 @@ export async function withHelpers<Result>(
 
 /** Loads the empty POST. */
 export async function runEmptyPost(
-  { system, generator, emptyPost }: BenchParts,
-  amount: Pick<BenchOptions, 'seconds' | 'connections'>,
+  { system, generator, emptyPost }: Bench,
+  amount: LoadAmount,
 ): Promise<EmptyPostRun> {
   const { url, cpuMicros: before } = await emptyPost.ask({});
   const load = await generator.ask({ ...orderFor(system, amount), targets: [url] });
@@ -66,10 +66,10 @@ export async function runEmptyPost(
 
 /** Loads the system and waits until nothing of it is left to do. */
 export async function runSystem(
-  parts: BenchParts,
-  amount: Pick<BenchOptions, 'seconds' | 'connections'> & { idle: IdleLoad },
+  bench: Bench,
+  amount: LoadAmount & { idle: IdleLoad },
 ): Promise<SystemRun> {
-  const { system, terminal, generator } = parts;
+  const { system, terminal, generator } = bench;
   const memory = watchMemory(system);
   try {
     const effects = await readEffects(system);
@@ -83,7 +83,7 @@ export async function runSystem(
     const drainedMs = performance.now() - startedAt;
     const after = await sampleServices(system);
     const partsAfter = await sampleParts(system);
-    const replay = await runReplays(parts, { ...order, again: accepted });
+    const replay = await runReplays(bench, { ...order, again: accepted });
     const peaks = await memory.stop();
     const since = (last: Date | null) => (last === null ? NaN : +last - +effects.now);
     return {
@@ -102,7 +102,7 @@ export async function runSystem(
 
 /** Sends the keys of a run again, for half as long: a replay takes less. */
 async function runReplays(
-  { system, generator }: Pick<BenchParts, 'system' | 'generator'>,
+  { system, generator }: Bench,
   order: LoadOrder,
 ): Promise<SystemRun['replay']> {
   const gateway = async () => (await sampleServices(system))['ingest-gateway'].cpuMicros;
@@ -121,7 +121,7 @@ function growth(
 
 function orderFor(
   { endpoints }: System,
-  { seconds, connections }: Pick<BenchOptions, 'seconds' | 'connections'>,
+  { seconds, connections }: LoadAmount,
 ): Omit<LoadOrder, 'targets'> {
   const { apiKey } = endpoints.partners[0]!;
   return { apiKey, run: randomBytes(6).toString('hex'), seconds, connections };
@@ -165,7 +165,7 @@ export type Effects = {
 };
 
 /** Counts all effects there are. */
-export async function readEffects({ database }: Pick<System, 'database'>): Promise<Effects> {
+export async function readEffects({ database }: System): Promise<Effects> {
   const [row] = await database.query<Effects>(countEffects);
   return row!;
 }
@@ -183,7 +183,7 @@ const layers = ['settled', 'published', 'delivered', 'recorded', 'witnessed'] as
  * @throws when nothing moves any more and some are missing, with how far the others came.
  */
 async function untilDrained(
-  system: Pick<System, 'database' | 'signal'>,
+  system: System,
   wanted: { before: Effects; accepted: number; terminal: Terminal },
 ): Promise<Effects> {
   const { before, accepted, terminal } = wanted;

@@ -15,7 +15,7 @@ export type ServiceSample = { cpuMicros: number; rssBytes: number };
 export type Sample = Readonly<Record<MeasuredService, ServiceSample>>;
 
 /** Asks every replica of every service for its `/metrics`. */
-export async function sampleServices(system: Pick<System, 'replicas'>): Promise<Sample> {
+export async function sampleServices(system: System): Promise<Sample> {
   const sampled = measuredServices.map(async (name) => {
     return [name, readSample(await readMetrics(system, name))] as const;
   });
@@ -40,7 +40,7 @@ export type PartSample = Readonly<Record<MeasuredPart, number>>;
 const microsPerTick = 10_000;
 
 /** Reads it from `/proc`; `undefined` where a server is given or the system has no `/proc`. */
-export async function sampleParts({ home }: Pick<System, 'home'>): Promise<PartSample | undefined> {
+export async function sampleParts({ home }: System): Promise<PartSample | undefined> {
   const { processes } = await systemStatus({ home, only: measuredParts });
   const family = readProcesses();
   const sample = measuredParts.map((name) => {
@@ -101,7 +101,7 @@ export type MemoryPeaks = Record<MeasuredService, number>;
 const lookEveryMs = 1_000;
 
 /** Watches the services' memory until it is stopped, and returns the peaks. */
-export function watchMemory(system: Pick<System, 'replicas'>): { stop(): Promise<MemoryPeaks> } {
+export function watchMemory(system: System): { stop(): Promise<MemoryPeaks> } {
   const stopping = new AbortController();
   const look = async (): Promise<MemoryPeaks> => {
     const peaks = Object.fromEntries(measuredServices.map((name) => [name, 0])) as MemoryPeaks;

@@ -6,9 +6,12 @@ import type { K6Run } from './k6.ts';
 /** One comparison between what the partners know and what the system says. */
 export type Check = { what: string; expected: string; found: number; holds: boolean };
 
+/** What the partners counted, and k6's own judgement. */
+export type PartnersCount = { tallies: K6Run['tallies']; thresholds: K6Run['thresholds'] };
+
 /** What a run is judged by: both sides, before and after. */
 export type Evidence = {
-  run: Pick<K6Run, 'tallies' | 'thresholds'>;
+  run: PartnersCount;
   before: { audit: AuditReport; guards: GuardCounts };
   after: { audit: AuditReport; guards: GuardCounts };
 };
@@ -49,10 +52,7 @@ export function judgeRun({ run, before, after }: Evidence): Check[] {
 }
 
 /** What the partners can judge by themselves. */
-export function judgeAnswers({
-  tallies,
-  thresholds,
-}: Pick<K6Run, 'tallies' | 'thresholds'>): Check[] {
+export function judgeAnswers({ tallies, thresholds }: PartnersCount): Check[] {
   const tally = (name: string) => tallies[name] ?? 0;
   const sum = (...names: string[]) => names.reduce((total, name) => total + tally(name), 0);
   const ended = ['accepted', 'unknown', 'refused', 'turned_away'];

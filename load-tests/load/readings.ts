@@ -101,7 +101,7 @@ export type GuardCounts = {
 };
 
 /** Asks every replica. */
-export async function readGuards(system: Pick<System, 'replicas'>): Promise<GuardCounts> {
+export async function readGuards(system: System): Promise<GuardCounts> {
   const [gateways, workers, notifiers] = await Promise.all([
     readMetrics(system, 'ingest-gateway'),
     readMetrics(system, 'ledger-worker'),

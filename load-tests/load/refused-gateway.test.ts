@@ -13,10 +13,10 @@ const options = { scenario: scenario!, rate: 1, seconds: 1 };
 
 test('a gateway that nobody answers at is refused before anything is sent', async () => {
   const { signal } = new AbortController();
-  const parts = { terminal: {} as Terminal, signal, folder: '/nowhere' };
+  const context = { terminal: {} as Terminal, signal, folder: '/nowhere' };
   // Nobody listens there.
   const elsewhere = { gateway: 'http://127.0.0.1:1', token: 'any' };
-  await assert.rejects(loadElsewhere(elsewhere, parts, options), (error: unknown) => {
+  await assert.rejects(loadElsewhere(elsewhere, context, options), (error: unknown) => {
     assert.ok(error instanceof LauncherError);
     assert.match(error.message, /^nothing answers at http:\/\/127.0.0.1:1: .*give its URL$/);
     return true;
@@ -30,8 +30,8 @@ test('a gateway that refuses the key is told before anything is sent', async (t)
   await once(gateway.listen(0, '127.0.0.1'), 'listening');
   t.after(() => gateway.close());
   const { signal } = new AbortController();
-  const parts = { terminal: {} as Terminal, signal, folder: '/nowhere' };
+  const context = { terminal: {} as Terminal, signal, folder: '/nowhere' };
   const { port } = gateway.address() as AddressInfo;
   const elsewhere = { gateway: `http://127.0.0.1:${port}`, token: 'wrong' };
-  await assert.rejects(loadElsewhere(elsewhere, parts, options), /does not know the key/);
+  await assert.rejects(loadElsewhere(elsewhere, context, options), /does not know the key/);
 });

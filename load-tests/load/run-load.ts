@@ -16,10 +16,10 @@ import type { LoadReport } from './report.ts';
 import { describeReadings, grownGuards, readGuards, watchSystem } from './readings.ts';
 import { runK6, type K6Run } from './k6.ts';
 
-/** How a run speaks, and the folder, made by its first request, where k6 leaves its files. */
-export type LoadParts = { terminal: Terminal; signal: AbortSignal; folder: string };
+/** Where a run reports, what ends it, and the folder for k6 and the report, made when needed. */
+export type LoadContext = { terminal: Terminal; signal: AbortSignal; folder: string };
 
-type Target = Pick<Parameters<typeof runK6>[1], 'gateways' | 'apiKeys'>;
+type Target = { gateways: readonly string[]; apiKeys: Readonly<Record<string, string>> };
 
 /** A backlog of some minutes is drained, and one that stands still is found by the audit. */
 const drainMs = 600_000;
@@ -32,13 +32,13 @@ const readEveryMs = 2_000;
  */
 export async function loadSystem(
   system: System,
-  parts: LoadParts,
+  context: LoadContext,
   options: LoadOptions,
 ): Promise<LoadReport> {
-  const { terminal } = parts;
+  const { terminal } = context;
   const { scenario, rate, seconds } = options;
   const rig = describeRig();
-  const k6 = await lookForK6(parts);
+  const k6 = await lookForK6(context);
   terminal.note('audit before');
   const before = { audit: await auditSystem(system, 60_000), guards: await readGuards(system) };
   if (!before.audit.ok) {
@@ -53,7 +53,7 @@ export async function loadSystem(
     const { gateways, partners } = system.endpoints;
     const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
     const send = (at: number) =>
-      sendLoad(k6, { gateways, apiKeys }, { parts, options: { ...options, rate: at } });
+      sendLoad(k6, { gateways, apiKeys }, { context, options: { ...options, rate: at } });
     const drain = async () => void (await auditSystem(system, drainMs));
     terminal.note(`${scenario.name}: ${scenario.shows}`);
     const latency = scenario.providerLatency;
@@ -94,18 +94,18 @@ export async function loadSystem(
 /** Loads a gateway somewhere else: nobody here can audit it, so only its answers are judged. */
 export async function loadElsewhere(
   { gateway, token }: NonNullable<LoadOptions['elsewhere']>,
-  parts: LoadParts,
+  context: LoadContext,
   options: LoadOptions,
 ): Promise<LoadReport> {
   const { scenario, rate, seconds } = options;
   await requireGateway(gateway, token);
   const rig = describeRig();
-  const k6 = await lookForK6(parts);
+  const k6 = await lookForK6(context);
   const target = { gateways: [gateway], apiKeys: { acme: token } };
-  const send = (at: number) => sendLoad(k6, target, { parts, options: { ...options, rate: at } });
-  parts.terminal.note(`${scenario.name} at ${gateway}: ${scenario.shows}`);
+  const send = (at: number) => sendLoad(k6, target, { context, options: { ...options, rate: at } });
+  context.terminal.note(`${scenario.name} at ${gateway}: ${scenario.shows}`);
   const drain = async () => undefined;
-  const { terminal } = parts;
+  const { terminal } = context;
   const startedAt = performance.now();
   const progress = setInterval(() => {
     const second = Math.round((performance.now() - startedAt) / 1_000);
@@ -154,20 +154,20 @@ async function sendAll(
   return scenario.searchesKnee ? searchKnee(rate, tries) : { run: await tries.send(rate) };
 }
 
-function lookForK6({ terminal, signal }: LoadParts): Promise<K6> {
+function lookForK6({ terminal, signal }: LoadContext): Promise<K6> {
   return findK6({ report: (line) => terminal.progress(line), signal });
 }
 
 function sendLoad(
   k6: K6,
   target: Target,
-  { parts, options }: { parts: LoadParts; options: LoadOptions },
+  { context, options }: { context: LoadContext; options: LoadOptions },
 ): Promise<K6Run> {
   const { scenario, rate, seconds } = options;
-  mkdirSync(parts.folder, { recursive: true });
+  mkdirSync(context.folder, { recursive: true });
   const run = randomBytes(6).toString('hex');
-  const order = { ...target, script: scenario.script, run, rate, seconds, folder: parts.folder };
-  return runK6(k6, order, parts.signal);
+  const order = { ...target, script: scenario.script, run, rate, seconds, folder: context.folder };
+  return runK6(k6, order, context.signal);
 }
 
 function versionOf({ version, from }: K6): string {

@@ -28,12 +28,27 @@ import {
   type Sampler,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
+import { withDeadline } from '../deadline.ts';
 import type { Logger } from '../logger.ts';
 import { isTraceparent, spanContextOf, useTracer } from './spans.ts';
 import { exportAllowed } from './span-export.ts';
-import type { TracedService, TracingSettings } from './tracing.ts';
+import type { TracingSettings } from './settings.ts';
 
-/** Loads and starts everything; `close` sends what is left. */
+/** Who is traced. */
+export type TracedService = {
+  service: string;
+  instance: string;
+  adminPort: number;
+  logger: Logger;
+};
+
+/** The part of a shutdown's time that a collector gets, also when it does not answer. */
+const flushLimitMs = 2_000;
+
+/**
+ * Starts tracing. To be called before anything listens or connects. `close` sends what is left, for
+ * 2 s at most.
+ */
 export async function openSdk(
   settings: TracingSettings,
   { service, instance, adminPort, logger }: TracedService,
@@ -55,7 +70,14 @@ export async function openSdk(
   trace.setGlobalTracerProvider(provider);
   instrumentHttp({ adminPort });
   useTracer(provider.getTracer('triplock'));
-  return { close: () => provider.shutdown() };
+  return {
+    close: async () => {
+      const limit = { ms: flushLimitMs, what: 'the collector of traces' };
+      await withDeadline(provider.shutdown(), limit).catch((err: unknown) => {
+        logger.debug({ err }, 'the last traces were not sent');
+      });
+    },
+  };
 }
 
 /** Loads one of the two: the other would only lengthen the start. */

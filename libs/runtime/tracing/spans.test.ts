@@ -10,11 +10,11 @@ import {
 import { createLogger } from '../logger.ts';
 import { sampleWork } from './sdk.ts';
 import {
+  annotateSpan,
   carriedTraceparent,
   inBatchSpan,
   inSpan,
   openSpan,
-  annotateSpan,
   traceparentFrom,
   useTracer,
 } from './spans.ts';

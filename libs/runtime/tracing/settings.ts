@@ -1,6 +1,4 @@
-import { withDeadline } from '../deadline.ts';
 import { oneOf, text, url, withDefault, type Setting, type SettingsOf } from '../settings.ts';
-import type { Logger } from '../logger.ts';
 
 /** A share, such as 0.01. */
 const share: Setting<number> = {
@@ -48,44 +46,9 @@ export const tracingSettings = {
 export type TracingSettings = SettingsOf<typeof tracingSettings>;
 
 /** Whether anything is to be traced. */
-function isTracingWanted(settings: TracingSettings): boolean {
+export function isTracingWanted(settings: TracingSettings): boolean {
   if (settings.OTEL_SDK_DISABLED === 'true') return false;
   if (settings.OTEL_TRACES_EXPORTER !== undefined) return settings.OTEL_TRACES_EXPORTER === 'otlp';
   const { OTEL_EXPORTER_OTLP_ENDPOINT: all, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: traces } = settings;
   return all !== undefined || traces !== undefined;
-}
-
-/** The part of a shutdown's time that a collector gets, also when it does not answer. */
-const flushLimitMs = 2_000;
-
-/** Who is traced. */
-export type TracedService = {
-  service: string;
-  instance: string;
-  adminPort: number;
-  logger: Logger;
-};
-
-/** Tracing under way. */
-export type Tracing = { close(): Promise<void> };
-
-/**
- * Starts tracing where the settings want it. To be called before anything listens or connects; the
- * SDK and the instrumentations are loaded here and not before, so without tracing there are none.
- */
-export async function startTracing(
-  settings: TracingSettings,
-  traced: TracedService,
-): Promise<Tracing | undefined> {
-  if (!isTracingWanted(settings)) return undefined;
-  const { openSdk } = await import('./sdk.ts');
-  const sdk = await openSdk(settings, traced);
-  return {
-    close: async () => {
-      const limit = { ms: flushLimitMs, what: 'the collector of traces' };
-      await withDeadline(sdk.close(), limit).catch((err: unknown) => {
-        traced.logger.debug({ err }, 'the last traces were not sent');
-      });
-    },
-  };
 }
