@@ -6,32 +6,28 @@ import {
   openWebhookEndpoints,
   targetPolicyOf,
 } from '@triplock/partners';
+import type { TxnId } from '@triplock/payments';
 import { openDatabase } from '@triplock/postgres';
-import { explainListenError, runService, withDeadline } from '@triplock/runtime';
+import { explainListenError, runService, shareReads, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
-import { checkLedger } from './http/check-ledger.ts';
-import { checkPostgres } from './http/check-postgres.ts';
-import { readConfig } from './config.ts';
-import { addGatewayRoutes } from './routes/gateway-routes.ts';
-import { createHttpServer } from './http/http-server.ts';
-import { measureAppends, measureClaims } from './http/measure-parts.ts';
-import { measureRequests } from './http/measure-requests.ts';
-import { gatewayMetrics } from './http/metrics.ts';
-import { openAdmission } from './http/open-admission.ts';
 import { openClaims } from './accept/claim-stores.ts';
 import { recoverLosses } from './accept/loss-recovery.ts';
-import { watchProgress } from './accept/watch-progress.ts';
+import { readConfig } from './config.ts';
+import type { Gateway } from './gateway.ts';
+import { openAdmission } from './http/admission.ts';
+import { gatewayMetrics, measureRequests } from './http/metrics.ts';
+import { checkLedger, checkPostgres } from './http/readiness.ts';
+import { createHttpServer } from './http/server.ts';
+import { addGatewayRoutes } from './routes/gateway-routes.ts';
 
-// A request is answered within 3 s. Authenticating may take 0.5 s of them and letting go of a claim
-// 0.2 s; the rest is for everything between.
+// A request is answered within 3 s. Authenticating may take 0.5 s of them, releasing a claim 0.2 s;
+// the rest is for everything between.
 const budgetMs = 2_200;
 
 await runService('ingest-gateway', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = gatewayMetrics(service.metrics);
-
-  const claims = measureClaims(await openClaims(config, service), metrics);
-
+  const claims = await openClaims(config, service);
   const database = openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
@@ -40,43 +36,49 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
   });
   service.onClose('database', () => database.close());
-  const book = await openLedgerStore(config, () => database, { callLimitMs: budgetMs });
-  const { ledger, refunds } = book;
-  if (book.store !== 'postgres') service.onClose('ledger', () => ledger.close());
+  const store = await openLedgerStore(config, () => database, { callLimitMs: budgetMs });
+  const { ledger, refunds } = store;
+  if (store.store !== 'postgres') service.onClose('ledger', () => ledger.close());
   const partners = openPartners(database);
 
-  const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
-  const topic = config.ACCEPTED_TOPIC;
+  const topic = { brokers: config.KAFKA_BROKERS, topic: config.ACCEPTED_TOPIC };
+  const kafka = { ...topic, clientId: config.INSTANCE_NAME, logger };
   const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
-  await requireDurable({ ...kafka, topic, otherwise });
-  const offsets = openTopicOffsets({ ...kafka, topic, groupId: config.LEDGER_GROUP });
+  await requireDurable({ ...kafka, otherwise });
+  const offsets = openTopicOffsets({ ...kafka, groupId: config.LEDGER_GROUP });
   service.onClose('topic offsets', () => offsets.close());
-  const log = openGroupCommit({ ...kafka, topic });
+  const log = openGroupCommit(kafka);
   service.onClose('kafka producer', () => log.close());
 
-  const progress = watchProgress(offsets);
-  const onCold = metrics.metCold;
-  const recovery = recoverLosses({ claims, ledger, offsets, progress, logger, onCold });
+  const recovery = recoverLosses({ claims, ledger, offsets, logger });
   // So that the first requests of a new system need not wait for it; without it they do it.
   const prepared = withDeadline(recovery.prepare(), { ms: budgetMs, what: 'noting a loss' });
   await prepared.catch((err: unknown) =>
     logger.warn({ err }, 'the claims could not be checked yet'),
   );
 
-  const measuredLog = measureAppends(log, metrics);
-  const parts = { claims, recovery, log: measuredLog, metrics, crashPoints, logger, budgetMs };
-  const webhooks = {
+  const gateway: Gateway = {
+    claims,
+    recovery,
+    log,
+    // A payment that many wait for is looked for once.
+    ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
+    refunds: { ...refunds, find: shareReads((txnId: TxnId) => refunds.find(txnId)) },
+    settlements: openSettlements(database),
     endpoints: openWebhookEndpoints(database),
     deliveries: openWebhookDeliveries(database),
     targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
+    metrics,
+    crashPoints,
+    logger,
+    budgetMs,
   };
-  const settlements = openSettlements(database);
   const server = await createHttpServer({
     logger,
     admission: openAdmission(partners, config),
     trustedProxies: config.TRUSTED_PROXIES,
     watch: measureRequests(metrics),
-    routes: (app) => addGatewayRoutes(app, { ...parts, ledger, refunds, settlements, ...webhooks }),
+    routes: (app) => addGatewayRoutes(app, gateway),
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {
     throw explainListenError(error, 'HTTP_PORT');
@@ -87,8 +89,8 @@ await runService('ingest-gateway', readConfig, async (config, service) => {
     readiness: {
       [config.CLAIMS === 'redis' ? 'redis' : 'claims']: () => claims.ping(),
       kafka: () => log.ping(),
-      postgres: checkPostgres({ partners, claims }),
-      ...(book.store !== 'postgres' && { [book.store]: checkLedger({ ledger, claims }) }),
+      postgres: checkPostgres(partners, claims),
+      ...(store.store !== 'postgres' && { [store.store]: checkLedger(ledger, claims) }),
     },
   });
 });

@@ -1,33 +1,19 @@
-import type { ClaimOwner, Claims } from '@triplock/claims';
+import type { ClaimOwner } from '@triplock/claims';
 import type { StoredAnswer } from '@triplock/contracts';
 import {
   carriedTraceparent,
   inSpan,
   annotateSpan,
   withDeadline,
-  type CrashPoints,
-  type Logger,
+  type TimeBudget,
 } from '@triplock/runtime';
-import type { GroupCommit } from '@triplock/transport';
-import { claimTransaction, type ClaimParts } from './claim-transaction.ts';
-import type { TimeBudget } from '../http/time-budget.ts';
-import type { AcceptedTransaction, AcceptForm } from './transaction-form.ts';
-
-/** What accepting stands on. */
-export type AcceptParts<Accepted extends AcceptedTransaction> = ClaimParts<Accepted> & {
-  form: AcceptForm<Accepted>;
-  claims: Pick<Claims, 'claim' | 'complete' | 'release'>;
-  log: Pick<GroupCommit, 'append'>;
-  crashPoints: Pick<CrashPoints, 'reached'>;
-  logger: Logger;
-};
+import type { Gateway } from '../gateway.ts';
+import { claimTransaction } from './claim-transaction.ts';
+import { findRefundable } from './find-transaction.ts';
+import { encodeAccepted, renderAnswer, type Transaction } from './transaction.ts';
 
 /** An authenticated and valid request. */
-export type Order<Accepted extends AcceptedTransaction> = {
-  transaction: Accepted;
-  traceparent: string;
-  budget: TimeBudget;
-};
+export type Order = { transaction: Transaction; traceparent: string; budget: TimeBudget };
 
 /** What accepting came to. */
 export type AcceptOutcome =
@@ -39,6 +25,8 @@ export type AcceptOutcome =
   | { outcome: 'reused' }
   /** The same request is at work. */
   | { outcome: 'in-flight' }
+  /** A refund of a payment that is not the partner's; it used up no key. */
+  | { outcome: 'not-found' }
   /** The claims were lost and the ledger has not caught up with what was accepted before. */
   | { outcome: 'cold' }
   /** Something did not answer in time. Whether it was accepted is unknown. */
@@ -54,23 +42,25 @@ export type AcceptOutcome =
  * takes over appends a second copy, which guard 2 absorbs. After the completion, a retry gets the
  * stored answer.
  */
-export async function acceptTransaction<Accepted extends AcceptedTransaction>(
-  parts: AcceptParts<Accepted>,
-  order: Order<Accepted>,
-): Promise<AcceptOutcome> {
-  const { transaction } = order;
-  const claim = await inSpan({ name: 'claim' }, () => claimTransaction(parts, order)).catch(
-    unavailable,
-  );
+export async function acceptTransaction(gateway: Gateway, order: Order): Promise<AcceptOutcome> {
+  const { transaction, budget } = order;
+  if (transaction.kind === 'refund') {
+    // Whose payment it is comes before the claim, so that a wrong payment id uses up no key.
+    const asked = findRefundable(gateway, transaction);
+    const found = await budget.hold(asked, 'finding the payment').catch(unavailable);
+    if (found.outcome !== 'own') return found;
+  }
+  const claiming = inSpan({ name: 'claim' }, () => claimTransaction(gateway, order));
+  const claim = await claiming.catch(unavailable);
   annotateSpan({ 'triplock.guard.claim': claim.outcome });
   switch (claim.outcome) {
     case 'claimed':
       // A takeover keeps the time of the first claim, so that all copies of the record agree.
-      return append(parts, {
-        ...order,
-        transaction: { ...transaction, acceptedAt: claim.acceptedAt },
-        owner: { txnId: transaction.txnId, token: claim.token },
-      });
+      return append(
+        gateway,
+        { ...order, transaction: { ...transaction, acceptedAt: claim.acceptedAt } },
+        { txnId: transaction.txnId, token: claim.token },
+      );
     case 'completed':
       return { outcome: 'replayed', answer: claim.answer };
     case 'catching-up':
@@ -84,49 +74,48 @@ export async function acceptTransaction<Accepted extends AcceptedTransaction>(
   }
 }
 
-type Owned = { owner: ClaimOwner };
-
-async function append<Accepted extends AcceptedTransaction>(
-  parts: AcceptParts<Accepted>,
-  order: Order<Accepted> & Owned,
+async function append(
+  gateway: Gateway,
+  { transaction, traceparent, budget }: Order,
+  owner: ClaimOwner,
 ): Promise<AcceptOutcome> {
-  const { form } = parts;
+  const { log, metrics, crashPoints } = gateway;
   try {
-    const answer = form.renderAccepted(order.transaction);
-    const record = form.encode(order.transaction, carriedTraceparent(order.traceparent));
-    await parts.crashPoints.reached('gateway.claimed');
-    await order.budget.hold(parts.log.append(record), 'Kafka');
-    await keepAnswer(parts, order, answer);
+    const answer = renderAnswer(transaction);
+    const record = encodeAccepted(transaction, carriedTraceparent(traceparent));
+    await crashPoints.reached('gateway.claimed');
+    const appending = metrics.appendSeconds.time(
+      () => log.append(record),
+      () => 'appended',
+      'failed',
+    );
+    await budget.hold(appending, 'Kafka');
+    await keepAnswer(gateway, { owner, budget, answer });
     return { outcome: 'accepted', answer };
   } catch (error) {
     // Refused or unknown: either way the record may be appended again by whoever retries, because
     // guard 2 absorbs a second copy. So nobody has to wait for the lease.
-    await letGo(parts, order.owner);
+    await release(gateway, owner);
     return unavailable(error);
   }
 }
-
-type KeepParts = Pick<AcceptParts<AcceptedTransaction>, 'claims' | 'crashPoints' | 'logger'>;
 
 /**
  * The record is durable and its answer a function of the request: whatever goes wrong from here on,
  * it is accepted. A retry then takes over, appends a second copy and gives the same answer.
  */
 async function keepAnswer(
-  { claims, crashPoints, logger }: KeepParts,
-  { owner, budget }: Owned & { budget: TimeBudget },
-  answer: StoredAnswer,
+  { claims, crashPoints, logger }: Gateway,
+  { owner, budget, answer }: { owner: ClaimOwner; budget: TimeBudget; answer: StoredAnswer },
 ): Promise<void> {
+  const { txnId } = owner;
   try {
     await crashPoints.reached('gateway.produced');
     const kept = await budget.hold(claims.complete(owner, answer), 'completing the claim');
-    if (kept === 'lost') logger.warn({ txnId: owner.txnId }, 'the claim already had a new owner');
+    if (kept === 'lost') logger.warn({ txnId }, 'the claim already had a new owner');
     await crashPoints.reached('gateway.completed');
   } catch (error) {
-    logger.warn(
-      { err: error, txnId: owner.txnId },
-      'the answer was not stored, the acceptance stands',
-    );
+    logger.warn({ err: error, txnId }, 'the answer was not stored, the acceptance stands');
   }
 }
 
@@ -134,7 +123,7 @@ async function keepAnswer(
 // has waited long enough.
 const releaseMs = 200;
 
-async function letGo({ claims, logger }: KeepParts, owner: ClaimOwner): Promise<void> {
+async function release({ claims, logger }: Gateway, owner: ClaimOwner): Promise<void> {
   try {
     await withDeadline(claims.release(owner), { ms: releaseMs, what: 'releasing the claim' });
   } catch (error) {

@@ -1,15 +1,7 @@
-import type { ClaimOutcome, ClaimRequest, Claims, Cold } from '@triplock/claims';
-import { DeadlineError } from '@triplock/runtime';
-import type { LossRecovery } from './loss-recovery.ts';
-import type { TimeBudget } from '../http/time-budget.ts';
-import type { AcceptedTransaction, AcceptForm } from './transaction-form.ts';
-
-/** What claiming stands on. */
-export type ClaimParts<Accepted extends AcceptedTransaction> = {
-  claims: Pick<Claims, 'claim' | 'release'>;
-  form: Pick<AcceptForm<Accepted>, 'find' | 'renderAccepted' | 'renderPending'>;
-  recovery: LossRecovery;
-};
+import type { ClaimOutcome, ClaimRequest, Cold } from '@triplock/claims';
+import { DeadlineError, type TimeBudget } from '@triplock/runtime';
+import type { Gateway } from '../gateway.ts';
+import { findPosted, renderAnswer, renderUnposted, type Transaction } from './transaction.ts';
 
 /** What a claim comes to once a cold bucket has been asked about elsewhere. */
 export type DecidedClaim =
@@ -24,57 +16,74 @@ export type DecidedClaim =
  *
  * @throws when the claim store, or while cold Kafka or the ledger, does not answer in time.
  */
-export async function claimTransaction<Accepted extends AcceptedTransaction>(
-  { claims, form, recovery }: ClaimParts<Accepted>,
-  { transaction, budget }: { transaction: Accepted; budget: TimeBudget },
+export async function claimTransaction(
+  gateway: Gateway,
+  { transaction, budget }: { transaction: Transaction; budget: TimeBudget },
 ): Promise<DecidedClaim> {
   const { txnId, partnerId, fingerprint, acceptedAt } = transaction;
-  const shown = JSON.stringify(form.renderPending(transaction));
+  const shown = JSON.stringify(renderUnposted(transaction));
   const request = { txnId, partnerId, fingerprint, acceptedAt, shown };
-  const first = await claimInTime(claims, { request, budget });
+  const first = await claimInTime(gateway, request, budget);
   if (first.outcome !== 'cold') return first;
 
-  const checking = recovery.checkBarrier(txnId, first);
+  gateway.metrics.metCold();
+  const checking = gateway.recovery.checkBarrier(txnId, first);
   const { epoch, caughtUp } = await budget.hold(checking, 'recovering the claims');
-  const posted = await budget.hold(form.find(txnId), 'the ledger');
+  const posted = await budget.hold(findPosted(gateway, transaction), 'the ledger');
   if (posted !== undefined) {
     if (posted.fingerprint !== fingerprint) return { outcome: 'reused' };
     // The row makes the same bytes as the claim would have kept.
-    return { outcome: 'completed', answer: form.renderAccepted(posted) };
+    return { outcome: 'completed', answer: renderAnswer(posted) };
   }
   if (!caughtUp) return { outcome: 'catching-up' };
 
-  const checked = { ...request, ledgerCheckedIn: epoch };
-  const second = await claimInTime(claims, { request: checked, budget });
+  const second = await claimInTime(gateway, { ...request, ledgerCheckedIn: epoch }, budget);
   // Cold again: the claims were lost once more since the epoch was noted.
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
 }
 
-type LettingGo = Pick<Claims, 'claim' | 'release'>;
-
-/** A claim that comes when the request was already answered is let go: nobody works on it. */
+/** A claim that comes when the request was already answered is released: nobody works on it. */
 async function claimInTime(
-  claims: LettingGo,
-  { request, budget }: { request: ClaimRequest; budget: TimeBudget },
+  gateway: Gateway,
+  request: ClaimRequest,
+  budget: TimeBudget,
 ): Promise<ClaimOutcome> {
-  const claiming = claims.claim(request);
+  const claiming = measuredClaim(gateway, request);
   try {
     return await budget.hold(claiming, 'claiming');
   } catch (error) {
-    if (error instanceof DeadlineError) void letGoLate(claims, { request, claiming });
+    if (error instanceof DeadlineError) void releaseLate(gateway, request, claiming);
     throw error;
   }
 }
 
-async function letGoLate(
-  claims: LettingGo,
-  { request, claiming }: { request: ClaimRequest; claiming: Promise<ClaimOutcome> },
+/** One claim, timed and counted by its answer. */
+async function measuredClaim(
+  { claims, metrics }: Gateway,
+  request: ClaimRequest,
+): Promise<ClaimOutcome> {
+  const startedMs = performance.now();
+  try {
+    const answer = await claims.claim(request);
+    metrics.claims.count(answer.outcome);
+    return answer;
+  } catch (error) {
+    metrics.claims.count('unavailable');
+    throw error;
+  } finally {
+    metrics.claimSeconds.observe((performance.now() - startedMs) / 1_000);
+  }
+}
+
+async function releaseLate(
+  { claims }: Gateway,
+  request: ClaimRequest,
+  claiming: Promise<ClaimOutcome>,
 ): Promise<void> {
   try {
     const late = await claiming;
     if (late.outcome === 'claimed') await claims.release({ ...request, token: late.token });
   } catch {
-    // Without an answer the store itself lets go, of the claim as of the release, or the lease
-    // ends.
+    // Without an answer the store itself releases the claim, or its lease ends.
   }
 }

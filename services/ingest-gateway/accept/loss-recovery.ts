@@ -4,8 +4,7 @@ import type { Ledger } from '@triplock/ledger';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 import type { TopicOffsets } from '@triplock/transport';
-import { watchExpired } from './watch-expired.ts';
-import { writeBarrier, type Progress } from './watch-progress.ts';
+import { watchExpired, watchProgress, writeBarrier } from './ledger-progress.ts';
 
 /** What must be known before the ledger's "no such payment" can stand in for a lost claim. */
 export type BarrierCheck = {
@@ -28,38 +27,35 @@ export type LossRecovery = {
   prepare(): Promise<void>;
 };
 
-/** What recovery stands on. */
-export type LossRecoveryParts = {
+/** What recovery asks and tells. */
+type Stores = {
   claims: Pick<Claims, 'noteLoss' | 'setBarrier'>;
   ledger: Pick<Ledger, 'isEmpty'>;
   offsets: Pick<TopicOffsets, 'end' | 'committed' | 'since'>;
-  progress: Progress;
   logger: Logger;
-  /** Called whenever a request meets a cold bucket. */
-  onCold(): void;
 };
 
 /**
  * Has the topic and the ledger stand in for claims that their store lost. A loss is noted for all
  * buckets at once, by the first request that meets it, and the topic is asked once per loss.
  */
-export function recoverLosses(parts: LossRecoveryParts): LossRecovery {
+export function recoverLosses(stores: Stores): LossRecovery {
   let noting: Promise<readonly Required<BucketMarker>[]> | undefined;
   // Requests that meet the same loss share one run. One that meets a newer loss may join too: the
   // epoch it gets is then over, and the claim store makes no claim on the ledger's answer.
-  const note = () => (noting ??= noteLoss(parts).finally(() => (noting = undefined)));
+  const note = () => (noting ??= noteLoss(stores).finally(() => (noting = undefined)));
 
-  const expired = watchExpired(parts.offsets);
+  const progress = watchProgress(stores.offsets);
+  const expired = watchExpired(stores.offsets);
 
   return {
     expiredArePosted: () => expired.arePosted(),
     async checkBarrier(txnId, { epoch, barrier }) {
-      parts.onCold();
       const marker =
         epoch !== undefined && barrier !== undefined
           ? { epoch, barrier }
           : (await note())[bucketOf(txnId, bucketCount)]!;
-      const caughtUp = await parts.progress.hasPassed(marker.barrier);
+      const caughtUp = await progress.hasPassed(marker.barrier);
       return { epoch: marker.epoch, caughtUp };
     },
     prepare: async () => void (await note()),
@@ -75,8 +71,8 @@ export function recoverLosses(parts: LossRecoveryParts): LossRecovery {
  * What no barrier covers is a record that is under way at the very moment of the loss; guard 2
  * absorbs it.
  */
-async function noteLoss(parts: LossRecoveryParts): Promise<readonly Required<BucketMarker>[]> {
-  const { claims, ledger, offsets, logger } = parts;
+async function noteLoss(stores: Stores): Promise<readonly Required<BucketMarker>[]> {
+  const { claims, ledger, offsets, logger } = stores;
   const buckets = Array.from({ length: bucketCount }, (_, bucket) => bucket);
   const noted = await Promise.all(buckets.map((bucket) => claims.noteLoss(bucket)));
   if (noted.every(hasBarrier)) return noted;

@@ -8,17 +8,18 @@ import {
   usualBuckets,
   type Registry,
 } from '@triplock/runtime';
-import type { AcceptOutcome } from '../accept/accept-transaction.ts';
+import type { FastifyInstance, FastifyReply, onResponseHookHandler } from 'fastify';
 
 /** What came of a request to accept something; `refused` before it was anything to accept. */
-export type AcceptWord = AcceptOutcome['outcome'] | 'refused';
+type AcceptLabel =
+  'accepted' | 'replayed' | 'reused' | 'refused' | 'in-flight' | 'cold' | 'unavailable';
 
 /** The gateway's own figures. */
 export type GatewayMetrics = {
   /** Every request that a partner sent, by route and class of its status. */
   requestSeconds: Histogram<'method' | 'route' | 'status'>;
-  payments: Tally<AcceptWord>;
-  refunds: Tally<AcceptWord>;
+  payments: Tally<AcceptLabel>;
+  refunds: Tally<AcceptLabel>;
   /** Requests for which guard 1 knew an answer, or somebody at work on one. */
   caught: Tally<'claims'>;
   /** Claims by what the store said; one that met a cold bucket is asked for again. */
@@ -70,7 +71,7 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
   };
 }
 
-function acceptTally(registry: Registry, what: 'payment' | 'refund'): Tally<AcceptWord> {
+function acceptTally(registry: Registry, what: 'payment' | 'refund'): Tally<AcceptLabel> {
   const unanswered = { 'in-flight': 0, cold: 0, unavailable: 0 } as const;
   return new Tally({
     name: `triplock_gateway_${what}s_total`,
@@ -124,4 +125,58 @@ function openColdGauge(registry: Registry): GatewayMetrics['metCold'] {
     },
   });
   return () => void (coldAt = performance.now());
+}
+
+/** Informational answers and redirects are none of ours. */
+const classes = ['2xx', '4xx', '5xx'] as const;
+
+type Observe = (statusCode: number, seconds: number) => void;
+
+/**
+ * Times every request by its route as it was declared, so that no id and no made-up path becomes a
+ * label: what no route takes is `none`. Call it before there is any route. The series of a route
+ * are there with it, and the labels are put together once.
+ */
+export function measureRequests({ requestSeconds }: GatewayMetrics) {
+  return (app: FastifyInstance): void => {
+    app.addHook('onRoute', (route) => {
+      const observe = observerOf(requestSeconds, {
+        method: [route.method].flat().join(' '),
+        route: route.url,
+      });
+      route.onResponse = [hookOf(observe), ...[route.onResponse ?? []].flat()];
+    });
+    const observeOthers = observerOf(requestSeconds, { method: 'any', route: 'none' });
+    app.addHook('onResponse', (request, reply, done) => {
+      if (request.is404) observe(observeOthers, reply);
+      done();
+    });
+  };
+}
+
+function observerOf(
+  seconds: GatewayMetrics['requestSeconds'],
+  place: { method: string; route: string },
+): Observe {
+  const [ok, refused, failed] = classes.map((status) => {
+    const labels = { ...place, status };
+    // Fastify adds HEAD to every GET, and nobody asks: its series are there with its first request.
+    if (place.method !== 'HEAD') seconds.zero(labels);
+    return seconds.labels(labels);
+  });
+  return (statusCode, took) => {
+    const series = statusCode >= 500 ? failed : statusCode >= 400 ? refused : ok;
+    series!.observe(took);
+  };
+}
+
+function hookOf(observer: Observe): onResponseHookHandler {
+  return (_request, reply, done) => {
+    observe(observer, reply);
+    done();
+  };
+}
+
+function observe(observer: Observe, reply: FastifyReply): void {
+  observer(reply.statusCode, reply.elapsedTime / 1_000);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
-import { httpLimits } from './http-limits.ts';
+import { httpLimits } from './server.ts';
 
 const impatient = { headTimeoutMs: 200, requestTimeoutMs: 600, timeoutCheckMs: 20 };
 

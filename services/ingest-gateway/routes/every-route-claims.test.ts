@@ -1,22 +1,16 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openWebhookDeliveries } from '@triplock/partners';
-import type { PartnerId } from '@triplock/payments';
-import { createMetrics } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
 import { addGatewayRoutes } from './gateway-routes.ts';
-import { createHttpServer } from '../http/http-server.ts';
-import { gatewayMetrics } from '../http/metrics.ts';
-import type { SettlementsRouteParts } from './settlements-route.ts';
+import { createHttpServer } from '../http/server.ts';
+import { admitByName, openTestGateway } from '../test/gateway.ts';
 import {
   findMissingClaim,
   listMutatingRoutes,
   type Attempt,
   type MutatingRoute,
 } from '../test/survey-routes.ts';
-import { testAdmission } from '../test/test-admission.ts';
-import { openTestGateway } from '../test/test-gateway.ts';
-import type { WebhookRoutesParts } from './webhook-routes.ts';
 
 /** Routes whose repetition does no harm, and why; everything else has to claim. */
 const harmless: Readonly<Record<string, string>> = {
@@ -27,7 +21,7 @@ const harmless: Readonly<Record<string, string>> = {
 
 /** Routes that know their keys by themselves, and the test that tries them as those here. */
 const triedElsewhere: Readonly<Record<string, string>> = {
-  'POST /v1/webhook-endpoint/secrets': 'webhook-endpoint-route.test.ts',
+  'POST /v1/webhook-endpoint/secrets': 'webhook-endpoint.test.ts',
 };
 
 /** How a route is tried, and what there must be of its effects after four requests. */
@@ -57,28 +51,21 @@ const trials: Readonly<Record<string, (paymentId: string) => Trial>> = {
   }),
 };
 
-/** Other routes about webhooks and settlements are only looked at: they stand on nothing here. */
-const otherParts = {} as WebhookRoutesParts & SettlementsRouteParts;
-
 const nameOf = ({ method, url }: MutatingRoute) => `${method} ${url}`;
 
 /** The gateway's routes and more, on real stores, and the list of those that mutate. */
 async function aGateway(t: TestContext, more: (app: FastifyInstance) => void = () => undefined) {
-  const { parts, database, appended } = await openTestGateway(t);
+  const { gateway, database, appended } = await openTestGateway(t);
   const deliveries = openWebhookDeliveries(database.open('triplock_gateway'));
   const owner = database.open();
-  const metrics = gatewayMetrics(createMetrics('test'));
   let routes: MutatingRoute[] = [];
   const app = await createHttpServer({
-    logger: parts.logger,
-    admission: testAdmission(async (key) => ({
-      outcome: 'authenticated',
-      partnerId: key as PartnerId,
-    })),
+    logger: gateway.logger,
+    admission: admitByName,
     routes: (server) => {
       routes = listMutatingRoutes(server);
-      const all = { ...otherParts, ...parts, deliveries, metrics, budgetMs: 2_200 };
-      addGatewayRoutes(server, all);
+      // Other routes about webhooks and settlements are only looked at.
+      addGatewayRoutes(server, { ...gateway, deliveries });
       more(server);
     },
   });

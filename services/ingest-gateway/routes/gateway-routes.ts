@@ -1,18 +1,20 @@
 import type { FastifyInstance } from 'fastify';
-import { addSettlementRoutes, type SettlementsRouteParts } from './settlements-route.ts';
-import { addTransactionRoutes, type TransactionRoutesParts } from './transaction-routes.ts';
-import { addWebhookRoutes, type WebhookRoutesParts } from './webhook-routes.ts';
-
-/** What all routes stand on. */
-export type GatewayRoutesParts = TransactionRoutesParts &
-  SettlementsRouteParts &
-  WebhookRoutesParts;
+import type { Gateway } from '../gateway.ts';
+import { addCreateRoutes } from './create-transactions.ts';
+import { addListRoutes } from './list-transactions.ts';
+import { addReadRoutes } from './read-transactions.ts';
+import { addSettlementRoutes } from './settlements.ts';
+import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';
+import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
 
 /**
  * Every route that a partner can call; a mutating one has its guard (every-route-claims.test.ts).
  */
-export function addGatewayRoutes(app: FastifyInstance, parts: GatewayRoutesParts): void {
-  addTransactionRoutes(app, parts);
-  addSettlementRoutes(app, parts);
-  addWebhookRoutes(app, parts);
+export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
+  addCreateRoutes(app, gateway);
+  addReadRoutes(app, gateway);
+  addListRoutes(app, gateway);
+  addSettlementRoutes(app, gateway);
+  addWebhookEndpointRoutes(app, gateway);
+  addWebhookDeliveryRoutes(app, gateway);
 }

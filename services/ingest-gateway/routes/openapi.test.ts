@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { paymentRequestSchema } from '@triplock/contracts';
-import { describeGateway, openApiFile } from './describe-gateway.ts';
+import { describeGateway, openApiFile } from './write-openapi.ts';
 import { httpRequest, startEdge } from '../test/http-edge.ts';
 
 type Document = {
@@ -12,7 +12,7 @@ type Document = {
 };
 
 test('the checked-in OpenAPI document is the one that the routes make', async () => {
-  const why = 'run: npx node services/ingest-gateway/write-openapi.ts';
+  const why = 'run: npx node services/ingest-gateway/routes/write-openapi.ts';
   assert.equal(readFileSync(openApiFile, 'utf8'), await describeGateway(), why);
 });
 

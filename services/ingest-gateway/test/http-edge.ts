@@ -4,11 +4,10 @@ import { Problem, validatePaymentRequest, readIdempotencyKey } from '@triplock/c
 import type { JsonValue, PartnerId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
-import type { HttpLimits } from '../http/http-limits.ts';
-import { createHttpServer } from '../http/http-server.ts';
-import { testAdmission } from './test-admission.ts';
+import type { Rate } from '../http/admission.ts';
+import { createHttpServer, type HttpLimits } from '../http/server.ts';
+import { testAdmission } from './gateway.ts';
 import { connectRaw, type RawAnswer, type RawConnection } from './raw-connection.ts';
-import type { Rate } from '../http/rate-limiter.ts';
 
 /** A payment that got through the edge. */
 export type Handled = { partnerId: string; key: string; body: unknown };

@@ -1,11 +1,9 @@
 import type { TestContext } from 'node:test';
-import type { PartnerId } from '@triplock/payments';
-import { createMetrics } from '@triplock/runtime';
-import { createHttpServer } from '../http/http-server.ts';
-import { gatewayMetrics } from '../http/metrics.ts';
-import { testAdmission } from './test-admission.ts';
-import { openTestGateway } from './test-gateway.ts';
-import { addTransactionRoutes } from '../routes/transaction-routes.ts';
+import { createHttpServer } from '../http/server.ts';
+import { addCreateRoutes } from '../routes/create-transactions.ts';
+import { addListRoutes } from '../routes/list-transactions.ts';
+import { addReadRoutes } from '../routes/read-transactions.ts';
+import { admitByName, openTestGateway } from './gateway.ts';
 
 /** One request; the partner named by `as` sends it. A body of text goes out as it is. */
 export type Asked = {
@@ -25,16 +23,16 @@ export type Answered = {
 
 /** The routes about payments and refunds over real stores of one test's own. */
 export async function transactionEdge(t: TestContext) {
-  const gateway = await openTestGateway(t);
-  const metrics = createMetrics('test');
-  const parts = { ...gateway.parts, metrics: gatewayMetrics(metrics), budgetMs: 2_200 };
+  const opened = await openTestGateway(t);
+  const { gateway } = opened;
   const app = await createHttpServer({
-    logger: gateway.parts.logger,
-    admission: testAdmission(async (key) => ({
-      outcome: 'authenticated',
-      partnerId: key as PartnerId,
-    })),
-    routes: (server) => addTransactionRoutes(server, parts),
+    logger: gateway.logger,
+    admission: admitByName,
+    routes: (server) => {
+      addCreateRoutes(server, gateway);
+      addReadRoutes(server, gateway);
+      addListRoutes(server, gateway);
+    },
   });
   t.after(() => app.close());
 
@@ -57,8 +55,7 @@ export async function transactionEdge(t: TestContext) {
     return { status, headers: response.headers, text, body: response.json() };
   };
   return {
-    ...gateway,
-    metrics,
+    ...opened,
     get: (path: string, asked: Asked = {}) => ask('GET', path, asked),
     post: (path: string, asked: Asked = {}) => ask('POST', path, asked),
   };

@@ -6,11 +6,11 @@ import {
   type TargetPolicy,
 } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
-import { createLogger } from '@triplock/runtime';
 import { createTestDatabase } from '@triplock/testing';
-import { createHttpServer } from '../http/http-server.ts';
-import { testAdmission } from './test-admission.ts';
-import { addWebhookRoutes } from '../routes/webhook-routes.ts';
+import { createHttpServer } from '../http/server.ts';
+import { addWebhookDeliveryRoutes } from '../routes/webhook-deliveries.ts';
+import { addWebhookEndpointRoutes } from '../routes/webhook-endpoint.ts';
+import { admitByName, partialGateway } from './gateway.ts';
 
 /** What an answer was, as far as tests look at it. */
 export type Answered = {
@@ -37,21 +37,18 @@ export async function webhookEdge(
   const owner = store.open();
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
   const gateway = store.open('triplock_gateway');
-  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const parts = partialGateway({
+    endpoints: openWebhookEndpoints(gateway),
+    deliveries: openWebhookDeliveries(gateway),
+    targetPolicy,
+  });
   const app = await createHttpServer({
-    logger,
-    admission: testAdmission(async (key) => ({
-      outcome: 'authenticated',
-      partnerId: key as PartnerId,
-    })),
-    routes: (server) =>
-      addWebhookRoutes(server, {
-        logger,
-        budgetMs: 2_200,
-        endpoints: openWebhookEndpoints(gateway),
-        deliveries: openWebhookDeliveries(gateway),
-        targetPolicy,
-      }),
+    logger: parts.logger,
+    admission: admitByName,
+    routes: (server) => {
+      addWebhookEndpointRoutes(server, parts);
+      addWebhookDeliveryRoutes(server, parts);
+    },
   });
   t.after(() => app.close());
 

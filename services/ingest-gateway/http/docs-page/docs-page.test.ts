@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { describeGateway } from '../../routes/describe-gateway.ts';
+import { describeGateway } from '../../routes/write-openapi.ts';
 import { httpRequest, startEdge } from '../../test/http-edge.ts';
 import type { Document } from './document.ts';
 import { renderDocs } from './render-docs.ts';

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import {
+  commitTestOffset,
+  createTestTopic,
+  eventually,
+  recreateTestTopic,
+  testNamespace,
+} from '@triplock/testing';
+import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
+import { watchExpired, watchProgress, writeBarrier } from './ledger-progress.ts';
+
+const at = (offset: bigint) => new Map([[0, offset]]);
+
+/** A topic of one partition of which Kafka says what a test wants it to. */
+function toldOffsets(position: { committed: bigint; end: bigint }) {
+  const offsets = {
+    committed: () => Promise.resolve(at(position.committed)),
+    end: () => Promise.resolve(at(position.end)),
+  };
+  return { position, progress: watchProgress(offsets) };
+}
+
+test('a barrier is passed once the group has committed it, and stays passed', async () => {
+  const { position, progress } = toldOffsets({ committed: 2n, end: 3n });
+  const barrier = writeBarrier(at(3n));
+  assert.equal(await progress.hasPassed(barrier), false);
+  position.committed = 3n;
+  assert.equal(await progress.hasPassed(barrier), true);
+  position.committed = 0n; // An operator has the group read the topic again.
+  assert.equal(await progress.hasPassed(barrier), true);
+});
+
+test('what a group did with a topic that was deleted says nothing about the new one', async () => {
+  const { position, progress } = toldOffsets({ committed: 50n, end: 50n });
+  assert.equal(await progress.hasPassed(writeBarrier(at(50n))), true);
+  Object.assign(position, { committed: 0n, end: 50n }); // Made anew, and as long as it was.
+  const barrier = writeBarrier(at(50n));
+  assert.equal(await progress.hasPassed(barrier), false);
+  position.committed = 50n;
+  assert.equal(await progress.hasPassed(barrier), true);
+});
+
+test('every answer was asked for after its question', async () => {
+  const questions: ((committed: bigint) => void)[] = [];
+  const committed = () =>
+    new Promise<Map<number, bigint>>((answer) => {
+      questions.push((offset) => answer(at(offset)));
+    });
+  const progress = watchProgress({ committed, end: () => Promise.resolve(at(9n)) });
+  const asked = (times: number) => eventually(async () => questions.length === times);
+  const first = progress.hasPassed(writeBarrier(at(5n)));
+  await asked(1);
+  const later = [1, 2].map(() => progress.hasPassed(writeBarrier(at(5n))));
+  questions[0]!(9n);
+  assert.equal(await first, true);
+  await asked(2);
+  questions[1]!(4n);
+  assert.deepEqual(await Promise.all(later), [false, false]);
+});
+
+test('on Kafka: a topic made anew is noticed, and nobody waits for what went with the old one', async (t) => {
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const place = await createTestTopic(t);
+  const connection = { ...place, clientId: 'test', logger };
+  const groupId = testNamespace('worker');
+  const offsets = openTopicOffsets({ ...connection, groupId });
+  t.after(() => offsets.close());
+  const append = async (records: number) => {
+    const log = openGroupCommit(connection);
+    const headers = { traceparent: '', partner_id: 'acme' };
+    const record = { key: 'k', value: Buffer.from('a record'), headers };
+    await Promise.all(Array.from({ length: records }, () => log.append(record)));
+    await log.close();
+  };
+  const barrier = async () => writeBarrier(await offsets.end());
+  const progress = watchProgress(offsets);
+
+  await append(50);
+  const before = await barrier();
+  assert.equal(await progress.hasPassed(before), false);
+  await recreateTestTopic(place);
+  await append(40);
+  assert.equal(await progress.hasPassed(before), true);
+  // The group still has an offset of the old topic.
+  await commitTestOffset(place, { groupId, offset: 50 });
+  assert.equal(await progress.hasPassed(await barrier()), false);
+});
+
+test('the ledger is taken at its word once it is less than an hour late, and for a while after', async () => {
+  const hourAgo = Date.now() - 3_600_000;
+  const position = { young: 3n, committed: 2n };
+  const asked: Date[] = [];
+  const expired = watchExpired({
+    since: async (time) => (asked.push(time), at(position.young)),
+    committed: async () => at(position.committed),
+  });
+  assert.equal(await expired.arePosted(), false);
+  position.committed = 3n;
+  assert.equal(await expired.arePosted(), true);
+  position.young = 9n; // What is an hour old now has a claim that lives for most of a day.
+  assert.equal(await expired.arePosted(), true);
+  assert.equal(asked.length, 2);
+  for (const time of asked) assert.ok(Math.abs(time.getTime() - hourAgo) < 60_000);
+});

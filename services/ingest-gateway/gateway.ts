@@ -1,0 +1,40 @@
+import type { Claims } from '@triplock/claims';
+import type { Ledger, Refunds } from '@triplock/ledger';
+import type {
+  Settlements,
+  TargetPolicy,
+  WebhookDeliveries,
+  WebhookEndpoints,
+} from '@triplock/partners';
+import type { CrashPoints, Logger } from '@triplock/runtime';
+import type { GroupCommit } from '@triplock/transport';
+import type { LossRecovery } from './accept/loss-recovery.ts';
+import type { GatewayMetrics } from './http/metrics.ts';
+
+/**
+ * What accepting a transaction and answering for it stands on. main.ts makes the one that is
+ * served; every function that needs more than one thing of it takes it as its first argument.
+ */
+export type Gateway = {
+  /** Guard 1. */
+  claims: Claims;
+  /** What stands in for claims that their store lost. */
+  recovery: LossRecovery;
+  /** The accepted topic. */
+  log: GroupCommit;
+  ledger: Ledger;
+  refunds: Refunds;
+  settlements: Settlements;
+  endpoints: WebhookEndpoints;
+  deliveries: WebhookDeliveries;
+  /** Where webhooks may go; the sender judges by the same policy again. */
+  targetPolicy: TargetPolicy;
+  metrics: GatewayMetrics;
+  crashPoints: CrashPoints;
+  logger: Logger;
+  /**
+   * How long the stores may take for one request together, milliseconds, before it is answered with
+   * a 503.
+   */
+  budgetMs: number;
+};

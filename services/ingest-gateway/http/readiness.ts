@@ -1,0 +1,50 @@
+import type { Claims } from '@triplock/claims';
+import type { LedgerStore } from '@triplock/ledgers';
+import type { Partners } from '@triplock/partners';
+import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
+import { withDeadline, type ReadinessCheck } from '@triplock/runtime';
+
+// Leaves a check time to ask the claims too, before the admin server gives it up after 2 s.
+const pingMs = 1_200;
+
+/**
+ * PostgreSQL's part in `/readyz`. A warm gateway accepts without it and must not be taken out of
+ * service. A cold one cannot: it knows no partner, or its claims were lost and the ledger has to
+ * answer for them.
+ */
+export function checkPostgres(partners: Partners, claims: Claims): ReadinessCheck {
+  return async () => {
+    try {
+      return await withDeadline(partners.ping(), { ms: pingMs, what: 'PostgreSQL' });
+    } catch (error) {
+      if (!partners.warm() || (await isCold(claims))) throw error;
+      return {
+        degraded:
+          'away: payments of partners known here are accepted, reads, new keys and webhook ' +
+          'settings wait',
+      };
+    }
+  };
+}
+
+/**
+ * The part of a ledger outside PostgreSQL in `/readyz`: a gateway whose claims are warm accepts
+ * without it, one whose claims were lost needs the ledger to answer for them.
+ */
+export function checkLedger(ledger: LedgerStore['ledger'], claims: Claims): ReadinessCheck {
+  return async () => {
+    try {
+      return await withDeadline(ledger.ping(), { ms: pingMs, what: 'the ledger' });
+    } catch (error) {
+      if (await isCold(claims)) throw error;
+      return { degraded: 'away: payments are accepted, reads wait' };
+    }
+  };
+}
+
+// Any id will do: a claim store that loses claims loses them in all buckets.
+const anyId = deriveTxnId('payment', 'readyz' as PartnerId, 'readyz' as IdempotencyKey);
+
+async function isCold(claims: Claims): Promise<boolean> {
+  return (await claims.read(anyId)).outcome === 'cold';
+}

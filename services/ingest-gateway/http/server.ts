@@ -1,0 +1,236 @@
+import { Problem } from '@triplock/contracts';
+import type { PartnerId } from '@triplock/payments';
+import type { Logger } from '@triplock/runtime';
+import {
+  fastify,
+  LogController,
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  type FastifyRequest,
+} from 'fastify';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { authenticateRequest, type Admission } from './admission.ts';
+import { addDocsPage } from './docs-page/add-docs-page.ts';
+import { documentOpenApi } from './openapi.ts';
+import { answerClientError, sendProblem } from './problems.ts';
+import { checkBodyHead, parseJsonBody } from './request-body.ts';
+
+/** What the HTTP edge needs. It knows nothing of payments. */
+export type HttpServerOptions = {
+  logger: Logger;
+  admission: Admission;
+  /**
+   * Addresses and networks whose `X-Forwarded-For` is believed; nobody's by default. Without it
+   * all callers behind a proxy have one address.
+   */
+  trustedProxies?: readonly string[];
+  /**
+   * Adds the routes. A handler gets `request.partnerId` and, for POST, the strictly parsed body as
+   * `request.body` (a JsonValue; `undefined` when there was none), throws `Problem` to refuse, and
+   * gives its answer as text: `reply.code(202).type('application/json').send(text)`.
+   */
+  routes(app: FastifyInstance): void;
+  /** Called before any route is there, to look at all requests. */
+  watch?(app: FastifyInstance): void;
+  limits?: Partial<HttpLimits>;
+};
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Whose API key the request carries. Empty on routes with `config: { access: 'public' }`. */
+    partnerId: PartnerId;
+  }
+  interface FastifyContextConfig {
+    /** `public`: needs no API key. Every other route answers 401 without one. */
+    access?: 'public';
+  }
+}
+
+/**
+ * Makes the gateway's HTTP server: authentication, limits, strict JSON, problems, `/healthz`,
+ * `/openapi.json` and `/docs`. `await app.listen({ host, port })` opens it, and `await app.close()`
+ * stops listening and lets requests under way finish.
+ *
+ * Every request is judged in this order: length of its target, route, API key, rate, form of its
+ * body, body, handler; each step refuses before the next one costs anything.
+ */
+export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
+  const limits = { ...httpLimits, ...options.limits };
+  const app = fastify(serverOptions(options, limits));
+  app.decorateRequest('partnerId', '' as PartnerId);
+  app.setErrorHandler(sendProblem);
+  // Routes carry their schemas for the OpenAPI document. What validates with them is the handler,
+  // which can tell every wrong field at once; texts go out as they are.
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, parseJsonBody);
+
+  options.watch?.(app);
+  app.addHook('onRequest', refuseLongTarget(limits.uriBytesMax));
+  closeWithAnswers(app);
+  refuseUnknownRoutes(app);
+  app.addHook('onRequest', authenticateRequest(options.admission));
+  app.addHook('onRequest', checkBodyHead(limits.bodyBytesMax));
+  await documentOpenApi(app);
+  addDocsPage(app);
+  app.get('/healthz', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
+    reply.type('application/json').send('{"status":"ok"}'),
+  );
+  options.routes(app);
+  listenForExpectations(app);
+  endStuckConnections(app, limits);
+  await app.ready();
+  return app;
+}
+
+function serverOptions(
+  { logger, trustedProxies = [] }: HttpServerOptions,
+  limits: HttpLimits,
+): FastifyHttpOptions<Server> {
+  return {
+    loggerInstance: logger,
+    trustProxy: trustedProxies.length > 0 && [...trustedProxies],
+    // The stories log what came of a payment; two more lines a request would say less and cost
+    // more.
+    logController: new LogController({ disableRequestLogging: true }),
+    childLoggerFactory: (parent) => parent,
+    bodyLimit: limits.bodyBytesMax,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.idleConnectionMs,
+    // Fastify's own limit of 100 would refuse an id before anyone was asked for a key.
+    routerOptions: { maxParamLength: limits.uriBytesMax },
+    http: {
+      maxHeaderSize: limits.headBytesMax,
+      headersTimeout: limits.headTimeoutMs,
+      connectionsCheckingInterval: limits.timeoutCheckMs,
+    },
+    // On shutdown a request that comes on an open connection is still served, and the connection
+    // closed with its answer.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    clientErrorHandler: answerClientError(limits.uriBytesMax),
+    frameworkErrors: sendProblem,
+  };
+}
+
+/** A hook that refuses a request target longer than any of ours, before anything looks at it. */
+function refuseLongTarget(uriBytesMax: number) {
+  return (request: FastifyRequest, _: unknown, done: (error?: Problem) => void): void => {
+    if (request.url.length <= uriBytesMax) done();
+    else done(new Problem('uri_too_long', `Send a target of at most ${uriBytesMax} bytes.`));
+  };
+}
+
+/**
+ * Node would tell every waiting client to go on before anything was checked; {@link checkBodyHead}
+ * does it after the checks. An expectation that nobody knows is ignored (RFC 9110, section 10.1.1).
+ */
+function listenForExpectations(app: FastifyInstance): void {
+  const handle = (request: IncomingMessage, response: ServerResponse) =>
+    app.routing(request, response);
+  app.server.on('checkContinue', handle);
+  app.server.on('checkExpectation', handle);
+}
+
+/**
+ * A connection that never finishes a request would hold a shutdown up for ever: once a server
+ * closes, Node no longer looks at its time limits.
+ */
+function endStuckConnections(app: FastifyInstance, { drainMs }: HttpLimits): void {
+  app.addHook('preClose', async () => {
+    setTimeout(() => app.server.closeAllConnections(), drainMs).unref();
+  });
+}
+
+/**
+ * From the moment the server closes, every answer also ends its connection, those to requests that
+ * came before included. Otherwise a client that keeps its connection open would hold up the
+ * shutdown, and could send its next request just as the process ends.
+ */
+function closeWithAnswers(app: FastifyInstance): void {
+  let closing = false;
+  app.addHook('preClose', (done) => {
+    closing = true;
+    done();
+  });
+  app.addHook('onSend', async (_request, reply) => {
+    if (closing) reply.header('connection', 'close');
+  });
+}
+
+const nothingHere =
+  'There is nothing at this path. GET /docs shows every operation as a page to read, and ' +
+  'GET /openapi.json the same for programs; neither needs an API key.';
+
+type KnownPath = { pattern: RegExp; methods: string[] };
+
+/**
+ * Answers what no route takes: 405 with `Allow` when the path is known under other methods, else
+ * 404. It comes before authentication and parsing, so that neither depends on a key or a body.
+ */
+function refuseUnknownRoutes(app: FastifyInstance): void {
+  const known = new Map<string, KnownPath>();
+  app.addHook('onRoute', ({ url, method }) => {
+    const path = known.get(url) ?? { pattern: patternOf(url), methods: [] };
+    path.methods.push(...[method].flat());
+    known.set(url, path);
+  });
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (request.is404) done(refusal(request, known.values()));
+    else done();
+  });
+  // Reached by methods that Fastify itself does not know, which skip the hooks.
+  app.setNotFoundHandler((request) => {
+    throw refusal(request, known.values());
+  });
+}
+
+function refusal(request: FastifyRequest, known: Iterable<KnownPath>): Problem {
+  const path = request.url.replace(/\?.*$/s, '');
+  for (const { pattern, methods } of known) {
+    if (!pattern.test(path)) continue;
+    const allow = methods.join(', ');
+    return new Problem('method_not_allowed', `Use one of: ${allow}.`, { headers: { allow } });
+  }
+  return new Problem('not_found', nothingHere);
+}
+
+/**
+ * `/v1/payments/:id` or `/v1/things/:name(.*).csv` as a pattern; no other character of our paths is
+ * special in one.
+ */
+function patternOf(url: string): RegExp {
+  const literal = url.split(/:\w+(?:\([^)]*\))?/).map((part) => part.replaceAll('.', '\\.'));
+  return new RegExp(`^${literal.join('[^/]+')}$`);
+}
+
+/** Every limit of the HTTP edge. Tests shorten the times; nothing else changes them. */
+export type HttpLimits = {
+  bodyBytesMax: number;
+  headBytesMax: number;
+  uriBytesMax: number;
+  headTimeoutMs: number;
+  requestTimeoutMs: number;
+  timeoutCheckMs: number;
+  idleConnectionMs: number;
+  drainMs: number;
+};
+
+/** The limits that the interface promises. */
+export const httpLimits: HttpLimits = {
+  // A payment with every field at its longest is about 45 KiB, escapes included.
+  bodyBytesMax: 64 * 1024,
+  headBytesMax: 16 * 1024,
+  // No path or query of ours comes near it, and it leaves half of the head to the headers.
+  uriBytesMax: 8 * 1024,
+  headTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  // Node looks at slow connections this often, so a limit is kept to within half a second.
+  timeoutCheckMs: 500,
+  // Longer than the 60 s after which common load balancers drop an idle connection, so that they do
+  // it and never find one that was just closed here.
+  idleConnectionMs: 75_000,
+  // Every request at work is answered within 3 s; what holds a connection longer is none.
+  drainMs: 5_000,
+};

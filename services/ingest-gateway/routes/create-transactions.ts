@@ -1,0 +1,185 @@
+import {
+  readIdempotencyKey,
+  responseVersion,
+  txnIdSchema,
+  validatePaymentRequest,
+  validateRefundRequest,
+} from '@triplock/contracts';
+import { deriveTxnId, fingerprint, isTxnId, type JsonValue } from '@triplock/payments';
+import { carriedTraceparent, inSpan, startBudget, traceparentFrom } from '@triplock/runtime';
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  onResponseHookHandler,
+} from 'fastify';
+import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transaction.ts';
+import type { Transaction } from '../accept/transaction.ts';
+import type { Gateway } from '../gateway.ts';
+import { inUse, incorrectFields, maybeAccepted, notFound, reused } from '../http/problems.ts';
+import { acceptedResponse, acceptProblems, idempotencyKeyHeader } from './schemas.ts';
+
+const createPayment: FastifySchema = {
+  operationId: 'createPayment',
+  summary: 'Accept a payment',
+  description:
+    'Takes effect once per key. Repeat it with the same key and body as often as you like: the ' +
+    'answer is the same, byte for byte, with `Idempotency-Replayed: true`.',
+  headers: idempotencyKeyHeader('payment'),
+  body: { $ref: 'PaymentRequest#' },
+  response: {
+    202: acceptedResponse('payment'),
+    ...acceptProblems(),
+  },
+};
+
+const createRefund: FastifySchema = {
+  operationId: 'createRefund',
+  summary: 'Accept a refund',
+  description:
+    'Gives back a part of a payment, or with `{}` all that is left of it when the refund is posted. ' +
+    'Takes effect once per key, as a payment does; the keys of refunds are apart from those of ' +
+    'payments. A payment can be refunded right after its 202: the refund waits until it is final. ' +
+    'Refunds never exceed their payment: one that does not fit ends `failed` with ' +
+    '`amount_exceeds_refundable`, one of a payment that failed with `payment_not_refundable`.',
+  params: { type: 'object', required: ['id'], properties: { id: txnIdSchema } },
+  headers: idempotencyKeyHeader('refund'),
+  body: { $ref: 'RefundRequest#' },
+  response: {
+    202: acceptedResponse('refund'),
+    ...acceptProblems('not_found'),
+  },
+};
+
+/**
+ * `POST /v1/payments` and `POST /v1/payments/{id}/refunds`. Nothing is written before
+ * {@link acceptTransaction}: a crash while the request is read leaves nothing, and the retry counts
+ * as the first request. Id and fingerprint are made from the request alone, so a retry at any
+ * replica meets what this one left.
+ */
+export function addCreateRoutes(app: FastifyInstance, gateway: Gateway): void {
+  const { payments, refunds } = gateway.metrics;
+  app.post(
+    '/v1/payments',
+    { schema: createPayment, onResponse: countRefused(payments) },
+    async (request, reply) => create(gateway, paymentOf(request), reply),
+  );
+  app.post(
+    '/v1/payments/:id/refunds',
+    { schema: createRefund, onResponse: countRefused(refunds) },
+    async (request, reply) => create(gateway, refundOf(request), reply),
+  );
+}
+
+/** @throws Problem when the key or the body is not valid. */
+function paymentOf(request: FastifyRequest): Transaction {
+  const key = readIdempotencyKey(request.raw.rawHeaders);
+  const validated = validatePaymentRequest(request.body as JsonValue | undefined);
+  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
+  const { partnerId } = request;
+  return {
+    kind: 'payment',
+    txnId: deriveTxnId('payment', partnerId, key),
+    partnerId,
+    key,
+    fingerprint: fingerprint({ method: 'POST', path: '/v1/payments', body: validated.body }),
+    responseVersion,
+    acceptedAt: new Date(),
+    details: validated.details,
+  };
+}
+
+/** @throws Problem when the path, the key or the body is not one. */
+function refundOf(request: FastifyRequest): Transaction {
+  const { id: paymentId } = request.params as { id: string };
+  if (!isTxnId(paymentId)) throw notFound('payment');
+  const key = readIdempotencyKey(request.raw.rawHeaders);
+  const validated = validateRefundRequest(request.body as JsonValue | undefined);
+  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
+  const { partnerId } = request;
+  const path = `/v1/payments/${paymentId}/refunds`;
+  return {
+    kind: 'refund',
+    txnId: deriveTxnId('refund', partnerId, key),
+    partnerId,
+    key,
+    fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),
+    responseVersion,
+    acceptedAt: new Date(),
+    paymentId,
+    details: validated.details,
+  };
+}
+
+async function create(
+  gateway: Gateway,
+  transaction: Transaction,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { kind, txnId, partnerId } = transaction;
+  const incoming = traceparentFrom(reply.request.headers.traceparent as string | undefined);
+  const traceparent = carriedTraceparent(incoming);
+  const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
+  const outcome = await inSpan({ name: `accept ${kind}`, attributes }, () =>
+    acceptTransaction(gateway, { transaction, traceparent, budget: startBudget(gateway.budgetMs) }),
+  );
+  count(gateway, kind, outcome);
+  report(gateway, { kind, outcome, bindings: { txnId, partnerId, traceparent } });
+  return answer(reply, outcome);
+}
+
+/** Which outcome gives which answer. */
+function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+  switch (outcome.outcome) {
+    case 'accepted':
+    case 'replayed': {
+      const { status, location, body } = outcome.answer;
+      if (outcome.outcome === 'replayed') reply.header('Idempotency-Replayed', 'true');
+      return reply.code(status).header('Location', location).type('application/json').send(body);
+    }
+    case 'reused':
+      throw reused();
+    case 'in-flight':
+      throw inUse();
+    case 'not-found':
+      throw notFound('payment');
+    case 'cold':
+    case 'unavailable':
+      throw maybeAccepted();
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** What is not found is counted as refused, with what was no request to accept anything. */
+function count({ metrics }: Gateway, kind: Transaction['kind'], outcome: AcceptOutcome): void {
+  if (outcome.outcome === 'not-found') return;
+  const outcomes = kind === 'payment' ? metrics.payments : metrics.refunds;
+  outcomes.count(outcome.outcome);
+  const isKnown = outcome.outcome === 'replayed' || outcome.outcome === 'in-flight';
+  if (isKnown) metrics.caught.count('claims');
+}
+
+/** Counts what was refused before it could be accepted; 409 and 422 are outcomes of accepting. */
+function countRefused(outcomes: Gateway['metrics']['payments']): onResponseHookHandler {
+  return (_request, { statusCode }, done) => {
+    const isRefused = statusCode >= 400 && statusCode < 500;
+    if (isRefused && statusCode !== 409 && statusCode !== 422) outcomes.count('refused');
+    done();
+  };
+}
+
+/**
+ * Acceptance is the normal case: a counter counts it, and the ledger keeps id and trace. A line for
+ * each would be nearly all of the log.
+ */
+function report(
+  { logger }: Gateway,
+  { kind, outcome, bindings }: { kind: string; outcome: AcceptOutcome; bindings: object },
+): void {
+  const line = { ...bindings, outcome: outcome.outcome };
+  if (outcome.outcome === 'accepted') logger.debug(line, kind);
+  else if (outcome.outcome === 'unavailable') logger.warn({ ...line, err: outcome.error }, kind);
+  else if (outcome.outcome !== 'not-found') logger.info(line, kind);
+}

@@ -1,0 +1,139 @@
+import {
+  Problem,
+  paymentListQuerySchema,
+  parsePaymentListQuery,
+  parseRefundListQuery,
+  refundListQuerySchema,
+  renderPayment,
+  renderRefund,
+  txnIdSchema,
+} from '@triplock/contracts';
+import { isTxnId, type JsonObject } from '@triplock/payments';
+import { startBudget } from '@triplock/runtime';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
+import { findOwnPayment } from '../accept/find-transaction.ts';
+import type { Gateway } from '../gateway.ts';
+import { incorrectParameters, notFound, queryText, unknownYet } from '../http/problems.ts';
+import { pageResponse, problems } from './schemas.ts';
+
+const listPayments: FastifySchema = {
+  operationId: 'listPayments',
+  summary: 'List payments',
+  description:
+    'Newest first by `created_at`, then by `id`, both descending. It shows what the ledger has ' +
+    'posted: a payment that was accepted a moment ago can be read by its id before it is listed. ' +
+    'Follow `has_more` with `starting_after` set to the last id of the page: every payment that ' +
+    'was posted when the first page was read comes once, and none comes twice. One that is posted ' +
+    'meanwhile may come or not, and is there when the list is read again from its beginning. ' +
+    '`status` is that of the moment; the payment of `starting_after` need not have it any more.',
+  querystring: paymentListQuerySchema,
+  response: {
+    200: pageResponse('payment'),
+    ...problems('invalid_request', 'unauthorized', 'internal_error', 'unavailable'),
+  },
+};
+
+const listRefunds: FastifySchema = {
+  operationId: 'listRefunds',
+  summary: "List a payment's refunds",
+  description:
+    'Newest first by `created_at`, then by `id`, both descending, failed ones among them. It shows ' +
+    'what the ledger has posted: a refund that was accepted a moment ago can be read by its id ' +
+    'before it is listed. Follow `has_more` with `starting_after` set to the last id of the page.',
+  params: { type: 'object', required: ['id'], properties: { id: txnIdSchema } },
+  querystring: refundListQuerySchema,
+  response: {
+    200: pageResponse('refund'),
+    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
+  },
+};
+
+/** `GET /v1/payments` and `GET /v1/payments/{id}/refunds`: what the ledger has posted. */
+export function addListRoutes(app: FastifyInstance, gateway: Gateway): void {
+  app.get('/v1/payments', { schema: listPayments }, (request, reply) =>
+    list(gateway, reply, { page: paymentsOf(gateway, request), cursorIs: 'a payment of yours' }),
+  );
+  app.get('/v1/payments/:id/refunds', { schema: listRefunds }, (request, reply) =>
+    list(gateway, reply, {
+      page: refundsOf(gateway, request),
+      cursorIs: 'a refund of this payment',
+    }),
+  );
+}
+
+/** What asking for a page gives. */
+type PageOutcome =
+  | { outcome: 'page'; data: JsonObject[]; hasMore: boolean }
+  /** Nobody's, or another partner's. */
+  | { outcome: 'unknown-cursor' }
+  /** The refunds of nobody's payment, or of another partner's. */
+  | { outcome: 'not-found' }
+  /** Unknown to the ledger, and the claims were lost before it caught up. */
+  | { outcome: 'cold' };
+
+/**
+ * Accepted payments that are not posted yet are not in it: the claims are found by id only, and the
+ * ledger's order is the one that a walk from page to page can rely on.
+ *
+ * @throws Problem that points at every parameter that is wrong.
+ */
+async function paymentsOf({ ledger }: Gateway, request: FastifyRequest): Promise<PageOutcome> {
+  const { partnerId, url } = request;
+  const parsed = parsePaymentListQuery(queryText(url));
+  if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
+  const { limit, startingAfter: after, status: state, reference } = parsed.query;
+  const listed = await ledger.list({ partnerId, limit, after, state, reference });
+  if (listed.outcome === 'unknown-cursor') return listed;
+  const { payments, hasMore } = listed;
+  return { outcome: 'page', data: payments.map(renderPayment), hasMore };
+}
+
+/** @throws Problem when the path names no payment, or that points at every wrong parameter. */
+async function refundsOf(gateway: Gateway, request: FastifyRequest): Promise<PageOutcome> {
+  const { partnerId, url } = request;
+  const { id: paymentId } = request.params as { id: string };
+  if (!isTxnId(paymentId)) throw notFound('payment');
+  const parsed = parseRefundListQuery(queryText(url));
+  if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
+  const found = await findOwnPayment(gateway, { paymentId, partnerId });
+  if (found.outcome !== 'own') return found;
+  const { limit, startingAfter: after } = parsed.query;
+  const listed = await gateway.refunds.listOf({ paymentId, partnerId, limit, after });
+  if (listed.outcome === 'unknown-cursor') return listed;
+  const { refunds, hasMore } = listed;
+  return { outcome: 'page', data: refunds.map(renderRefund), hasMore };
+}
+
+/** Answers with a page; a store that does not answer in time is a 503. */
+async function list(
+  { metrics, logger, budgetMs }: Gateway,
+  reply: FastifyReply,
+  { page, cursorIs }: { page: Promise<PageOutcome>; cursorIs: string },
+): Promise<FastifyReply> {
+  const outcome = await startBudget(budgetMs)
+    .hold(page, 'listing')
+    .catch((error: unknown) => {
+      if (error instanceof Problem) throw error;
+      logger.warn({ err: error, partnerId: reply.request.partnerId }, 'list failed');
+      return { outcome: 'unavailable' } as const;
+    });
+  metrics.lists.count(outcome.outcome);
+  switch (outcome.outcome) {
+    case 'page': {
+      const { data, hasMore } = outcome;
+      const body = JSON.stringify({ object: 'list', data, has_more: hasMore });
+      return reply.code(200).type('application/json').send(body);
+    }
+    case 'unknown-cursor': {
+      const detail = `expected the id of ${cursorIs} that was listed before`;
+      throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
+    }
+    case 'not-found':
+      throw notFound('payment');
+    case 'cold':
+    case 'unavailable':
+      throw unknownYet();
+    default:
+      return outcome satisfies never;
+  }
+}

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { describe, it, test } from 'node:test';
+import { claimLifeMs, renderPending } from '@triplock/contracts';
+import type { PartnerId, TxnId } from '@triplock/payments';
+import { aPayment } from '@triplock/testing';
+import fc from 'fast-check';
+import { acceptTransaction } from '../accept/accept-transaction.ts';
+import { findOwnPayment } from '../accept/find-transaction.ts';
+import { anOrder, openTestGateway } from '../test/gateway.ts';
+import { preferredWaitSeconds, readTransaction, type Question } from './read-transactions.ts';
+
+function question(txnId: TxnId, wish: Partial<Question> = {}): Question {
+  const ended = new AbortController().signal;
+  return { kind: 'payment', txnId, partnerId: 'acme' as PartnerId, waitMs: 0, ended, ...wish };
+}
+
+describe('reading a payment', () => {
+  it('shows it as pending right after its 202', async (t) => {
+    const { gateway } = await openTestGateway(t);
+    const payment = aPayment({ description: 'Grüße' });
+    await acceptTransaction(gateway, anOrder(payment));
+    const body = JSON.stringify(renderPending(payment));
+    const seen = await readTransaction(gateway, question(payment.txnId));
+    assert.deepEqual(seen, { outcome: 'found', body, final: false });
+  });
+
+  it('shows what the ledger has, with all that was sent', async (t) => {
+    const { gateway, catchUp } = await openTestGateway(t);
+    const payment = aPayment({ reference: 'R', metadata: { k: 'v' } });
+    await acceptTransaction(gateway, anOrder(payment));
+    await catchUp();
+    const seen = await readTransaction(gateway, question(payment.txnId));
+    assert.equal(seen.outcome, 'found');
+    const { settled_at, ...shown } = JSON.parse(seen.body) as Record<string, unknown>;
+    const pending = renderPending(payment);
+    assert.equal(typeof settled_at, 'string');
+    assert.deepEqual({ ...shown, settled_at: null }, { ...pending, status: 'succeeded' });
+  });
+
+  it("does not find another partner's payment, before and after it is posted", async (t) => {
+    const { gateway, catchUp } = await openTestGateway(t);
+    const payment = aPayment({ partner: 'globex' });
+    await acceptTransaction(gateway, anOrder(payment));
+    const theirs = question(payment.txnId);
+    assert.deepEqual(await readTransaction(gateway, theirs), { outcome: 'not-found' });
+    await catchUp();
+    assert.deepEqual(await readTransaction(gateway, theirs), { outcome: 'not-found' });
+  });
+
+  it('does not say "not found" of what may have been forgotten', async (t) => {
+    const { gateway, forgetClaims, catchUp } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    await forgetClaims();
+    assert.deepEqual(await readTransaction(gateway, question(payment.txnId)), { outcome: 'cold' });
+    await catchUp();
+    assert.equal((await readTransaction(gateway, question(payment.txnId))).outcome, 'found');
+    const nobodys = question(aPayment().txnId);
+    assert.deepEqual(await readTransaction(gateway, nobodys), { outcome: 'not-found' });
+  });
+
+  it('does not say "not found" of what no worker has read when its claim expires', async (t) => {
+    const { gateway, expireClaim, catchUp } = await openTestGateway(t);
+    const payment = aPayment();
+    const [asked, nobodys] = [question(payment.txnId), question(aPayment().txnId)];
+    // Kafka keeps the time that the gateway's clock gives a record.
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() - claimLifeMs });
+    await acceptTransaction(gateway, anOrder(payment));
+    t.mock.timers.reset();
+    assert.ok(await expireClaim(payment.txnId));
+    assert.deepEqual(await readTransaction(gateway, asked), { outcome: 'cold' });
+    const { txnId: paymentId, partnerId } = asked;
+    const whose = await findOwnPayment(gateway, { paymentId, partnerId });
+    assert.deepEqual(whose, { outcome: 'cold' });
+    await catchUp();
+    assert.equal((await readTransaction(gateway, asked)).outcome, 'found');
+    assert.deepEqual(await readTransaction(gateway, nobodys), { outcome: 'not-found' });
+  });
+});
+
+describe('waiting for a payment', () => {
+  it('answers as soon as it is final', async (t) => {
+    const { gateway, catchUp } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    const waiting = readTransaction(gateway, question(payment.txnId, { waitMs: 30_000 }));
+    await catchUp();
+    const begin = performance.now();
+    const seen = await waiting;
+    assert.ok(seen.outcome === 'found' && seen.final);
+    assert.ok(performance.now() - begin < 1_000);
+  });
+
+  it('answers with what is known when the time is over', async (t) => {
+    const { gateway } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    const begin = performance.now();
+    const seen = await readTransaction(gateway, question(payment.txnId, { waitMs: 200 }));
+    assert.ok(seen.outcome === 'found' && !seen.final);
+    const tookMs = performance.now() - begin;
+    assert.ok(tookMs >= 199 && tookMs < 1_000, `took ${tookMs} ms`);
+  });
+
+  it('ends at once when nobody waits any more', async (t) => {
+    const { gateway } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    const gone = new AbortController();
+    const asked = question(payment.txnId, { waitMs: 30_000, ended: gone.signal });
+    const waiting = readTransaction(gateway, asked);
+    gone.abort();
+    assert.equal((await waiting).outcome, 'found');
+  });
+
+  it('does not wait for what nobody knows', async (t) => {
+    const { gateway } = await openTestGateway(t);
+    await acceptTransaction(gateway, anOrder());
+    const seen = await readTransaction(gateway, question(aPayment().txnId, { waitMs: 30_000 }));
+    assert.deepEqual(seen, { outcome: 'not-found' });
+  });
+
+  it('keeps what was seen when the ledger goes away meanwhile', async (t) => {
+    const { gateway } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    let looks = 0;
+    const ledger = {
+      ...gateway.ledger,
+      find: (txnId: TxnId) =>
+        (looks += 1) === 1 ? gateway.ledger.find(txnId) : Promise.reject(new Error('away')),
+    };
+    const asked = question(payment.txnId, { waitMs: 100 });
+    const seen = await readTransaction({ ...gateway, ledger }, asked);
+    assert.ok(seen.outcome === 'found' && !seen.final);
+    assert.ok(looks > 1);
+  });
+});
+
+const honoured: readonly [header: string | string[], seconds: number][] = [
+  ['wait=10', 10],
+  ['wait=0', 0],
+  ['wait=30', 30],
+  ['wait=010', 10],
+  ['WAIT = "5"', 5],
+  ['respond-async, wait=5', 5],
+  ['return=minimal; foo="a, wait=9", wait=7 ; x=y', 7],
+  ['wait=5;', 5],
+  ['wait=5, wait=9', 5],
+  ['foo="\\", wait=9", wait=3', 3],
+  [['respond-async', 'wait=4'], 4],
+];
+
+for (const [header, seconds] of honoured) {
+  test(`Prefer: ${String(header)} waits ${seconds} s`, () => {
+    assert.equal(preferredWaitSeconds(header), seconds);
+  });
+}
+
+const ignored = [
+  undefined,
+  '',
+  'wait',
+  'wait=',
+  'wait=31',
+  'wait=1e1',
+  'wait=-1',
+  'wait=1.5',
+  'wait=ten',
+  'wait=99999999999999999999',
+  'wait=5 seconds',
+  'wait="5',
+  'waiting=5',
+  'wait-longer=5',
+  'x=wait=5',
+  'return="wait=5"',
+  'wait=99, wait=5',
+];
+
+for (const header of ignored) {
+  test(`Prefer: ${header ?? 'absent'} waits not at all`, () => {
+    assert.equal(preferredWaitSeconds(header), undefined);
+  });
+}
+
+test('whatever the header says, the wait is between 0 and 30 s or none', () => {
+  const pieces = fc.constantFrom('wait', '=', '"', '\\', ',', ';', '5', '31', ' ', 'x');
+  fc.assert(
+    fc.property(fc.array(pieces, { maxLength: 12 }), (header) => {
+      const seconds = preferredWaitSeconds(header.join(''));
+      assert.ok(seconds === undefined || (seconds >= 0 && seconds <= 30));
+    }),
+    { numRuns: 2_000 },
+  );
+});

@@ -1,0 +1,185 @@
+import { txnIdSchema } from '@triplock/contracts';
+import { isTxnId, type TransactionKind } from '@triplock/payments';
+import { startBudget } from '@triplock/runtime';
+import type { FastifyInstance, FastifyReply, FastifySchema } from 'fastify';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  findTransaction,
+  showPosted,
+  type Asked,
+  type FindOutcome,
+} from '../accept/find-transaction.ts';
+import { findPosted } from '../accept/transaction.ts';
+import type { Gateway } from '../gateway.ts';
+import { notFound, unknownYet } from '../http/problems.ts';
+import { foundResponse, preferHeader, problems } from './schemas.ts';
+
+const byId = { type: 'object', required: ['id'], properties: { id: txnIdSchema } };
+
+const readPayment: FastifySchema = {
+  operationId: 'readPayment',
+  summary: 'Read a payment',
+  description: 'An accepted payment is there at once, `pending` until the ledger has settled it.',
+  params: byId,
+  headers: preferHeader('payment'),
+  response: {
+    200: foundResponse('payment'),
+    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
+  },
+};
+
+const readRefund: FastifySchema = {
+  operationId: 'readRefund',
+  summary: 'Read a refund',
+  description:
+    'An accepted refund is there at once, `pending` until the money is given back or cannot be. ' +
+    'Without an `amount` in the request it has one once it is posted.',
+  params: byId,
+  headers: preferHeader('refund'),
+  response: {
+    200: foundResponse('refund'),
+    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
+  },
+};
+
+// Each asks the ledger up to four times a second: together a small part of what it can answer.
+// Who comes when that many wait is answered at once, which RFC 7240 allows.
+const waitingMax = 200;
+
+/** `GET /v1/payments/{id}` and `GET /v1/refunds/{id}`, with `Prefer: wait=N`. */
+export function addReadRoutes(app: FastifyInstance, gateway: Gateway): void {
+  const { metrics, logger } = gateway;
+  const closing = new AbortController();
+  app.addHook('preClose', async () => closing.abort());
+  let waiting = 0;
+
+  const read = async (kind: TransactionKind, reply: FastifyReply): Promise<FastifyReply> => {
+    const { params, headers, partnerId } = reply.request;
+    const { id: txnId } = params as { id: string };
+    if (!isTxnId(txnId)) throw notFound(kind);
+    const waitSeconds = waiting < waitingMax ? preferredWaitSeconds(headers.prefer) : undefined;
+    const waits = waitSeconds !== undefined && waitSeconds > 0;
+    const ended = waits ? AbortSignal.any([closing.signal, connectionEnd(reply)]) : closing.signal;
+    const waitMs = (waitSeconds ?? 0) * 1_000;
+    if (waits) metrics.waiters.set((waiting += 1));
+    const outcome = await readTransaction(gateway, { kind, txnId, partnerId, waitMs, ended })
+      .catch((error: unknown) => {
+        logger.warn({ err: error, txnId, partnerId }, 'read failed');
+        return { outcome: 'unavailable' } as const;
+      })
+      .finally(() => waits && metrics.waiters.set((waiting -= 1)));
+    metrics.reads.count(outcome.outcome);
+    switch (outcome.outcome) {
+      case 'found':
+        if (waitSeconds !== undefined) reply.header('Preference-Applied', `wait=${waitSeconds}`);
+        return reply.code(200).type('application/json').send(outcome.body);
+      case 'not-found':
+        throw notFound(kind);
+      case 'cold':
+      case 'unavailable':
+        throw unknownYet();
+      default:
+        return outcome satisfies never;
+    }
+  };
+  app.get('/v1/payments/:id', { schema: readPayment }, (_, reply) => read('payment', reply));
+  app.get('/v1/refunds/:id', { schema: readRefund }, (_, reply) => read('refund', reply));
+}
+
+/**
+ * Which payment or refund, who asks, and how long to wait until it is final. `ended` cuts the wait
+ * short.
+ */
+export type Question = Asked & { waitMs: number; ended: AbortSignal };
+
+/**
+ * Reads one payment or refund and waits until it is final, or for so long.
+ *
+ * @throws as {@link findTransaction} does, and when the first look takes longer than the budget.
+ */
+export async function readTransaction(gateway: Gateway, question: Question): Promise<FindOutcome> {
+  const finding = findTransaction(gateway, question);
+  const found = await startBudget(gateway.budgetMs).hold(finding, 'reading');
+  if (found.outcome !== 'found' || found.final || question.waitMs === 0) return found;
+  return (await waitUntilFinal(gateway, question)) ?? found;
+}
+
+// A book transfer is final within a fraction of a second: quick at first, then four times a second.
+const firstPauseMs = 25;
+const longestPauseMs = 250;
+
+/** It, once it is final; what was last seen of it, if anything, when the wait is over. */
+async function waitUntilFinal(
+  gateway: Gateway,
+  question: Question,
+): Promise<FindOutcome | undefined> {
+  const end = performance.now() + question.waitMs;
+  let seen: FindOutcome | undefined;
+  let pauseMs = firstPauseMs;
+  while (!question.ended.aborted && performance.now() < end) {
+    await pause(Math.min(pauseMs, end - performance.now()), question.ended);
+    pauseMs = Math.min(pauseMs * 1.5, longestPauseMs);
+    seen = (await lookAgain(gateway, question)) ?? seen;
+    if (seen?.outcome === 'found' && seen.final) break;
+  }
+  return seen;
+}
+
+/** The ledger's row. A ledger that does not answer now takes nothing from what was seen before. */
+async function lookAgain(gateway: Gateway, question: Question): Promise<FindOutcome | undefined> {
+  try {
+    const finding = findPosted(gateway, question);
+    const posted = await startBudget(gateway.budgetMs).hold(finding, 'the ledger');
+    return posted && showPosted(posted, question);
+  } catch {
+    return undefined;
+  }
+}
+
+async function pause(ms: number, ended: AbortSignal): Promise<void> {
+  await delay(Math.max(1, ms), undefined, { signal: ended }).catch(() => undefined);
+}
+
+/** Aborts when the client is gone: nobody waits for the answer any more. */
+function connectionEnd(reply: FastifyReply): AbortSignal {
+  const end = new AbortController();
+  if (reply.raw.destroyed) end.abort();
+  reply.raw.once('close', () => end.abort());
+  return end.signal;
+}
+
+/** How long a read may wait for a payment to become final, in seconds. */
+const waitSecondsMax = 30;
+
+/**
+ * The seconds of `Prefer: wait=N` (RFC 7240, section 4.3), 0 to 30; `undefined` when there is none.
+ * The first `wait` counts; one that is malformed or larger is ignored, as section 2 asks.
+ */
+export function preferredWaitSeconds(
+  header: string | readonly string[] | undefined,
+): number | undefined {
+  if (header === undefined) return undefined;
+  const wait = splitList([header].flat().join(','))
+    .map((preference) => preference.split(';', 1)[0]!.trim())
+    .find((preference) => /^wait(?![!#$%&'*+.^`|~\w-])/i.test(preference));
+  const [, quoted, bare] = /^wait[ \t]*=[ \t]*(?:"(\d{1,9})"|(\d{1,9}))$/i.exec(wait ?? '') ?? [];
+  const seconds = Number(quoted ?? bare);
+  return seconds <= waitSecondsMax ? seconds : undefined;
+}
+
+/** The members of a comma-separated list; a comma inside a quoted string does not separate. */
+function splitList(list: string): string[] {
+  const members: string[] = [];
+  let start = 0;
+  let isQuoted = false;
+  for (let at = 0; at < list.length; at += 1) {
+    const character = list[at];
+    if (isQuoted && character === '\\') at += 1;
+    else if (character === '"') isQuoted = !isQuoted;
+    else if (character === ',' && !isQuoted) {
+      members.push(list.slice(start, at));
+      start = at + 1;
+    }
+  }
+  return [...members, list.slice(start)];
+}

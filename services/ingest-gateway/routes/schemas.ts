@@ -1,0 +1,133 @@
+import { problemCodes, type ProblemCode } from '@triplock/contracts';
+
+/** What the OpenAPI document says alike of several routes. */
+type What = 'payment' | 'refund';
+
+const schemaNames = { payment: 'Payment', refund: 'Refund' } as const;
+
+/** The header of every request that takes effect once per key. */
+export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery'): object {
+  return {
+    type: 'object',
+    required: ['Idempotency-Key'],
+    properties: {
+      'Idempotency-Key': {
+        type: 'string',
+        description:
+          `Names the ${what}, once per partner: 1 to 255 printable ASCII characters, bare or as a ` +
+          'quoted structured-field string (both are the same key). Quote one that has a comma or ' +
+          'a semicolon.',
+      },
+    },
+  };
+}
+
+/** The header of an answer that was given before. */
+export const replayedHeader = {
+  'Idempotency-Replayed': {
+    type: 'string',
+    enum: ['true'],
+    description: 'Present when this answers a repeated request.',
+  },
+};
+
+/** The 202. */
+export function acceptedResponse(what: What): object {
+  return {
+    description: 'Accepted, now or before; the fields of the request as sent.',
+    headers: {
+      Location: { type: 'string', description: `Where to read the ${what}.` },
+      ...replayedHeader,
+    },
+    content: { 'application/json': { schema: { $ref: `Accepted${schemaNames[what]}#` } } },
+  };
+}
+
+/** What a request that takes effect once per key can be refused with. */
+export function acceptProblems(...more: ProblemCode[]): Record<number, object> {
+  return problems(
+    'idempotency_key_missing',
+    'idempotency_key_invalid',
+    'invalid_request',
+    'unauthorized',
+    ...more,
+    'request_timeout',
+    'idempotency_key_in_use',
+    'body_too_large',
+    'unsupported_media_type',
+    'idempotency_key_reused',
+    'internal_error',
+    'unavailable',
+  );
+}
+
+/** The header by which a read waits. */
+export function preferHeader(what: What): object {
+  return {
+    type: 'object',
+    properties: {
+      Prefer: {
+        type: 'string',
+        description:
+          `\`wait=N\` (RFC 7240, N up to 30 seconds) answers when the ${what} is final or N is over. ` +
+          'A malformed or larger one is ignored.',
+      },
+    },
+  };
+}
+
+/** The 200 of a read. */
+export function foundResponse(what: What): object {
+  return {
+    description: `The ${what}.`,
+    headers: {
+      'Preference-Applied': { type: 'string', description: 'The `wait` that was honoured.' },
+    },
+    content: { 'application/json': { schema: { $ref: `${schemaNames[what]}#` } } },
+  };
+}
+
+/** The 200 of a list. */
+export function pageResponse(what: What): object {
+  return {
+    description: 'A page.',
+    content: {
+      'application/json': {
+        schema: {
+          type: 'object',
+          required: ['object', 'data', 'has_more'],
+          properties: {
+            object: { type: 'string', const: 'list' },
+            data: { type: 'array', items: { $ref: `${schemaNames[what]}#` } },
+            has_more: { type: 'boolean', description: 'whether there is a page behind this one' },
+          },
+          additionalProperties: false,
+        },
+      },
+    },
+  };
+}
+
+/**
+ * What the OpenAPI document says of refusals: one response per status; several codes of one status
+ * share it. A route that authenticates can also answer 429.
+ */
+export function problems(...codes: ProblemCode[]): Record<number, object> {
+  const all: ProblemCode[] = codes.includes('unauthorized') ? [...codes, 'rate_limited'] : codes;
+  const byStatus = Map.groupBy(all, (code) => problemCodes[code].status);
+  const responses = [...byStatus].map(([status, shared]): [number, object] => [
+    status,
+    {
+      description: shared.map((code) => `\`${code}\`: ${problemCodes[code].title}.`).join(' '),
+      ...headersOf(status),
+      content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } },
+    },
+  ]);
+  return Object.fromEntries(responses);
+}
+
+function headersOf(status: number): { headers?: object } {
+  if (status === 401) return { headers: { 'WWW-Authenticate': { type: 'string' } } };
+  if (![409, 429, 503].includes(status)) return {};
+  return { headers: { 'Retry-After': { type: 'integer', description: 'Seconds to wait.' } } };
+}

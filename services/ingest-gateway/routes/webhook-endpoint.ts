@@ -1,0 +1,154 @@
+import { Problem, readIdempotencyKey, validateWebhookEndpoint } from '@triplock/contracts';
+import { targetRefusal, type ShownEndpoint, type TargetPolicy } from '@triplock/partners';
+import type { JsonValue } from '@triplock/payments';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { Gateway } from '../gateway.ts';
+import { askStore, incorrectFields } from '../http/problems.ts';
+import { refuseBody } from '../http/request-body.ts';
+import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
+
+const readEndpoint: FastifySchema = {
+  operationId: 'readWebhookEndpoint',
+  summary: 'Read your webhook endpoint',
+  response: {
+    200: {
+      description: 'The endpoint, without its secrets.',
+      content: { 'application/json': { schema: { $ref: 'WebhookEndpoint#' } } },
+    },
+    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
+  },
+};
+
+const setEndpoint: FastifySchema = {
+  operationId: 'setWebhookEndpoint',
+  summary: 'Set where your webhooks go',
+  description:
+    'Needs no `Idempotency-Key`: setting the same URL twice leaves it as it is. https on a public ' +
+    'host name or address, on port 443 or from 1024 on, without user or password; a demo also ' +
+    'sends to its own machine. The name is resolved and judged again at every attempt, and ' +
+    'redirects are not followed. Deliveries that wait go to the new URL. A server that answers ' +
+    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), deliveries wait ' +
+    'for their 24 hours as without an endpoint, and setting it again, to the same URL or another, ' +
+    'enables it.',
+  body: { $ref: 'WebhookEndpointRequest#' },
+  response: {
+    200: {
+      description: 'Set; the secrets stay as they were.',
+      content: { 'application/json': { schema: { $ref: 'WebhookEndpoint#' } } },
+    },
+    201: {
+      description: 'Made, with a `secret` that is shown this once.',
+      content: { 'application/json': { schema: { $ref: 'WebhookEndpoint#' } } },
+    },
+    ...problems(
+      'invalid_request',
+      'unauthorized',
+      'request_timeout',
+      'body_too_large',
+      'unsupported_media_type',
+      'internal_error',
+      'unavailable',
+    ),
+  },
+};
+
+const rotateSecret: FastifySchema = {
+  operationId: 'rotateWebhookSecret',
+  summary: 'Rotate the secret that signs your webhooks',
+  description:
+    'Every webhook is then signed with the new secret and the one before it, for 24 hours or until ' +
+    'the next rotation; at most two sign. Takes no body, and effect once per key: when an answer got ' +
+    'lost, send the same key again and get the same secret. The last two keys are known; of older ' +
+    'ones no secret signs any more.',
+  headers: idempotencyKeyHeader('rotation'),
+  response: {
+    201: {
+      description: 'The new secret, shown to this key alone.',
+      headers: replayedHeader,
+      content: { 'application/json': { schema: { $ref: 'WebhookSecret#' } } },
+    },
+    ...problems(
+      'idempotency_key_missing',
+      'idempotency_key_invalid',
+      'invalid_request',
+      'unauthorized',
+      'not_found',
+      'request_timeout',
+      'body_too_large',
+      'unsupported_media_type',
+      'internal_error',
+      'unavailable',
+    ),
+  },
+};
+
+const path = '/v1/webhook-endpoint';
+
+/** `GET` and `PUT /v1/webhook-endpoint`, and `POST /v1/webhook-endpoint/secrets`. */
+export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway): void {
+  const { endpoints, logger } = gateway;
+  app.get(path, { schema: readEndpoint }, async ({ partnerId }, reply) => {
+    const work = endpoints.show(partnerId);
+    const endpoint = await askStore(gateway, { what: 'reading an endpoint', work });
+    if (endpoint === undefined) throw noEndpoint();
+    return reply.type('application/json').send(JSON.stringify(render(endpoint)));
+  });
+
+  app.put(path, { schema: setEndpoint }, async (request, reply) => {
+    const { partnerId } = request;
+    const url = urlOf(request, gateway.targetPolicy);
+    const work = endpoints.setUrl({ partnerId, url });
+    const set = await askStore(gateway, { what: 'setting an endpoint', work });
+    logger.info({ partnerId, outcome: set.outcome }, 'webhook endpoint set');
+    const body = JSON.stringify({
+      ...render(set.endpoint),
+      ...(set.outcome === 'made' ? { secret: set.secret } : {}),
+    });
+    reply.code(set.outcome === 'made' ? 201 : 200).header('Cache-Control', 'no-store');
+    return reply.type('application/json').send(body);
+  });
+
+  app.post(`${path}/secrets`, { schema: rotateSecret }, async (request, reply) => {
+    const { partnerId } = request;
+    refuseBody(request);
+    const key = readIdempotencyKey(request.raw.rawHeaders);
+    const work = endpoints.rotateSecret({ partnerId, key });
+    const rotated = await askStore(gateway, { what: 'rotating a secret', work });
+    if (rotated.outcome === 'no-endpoint') throw noEndpoint();
+    logger.info({ partnerId, outcome: rotated.outcome }, 'webhook secret rotated');
+    const body = JSON.stringify({
+      object: 'webhook_secret',
+      secret: rotated.secret,
+      previous_secret_valid_until: rotated.previousSecretUntil.toISOString(),
+    });
+    if (rotated.outcome === 'replayed') reply.header('Idempotency-Replayed', 'true');
+    reply.code(201).header('Cache-Control', 'no-store');
+    return reply.type('application/json').send(body);
+  });
+}
+
+/** @throws Problem when the body has no URL, or one that webhooks may not go to. */
+function urlOf(request: FastifyRequest, policy: TargetPolicy): string {
+  const validated = validateWebhookEndpoint(request.body as JsonValue | undefined);
+  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
+  const refusal = targetRefusal(validated.url, policy);
+  if (refusal === undefined) return validated.text;
+  throw new Problem('invalid_request', 'Send the URL of a server on the public internet.', {
+    errors: [{ pointer: '#/url', detail: `webhooks are not sent there: ${refusal}` }],
+  });
+}
+
+function render({ url, previousSecretUntil, updatedAt, disabledAt }: ShownEndpoint) {
+  return {
+    object: 'webhook_endpoint',
+    url,
+    previous_secret_valid_until: previousSecretUntil?.toISOString() ?? null,
+    updated_at: updatedAt.toISOString(),
+    disabled_at: disabledAt?.toISOString() ?? null,
+  };
+}
+
+function noEndpoint(): Problem {
+  const detail = 'You have no webhook endpoint. Set one with PUT /v1/webhook-endpoint.';
+  return new Problem('not_found', detail);
+}

@@ -1,0 +1,156 @@
+import type { TestContext } from 'node:test';
+import { openRedisClaims } from '@triplock/claims';
+import { decodeAccepted, type UndecodedRecord } from '@triplock/contracts';
+import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedRefund, PartnerId } from '@triplock/payments';
+import type { Database } from '@triplock/postgres';
+import {
+  createCrashPoints,
+  createLogger,
+  createMetrics,
+  startBudget,
+  traceparentFrom,
+} from '@triplock/runtime';
+import { inspectClaims } from '@triplock/claims-inspector';
+import {
+  aPayment,
+  createTestDatabase,
+  createTestKeyspace,
+  createTestTopic,
+  eventually,
+  testNamespace,
+} from '@triplock/testing';
+import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
+import type { Order } from '../accept/accept-transaction.ts';
+import { recoverLosses } from '../accept/loss-recovery.ts';
+import type { Transaction } from '../accept/transaction.ts';
+import type { Gateway } from '../gateway.ts';
+import { createRateLimiter, type Admission, type Rate } from '../http/admission.ts';
+import { gatewayMetrics } from '../http/metrics.ts';
+
+type Accepted = AcceptedPayment | AcceptedRefund;
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+/** A gateway on real stores of one test's own, and hands to break them with. */
+export async function openTestGateway(t: TestContext, times: { leaseMs?: number } = {}) {
+  const partitions = 2;
+  const [keys, database, place] = await Promise.all([
+    createTestKeyspace(t),
+    createTestDatabase(t),
+    createTestTopic(t, { partitions }),
+  ]);
+  const claims = await openRedisClaims({ ...keys, ...times, logger });
+  const kafka = { ...place, clientId: 'test', logger };
+  const groupId = testNamespace('ledger-worker');
+  const log = openGroupCommit(kafka);
+  const offsets = openTopicOffsets({ ...kafka, groupId });
+  const ledger = openPostgresLedger(database.open('triplock_gateway'));
+  t.after(() => Promise.all([claims.close(), log.close(), offsets.close()]));
+
+  const metrics = createMetrics('test');
+  const refunds = openPostgresRefunds(database.open('triplock_gateway'));
+  const gateway = partialGateway({
+    claims,
+    recovery: recoverLosses({ claims, ledger, offsets, logger }),
+    log,
+    ledger,
+    refunds,
+    metrics: gatewayMetrics(metrics),
+    crashPoints: createCrashPoints(),
+  });
+  const appended = async () => {
+    const end = await offsets.end();
+    return [...end.values()].reduce((sum, offset) => sum + offset, 0n);
+  };
+  const caughtUp = async () => {
+    const [end, committed] = await Promise.all([offsets.end(), offsets.committed()]);
+    return [...end].every(([partition, offset]) => (committed.get(partition) ?? 0n) >= offset);
+  };
+
+  /** Posts everything in the topic, as the ledger's worker does, and gives the records it met. */
+  const catchUp = async (): Promise<Accepted[]> => {
+    const posted: Accepted[] = [];
+    const writer = database.open('triplock_ledger');
+    const consumer = runConsumer({
+      ...kafka,
+      groupId,
+      handle: async ({ records }) => {
+        for (const record of records) posted.push(await post(writer, record));
+      },
+    });
+    await eventually(caughtUp).finally(() => consumer.close());
+    return posted;
+  };
+
+  const reached = inspectClaims({ ...keys, claims: 'redis', redis: keys.url, postgres: '' });
+  t.after(() => reached.close());
+  const expireClaim = (txnId: string) => reached.expire(txnId);
+
+  return {
+    gateway,
+    metrics,
+    database,
+    offsets,
+    forgetClaims: keys.forget,
+    expireClaim,
+    appended,
+    catchUp,
+  };
+}
+
+async function post(writer: Database, record: UndecodedRecord): Promise<Accepted> {
+  const decoded = decodeAccepted(record);
+  const settledAt = new Date();
+  switch (decoded.outcome) {
+    case 'payment': {
+      const settlement = { result: { state: 'succeeded' } as const, settledAt };
+      await openPostgresLedger(writer).post([{ ...decoded, settlement }]);
+      return decoded.payment;
+    }
+    case 'refund':
+      await openPostgresRefunds(writer).post({ ...decoded, settledAt });
+      return decoded.refund;
+    case 'refused':
+      throw new Error(decoded.detail);
+  }
+}
+
+/** An order for a payment, with a budget of its own. */
+export function anOrder(payment: AcceptedPayment = aPayment()): Order {
+  return orderOf({ kind: 'payment', ...payment });
+}
+
+/** An order for a refund, with a budget of its own. */
+export function aRefundOrder(refund: AcceptedRefund): Order {
+  return orderOf({ kind: 'refund', ...refund });
+}
+
+function orderOf(transaction: Transaction): Order {
+  return { transaction, traceparent: traceparentFrom(undefined), budget: startBudget(2_200) };
+}
+
+/** A gateway of which a test looks at these things alone. */
+export function partialGateway(known: Partial<Gateway>): Gateway {
+  return { logger, budgetMs: 2_200, ...known } as Gateway;
+}
+
+const unlimited: Rate = { perSecond: 1_000_000, burst: 1_000_000 };
+
+/** An admission by a test's own answer about keys, without limits unless it names some. */
+export function testAdmission(
+  authenticate: Admission['authenticate'],
+  rates: { partnerRate?: Rate; failureRate?: Rate } = {},
+): Admission {
+  return {
+    authenticate,
+    partnerRate: createRateLimiter(rates.partnerRate ?? unlimited),
+    failureRate: createRateLimiter(rates.failureRate ?? unlimited),
+  };
+}
+
+/** Every key is that of the partner it names. */
+export const admitByName = testAdmission(async (key) => ({
+  outcome: 'authenticated',
+  partnerId: key as PartnerId,
+}));
