@@ -4,7 +4,7 @@ import type { Unknown } from '@triplock/provider';
 import { chargePayment } from './charging.ts';
 import type { AttemptOutcomeName } from './metrics.ts';
 import { giveBack, type RefundToGive } from './refunds.ts';
-import { keepInFlight, type AttemptOutcome, type Worker } from './worker.ts';
+import type { AttemptOutcome, Worker } from './worker.ts';
 
 /**
  * What the provider has to be asked for: it is pending in the ledger, by this worker or another.
@@ -57,6 +57,14 @@ export async function finishForBatch(worker: Worker, work: InFlight): Promise<Ba
     });
   }
   return outcome;
+}
+
+/** Keeps work in the table of what is in flight until it has ended, however it ends. */
+export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void {
+  const ended: Promise<unknown> = work
+    .catch(() => undefined)
+    .then(() => void inFlight.delete(ended));
+  inFlight.add(ended);
 }
 
 /** How a batch and the work that it waits for speak to each other. */

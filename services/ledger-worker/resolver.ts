@@ -1,9 +1,10 @@
 import type { DueTransaction } from '@triplock/ledger';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
 import { chargePayment } from './charging.ts';
+import { keepInFlight } from './in-flight.ts';
 import { bookTransferOf } from './posting.ts';
 import { giveBack } from './refunds.ts';
-import { keepInFlight, type AttemptOutcome, type Worker } from './worker.ts';
+import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** Of one pass, which reads each row. Until the lease ends no other resolver takes them. */
 const rowsMax = 64;

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { request as ask, type ClientRequest, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { after, before, test, type TestContext } from 'node:test';
 import type { WakeDue } from '@triplock/ledger';
-import { createLogger, runLoop } from '@triplock/runtime';
+import { createLogger, createMetrics, runLoop, type Loop } from '@triplock/runtime';
 import {
   aPayment,
   aRefund,
@@ -11,9 +14,10 @@ import {
   freePort,
   type TestStripe,
 } from '@triplock/testing';
-import { receiveStripeWebhook } from './stripe-webhooks.ts';
+import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
+import { bodyBytesMax, serveStripeWebhooks } from './stripe-webhooks.ts';
 import { aPipeline, aProvider, recordOf, refundRecordOf } from './test/pipeline.ts';
-import { bodyBytesMax, serveWebhooks } from './webhook-server.ts';
+import type { Worker } from './worker.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -39,11 +43,9 @@ async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {})
   });
   const { metrics, ledger } = worker;
   const receiving = { ...worker.worker, ...wish };
-  const signing = { secrets: [secret, 'whsec_before'], mode: 'test', resolver } as const;
   const port = await freePort();
-  const server = await serveWebhooks(receiving, {
-    ...{ host: '127.0.0.1', port },
-    receive: (webhook) => receiveStripeWebhook(receiving, signing, webhook),
+  const server = await serveStripeWebhooks(receiving, {
+    ...{ host: '127.0.0.1', port, secrets: [secret, 'whsec_before'], mode: 'test', resolver },
   });
   context.after(() => server.close());
   const url = `http://127.0.0.1:${port}/stripe/webhooks`;
@@ -210,4 +212,50 @@ test('while the ledger is away Stripe is asked to send it again', async (context
   const answer = await fetch(url, aWebhook('pi_1'));
   assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '5']);
   assert.deepEqual(counted(), {});
+});
+
+/** The server with nobody behind it, and what it counts and logs. */
+async function aServer(context: TestContext) {
+  const metrics = workerMetrics(createMetrics('test'));
+  const quiet = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const warn = context.mock.method(quiet, 'warn');
+  const port = await freePort();
+  const resolver = {} as Loop;
+  const server = await serveStripeWebhooks({ metrics, logger: quiet } as Worker, {
+    ...{ host: '127.0.0.1', port, secrets: [], mode: 'test', resolver },
+  });
+  context.after(() => server.close());
+  const counted = (outcome: ProviderEventOutcome) => metrics.providerEvents.counted()[outcome] ?? 0;
+  const address = { host: '127.0.0.1', port, method: 'POST', path: '/stripe/webhooks' };
+  return { address, counted, warned: () => warn.mock.callCount() };
+}
+
+const statusOf = async (request: ClientRequest) => {
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
+  answer.resume();
+  return answer.statusCode;
+};
+
+test('who breaks off in the middle is counted and makes no noise', async (context) => {
+  const { address, counted, warned } = await aServer(context);
+  const socket = connect(address.port, address.host);
+  socket.write(`POST ${address.path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{`);
+  // Its beginning has arrived when a request after it is answered.
+  await fetch(`http://${address.host}:${address.port}/healthz`);
+  socket.destroy();
+  await eventually(async () => counted('aborted') === 1);
+  assert.equal(warned(), 0);
+});
+
+test('who sends too much is refused, with a length and without', async (context) => {
+  const { address, counted, warned } = await aServer(context);
+  const whole = Buffer.alloc(16 * bodyBytesMax, ' ');
+  const close = { connection: 'close' };
+  for (const headers of [{}, { 'content-length': whole.length }, close]) {
+    const request = ask({ ...address, headers });
+    const status = statusOf(request);
+    request.end(whole);
+    assert.equal(await status, 413);
+  }
+  assert.deepEqual([counted('too-large'), warned()], [3, 0]);
 });

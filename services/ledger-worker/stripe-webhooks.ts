@@ -1,8 +1,10 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { WakeOutcome } from '@triplock/ledger';
 import { readStripeEvent, type StripeEvent } from '@triplock/provider';
-import { withDeadline, type Loop, type Service } from '@triplock/runtime';
+import { explainListenError, withDeadline, type Loop, type Service } from '@triplock/runtime';
 import type { Config } from './config.ts';
-import { serveWebhooks, type Received, type Webhook } from './webhook-server.ts';
 import type { Worker } from './worker.ts';
 
 /** docs.stripe.com/keys#obtain-api-keys: a key shows whether it moves real money. */
@@ -20,21 +22,138 @@ export async function openStripeWebhooks(
     return;
   }
   const mode = liveKey.test(config.STRIPE_API_KEY) ? 'live' : 'test';
-  const signing = { secrets, mode, resolver } as const;
-  const server = await serveWebhooks(worker, {
-    ...{ host, port },
-    receive: (webhook) => receiveStripeWebhook(worker, signing, webhook),
-  });
+  const server = await serveStripeWebhooks(worker, { host, port, secrets, mode, resolver });
   onClose('webhooks', () => server.close());
 }
 
-/** How webhooks are verified, and whom they wake. */
-export type StripeSigning = {
+/** Where webhooks come in, how they are verified, and whom they wake. */
+export type StripeWebhooks = {
+  host: string;
+  port: number;
   /** Those that Stripe may sign with; two while one follows the other. */
   secrets: readonly string[];
   mode: 'live' | 'test';
   resolver: Loop;
 };
+
+/** Stripe's largest objects are some tens of kilobytes. */
+export const bodyBytesMax = 256 * 1_024;
+
+/**
+ * A connection that is closed on what was not read loses its answer, so what is too large is read
+ * to its end and dropped, up to this.
+ */
+const droppedBytesMax = 64 * bodyBytesMax;
+
+/** Far above how many Stripe holds open, and few enough to keep each one's body in memory. */
+const connectionsMax = 256;
+const requestTimeoutMs = 10_000;
+/** What a request that is under way may still take once the worker stops. */
+const drainMs = 2_000;
+
+/**
+ * Serves `POST /stripe/webhooks`, and `GET /healthz` for a load balancer. It answers 2xx
+ * once what was received is durable, 400 to a forgery, and 503 when Stripe has to send it again.
+ * Rejects when the port is taken.
+ */
+export async function serveStripeWebhooks(
+  worker: Worker,
+  webhooks: StripeWebhooks,
+): Promise<{ close(): Promise<void> }> {
+  const server = createServer({ requestTimeout: requestTimeoutMs }, (request, response) => {
+    answer(worker, webhooks, request).then(
+      (status) => status !== 'nobody-left' && send(response, status),
+      (err: unknown) => {
+        worker.logger.warn(
+          { err },
+          'a Stripe webhook could not be handled, Stripe will send it again',
+        );
+        send(response, 503);
+      },
+    );
+  });
+  server.maxConnections = connectionsMax;
+  server.listen({ host: webhooks.host, port: webhooks.port });
+  await once(server, 'listening').catch((error: Error) => {
+    throw explainListenError(error, 'WEBHOOKS_PORT');
+  });
+  return { close: () => closeInTime(server) };
+}
+
+type Status = 200 | 400 | 404 | 405 | 413 | 503;
+
+const details: Readonly<Record<Status, string>> = {
+  200: 'ok',
+  400: 'not signed by Stripe with a secret that is known here, or too old',
+  404: 'nothing is here',
+  405: 'POST only',
+  413: 'too large',
+  503: 'not now',
+};
+
+/** Anybody can reach this, so what no secret has signed makes no noise in the log. */
+async function answer(
+  worker: Worker,
+  webhooks: StripeWebhooks,
+  request: IncomingMessage,
+): Promise<Status | 'nobody-left'> {
+  const { metrics, logger } = worker;
+  const path = request.url?.split('?', 1)[0];
+  if (path === '/healthz') return 200;
+  if (path !== '/stripe/webhooks') return 404;
+  if (request.method !== 'POST') return 405;
+  const read = await readBody(request);
+  if (read.outcome !== 'read') {
+    metrics.providerEvents.count(read.outcome);
+    logger.debug({ outcome: read.outcome }, 'a webhook that was not read to its end');
+    return read.outcome === 'too-large' ? 413 : 'nobody-left';
+  }
+  const signature = request.headers['stripe-signature'];
+  const webhook = { body: read.body, signature: signature?.toString() };
+  const received = await receive(worker, webhooks, webhook);
+  return received === 'received' ? 200 : 400;
+}
+
+type ReadBody = { outcome: 'read'; body: Buffer } | { outcome: 'too-large' | 'aborted' };
+
+/** The bytes as they came, because they are what was signed. */
+async function readBody(request: IncomingMessage): Promise<ReadBody> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      // Leaving the loop cuts the connection.
+      if (bytes > droppedBytesMax) break;
+      if (bytes <= bodyBytesMax) chunks.push(chunk);
+    }
+  } catch (error) {
+    if (!request.destroyed) throw error;
+    return { outcome: 'aborted' };
+  }
+  if (bytes > bodyBytesMax) return { outcome: 'too-large' };
+  return { outcome: 'read', body: Buffer.concat(chunks) };
+}
+
+function send(response: ServerResponse, status: Status): void {
+  const later = status === 503 ? { 'retry-after': '5' } : {};
+  response.writeHead(status, { 'content-type': 'application/json', ...later });
+  response.end(JSON.stringify({ detail: details[status] }));
+}
+
+async function closeInTime(server: Server): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  await Promise.race([closed, delay(drainMs, undefined, { ref: false })]);
+  server.closeAllConnections();
+  await closed;
+}
+
+/** A webhook as it came: the bytes are what was signed. */
+type Webhook = { body: Buffer; signature: string | undefined };
+
+/** What it came to. `received`: it is durable, or of no concern, and must not come again. */
+type Received = 'received' | 'forged';
 
 /**
  * Stripe reports most charges while the worker that confirmed one is about to settle it by its own
@@ -56,9 +175,9 @@ const answerWithinMs = 5_000;
  *
  * @throws when the ledger does not answer; then it has to come again.
  */
-export async function receiveStripeWebhook(
+async function receive(
   worker: Worker,
-  { secrets, mode, resolver }: StripeSigning,
+  { secrets, mode, resolver }: StripeWebhooks,
   webhook: Webhook,
 ): Promise<Received> {
   const read = readStripeEvent({ ...webhook, secrets, mode });

@@ -46,11 +46,3 @@ export type AttemptOutcome =
   | { outcome: 'unknown'; because: Unknown }
   /** Another worker is at it, or has finished it. */
   | { outcome: 'taken-over'; state: TransactionState };
-
-/** Keeps work in the table of what is in flight until it has ended, however it ends. */
-export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void {
-  const ended: Promise<unknown> = work
-    .catch(() => undefined)
-    .then(() => void inFlight.delete(ended));
-  inFlight.add(ended);
-}
