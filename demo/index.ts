@@ -1,13 +1,3 @@
-export {
-  formatSpan,
-  openTerminal,
-  renderAudit,
-  renderTable,
-  style,
-  wholeNumber,
-  type AuditReport,
-  type Terminal,
-} from '@triplock/operator';
 export { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
 export { openShop } from './saga/shop.ts';

@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { before, test } from 'node:test';
-import { command } from './command.ts';
-import { home, upSystem } from './system.ts';
+import { command } from './test/command.ts';
+import { home, upSystem } from './test/system.ts';
 
 type Spread = { min: number; median: number; max: number };
 type Service = { cpuMicros: Spread; idleMicros: Spread; rssMiBPeak: Spread; rssMiBEnd: Spread };

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command } from './command.ts';
-import { killInTurn } from './kill-storm.ts';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { command } from './test/command.ts';
+import { newKey } from './test/partner.ts';
+import { killInTurn } from './storms.ts';
+import { onTheSystem } from './test/system.ts';
 
 // CARDS=5000 runs it at full size; fewer keep `npm test` short.
 const cards = Number(process.env['CARDS'] ?? 60);

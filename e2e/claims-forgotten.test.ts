@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
-import { newKey, type Answer } from './partner.ts';
-import { onTheSystem } from './stage.ts';
-import { home } from './system.ts';
+import { eventually } from '@triplock/testing';
+import { type Answer, newKey } from './test/partner.ts';
+import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 
@@ -30,7 +29,7 @@ test('after the claim store lost everything a retry gets the same bytes and anot
     settled(await on.acme.pay(key, { ...body, amount: 701 })),
   );
   assert.equal(other.status, 422);
-  assert.equal((await on.look.sightings(id)).ledger, 1);
+  assert.equal((await on.look.counts(id)).ledger, 1);
 });
 
 test('after such a loss with the workers paused, answers wait for the ledger and are then right', async () => {
@@ -63,5 +62,5 @@ test('after such a loss with the workers paused, answers wait for the ledger and
   );
   assert.equal(other.status, 422);
   const { id } = JSON.parse(first.body) as { id: string };
-  assert.equal((await on.look.sightings(id)).ledger, 1);
+  assert.equal((await on.look.counts(id)).ledger, 1);
 });

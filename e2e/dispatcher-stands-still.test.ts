@@ -2,12 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { continueProcess, pauseProcess, readLogs } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { acceptedIds, becomeFinalOnce } from './accepted.ts';
-import { sendSteadily } from './kill-storm.ts';
-import { readLeases, type Lease } from './ledger-store.ts';
-import { onTheSystem } from './stage.ts';
-import { stormLoadOf } from './storm-loads.ts';
-import { home } from './system.ts';
+import { type Lease, readLeases } from './test/ledger-store.ts';
+import { acceptedIds, becomeFinalOnce, sendSteadily, stormLoadOf } from './storms.ts';
+import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 const owner = { home, name: 'outbox-dispatcher-1' };

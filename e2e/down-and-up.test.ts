@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
 import { takeDown } from '@triplock/launcher';
-import { command } from './command.ts';
-import { newKey, partner, type Answer } from './partner.ts';
-import { onTheSystem } from './stage.ts';
-import { home, restore } from './system.ts';
+import { eventually } from '@triplock/testing';
+import { command } from './test/command.ts';
+import { type Answer, newKey, partner } from './test/partner.ts';
+import { home, onTheSystem, restore } from './test/system.ts';
 
-const stage = onTheSystem();
+const setup = onTheSystem();
 
 const again = { withinMs: 60_000, what: 'the same answer after down and up' };
 
 test('down right after a 202 and up again loses nothing: the same bytes, final, and books that balance', async () => {
   const body = { amount: 910, currency: 'EUR', reference: 'down and up' };
   const keys = Array.from({ length: 8 }, () => newKey('down'));
-  const first = await Promise.all(keys.map((key) => stage.acme.pay(key, body)));
+  const first = await Promise.all(keys.map((key) => setup.acme.pay(key, body)));
   assert.deepEqual(new Set(first.map(({ status }) => status)), new Set([202]));
 
   await takeDown({ home });

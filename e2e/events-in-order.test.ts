@@ -85,14 +85,14 @@ test('events of a payment are applied 1 to n, whatever becomes of dispatchers, b
   };
   await notifier();
   const payments = range(30).map(() => aPayment());
-  const tell = async (...sequences: number[]) => {
+  const announce = async (...sequences: number[]) => {
     for (const sequence of sequences) {
       for (const payment of payments) await seedEvents(ledger, payment, [sequence]);
     }
   };
 
   // Killed with events of many buckets published and none of them marked.
-  await tell(1, 2, 3);
+  await announce(1, 2, 3);
   const killed = await dispatcher({ CRASH_POINTS: 'dispatcher.published=kill' });
   assert.equal((await killed.ended).signal, 'SIGKILL');
   assert.equal(await waiting(), 90);
@@ -101,10 +101,10 @@ test('events of a payment are applied 1 to n, whatever becomes of dispatchers, b
   const next = await dispatcher({ PUBSUB_EMULATOR_HOST: new URL(toBroker.url).host });
   await eventually(async () => (await waiting()) === 0, within60s('the takeover'));
   await toBroker.cut();
-  await tell(4);
+  await announce(4);
   const failed = /triplock_dispatcher_events_total\{outcome="unknown",[^}]*\} [1-9]/;
   await eventually(async () => failed.test(await (await next.admin('/metrics')).text()));
-  await tell(5);
+  await announce(5);
   assert.equal(await waiting(), 60);
   await toBroker.restore();
 
@@ -117,7 +117,7 @@ test('events of a payment are applied 1 to n, whatever becomes of dispatchers, b
     await mayCommit.promise;
   });
   await inserted.promise;
-  await tell(6);
+  await announce(6);
   await eventually(async () => (await waiting()) === 0, within60s('the broker'));
   mayCommit.resolve();
   await committing;

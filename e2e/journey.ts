@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
-import { openTerminal } from '@triplock/demo';
 import { bringUp, runCommand, takeDown, withLock } from '@triplock/launcher';
+import { openTerminal } from '@triplock/operator';
 import {
   countingSettings,
   distinct,

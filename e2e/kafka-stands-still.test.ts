@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
-import { payInTurns } from './pay-in-turns.ts';
-import { onTheSystem } from './stage.ts';
-import { stormLoadOf } from './storm-loads.ts';
-import { home } from './system.ts';
+import { eventually } from '@triplock/testing';
+import { payInTurns, stormLoadOf } from './storms.ts';
+import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 

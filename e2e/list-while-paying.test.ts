@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { newKey } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 type Page = { data: { id: string; reference: string; status: string }[]; has_more: boolean };
 
-const stage = onTheSystem();
+const setup = onTheSystem();
 
 /** One page; each call asks the next gateway. */
 async function page(query: string): Promise<Page> {
-  const answer = await stage.acme.send({ path: `/v1/payments?${query}` });
+  const answer = await setup.acme.send({ path: `/v1/payments?${query}` });
   assert.equal(answer.status, 200, answer.body);
   return JSON.parse(answer.body) as Page;
 }
@@ -19,7 +19,7 @@ async function page(query: string): Promise<Page> {
 async function pay(reference: string, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n += 1) {
-    const { status, body } = await stage.acme.pay(newKey('list'), {
+    const { status, body } = await setup.acme.pay(newKey('list'), {
       amount: 7,
       currency: 'EUR',
       reference,

@@ -3,38 +3,35 @@ import { after, afterEach, test } from 'node:test';
 import { topics } from '@triplock/contracts';
 import { readLogs, thisMachineFor } from '@triplock/launcher';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command } from './command.ts';
-import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
+import { command } from './test/command.ts';
+import { type Answer, newKey, type PartnerRequest, sendTo } from './test/partner.ts';
 import {
+  allMetrics,
   endpoint,
+  listen,
+  type Listener,
   ownSecrets,
+  type Outlet,
+  outlets,
+  outletsOf,
   planted,
   poison,
   refused,
-  told,
+  submitted,
   traceId,
   traceparent,
-} from './planted-secrets.ts';
-import { onTheSystem } from './stage.ts';
-import { home } from './system.ts';
-import { openWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
-import {
-  allMetrics,
-  listen,
-  places,
-  placesOf,
-  type Listening,
-  type Place,
-} from './what-goes-out.ts';
-import { writePoison } from './write-poison.ts';
+  writePoison,
+} from './test/secrets.ts';
+import { home, onTheSystem } from './test/system.ts';
+import { openWebhookReceiver, type WebhookReceiver } from './test/webhook-receiver.ts';
 
 const partnerId = planted('partner').replaceAll('_', '-');
 let receiver: WebhookReceiver;
-let heard: Listening;
+let listener: Listener;
 let apiKey: string;
 
-const on = onTheSystem(async (stage) => {
-  heard = await listen(stage);
+const on = onTheSystem(async (setup) => {
+  listener = await listen(setup);
   receiver = await openWebhookReceiver(thisMachineFor(home));
   const headers = { 'set-cookie': endpoint.answerHeader };
   receiver.answer = { status: 500, headers, body: endpoint.answerBody };
@@ -44,20 +41,20 @@ const on = onTheSystem(async (stage) => {
 });
 // Whatever became of the test: the provider is well again for those that follow.
 afterEach(() => stripeControl(on.system.stripe)('DELETE', '/faults'));
-after(() => Promise.all([receiver?.close(), heard?.close()]));
+after(() => Promise.all([receiver?.close(), listener?.close()]));
 
 /** Where what was told to the system may stand. Nowhere else, and it does stand there. */
-const inRecordsAndEvents: Place[] = ['accepted record', 'event'];
-const mayStand: Record<string, Place[]> = {
+const inRecordsAndEvents: Outlet[] = ['accepted record', 'event'];
+const mayStand: Record<string, Outlet[]> = {
   // Operators follow a payment by the key that its partner names.
-  [told.key]: ['accepted record', 'trace'],
-  [told.description]: inRecordsAndEvents,
-  [told.reference]: inRecordsAndEvents,
-  [told.metadataName]: inRecordsAndEvents,
-  [told.metadataValue]: inRecordsAndEvents,
-  [told.reason]: inRecordsAndEvents,
+  [submitted.key]: ['accepted record', 'trace'],
+  [submitted.description]: inRecordsAndEvents,
+  [submitted.reference]: inRecordsAndEvents,
+  [submitted.metadataName]: inRecordsAndEvents,
+  [submitted.metadataValue]: inRecordsAndEvents,
+  [submitted.reason]: inRecordsAndEvents,
   // A token of the provider's, worth nothing without the secret key.
-  [told.paymentMethod]: inRecordsAndEvents,
+  [submitted.paymentMethod]: inRecordsAndEvents,
   // Whoever sent a field that is not known is told its name.
   [refused.fieldName]: ['error answer'],
   // A dead letter has all that the record had; people find it by its key.
@@ -69,7 +66,7 @@ const mayStand: Record<string, Place[]> = {
 };
 
 /** What has to be found there, or looking there proves nothing. */
-const mustStand: Record<string, Place[]> = {
+const mustStand: Record<string, Outlet[]> = {
   [traceId]: ['log', 'accepted record', 'event', 'trace'],
   [partnerId]: ['log', 'accepted record', 'event', 'audit'],
   triplock_gateway_payments_total: ['metrics'],
@@ -82,11 +79,11 @@ const mustStand: Record<string, Place[]> = {
 };
 
 const answers: Answer[] = [];
-let turn = 0;
+let sent = 0;
 
 async function ask(request: PartnerRequest, expected: number): Promise<Record<string, unknown>> {
   const { gateways } = on.system;
-  const answer = await sendTo(gateways[turn++ % gateways.length]!, {
+  const answer = await sendTo(gateways[sent++ % gateways.length]!, {
     ...request,
     headers: { authorization: `Bearer ${apiKey}`, traceparent, ...request.headers },
   });
@@ -107,9 +104,9 @@ const pay = (fields: object, key = newKey('secret'), expected = 202) =>
   );
 
 const everythingTold = {
-  reference: told.reference,
-  description: told.description,
-  metadata: { [told.metadataName]: told.metadataValue },
+  reference: submitted.reference,
+  description: submitted.description,
+  metadata: { [submitted.metadataName]: submitted.metadataValue },
 };
 
 /** Answers that are lost, no answers, or none that say anything: the worker has to tell of one. */
@@ -125,11 +122,11 @@ const faults = [
  */
 async function payments() {
   const control = stripeControl(on.system.stripe);
-  const book = String((await pay(everythingTold, told.key))['id']);
-  await pay(everythingTold, told.key);
-  await pay({ ...everythingTold, description: refused.otherBody }, told.key, 422);
+  const book = String((await pay(everythingTold, submitted.key))['id']);
+  await pay(everythingTold, submitted.key);
+  await pay({ ...everythingTold, description: refused.otherBody }, submitted.key, 422);
   const declined = await pay({ payment_method: 'pm_card_chargeDeclined' });
-  const unknown = await pay({ payment_method: told.paymentMethod });
+  const unknown = await pay({ payment_method: submitted.paymentMethod });
   const waiting = await pay({ payment_method: 'pm_card_authenticationRequired' });
   const intent = await eventually(async () => {
     const asked = await intentOf(String(waiting['id']));
@@ -141,7 +138,7 @@ async function payments() {
   const refund = await ask(
     {
       ...{ method: 'POST', path: `/v1/payments/${book}/refunds`, key: newKey('secret') },
-      body: { amount: 1, reason: told.reason },
+      body: { amount: 1, reason: submitted.reason },
     },
     202,
   );
@@ -176,12 +173,12 @@ async function refusedRequests(): Promise<void> {
   await pay({ [refused.fieldName]: refused.fieldValue }, undefined, 400);
   const url = `https://user:${refused.urlPassword}@partner.example/`;
   await ask({ method: 'PUT', path: '/v1/webhook-endpoint', body: { url } }, 400);
-  for (const hearing of on.system.stripeWebhooks) {
+  for (const webhooks of on.system.stripeWebhooks) {
     const headers = { 'stripe-signature': `t=1,v1=${refused.stripeSignature}` };
-    const answer = await fetch(hearing, { method: 'POST', headers, body: refused.stripeBody });
+    const answer = await fetch(webhooks, { method: 'POST', headers, body: refused.stripeBody });
     assert.equal(answer.status, 400);
-    const told = { headers: Object.fromEntries(answer.headers), body: await answer.text() };
-    answers.push({ ...told, status: 400, tookMs: 0 });
+    const got = { headers: Object.fromEntries(answer.headers), body: await answer.text() };
+    answers.push({ ...got, status: 400, tookMs: 0 });
   }
 }
 
@@ -190,7 +187,7 @@ async function endWell(waiting: string, intent: Intent): Promise<void> {
   const authenticate = `/payment_intents/${intent.id}/authenticate`;
   await stripeControl(on.system.stripe)('POST', authenticate, { outcome: 'succeeded' });
   receiver.answer = { status: 204 };
-  await eventually(async () => heard.events().includes(waiting));
+  await eventually(async () => listener.events().includes(waiting));
   const path = '/v1/webhook-deliveries';
   const pending = async () =>
     ((await ask({ path: `${path}?status=pending` }, 200)) as Listed).data.map(({ id }) => id);
@@ -204,7 +201,7 @@ type Struck = { faults: { hits: number }[] };
 type Listed = { data: { id: string }[] };
 
 /** Everything that went out by now. */
-async function wentOut(txnId: string): Promise<Map<Place, Buffer>> {
+async function wentOut(txnId: string): Promise<Map<Outlet, Buffer>> {
   // Whether all is well is other promises' matter: what stands here is found in it, or it said
   // nothing.
   const printed = async (name: string, ...args: string[]) => {
@@ -212,11 +209,11 @@ async function wentOut(txnId: string): Promise<Map<Place, Buffer>> {
     return Buffer.from(stdout + stderr);
   };
   const errors = answers.map(({ headers, body }) => JSON.stringify(headers) + body);
-  return new Map<Place, Buffer>([
+  return new Map<Outlet, Buffer>([
     ['log', Buffer.from(await readLogs({ home }))],
-    ['accepted record', heard.records(topics.accepted)],
-    ['dead letter', heard.records(topics.deadLetter)],
-    ['event', heard.events()],
+    ['accepted record', listener.records(topics.accepted)],
+    ['dead letter', listener.records(topics.deadLetter)],
+    ['event', listener.events()],
     ['metrics', await allMetrics(on)],
     ['error answer', Buffer.from(errors.join('\n'))],
     ['audit', await printed('audit', '--json', '--wait', '0')],
@@ -239,7 +236,7 @@ test('secrets, card data and what partners tell stay where they belong, whatever
 
   await eventually(
     async () => {
-      const [events, dead] = [heard.events(), heard.records(topics.deadLetter)];
+      const [events, dead] = [listener.events(), listener.records(topics.deadLetter)];
       const told = final.every((id) => events.includes(id)) && events.includes(poison.event);
       return told && dead.includes(poison.value) && dead.includes(poison.forgedKey);
     },
@@ -260,23 +257,23 @@ test('secrets, card data and what partners tell stay where they belong, whatever
     faults.map(() => 1),
   );
   const everything = await wentOut(book);
-  const seen = (text: string) => placesOf(text, everything);
+  const seen = (text: string) => outletsOf(text, everything);
 
   const wrong: string[] = [];
   for (const [text, wanted] of Object.entries({ ...mustStand, [book]: ['log', 'trace'] })) {
-    const missing = wanted.filter((place) => !seen(text).includes(place));
+    const missing = wanted.filter((outlet) => !seen(text).includes(outlet));
     if (missing.length > 0) wrong.push(`${text} is not in ${missing.join(', ')}`);
   }
   const everywhere = Object.values(mustStand).flat();
   assert.deepEqual(
-    places.filter((place) => ![...everywhere, 'trace'].includes(place)),
+    outlets.filter((outlet) => ![...everywhere, 'trace'].includes(outlet)),
     [],
   );
   const byDesign = Object.keys(mayStand).map((text) => [text, text]);
   for (const [what, text] of [...Object.entries(secrets), ...byDesign] as [string, string][]) {
     assert.ok(text.length >= 16, `${what} is long enough to be looked for`);
     const [is, may] = [seen(text), mayStand[text] ?? []].map((list) => list.join(', '));
-    if (is !== may) wrong.push(`${what} is in ${is || 'no place'}, not in ${may || 'no place'}`);
+    if (is !== may) wrong.push(`${what} is in ${is || 'no outlet'}, not in ${may || 'no outlet'}`);
   }
   assert.deepEqual(wrong, []);
 });

@@ -7,8 +7,8 @@ import {
   type PartnerId,
 } from '@triplock/payments';
 import { eventually } from '@triplock/testing';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { newKey } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 
@@ -50,7 +50,7 @@ test('a payment goes from HTTP to one verified webhook, under ids made from its 
 
   const once = { ledger: 1, entries: 1, outbox: 1, published: 1, inbox: 1, deliveries: 1 };
   await eventually(async () => {
-    assert.deepEqual(await on.look.sightings(txnId), once);
+    assert.deepEqual(await on.look.counts(txnId), once);
     return true;
   });
 });
@@ -85,7 +85,7 @@ test('a retry gets the same bytes, a reused key is refused, and neither has an e
 
   const { id } = JSON.parse(first.body) as { id: string };
   await on.acme.payment(id, 30);
-  assert.equal((await on.look.sightings(id)).ledger, 1);
+  assert.equal((await on.look.counts(id)).ledger, 1);
   assert.equal(JSON.parse((await on.acme.payment(id)).body).amount, 1_999);
 });
 

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey, sendTo } from './partner.ts';
-import { endpoint, planted, refused, told, traceId, traceparent } from './planted-secrets.ts';
-import { openTraceStore, type StoredSpan, type TraceStore } from './trace-store.ts';
-import { startTraced } from './traced-pipeline.ts';
-import { openWebhookReceiver } from './webhook-receiver.ts';
+import { newKey, sendTo } from './test/partner.ts';
+import { endpoint, planted, refused, submitted, traceId, traceparent } from './test/secrets.ts';
+import { openTraceStore, startTraced, type StoredSpan, type TraceStore } from './test/traces.ts';
+import { openWebhookReceiver } from './test/webhook-receiver.ts';
 
 const folder = new URL('../.triplock/traces/', import.meta.url);
 
@@ -14,9 +13,9 @@ const payment = {
   amount: 1200,
   currency: 'EUR',
   payment_method: 'pm_card_visa',
-  description: told.description,
-  reference: told.reference,
-  metadata: { [told.metadataName]: told.metadataValue },
+  description: submitted.description,
+  reference: submitted.reference,
+  metadata: { [submitted.metadataName]: submitted.metadataValue },
 };
 
 /** How a hop is found, and the hop within which it has to be; more than once where told. */
@@ -86,7 +85,7 @@ test('one card payment is one trace through every hop, and says nothing that is 
   };
   const { gateway, finish } = await startTraced(t, { traces: store.url, payer });
   const authorization = `Bearer ${payer.apiKey}`;
-  const pay = { method: 'POST', path: '/v1/payments', key: told.key, body: payment };
+  const pay = { method: 'POST', path: '/v1/payments', key: submitted.key, body: payment };
   const paid = await sendTo(gateway, { ...pay, headers: { authorization, traceparent } });
   assert.equal(paid.status, 202);
   const { id: txnId } = JSON.parse(paid.body) as { id: string };
@@ -163,7 +162,7 @@ function findHops(trace: readonly StoredSpan[]): void {
 
 /** Secrets, card data, what partners tell, and statements are in no span, whoever made it. */
 function secretsIn(everything: string, payer: object): string[] {
-  const secrets = { ...payer, ...told, ...refused, ...endpoint, path: planted('path') };
+  const secrets = { ...payer, ...submitted, ...refused, ...endpoint, path: planted('path') };
   const others = { sql: 'INSERT INTO', stripeKey: 'sk_test_', card: 'pm_card', role: 'triplock_' };
   return Object.entries({ ...secrets, ...others })
     .filter(([, text]) => everything.includes(text))

@@ -3,8 +3,8 @@ import { after, test } from 'node:test';
 import type { PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
 import { eventually, openEmulator } from '@triplock/testing';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { newKey } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 let pubsub: PubSub;
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodePaymentAccepted, topics } from '@triplock/contracts';
 import { aPayment, eventually } from '@triplock/testing';
-import { Kafka, logLevel, type IHeaders, type Message } from 'kafkajs';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { type IHeaders, Kafka, logLevel, type Message } from 'kafkajs';
+import { newKey } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
 import { killProcess } from '@triplock/launcher';
-import { command } from './command.ts';
-import { newKey, sendTo } from './partner.ts';
-import { onTheSystem } from './stage.ts';
-import { home, restore } from './system.ts';
+import { eventually } from '@triplock/testing';
+import { command } from './test/command.ts';
+import { newKey, sendTo } from './test/partner.ts';
+import { home, onTheSystem, restore } from './test/system.ts';
 
-const stage = onTheSystem();
+const setup = onTheSystem();
 const body = { amount: 450, currency: 'EUR' };
 
-const replicas = (of: string) => stage.system.services.filter(({ service }) => service === of);
+const replicas = (of: string) => setup.system.services.filter(({ service }) => service === of);
 
 async function readiness(url: string): Promise<{ status: number; text: string }> {
   const answer = await fetch(url, { signal: AbortSignal.timeout(10_000) });
@@ -22,13 +21,13 @@ async function readiness(url: string): Promise<{ status: number; text: string }>
  * before, the gateways are warm then and need not ask the ledger for a new key.
  */
 async function letADayPass(): Promise<void> {
-  assert.equal(await stage.claims.ageMarkers(25 * 3_600_000), 64);
+  assert.equal(await setup.claims.ageMarkers(25 * 3_600_000), 64);
 }
 
 /** Pays as often and gives the ids of what was accepted, which must be all of it. */
 async function payTimes(count: number): Promise<string[]> {
   const answers = await Promise.all(
-    Array.from({ length: count }, () => stage.acme.pay(newKey('away'), body)),
+    Array.from({ length: count }, () => setup.acme.pay(newKey('away'), body)),
   );
   return answers.map((answer) => {
     assert.equal(answer.status, 202, answer.body);
@@ -37,7 +36,7 @@ async function payTimes(count: number): Promise<string[]> {
 }
 
 test('without PostgreSQL warm gateways go on accepting and say so, and all becomes final afterwards', async (t) => {
-  if (['postgres', 'hybrid'].includes(stage.system.claims)) {
+  if (['postgres', 'hybrid'].includes(setup.system.claims)) {
     return t.skip('claims are in PostgreSQL, and without it nothing is accepted');
   }
   await letADayPass();
@@ -47,7 +46,7 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
   // allowed, and not what this test is about.
   await eventually(async () => {
     const waiting = `SELECT FROM notifier.deliveries WHERE state = 'pending' LIMIT 1`;
-    return (await stage.look.database.query(waiting)).length === 0;
+    return (await setup.look.database.query(waiting)).length === 0;
   });
   let ids: string[];
   await killProcess({ home, name: 'postgres' });
@@ -63,10 +62,10 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
     }
     const [worker] = replicas('ledger-worker');
     // Where the ledger is elsewhere its worker needs nothing of what is away.
-    const workersAnswer = stage.system.ledger === 'postgres' ? 503 : 200;
+    const workersAnswer = setup.system.ledger === 'postgres' ? 503 : 200;
     await eventually(async () => (await readiness(worker!.ready)).status === workersAnswer);
     // What only the ledger knows is not made up: an unknown partner is asked to come again.
-    const stranger = await sendTo(stage.system.gateway, {
+    const stranger = await sendTo(setup.system.gateway, {
       method: 'POST',
       path: '/v1/payments',
       key: newKey('away'),
@@ -81,7 +80,7 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
 
   await eventually(
     async () => {
-      const finals = await Promise.all(ids.map((id) => stage.acme.payment(id, 10)));
+      const finals = await Promise.all(ids.map((id) => setup.acme.payment(id, 10)));
       return finals.every(
         ({ status, body: text }) => status === 200 && text.includes('"status":"succeeded"'),
       );

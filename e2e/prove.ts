@@ -1,9 +1,9 @@
-import { openTerminal } from '@triplock/demo';
 import { runCommand } from '@triplock/launcher';
-import { chooseColumns } from './prove/choose-columns.ts';
-import { chooseCampaign, chooseFiles } from './prove/choose-files.ts';
-import { proveStores } from './prove/prove-stores.ts';
-import { renderProof } from './prove/render-proof.ts';
+import { openTerminal } from '@triplock/operator';
+import { chooseCampaign, chooseFiles } from './prove/promises.ts';
+import { renderProof } from './prove/render.ts';
+import { proveStores } from './prove/run.ts';
+import { chooseColumns } from './prove/stores.ts';
 
 const help = `
 npm run prove -- CAMPAIGN [options]

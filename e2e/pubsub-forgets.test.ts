@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { continueProcess, killProcess, pauseProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
-import { home, restore } from './system.ts';
+import { newKey } from './test/partner.ts';
+import { home, onTheSystem, restore } from './test/system.ts';
 
 const on = onTheSystem();
 
@@ -35,7 +34,7 @@ test('an event that died with the broker before anyone received it still becomes
 
   const limits = { withinMs: 60_000, what: 'the webhook and the auditor, from the second broker' };
   await eventually(async () => {
-    const { published, inbox } = await on.look.sightings(id);
+    const { published, inbox } = await on.look.counts(id);
     return published === 1 && inbox === 1 && (await on.look.webhooks(id)).length === 1;
   }, limits);
   assert.deepEqual(

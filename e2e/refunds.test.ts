@@ -7,8 +7,8 @@ import {
   type PartnerId,
 } from '@triplock/payments';
 import { eventually, stripeControl } from '@triplock/testing';
-import { newKey, type Answer } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { type Answer, newKey } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 afterEach(() => providerTakes(0));
@@ -65,7 +65,7 @@ test('a payment goes back in part and then whole, each refund told of once and i
   const once = { ledger: 1, entries: 1, outbox: 1, published: 1, inbox: 1, deliveries: 1 };
   await eventually(async () => {
     // In the inbox it is counted with its payment's events.
-    assert.deepEqual({ ...(await on.look.sightings(part)), inbox: 1 }, once);
+    assert.deepEqual({ ...(await on.look.counts(part)), inbox: 1 }, once);
     return true;
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { type Answer, newKey, type PartnerRequest, sendTo } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 

@@ -2,11 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openShop } from '@triplock/demo';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
-import { command } from './command.ts';
-import { interruptAt } from './interrupt.ts';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
-import { home } from './system.ts';
+import { command, interruptAt } from './test/command.ts';
+import { newKey } from './test/partner.ts';
+import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { systemStatus } from '@triplock/launcher';
-import { interruptAt } from './interrupt.ts';
-import { home, upSystem } from './system.ts';
+import { interruptAt } from './test/command.ts';
+import { home, upSystem } from './test/system.ts';
 
 before(upSystem);
 

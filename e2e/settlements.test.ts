@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { askAdmin, sumSeries } from '@triplock/demo';
 import { askPubSub, pubsubName, usualNames } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { newKey, type Answer } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { type Answer, newKey } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 

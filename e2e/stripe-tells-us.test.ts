@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
-import { becomeFinalOnce } from './accepted.ts';
-import { makeDue } from './ledger-store.ts';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { makeDue } from './test/ledger-store.ts';
+import { newKey } from './test/partner.ts';
+import { becomeFinalOnce } from './storms.ts';
+import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 // Whatever became of the test: Stripe tells what it has to tell, once.
@@ -38,7 +38,7 @@ test('who authenticates, fails to, or has a slow bank is told of by Stripe, howe
   });
   await everythingTold();
   for (const { id } of [acts, fails, bank]) {
-    const { entries, outbox } = await on.look.sightings(id);
+    const { entries, outbox } = await on.look.counts(id);
     assert.deepEqual([entries, outbox], [id === fails.id ? 0 : 1, 1]);
   }
 });

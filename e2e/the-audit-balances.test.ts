@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command } from './command.ts';
-import { newKey } from './partner.ts';
-import { onTheSystem } from './stage.ts';
+import { command } from './test/command.ts';
+import { newKey } from './test/partner.ts';
+import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 
@@ -91,18 +91,18 @@ test('the audit fails and names the event when a layer tells otherwise', async (
   const { id } = JSON.parse(body) as { id: string };
   await eventually(async () => (await on.look.webhooks(id)).length === 1);
   await audit();
-  const tell = (hash: string) =>
+  const announce = (hash: string) =>
     on.look.database.query<{ event_id: string }>(
       `UPDATE auditor.published SET payload_hash = ${hash} WHERE txn_id = $1 RETURNING event_id`,
       [id],
     );
-  const [published] = await tell('reverse(payload_hash)');
+  const [published] = await announce('reverse(payload_hash)');
   try {
     const { code, result } = await audit();
     assert.equal(code, 1);
     assert.ok(result.drift.some(({ ids }) => ids.includes(published!.event_id)));
   } finally {
-    await tell('reverse(payload_hash)');
+    await announce('reverse(payload_hash)');
   }
   assert.equal((await audit()).code, 0);
 });

@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { eventually } from '@triplock/testing';
 import { parse } from 'yaml';
-import { selectorsOf, type Selector } from './query-selectors.ts';
-import { readScrape, scrapeSystem, whyNothing, type Scrape } from './scraped-metrics.ts';
-import { onTheSystem } from './stage.ts';
+import {
+  readScrape,
+  type Scrape,
+  scrapeSystem,
+  type Selector,
+  selectorsOf,
+  whyNothing,
+} from './test/metrics.ts';
+import { onTheSystem } from './test/system.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');

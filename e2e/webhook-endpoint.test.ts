@@ -3,11 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { thisMachineFor } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { command } from './command.ts';
-import { newKey, sendTo, type Answer, type PartnerRequest } from './partner.ts';
-import { onTheSystem } from './stage.ts';
-import { home } from './system.ts';
-import { isSignedBy, openWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
+import { command } from './test/command.ts';
+import { type Answer, newKey, type PartnerRequest, sendTo } from './test/partner.ts';
+import { home, onTheSystem } from './test/system.ts';
+import { isSignedBy, openWebhookReceiver, type WebhookReceiver } from './test/webhook-receiver.ts';
 
 const endpointPath = '/v1/webhook-endpoint';
 const name = `hooked-${randomBytes(6).toString('hex')}`;
@@ -15,7 +14,7 @@ const name = `hooked-${randomBytes(6).toString('hex')}`;
 let apiKey: string;
 let receiver: WebhookReceiver;
 
-const stage = onTheSystem(async () => {
+const setup = onTheSystem(async () => {
   receiver = await openWebhookReceiver(thisMachineFor(home));
   const added = await command('partners', 'add', name, '--json');
   assert.equal(added.code, 0, added.stderr);
@@ -23,12 +22,12 @@ const stage = onTheSystem(async () => {
 });
 after(() => receiver?.close());
 
-let turn = 0;
+let sent = 0;
 
 /** Asks as the new partner, one gateway after the other. */
 async function ask(request: PartnerRequest): Promise<{ status: number; body: Asked }> {
-  const { gateways } = stage.system;
-  const gateway = gateways[turn++ % gateways.length]!;
+  const { gateways } = setup.system;
+  const gateway = gateways[sent++ % gateways.length]!;
   const headers = { authorization: `Bearer ${apiKey}` };
   const answer: Answer = await sendTo(gateway, { ...request, headers });
   return { status: answer.status, body: JSON.parse(answer.body) as Asked };
@@ -69,7 +68,7 @@ test('a partner sets its endpoint and rotates its secret: both sign until the ol
   assert.equal(isSignedBy(old, { ...during, body: `${during.body} ` }), false);
 
   // The day of both is over.
-  await stage.look.database.query(
+  await setup.look.database.query(
     `UPDATE partners.webhook_endpoints SET second_secret_until = now() - interval '1 second'
      WHERE partner_id = $1`,
     [name],
@@ -90,7 +89,7 @@ test('a webhook that is asked for again comes again, the same under the same id'
   assert.equal(first['id'], webhook.id);
 
   const again = `/v1/webhook-deliveries/${webhook.id}/redeliver`;
-  const other = await stage.acme.send({ method: 'POST', path: again });
+  const other = await setup.acme.send({ method: 'POST', path: again });
   assert.equal(other.status, 404, other.body);
   const asked = await ask({ method: 'POST', path: again });
   assert.deepEqual([asked.status, asked.body['status']], [202, 'pending']);

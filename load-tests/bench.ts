@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { openTerminal, type System } from '@triplock/demo';
+import type { System } from '@triplock/demo';
 import { runCommand, UsageError } from '@triplock/launcher';
+import { openTerminal } from '@triplock/operator';
 import { benchSettings, readBenchOptions } from './bench/options.ts';
 import { renderReport } from './bench/report.ts';
 import { runBench } from './bench/run-bench.ts';

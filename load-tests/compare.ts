@@ -1,5 +1,5 @@
-import { openTerminal, wholeNumber } from '@triplock/demo';
 import { runCommand, UsageError } from '@triplock/launcher';
+import { openTerminal, wholeNumber } from '@triplock/operator';
 import { compareStores, renderComparison } from './compare/compare-stores.ts';
 import { onOwnStores } from './compare/own-stores.ts';
 

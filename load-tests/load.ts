@@ -1,7 +1,8 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { openTerminal, renderTable, style, type System } from '@triplock/demo';
+import type { System } from '@triplock/demo';
 import { runCommand, withLock } from '@triplock/launcher';
+import { openTerminal, renderTable, style } from '@triplock/operator';
 import { renderText, type LoadReport } from './load/report.ts';
 import { loadScenarios, readLoadOptions } from './load/scenarios.ts';
 import { renderHtml } from './load/html-report.ts';

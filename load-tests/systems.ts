@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { askAdmin, findSystem, type System, type Terminal } from '@triplock/demo';
+import { askAdmin, findSystem, type System } from '@triplock/demo';
 import { bringUp, takeDown, withLock, type SettingsOfServices } from '@triplock/launcher';
+import type { Terminal } from '@triplock/operator';
 
 /** How a command speaks and is interrupted. */
 export type Listening = { terminal: Terminal; signal: AbortSignal };

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey } from '../partner.ts';
-import { onTheSystem } from '../stage.ts';
-import { stormLoadOf } from '../storm-loads.ts';
+import { newKey } from '../test/partner.ts';
+import { stormLoadOf } from '../storms.ts';
+import { onTheSystem } from '../test/system.ts';
 
 const on = onTheSystem();
 
@@ -27,7 +27,7 @@ test('a thousand identical requests at once over two gateways are one payment', 
   const { id } = JSON.parse(byStatus[202]![0]!.body) as { id: string };
   const once = { ledger: 1, entries: 1, outbox: 1, published: 1, inbox: 1, deliveries: 1 };
   await eventually(async () => {
-    assert.deepEqual(await on.look.sightings(id), once);
+    assert.deepEqual(await on.look.counts(id), once);
     return (await on.look.webhooks(id)).length === 1;
   });
   const retry = await on.acme.pay(key, body);

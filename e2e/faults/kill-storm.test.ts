@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { command } from '../command.ts';
-import { killInTurn, sendSteadily } from '../kill-storm.ts';
-import { onTheSystem } from '../stage.ts';
-import { stormLoadOf } from '../storm-loads.ts';
+import { command } from '../test/command.ts';
+import { killInTurn, sendSteadily, stormLoadOf } from '../storms.ts';
+import { onTheSystem } from '../test/system.ts';
 
 // STORM_SECONDS=15, as `npm run prove -- faults --short` has it, is still a kill of most services.
 const stormMs = Number(process.env['STORM_SECONDS'] ?? 60) * 1_000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { command } from '../command.ts';
-import { upSystem } from '../system.ts';
+import { command } from '../test/command.ts';
+import { upSystem } from '../test/system.ts';
 
 before(upSystem);
 

@@ -2,13 +2,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { continueProcess, killProcess, pauseProcess, stopProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { Kafka, logLevel, type Admin } from 'kafkajs';
-import { acceptedIds, becomeFinalOnce } from '../accepted.ts';
-import { sendSteadily } from '../kill-storm.ts';
-import { newKey } from '../partner.ts';
-import { onTheSystem } from '../stage.ts';
-import { stormLoadOf } from '../storm-loads.ts';
-import { home, restore } from '../system.ts';
+import { type Admin, Kafka, logLevel } from 'kafkajs';
+import { newKey } from '../test/partner.ts';
+import { acceptedIds, becomeFinalOnce, sendSteadily, stormLoadOf } from '../storms.ts';
+import { home, onTheSystem, restore } from '../test/system.ts';
 
 // CHURN_TURNS=10 is a long storm.
 const turns = Number(process.env['CHURN_TURNS'] ?? 1);
@@ -47,7 +44,7 @@ test('workers that come and go under load lose nothing and do nothing twice', as
   const { perSecond, acceptedMin } = stormLoadOf(on.system).steady;
   const storm = sendSteadily(on.acme, { perSecond, stop: calm.signal });
   try {
-    for (let turn = 0; turn < turns; turn += 1) {
+    for (let stops = 0; stops < turns; stops += 1) {
       const { outcome } = await stopProcess(worker(1));
       assert.equal(outcome, 'stopped', 'a worker that is asked to end ends by itself');
       await restore();

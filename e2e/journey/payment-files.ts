@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Endpoints } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { newKey, partner } from '../partner.ts';
+import { newKey, partner } from '../test/partner.ts';
 import { coverageSettings, takeRanFiles } from './coverage.ts';
 
 /** What the journey leads through, in its order. */

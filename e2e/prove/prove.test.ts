@@ -6,19 +6,17 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { claimStores, UsageError } from '@triplock/launcher';
-import { chooseColumns, columnName, type Column } from './choose-columns.ts';
-import { chooseCampaign, chooseFiles } from './choose-files.ts';
-import { planProof } from './plan-proof.ts';
-import type { ProvenColumn } from './prove-stores.ts';
-import { renderProof } from './render-proof.ts';
-import type { TestResult } from './run-promise.ts';
+import { chooseCampaign, chooseFiles } from './promises.ts';
+import { renderProof } from './render.ts';
+import type { ProvenColumn, TestResult } from './run.ts';
+import { chooseColumns, type Column, columnName, planProof } from './stores.ts';
 
 test('each test of a file is told of: held, broken, left out with its reason', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'promises-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'a.test.mjs');
   const runner = `
-    import { runPromise } from ${JSON.stringify(import.meta.resolve('./run-promise.ts'))};
+    import { runPromise } from ${JSON.stringify(import.meta.resolve('./run.ts'))};
     const results = await runPromise(${JSON.stringify(path)}, new AbortController().signal);
     console.log(JSON.stringify(results));`;
   // By a process of its own: Node runs no test files from within one.

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { afterEach, before, test } from 'node:test';
-import { askPubSub, homeWithout, type Endpoints } from '@triplock/launcher';
+import { askPubSub, type Endpoints, homeWithout } from '@triplock/launcher';
 import { openForCommand } from '@triplock/postgres';
 import { Redis } from 'ioredis';
 import { Kafka, logLevel } from 'kafkajs';
-import { command } from '../command.ts';
-import { interruptAt } from '../interrupt.ts';
-import { home, upSystem } from '../system.ts';
+import { command, interruptAt } from '../test/command.ts';
+import { home, upSystem } from '../test/system.ts';
 
 let system: Endpoints;
 before(async () => {

@@ -1,5 +1,5 @@
-import { wholeNumber } from '@triplock/demo';
 import { UsageError, type SettingsOfServices } from '@triplock/launcher';
+import { wholeNumber } from '@triplock/operator';
 import { measuredServices } from './measurements.ts';
 
 /** Seconds of load of each run, of the system and of the empty POST, and connections. */

@@ -1,4 +1,4 @@
-import { renderTable, style } from '@triplock/demo';
+import { renderTable, style } from '@triplock/operator';
 import type { Figures, ServiceCost, Spread } from './cost-sheet.ts';
 import { measuredParts, measuredServices } from './measurements.ts';
 import type { BenchReport } from './run-bench.ts';

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { auditSystem, type AuditReport, type System, type Terminal } from '@triplock/demo';
+import { auditSystem, type System } from '@triplock/demo';
+import type { AuditReport, Terminal } from '@triplock/operator';
 import { describeRig, type Rig } from '../rig.ts';
 import type { BenchOptions } from './options.ts';
 import { figuresOf, type Figures } from './cost-sheet.ts';

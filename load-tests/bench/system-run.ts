@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { System, Terminal } from '@triplock/demo';
+import type { System } from '@triplock/demo';
+import type { Terminal } from '@triplock/operator';
 import { loadSql } from '@triplock/postgres';
 import type { LoadAmount } from './options.ts';
 import { startEmptyPost, type EmptyPostState } from './empty-post.ts';

@@ -1,6 +1,6 @@
 import type { Claims } from '@triplock/claims';
-import { renderTable, style, type Terminal } from '@triplock/demo';
 import type { ClaimStore } from '@triplock/launcher';
+import { renderTable, style, type Terminal } from '@triplock/operator';
 import { spread, type Spread } from '../bench/cost-sheet.ts';
 import { describeRig, type Rig } from '../rig.ts';
 import { killAndCheck, type Survival } from './kill-store.ts';

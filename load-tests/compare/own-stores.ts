@@ -5,7 +5,6 @@ import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
 import { openHybridClaims } from '@triplock/claims-hybrid';
 import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
 import { openPostgresClaims } from '@triplock/claims-postgres';
-import type { Terminal } from '@triplock/demo';
 import {
   bringUpParts,
   claimStores,
@@ -17,6 +16,7 @@ import {
   withLock,
   type ClaimStore,
 } from '@triplock/launcher';
+import type { Terminal } from '@triplock/operator';
 import { createLogger } from '@triplock/runtime';
 
 /** A claim store that is compared, and what only this machine's owner can do to it. */

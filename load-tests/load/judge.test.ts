@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AuditReport } from '@triplock/demo';
+import type { AuditReport } from '@triplock/operator';
 import { judgeLevel, judgeRun, type Evidence, type LevelEvidence } from './judge.ts';
 import type { Reading } from './readings.ts';
 

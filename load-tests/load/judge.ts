@@ -1,4 +1,4 @@
-import type { AuditReport } from '@triplock/demo';
+import type { AuditReport } from '@triplock/operator';
 import type { LoadScenario } from './scenarios.ts';
 import { waiting, type GuardCounts, type Reading } from './readings.ts';
 import type { K6Run } from './k6.ts';

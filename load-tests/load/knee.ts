@@ -1,4 +1,4 @@
-import type { Terminal } from '@triplock/demo';
+import type { Terminal } from '@triplock/operator';
 import type { K6Run } from './k6.ts';
 
 /** One rate, sent; and the wait until nothing of it is left to do. */

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import type { Terminal } from '@triplock/demo';
 import { LauncherError } from '@triplock/launcher';
+import type { Terminal } from '@triplock/operator';
 import { loadScenarios } from './scenarios.ts';
 import { loadElsewhere } from './run-load.ts';
 

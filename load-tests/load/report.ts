@@ -1,4 +1,4 @@
-import { renderTable, style, type AuditReport } from '@triplock/demo';
+import { renderTable, style, type AuditReport } from '@triplock/operator';
 import type { Rig } from '../rig.ts';
 import type { Knee } from './knee.ts';
 import type { Check } from './judge.ts';

@@ -1,13 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
-import {
-  auditSystem,
-  hasSimulator,
-  withProviderLatency,
-  type System,
-  type Terminal,
-} from '@triplock/demo';
+import { auditSystem, hasSimulator, withProviderLatency, type System } from '@triplock/demo';
 import { findK6, LauncherError, type K6 } from '@triplock/launcher';
+import type { Terminal } from '@triplock/operator';
 import { describeRig } from '../rig.ts';
 import { searchKnee, type Knee, type Tries } from './knee.ts';
 import { judgeAnswers, judgeLevel, judgeRun } from './judge.ts';

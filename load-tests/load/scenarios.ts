@@ -1,5 +1,6 @@
-import { nearestName, wholeNumber, type ProviderLatency } from '@triplock/demo';
+import { nearestName, type ProviderLatency } from '@triplock/demo';
 import { UsageError, type SettingsOfServices } from '@triplock/launcher';
+import { wholeNumber } from '@triplock/operator';
 
 /** A kind of load: which file k6 runs, and what it needs of the system. */
 export type LoadScenario = {

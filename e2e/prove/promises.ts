@@ -1,7 +1,7 @@
 import { globSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { UsageError, type LedgerStore } from '@triplock/launcher';
+import { type LedgerStore, UsageError } from '@triplock/launcher';
 
 const folder = fileURLToPath(new URL('../', import.meta.url));
 

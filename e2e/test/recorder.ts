@@ -1,6 +1,6 @@
-import { openLedgerNow, type LedgerNow } from '@triplock/demo';
-import { openForCommand, type Database } from '@triplock/postgres';
+import { type LedgerNow, openLedgerNow } from '@triplock/demo';
 import type { Endpoints } from '@triplock/launcher';
+import { type Database, openForCommand } from '@triplock/postgres';
 
 /** A webhook as the catcher received it. */
 export type CaughtWebhook = {
@@ -11,8 +11,8 @@ export type CaughtWebhook = {
   body: { type: string; sequence?: number; data: Record<string, unknown> };
 };
 
-/** How often one payment is found in each place. */
-export type Sightings = {
+/** How often one payment is found in each layer. */
+type LayerCounts = {
   ledger: number;
   entries: number;
   outbox: number;
@@ -22,8 +22,8 @@ export type Sightings = {
 };
 
 /** Looks into the system from outside, by SQL and HTTP. */
-export type Witness = {
-  sightings(txnId: string): Promise<Sightings>;
+export type Recorder = {
+  counts(txnId: string): Promise<LayerCounts>;
   /** Ids that the ledger has, of those given. */
   inLedger(txnIds: readonly string[]): Promise<Set<string>>;
   ledgerCount(partner: string): Promise<number>;
@@ -35,7 +35,7 @@ export type Witness = {
   close(): Promise<void>;
 };
 
-const sightingsSql = `
+const countsSql = `
   SELECT (SELECT count(*) FROM ledger.transactions WHERE txn_id = $1)::int AS ledger,
          (SELECT count(*) FROM ledger.entries WHERE txn_id = $1)::int AS entries,
          (SELECT count(*) FROM ledger.outbox WHERE txn_id = $1)::int AS outbox,
@@ -43,8 +43,8 @@ const sightingsSql = `
          (SELECT count(*) FROM notifier.inbox WHERE ordering_key = $1)::int AS inbox,
          (SELECT count(*) FROM notifier.deliveries WHERE txn_id = $1)::int AS deliveries`;
 
-/** A witness of a running system. */
-export function witness(system: Endpoints): Witness {
+/** Opens a recorder of a running system. */
+export function openRecorder(system: Endpoints): Recorder {
   const database = openForCommand({
     url: system.postgres,
     applicationName: 'e2e',
@@ -54,7 +54,7 @@ export function witness(system: Endpoints): Witness {
   return {
     database,
     ledger,
-    sightings: async (txnId) => (await ledger.query<Sightings>(sightingsSql, [txnId]))[0]!,
+    counts: async (txnId) => (await ledger.query<LayerCounts>(countsSql, [txnId]))[0]!,
     inLedger: async (txnIds) => {
       const sql = 'SELECT txn_id FROM ledger.transactions WHERE txn_id = ANY($1::uuid[])';
       const rows = await ledger.query<{ txn_id: string }>(sql, [txnIds]);

@@ -1,10 +1,10 @@
 import {
-  claimStores,
-  parseLedgerStore,
   type ClaimStore,
+  claimStores,
   type LedgerStore,
+  parseLedgerStore,
 } from '@triplock/launcher';
-import type { Campaign } from './choose-files.ts';
+import type { Campaign, PromiseFile } from './promises.ts';
 
 /** The stores of one system that promises are tried on. */
 export type Column = { claims: ClaimStore; ledger: LedgerStore };
@@ -15,7 +15,7 @@ export function columnName({ claims, ledger }: Column): string {
 }
 
 /** What was said of the stores. */
-export type AskedStores = {
+type AskedStores = {
   /** Stores of claims and files, by commas. */
   only: string | undefined;
   ledger: string | undefined;
@@ -48,4 +48,45 @@ export function chooseColumns(
   if (asked === 'spanner') return { columns: onSpanner, rest };
   if (campaign !== 'stores' && !full) return { columns: inPostgres, rest };
   return { columns: [...inPostgres, ...(full ? onSpanner : onSpanner.slice(0, 1))], rest };
+}
+
+/** What is tried on a system, and what is not and why. */
+export type PlannedColumn = {
+  column: Column;
+  promises: readonly { file: PromiseFile; whyNot?: string }[];
+};
+
+/** Leaves out what does not apply to a system, or was tried on another where it is the same. */
+export function planProof(
+  columns: readonly Column[],
+  files: readonly PromiseFile[],
+): PlannedColumn[] {
+  const triedOn = new Map<string, Column[]>(files.map(({ name }) => [name, []]));
+  return columns.map((column) => ({
+    column,
+    promises: files.map((file) => {
+      const tried = triedOn.get(file.name)!;
+      const whyNot = file.whyNotOn[column.ledger] ?? whySame(file, column, tried);
+      if (whyNot !== undefined) return { file, whyNot };
+      tried.push(column);
+      return { file };
+    }),
+  }));
+}
+
+/**
+ * Why a promise is the same on a system where it was tried; nothing where it has to be tried here.
+ */
+function whySame(
+  { sameOnClaims, sameOnLedgers }: PromiseFile,
+  { claims, ledger }: Column,
+  tried: readonly Column[],
+): string | undefined {
+  const same = tried.find(
+    (other) =>
+      (other.claims === claims || sameOnClaims !== undefined) &&
+      (other.ledger === ledger || sameOnLedgers !== undefined),
+  );
+  if (same === undefined) return undefined;
+  return same.claims === claims ? sameOnLedgers : sameOnClaims;
 }

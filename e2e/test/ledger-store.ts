@@ -1,10 +1,10 @@
 import { commitTimestamp } from '@triplock/ledger-spanner';
-import type { Stage } from './stage.ts';
+import type { Setup } from './system.ts';
 
 /** A live lease of a bucket, and the dispatcher that has it. */
 export type Lease = { bucket: number; owner: string; epoch: bigint };
 
-type Seeing = Pick<Stage, 'system' | 'look'>;
+type Seeing = Pick<Setup, 'system' | 'look'>;
 
 /** Live leases, by the ledger's own clock. */
 export async function readLeases({ system, look }: Seeing): Promise<Lease[]> {

@@ -1,12 +1,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Terminal } from '@triplock/demo';
+import { run } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { bringUp, takeDown, withLock } from '@triplock/launcher';
-import { proveHome } from '../system.ts';
-import { columnName, type Column } from './choose-columns.ts';
-import type { PromiseFile } from './choose-files.ts';
-import { planProof, type PlannedColumn } from './plan-proof.ts';
-import { runPromise, type TestResult } from './run-promise.ts';
+import type { Terminal } from '@triplock/operator';
+import type { PromiseFile } from './promises.ts';
+import { type Column, columnName, type PlannedColumn, planProof } from './stores.ts';
+
+/** The instance that promises are proven on; their files find it by TRIPLOCK_E2E_HOME. */
+const proveHome = fileURLToPath(new URL('../../.triplock/prove', import.meta.url));
 
 /** A promise on one system. */
 export type ProvenPromise = {
@@ -27,13 +29,13 @@ export type Proof = {
 /** A system by its stores, and what became of each promise on it. */
 export type ProvenColumn = Column & { seconds: number; promises: readonly ProvenPromise[] };
 
-type Speaking = { terminal: Terminal; signal: AbortSignal };
+type Invocation = { terminal: Terminal; signal: AbortSignal };
 type Chosen = { columns: readonly Column[]; files: readonly PromiseFile[] };
 
 /** Tries every promise on every system, each of them empty and gone afterwards. */
 export async function proveStores(
   { columns, files }: Chosen,
-  { terminal, signal }: Speaking,
+  { terminal, signal }: Invocation,
 ): Promise<Proof> {
   const report = (line: string) => terminal.progress(line);
   const began = performance.now();
@@ -66,7 +68,7 @@ export async function proveStores(
 
 async function provePromises(
   { column, promises: planned }: PlannedColumn,
-  { terminal, signal }: Speaking,
+  { terminal, signal }: Invocation,
 ): Promise<ProvenPromise[]> {
   const promises: ProvenPromise[] = [];
   const on = columnName(column);
@@ -103,4 +105,51 @@ function outcomeOf(tests: readonly TestResult[]): TestResult['outcome'] {
 
 function secondsSince(began: number): number {
   return Math.round((performance.now() - began) / 100) / 10;
+}
+
+/** What became of one test of a promise. */
+export type TestResult =
+  | { name: string; outcome: 'passed'; seconds: number }
+  | { name: string; outcome: 'failed'; seconds: number; why: string }
+  | { name: string; outcome: 'not applicable'; why: string };
+
+/** Above the longest real test, so that it only ever ends one that hangs. */
+const testTimeoutMs = 300_000;
+
+/**
+ * Runs one test file in a process of its own and reports each of its tests. A file that fails
+ * outside of a test, or that has none, is reported as one that failed.
+ */
+export async function runPromise(path: string, signal: AbortSignal): Promise<TestResult[]> {
+  const results: TestResult[] = [];
+  const stream = run({ files: [path], isolation: 'process', signal, timeout: testTimeoutMs });
+  for await (const { type, data } of stream) {
+    if (type !== 'test:pass' && type !== 'test:fail') continue;
+    // Subtests are reported by their parents.
+    if (data.nesting > 0) continue;
+    results.push(resultOf(type, data as Reported));
+  }
+  signal.throwIfAborted();
+  if (results.length === 0) {
+    return [{ name: path, outcome: 'failed', seconds: 0, why: 'it has no test' }];
+  }
+  return results;
+}
+
+/** What the test runner says of a test; node:test types it by several shapes. */
+type Reported = {
+  name: string;
+  skip?: string | boolean;
+  details: { duration_ms: number; error?: Error & { cause?: unknown } };
+};
+
+function resultOf(type: 'test:pass' | 'test:fail', { name, skip, details }: Reported): TestResult {
+  const seconds = Math.round(details.duration_ms / 100) / 10;
+  if (type === 'test:fail') {
+    const { cause, message } = details.error ?? { cause: undefined, message: 'it failed' };
+    const why = cause instanceof Error ? cause.message : message;
+    return { name, outcome: 'failed', seconds, why };
+  }
+  if (skip === undefined || skip === false) return { name, outcome: 'passed', seconds };
+  return { name, outcome: 'not applicable', why: typeof skip === 'string' ? skip : 'skipped' };
 }

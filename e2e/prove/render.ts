@@ -1,7 +1,6 @@
-import { renderTable, style } from '@triplock/demo';
-import { columnName } from './choose-columns.ts';
-import type { Proof, ProvenColumn, ProvenPromise } from './prove-stores.ts';
-import type { TestResult } from './run-promise.ts';
+import { renderTable, style } from '@triplock/operator';
+import type { Proof, ProvenColumn, ProvenPromise, TestResult } from './run.ts';
+import { columnName } from './stores.ts';
 
 /** The table of promises × systems, and below it what failed and why something does not apply. */
 export function renderProof({ ok, seconds, stores }: Proof): string[] {

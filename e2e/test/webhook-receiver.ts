@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
 /** A webhook as it came, headers and bytes. */
-export type ReceivedWebhook = { id: string; timestamp: string; signatures: string[]; body: string };
+type ReceivedWebhook = { id: string; timestamp: string; signatures: string[]; body: string };
 
 /** How a receiver answers each webhook. */
-export type ReceiverAnswer = { status: number; headers?: Record<string, string>; body?: string };
+type ReceiverAnswer = { status: number; headers?: Record<string, string>; body?: string };
 
 /** A partner's own server for webhooks. */
 export type WebhookReceiver = {

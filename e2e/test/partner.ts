@@ -35,12 +35,12 @@ export type Partner = {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/** A partner that spreads its requests over all gateways in turn. */
+/** A partner that spreads its requests over all gateways. */
 export function partner(system: Endpoints, id: 'acme' | 'globex'): Partner {
   const apiKey = system.partners.find((each) => each.id === id)!.apiKey;
-  let turn = 0;
+  let sent = 0;
   const send = (request: PartnerRequest) => {
-    const gateway = system.gateways[turn++ % system.gateways.length]!;
+    const gateway = system.gateways[sent++ % system.gateways.length]!;
     return sendTo(gateway, {
       ...request,
       headers: { authorization: `Bearer ${apiKey}`, ...request.headers },

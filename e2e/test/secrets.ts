@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto';
+import type { Message, PubSub } from '@google-cloud/pubsub';
+import { topics } from '@triplock/contracts';
+import type { Endpoints } from '@triplock/launcher';
+import { openEmulator } from '@triplock/testing';
+import { type IHeaders, Kafka, logLevel } from 'kafkajs';
+import type { Setup } from './system.ts';
+
+const mark = randomBytes(6).toString('hex');
+
+/** A text that is nowhere else in the world, with the form of an identifier. */
+export function planted(what: string): string {
+  return `planted_${what}_${mark}`;
+}
+
+/** What partners put into requests that are accepted. */
+export const submitted = {
+  key: planted('key'),
+  description: planted('description'),
+  reference: planted('reference'),
+  metadataName: planted('name'),
+  metadataValue: planted('value'),
+  reason: planted('reason'),
+  paymentMethod: `pm_${planted('method')}`,
+};
+
+/** What they, or others, put into requests that are refused. */
+export const refused = {
+  apiKey: planted('wrong_api_key'),
+  password: planted('password'),
+  cookie: planted('cookie'),
+  queryKey: planted('query_key'),
+  cardNumber: `4000${BigInt(`0x${mark}`).toString().padStart(15, '0').slice(0, 12)}`,
+  fieldName: planted('field'),
+  fieldValue: planted('field_value'),
+  otherBody: planted('other_body'),
+  urlPassword: planted('url_password'),
+  stripeBody: planted('stripe_body'),
+  stripeSignature: planted('stripe_signature'),
+};
+
+/** What is about a webhook and not in it. */
+export const endpoint = {
+  token: planted('token'),
+  answerBody: planted('answer_body'),
+  answerHeader: planted('answer_header'),
+};
+
+/** What a stranger wrote to the brokers. */
+export const poison = {
+  key: planted('poison_key'),
+  value: planted('poison_value'),
+  forgedKey: planted('forged_key'),
+  header: planted('poison_header'),
+  event: planted('poison_event'),
+};
+
+/** A trace of 16 bytes and a span of 8 (W3C Trace Context). */
+export const traceId = `${mark}${randomBytes(10).toString('hex')}`;
+export const traceparent = `00-${traceId}-${mark}0001-01`;
+
+/** What the system itself was made with: credentials of partners, database and provider. */
+export function ownSecrets(system: Endpoints): Record<string, string> {
+  const urls = Object.entries({ ...system.databases, owner: system.postgres });
+  const passwords = urls.map(([role, url]) => [`password of ${role}`, new URL(url).password]);
+  const partners = system.partners.flatMap(({ id, apiKey, webhookSecret }) => [
+    [`API key of ${id}`, apiKey],
+    [`webhook secret of ${id}`, webhookSecret],
+  ]);
+  return Object.fromEntries([
+    ...passwords,
+    ...partners,
+    ['STRIPE_API_KEY', 'sk_test_triplock'],
+    ['STRIPE_WEBHOOK_SECRETS', 'whsec_triplock_simulator'],
+  ]) as Record<string, string>;
+}
+
+/** Writes to both brokers what no service of ours would: two records and an event. */
+export async function writePoison(system: Endpoints): Promise<void> {
+  const kafka = new Kafka({ brokers: [system.kafka], logLevel: logLevel.NOTHING });
+  const producer = kafka.producer();
+  const headers = { 'x-told': poison.header, partner_id: 'acme' };
+  const forged = { schema: 1, kind: 'payment', idempotency_key: poison.forgedKey };
+  await producer.connect();
+  await producer.send({
+    topic: topics.accepted,
+    messages: [
+      { key: poison.key, value: `{"half": "${poison.value}`, headers },
+      { key: poison.key, value: JSON.stringify(forged), headers },
+    ],
+  });
+  await producer.disconnect();
+
+  const { pubsub: emulatorHost, pubsubProject: projectId } = system;
+  const pubsub = openEmulator({ projectId, emulatorHost });
+  const event = { data: Buffer.from(poison.event), attributes: { [poison.event]: poison.event } };
+  await pubsub.topic(topics.events).publishMessage(event);
+  await pubsub.close();
+}
+
+/** Where words of a running system go that somebody other than their owner may read. */
+export const outlets = [
+  ...['log', 'accepted record', 'dead letter', 'event', 'metrics', 'error answer'],
+  ...['audit', 'trace', 'dead-letters list'],
+] as const;
+export type Outlet = (typeof outlets)[number];
+
+/** Everything that went to each outlet. */
+type WentOut = ReadonlyMap<string, Buffer>;
+
+/** What the brokers took from a moment on. */
+export type Listener = {
+  records(topic: string): Buffer;
+  events(): Buffer;
+  close(): Promise<void>;
+};
+
+/** Begins to listen to both Kafka topics and to the events, as one more consumer of each. */
+export async function listen({ system }: Setup): Promise<Listener> {
+  const name = `e2e-listener-${randomBytes(6).toString('hex')}`;
+  const since = Date.now();
+  const events: Message[] = [];
+  const pubsub = openEmulator({ projectId: system.pubsubProject, emulatorHost: system.pubsub });
+  const subscription = await subscribe(pubsub, name, (message) => void events.push(message));
+
+  const kafka = new Kafka({ clientId: name, brokers: [system.kafka], logLevel: logLevel.NOTHING });
+  const consumer = kafka.consumer({ groupId: name });
+  const records: { topic: string; bytes: Buffer }[] = [];
+  await consumer.connect();
+  await consumer.subscribe({ topics: [topics.accepted, topics.deadLetter], fromBeginning: true });
+  await consumer.run({
+    eachMessage: async ({ topic, message }) => {
+      if (Number(message.timestamp) < since) return;
+      const { key, value, headers = {} } = message;
+      records.push({ topic, bytes: linesOf([key, headerBytes(headers), value]) });
+    },
+  });
+  return {
+    records: (topic) =>
+      linesOf(records.filter((each) => each.topic === topic).map(({ bytes }) => bytes)),
+    events: () =>
+      linesOf(
+        events.flatMap(({ data, attributes }) => [data, Buffer.from(JSON.stringify(attributes))]),
+      ),
+    async close() {
+      await consumer.disconnect();
+      await subscription.close();
+      await subscription.delete();
+      await pubsub.close();
+    },
+  };
+}
+
+async function subscribe(pubsub: PubSub, name: string, take: (message: Message) => void) {
+  const [subscription] = await pubsub.topic(topics.events).createSubscription(name);
+  subscription.on('message', (message: Message) => {
+    take(message);
+    message.ack();
+  });
+  // An emulator that was killed meanwhile is no matter of this listener's.
+  subscription.on('error', () => undefined);
+  return subscription;
+}
+
+function headerBytes(headers: IHeaders): Buffer {
+  const values = Object.entries(headers).flatMap(([name, value]) => [name, value ?? []].flat());
+  return linesOf(values.map((each) => Buffer.from(each)));
+}
+
+/** What every service's operators' port answers. */
+export async function allMetrics({ system }: Setup): Promise<Buffer> {
+  const urls = system.services.flatMap(({ metrics, ready, health }) => [metrics, ready, health]);
+  const texts = urls.map(async (url) => (await fetch(url)).text());
+  return Buffer.from((await Promise.all(texts)).join('\n'));
+}
+
+/** In which of the outlets a text stands: as it is, in base64, or as part of a URL. */
+export function outletsOf(text: string, wentOut: WentOut): string[] {
+  const forms = [text, Buffer.from(text).toString('base64'), encodeURIComponent(text)];
+  const bytes = forms.map((form) => Buffer.from(form.replace(/=+$/, '')));
+  return [...wentOut]
+    .filter(([, everything]) => bytes.some((form) => everything.includes(form)))
+    .map(([outlet]) => outlet);
+}
+
+function linesOf(parts: readonly (Buffer | null)[]): Buffer {
+  const end = Buffer.from('\n');
+  return Buffer.concat(parts.flatMap((part) => (part === null ? [] : [part, end])));
+}
