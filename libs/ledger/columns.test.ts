@@ -153,23 +153,24 @@ test('the ledger in Spanner and its copy name every column', (context) => {
   const columns = without(columnsOfTable(schema, 'transactions'), ['changed_at']);
   areThose(schema, columns, transactionColumns);
 
-  const copy = `${twin}/copy/copy-transactions.sql`;
+  const copy = `${twin}/copy/copy.sql`;
   const inserted = namesIn(cut(copy, /INSERT INTO ledger\.transactions AS known \(/, /\n\)/));
   areThose(`${copy}, INSERT`, inserted, transactionColumns);
   areThose(`${copy}, SELECT`, namesIn(cut(copy, /SELECT/, /FROM/)), transactionColumns);
-  areThose(copy, namesIn(cut(copy, /AS row \(/, /\n\)/)), transactionColumns);
+  areThose(`${copy}, input`, namesIn(cut(copy, /AS row \(/, /\n\)/)), transactionColumns);
   const updated = cut(copy, /DO UPDATE SET/, /WHERE/)
     .split(',')
     .map((set) => set.trim().split(' ')[0]!);
   const changing = without([...amount, ...ended, ...kept], ['traceparent']);
   areThose(`${copy}, UPDATE`, updated, changing);
 
-  const find = `${twin}/copy/find-different-transactions.sql`;
   const history = without(transactionColumns, ['due_at', 'traceparent']);
-  areThose(find, namesIn(cut(find, /AS told \(/, /\n\)/)), history);
+  areThose(`${copy}, findDifferent`, namesIn(cut(copy, /AS incoming \(/, /\n\)/)), history);
   const compared = without(history, ['txn_id']);
-  areThose(`${find}, known`, namesIn(cut(find, /WHERE \(/, /\n\)/)), compared);
-  areThose(`${find}, told`, namesIn(cut(find, /DISTINCT FROM \(/, /\n\)/)), compared);
+  const known = cut(copy, /WHERE \((?=\s+known\.kind)/, /\n\)/);
+  areThose(`${copy}, known`, namesIn(known), compared);
+  const incoming = cut(copy, /DISTINCT FROM \((?=\s+incoming\.kind)/, /\n\)/);
+  areThose(`${copy}, incoming`, namesIn(incoming), compared);
 });
 
 function wholePayment() {

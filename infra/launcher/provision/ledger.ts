@@ -6,7 +6,7 @@ import {
   openSpannerOutbox,
   OtherSchemaError,
   spannerMigrationSets,
-  type SpannerPlace,
+  type SpannerAddress,
 } from '@triplock/ledger-spanner';
 import type { LedgerStore, Stores } from '../choices.ts';
 import { LauncherError } from '../errors.ts';
@@ -65,7 +65,7 @@ function refuseOtherSchema(error: unknown): never {
 /**
  * What a new broker lacks: every event goes out again from an outbox in Spanner, under its old id.
  */
-export function refillFrom(place: SpannerPlace): (report: Report) => Promise<void> {
+export function refillFrom(place: SpannerAddress): (report: Report) => Promise<void> {
   return async (report) => {
     const outbox = openSpannerOutbox(await openSpanner(place));
     try {

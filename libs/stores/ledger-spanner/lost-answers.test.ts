@@ -1,16 +1,16 @@
-import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import assert from 'node:assert/strict';
 import { bucketCount } from '@triplock/contracts';
+import { UnpostableError } from '@triplock/ledger';
+import { bookTransferOf, pendingOf, settledNow, traceparent } from '@triplock/ledger/test';
 import { bucketOf } from '@triplock/payments';
-import { openCalls, spannerOver } from './spanner/open-spanner.ts';
 import { aPayment, aRefund, freePort } from '@triplock/testing';
+import { openSpannerOutbox } from './outbox.ts';
+import { openSpannerLedger } from './payments.ts';
+import { openSpannerRefunds } from './refunds.ts';
+import { openCalls, spannerOver } from './spanner/database.ts';
 import { createTestSpanner } from './test/test-spanner.ts';
 import { troubledCommits } from './test/troubled-commits.ts';
-import { bookTransferOf, pendingOf, settledNow, traceparent } from '@triplock/ledger/test';
-import { UnpostableError } from '@triplock/ledger';
-import { openSpannerLedger } from './open-spanner-ledger.ts';
-import { openSpannerOutbox } from './open-spanner-outbox.ts';
-import { openSpannerRefunds } from './open-spanner-refunds.ts';
 
 /** A database whose commits can be made to go wrong. */
 async function openTroubled(context: TestContext) {

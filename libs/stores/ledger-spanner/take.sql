@@ -4,8 +4,9 @@
 -- A row: a pending event of a bucket whose lease holds. No row: nothing waits, or the leases are
 -- lost.
 --
--- Buckets take turns row by row, so that those whose events cannot be published now do not fill
--- every answer. The caller puts in what is behind a parked event of its payment, and waits with it.
+-- One row of each bucket after the other, so that those whose events cannot be published now do
+-- not fill every answer. The caller puts in what is behind a parked event of its payment, and waits
+-- with it.
 SELECT event.* REPLACE (UNIX_MICROS(event.created_at) AS created_at)
 FROM UNNEST(@buckets) AS wanted_bucket WITH OFFSET AS nth
 JOIN outbox_leases AS lease
@@ -18,6 +19,6 @@ UNNEST(ARRAY(
   WHERE pending_bucket = wanted_bucket AND $NOT_BEHIND
   ORDER BY created_at, event_id
   LIMIT @perBucket
-)) AS event WITH OFFSET AS turn
-ORDER BY turn, event.created_at, event.event_id
+)) AS event WITH OFFSET AS round
+ORDER BY round, event.created_at, event.event_id
 LIMIT @limit

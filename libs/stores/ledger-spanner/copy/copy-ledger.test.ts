@@ -1,17 +1,16 @@
-import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import assert from 'node:assert/strict';
 import { bucketCount } from '@triplock/contracts';
-import { bucketOf } from '@triplock/payments';
-import { commitTimestamp } from '../spanner/values.ts';
-import { type SpannerDatabase } from '../spanner/open-spanner.ts';
-import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
-import { createTestSpanner } from '../test/test-spanner.ts';
+import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
 import { bookTransferOf, pendingOf, settledNow, traceparent } from '@triplock/ledger/test';
-import { openPostgresLedger } from '@triplock/ledger';
-import { openPostgresRefunds } from '@triplock/ledger';
-import { openSpannerLedger } from '../open-spanner-ledger.ts';
-import { openSpannerOutbox } from '../open-spanner-outbox.ts';
-import { openSpannerRefunds } from '../open-spanner-refunds.ts';
+import { bucketOf } from '@triplock/payments';
+import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
+import { openSpannerOutbox } from '../outbox.ts';
+import { openSpannerLedger } from '../payments.ts';
+import { openSpannerRefunds } from '../refunds.ts';
+import type { SpannerDatabase } from '../spanner/database.ts';
+import { commitTimestamp } from '../spanner/values.ts';
+import { createTestSpanner } from '../test/test-spanner.ts';
 import { copyLedgerFrom } from './copy-ledger.ts';
 
 /** A ledger in Spanner, its copy in PostgreSQL, and what brings it up to now. */
@@ -106,7 +105,7 @@ test('a copier that stands still loses its turn to the others, and what it had b
       return spanner.snapshot(work);
     },
   };
-  const still = copyLedgerFrom(states, postgres, { turnMs: 300 })({ counting: false });
+  const still = copyLedgerFrom(states, postgres, { idleMaxMs: 300 })({ counting: false });
   await stands.promise;
   assert.equal((await copy({ counting: true })).transactions, 1);
   mayGoOn.resolve();

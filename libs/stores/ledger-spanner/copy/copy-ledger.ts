@@ -13,26 +13,37 @@
  * demands.
  */
 import type { CopyLedger } from '@triplock/ledger';
-import { loadSql, type Database, type Queryable } from '@triplock/postgres';
-import type { Moment, SpannerDatabase } from '../spanner/open-spanner.ts';
-import { chooseSlice, type Slice } from './choose-slice.ts';
-import { copySlice, type Sides } from './copy-slice.ts';
-import { countRows, horizonOf } from './read-spanner.ts';
-import { recordDifferences } from './record-differences.ts';
+import { type Database, loadStatements, type Queryable } from '@triplock/postgres';
+import type { Moment, SpannerDatabase } from '../spanner/database.ts';
+import {
+  chooseSlice,
+  countRows,
+  entriesOf,
+  eventsOf,
+  horizonOf,
+  type Slice,
+  transactionsOf,
+} from './slices.ts';
 
-const compareRowsSql = loadSql(import.meta.url, 'compare-rows.sql');
+const copySql = loadStatements(import.meta.url, 'copy.sql', [
+  'copyTransactions',
+  'findDifferent',
+  'copyEntries',
+  'copyEvents',
+  'countRows',
+]);
 
 /** Of transactions and of events: a second or two of PostgreSQL's time. */
 const usualSliceRows = 4_000;
 
 /** Above what one call to Spanner may take, during which PostgreSQL sees a copier do nothing. */
-const usualTurnMs = 15_000;
+const usualIdleMs = 15_000;
 
 /**
  * Copies a ledger in Spanner into the schema `ledger` of PostgreSQL, as the role `triplock_ledger`:
  * what was committed since the last time, in slices of bounded size, each in a transaction of its
- * own. After the last one the copy is as of one moment. Several copiers take turns, slice by slice,
- * and PostgreSQL takes the turn from one that stands still.
+ * own. After the last one the copy is as of one moment. One of several copiers copies a slice while
+ * the others wait, and PostgreSQL ends the transaction of one that does nothing.
  *
  * What a row may not become, such as another amount or another end, is not copied; it is recorded
  * in `ledger.copy_differences`, which the audit reads.
@@ -40,18 +51,18 @@ const usualTurnMs = 15_000;
 export function copyLedgerFrom(
   spanner: SpannerDatabase,
   postgres: Database,
-  { sliceRows = usualSliceRows, turnMs = usualTurnMs } = {},
+  { sliceRows = usualSliceRows, idleMaxMs = usualIdleMs } = {},
 ): CopyLedger {
   const copyNextSlice = (counting: boolean) =>
     postgres.transaction(async (tx) => {
       // Begun under the lock of the others, so that two never copy the same changes.
-      const sinceMicros = await lockCopy(tx, turnMs);
+      const sinceMicros = await lockCopy(tx, idleMaxMs);
       return spanner.snapshot(async (moment) => {
         const slice = await chooseSlice(moment, { sinceMicros, rowsMax: sliceRows });
         await copySlice({ moment, tx }, slice);
         await copyHorizon({ moment, tx }, sliceRows);
         if (counting && !slice.moreFollows) await compareCounts(tx, moment);
-        await keepPlace(tx, slice);
+        await keepPosition(tx, slice);
         return slice;
       });
     });
@@ -67,9 +78,9 @@ export function copyLedgerFrom(
   };
 }
 
-async function lockCopy(tx: Queryable, turnMs: number): Promise<bigint> {
+async function lockCopy(tx: Queryable, idleMaxMs: number): Promise<bigint> {
   await tx.query(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, [
-    String(turnMs),
+    String(idleMaxMs),
   ]);
   await tx.query('INSERT INTO ledger.copied (until_micros) VALUES (0) ON CONFLICT DO NOTHING');
   const sql = 'SELECT until_micros FROM ledger.copied FOR UPDATE';
@@ -77,7 +88,7 @@ async function lockCopy(tx: Queryable, turnMs: number): Promise<bigint> {
   return row!.until_micros;
 }
 
-async function keepPlace(tx: Queryable, { untilMicros, moreFollows }: Slice): Promise<void> {
+async function keepPosition(tx: Queryable, { untilMicros, moreFollows }: Slice): Promise<void> {
   const sql = 'UPDATE ledger.copied SET until_micros = $1, behind = $2';
   await tx.query(sql, [untilMicros, moreFollows]);
 }
@@ -98,7 +109,7 @@ async function copyHorizon({ moment, tx }: Sides, rowsMax: number): Promise<void
 
 async function compareCounts(tx: Queryable, moment: Moment): Promise<void> {
   const there = await countRows(moment);
-  const [here] = await tx.query<typeof there>(compareRowsSql);
+  const [here] = await tx.query<typeof there>(copySql.countRows);
   const differing = (['transactions', 'entries', 'moved'] as const).filter(
     (figure) => there[figure] !== here![figure],
   );
@@ -106,4 +117,78 @@ async function compareCounts(tx: Queryable, moment: Moment): Promise<void> {
     id: `${figure}: ${there[figure]} in the ledger, ${here![figure]} in its copy`,
   }));
   await recordDifferences(tx, { kind: 'rows', found });
+}
+
+/** A row is a request of 64 KiB at most, and one answer of Spanner holds 10 MiB. */
+const pageRows = 128;
+
+/** Where a slice is read, and where it is written. */
+export type Sides = { moment: Moment; tx: Queryable };
+
+/**
+ * Copies the rows of a slice, each as of the moment. What they refer to comes with them, even where
+ * it changed after the slice: a refund never stands without its payment, an entry or an event never
+ * without its transaction.
+ */
+async function copySlice(sides: Sides, slice: Slice): Promise<void> {
+  const known = new Set<string>();
+  await copyTransactions(sides, slice.transactionIds, known);
+  for (const ids of pagesOf(slice.eventIds)) {
+    const rows = await eventsOf(sides.moment, ids);
+    // A key conflict is about an id that is in the ledger as another request's.
+    const about = rows.flatMap(({ txn_id, payment_id }) => [txn_id, payment_id]);
+    await copyTransactions(sides, about, known);
+    await recordDifferences(sides.tx, {
+      kind: 'event',
+      found: await sides.tx.query(copySql.copyEvents, [toJson(rows)]),
+    });
+  }
+}
+
+/** Copies transactions with their entries, and what they refund; `known` are copied already. */
+async function copyTransactions(
+  { moment, tx }: Sides,
+  wanted: readonly string[],
+  known: Set<string>,
+): Promise<void> {
+  const missing = [...new Set(wanted)].filter((id) => !known.has(id));
+  for (const ids of pagesOf(missing)) {
+    for (const id of ids) known.add(id);
+    const rows = await transactionsOf(moment, ids);
+    const refunded = rows.flatMap(({ payment_id }) => payment_id ?? []);
+    await copyTransactions({ moment, tx }, refunded, known);
+    const input = toJson(rows);
+    await tx.query(copySql.copyTransactions, [input]);
+    const different = await tx.query<{ id: string }>(copySql.findDifferent, [input]);
+    await recordDifferences(tx, { kind: 'transaction', found: different });
+    const entries = toJson(await entriesOf(moment, ids));
+    const found = await tx.query<{ id: string }>(copySql.copyEntries, [entries]);
+    await recordDifferences(tx, { kind: 'entry', found });
+  }
+}
+
+function* pagesOf(ids: readonly string[]): Generator<readonly string[]> {
+  for (let at = 0; at < ids.length; at += pageRows) yield ids.slice(at, at + pageRows);
+}
+
+/** Whole numbers as text: json_to_recordset makes bigints of them. */
+function toJson(rows: readonly object[]): string {
+  return JSON.stringify(rows, (_, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
+}
+
+/** What the store says and the history of the copy does not allow, by ids. */
+export type Differences = {
+  kind: 'transaction' | 'entry' | 'event' | 'rows';
+  found: readonly { id: string }[];
+};
+
+/** Records differences, each once; the audit reads them. */
+async function recordDifferences(tx: Queryable, { kind, found }: Differences): Promise<void> {
+  if (found.length === 0) return;
+  const sql = `
+    INSERT INTO ledger.copy_differences (kind, id) SELECT $1, unnest($2::text[])
+    ON CONFLICT DO NOTHING`;
+  await tx.query(sql, [kind, found.map(({ id }) => id)]);
 }

@@ -115,7 +115,7 @@ CREATE TABLE IF NOT EXISTS outbox (
   partner_id STRING(MAX) NOT NULL,
   -- A hash of payment_id: one lease, one ordering key, and what every index over time begins with.
   bucket INT64 NOT NULL,
-  -- Null for a key conflict, which settles nothing and so has no place in the payment's order.
+  -- Null for a key conflict, which settles nothing and so has no number in the payment's order.
   sequence INT64,
   -- Published byte for byte, on every attempt.
   payload STRING(MAX) NOT NULL,
@@ -129,7 +129,7 @@ CREATE TABLE IF NOT EXISTS outbox (
   changed_at TIMESTAMP NOT NULL OPTIONS (allow_commit_timestamp = true),
 
   -- Unlike a sequence it is never null, so one index holds all events of a payment, each once.
-  place STRING(MAX) NOT NULL AS (COALESCE(CAST(sequence AS STRING), event_id)) STORED,
+  position STRING(MAX) NOT NULL AS (COALESCE(CAST(sequence AS STRING), event_id)) STORED,
   pending_bucket INT64 AS (IF(state = 'pending', bucket, NULL)) STORED,
   published_bucket INT64 AS (IF(state = 'published', bucket, NULL)) STORED,
   parked_payment STRING(36) AS (IF(state = 'parked', payment_id, NULL)) STORED,
@@ -145,7 +145,7 @@ CREATE TABLE IF NOT EXISTS outbox (
   )
 ) PRIMARY KEY (event_id);
 
-CREATE UNIQUE INDEX IF NOT EXISTS one_event_per_place ON outbox (payment_id, place);
+CREATE UNIQUE INDEX IF NOT EXISTS one_event_per_position ON outbox (payment_id, position);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS outbox_pending ON outbox (pending_bucket, created_at);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS outbox_published ON outbox (published_bucket, published_at);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS outbox_parked ON outbox (parked_payment, created_at);

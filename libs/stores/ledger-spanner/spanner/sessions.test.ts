@@ -1,5 +1,5 @@
-import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import assert from 'node:assert/strict';
 import { DeadlineError } from '@triplock/runtime';
 import type { Calls } from './calls.ts';
 import { keepSessions } from './sessions.ts';

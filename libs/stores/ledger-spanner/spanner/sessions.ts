@@ -16,7 +16,8 @@ export type Sessions = {
 /** A session while it is lent. */
 export type Lent = {
   readonly name: string;
-  /** Takes another in its place. */ renew(): Promise<void>;
+  /** Takes another session instead. */
+  renew(): Promise<void>;
 };
 
 /** As long as a call may take: whoever waits for longer has been given up on by its own caller. */
@@ -37,16 +38,16 @@ export function keepSessions(calls: Calls, max: number, waitMs = waitMsUsual): S
       lent += 1;
       return;
     }
-    const { promise, resolve: turn, reject } = Promise.withResolvers<void>();
-    line.add(turn);
+    const { promise, resolve: begin, reject } = Promise.withResolvers<void>();
+    line.add(begin);
     const timer = setTimeout(() => {
-      line.delete(turn);
+      line.delete(begin);
       reject(new DeadlineError(`no session of Spanner was free within ${waitMs} ms`));
     }, waitMs);
     await promise.finally(() => clearTimeout(timer));
   }
 
-  /** The place passes to the next in line without being free in between. */
+  /** The session passes to the next in line without being free in between. */
   function giveBack(): void {
     const [next] = line;
     if (next !== undefined) {

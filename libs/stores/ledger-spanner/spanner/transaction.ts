@@ -11,9 +11,7 @@ import {
   WriteRefusedError,
 } from './errors.ts';
 import type { Lent } from './sessions.ts';
-import type { Lookup } from './lookup.ts';
-import { decodeRows, type Params } from './values.ts';
-import { mutationsOf, type Write } from './writes.ts';
+import { decodeRows, type Lookup, mutationsOf, type Params, type Write } from './values.ts';
 
 /** One attempt at a transaction. */
 export type SpannerTransaction = {

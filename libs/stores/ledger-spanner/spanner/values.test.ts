@@ -1,9 +1,8 @@
-import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { retryDelayOf } from './errors.ts';
-import { parseDatabaseName } from './place.ts';
-import { decodeRows, encodeParams, encodeValue } from './values.ts';
-import { mutationsOf } from './writes.ts';
+import assert from 'node:assert/strict';
+import { parseDatabaseName } from './calls.ts';
+import { isInvalidated, isRefusal, retryDelayOf, status } from './errors.ts';
+import { decodeRows, encodeParams, encodeValue, mutationsOf } from './values.ts';
 
 test('whole numbers travel as text, and one that is not told exactly is refused', () => {
   const beyond = 2n ** 53n + 1n;
@@ -70,4 +69,19 @@ test('a database is named in full or not at all', () => {
   for (const wrong of ['', 'd', 'projects/p/instances/i', 'projects/p/instances/i/databases/d/e']) {
     assert.throws(() => parseDatabaseName(wrong), /is not of the form/);
   }
+});
+
+const ended = (code: number, message: string) => Object.assign(new Error(message), { code });
+
+test('a commit is refused for good only for what it would have written', () => {
+  const check = ended(status.failedPrecondition, 'Check constraint amount_is_positive is violated');
+  assert.deepEqual([isRefusal(check), isInvalidated(check)], [true, false]);
+});
+
+test('a transaction that a later one of its session invalidated is tried again', () => {
+  const later = ended(
+    status.failedPrecondition,
+    'This transaction has been invalidated by a later transaction in the same session.',
+  );
+  assert.deepEqual([isRefusal(later), isInvalidated(later)], [false, true]);
 });

@@ -1,9 +1,9 @@
 import { cpus } from 'node:os';
-import { aPayment, createTestDatabase } from '@triplock/testing';
-import { createTestSpanner } from './test-spanner.ts';
-import { openPostgresLedger, type Ledger } from '@triplock/ledger';
+import { type Ledger, openPostgresLedger } from '@triplock/ledger';
 import { bookTransferOf } from '@triplock/ledger/test';
-import { openSpannerLedger } from '../open-spanner-ledger.ts';
+import { aPayment, createTestDatabase } from '@triplock/testing';
+import { openSpannerLedger } from '../payments.ts';
+import { createTestSpanner } from './test-spanner.ts';
 
 // What posting costs in both ledgers, for docs/stores.md:
 // npx node libs/stores/ledger-spanner/test/posting-cost.ts

@@ -1,8 +1,11 @@
-import { createInEmulator, dropFromEmulator } from '../spanner/provision-emulator.ts';
-import { migrateSpanner } from '../spanner/migrate-spanner.ts';
-import { openSpanner, type SpannerDatabase } from '../spanner/open-spanner.ts';
-import { spannerMigrationSets } from '../spanner/migration-sets.ts';
-import { testNamespace, testSpanner, type Cleanup } from '@triplock/testing';
+import { type Cleanup, testNamespace, testSpanner } from '@triplock/testing';
+import { openSpanner, type SpannerDatabase } from '../spanner/database.ts';
+import {
+  createInEmulator,
+  dropFromEmulator,
+  migrateSpanner,
+  spannerMigrationSets,
+} from '../spanner/schema.ts';
 
 /** A migrated Spanner database of one test's own. */
 export type TestSpanner = {
@@ -42,18 +45,18 @@ export async function createTestSpanner(
 ): Promise<TestSpanner> {
   const emulatorHost = await testSpanner();
   const database = (use === 'emptied' && unused.pop()) || (await make(emulatorHost));
-  const place = { database, emulatorHost };
+  const address = { database, emulatorHost };
   const opened: SpannerDatabase[] = [];
   test.after(async () => {
     await Promise.all(opened.map((each) => each.close()));
     if (use === 'changed') return;
-    await empty(place);
+    await empty(address);
     unused.push(database);
   });
   return {
-    ...place,
+    ...address,
     open: async () => {
-      const spanner = await openSpanner({ ...place, transactionsMax });
+      const spanner = await openSpanner({ ...address, transactionsMax });
       opened.push(spanner);
       return spanner;
     },
@@ -62,16 +65,16 @@ export async function createTestSpanner(
 
 async function make(emulatorHost: string): Promise<string> {
   const database = `projects/triplock/instances/tests/databases/${testNamespace()}`;
-  const place = { database, emulatorHost };
-  await createInEmulator(place);
+  const address = { database, emulatorHost };
+  await createInEmulator(address);
   if (made.length === 0) process.once('beforeExit', () => void dropAll(emulatorHost));
   made.push(database);
-  await migrateSpanner(place, spannerMigrationSets);
+  await migrateSpanner(address, spannerMigrationSets);
   return database;
 }
 
-async function empty(place: { database: string; emulatorHost: string }): Promise<void> {
-  const spanner = await openSpanner(place);
+async function empty(address: { database: string; emulatorHost: string }): Promise<void> {
+  const spanner = await openSpanner(address);
   try {
     await spanner.transaction(async (tx) => {
       tx.write(...tables.map((table) => ({ kind: 'deleteAll' as const, table })));

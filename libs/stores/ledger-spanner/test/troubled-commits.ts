@@ -1,5 +1,5 @@
+import type { Calls } from '../spanner/calls.ts';
 import { status } from '../spanner/errors.ts';
-import { type Calls } from '../spanner/calls.ts';
 
 /**
  * What becomes of a commit: it is done or not, and nothing is heard of it, or Spanner aborts it.

@@ -1,8 +1,10 @@
 import { bucketCount } from '@triplock/contracts';
-import type { SpannerDatabase } from './spanner/open-spanner.ts';
+import type { BucketLease, Holding, PublishedMark } from '@triplock/ledger';
+import type { EventId } from '@triplock/payments';
+import type { Columns } from './rows.ts';
+import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
-import type { Write } from './spanner/writes.ts';
-import type { Holding } from '@triplock/ledger';
+import { commitTimestamp, type Write } from './spanner/values.ts';
 
 const clockSql = 'SELECT CURRENT_TIMESTAMP() AS now';
 const leasesSql = 'SELECT bucket, owner, epoch, expires_at FROM outbox_leases';
@@ -12,8 +14,8 @@ const dayMs = 86_400_000;
 type Lease = { bucket: number; owner: string | null; epoch: bigint; expiresAt: number };
 
 /**
- * Leases by `Outbox.leaseBuckets`'s contract. All leases are read under locks, so that owners take
- * turns here.
+ * Leases by `Outbox.leaseBuckets`'s contract. All leases are read under locks, so that one
+ * owner leases after the other.
  *
  * The share is the buckets divided by the owners alive, rounded up, so that nothing is left over. A
  * surplus is given up at once: an owner that lacks buckets asks often, so none of them waits for
@@ -118,4 +120,95 @@ function leaseWrite(row: {
   expires_at: Date;
 }): Write {
   return { kind: 'insertOrUpdate', table: 'outbox_leases', row };
+}
+
+const heldSql = `
+  SELECT bucket, epoch FROM outbox_leases
+  WHERE bucket IN UNNEST(@buckets) AND expires_at > CURRENT_TIMESTAMP()`;
+
+/**
+ * The epochs under which buckets are leased now. Read in a transaction, a lease cannot pass on
+ * before its commit.
+ */
+export async function heldLeases(
+  reader: Pick<SpannerTransaction, 'query'>,
+  leases: readonly Pick<BucketLease, 'bucket'>[],
+): Promise<Map<number, bigint>> {
+  const buckets = [...new Set(leases.map(({ bucket }) => bucket))];
+  const rows = await reader.query<{ bucket: bigint; epoch: bigint }>(heldSql, { buckets });
+  return new Map(rows.map(({ bucket, epoch }) => [Number(bucket), epoch]));
+}
+
+type EventRow = {
+  event_id: EventId;
+  bucket: bigint;
+  state: string;
+  published_epoch: bigint | null;
+};
+
+/**
+ * Marks events of several buckets, where their leases hold, and gives back those that it marked.
+ */
+export function markPublished(
+  database: SpannerDatabase,
+  published: readonly PublishedMark[],
+): Promise<EventId[]> {
+  const ids = [...new Set(published.map(({ eventId }) => eventId))];
+  return database.transaction(async (tx) => {
+    const held = await heldLeases(tx, published);
+    const rows = await tx.read<EventRow>({
+      table: 'outbox',
+      columns: ['event_id', 'bucket', 'state', 'published_epoch'],
+      keys: ids.map((id) => [id]),
+    });
+    const events = new Map(rows.map((row) => [row.event_id, row]));
+    const marked = new Set<EventId>();
+    for (const { eventId, bucket, epoch } of published) {
+      const event = events.get(eventId);
+      if (held.get(bucket) !== epoch || event?.bucket !== BigInt(bucket)) continue;
+      if (event.state === 'pending') {
+        if (marked.has(eventId)) continue;
+        const state = { state: 'published', published_epoch: epoch };
+        updateEvent(tx, { event_id: eventId, ...state, published_at: commitTimestamp });
+        marked.add(eventId);
+        // After a commit without an answer: the mark of this lease, which marks once, is this one.
+      } else if (tx.mayHaveCommitted && event.published_epoch === epoch) marked.add(eventId);
+    }
+    return [...marked];
+  });
+}
+
+const behindSql = `
+  SELECT later.event_id
+  FROM outbox AS poison
+  JOIN outbox@{FORCE_INDEX=one_event_per_position} AS later
+    ON later.payment_id = poison.payment_id
+    AND later.created_at >= poison.created_at AND later.state = 'pending'
+  WHERE poison.event_id = @eventId AND poison.bucket = @bucket AND poison.state = 'pending'`;
+
+/** Sets an event and its payment's later ones aside, where the lease holds; returns how many. */
+export function parkEvent(
+  database: SpannerDatabase,
+  lease: BucketLease,
+  { eventId, reason }: { eventId: EventId; reason: string },
+): Promise<number> {
+  const { bucket, epoch } = lease;
+  return database.transaction(async (tx) => {
+    if ((await heldLeases(tx, [lease])).get(bucket) !== epoch) return 0;
+    const rows = await tx.query<{ event_id: EventId }>(behindSql, { eventId, bucket });
+    for (const { event_id } of rows) {
+      const parked_reason = event_id === eventId ? reason : `behind ${eventId}`;
+      updateEvent(tx, { event_id, state: 'parked', parked_reason });
+    }
+    return rows.length;
+  });
+}
+
+/** Changes an event that the same transaction has read. */
+export function updateEvent(
+  tx: SpannerTransaction,
+  columns: Columns & { event_id: EventId },
+): void {
+  const row = { ...columns, changed_at: commitTimestamp };
+  tx.write({ kind: 'update', table: 'outbox', row });
 }

@@ -1,18 +1,58 @@
+import {
+  compare,
+  firstOfEach,
+  type Ledger,
+  type ListOutcome,
+  type ListRequest,
+  ownMs,
+  paymentMovement,
+  type Posting,
+  type PostOutcome,
+  type RowState,
+  settledPayment,
+  settlementEvent,
+  stateAfter,
+} from '@triplock/ledger';
 import type { Fingerprint, TransactionState, TxnId } from '@triplock/payments';
-import type { SpannerDatabase } from './spanner/open-spanner.ts';
-import type { Write } from './spanner/writes.ts';
-import type { Posting, PostOutcome } from '@triplock/ledger';
-import { ownMs } from '@triplock/ledger';
-import { paymentMovement, settledPayment, settlementEvent } from '@triplock/ledger';
-import { compare, firstOfEach, stateAfter, type RowState } from '@triplock/ledger';
-import { blamingInput, refuseBadTexts } from './unpostable.ts';
+import { loadSql } from '@triplock/postgres';
 import {
   finalColumns,
   insertEntry,
   insertEvent,
   insertTransaction,
+  paymentFrom,
+  readTransaction,
   requestColumns,
-} from './write-rows.ts';
+  type TransactionRow,
+} from './rows.ts';
+import {
+  blamingInput,
+  recordKeyConflict,
+  refuseBadTexts,
+  settlePayment,
+  storeIntent,
+} from './settlement.ts';
+import type { SpannerDatabase } from './spanner/database.ts';
+import type { Write } from './spanner/values.ts';
+
+/** The ledger in Cloud Spanner. Closing it closes the database's connection. */
+export function openSpannerLedger(database: SpannerDatabase): Ledger {
+  return {
+    post: (batch) => postPayments(database, batch),
+    storeIntent: (request) => storeIntent(database, request),
+    settle: (request) => settlePayment(database, request),
+    recordKeyConflict: (posting) => recordKeyConflict(database, posting),
+    find: async (txnId) => {
+      const row = await readTransaction(database, txnId);
+      return row?.kind === 'payment' ? paymentFrom(row) : undefined;
+    },
+    list: (request) => listPayments(database, request),
+    isEmpty: async () =>
+      (await database.query('SELECT txn_id FROM transactions LIMIT 1')).length === 0,
+    ping: () => database.ping(),
+    close: () => database.close(),
+  };
+}
 
 /**
  * Posts a batch by `Ledger.post`'s contract: reads which ids are taken, and writes the others with
@@ -96,4 +136,50 @@ function rowsOf({ payment, traceparent, settlement }: Posting): {
     ...(moved !== undefined && { entry: insertEntry(payment.txnId, moved) }),
     event: insertEvent(settlementEvent(settled, 1), traceparent),
   };
+}
+
+const listSql = loadSql(import.meta.url, 'list.sql');
+
+/** The page after a payment, or the first one. */
+export async function listPayments(
+  database: SpannerDatabase,
+  { partnerId, limit, after, state, reference }: ListRequest,
+): Promise<ListOutcome> {
+  let before: Date | undefined;
+  if (after !== undefined) {
+    const position = await readTransaction(database, after);
+    if (position?.kind !== 'payment' || position.partner_id !== partnerId) {
+      return { outcome: 'unknown-cursor' };
+    }
+    before = position.created_at;
+  }
+  const wish = { state, reference, before };
+  const sql = listSql.replace('$INDEX', indexFor(wish)).replace('$FILTER', filterFor(wish));
+  // One row more than asked for shows whether there is a next page.
+  const rows = await database.query<TransactionRow>(sql, {
+    ...{ partner: partnerId, limit: limit + 1, before, after, state, reference },
+  });
+  const payments = rows.slice(0, limit).map(paymentFrom);
+  return { outcome: 'page', payments, hasMore: rows.length > limit };
+}
+
+type Wish = Pick<ListRequest, 'state' | 'reference'> & { before: Date | undefined };
+
+const isUnusual = (state: Wish['state']) => state !== undefined && state !== 'succeeded';
+
+/** The index that holds the least of what is not wished for. */
+function indexFor({ state, reference }: Wish): string {
+  if (reference !== undefined) return 'payments_by_reference';
+  return isUnusual(state) ? 'payments_not_succeeded' : 'payments_by_time';
+}
+
+function filterFor({ state, reference, before }: Wish): string {
+  const filters = ['TRUE'];
+  if (reference !== undefined) filters.push('reference = @reference');
+  if (state !== undefined) filters.push('state = @state');
+  if (isUnusual(state)) filters.push('unusual_state = @state');
+  if (before !== undefined) {
+    filters.push('(created_at < @before OR (created_at = @before AND txn_id < @after))');
+  }
+  return filters.join(' AND ');
 }

@@ -1,12 +1,11 @@
-import assert from 'node:assert/strict';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { test } from 'node:test';
-import { migrateSpanner, OtherSchemaError } from './spanner/migrate-spanner.ts';
-import { spannerMigrationSets } from './spanner/migration-sets.ts';
-import { createTestSpanner } from './test/test-spanner.ts';
+import { pathToFileURL } from 'node:url';
+import assert from 'node:assert/strict';
+import { createTestSpanner } from '../test/test-spanner.ts';
+import { migrateSpanner, OtherSchemaError, spannerMigrationSets } from './schema.ts';
 
 test('migrating again, by two at once, does nothing, and a changed or unknown file is refused', async (context) => {
   const store = await createTestSpanner(context, 'changed');

@@ -1,22 +1,31 @@
-import { detailsText, otherDetails } from '@triplock/ledger';
 import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import {
-  bucketOf,
+  detailsText,
+  otherDetails,
+  paymentOf,
+  type ProviderColumns,
+  refundOf,
+  transactionColumns,
+  type TransactionRow as PostgresRow,
+} from '@triplock/ledger';
+import {
   type AcceptedPayment,
+  bucketOf,
   type Entry,
+  type Payment,
+  type Refund,
   type Settlement,
   type TxnId,
 } from '@triplock/payments';
-import { commitTimestamp, type Value } from './spanner/values.ts';
-import { type Write } from './spanner/writes.ts';
+import { commitTimestamp, type Lookup, type Value, type Write } from './spanner/values.ts';
 
 /** Columns to write, by name. */
 export type Columns = Record<string, Value>;
 
 /** A new row of `transactions`; what is not given is null, so that rows of a batch are alike. */
 export function insertTransaction(columns: Columns): Write {
-  const told = Object.entries(columns).map(([column, value]) => [column, value ?? null]);
-  return write('insert', 'transactions', Object.fromEntries(told) as Columns);
+  const all = Object.entries(columns).map(([column, value]) => [column, value ?? null]);
+  return write('insert', 'transactions', Object.fromEntries(all) as Columns);
 }
 
 /** Changes a row of `transactions` that the same transaction has read. */
@@ -96,4 +105,60 @@ export function insertEvent(event: PaymentEvent, traceparent: string): Write {
     changed_at: commitTimestamp,
   };
   return { kind: 'insert', table: 'outbox', row };
+}
+
+/** A row of `transactions`. Whole numbers are bigints, as Spanner has no smaller ones. */
+export type TransactionRow = {
+  [Column in keyof PostgresRow]: PostgresRow[Column] extends number ? bigint : PostgresRow[Column];
+};
+
+/** The payment that a row of kind `payment` holds; the table's checks give it an amount. */
+export function paymentFrom(row: TransactionRow): Payment {
+  return paymentOf({ ...row, ...small(row), amount: row.amount!, currency: row.currency! });
+}
+
+/** The refund that a row holds, with the charge of its payment where that is the same partner's. */
+export function refundFrom(row: TransactionRow, payment: TransactionRow | undefined): Refund {
+  return refundOf({ ...row, ...small(row), ...chargeOf(payment), payment_id: row.payment_id! });
+}
+
+/** The payment of a refund, unless the row found under its id is something else. */
+export function paymentOfRefund(
+  refund: { partner_id: string },
+  found: TransactionRow | undefined,
+): TransactionRow | undefined {
+  const isTheirs = found?.kind === 'payment' && found.partner_id === refund.partner_id;
+  return isTheirs ? found : undefined;
+}
+
+function small({ response_version, version, events }: TransactionRow) {
+  return {
+    response_version: Number(response_version),
+    version: Number(version),
+    events: Number(events),
+  };
+}
+
+function chargeOf(payment: TransactionRow | undefined): ProviderColumns {
+  return {
+    provider: payment?.provider ?? null,
+    provider_intent_id: payment?.provider_intent_id ?? null,
+    provider_charge_id: payment?.provider_charge_id ?? null,
+  };
+}
+
+/** What rows can be read from: a transaction, a moment, or the database as it is now. */
+export type Reader = { read<Row>(lookup: Lookup): Promise<Row[]> };
+
+/** A transaction's row. */
+export async function readTransaction(
+  reader: Reader,
+  txnId: TxnId,
+): Promise<TransactionRow | undefined> {
+  const [row] = await reader.read<TransactionRow>({
+    table: 'transactions',
+    columns: transactionColumns,
+    keys: [[txnId]],
+  });
+  return row;
 }

@@ -1,22 +1,83 @@
-import type { AcceptedRefund, Fingerprint, TxnId } from '@triplock/payments';
-import type { SpannerTransaction } from './spanner/transaction.ts';
-import { detailsText, otherRefundDetails, ownMs, resultOf } from '@triplock/ledger';
-import type {
-  RefundDecision,
-  RefundOutcome,
-  RefundPosting,
-  ReservedRefund,
-} from '@triplock/ledger';
-import { readTransaction } from './read-rows.ts';
 import {
+  detailsText,
+  otherRefundDetails,
+  ownMs,
+  type RefundDecision,
+  type RefundListOutcome,
+  type RefundListRequest,
+  type RefundOutcome,
+  type RefundPosting,
+  type Refunds,
+  type ReservedRefund,
+  resultOf,
+} from '@triplock/ledger';
+import type { AcceptedRefund, Fingerprint, Refund, TxnId } from '@triplock/payments';
+import {
+  type Columns,
+  insertTransaction,
+  paymentOfRefund,
+  type Reader,
+  readTransaction,
+  refundFrom,
+  type TransactionRow,
+  updateTransaction,
+} from './rows.ts';
+import {
+  blamingInput,
+  isPendingAt,
   paymentColumns,
+  recordRefundConflict,
   refundColumns,
-  settledRows,
-  tellOfRefund,
   type RefundRows,
-} from './settle-refund.ts';
-import { paymentOfRefund, refundFrom, type TransactionRow } from './transaction-row.ts';
-import { insertTransaction, updateTransaction, type Columns } from './write-rows.ts';
+  refuseBadTexts,
+  settledRows,
+  settleRefund,
+  writeRefundEvent,
+} from './settlement.ts';
+import type { SpannerDatabase } from './spanner/database.ts';
+import type { SpannerTransaction } from './spanner/transaction.ts';
+
+/** Refunds in Cloud Spanner. The connection stays the caller's to close. */
+export function openSpannerRefunds(database: SpannerDatabase): Refunds {
+  return {
+    post: (posting) =>
+      blamingInput(async () => {
+        refuseBadTexts(Object.values(posting.refund.details));
+        return database.transaction((tx) => postRefund(tx, posting));
+      }),
+    settle: (request) =>
+      blamingInput(() => database.transaction((tx) => settleRefund(tx, request))),
+    storeRefundId: (request) => storeRefundId(database, request),
+    recordKeyConflict: (posting) => recordRefundConflict(database, posting),
+    find: async (txnId) => findRefund(database, txnId),
+    listOf: (request) => listRefunds(database, request),
+  };
+}
+
+async function findRefund(reader: Reader, txnId: TxnId): Promise<Refund | undefined> {
+  const row = await readTransaction(reader, txnId);
+  if (row?.kind !== 'refund') return undefined;
+  const payment = await readTransaction(reader, row.payment_id as TxnId);
+  return refundFrom(row, paymentOfRefund(row, payment));
+}
+
+function storeRefundId(
+  database: SpannerDatabase,
+  { txnId, version, refundId }: Parameters<Refunds['storeRefundId']>[0],
+): ReturnType<Refunds['storeRefundId']> {
+  return database.transaction(async (tx) => {
+    const row = await readTransaction(tx, txnId);
+    if (row?.kind !== 'refund') return { outcome: 'stale' };
+    const stored = { outcome: 'stored', version: version + 1 } as const;
+    // After a commit without an answer: the same id at the next version is this call's own.
+    const isOurs = row.provider_refund_id === refundId && isPendingAt(row, version + 1);
+    if (tx.mayHaveCommitted && isOurs) return stored;
+    if (!isPendingAt(row, version)) return { outcome: 'stale' };
+    const columns = { provider_refund_id: refundId };
+    tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
+    return stored;
+  });
+}
 
 const dayMs = 86_400_000;
 
@@ -64,7 +125,7 @@ export async function postRefund(
   const result = resultOf(decision);
   const settled = settledRows(held, { result, settledAt: posting.settledAt });
   keep(settled.refund);
-  tellOfRefund(tx, settled, traceparent);
+  writeRefundEvent(tx, settled, traceparent);
   return { outcome: 'settled', state: result.state };
 }
 
@@ -157,4 +218,32 @@ function requestColumns(refund: AcceptedRefund): Columns {
     created_at: refund.acceptedAt,
     events: 0,
   };
+}
+
+const hint = 'spanner_emulator.disable_query_null_filtered_index_check=true';
+const listSql = (filter: string) => `
+  SELECT * FROM transactions@{FORCE_INDEX=refunds_of_a_payment, ${hint}}
+  WHERE payment_id = @paymentId AND partner_id = @partnerId AND ${filter}
+  ORDER BY created_at DESC, txn_id DESC LIMIT @limit`;
+const behind = '(created_at < @before OR (created_at = @before AND txn_id < @after))';
+
+/** The page of a payment's refunds after one of them, or the first page. */
+export async function listRefunds(
+  database: SpannerDatabase,
+  { paymentId, partnerId, limit, after }: RefundListRequest,
+): Promise<RefundListOutcome> {
+  let before: Date | undefined;
+  if (after !== undefined) {
+    const position = await readTransaction(database, after);
+    const isTheirs = position?.payment_id === paymentId && position.partner_id === partnerId;
+    if (!isTheirs) return { outcome: 'unknown-cursor' };
+    before = position.created_at;
+  }
+  // One row more than asked for shows whether there is a next page.
+  const wanted = { paymentId, partnerId, limit: limit + 1, before, after };
+  const sql = listSql(before === undefined ? 'TRUE' : behind);
+  const rows = await database.query<TransactionRow>(sql, wanted);
+  const payment = rows.length === 0 ? undefined : await readTransaction(database, paymentId);
+  const refunds = rows.slice(0, limit).map((row) => refundFrom(row, paymentOfRefund(row, payment)));
+  return { outcome: 'page', refunds, hasMore: rows.length > limit };
 }

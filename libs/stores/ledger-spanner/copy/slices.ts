@@ -1,10 +1,9 @@
-import type { Moment } from '../spanner/open-spanner.ts';
 import { transactionColumns } from '@triplock/ledger';
-import type { TransactionRow } from '../transaction-row.ts';
-import type { SliceBound } from './choose-slice.ts';
+import type { TransactionRow } from '../rows.ts';
+import type { Moment } from '../spanner/database.ts';
 
 /** Rows that changed last after some time, by their ids. */
-export type Changed = {
+type Changed = {
   rows: readonly { id: string; micros: bigint }[];
   /** When the last of those was changed that a shard or bucket gave where it may have more. */
   fullPartEnds: readonly bigint[];
@@ -33,12 +32,12 @@ const eventsSql = `
     )) AS changed`;
 
 /** Which transactions changed, those of each shard that changed first; from the index alone. */
-export function changedTransactions(moment: Moment, bound: SliceBound): Promise<Changed> {
+function changedTransactions(moment: Moment, bound: SliceBound): Promise<Changed> {
   return readChanged(moment, { ...bound, sql: transactionsSql, parts: transactionShards });
 }
 
 /** Which events changed, those of each bucket that changed first; from the index alone. */
-export function changedEvents(moment: Moment, bound: SliceBound): Promise<Changed> {
+function changedEvents(moment: Moment, bound: SliceBound): Promise<Changed> {
   return readChanged(moment, { ...bound, sql: eventsSql, parts: outboxBuckets });
 }
 
@@ -64,7 +63,7 @@ async function readChanged(
 const fewMax = 512;
 
 /** All that changed after a time, by their ids, as long as it is little. */
-export async function fewChanged(
+async function fewChanged(
   moment: Moment,
   { sinceMicros, rowsMax }: SliceBound,
 ): Promise<{ transactionIds: string[]; eventIds: string[] } | undefined> {
@@ -137,4 +136,46 @@ export async function countRows(
       (SELECT COALESCE(SUM(amount), 0) FROM entries) AS moved`;
   const [row] = await moment.query<{ transactions: bigint; entries: bigint; moved: bigint }>(sql);
   return row!;
+}
+
+/** What is copied in one transaction: all that was changed last in a span of time. */
+export type Slice = {
+  transactionIds: readonly string[];
+  eventIds: readonly string[];
+  /** The end of the span. */
+  untilMicros: bigint;
+  /** Rows were changed after it, and are copied by later slices. */
+  moreFollows: boolean;
+};
+
+/** Where a slice begins, and about how many rows of each table it has. */
+type SliceBound = { sinceMicros: bigint; rowsMax: number };
+
+/**
+ * Chooses the next slice as of a moment: up to the moment itself, unless more rows were changed
+ * than a slice has. It ends between two times of commit, so no commit is parted.
+ */
+export async function chooseSlice(moment: Moment, bound: SliceBound): Promise<Slice> {
+  const few = await fewChanged(moment, bound);
+  if (few !== undefined) return { ...few, untilMicros: moment.readAtMicros, moreFollows: false };
+  return chooseOfMany(moment, bound);
+}
+
+async function chooseOfMany(moment: Moment, bound: SliceBound): Promise<Slice> {
+  const transactions = await changedTransactions(moment, bound);
+  const events = await changedEvents(moment, bound);
+  const ends = [...transactions.fullPartEnds, ...events.fullPartEnds];
+  const moreFollows = ends.length > 0;
+  // What a full part has behind its last row is not known, at the time of that row included.
+  const untilMicros = moreFollows ? least(ends) - 1n : moment.readAtMicros;
+  if (untilMicros <= bound.sinceMicros) {
+    return chooseOfMany(moment, { ...bound, rowsMax: bound.rowsMax * 2 });
+  }
+  const upTo = ({ rows }: Changed) =>
+    rows.filter(({ micros }) => micros <= untilMicros).map(({ id }) => id);
+  return { transactionIds: upTo(transactions), eventIds: upTo(events), untilMicros, moreFollows };
+}
+
+function least(values: readonly bigint[]): bigint {
+  return values.reduce((least, value) => (value < least ? value : least));
 }

@@ -1,15 +1,19 @@
 import { inSpan, type SpanSpec } from '@triplock/runtime';
-import { callsOf, type CallResult, type Calls, type Selector } from './calls.ts';
+import {
+  type CallResult,
+  type Calls,
+  callsOf,
+  openDataApi,
+  type Selector,
+  type SpannerAddress,
+} from './calls.ts';
 import { isSessionLost } from './errors.ts';
-import type { Lookup } from './lookup.ts';
-import type { SpannerPlace } from './place.ts';
 import { keepSessions } from './sessions.ts';
-import { openDataApi } from './spanner-api.ts';
 import { runTransaction, type Work } from './transaction.ts';
-import { decodeRows, type Params } from './values.ts';
+import { decodeRows, type Lookup, type Params } from './values.ts';
 
 /** How to work with a database of Spanner. */
-export type SpannerOptions = SpannerPlace & {
+export type SpannerOptions = SpannerAddress & {
   /** The database role whose rights hold, where fine-grained access control is used. */
   role?: string | undefined;
   /** Reads at once. */
@@ -30,7 +34,7 @@ export type SpannerDatabase = {
   query<Row>(sql: string, params?: Params): Promise<Row[]>;
   /** As `query`, by keys. */
   read<Row>(lookup: Lookup): Promise<Row[]>;
-  /** Reads several times as of one moment, which it tells, in microseconds since 1970. */
+  /** Reads several times as of one moment, which it gives in microseconds since 1970. */
   snapshot<Result>(work: (moment: Moment) => Promise<Result>): Promise<Result>;
   /** Reads and writes, all or nothing; see {@link runTransaction}. The work may run many times. */
   transaction<Result>(work: Work<Result>): Promise<Result>;

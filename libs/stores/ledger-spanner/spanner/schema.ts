@@ -2,12 +2,15 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { beforeBaseline, changedFile, newerDatabase } from '@triplock/postgres';
 import { backoffMs } from '@triplock/runtime';
+import {
+  type DatabaseAdminClient,
+  openDatabaseAdmin,
+  openInstanceAdmin,
+  parseDatabaseName,
+  type SpannerAddress,
+} from './calls.ts';
+import { openSpanner, type SpannerDatabase } from './database.ts';
 import { status, statusOf } from './errors.ts';
-import { openDatabaseAdmin } from './spanner-api.ts';
-import type { DatabaseAdminClient } from './client-types.ts';
-import { openSpanner, type SpannerDatabase } from './open-spanner.ts';
-import type { SpannerPlace } from './place.ts';
-import type { SpannerMigrationSet } from './migration-sets.ts';
 import { commitTimestamp } from './values.ts';
 
 /** A file that was run by this call. */
@@ -37,17 +40,17 @@ CREATE TABLE IF NOT EXISTS migrations (
  * @throws OtherSchemaError when an applied file was changed or is missing; nothing is touched.
  */
 export async function migrateSpanner(
-  place: SpannerPlace,
+  address: SpannerAddress,
   sets: readonly SpannerMigrationSet[],
 ): Promise<AppliedSpannerMigration[]> {
-  const admin = await openDatabaseAdmin(place);
-  const database = await openSpanner({ ...place, sessionsMax: 1 });
+  const admin = await openDatabaseAdmin(address);
+  const database = await openSpanner({ ...address, sessionsMax: 1 });
   try {
-    await changeSchema(admin, place, [recordTable]);
+    await changeSchema(admin, address, [recordTable]);
     const applied: AppliedSpannerMigration[] = [];
     for (const set of sets) {
       for (const migration of await openMigrations(database, set)) {
-        await changeSchema(admin, place, statementsOf(migration.ddl));
+        await changeSchema(admin, address, statementsOf(migration.ddl));
         await record(database, migration);
         applied.push({ owner: migration.owner, file: migration.file });
       }
@@ -105,7 +108,7 @@ function refuseOtherSchema(owner: string, applied: readonly string[], files: rea
 
 async function changeSchema(
   admin: DatabaseAdminClient,
-  { database }: SpannerPlace,
+  { database }: SpannerAddress,
   statements: string[],
 ): Promise<void> {
   for (let attempt = 0; ; attempt += 1) {
@@ -114,7 +117,7 @@ async function changeSchema(
       await operation.promise();
       return;
     } catch (error) {
-      if (!isTurnOfAnother(error) || attempt === attemptsMax) throw error;
+      if (!isAnotherUnderWay(error) || attempt === attemptsMax) throw error;
       const waitMs = backoffMs(attempt, { firstMs: 50, maxMs: 1_000 });
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
@@ -124,7 +127,7 @@ async function changeSchema(
 // Half a minute. Spanner itself lets schema changes wait in line; the emulator refuses the second.
 const attemptsMax = 40;
 
-function isTurnOfAnother(error: unknown): boolean {
+function isAnotherUnderWay(error: unknown): boolean {
   const isRefused = statusOf(error) === status.failedPrecondition;
   return isRefused && /concurrent schema change/i.test((error as Error).message);
 }
@@ -134,4 +137,83 @@ function record(database: SpannerDatabase, { owner, file, sha256 }: Migration): 
   return database.transaction(async (tx) => {
     tx.write({ kind: 'insertOrUpdate', table: 'migrations', row });
   });
+}
+
+/** One owner's numbered DDL files. */
+export type SpannerMigrationSet = {
+  /** Names the set in the record, e.g. `ledger`. */
+  owner: string;
+  /** A folder of `NNNN-name.sql`. */
+  folder: URL;
+};
+
+/** Every owner's migrations of a ledger's database, in the order they run. */
+export const spannerMigrationSets: readonly SpannerMigrationSet[] = [
+  { owner: 'ledger', folder: new URL('../migrations/', import.meta.url) },
+];
+
+/** An emulator, which anybody may make instances in. */
+export type EmulatorAddress = SpannerAddress & { emulatorHost: string };
+
+/** Throws when the emulator does not answer. */
+export async function pingEmulator(emulatorHost: string): Promise<void> {
+  const admin = await openInstanceAdmin({ database: anyDatabase, emulatorHost });
+  try {
+    await admin.listInstanceConfigs({ parent: 'projects/any' }, { timeout: 2_000, retry: null });
+  } finally {
+    await admin.close();
+  }
+}
+
+const anyDatabase = 'projects/any/instances/any/databases/any';
+
+/**
+ * Makes the database in the emulator, and the instance that it is in, unless they are there. Says
+ * whether this call made the database.
+ */
+export async function createInEmulator(address: EmulatorAddress): Promise<{ made: boolean }> {
+  const { project, instance, database } = parseDatabaseName(address.database);
+  const instances = await openInstanceAdmin(address);
+  const databases = await openDatabaseAdmin(address);
+  try {
+    await unlessThere(async () => {
+      const config = `projects/${project}/instanceConfigs/emulator-config`;
+      const [operation] = await instances.createInstance({
+        parent: `projects/${project}`,
+        instanceId: instance,
+        instance: { config, displayName: instance, nodeCount: 1 },
+      });
+      await operation.promise();
+    });
+    const made = await unlessThere(async () => {
+      const [operation] = await databases.createDatabase({
+        parent: `projects/${project}/instances/${instance}`,
+        createStatement: `CREATE DATABASE \`${database}\``,
+      });
+      await operation.promise();
+    });
+    return { made };
+  } finally {
+    await Promise.all([instances.close(), databases.close()]);
+  }
+}
+
+/** Drops the database again. */
+export async function dropFromEmulator(address: EmulatorAddress): Promise<void> {
+  const databases = await openDatabaseAdmin(address);
+  try {
+    await databases.dropDatabase({ database: address.database });
+  } finally {
+    await databases.close();
+  }
+}
+
+async function unlessThere(create: () => Promise<void>): Promise<boolean> {
+  try {
+    await create();
+    return true;
+  } catch (error) {
+    if (statusOf(error) !== status.alreadyExists) throw error;
+    return false;
+  }
 }

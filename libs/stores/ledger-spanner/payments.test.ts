@@ -1,5 +1,4 @@
 import type { TestContext } from 'node:test';
-import { createTestSpanner } from './test/test-spanner.ts';
 import {
   chargingConformance,
   type ChargingUnderTest,
@@ -7,11 +6,11 @@ import {
   refundsConformance,
   type StoredEvent,
 } from '@triplock/ledger/test';
+import { openSpannerLedger } from './payments.ts';
+import { openSpannerRefunds } from './refunds.ts';
 import { commitTimestamp } from './spanner/values.ts';
-import { openSpannerLedger } from './open-spanner-ledger.ts';
-import { openSpannerRefunds } from './open-spanner-refunds.ts';
-import { takeDueFromSpanner } from './take-due.ts';
-import { wakeDueInSpanner } from './wake-due.ts';
+import { createTestSpanner } from './test/test-spanner.ts';
+import { takeDueFromSpanner, wakeDueInSpanner } from './unfinished.ts';
 
 async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
   const store = await createTestSpanner(context);

@@ -1,13 +1,13 @@
 import { test, type TestContext } from 'node:test';
 import assert from 'node:assert/strict';
 import { bucketCount } from '@triplock/contracts';
-import { bucketOf, deriveId, type EventId, type TxnId } from '@triplock/payments';
-import { commitTimestamp } from './spanner/values.ts';
-import { type SpannerDatabase } from './spanner/open-spanner.ts';
-import { aPayment, eventually } from '@triplock/testing';
-import { createTestSpanner } from './test/test-spanner.ts';
 import { outboxConformance, type OutboxUnderTest } from '@triplock/ledger/test';
-import { openSpannerOutbox } from './open-spanner-outbox.ts';
+import { bucketOf, deriveId, type EventId, type TxnId } from '@triplock/payments';
+import { aPayment, eventually } from '@triplock/testing';
+import { openSpannerOutbox } from './outbox.ts';
+import type { SpannerDatabase } from './spanner/database.ts';
+import { commitTimestamp } from './spanner/values.ts';
+import { createTestSpanner } from './test/test-spanner.ts';
 
 type UnderTest = OutboxUnderTest & {
   database: SpannerDatabase;
