@@ -11,7 +11,7 @@ import {
   openRedisOnce,
   type OnceStore,
 } from './index.ts';
-import { database } from './once.testing.ts';
+import { database } from './test/once-database.ts';
 
 const logger = createLogger({ service: 'example', instance: 'example', level: 'silent' });
 
@@ -27,8 +27,8 @@ const stores: Record<string, (t: TestContext) => Promise<OnceStore>> = {
     return closing(t, openHybridOnce({ database, cacheUrl, namespace, logger }));
   },
   async dynamodb(t) {
-    const place = await createTestTable(t, createClaimsTable);
-    return closing(t, await openDynamoOnce({ ...place, namespace: 'example', logger }));
+    const address = await createTestTable(t, createClaimsTable);
+    return closing(t, await openDynamoOnce({ ...address, namespace: 'example', logger }));
   },
 };
 

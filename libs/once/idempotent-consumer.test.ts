@@ -3,10 +3,10 @@ import { describe, it, type TestContext } from 'node:test';
 import type { Queryable } from '@triplock/postgres';
 import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel, type EachMessagePayload } from 'kafkajs';
-import { EffectFailedError } from './effect.ts';
+import { EffectFailedError } from './once.ts';
 import { idempotentConsumer } from './idempotent-consumer.ts';
-import { database } from './once.testing.ts';
-import { aStep } from './step.testing.ts';
+import { database } from './test/once-database.ts';
+import { aStep } from './test/once-under-test.ts';
 
 const keepMs = 86_400_000;
 const deleteEveryMs = 300_000;

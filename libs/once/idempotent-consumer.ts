@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Database, Queryable } from '@triplock/postgres';
-import { EffectFailedError } from './effect.ts';
+import { EffectFailedError } from './once.ts';
 import { onceInTransaction } from './once-in-transaction.ts';
 
 /** A record as a consumer gets it; what kafkajs gives to `eachMessage` fits. */
@@ -28,7 +28,7 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
    */
   segmentMs: number;
   /**
-   * What a record is known by. Its place in the topic, by default, which knows a redelivery; only
+   * What a record is known by. Its offset in the topic, by default, which knows a redelivery; only
    * an id that the producer gave knows a record that was produced twice.
    */
   keyOf?(record: Consumed): string;
@@ -61,7 +61,7 @@ export function idempotentConsumer<Consumed extends ConsumedRecord>(
   options: IdempotentConsumerOptions<Consumed>,
   effect: (tx: Queryable, record: Consumed) => Promise<unknown>,
 ): (record: Consumed) => Promise<void> {
-  const { database, scope, keepMs, retentionMs, segmentMs, keyOf = placeOf } = options;
+  const { database, scope, keepMs, retentionMs, segmentMs, keyOf = offsetOf } = options;
   const readableMs = retentionMs + segmentMs + deleteEveryMs;
   if (keepMs <= readableMs) {
     const why = `records can be read for ${readableMs} ms (retention.ms and segment.ms) and keys would be kept for ${keepMs} ms`;
@@ -84,7 +84,7 @@ export function idempotentConsumer<Consumed extends ConsumedRecord>(
   };
 }
 
-function placeOf({ topic, partition, message }: ConsumedRecord): string {
+function offsetOf({ topic, partition, message }: ConsumedRecord): string {
   return `${topic}/${partition}/${message.offset}`;
 }
 

@@ -4,8 +4,8 @@ import { Problem } from '@triplock/contracts';
 import type { Queryable } from '@triplock/postgres';
 import fastify, { type FastifyRequest } from 'fastify';
 import { idempotentRoute } from './idempotent-route.ts';
-import { database } from './once.testing.ts';
-import { aStep } from './step.testing.ts';
+import { database } from './test/once-database.ts';
+import { aStep } from './test/once-under-test.ts';
 
 type Order = { what: string };
 

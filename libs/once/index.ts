@@ -1,10 +1,5 @@
-export {
-  EffectFailedError,
-  resultBytesMax,
-  type EffectContext,
-  type OnceKey,
-  type OnceOutcome,
-} from './effect.ts';
+export { openDynamoOnce, type DynamoOnceOptions } from './dynamo-once.ts';
+export { openHybridOnce, type HybridOnceOptions } from './hybrid-once.ts';
 export {
   EffectInFlightError,
   idempotentConsumer,
@@ -18,17 +13,20 @@ export {
   type RoutedReply,
   type RoutedRequest,
 } from './idempotent-route.ts';
+export {
+  EffectFailedError,
+  once,
+  resultBytesMax,
+  type EffectContext,
+  type EffectEnd,
+  type EffectOwner,
+  type OnceKey,
+  type OnceOutcome,
+  type OnceStore,
+  type OpenedOnceStore,
+  type ReapedOnceStore,
+  type StartOutcome,
+} from './once.ts';
 export { onceInTransaction } from './once-in-transaction.ts';
-export { openDynamoOnce, type DynamoOnceOptions } from './dynamodb/dynamo-once.ts';
-export { openHybridOnce, type HybridOnceOptions } from './hybrid/hybrid-once.ts';
-export type {
-  EffectEnd,
-  EffectOwner,
-  OnceStore,
-  OpenedOnceStore,
-  ReapedOnceStore,
-  StartOutcome,
-} from './once-store.ts';
-export { once } from './once.ts';
 export { onceMigrations, openPostgresOnce } from './postgres-once.ts';
 export { openRedisOnce, type RedisOnceOptions } from './redis/redis-once.ts';

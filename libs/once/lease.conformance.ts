@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { it, type TestContext } from 'node:test';
 import { eventually } from '@triplock/testing';
-import type { EffectContext } from './effect.ts';
-import type { OpenOnce } from './once.conformance.ts';
-import type { OnceStore } from './once-store.ts';
-import { once } from './once.ts';
-import { aStep, counting, hourMs } from './step.testing.ts';
+import { once, type EffectContext, type OnceStore } from './once.ts';
+import { aStep, counting, hourMs, type OpenOnce } from './test/once-under-test.ts';
 
 // More than any store is unsure about the time.
 const minuteMs = 60_000;
@@ -57,20 +54,20 @@ function describeTakeover(open: OpenOnce): void {
     const { store, another } = await open(t);
     const ways = [store, await another()];
     const step = aStep();
-    const inTurn: bigint[] = [];
+    const inOrder: bigint[] = [];
     const workOnce = async (way: OnceStore) => {
       const started = await way.start(step);
       if (started.outcome !== 'started') return;
-      inTurn.push(started.fence);
+      inOrder.push(started.fence);
       const owner = { ...step, token: started.token };
       assert.equal(await way.finish(owner, { state: 'released' }), 'finished');
     };
     for (let round = 0; round < 5; round += 1) {
       await Promise.all(Array.from({ length: 10 }, (_, each) => workOnce(ways[each % 2]!)));
     }
-    assert.ok(inTurn.length >= 5, `${inTurn.length} were at work`);
-    for (const [turn, fence] of inTurn.entries()) {
-      assert.ok(turn === 0 || fence > inTurn[turn - 1]!, inTurn.join());
+    assert.ok(inOrder.length >= 5, `${inOrder.length} were at work`);
+    for (const [nth, fence] of inOrder.entries()) {
+      assert.ok(nth === 0 || fence > inOrder[nth - 1]!, inOrder.join());
     }
   });
 

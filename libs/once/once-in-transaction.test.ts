@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Queryable } from '@triplock/postgres';
 import { eventually } from '@triplock/testing';
-import { EffectFailedError } from './effect.ts';
+import { EffectFailedError, once } from './once.ts';
 import { onceInTransaction } from './once-in-transaction.ts';
-import { once } from './once.ts';
-import { ageKey, database, store } from './once.testing.ts';
-import { aStep } from './step.testing.ts';
+import { ageKey, database, store } from './test/once-database.ts';
+import { aStep } from './test/once-under-test.ts';
 
 type Step = ReturnType<typeof aStep>;
 

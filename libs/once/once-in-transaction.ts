@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { loadSql, type Database, type Queryable } from '@triplock/postgres';
+import { type Database, type Queryable } from '@triplock/postgres';
 import {
   decodeFailure,
   EffectFailedError,
@@ -7,11 +7,8 @@ import {
   encodeResult,
   type OnceKey,
   type OnceOutcome,
-} from './effect.ts';
-
-const insertKeySql = loadSql(import.meta.url, 'insert-key.sql');
-const lockKeySql = loadSql(import.meta.url, 'lock-key.sql');
-const keepResultSql = loadSql(import.meta.url, 'keep-result.sql');
+} from './once.ts';
+import { onceSteps } from './postgres-once.ts';
 
 type LockRow = {
   outcome: 'free' | 'completed' | 'failed' | 'reused' | 'in-flight';
@@ -62,8 +59,8 @@ const racesMax = 5;
 async function lockKey(tx: Queryable, step: OnceKey): Promise<LockRow> {
   const { scope, key, fingerprint, keepMs } = step;
   for (let race = 0; race < racesMax; race += 1) {
-    await tx.query(insertKeySql, [scope, key, fingerprint, randomUUID(), keepMs]);
-    const [row] = await tx.query<LockRow>(lockKeySql, [scope, key, fingerprint]);
+    await tx.query(onceSteps.insertKey, [scope, key, fingerprint, randomUUID(), keepMs]);
+    const [row] = await tx.query<LockRow>(onceSteps.lockKey, [scope, key, fingerprint]);
     if (row !== undefined) return row;
   }
   throw new Error(`lost ${racesMax} races for one key in a row`);
@@ -75,7 +72,7 @@ async function perform<Result>(
   effect: (tx: Queryable) => Promise<Result>,
 ): Promise<Decided<Result>> {
   const keep = (state: 'completed' | 'failed', result: string) =>
-    tx.query(keepResultSql, [scope, key, fingerprint, state, result, keepMs]);
+    tx.query(onceSteps.keepResult, [scope, key, fingerprint, state, result, keepMs]);
   await tx.query('SAVEPOINT effect');
   try {
     const text = encodeResult(await effect(tx));

@@ -1,25 +1,9 @@
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
-import { eventually, type TestRelay } from '@triplock/testing';
-import { EffectFailedError, resultBytesMax, type EffectContext, type OnceKey } from './effect.ts';
+import { describe, it } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { EffectFailedError, once, resultBytesMax, type EffectContext } from './once.ts';
 import { describeLeaseOfEffect } from './lease.conformance.ts';
-import type { OnceStore } from './once-store.ts';
-import { once } from './once.ts';
-import { aStep, counting, hourMs } from './step.testing.ts';
-
-/** A store under test, and what only its owner can do to it. */
-export type OnceUnderTest = {
-  store: OnceStore;
-  /** Opens the same store once more, as a second process does. */
-  another(): Promise<OnceStore>;
-  /** Makes a key so many milliseconds older, by changing what is stored. */
-  age(step: Pick<OnceKey, 'scope' | 'key'>, ms: number): Promise<void>;
-  /** The way by which `store` reaches what it stores in. */
-  relay: TestRelay;
-};
-
-/** Opens a store that is closed after the test. */
-export type OpenOnce = (test: TestContext) => Promise<OnceUnderTest>;
+import { aStep, counting, hourMs, type OpenOnce } from './test/once-under-test.ts';
 
 /** What `once` promises on every store; each store runs this suite on the real thing. */
 export function describeOnce(name: string, open: OpenOnce): void {

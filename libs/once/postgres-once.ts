@@ -1,12 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { loadSql, type Queryable } from '@triplock/postgres';
+import { loadSql, loadStatements, type Queryable } from '@triplock/postgres';
 import type { OwnerToken } from '@triplock/claims';
-import type { ReapedOnceStore, StartOutcome } from './once-store.ts';
+import type { ReapedOnceStore, StartOutcome } from './once.ts';
 
 const startSql = loadSql(import.meta.url, 'start.sql');
-const renewSql = loadSql(import.meta.url, 'renew.sql');
-const finishSql = loadSql(import.meta.url, 'finish.sql');
-const reapSql = loadSql(import.meta.url, 'reap.sql');
+
+/** The statements of the table `once` but start.sql. */
+export const onceSteps = loadStatements(import.meta.url, 'once.sql', [
+  'insertKey',
+  'lockKey',
+  'keepResult',
+  'renew',
+  'finish',
+  'reap',
+]);
 
 /** The migrations of the table that effects are remembered in, for a schema of the caller's own. */
 export const onceMigrations = new URL('migrations/', import.meta.url);
@@ -45,15 +52,15 @@ export function openPostgresOnce(database: Queryable): TimedOnceStore {
       throw new Error(`lost ${racesMax} races for one key in a row`);
     },
     async renew({ scope, key, token }, leaseMs) {
-      const rows = await database.query(renewSql, [scope, key, token, leaseMs]);
+      const rows = await database.query(onceSteps.renew, [scope, key, token, leaseMs]);
       return rows.length > 0 ? 'renewed' : 'lost';
     },
     async finish({ scope, key, token }, { state, result = null }) {
-      const rows = await database.query(finishSql, [scope, key, token, state, result]);
+      const rows = await database.query(onceSteps.finish, [scope, key, token, state, result]);
       return rows.length > 0 ? 'finished' : 'lost';
     },
     async reap({ rowsMax }) {
-      return (await database.query(reapSql, [rowsMax])).length;
+      return (await database.query(onceSteps.reap, [rowsMax])).length;
     },
   };
 }

@@ -11,7 +11,7 @@
 --   in-flight  another owner is at work for lease_left_ms
 -- No row: a start committed between this statement's look and its write. Run it again.
 -- The fence grows for as long as anybody may know the key: a row is locked when its fence is drawn,
--- and one that is new has no owner before it whom it could have overtaken, because reap.sql takes a
+-- and one that is new has no owner before it whom it could have overtaken, because `reap` takes a
 -- row out an hour after its life, and no statement waits so long.
 -- Only `started` writes. The order of the checks and the clock are those of claim.sql.
 WITH asked AS MATERIALIZED (

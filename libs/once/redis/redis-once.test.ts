@@ -4,7 +4,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestRelay } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { describeOnce } from '../once.conformance.ts';
-import { aStep } from '../step.testing.ts';
+import { aStep } from '../test/once-under-test.ts';
 import { openRedisOnce } from './redis-once.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { connectRedis, type OwnerToken } from '@triplock/claims';
 import type { Logger } from '@triplock/runtime';
-import type { OnceKey } from '../effect.ts';
-import type { OpenedOnceStore, StartOutcome } from '../once-store.ts';
+import type { OnceKey, OpenedOnceStore, StartOutcome } from '../once.ts';
 
 const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8');
 

@@ -1,9 +1,8 @@
 import type { Queryable } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
 import { connectCache } from '@triplock/claims-hybrid';
-import type { OnceKey } from '../effect.ts';
-import type { OpenedOnceStore, ReapedOnceStore, StartOutcome } from '../once-store.ts';
-import { openPostgresOnce } from '../postgres-once.ts';
+import type { OnceKey, OpenedOnceStore, ReapedOnceStore, StartOutcome } from './once.ts';
+import { openPostgresOnce } from './postgres-once.ts';
 
 /** PostgreSQL and the cache before it. */
 export type HybridOnceOptions = {

@@ -3,10 +3,10 @@ import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestRelay, eventually } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import { describeOnce } from '../once.conformance.ts';
-import { ageKey, databaseUrl, openWay } from '../once.testing.ts';
-import { once } from '../once.ts';
-import { aStep, counting, hourMs } from '../step.testing.ts';
+import { describeOnce } from './once.conformance.ts';
+import { ageKey, databaseUrl, openWay } from './test/once-database.ts';
+import { once } from './once.ts';
+import { aStep, counting, hourMs } from './test/once-under-test.ts';
 import { openHybridOnce } from './hybrid-once.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });

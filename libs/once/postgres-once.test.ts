@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createTestRelay, eventually } from '@triplock/testing';
 import { describeOnce } from './once.conformance.ts';
-import { ageKey, database, databaseUrl, openWay, store } from './once.testing.ts';
-import { once } from './once.ts';
-import type { OnceStore, StartOutcome } from './once-store.ts';
+import { ageKey, database, databaseUrl, openWay, store } from './test/once-database.ts';
+import { once, type OnceStore, type StartOutcome } from './once.ts';
 import { openPostgresOnce } from './postgres-once.ts';
-import { aStep, counting, hourMs } from './step.testing.ts';
+import { aStep, counting, hourMs } from './test/once-under-test.ts';
 
 describeOnce('postgres', async (t) => {
   const relay = await createTestRelay(t, databaseUrl);

@@ -1,8 +1,8 @@
 import { after } from 'node:test';
 import { migrate, openDatabase, type Database } from '@triplock/postgres';
 import { createTestDatabase, type Cleanup } from '@triplock/testing';
-import type { OnceKey } from './effect.ts';
-import { openPostgresOnce, onceMigrations } from './postgres-once.ts';
+import type { OnceKey } from '../once.ts';
+import { openPostgresOnce, onceMigrations } from '../postgres-once.ts';
 
 const created = await createTestDatabase({ after });
 await migrate(created.url(), [{ owner: 'once', schema: 'public', folder: onceMigrations }]);

@@ -3,28 +3,27 @@ import { after, test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
 import { createClaimsTable } from '@triplock/claims-dynamodb';
-import { describeOnce } from '../once.conformance.ts';
-import { aStep } from '../step.testing.ts';
-import { openDynamoOnce } from './dynamo-once.ts';
-import { effectId } from './start-effect.ts';
+import { describeOnce } from './once.conformance.ts';
+import { aStep } from './test/once-under-test.ts';
+import { effectId, openDynamoOnce } from './dynamo-once.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 // One table for the whole suite: every test has a namespace of its own.
-const place = await createTestTable({ after }, createClaimsTable);
+const address = await createTestTable({ after }, createClaimsTable);
 
 async function openHere(t: TestContext) {
   const namespace = testNamespace('once');
-  const relay = await createTestRelay(t, place.emulator);
+  const relay = await createTestRelay(t, address.emulator);
   const open = async (emulator: string) => {
-    const store = await openDynamoOnce({ ...place, logger, emulator, namespace });
+    const store = await openDynamoOnce({ ...address, logger, emulator, namespace });
     t.after(() => store.close());
     return store;
   };
   return {
     store: await open(relay.url),
-    another: () => open(place.emulator),
+    another: () => open(address.emulator),
     age: (step: { scope: string; key: string }, ms: number) =>
-      place.addTo(effectId(namespace, step), { lease_until: -ms, expires_at: -ms }),
+      address.addTo(effectId(namespace, step), { lease_until: -ms, expires_at: -ms }),
     relay,
   };
 }
