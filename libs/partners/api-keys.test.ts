@@ -11,17 +11,17 @@ import {
 const acme = { outcome: 'authenticated', partnerId: 'acme' };
 const refused = { outcome: 'refused' };
 
-/** A store whose answer, outage and clock the test turns by hand. */
+/** A store whose answer, outage and clock the test sets. */
 function aStore(partnerId: string | undefined) {
   const store = {
     holder: partnerId as PartnerId | undefined,
-    away: false,
+    isUnreachable: false,
     asked: 0,
     nowMs: 0,
   };
   const find: FindKey = async () => {
     store.asked += 1;
-    if (store.away) throw new Error('connect ECONNREFUSED');
+    if (store.isUnreachable) throw new Error('connect ECONNREFUSED');
     return store.holder;
   };
   const authenticator = createAuthenticator(find, () => store.nowMs);
@@ -50,21 +50,21 @@ test('a revoked key is refused five seconds later, also after a long rest', asyn
   assert.deepEqual(await authenticate(), refused);
 });
 
-test('a key that was good stays good while the store is away, and this is told', async () => {
+test('a key that was good stays good while the store is unreachable, and this is known', async () => {
   const { store, authenticator, authenticate } = aStore('acme');
   await authenticate();
   assert.equal(authenticator.stale(), false);
-  store.away = true;
+  store.isUnreachable = true;
   store.nowMs = 86_400_000;
   assert.deepEqual(await authenticate(), acme);
   assert.equal(authenticator.stale(), true);
-  store.away = false;
+  store.isUnreachable = false;
   store.nowMs += 1_000;
   await authenticate();
   assert.equal(authenticator.stale(), false);
 });
 
-test('whether anybody is known is told, and no longer after a revocation', async () => {
+test('it is known whether any key is good, and no longer after a revocation', async () => {
   const { store, authenticator, authenticate } = aStore(undefined);
   await authenticate();
   assert.equal(authenticator.warm(), false);
@@ -78,10 +78,10 @@ test('whether anybody is known is told, and no longer after a revocation', async
   assert.equal(authenticator.warm(), false);
 });
 
-test('a store that is away is asked once a second for each known key', async () => {
+test('a store that is unreachable is asked once a second for each known key', async () => {
   const { store, authenticate } = aStore('acme');
   await authenticate();
-  store.away = true;
+  store.isUnreachable = true;
   store.nowMs = 5_000;
   for (let request = 0; request < 100; request += 1) await authenticate();
   assert.equal(store.asked, 2);
@@ -107,7 +107,7 @@ test('a store that hangs delays a known key by half a second at most', async () 
   await hanging.promise;
 });
 
-test('an unknown key is remembered as such for three seconds', async () => {
+test('an unknown key is known as such for three seconds', async () => {
   const { store, authenticate } = aStore(undefined);
   assert.deepEqual(await authenticate(), refused);
   store.nowMs = 2_999;
@@ -118,11 +118,11 @@ test('an unknown key is remembered as such for three seconds', async () => {
   assert.deepEqual(await authenticate(), acme);
 });
 
-test('an unknown key is neither accepted nor refused while the store is away', async () => {
+test('an unknown key is neither accepted nor refused while the store is unreachable', async () => {
   const { store, authenticate } = aStore('acme');
-  store.away = true;
+  store.isUnreachable = true;
   await assert.rejects(authenticate, PartnersUnavailableError);
-  store.away = false;
+  store.isUnreachable = false;
   assert.deepEqual(await authenticate(), acme);
 });
 
@@ -132,16 +132,16 @@ test('a text that is too long for a key is refused without a question', async ()
   assert.equal(store.asked, 0);
 });
 
-const remembered = { authentication: { outcome: 'refused' }, trustedUntilMs: 0 } as const;
+const known = { authentication: { outcome: 'refused' }, trustedUntilMs: 0 } as const;
 
-test('a full memory forgets the key that was not used for longest', () => {
-  const memory = createKeyCache(2);
-  memory.set('a', remembered);
-  memory.set('b', remembered);
-  memory.get('a');
-  memory.set('c', remembered);
+test('a full cache forgets the key that was not used for longest', () => {
+  const cache = createKeyCache(2);
+  cache.set('a', known);
+  cache.set('b', known);
+  cache.get('a');
+  cache.set('c', known);
   assert.deepEqual(
-    ['a', 'b', 'c'].map((key) => memory.get(key) !== undefined),
+    ['a', 'b', 'c'].map((key) => cache.get(key) !== undefined),
     [true, false, true],
   );
 });

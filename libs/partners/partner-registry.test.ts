@@ -9,7 +9,7 @@ const acme = 'acme' as PartnerId;
 const good = { outcome: 'authenticated', partnerId: acme };
 const refused = { outcome: 'refused' };
 
-/** The registry as its operator has it, and a gateway whose clock the test turns. */
+/** The registry as its operator has it, and a gateway whose clock the test sets. */
 async function aRegistry(context: TestContext) {
   const store = await createTestDatabase(context);
   let nowMs = 0;

@@ -22,7 +22,7 @@ export type ListedKey = {
 /** A partner and its keys, the oldest first. */
 export type ListedPartner = { id: PartnerId; keys: ListedKey[] };
 
-/** Partners as their operator manages them. Every method rejects when PostgreSQL is away. */
+/** Partners as an operator manages them. Every method rejects without PostgreSQL. */
 export type PartnerRegistry = {
   list(): Promise<ListedPartner[]>;
   /** Makes a partner with its first key, whose whole text is never to be had again. */

@@ -101,7 +101,7 @@ test('a key is not given to a second partner', async (context) => {
   assert.deepEqual(await owner.query('SELECT id FROM partners.partners'), [{ id: 'acme' }]);
 });
 
-test('a database that is not there is told apart from a wrong key', async (context) => {
+test('a database that is not there is distinguished from a wrong key', async (context) => {
   const database = openDatabase({
     url: `postgres://nobody@127.0.0.1:${await freePort()}/triplock`,
     applicationName: 'test',

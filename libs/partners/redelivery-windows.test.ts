@@ -80,8 +80,8 @@ test('a key makes a window due once, also when its requests come at the same tim
   const { addAt, order, due, acts, change } = await aDay(context);
   await addAt({ '10:00:00': [eventId(1), eventId(2)] });
   const outcomes = await Promise.all(Array.from({ length: 6 }, () => order()));
-  const words = outcomes.map(({ outcome }) => outcome).sort();
-  assert.deepEqual(words, ['redelivered', ...Array.from({ length: 5 }, () => 'replayed')]);
+  const found = outcomes.map(({ outcome }) => outcome).sort();
+  assert.deepEqual(found, ['redelivered', ...Array.from({ length: 5 }, () => 'replayed')]);
   const answers = new Set(
     outcomes.map((each) => 'redelivery' in each && JSON.stringify(each.redelivery)),
   );

@@ -16,7 +16,7 @@ export type SettlementBatch = {
   refundCount: bigint;
 };
 
-/** Settlement batches as partners see them. Rejects when PostgreSQL is away. */
+/** Settlement batches as partners see them. Rejects when PostgreSQL cannot be reached. */
 export type Settlements = {
   /** A partner's batches of a day by currency; none when nothing succeeded on it. */
   ofDay(day: { partnerId: PartnerId; date: string }): Promise<SettlementBatch[]>;

@@ -25,7 +25,7 @@ test('pages follow one another without gap or repeat while new deliveries arrive
   assert.equal((await list({ limit: 1 })).deliveries[0]!.eventId, eventId(104));
 });
 
-test('a partner sees its own deliveries only, and no other is a place to go on from', async (context) => {
+test('a partner sees its own deliveries only, and no other is a cursor', async (context) => {
   const { add, list, deliveries } = await store(context);
   await add([eventId(1)]);
   await add([eventId(2, 'globex')], 'globex');
@@ -37,7 +37,7 @@ test('a partner sees its own deliveries only, and no other is a place to go on f
   }
 });
 
-test('a delivery tells what became of it, in words that may be shown', async (context) => {
+test('a delivery shows what became of it, and nothing that may not be shown', async (context) => {
   const { add, change, list } = await store(context);
   const ids = [eventId(1), eventId(2), eventId(3)];
   await add(ids);

@@ -84,7 +84,7 @@ export type RedeliveryOutcome =
   /** It ends before it begins, or is longer than 31 days; nothing was done. */
   | { outcome: 'empty-window' | 'wide-window' };
 
-/** Webhook deliveries as partners see them. Every method rejects when PostgreSQL is away. */
+/** Webhook deliveries as partners see them. Every method rejects without PostgreSQL. */
 export type WebhookDeliveries = {
   list(question: DeliveryQuestion): Promise<DeliveryPage>;
   /**
@@ -124,7 +124,7 @@ async function list(database: Database, question: DeliveryQuestion): Promise<Del
     if (row === undefined) return { outcome: 'unknown-cursor' };
     after = row.created_at;
   }
-  // One more than is shown tells whether there are more.
+  // One more than is shown: then there are more.
   const rows = await database.query<Row>(sql.listDeliveries, [
     partnerId,
     limit + 1,

@@ -25,7 +25,7 @@ async function endpoints(context: TestContext) {
   return { owner, gateway, endpoints: openWebhookEndpoints(gateway), seenByNotifier, notifier };
 }
 
-test('an endpoint is made with a secret of its own, which is told once', async (context) => {
+test('an endpoint is made with a secret of its own, which is shown once', async (context) => {
   const { endpoints: store, seenByNotifier } = await endpoints(context);
   assert.equal(await store.show(acme), undefined);
   const made = await store.setUrl({ partnerId: acme, url });
@@ -73,7 +73,7 @@ test('an endpoint that is gone is disabled until it is set again, and only the o
   assert.equal(rows.length, 2);
 });
 
-test('two who make an endpoint at once make one, and only one is told its secret', async (context) => {
+test('two who make an endpoint at once make one, and only one is shown its secret', async (context) => {
   const { endpoints: store, seenByNotifier } = await endpoints(context);
   const attempts = Array.from({ length: 8 }, () => store.setUrl({ partnerId: acme, url }));
   const secrets = (await Promise.all(attempts)).flatMap((set) =>
@@ -100,7 +100,7 @@ test('a rotated secret signs beside the one before it, and never with a third', 
   assert.deepEqual((await seenByNotifier())!.secrets, [second.secret, first.secret]);
 });
 
-test('a rotation under a known key is told again, and makes and ends no secret', async (context) => {
+test('a rotation under a known key is answered again, and makes and ends no secret', async (context) => {
   const { endpoints: store, seenByNotifier, owner } = await endpoints(context);
   await store.setUrl({ partnerId: acme, url });
   await store.setUrl({ partnerId: 'globex' as PartnerId, url });
@@ -133,10 +133,10 @@ test('rotations at the same time leave the two that came last', async (context) 
   const { endpoints: store, seenByNotifier } = await endpoints(context);
   await store.setUrl({ partnerId: acme, url });
   const rotated = await Promise.all(Array.from({ length: 8 }, () => store.rotateSecret(once())));
-  const told = rotated.map((each) => (each.outcome === 'rotated' ? each.secret : 'none'));
+  const shown = rotated.map((each) => (each.outcome === 'rotated' ? each.secret : 'none'));
   const { secrets } = (await seenByNotifier())!;
   assert.equal(new Set(secrets).size, 2);
-  assert.ok(secrets.every((secret) => told.includes(secret)));
+  assert.ok(secrets.every((secret) => shown.includes(secret)));
 });
 
 test('the secret before the newest stops signing when its day is over', async (context) => {

@@ -33,7 +33,7 @@ export type Rotation = { secret: string; previousSecretUntil: Date };
 export type RotatedSecret =
   ({ outcome: 'rotated' | 'replayed' } & Rotation) | { outcome: 'no-endpoint' };
 
-/** Webhook endpoints as partners manage them. Every method rejects when PostgreSQL is away. */
+/** Webhook endpoints as partners manage them. Every method rejects without PostgreSQL. */
 export type WebhookEndpoints = {
   show(partnerId: PartnerId): Promise<ShownEndpoint | undefined>;
   /**

@@ -20,7 +20,7 @@ async function startAdmin(t: TestContext, shown: Partial<AdminOptions> = {}) {
   };
 }
 
-test('a process that turns is healthy, whatever its dependencies do', async (t) => {
+test('a process that answers is healthy, whatever its dependencies do', async (t) => {
   const ask = await startAdmin(t, {
     readiness: { redis: () => Promise.reject(new Error('away')) },
   });

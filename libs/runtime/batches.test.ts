@@ -80,7 +80,7 @@ test('a batch that is full waits for no time to pass', async (t) => {
   assert.deepEqual(await sizes(), [1, 3]);
 });
 
-test('a batch that fails is told to each of its items, and to no other', async (t) => {
+test('a batch that fails fails for each of its items, and for no other', async (t) => {
   const { give, sizes, end, fail } = numbersInBatches(t, { itemsMax: 100 });
   const failed = give(2);
   await sizes();
@@ -92,7 +92,7 @@ test('a batch that fails is told to each of its items, and to no other', async (
   assert.deepEqual(await Promise.all(others), ['item 3']);
 });
 
-test('no batch counts more than told, no item is split, and no more are under way than told', async (t) => {
+test('no batch counts more than its limit, no item is split, and no more are under way than allowed', async (t) => {
   const limits = { itemsMax: 10, countOf: (rows: number) => rows, batchesMax: 2 };
   const { handle, sizes, end } = numbersInBatches(t, limits);
   const results = [6, 4, 1, 12, 7].map((rows) => handle(rows));

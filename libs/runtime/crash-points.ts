@@ -33,7 +33,7 @@ export const crashPointNames = [
 ] as const;
 export type CrashPointName = (typeof crashPointNames)[number];
 
-/** What happens when an armed point is reached: die at once, throw, or stand still for a while. */
+/** What happens when an armed point is reached: die at once, throw, or pause for a while. */
 export type CrashAction = { do: 'kill' } | { do: 'throw' } | { do: 'pause'; pauseMs: number };
 
 /** One point to arm, and for how many hits (1 by default). */
@@ -46,7 +46,7 @@ export class CrashPointError extends Error {
 
 /** Crash points by name; unarmed they cost one map look-up. */
 export type CrashPoints = {
-  /** Place this after the step it names. */
+  /** To be called after the step it names. */
   reached(name: CrashPointName): Promise<void>;
   arm(order: CrashOrder): void;
   disarm(name: CrashPointName): void;

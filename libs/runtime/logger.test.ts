@@ -19,7 +19,7 @@ function printed(statements: string): string {
   return stdout;
 }
 
-test('a log line says who speaks and when, and keeps secrets to itself', () => {
+test('a log line names its service and time, and keeps secrets to itself', () => {
   const stdout = printed(`
     logger.info({ apiKey: secret, webhookSecret: secret, authorization: secret,
       headers: { authorization: secret }, database: { password: secret }, txnId: 't-1' }, 'done');

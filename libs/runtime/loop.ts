@@ -15,7 +15,7 @@ export type Loop = {
 /**
  * Runs a pass forever: at once again while there is work, after `idleMs` when there was none, and
  * after a backoff of up to 5 s when it threw. An error is logged and never ends the loop: the
- * dependency that was away comes back, or an operator sees the log repeat.
+ * dependency that failed comes back, or an operator sees the log repeat.
  */
 export function runLoop(
   pass: Pass,

@@ -79,7 +79,7 @@ test('a boot that fails closes what it had opened and exits with 1', async () =>
   );
 });
 
-test('settings that cannot be used are all told, and the exit code is 2', async () => {
+test('settings that cannot be used are all named, and the exit code is 2', async () => {
   const wrong = { ADMIN_PORT: 'hunter2', TRIPLOCK_MODE: 'hunter2', CRASH_POINTS: 'hunter2=kill' };
   const { code, messages, errors } = await spawnService('', wrong).ended;
   assert.deepEqual([code, messages], [2, []]);

@@ -37,7 +37,7 @@ export const serviceSettings = {
 
 type CommonSettings = SettingsOf<typeof serviceSettings>;
 
-/** What every service stands on. */
+/** What every service is given. */
 export type Service = {
   logger: Logger;
   metrics: Registry;

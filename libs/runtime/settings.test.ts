@@ -49,7 +49,7 @@ test('settings become values of their types, and defaults fill what is absent or
   });
 });
 
-test('all problems are told at once, each by its variable', () => {
+test('all problems are reported at once, each by its variable', () => {
   const wrong = { PORT: '0', BATCH_MAX: 'many', MODE: 'SAFE', STORE_URL: 'http://x', BROKERS: 'x' };
   const { problems } = problemsOf({ ...wrong, EMULATOR: 'a:1,b:2', LEVEL: 'loud' });
   assert.deepEqual(
@@ -86,7 +86,7 @@ test('a value is never repeated, because it may be a secret', () => {
   );
 });
 
-test('a value may be in a file, which is then the only place that tells it', (t) => {
+test('a value may be in a file, which then alone holds it', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'triplock-settings-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'name');

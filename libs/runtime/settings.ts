@@ -30,7 +30,7 @@ export class SettingsError extends Error {
 /**
  * Reads a service's settings table from the environment. `NAME_FILE` names a file that holds the
  * value of `NAME`, so that a secret need not be in an environment, which many can look into.
- * `alsoWrong` are problems that no table tells, such as a setting that another one needs.
+ * `alsoWrong` are problems that no table can find, such as a setting that another one needs.
  *
  * @throws SettingsError with all problems, so that a boot fails once and not once per variable.
  */
@@ -63,7 +63,7 @@ export function readSettings<const Table extends SettingsTable>(
   return values as SettingsOf<Table>;
 }
 
-/** Whether the environment says something of a setting, by itself or by a file. */
+/** Whether the environment has a setting, by itself or by a file. */
 export function isSet(environment: NodeJS.ProcessEnv, name: string): boolean {
   return [name, `${name}_FILE`].some((each) => (environment[each]?.trim() ?? '') !== '');
 }
@@ -109,7 +109,7 @@ export function integer(limits: { min: number; max: number }): Setting<number> {
   };
 }
 
-/** One of a few words. */
+/** One of a few texts. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Setting<Word> {
   return {
     expected: `one of ${words.join(', ')}`,

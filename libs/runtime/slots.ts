@@ -21,7 +21,7 @@ export type Slots = {
 
 /** Opens `slotsMax` slots, all of them free. */
 export function openSlots(slotsMax: number): Slots {
-  /** By caller; who got one last stands at the end. */
+  /** By caller; who got one last is at the end. */
   const waiting = new Map<string, (() => void)[]>();
   let taken = 0;
 

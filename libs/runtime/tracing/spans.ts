@@ -172,7 +172,7 @@ const linkTo = (each: SpanContext) => ({ context: each });
 async function endWith<Result>(span: Span, work: () => Promise<Result>): Promise<Result> {
   try {
     const result = await work();
-    // Outcomes are unions that are told apart by this field.
+    // The field that distinguishes the members of a union of outcomes.
     const outcome = (result as { outcome?: unknown } | undefined)?.outcome;
     if (typeof outcome === 'string') span.setAttribute('triplock.outcome', outcome);
     return result;

@@ -8,10 +8,10 @@ import { openInquiry } from './admin.ts';
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 async function openTestInquiry(t: TestContext) {
-  const place = await createTestTopic(t);
-  const inquiry = openInquiry({ ...place, clientId: 'test', logger });
+  const connection = await createTestTopic(t);
+  const inquiry = openInquiry({ ...connection, clientId: 'test', logger });
   t.after(() => inquiry.close());
-  return { inquiry, topic: place.topic };
+  return { inquiry, topic: connection.topic };
 }
 
 /** What kafkajs throws for the error code of a broker's answer. */
@@ -21,7 +21,7 @@ function refusal(message: string, code: number, retriable: boolean): Error {
 const coordinatorMoved = refusal('This is not the correct coordinator for this group', 16, true);
 const forbidden = refusal('Not authorized to access group', 30, false);
 
-test('a broker that cannot tell yet is asked again', async (t) => {
+test('a broker that cannot answer yet is asked again', async (t) => {
   const { inquiry, topic } = await openTestInquiry(t);
   let refusals = 0;
   const answer = await inquiry.ask(async (admin) => {
@@ -35,7 +35,7 @@ test('a broker that cannot tell yet is asked again', async (t) => {
   assert.equal(answer[0]?.high, '0');
 });
 
-test('a broker that never can tell is an error in its own words before the time is over', async (t) => {
+test('a broker that never can answer is its own error before the time is over', async (t) => {
   const { inquiry, topic } = await openTestInquiry(t);
   const never = inquiry.ask(() => Promise.reject(coordinatorMoved));
   await assert.rejects(never, coordinatorMoved);

@@ -6,7 +6,7 @@ import { openKafkaClient, type BrokerConnection, type KafkaClient } from './clie
 /** Questions to the brokers on a connection that is made when the first one is asked. */
 export type Inquiry = {
   /**
-   * Asks within `limitMs`, and again while a broker answers that it cannot tell yet. A question
+   * Asks within `limitMs`, and again while a broker answers that it does not know yet. A question
    * that fails closes the connection; the next makes another.
    */
   ask<Answer>(question: (admin: Admin) => Promise<Answer>): Promise<Answer>;
@@ -84,7 +84,7 @@ function connectAdmin(connection: BrokerConnection, limitMs: number) {
 export type TopicConfig =
   | {
       outcome: 'known';
-      /** @throws when the brokers do not tell it. */
+      /** @throws when the brokers do not report it. */
       valueOf(name: string): string;
     }
   | { outcome: 'unknown'; why: string };

@@ -90,7 +90,7 @@ export function restIdleQueues(): void {
 
 /**
  * What kafkajs says, at level debug: it reports every try of every retry as an error. What an
- * operator must know is logged by those who use it, once and in their words.
+ * operator must know is logged by those who use it, once.
  */
 function logToPino(logger: Logger): logCreator {
   return () => (entry) => {

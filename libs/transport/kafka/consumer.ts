@@ -96,7 +96,7 @@ const fetchWaitMs = 500;
 const requestTimeoutMs = 5_000;
 const joinLimitMs = 60_000;
 const leaveLimitMs = 10_000;
-/** Longer than a rebalance and all tries of a request: whoever is silent so long stands still. */
+/** Longer than a rebalance and all tries of a request: whoever is silent so long is stuck. */
 const standstillMs = 60_000;
 
 /** Joins the group and consumes. Rejects when that fails or is called off; nothing is left then. */

@@ -20,11 +20,11 @@ const aRecord: ReceivedRecord = {
 const refusal = { reason: 'not_json', detail: 'the value is not JSON' };
 
 async function setAside(t: TestContext, ...records: ReceivedRecord[]) {
-  const place = await createTestTopic(t);
-  const letters = openDeadLetters({ ...place, clientId: 'test', logger });
-  t.after(() => letters.close());
-  for (const record of records) await letters.append(record, refusal);
-  const read = await readTopic(place);
+  const connection = await createTestTopic(t);
+  const deadLetters = openDeadLetters({ ...connection, clientId: 'test', logger });
+  t.after(() => deadLetters.close());
+  for (const record of records) await deadLetters.append(record, refusal);
+  const read = await readTopic(connection);
   return read.map(({ key, value, headers }) => ({ key, value, headers: { ...headers } }));
 }
 

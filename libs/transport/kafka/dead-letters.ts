@@ -6,7 +6,7 @@ import { connectProducer } from './producer.ts';
 import type { BrokerConnection } from './client.ts';
 import type { ReceivedRecord } from './record-batches.ts';
 
-/** Why a record is set aside: a stable word and a sentence for people. */
+/** Why a record is set aside: a stable code and a sentence for people. */
 export type Refusal = { reason: string; detail: string };
 
 /** Sets records aside that can never be handled, with everything they had. */
@@ -69,7 +69,7 @@ function describe(record: ReceivedRecord, { reason, detail }: Refusal): DeadLett
   };
 }
 
-/** A record that is dead-lettered a second time keeps what was said the first time. */
+/** A record that is dead-lettered a second time keeps the headers of the first time. */
 function keepOriginal(headers: ReceivedRecord['headers']): IHeaders {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [

@@ -17,16 +17,17 @@ function aRecord(wish: Partial<EncodedRecord> = {}): EncodedRecord {
 }
 
 async function aLog(t: TestContext, limits: GroupCommitOptions['limits'] = {}) {
-  const place = await createTestTopic(t, { partitions: 3 });
-  const network = await openLossyNetwork(place.brokers[0]!);
+  const connection = await createTestTopic(t, { partitions: 3 });
+  const network = await openLossyNetwork(connection.brokers[0]!);
   const { connect } = network;
-  const log = openGroupCommit({ ...place, clientId: 'test', logger, connect, limits });
+  const log = openGroupCommit({ ...connection, clientId: 'test', logger, connect, limits });
   t.after(async () => {
     await log.close();
     await network.close();
   });
-  const keysInTopic = async () => (await readTopic(place)).map((record) => record.key?.toString());
-  return { place, network, log, keysInTopic };
+  const keysInTopic = async () =>
+    (await readTopic(connection)).map((record) => record.key?.toString());
+  return { connection, network, log, keysInTopic };
 }
 
 async function timed<Value>(work: Promise<Value>): Promise<{ value: Value; ms: number }> {
@@ -38,10 +39,10 @@ const reasonsOf = (ends: PromiseSettledResult<void>[]) =>
   ends.map((end) => (end.status === 'rejected' ? (end.reason as Error).name : 'acknowledged'));
 
 test('an appended record is in the topic as it was given, in the partition of its key', async (t) => {
-  const { place, log } = await aLog(t);
+  const { connection, log } = await aLog(t);
   const records = Array.from({ length: 50 }, () => aRecord());
   await Promise.all(records.map((record) => log.append(record)));
-  const read = await readTopic(place);
+  const read = await readTopic(connection);
   assert.equal(read.length, 50);
   for (const record of records) {
     const found = read.find(({ key }) => key?.toString() === record.key);
@@ -52,12 +53,12 @@ test('an appended record is in the topic as it was given, in the partition of it
 });
 
 test('records of one key stay in the order in which they were appended', async (t) => {
-  const { place, log } = await aLog(t, { batchRecordsMax: 3 });
+  const { connection, log } = await aLog(t, { batchRecordsMax: 3 });
   const key = randomUUID();
   const values = Array.from({ length: 40 }, (_, at) => Buffer.from(`${at}`));
   await Promise.all(values.map((value) => log.append(aRecord({ key, value }))));
   assert.deepEqual(
-    (await readTopic(place)).map(({ value }) => value),
+    (await readTopic(connection)).map(({ value }) => value),
     values,
   );
 });

@@ -50,7 +50,7 @@ export type GroupCommitOptions = BrokerConnection & {
  * Nearly all of a record's CPU goes by batches, so gathering for some milliseconds more is cheaper,
  * and the answer comes as much later.
  * A batch stays under the brokers' 1 MiB (`max.message.bytes`) even when one partition gets it all.
- * What waits is bounded so that an outage costs refusals and not memory.
+ * What waits is bounded so that an outage costs refusals and no memory.
  */
 const defaultLimits: AppendLimits = {
   timeoutMs: 1_500,
@@ -121,10 +121,10 @@ export type BatchAppender = {
  * with the next producer, and a late answer to the old one acknowledges nothing.
  *
  * Not by `inBatches`: here a batch is bounded by bytes too, each record has a deadline of its own,
- * and a record that was never sent (refused) is told from one that was (unknown).
+ * and a record that was never sent (refused) is distinguished from one that was (unknown).
  *
  * A message is on every in-sync replica once its append has resolved. A crash before that leaves it
- * in the topic or not, and nobody was told that it was accepted; a retry appends it again.
+ * in the topic or not, and no caller has it as accepted; a retry appends it again.
  */
 export function appendInBatches({ connect, limits, logger }: AppendOptions): BatchAppender {
   const queue = openAppendQueue(limits);

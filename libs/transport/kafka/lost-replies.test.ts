@@ -20,9 +20,9 @@ const limits: AppendLimits = {
   waitingBytesMax: 1_000_000,
 };
 
-type Place = { brokers: string[]; topic: string; network: LossyNetwork };
+type Setup = { brokers: string[]; topic: string; network: LossyNetwork };
 
-async function aPlace(t: TestContext, partitions: number): Promise<Place> {
+async function setUp(t: TestContext, partitions: number): Promise<Setup> {
   const { brokers, topic } = await createTestTopic(t, { partitions });
   const network = await openLossyNetwork(brokers[0]!);
   t.after(() => network.close());
@@ -37,9 +37,9 @@ type Loss = {
   losesReply: () => boolean;
 };
 
-/** Appends in bursts while replies are lost, and tells which acknowledgements lied. */
-async function appendUnderLoss(place: Place, { connect, rounds, burst, losesReply }: Loss) {
-  const { network } = place;
+/** Appends in bursts while replies are lost, and finds which acknowledgements lied. */
+async function appendUnderLoss(connection: Setup, { connect, rounds, burst, losesReply }: Loss) {
+  const { network } = connection;
   const appender = appendInBatches({ connect, limits, logger });
   const acknowledged: string[] = [];
   let unknown = 0;
@@ -57,16 +57,16 @@ async function appendUnderLoss(place: Place, { connect, rounds, burst, losesRepl
     }
   }
   await appender.close();
-  const stored = new Set((await readTopic(place)).map((record) => record.key?.toString()));
+  const stored = new Set((await readTopic(connection)).map((record) => record.key?.toString()));
   const missing = acknowledged.filter((key) => !stored.has(key));
   return { acknowledged: acknowledged.length, missing, unknown };
 }
 
 test('no acknowledged record is missing from the topic, however many replies are lost', async (t) => {
-  const place = await aPlace(t, 3);
-  const { brokers, topic, network } = place;
+  const connection = await setUp(t, 3);
+  const { brokers, topic, network } = connection;
   const { connect } = network;
-  const result = await appendUnderLoss(place, {
+  const result = await appendUnderLoss(connection, {
     rounds: 60,
     burst: () => 1 + Math.floor(Math.random() * 12),
     losesReply: () => Math.random() < 0.7,
@@ -80,13 +80,13 @@ test('no acknowledged record is missing from the topic, however many replies are
 });
 
 /** A producer as it must not be used: it lives on after a rejected batch. */
-async function connectStubbornProducer(t: TestContext, place: Place): Promise<Producer> {
+async function connectStubbornProducer(t: TestContext, connection: Setup): Promise<Producer> {
   const kafka = new Kafka({
-    brokers: place.brokers,
+    brokers: connection.brokers,
     clientId: 'test',
     logLevel: logLevel.NOTHING,
     retry: { retries: 1, initialRetryTime: 10 },
-    socketFactory: ({ onConnect }) => place.network.connect().once('connect', onConnect),
+    socketFactory: ({ onConnect }) => connection.network.connect().once('connect', onConnect),
   });
   const producer = kafka.producer({
     idempotent: true,
@@ -98,9 +98,9 @@ async function connectStubbornProducer(t: TestContext, place: Place): Promise<Pr
 }
 
 test('a producer kept after a rejected batch acknowledges a batch that was never stored', async (t) => {
-  const place = await aPlace(t, 1);
-  const { topic, network } = place;
-  const producer = await connectStubbornProducer(t, place);
+  const connection = await setUp(t, 1);
+  const { topic, network } = connection;
+  const producer = await connectStubbornProducer(t, connection);
   const send = (messages: Message[]) =>
     producer.sendBatch({ topicMessages: [{ topic, messages }] });
 
@@ -117,7 +117,7 @@ test('a producer kept after a rejected batch acknowledges a batch that was never
     { key: 'b2', value: '' },
   ]);
 
-  const keys = (await readTopic(place)).map((record) => record.key?.toString());
+  const keys = (await readTopic(connection)).map((record) => record.key?.toString());
   assert.deepEqual(
     keys,
     ['a1', 'a2'],
@@ -126,9 +126,9 @@ test('a producer kept after a rejected batch acknowledges a batch that was never
 });
 
 test('the check for missing records sees a producer that is kept after a rejected batch', async (t) => {
-  const place = await aPlace(t, 1);
-  const { topic } = place;
-  const producer = await connectStubbornProducer(t, place);
+  const connection = await setUp(t, 1);
+  const { topic } = connection;
+  const producer = await connectStubbornProducer(t, connection);
   const kept: IdempotentProducer = {
     send: async (messages) =>
       void (await producer.sendBatch({ topicMessages: [{ topic, messages }] })),
@@ -137,7 +137,7 @@ test('the check for missing records sees a producer that is kept after a rejecte
   // Both tries of every second batch lose their reply, so the batch is stored and rejected; the
   // next one is as long, is taken for a copy of it, and is acknowledged.
   let reply = 0;
-  const result = await appendUnderLoss(place, {
+  const result = await appendUnderLoss(connection, {
     rounds: 10,
     burst: () => 3,
     losesReply: () => reply++ % 3 !== 2,

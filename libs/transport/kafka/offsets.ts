@@ -102,7 +102,7 @@ export function openUnreadRecords(
   };
 }
 
-/** Where the group stands: its next offset in each partition with something unread. */
+/** How far the group is: its next offset in each partition with something unread. */
 async function readPosition(
   inquiry: Inquiry,
   { topic, groupId }: { topic: string; groupId: string },

@@ -25,7 +25,7 @@ export type DurableOptions = BrokerConnection & { topic: string; otherwise: 'ref
  * relies on the copies and not on the disk (kafka.apache.org/documentation, `flush.messages`): a
  * machine that crashes is enough.
  *
- * Passes with a warning when the brokers do not answer, such as while they are away.
+ * Passes with a warning when the brokers do not answer, such as while they cannot be reached.
  *
  * @throws with one sentence that says what to do: the service must not run so.
  */
@@ -87,7 +87,7 @@ async function readReplication(options: BrokerConnection & { topic: string }): P
  * would hold up its partition and every payment behind it. Kafka's own default of 1 MiB is too
  * little, because a dead letter is its record and more.
  *
- * Passes with a warning when the brokers do not answer, such as while they are away.
+ * Passes with a warning when the brokers do not answer, such as while they cannot be reached.
  *
  * @throws with one sentence that says what to do: the service must not run so.
  */
@@ -116,8 +116,8 @@ const readable = ['uncompressed', 'gzip'];
  * `compression.type`, Kafka's default `producer` included, one batch compressed with
  * snappy, lz4 or zstd would hold up its partition for ever, and every payment behind it.
  *
- * Passes with a warning when the brokers do not answer, such as while they are away: the consumer
- * then stops at such a batch and says so again and again, and nothing behind it is lost.
+ * Passes with a warning when the brokers do not answer, such as in an outage: the consumer then
+ * stops at such a batch and logs it again and again, and nothing behind it is lost.
  *
  * What a topic let in before is not looked at: a batch that is there stays as it is.
  *

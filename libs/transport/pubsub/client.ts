@@ -53,7 +53,7 @@ async function clientOptions({ projectId, emulatorHost }: PubSubConnection) {
 }
 
 function emulatorAt(host: string) {
-  // With the domain said, the client does not look for Google's metadata server to learn it.
+  // With the domain given, the client does not look for Google's metadata server to learn it.
   const clientOptions = { universeDomain: 'googleapis.com' };
   return { apiEndpoint: host, emulatorMode: true, clientOptions };
 }

@@ -6,12 +6,12 @@ import { openPublisher, type OutgoingMessage } from './publisher.ts';
 
 /** A topic behind a network, its publisher, and everything that its subscription received. */
 async function aTopic(t: TestContext, { publishLimitMs = 1_000, replyMs = 0 } = {}) {
-  const place = await createTestSubscription(t);
-  const network = await openBadNetwork(place.emulatorHost, replyAfter(replyMs));
+  const connection = await createTestSubscription(t);
+  const network = await openBadNetwork(connection.emulatorHost, replyAfter(replyMs));
   const emulatorHost = network.address;
-  const publisher = openPublisher({ ...place, emulatorHost, publishLimitMs });
+  const publisher = openPublisher({ ...connection, emulatorHost, publishLimitMs });
   const received: { data: string; key: string; attributes: Record<string, string> }[] = [];
-  const subscription = place.client.subscription(place.subscription);
+  const subscription = connection.client.subscription(connection.subscription);
   subscription.on('message', (message) => {
     const { data, orderingKey, attributes } = message;
     received.push({ data: data.toString(), key: orderingKey ?? '', attributes });
@@ -28,7 +28,7 @@ async function aTopic(t: TestContext, { publishLimitMs = 1_000, replyMs = 0 } = 
   return { network, publisher, received, receivedOf };
 }
 
-/** A broker far away: what it says arrives so much later, in order. */
+/** A broker far away: its answers arrive so much later, in order. */
 function replyAfter(replyMs: number) {
   return ({ client, broker }: Wire) => {
     client.on('data', (chunk) => broker.write(chunk));
@@ -49,7 +49,8 @@ const neverTaken = (orderingKey: string): OutgoingMessage => ({
   // Neither data nor attributes, which Pub/Sub refuses; our types refuse it too.
   attributes: {} as { event_id: string },
 });
-const words = (outcomes: readonly { outcome: string }[]) => outcomes.map(({ outcome }) => outcome);
+const outcomesOf = (outcomes: readonly { outcome: string }[]) =>
+  outcomes.map(({ outcome }) => outcome);
 
 test('messages of one key are delivered in the order in which they were published', async (t) => {
   const { publisher, received, receivedOf } = await aTopic(t, { publishLimitMs: 30_000 });
@@ -72,12 +73,12 @@ test('a message that is never taken is named; those before it are published, tho
   const { publisher, receivedOf } = await aTopic(t);
   const messages = numbered('k', 9);
   messages[5] = neverTaken('k');
-  assert.deepEqual(words(await publisher.publishInOrder(messages)), [
+  assert.deepEqual(outcomesOf(await publisher.publishInOrder(messages)), [
     ...Array.from({ length: 5 }, () => 'published'),
     'unpublishable',
     ...Array.from({ length: 3 }, () => 'unknown'),
   ]);
-  assert.deepEqual(words(await publisher.publishInOrder(messages.slice(6))), [
+  assert.deepEqual(outcomesOf(await publisher.publishInOrder(messages.slice(6))), [
     'published',
     'published',
     'published',
@@ -91,10 +92,13 @@ test('a message that is never taken is named; those before it are published, tho
 
 test('a hung broker makes the outcome unknown in time, and the key is open for the next call', async (t) => {
   const { network, publisher, receivedOf } = await aTopic(t);
-  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 1))), ['published']);
+  assert.deepEqual(outcomesOf(await publisher.publishInOrder(numbered('k', 1))), ['published']);
   network.freeze();
   const start = performance.now();
-  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 2))), ['unknown', 'unknown']);
+  assert.deepEqual(outcomesOf(await publisher.publishInOrder(numbered('k', 2))), [
+    'unknown',
+    'unknown',
+  ]);
   assert.ok(performance.now() - start < 3_000);
   network.thaw();
   await eventually(async () => {
@@ -114,7 +118,7 @@ test('all requests of a call share its time, and what was not acknowledged by th
   for (let calls = 0; next < messages.length; calls += 1) {
     assert.ok(calls < 20, `only ${next} after ${calls} calls`);
     const start = performance.now();
-    const outcomes = words(await publisher.publishInOrder(messages.slice(next)));
+    const outcomes = outcomesOf(await publisher.publishInOrder(messages.slice(next)));
     const tookMs = performance.now() - start;
     assert.ok(tookMs < publishLimitMs + 300, `a call took ${tookMs} ms`);
     const published = outcomes.findIndex((outcome) => outcome !== 'published');
@@ -134,25 +138,28 @@ test('all requests of a call share its time, and what was not acknowledged by th
 test('a broker that is away makes the outcome unknown, and it is found again when it is back', async (t) => {
   const { network, publisher } = await aTopic(t);
   network.cut();
-  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 1))), ['unknown']);
+  assert.deepEqual(outcomesOf(await publisher.publishInOrder(numbered('k', 1))), ['unknown']);
   await assert.rejects(publisher.ping());
   network.mend();
   await eventually(() => publisher.ping().then(() => true));
-  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 1))), ['published']);
+  assert.deepEqual(outcomesOf(await publisher.publishInOrder(numbered('k', 1))), ['published']);
 });
 
 test('a topic that does not exist is unknown and not unpublishable', async (t) => {
-  const place = await createTestSubscription(t);
-  const publisher = openPublisher({ ...place, topic: 'no-such-topic' });
+  const connection = await createTestSubscription(t);
+  const publisher = openPublisher({ ...connection, topic: 'no-such-topic' });
   t.after(() => publisher.close());
-  assert.deepEqual(words(await publisher.publishInOrder(numbered('k', 2))), ['unknown', 'unknown']);
+  assert.deepEqual(outcomesOf(await publisher.publishInOrder(numbered('k', 2))), [
+    'unknown',
+    'unknown',
+  ]);
   await assert.rejects(publisher.ping());
 });
 
 test('a topic that no message could go to leaves every message to be published later', async (t) => {
-  const place = await createTestSubscription(t);
-  const publisher = openPublisher({ ...place, topic: '1 is no name' });
+  const connection = await createTestSubscription(t);
+  const publisher = openPublisher({ ...connection, topic: '1 is no name' });
   t.after(() => publisher.close());
   const outcomes = await publisher.publishInOrder(numbered('k', 3));
-  assert.deepEqual(words(outcomes), ['unknown', 'unknown', 'unknown']);
+  assert.deepEqual(outcomesOf(outcomes), ['unknown', 'unknown', 'unknown']);
 });

@@ -38,7 +38,7 @@ export type Publisher = {
   close(): Promise<void>;
 };
 
-/** Where to publish; `publishLimitMs` bounds one call of `publishInOrder`, 5 s unless told. */
+/** Where to publish; `publishLimitMs` bounds one call of `publishInOrder`, 5 s by default. */
 export type PublisherOptions = PubSubConnection & { topic: string; publishLimitMs?: number };
 
 /** Limits of one PublishRequest (cloud.google.com/pubsub/quotas): 1000 messages, 10 MB. */

@@ -7,16 +7,16 @@ import { aSubscription } from '../test/subscription.ts';
 // Side by side, because each waits for a deadline to be over.
 suite('a subscriber in trouble', { concurrency: true }, () => {
   test('a subscriber that starts before its subscription, or loses its broker, goes on by itself', async (t) => {
-    const { place, seen, subscribe } = await aSubscription(t);
-    const network = await openBadNetwork(place.emulatorHost);
+    const { connection, seen, subscribe } = await aSubscription(t);
+    const network = await openBadNetwork(connection.emulatorHost);
     t.after(() => network.close());
-    const name = `${place.subscription}-late`;
+    const name = `${connection.subscription}-late`;
     const subscriber = subscribe({ subscription: name, emulatorHost: network.address });
     await assert.rejects(subscriber.ping());
-    const [late] = await place.client.topic(place.topic).createSubscription(name);
+    const [late] = await connection.client.topic(connection.topic).createSubscription(name);
     await eventually(() => subscriber.ping().then(() => true));
     const publish = (text: string) =>
-      place.client.topic(place.topic).publishMessage({ data: Buffer.from(text) });
+      connection.client.topic(connection.topic).publishMessage({ data: Buffer.from(text) });
     await publish('before');
     await eventually(async () => seen.includes('before'));
 
@@ -36,8 +36,8 @@ suite('a subscriber in trouble', { concurrency: true }, () => {
   });
 
   test('ordering keys that went to a subscriber that died reach another', async (t) => {
-    const { place, publish, seen, subscribe } = await aSubscription(t);
-    const network = await openBadNetwork(place.emulatorHost);
+    const { connection, publish, seen, subscribe } = await aSubscription(t);
+    const network = await openBadNetwork(connection.emulatorHost);
     t.after(() => network.close());
     const died: string[] = [];
     subscribe({

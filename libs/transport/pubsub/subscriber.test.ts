@@ -70,7 +70,7 @@ test('messages of one key are handed over in their order, those of several keys 
   );
 });
 
-test('no more messages are held than told', async (t) => {
+test('no more messages are held than allowed', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);
   let held = 0;
   let most = 0;

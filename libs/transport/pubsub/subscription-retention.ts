@@ -28,7 +28,8 @@ export async function readSubscriptionRetention(
     const path = `projects/${projectId}/subscriptions/${name}`;
     const [subscription] = await subscriber.getSubscription({ subscription: path }, limit);
     const own = millisecondsOf(subscription.messageRetentionDuration);
-    if (own === undefined) return { outcome: 'unknown', why: 'the subscription does not tell it' };
+    if (own === undefined)
+      return { outcome: 'unknown', why: 'the subscription does not report it' };
     const topic = subscription.topic;
     // A deleted topic keeps nothing; Pub/Sub then writes its name as `_deleted-topic_`.
     if (!topic?.startsWith('projects/')) return { outcome: 'known', retentionMs: own };

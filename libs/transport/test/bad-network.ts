@@ -7,7 +7,7 @@ export type BadNetwork = {
   connect(): Socket;
   /** Connections that came so far and were let through. */
   connections(): number;
-  /** From now on nothing passes, and nobody is told: a broker that hangs. */
+  /** From now on nothing passes, and nobody notices: a broker that hangs. */
   freeze(): void;
   thaw(): void;
   /** From now on connections are refused and open ones closed: a broker that is down. */
@@ -20,8 +20,8 @@ export type BadNetwork = {
 export type Wire = { client: Socket; broker: Socket; drop(): void };
 
 /**
- * Opens a network in front of `broker`, `host:port`. `join` carries the bytes, all of them unless
- * told.
+ * Opens a network in front of `broker`, `host:port`. `join` carries the bytes, by default all
+ * of them.
  */
 export async function openBadNetwork(
   broker: string,

@@ -35,6 +35,6 @@ export async function aGroup(t: TestContext, partitions = 1) {
   return { brokers, groupId, offsets, seen, consume, append, allCommitted };
 }
 
-/** Messages that tell their partition and place. */
+/** Messages whose value is their partition and number. */
 export const numbered = (count: number, partition: number): Message[] =>
   Array.from({ length: count }, (_, at) => ({ value: `${partition}/${at}`, partition }));

@@ -11,7 +11,7 @@ export type LossyNetwork = BadNetwork & {
 const produceApiKey = 0;
 
 /**
- * Opens the network in front of `broker`, `host:port`; it passes everything until told otherwise.
+ * Opens the network in front of `broker`, `host:port`; it passes everything until set otherwise.
  */
 export async function openLossyNetwork(broker: string): Promise<LossyNetwork> {
   let lost = 0;

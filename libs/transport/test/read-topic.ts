@@ -5,11 +5,11 @@ import { Kafka, logLevel, type KafkaMessage } from 'kafkajs';
 export type ReadRecord = KafkaMessage & { partition: number };
 
 /** Everything in a topic at the time of the call, in order within each partition. */
-export async function readTopic(place: {
+export async function readTopic(connection: {
   brokers: string[];
   topic: string;
 }): Promise<ReadRecord[]> {
-  const { brokers, topic } = place;
+  const { brokers, topic } = connection;
   const kafka = new Kafka({ brokers, clientId: 'reader', logLevel: logLevel.NOTHING });
   const missing = new Map<number, bigint>();
   const admin = kafka.admin();

@@ -10,8 +10,8 @@ const logger = createLogger({ service: 'test', instance: 'test', level: 'silent'
 
 /** A topic, its subscription, and what its subscribers saw. */
 export async function aSubscription(t: TestContext) {
-  const place = await createTestSubscription(t);
-  const publisher = openPublisher(place);
+  const connection = await createTestSubscription(t);
+  const publisher = openPublisher(connection);
   t.after(() => publisher.close());
   const publish = async (key: string, ...texts: string[]) => {
     const messages = texts.map((text) => ({
@@ -29,9 +29,9 @@ export async function aSubscription(t: TestContext) {
       seen.push(message.data.toString());
       return 'ack' as const;
     };
-    const subscriber = openSubscriber({ ...place, maxInFlight: 100, logger, handle, ...wish });
+    const subscriber = openSubscriber({ ...connection, maxInFlight: 100, logger, handle, ...wish });
     t.after(() => subscriber.close());
     return subscriber;
   };
-  return { place, publish, seen, subscribe };
+  return { connection, publish, seen, subscribe };
 }
