@@ -35,23 +35,6 @@ test('every migration of the system runs on an empty database, and running them 
   assert.deepEqual(await migrate(url, migrationSets), []);
 });
 
-test('a database whose auditor once had an inbox loses that and keeps its refused messages', async (context) => {
-  const { url, query } = await openEmptyDatabase(context);
-  const inbox = migrationSets.find(({ owner }) => owner === 'notifier-inbox')!;
-  const once = [...migrationSets];
-  once.splice(-1, 0, { ...inbox, owner: 'auditor-inbox', schema: 'auditor' });
-  const auditor = once.at(-1)!;
-  await migrate(url, once.slice(0, -1));
-  await query(
-    `INSERT INTO auditor.refused_messages VALUES ('auditor', '1', 'not_json', '', '', '{}')`,
-  );
-  await migrate(url, [auditor]);
-  assert.deepEqual(await migrate(url, migrationSets), []);
-  assert.equal((await query('SELECT FROM auditor.refused_messages')).length, 1);
-  const left = `SELECT FROM pg_tables WHERE schemaname = 'auditor' AND tablename ~ 'inbox|cursor|altered'`;
-  assert.equal((await query(left)).length, 0);
-});
-
 test('two migrators at once take turns and run each file once', async (context) => {
   const { url, query } = await openEmptyDatabase(context);
   const set = await someMigrations(context, {

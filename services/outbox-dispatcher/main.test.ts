@@ -1,24 +1,24 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aPayment, eventually, freePort, startService } from '@triplock/testing';
-import { aPlace } from './dispatcher.testing.ts';
+import { aDispatcherSetup } from './test/dispatcher.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
   startService(context, new URL('main.ts', import.meta.url), settings);
 const told = async (answer: Promise<Response>) => (await answer).text();
 
 async function aService(context: TestContext) {
-  const place = await aPlace(context);
+  const setup = await aDispatcherSetup(context);
   const env = {
     TRIPLOCK_MODE: 'test',
     ADMIN_PORT: String(await freePort()),
-    DATABASE_URL: place.store.url('triplock_ledger'),
-    PUBSUB_PROJECT_ID: place.events.projectId,
-    PUBSUB_EMULATOR_HOST: place.events.emulatorHost,
-    EVENTS_TOPIC: place.events.topic,
+    DATABASE_URL: setup.store.url('triplock_ledger'),
+    PUBSUB_PROJECT_ID: setup.events.projectId,
+    PUBSUB_EMULATOR_HOST: setup.events.emulatorHost,
+    EVENTS_TOPIC: setup.events.topic,
     LEASE_MS: '6000',
   };
-  return { ...place, env };
+  return { ...setup, env };
 }
 
 const within30s = (what: string) => ({ withinMs: 30_000, what });

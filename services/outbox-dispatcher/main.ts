@@ -1,15 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openDatabase } from '@triplock/postgres';
-import { runLoop, runService } from '@triplock/runtime';
+import { runLoop, runService, type Pass } from '@triplock/runtime';
 import { openPublisher } from '@triplock/transport';
 import { readConfig } from './config.ts';
-import { holdLeases } from './hold-leases.ts';
-import { measureBacklog } from './measure-backlog.ts';
+import { holdLeases } from './leases.ts';
 import { dispatcherMetrics } from './metrics.ts';
-import { publishEvents } from './publish-events.ts';
-import { startPublishing } from './publish-loop.ts';
-import { reapOutbox } from './reap-outbox.ts';
+import { runPublishing } from './publish-events.ts';
+import { measureBacklog, reapOutbox } from './upkeep.ts';
 
 // Well below the lease, so that whatever is sent of a bucket under a lease is sent before it ends.
 const publishLimitMs = 3_000;
@@ -41,29 +39,30 @@ await runService('outbox-dispatcher', readConfig, async (config, service) => {
   });
   service.onClose('publisher', () => publisher.close());
 
-  const pass = publishEvents({
-    outbox,
-    publisher,
-    metrics,
-    crashPoints,
-    logger,
-    holdLeases: holdLeases(outbox, { owner, leaseMs: config.LEASE_MS }),
-    rowsMax: config.TAKE_ROWS_MAX,
-    publishLimitMs,
-  });
-  const loop = startPublishing(pass, { outbox, owner, logger });
-  service.onClose('publishing', () => loop.stop());
-  const backlog = runLoop(measureBacklog(outbox, metrics), {
-    name: 'backlog',
-    idleMs: backlogEveryMs,
-    logger,
-  });
-  service.onClose('backlog', () => backlog.stop());
-  const reap = reapOutbox(outbox, { metrics, keepMs: config.OUTBOX_RETENTION_HOURS * hourMs });
-  const reaper = runLoop(reap, { name: 'reap outbox', idleMs: reapEveryMs, logger });
-  service.onClose('reaper', () => reaper.stop());
+  const publishing = runPublishing(
+    {
+      outbox,
+      publisher,
+      holdLeases: holdLeases(outbox, { owner, leaseMs: config.LEASE_MS }),
+      rowsMax: config.TAKE_ROWS_MAX,
+      publishLimitMs,
+      metrics,
+      crashPoints,
+      logger,
+    },
+    owner,
+  );
+  service.onClose('publishing', () => publishing.stop());
+  runPass('backlog', backlogEveryMs, measureBacklog(outbox, metrics));
+  const keepMs = config.OUTBOX_RETENTION_HOURS * hourMs;
+  runPass('reap outbox', reapEveryMs, reapOutbox(outbox, metrics, keepMs));
 
   await service.serveAdmin({
     readiness: { [store]: () => outbox.ping(), pubsub: () => publisher.ping() },
   });
+
+  function runPass(name: string, idleMs: number, pass: Pass): void {
+    const loop = runLoop(pass, { name, idleMs, logger });
+    service.onClose(name, () => loop.stop());
+  }
 });

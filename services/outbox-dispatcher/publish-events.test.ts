@@ -5,7 +5,7 @@ import { bucketOf, deriveEventId } from '@triplock/payments';
 import { CrashPointError } from '@triplock/runtime';
 import { aPayment, eventually, seedEvents } from '@triplock/testing';
 import type { IncomingMessage, OutgoingMessage } from '@triplock/transport';
-import { aPlace, paymentsOfOneBucket, traceparent } from './dispatcher.testing.ts';
+import { aDispatcherSetup, paymentsOfOneBucket, traceparent } from './test/dispatcher.ts';
 
 const eventIdsOf = (messages: readonly IncomingMessage[]) =>
   messages.map(({ attributes }) => attributes['event_id']);
@@ -13,7 +13,7 @@ const countOf = (rows: readonly { state: string }[], state: string) =>
   rows.filter((row) => row.state === state).length;
 
 test('every event is published once, in the order of its bucket, and is marked', async (context) => {
-  const { post, dispatcher, rows, received } = await aPlace(context);
+  const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   for (let batch = 0; batch < 5; batch += 1) {
     await post(...Array.from({ length: 60 }, () => aPayment()));
   }
@@ -31,7 +31,7 @@ test('every event is published once, in the order of its bucket, and is marked',
 });
 
 test('an event carries its payload byte for byte and attributes that a consumer accepts', async (context) => {
-  const { post, dispatcher, received, store } = await aPlace(context);
+  const { post, dispatcher, received, store } = await aDispatcherSetup(context);
   const payment = aPayment();
   await post(payment);
   await dispatcher().pass();
@@ -55,7 +55,7 @@ test('an event carries its payload byte for byte and attributes that a consumer 
 });
 
 test('a crash between the publish and the mark publishes the same event again', async (context) => {
-  const { post, dispatcher, rows, received } = await aPlace(context);
+  const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   await post(...paymentsOfOneBucket(3));
   const { pass, crashPoints } = dispatcher();
   crashPoints.arm({ name: 'dispatcher.published', action: { do: 'throw' } });
@@ -68,7 +68,7 @@ test('a crash between the publish and the mark publishes the same event again', 
 });
 
 test('a crash after the mark publishes nothing again', async (context) => {
-  const { post, dispatcher, received } = await aPlace(context);
+  const { post, dispatcher, received } = await aDispatcherSetup(context);
   await post(...paymentsOfOneBucket(2));
   const { pass, crashPoints } = dispatcher();
   crashPoints.arm({ name: 'dispatcher.marked', action: { do: 'throw' } });
@@ -80,7 +80,7 @@ test('a crash after the mark publishes nothing again', async (context) => {
 });
 
 test('an event that can never be published is parked, and its bucket goes on', async (context) => {
-  const { post, dispatcher, rows, received } = await aPlace(context);
+  const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   const payments = paymentsOfOneBucket(4);
   await post(...payments);
   const told = (await rows()).map(({ eventId }) => eventId);
@@ -102,7 +102,7 @@ test('an event that can never be published is parked, and its bucket goes on', a
 });
 
 test('behind an event that can never be published its payment waits, and its bucket goes on', async (context) => {
-  const { store, dispatcher, rows, received } = await aPlace(context);
+  const { store, dispatcher, rows, received } = await aDispatcherSetup(context);
   const ledger = store.open('triplock_ledger');
   const [payment, neighbour] = paymentsOfOneBucket(2);
   const first = await seedEvents(ledger, payment!, [1]);
@@ -131,7 +131,7 @@ test('behind an event that can never be published its payment waits, and its buc
 });
 
 test('an event appended while others wait for their broker comes after them', async (context) => {
-  const { post, dispatcher, rows, received } = await aPlace(context);
+  const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   const [first, second, third] = paymentsOfOneBucket(3);
   await post(first!, second!);
   let away = true;

@@ -1,45 +1,137 @@
-import type { Outbox, OutboxEvent } from '@triplock/ledger';
-import type { Pass } from '@triplock/runtime';
-import type { LeaseHolder } from './hold-leases.ts';
-import { publishBucket, type BucketOutcome, type PublishParts } from './publish-bucket.ts';
+import type { PaymentEventAttributes } from '@triplock/contracts';
+import type { BucketLease, Outbox, OutboxEvent } from '@triplock/ledger';
+import {
+  inBatchSpan,
+  isTracing,
+  openSpan,
+  runLoop,
+  untracedSpan,
+  type CrashPoints,
+  type Logger,
+  type Loop,
+  type OpenSpan,
+  type Pass,
+} from '@triplock/runtime';
+import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
+import type { LeaseHolder } from './leases.ts';
+import type { DispatcherMetrics } from './metrics.ts';
 
-/** What a pass stands on. `publishLimitMs` bounds all that is sent of one bucket in a pass. */
-export type PassParts = Omit<PublishParts, 'outbox'> & {
-  outbox: Pick<Outbox, 'take' | 'markPublished' | 'park'>;
+/** What publishing stands on. */
+export type Dispatcher = {
+  outbox: Outbox;
+  publisher: Publisher;
   holdLeases: LeaseHolder;
+  /** Rows of one pass. */
   rowsMax: number;
+  /** Bounds all that is sent of one bucket in a pass; milliseconds. */
   publishLimitMs: number;
+  metrics: DispatcherMetrics;
+  crashPoints: CrashPoints;
+  logger: Logger;
 };
 
 /** What is left of the lease for the mark, when a publish took as long as it may. */
 const markMs = 500;
+// An event waits this long at most before it is seen; an empty look costs one indexed read.
+const idleMs = 50;
+
+/** Publishes until stopped. Stopping finishes the pass and gives the buckets to the others. */
+export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop, 'stop'> {
+  const { outbox, logger } = dispatcher;
+  const loop = runLoop(publishEvents(dispatcher), { name: 'publish', idleMs, logger });
+  return {
+    stop: async () => {
+      await loop.stop();
+      await outbox.releaseBuckets(owner);
+    },
+  };
+}
 
 /**
  * One pass: hold the leases, take what waits in them, publish each bucket in order, side by side.
  * The pass counts what left the outbox. When nothing could leave because the broker does not
  * answer, it throws, and the loop tries again after a while.
  */
-export function publishEvents(parts: PassParts): Pass {
+export function publishEvents(dispatcher: Dispatcher): Pass {
+  const { outbox, holdLeases, rowsMax, publishLimitMs, metrics, crashPoints } = dispatcher;
   return async () => {
-    const { leases, validUntil } = await parts.holdLeases();
-    parts.metrics.leases.set(leases.size);
+    const { leases, validUntil } = await holdLeases();
+    metrics.leases.set(leases.size);
     if (leases.size === 0) return 0;
-    await parts.crashPoints.reached('dispatcher.leased');
-    const rows = await parts.outbox.take([...leases.values()], parts.rowsMax);
+    await crashPoints.reached('dispatcher.leased');
+    const rows = await outbox.take([...leases.values()], rowsMax);
 
     // A publish that begins now must end, and be marked, while the bucket is certainly ours.
     // Pub/Sub checks no epoch: a paused process that wakes up later publishes copies, and the inbox
     // absorbs those.
-    if (performance.now() + parts.publishLimitMs + markMs > validUntil) return 0;
+    if (performance.now() + publishLimitMs + markMs > validUntil) return 0;
     // All are waited for, whatever becomes of one: a publish still under way while the next pass
     // takes the same rows would break the bucket's order.
     const outcomes = await Promise.allSettled(
-      [...groupByBucket(rows)].map(([bucket, ofBucket]) =>
-        publishBucket(parts, { lease: leases.get(bucket)!, rows: ofBucket }),
+      [...Map.groupBy(rows, (row) => row.bucket)].map(([bucket, ofBucket]) =>
+        publishBucket(dispatcher, leases.get(bucket)!, ofBucket),
       ),
     );
     return countDone(outcomes);
   };
+}
+
+/** What came of one bucket's rows. `failure`: why some still wait. */
+type BucketOutcome = { done: number; failure?: Error };
+
+/**
+ * Publishes a bucket's rows in order and marks those that Pub/Sub has acknowledged.
+ *
+ * A crash between the ack and the mark leaves published rows pending: the next dispatcher to hold
+ * the bucket publishes them again under the same event ids, which every inbox knows. After a
+ * failure nothing later in the bucket is sent, so the order holds; the rows stay pending.
+ */
+async function publishBucket(
+  dispatcher: Dispatcher,
+  lease: BucketLease,
+  rows: readonly OutboxEvent[],
+): Promise<BucketOutcome> {
+  const followed = rows.map(followEvent);
+  try {
+    const of = () => followed.map(({ row }) => row.traceparent);
+    return await inBatchSpan({ name: 'publish bucket', of }, () =>
+      publishFollowed(dispatcher, lease, followed),
+    );
+  } catch (error) {
+    for (const { span } of followed) span.fail(error);
+    throw error;
+  }
+}
+
+async function publishFollowed(
+  dispatcher: Dispatcher,
+  lease: BucketLease,
+  followed: readonly FollowedEvent[],
+): Promise<BucketOutcome> {
+  const rows = followed.map(({ row }) => row);
+  const { publisher, metrics } = dispatcher;
+  const end = metrics.publishSeconds.start();
+  const outcomes = await publisher.publishInOrder(rows.map(messageOf));
+  await endPublished(followed, outcomes);
+  const published = countPublished(outcomes);
+  end(outcomes[published]?.outcome ?? 'published');
+  if (published > 0) await mark(dispatcher, lease, rows.slice(0, published));
+
+  const stopped = outcomes[published];
+  switch (stopped?.outcome) {
+    case undefined:
+    case 'published':
+      return { done: published };
+    case 'unknown':
+      metrics.events.count('unknown', rows.length - published);
+      return { done: published, failure: stopped.error };
+    case 'unpublishable': {
+      const row = rows[published]!;
+      return { done: published + (await park(dispatcher, lease, row, stopped.error)) };
+    }
+    default:
+      return stopped satisfies never;
+  }
 }
 
 function countDone(outcomes: readonly PromiseSettledResult<BucketOutcome>[]): number {
@@ -53,6 +145,87 @@ function countDone(outcomes: readonly PromiseSettledResult<BucketOutcome>[]): nu
   return done;
 }
 
-function groupByBucket(rows: readonly OutboxEvent[]): Map<number, OutboxEvent[]> {
-  return Map.groupBy(rows, (row) => row.bucket);
+function messageOf(row: OutboxEvent): OutgoingMessage {
+  const attributes: PaymentEventAttributes = {
+    event_id: row.id,
+    event_type: row.type,
+    txn_id: row.subject,
+    payment_id: row.orderingKey,
+    ...(row.sequence === undefined ? {} : { sequence: String(row.sequence) }),
+    traceparent: row.traceparent,
+  };
+  return { orderingKey: `bucket-${row.bucket}`, data: Buffer.from(row.payload), attributes };
+}
+
+function countPublished(outcomes: readonly PublishOutcome[]): number {
+  const first = outcomes.findIndex(({ outcome }) => outcome !== 'published');
+  return first === -1 ? outcomes.length : first;
+}
+
+async function mark(
+  { outbox, metrics, crashPoints, logger }: Dispatcher,
+  lease: BucketLease,
+  rows: readonly OutboxEvent[],
+): Promise<void> {
+  metrics.events.count('published', rows.length);
+  await crashPoints.reached('dispatcher.published');
+  const marked = await outbox.markPublished(
+    lease,
+    rows.map((row) => row.id),
+  );
+  await crashPoints.reached('dispatcher.marked');
+  if (marked < rows.length) {
+    metrics.unmarked.inc(rows.length - marked);
+    const { bucket, epoch } = lease;
+    logger.warn(
+      { bucket, epoch: String(epoch), published: rows.length, marked },
+      'the lease was lost before the mark: its next owner publishes these events again',
+    );
+  }
+}
+
+/** A poison message must not hold up its bucket: it is set aside, and a person has to look. */
+async function park(
+  { outbox, metrics, logger }: Dispatcher,
+  lease: BucketLease,
+  row: OutboxEvent,
+  error: Error,
+): Promise<number> {
+  const parked = await outbox.park(lease, { eventId: row.id, reason: error.message });
+  metrics.events.count('parked', parked);
+  logger.error(
+    { err: error, eventId: row.id, txnId: row.subject, parked },
+    'an event can never be published and was parked with the later events of its payment',
+  );
+  return parked;
+}
+
+/** An event and the span in which it leaves; the row says what its message carries on. */
+type FollowedEvent = { row: OutboxEvent; span: OpenSpan };
+
+/** Opens the span of one event, in the trace of the work that wrote it into the outbox. */
+function followEvent(row: OutboxEvent): FollowedEvent {
+  if (!isTracing()) return { row, span: untracedSpan };
+  const span = openSpan({
+    name: 'publish outbox event',
+    kind: 'producer',
+    parent: row.traceparent,
+    attributes: {
+      'messaging.system': 'gcp_pubsub',
+      'messaging.operation.type': 'send',
+      'messaging.operation.name': 'publish',
+      'triplock.txn_id': row.subject,
+      'triplock.event_id': row.id,
+    },
+  });
+  return { row: { ...row, traceparent: span.carried(row.traceparent) }, span };
+}
+
+/** Ends the spans with what came of each event. */
+async function endPublished(
+  followed: readonly FollowedEvent[],
+  outcomes: readonly PublishOutcome[],
+): Promise<void> {
+  if (!isTracing()) return;
+  await Promise.all(followed.map(({ span }, n) => span.run(async () => outcomes[n])));
 }

@@ -1,40 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPostgresLedger, openPostgresOutbox } from '@triplock/ledger';
-import { createLogger, createMetrics, noCrashPoints } from '@triplock/runtime';
-import {
-  aPayment,
-  createTestDatabase,
-  createTestSubscription,
-  eventually,
-} from '@triplock/testing';
-import { openPublisher, openSubscriber, type IncomingMessage } from '@triplock/transport';
-import { holdLeases } from './hold-leases.ts';
-import { dispatcherMetrics } from './metrics.ts';
-import { publishEvents } from './publish-events.ts';
+import { createLogger } from '@triplock/runtime';
+import { aPayment, eventually } from '@triplock/testing';
+import { openSubscriber, type IncomingMessage } from '@triplock/transport';
+import { aDispatcherSetup } from './test/dispatcher.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 test('a consumer that is added later gets every event by republishing, byte for byte', async (context) => {
-  const store = await createTestDatabase(context);
+  const { store, events: pubsub, post, dispatcher } = await aDispatcherSetup(context);
   const database = store.open('triplock_ledger');
-  const outbox = openPostgresOutbox(database);
-  const pubsub = await createTestSubscription(context);
-  const publisher = openPublisher({ ...pubsub, publishLimitMs: 3_000 });
-  context.after(() => publisher.close());
-  const publishAll = publishEvents({
-    outbox,
-    publisher,
-    metrics: dispatcherMetrics(createMetrics('test')),
-    crashPoints: noCrashPoints,
-    logger,
-    holdLeases: holdLeases(outbox, { owner: 'test', leaseMs: 60_000 }),
-    rowsMax: 1_000,
-    publishLimitMs: 3_000,
-  });
-  const settlement = { result: { state: 'succeeded' as const }, settledAt: new Date() };
-  const posting = () => ({ payment: aPayment(), traceparent: 't', settlement });
-  await openPostgresLedger(database).post(Array.from({ length: 40 }, posting));
+  const { pass: publishAll, outbox } = dispatcher();
+  await post(...Array.from({ length: 40 }, () => aPayment()));
   assert.equal(await publishAll(), 40);
   assert.equal(await publishAll(), 0);
 
@@ -45,8 +22,8 @@ test('a consumer that is added later gets every event by republishing, byte for 
     seen.set(attributes['event_id']!, data.toString());
     return 'ack' as const;
   };
-  const place = { ...pubsub, subscription: late, maxInFlight: 100 };
-  const subscriber = openSubscriber({ ...place, logger, handle });
+  const subscription = { ...pubsub, subscription: late, maxInFlight: 100 };
+  const subscriber = openSubscriber({ ...subscription, logger, handle });
   context.after(() => subscriber.close());
 
   const [{ now }] = (await database.query<{ now: Date }>(

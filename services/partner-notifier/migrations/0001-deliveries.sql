@@ -1,6 +1,5 @@
--- A delivery is the notifier's effect of an event: it commits with the event's inbox row, and
--- sending is a loop of its own.
-
+-- What partners are to be notified of, and what became of it. A delivery is the notifier's effect of
+-- an event: it commits with the event's inbox row, and sending is a loop of its own.
 CREATE TABLE deliveries (
   -- The webhook-id on every attempt.
   event_id uuid PRIMARY KEY,
@@ -8,24 +7,34 @@ CREATE TABLE deliveries (
   txn_id uuid NOT NULL,
   -- The webhook's body, the same bytes on every attempt.
   body text NOT NULL,
+  -- The context of the trace that led to it, so that an attempt is part of that trace hours later too.
+  traceparent text,
   state text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
   -- Attempts begun. It grows with every lease, so it is also the fence: a sender that was
   -- overtaken holds an older number and records nothing.
   attempts integer NOT NULL DEFAULT 0,
+  -- The first one since it was made, or asked for again last: from it the next pause grows.
+  first_attempt integer NOT NULL DEFAULT 1,
+  first_attempt_at timestamptz,
   -- While a sender is at work this is the end of its lease.
   next_attempt_at timestamptz NOT NULL DEFAULT now(),
   lease_owner text,
-  first_attempt_at timestamptz,
+  -- What the last recorded attempt came to. `last_error` may name what is no partner's business.
+  last_outcome text CHECK (last_outcome IN ('delivered', 'refused', 'unanswered', 'unsendable')),
   last_status integer,
   last_error text,
   created_at timestamptz NOT NULL DEFAULT now(),
   finished_at timestamptz,
   CHECK ((state = 'pending') = (finished_at IS NULL))
 );
-
 -- What is due, partner by partner, so that one with a long queue is not read through for another.
 CREATE INDEX deliveries_due ON deliveries (partner_id, next_attempt_at) WHERE state = 'pending';
 CREATE INDEX deliveries_by_transaction ON deliveries (txn_id);
+CREATE INDEX deliveries_delivered ON deliveries (finished_at) WHERE state = 'delivered';
+-- A partner's list, page by page; those that were given up are few and looked for most.
+CREATE INDEX deliveries_of_partner ON deliveries (partner_id, created_at DESC, event_id DESC);
+CREATE INDEX deliveries_given_up ON deliveries (partner_id, created_at DESC, event_id DESC)
+  WHERE state = 'failed';
 
 -- What every recorded attempt came to.
 CREATE TABLE delivery_attempts (
@@ -39,6 +48,209 @@ CREATE TABLE delivery_attempts (
   PRIMARY KEY (event_id, attempt)
 );
 
-GRANT SELECT, INSERT, UPDATE ON deliveries TO triplock_notifier;
+-- A sender makes deliveries and sets what its attempt came to. What a webhook says, to whom and under
+-- which id was fixed when the delivery was made.
+GRANT SELECT, INSERT (event_id, partner_id, txn_id, body, traceparent),
+      UPDATE (state, attempts, first_attempt, next_attempt_at, lease_owner, first_attempt_at,
+              last_status, last_error, last_outcome, finished_at)
+ON deliveries TO triplock_notifier;
 GRANT SELECT, INSERT ON delivery_attempts TO triplock_notifier;
 GRANT SELECT ON deliveries, delivery_attempts TO triplock_auditor;
+
+-- Retention. Delivered webhooks are removed after a while, with their attempts; what they came to
+-- stays as sums, by which the audit still balances. One that was given up stays until a person has
+-- seen to it.
+CREATE TABLE deliveries_horizon (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  -- Every delivery that was removed was finished before this.
+  reaped_before timestamptz NOT NULL DEFAULT '-infinity'
+);
+INSERT INTO deliveries_horizon DEFAULT VALUES;
+
+-- Deliveries that were removed, by what they reported.
+CREATE TABLE reaped_deliveries (
+  partner_id text NOT NULL,
+  event_type text NOT NULL,
+  currency text NOT NULL,
+  deliveries bigint NOT NULL,
+  -- In minor units.
+  amount numeric NOT NULL,
+  PRIMARY KEY (partner_id, event_type, currency)
+);
+
+-- Removes some webhooks that were delivered longer than `keep` ago, oldest first.
+--
+-- Returns how many; 0 means that none is old enough. The notifier's role may delete through this
+-- function only, and the function forgets nothing younger than a day. Reapers wait for one another
+-- at the horizon's row.
+CREATE FUNCTION reap_deliveries(keep interval, rows_max integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = notifier, pg_temp AS $$
+DECLARE
+  horizon timestamptz := now() - keep;
+  doomed uuid[];
+BEGIN
+  IF keep < interval '1 day' THEN
+    RAISE EXCEPTION 'deliveries are kept for a day at least, not for %', keep;
+  END IF;
+  PERFORM FROM deliveries_horizon FOR UPDATE;
+  SELECT array_agg(event_id) INTO doomed FROM (
+    SELECT event_id FROM deliveries
+    WHERE state = 'delivered' AND finished_at < horizon
+    ORDER BY finished_at
+    LIMIT rows_max
+    -- One that is being sent once more is not waited for and is no longer delivered afterwards.
+    FOR UPDATE SKIP LOCKED
+  ) AS oldest;
+  IF doomed IS NULL THEN
+    RETURN 0;
+  END IF;
+  DELETE FROM delivery_attempts WHERE event_id = ANY (doomed);
+  WITH gone AS (
+    DELETE FROM deliveries WHERE event_id = ANY (doomed) RETURNING partner_id, body::json AS body
+  )
+  INSERT INTO reaped_deliveries AS known (partner_id, event_type, currency, deliveries, amount)
+  SELECT partner_id, body ->> 'type', coalesce(body -> 'data' ->> 'currency', ''),
+         count(*), coalesce(sum((body -> 'data' ->> 'amount')::numeric), 0)
+  FROM gone
+  GROUP BY 1, 2, 3
+  ORDER BY 1, 2, 3
+  ON CONFLICT (partner_id, event_type, currency) DO UPDATE SET
+    deliveries = known.deliveries + excluded.deliveries,
+    amount = known.amount + excluded.amount;
+  UPDATE deliveries_horizon SET reaped_before = greatest(reaped_before, horizon);
+  RETURN cardinality(doomed);
+END
+$$;
+REVOKE EXECUTE ON FUNCTION reap_deliveries(interval, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION reap_deliveries(interval, integer) TO triplock_notifier;
+GRANT SELECT ON deliveries_horizon, reaped_deliveries TO triplock_auditor;
+
+-- Partners see their own deliveries, and ask for one again, through the gateway. It sees everything
+-- of a delivery but its body and its sender, and changes nothing but by the functions below.
+CREATE VIEW partner_deliveries AS
+SELECT event_id, partner_id, txn_id, body::json ->> 'type' AS type, state, attempts,
+       last_status, nullif(last_outcome, 'delivered') AS last_error,
+       created_at, first_attempt_at, next_attempt_at, finished_at,
+       lease_owner IS NOT NULL AS being_sent
+FROM deliveries;
+GRANT USAGE ON SCHEMA notifier TO triplock_gateway;
+GRANT SELECT ON partner_deliveries TO triplock_gateway;
+
+-- Makes a delivery due now, under the same webhook-id and with a day of attempts before it.
+--
+-- Gives the delivery as it is now: one that is being sent is left alone, and one that waited for its
+-- next attempt waits no longer, so asking twice does what asking once does. Nothing when the partner
+-- has no such delivery. The gateway may change a delivery by this alone: it cannot call one
+-- delivered that was not, nor one given up.
+CREATE FUNCTION redeliver(of_partner text, of_event uuid) RETURNS SETOF partner_deliveries
+LANGUAGE sql SECURITY DEFINER SET search_path = notifier, pg_temp
+BEGIN ATOMIC
+  UPDATE deliveries SET
+    state = 'pending',
+    first_attempt_at = NULL,
+    next_attempt_at = now(),
+    finished_at = NULL
+  WHERE partner_id = of_partner AND event_id = of_event
+    AND NOT (state = 'pending' AND lease_owner IS NOT NULL);
+  SELECT * FROM partner_deliveries
+  WHERE partner_id = of_partner AND event_id = of_event;
+END;
+REVOKE ALL ON FUNCTION redeliver FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION redeliver TO triplock_gateway;
+
+-- A partner asks for all its deliveries of a window again, once per idempotency key: what partners
+-- asked for and what was done about it, which is also what a repeated request is answered from. It
+-- is only added to.
+CREATE TABLE redelivery_acts (
+  act_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  partner_id text NOT NULL,
+  idempotency_key text NOT NULL,
+  fingerprint text NOT NULL,
+  -- Deliveries made from `since` on and before `until`.
+  since timestamptz NOT NULL,
+  until timestamptz NOT NULL,
+  -- Null for any.
+  state text,
+  -- How many were made due.
+  deliveries integer NOT NULL,
+  -- When the first of the window was made that was left for another act; null when none was.
+  next_since timestamptz,
+  done_at timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT one_act_per_key UNIQUE (partner_id, idempotency_key)
+);
+
+CREATE TRIGGER acts_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON redelivery_acts
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+
+GRANT SELECT ON redelivery_acts TO triplock_auditor;
+
+-- Makes a partner's deliveries of a window due now, as `redeliver` does one, and records it with them.
+--
+-- Takes them oldest first, `rows_max` of them and what was made at the same moment as the last; the
+-- rest is for an act from `next_since` on. `until_time` is null for now, and `of_state` for any.
+-- One row. `outcome` is `redelivered`; `replayed`, when the key's act was this request's, and the act
+-- as it was recorded then; `reused`, when it was another's; `empty-window` or `wide-window`, which do
+-- nothing and leave the key unused.
+CREATE FUNCTION redeliver_window(
+  of_partner text, key text, request_fingerprint text,
+  since_time timestamptz, until_time timestamptz, of_state text, rows_max integer
+) RETURNS TABLE (
+  outcome text, since timestamptz, until timestamptz, state text,
+  deliveries integer, next_since timestamptz
+)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = notifier, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  until_then timestamptz := coalesce(until_time, now());
+BEGIN
+  -- A retry that overtakes its first attempt waits for what that one did.
+  PERFORM pg_advisory_xact_lock(hashtextextended('redeliver_window ' || of_partner, 0));
+  RETURN QUERY
+    SELECT CASE WHEN act.fingerprint = request_fingerprint THEN 'replayed' ELSE 'reused' END,
+           act.since, act.until, act.state, act.deliveries, act.next_since
+    FROM redelivery_acts AS act
+    WHERE act.partner_id = of_partner AND act.idempotency_key = key;
+  IF FOUND THEN
+    RETURN;
+  END IF;
+  -- After the look at the acts: what is too long ago now was not when the first attempt came. Hours,
+  -- because 31 days in a time zone may be an hour more or less.
+  IF since_time >= until_then OR until_then > since_time + interval '744 hours' THEN
+    RETURN QUERY
+      SELECT CASE WHEN since_time >= until_then THEN 'empty-window' ELSE 'wide-window' END,
+             since_time, until_then, of_state, 0, NULL::timestamptz;
+    RETURN;
+  END IF;
+  RETURN QUERY
+    WITH asked AS NOT MATERIALIZED (
+      SELECT event_id, created_at
+      FROM deliveries
+      WHERE partner_id = of_partner AND created_at >= since_time AND created_at < until_then
+        AND (of_state IS NULL OR state = of_state)
+    ), wanted AS MATERIALIZED (
+      SELECT event_id, created_at FROM asked
+      ORDER BY created_at
+      FETCH FIRST (rows_max) ROWS WITH TIES
+    ), taken AS (
+      UPDATE deliveries SET
+        state = 'pending',
+        first_attempt_at = NULL,
+        next_attempt_at = now(),
+        finished_at = NULL
+      FROM wanted
+      WHERE deliveries.event_id = wanted.event_id
+        -- One that is being sent is left to its sender.
+        AND NOT (deliveries.state = 'pending' AND deliveries.lease_owner IS NOT NULL)
+      RETURNING deliveries.event_id
+    )
+    INSERT INTO redelivery_acts AS act
+      (partner_id, idempotency_key, fingerprint, since, until, state, deliveries, next_since)
+    SELECT of_partner, key, request_fingerprint, since_time, until_then, of_state,
+           (SELECT count(*) FROM taken),
+           (SELECT min(asked.created_at) FROM asked
+            WHERE asked.created_at > (SELECT max(wanted.created_at) FROM wanted))
+    RETURNING 'redelivered', act.since, act.until, act.state, act.deliveries, act.next_since;
+END
+$$;
+REVOKE ALL ON FUNCTION redeliver_window FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION redeliver_window TO triplock_gateway;

@@ -10,9 +10,9 @@ import {
   type IncomingMessage,
   type Publisher,
 } from '@triplock/transport';
-import { holdLeases } from './hold-leases.ts';
-import { dispatcherMetrics } from './metrics.ts';
-import { publishEvents } from './publish-events.ts';
+import { holdLeases } from '../leases.ts';
+import { dispatcherMetrics } from '../metrics.ts';
+import { publishEvents } from '../publish-events.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
@@ -29,7 +29,7 @@ export type DispatcherWish = {
 const publishLimitMs = 2_000;
 
 /** A ledger with events to publish, and everything that came out at the other end. */
-export async function aPlace(context: TestContext) {
+export async function aDispatcherSetup(context: TestContext) {
   const store = await createTestDatabase(context);
   const events = await createTestSubscription(context);
   const owner = store.open();
@@ -52,7 +52,7 @@ export async function aPlace(context: TestContext) {
     const lease = { owner: wish.name ?? 'one', leaseMs: wish.leaseMs ?? 60_000 };
     const pass = publishEvents({
       outbox,
-      publisher: wish.wrap?.(publisher) ?? publisher,
+      publisher: { ...publisher, ...wish.wrap?.(publisher) },
       metrics: dispatcherMetrics(createMetrics('test')),
       crashPoints,
       logger,

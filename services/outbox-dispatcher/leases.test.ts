@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { openPostgresOutbox } from '@triplock/ledger';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
-import { aPlace } from './dispatcher.testing.ts';
-import { holdLeases } from './hold-leases.ts';
+import { aDispatcherSetup } from './test/dispatcher.ts';
+import { holdLeases } from './leases.ts';
 
 test('a dispatcher whose lease ends before a publish could publishes nothing', async (context) => {
-  const { post, dispatcher, rows } = await aPlace(context);
+  const { post, dispatcher, rows } = await aDispatcherSetup(context);
   await post(aPayment());
   const { pass } = dispatcher({ leaseMs: 1_500 });
   assert.equal(await pass(), 0);
@@ -18,7 +18,7 @@ test('a dispatcher whose lease ends before a publish could publishes nothing', a
 });
 
 test('what a dead dispatcher held is published by the next, and its late mark changes nothing', async (context) => {
-  const { post, dispatcher, rows, received } = await aPlace(context);
+  const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   await post(aPayment());
   const dead = dispatcher({ name: 'dead' });
   const { leases: lost } = await dead.outbox.leaseBuckets({ owner: 'dead', leaseMs: 300 });
@@ -37,7 +37,7 @@ test('what a dead dispatcher held is published by the next, and its late mark ch
 });
 
 test('two dispatchers share the buckets and publish every event once', async (context) => {
-  const { post, dispatcher, rows, received } = await aPlace(context);
+  const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   const [one, two] = ['one', 'two'].map((name) => dispatcher({ name, leaseMs: 9_000 }));
   await one!.pass();
   await two!.pass();
