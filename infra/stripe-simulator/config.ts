@@ -35,7 +35,9 @@ export function readConfig(environment: NodeJS.ProcessEnv): Omit<SimulatorOption
       webhooks: {
         url: read.STRIPE_SIMULATOR_WEBHOOK_URL,
         secret: read.STRIPE_SIMULATOR_WEBHOOK_SECRET,
-        ...{ order: 'any', copies: 1, paused: false },
+        order: 'any',
+        copies: 1,
+        paused: false,
       },
     },
   };

@@ -68,7 +68,9 @@ export function settlePayment(account: Account, intent: PaymentIntentRecord, at:
     const paid: ChargeRecord = { ...charge, status: 'succeeded' };
     const done: PaymentIntentRecord = {
       ...intent,
-      ...{ status: 'succeeded', amountReceived: intent.amount, settlement: null },
+      status: 'succeeded',
+      amountReceived: intent.amount,
+      settlement: null,
     };
     const events = [
       happened('charge.succeeded', paid, when),
@@ -79,7 +81,9 @@ export function settlePayment(account: Account, intent: PaymentIntentRecord, at:
   const unpaid: ChargeRecord = { ...charge, status: 'failed', failure };
   const open: PaymentIntentRecord = {
     ...intent,
-    ...{ status: 'requires_payment_method', paymentMethod: null, settlement: null },
+    status: 'requires_payment_method',
+    paymentMethod: null,
+    settlement: null,
     lastFailure: { ...failure, charge: charge.id, paymentMethod: charge.paymentMethod },
   };
   const events = [

@@ -31,7 +31,9 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const dials = { ...options.dials };
   let url = '';
   const engine: Engine = {
-    ...{ store, clock, dials },
+    store,
+    clock,
+    dials,
     faults: createFaults(options.seed),
     random: createRandom(options.seed),
     world: {

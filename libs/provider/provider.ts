@@ -125,9 +125,9 @@ export class ProviderError extends Error {
   readonly requestId: string | undefined;
   constructor(details: {
     type: string;
-    code: string | undefined;
-    statusCode: number | undefined;
-    requestId: string | undefined;
+    code?: string | undefined;
+    statusCode?: number | undefined;
+    requestId?: string | undefined;
   }) {
     super(
       [details.type, details.code, details.statusCode]

@@ -43,7 +43,12 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   const postRowsMax = config.POST_ROWS_MAX;
   const statementsMax = config.POST_STATEMENTS_MAX;
   const worker: Worker = {
-    ...{ ledger, refunds, takeDue, wakeDue, provider, deadLetters },
+    ledger,
+    refunds,
+    takeDue,
+    wakeDue,
+    provider,
+    deadLetters,
     post: openPosting({ ledger, metrics }, { rowsMax: postRowsMax, statementsMax }),
     slots: openSlots(config.CHARGES_MAX),
     inFlight: new Set(),
@@ -52,7 +57,9 @@ await runService('ledger-worker', readConfig, async (config, service) => {
       handOverMs: config.HAND_OVER_MS,
       actionExpiresMs: config.ACTION_EXPIRES_HOURS * 3_600_000,
     },
-    ...{ metrics, crashPoints, logger },
+    metrics,
+    crashPoints,
+    logger,
   };
   service.onClose('charges', () => Promise.all(worker.inFlight));
 

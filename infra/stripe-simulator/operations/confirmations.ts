@@ -69,12 +69,10 @@ function confirm(world: World, call: Call, wish: Wish): Result {
   const { values } = wish;
   const attempted = attemptPayment({
     intent: { ...intent, receiptEmail: values.receipt_email ?? intent.receiptEmail },
-    ...{
-      method,
-      at: world.now(),
-      request: call.request,
-      redirect: redirectOf(world, intent.id, wish.returnUrl),
-    },
+    method,
+    at: world.now(),
+    request: call.request,
+    redirect: redirectOf(world, intent.id, wish.returnUrl),
     settleAfterMs: world.settleAfterMs(),
     unattended: values.off_session === true || values.error_on_requires_action === true,
     authenticated: false,
@@ -123,9 +121,14 @@ export function authenticateCustomer(
     return { outcome: 'not-asked', status: intent.status };
   }
   const attempt = {
-    ...{ intent: { ...intent, action: null }, method, at: world.now(), request: null },
-    ...{ settleAfterMs: world.settleAfterMs(), redirect: null },
-    ...{ unattended: false, authenticated: true },
+    intent: { ...intent, action: null },
+    method,
+    at: world.now(),
+    request: null,
+    settleAfterMs: world.settleAfterMs(),
+    redirect: null,
+    unattended: false,
+    authenticated: true,
   };
   if (result === 'succeeded') return { outcome: 'done', change: attemptPayment(attempt).change };
   const failure = {

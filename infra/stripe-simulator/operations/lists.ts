@@ -109,23 +109,31 @@ function same(wanted: string | undefined, value: string): boolean {
  */
 export const lists: readonly Operation[] = [
   list({
-    ...{ name: 'payment_intents', kind: 'payment_intent', filters: [] },
+    name: 'payment_intents',
+    kind: 'payment_intent',
+    filters: [],
     table: (account) => account.paymentIntents,
     keeps: () => true,
   }),
   list({
-    ...{ name: 'charges', kind: 'charge', filters: ['payment_intent'] },
+    name: 'charges',
+    kind: 'charge',
+    filters: ['payment_intent'],
     table: (account) => account.charges,
     keeps: (row, filters) => same(filters['payment_intent'], row.paymentIntent),
   }),
   list({
-    ...{ name: 'refunds', kind: 'refund', filters: ['payment_intent', 'charge'] },
+    name: 'refunds',
+    kind: 'refund',
+    filters: ['payment_intent', 'charge'],
     table: (account) => account.refunds,
     keeps: (row, filters) =>
       same(filters['payment_intent'], row.paymentIntent) && same(filters['charge'], row.charge),
   }),
   list({
-    ...{ name: 'events', kind: 'event', filters: ['type'] },
+    name: 'events',
+    kind: 'event',
+    filters: ['type'],
     table: (account) => account.events,
     keeps: (row, filters) => same(filters['type'], row.type),
   }),

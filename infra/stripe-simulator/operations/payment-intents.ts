@@ -84,8 +84,12 @@ function readOrder(world: World, values: Values): Read<Order> {
   const expand = readExpand('payment_intent', values.expand);
   if (expand.outcome === 'refused') return expand;
   return took({
-    ...{ values, automatic, types, method: method.value },
-    ...{ returnUrl: returnUrl.value, expand: expand.value },
+    values,
+    automatic,
+    types,
+    method: method.value,
+    returnUrl: returnUrl.value,
+    expand: expand.value,
   });
 }
 
@@ -131,13 +135,11 @@ function create(world: World, call: Call, order: Order): Result {
     return { change: asItIs, answer: () => unexpectedState(intent, missingMethod) };
   }
   const attempted = attemptPayment({
-    ...{
-      intent,
-      method,
-      ...when,
-      redirect: redirectOf(world, intent.id, order.returnUrl),
-      authenticated: false,
-    },
+    intent,
+    method,
+    ...when,
+    redirect: redirectOf(world, intent.id, order.returnUrl),
+    authenticated: false,
     settleAfterMs: world.settleAfterMs(),
     unattended: values.off_session === true || values.error_on_requires_action === true,
   });
@@ -165,8 +167,12 @@ function newIntent({ values, automatic, types, method }: Order, at: number): Pay
     automatic,
     paymentMethodTypes: types,
     paymentMethod: method?.id ?? null,
-    ...{ latestCharge: null, lastFailure: null, action: null, settlement: null },
-    ...{ canceledAt: null, cancellationReason: null },
+    latestCharge: null,
+    lastFailure: null,
+    action: null,
+    settlement: null,
+    canceledAt: null,
+    cancellationReason: null,
   };
 }
 
@@ -245,8 +251,11 @@ function cancel(world: World, call: Call, wish: Wish): Result {
   const at = world.now();
   const intent: PaymentIntentRecord = {
     ...before,
-    ...{ status: 'canceled', canceledAt: at, cancellationReason: wish.reason },
-    ...{ action: null, settlement: null },
+    status: 'canceled',
+    canceledAt: at,
+    cancellationReason: wish.reason,
+    action: null,
+    settlement: null,
   };
   const charges = before.status === 'processing' ? [stopped(world, before)] : [];
   const events = [happened('payment_intent.canceled', intent, { at, request: call.request })];

@@ -148,7 +148,9 @@ export function settleRefund(account: Account, refund: RefundRecord, at: number)
   }
   const failed: RefundRecord = {
     ...refund,
-    ...{ status: 'failed', settlement: null, failureReason: 'expired_or_canceled_card' },
+    status: 'failed',
+    settlement: null,
+    failureReason: 'expired_or_canceled_card',
   };
   const restored = { ...charge, amountRefunded: charge.amountRefunded - refund.amount };
   const events = [

@@ -51,7 +51,12 @@ export function createAccount(): Account {
     return known;
   };
   return {
-    ...{ paymentIntents, paymentMethods, charges, refunds, events, unsettled },
+    paymentIntents,
+    paymentMethods,
+    charges,
+    refunds,
+    events,
+    unsettled,
     versionsOf: (id) => versions.get(id) ?? [],
     refundsOf: (id) => [...(refundIds.get(id) ?? [])].map((each) => refunds.get(each)!),
     chargesOf: (id) => [...(chargeIds.get(id) ?? [])].map((each) => charges.get(each)!),

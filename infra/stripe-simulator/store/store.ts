@@ -76,7 +76,9 @@ export async function openStore(
     apply(entry);
   };
   return {
-    ...{ account, keys, undelivered },
+    account,
+    keys,
+    undelivered,
     commit({ keep, ...step }) {
       const at = clock.now();
       applyStep(step, at);

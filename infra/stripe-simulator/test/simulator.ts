@@ -65,7 +65,11 @@ export async function aSimulator(
   const folder = await mkdtemp(join(tmpdir(), 'triplock-stripe-'));
   const journal = wish.journal ?? join(folder, 'journal.jsonl');
   const simulator = await startSimulator({
-    ...{ journal, host: '127.0.0.1', port: 0, seed: 1, dials: { ...quiet, ...wish.dials } },
+    journal,
+    host: '127.0.0.1',
+    port: 0,
+    seed: 1,
+    dials: { ...quiet, ...wish.dials },
     onBroken: (error) => {
       throw error;
     },

@@ -136,12 +136,13 @@ export function journalRowOf(listed: Listed): JournalRow {
   const status = statuses[kind][String(listed.status)] ?? 'unknown';
   if (status === 'unknown' && isOurs) {
     const code = `${listed.status} of ${id}`;
-    throw new ProviderError({
-      ...{ type: 'unknown_status', code, statusCode: undefined, requestId: undefined },
-    });
+    throw new ProviderError({ type: 'unknown_status', code });
   }
   return {
-    ...{ kind, id, status, amount: BigInt(amount) },
+    kind,
+    id,
+    status,
+    amount: BigInt(amount),
     currency: currency.toUpperCase(),
     createdAt: new Date(created * 1_000),
     ...(intentId === undefined ? {} : { intentId }),
