@@ -10,7 +10,7 @@ import {
 } from 'fastify';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { authenticateRequest, type Admission } from './admission.ts';
-import { addDocsPage } from './docs-page/add-docs-page.ts';
+import { addDocsPage } from './docs.ts';
 import { documentOpenApi } from './openapi.ts';
 import { answerClientError, sendProblem } from './problems.ts';
 import { checkBodyHead, parseJsonBody } from './request-body.ts';
@@ -73,7 +73,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.addHook('onRequest', authenticateRequest(options.admission));
   app.addHook('onRequest', checkBodyHead(limits.bodyBytesMax));
   await documentOpenApi(app);
-  addDocsPage(app);
+  await addDocsPage(app);
   app.get('/healthz', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
     reply.type('application/json').send('{"status":"ok"}'),
   );
@@ -189,20 +189,21 @@ function refuseUnknownRoutes(app: FastifyInstance): void {
 function refusal(request: FastifyRequest, known: Iterable<KnownPath>): Problem {
   const path = request.url.replace(/\?.*$/s, '');
   for (const { pattern, methods } of known) {
-    if (!pattern.test(path)) continue;
+    if (!pattern.test(path) || methods.includes(request.method)) continue;
     const allow = methods.join(', ');
     return new Problem('method_not_allowed', `Use one of: ${allow}.`, { headers: { allow } });
   }
   return new Problem('not_found', nothingHere);
 }
 
-/**
- * `/v1/payments/:id` or `/v1/things/:name(.*).csv` as a pattern; no other character of our paths is
- * special in one.
- */
+/** `/v1/payments/:id`, `/v1/things/:name(.*).csv` or `/docs/static/*` as a pattern. */
 function patternOf(url: string): RegExp {
-  const literal = url.split(/:\w+(?:\([^)]*\))?/).map((part) => part.replaceAll('.', '\\.'));
+  const literal = url.split(/:\w+(?:\([^)]*\))?/).map(asPattern);
   return new RegExp(`^${literal.join('[^/]+')}$`);
+}
+
+function asPattern(literal: string): string {
+  return literal.replaceAll('.', '\\.').replaceAll('*', '.*');
 }
 
 /** Every limit of the HTTP edge. Tests shorten the times; nothing else changes them. */

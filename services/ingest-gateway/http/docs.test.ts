@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { httpRequest, startEdge } from '../test/http-edge.ts';
+
+async function openDocs(t: TestContext) {
+  const edge = await startEdge(t);
+  const get = (path: string) =>
+    edge.exchange(httpRequest(`GET ${path}`, { Authorization: undefined }));
+  const page = await get('/docs');
+  const named = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!);
+  return { get, page, named };
+}
+
+test('the page is served without an API key, under a policy that lets nothing in from elsewhere', async (t) => {
+  const { page, get } = await openDocs(t);
+  assert.equal(page.status, 200);
+  assert.match(page.headers['content-type']!, /^text\/html; charset=utf-8$/i);
+  const policy = page.headers['content-security-policy']!;
+  assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self'; /);
+  assert.doesNotMatch(policy, /unsafe|https?:|\*/);
+  assert.equal(page.headers['x-content-type-options'], 'nosniff');
+  assert.equal((await get('/docs/')).status, 200);
+});
+
+test('all that the page fetches comes from the gateway, and nothing of it is inline', async (t) => {
+  const { page, named, get } = await openDocs(t);
+  assert.ok(named.length >= 5);
+  for (const path of named) {
+    assert.match(path, /^\/docs\/static\//);
+    assert.equal((await get(path)).status, 200, path);
+  }
+  assert.doesNotMatch(page.body, /<style|<script(?! src)|\son\w+=|\sstyle=/i);
+  const { body } = await get('/docs/static/swagger-initializer.js');
+  assert.doesNotMatch(body, /https?:\/\/(?!stackoverflow)/);
+});
+
+test('it shows the document that is served for programs', async (t) => {
+  const { get } = await openDocs(t);
+  const [shown, served] = await Promise.all([get('/docs/json'), get('/openapi.json')]);
+  assert.deepEqual(JSON.parse(shown.body), JSON.parse(served.body));
+});
+
+test('what the page has not is not found, and the routes of partners stay closed', async (t) => {
+  const { get } = await openDocs(t);
+  for (const path of ['/docs/static/nothing.js', '/docs/static/..%2f..%2fpackage.json']) {
+    const lost = await get(path);
+    assert.equal(lost.status, 404, path);
+    assert.equal(lost.headers['content-type'], 'application/problem+json');
+  }
+  assert.equal((await get('/v1/payments/x')).status, 401);
+});
