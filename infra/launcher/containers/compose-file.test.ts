@@ -83,6 +83,24 @@ test('each service sees only what it is told itself, and the step before writes 
   }
 });
 
+test('the operators’ commands are told of the same system, in files that only they see', () => {
+  const { build, environment = {}, volumes } = serviceAt('operator');
+  assert.equal(build!.args.WORKSPACE, 'services/operator');
+  assert.deepEqual(volumes, ['for-operator:/run/triplock:ro']);
+  assert.ok(serviceAt('provision').volumes!.includes('for-operator:/run/wiring/operator'));
+  assert.match(dockerfile, / wiring\/operator\n/);
+  const told = { ...serviceAt('ingest-gateway').environment, ...serviceAt('auditor').environment };
+  for (const name of [
+    'KAFKA_BROKERS',
+    'PUBSUB_EMULATOR_HOST',
+    'CLAIMS',
+    'REDIS_URL',
+    'LEDGER_STORE',
+  ]) {
+    assert.equal(environment[name], told[name], name);
+  }
+});
+
 test('every service of the pipeline is told of OpenTelemetry what is set outside, and nothing by itself', () => {
   for (const { name, copies } of services) {
     const told = Object.entries(serviceAt(name).environment ?? {});
@@ -153,7 +171,7 @@ test('everything fits a laptop of 8 GB, with the system and everything that look
 });
 
 test('everything that goes on running says how it is and has a bound on its memory', () => {
-  const ends = ['credentials', 'provision', 'k6'];
+  const ends = ['credentials', 'provision', 'k6', 'operator'];
   // Nothing in their images could ask; the step before the services does.
   const askedByStep = ['spanner', 'dynamodb'];
   for (const [name, { healthcheck, mem_limit: memory }] of entries()) {

@@ -84,7 +84,7 @@ async function provision(report: Report): Promise<void> {
   await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
   const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
   const system = { parts, names, partners, catcher: inNetwork.catcher, ...spanner };
-  const { roles: databases } = await provisionSystem(system, report);
+  const { owner, roles: databases } = await provisionSystem(system, report);
   await provisionClaims(
     { state, report, stopGateways: () => refuseWhileGatewaysRun(claims) },
     { store: claims, addresses: parts, databases },
@@ -95,6 +95,13 @@ async function provision(report: Report): Promise<void> {
   };
   writeJson(credentialFiles.remembered, state);
   writeSettings({ ...networkWiring, databases, claims, ledger, stripe });
+  writeFiles('operator', {
+    DATABASE_URL: owner,
+    PARTNERS_DATABASE_URL: databases.partners,
+    CLAIMS_DATABASE_URL: databases.claims,
+    STRIPE_API_KEY: stripe.apiKey,
+    STRIPE_API_URL: stripe.url,
+  });
   writeJson(writtenAt('catcher', networkWiring.partnersFile), webhookSecretsOf(partners));
   const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
   // Read by k6's own user; only its container mounts the folder.
@@ -120,11 +127,16 @@ function webhookSecrets(remembered: Remembered): string {
 function writeSettings(wiring: Wiring): void {
   for (const service of services) {
     const settings = service.settings(wiring);
-    for (const setting of settingsInFiles) {
-      // An empty file counts as no setting: a service names it also where the stores leave it out.
-      const file = writtenAt(service.name, fileOf(setting));
-      writeFileSync(file, settings[setting] ?? '', { mode: 0o600 });
-    }
+    // An empty file counts as no setting: a service names it also where the stores leave it out.
+    const inFiles = settingsInFiles.map((setting) => [setting, settings[setting] ?? '']);
+    writeFiles(service.name, Object.fromEntries(inFiles) as Record<string, string>);
+  }
+}
+
+/** Leaves settings in files that only one container sees. */
+function writeFiles(container: string, settings: Readonly<Record<string, string>>): void {
+  for (const [setting, value] of Object.entries(settings)) {
+    writeFileSync(writtenAt(container, fileOf(setting)), value, { mode: 0o600 });
   }
 }
 
