@@ -1,6 +1,4 @@
-export * from './errors.ts';
 export * from './load-sql.ts';
 export * from './migrate.ts';
 export * from './migration-sets.ts';
 export * from './pool.ts';
-export * from './role-password.ts';

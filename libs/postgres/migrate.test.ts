@@ -7,7 +7,7 @@ import { test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { migrate, type MigrationSet } from './migrate.ts';
 import { migrationSets } from './migration-sets.ts';
-import { openEmptyDatabase } from './testing/empty-database.ts';
+import { openEmptyDatabase } from './test/empty-database.ts';
 
 /** A folder of migrations of one test's own. */
 async function someMigrations(

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -69,6 +69,16 @@ export async function migrate(
   } finally {
     await client.end();
   }
+}
+
+/**
+ * A role's password, derived from the superuser's, so that everybody who sets up databases on one
+ * server comes to the same and none locks another's services out: roles belong to the server, not
+ * to a database.
+ */
+export function rolePassword(superuserUrl: string, role: string): string {
+  const secret = decodeURIComponent(new URL(superuserUrl).password) || superuserUrl;
+  return createHmac('sha256', secret).update(role).digest('base64url');
 }
 
 async function migrateSet(

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import { createRequire } from 'node:module';
+import type * as PgTracing from '@opentelemetry/instrumentation-pg';
 import { isTracing } from '@triplock/runtime';
 import pg from 'pg';
-import { traceStatements } from './trace-statements.ts';
+import { nameOfSql } from './load-sql.ts';
 
 /** Rows come back as plain objects; `bigint` columns as JavaScript bigints, dates as Date. */
 export type Queryable = {
@@ -128,4 +130,53 @@ async function inTransaction<Result>(
     client.off('error', onLost);
     client.release(broken);
   }
+}
+
+/**
+ * What an error of PostgreSQL means for the work that met it.
+ *
+ * - `data`: this input can never be stored (SQLSTATE classes 22 and 23, and 54): bisect,
+ *   dead-letter.
+ * - `transient`: try the same again later (connection lost, deadlock, serialisation, out of
+ *   resources, shutting down, time-out). The outcome of what was under way is unknown.
+ * - `bug`: anything else, such as a missing table or a refused right. Retrying will not help, nor
+ *   will dropping the input: it needs a person.
+ */
+export type DatabaseErrorKind = 'data' | 'transient' | 'bug';
+
+/** Sorts an error by its SQLSTATE (PostgreSQL manual, appendix A). */
+export function databaseErrorKind(error: unknown): DatabaseErrorKind {
+  const code = (error as { code?: unknown }).code;
+  // No SQLSTATE begins with E, but codes of the operating system such as EPIPE do.
+  if (typeof code !== 'string' || !/^(?!E)[0-9A-Z]{5}$/.test(code)) return 'transient';
+  if (/^(22|23|54)/.test(code)) return 'data';
+  if (/^(08|40|53|55|57|58|25)/.test(code)) return 'transient';
+  return 'bug';
+}
+
+let traced = false;
+
+/**
+ * Spans of statements, by the standard instrumentation. It is loaded here, when something is traced
+ * and before the first pool, and put into the driver in place.
+ *
+ * Its spans for getting a connection stay on: they also carry who asked over the pool's queue,
+ * without which a statement that waited would be told of whoever gave its connection back.
+ */
+function traceStatements(): void {
+  if (traced) return;
+  traced = true;
+  const require = createRequire(import.meta.url);
+  const { PgInstrumentation } = require('@opentelemetry/instrumentation-pg') as typeof PgTracing;
+  new PgInstrumentation({
+    // A loop that looks for work is nobody's.
+    requireParentSpan: true,
+    requestHook: (span, { query }) => {
+      // It would call each after the first word of its file, which begins with a comment.
+      const summary = nameOfSql(query.text);
+      span.updateName(summary).setAttribute('db.query.summary', summary);
+    },
+  });
+  require('pg');
+  createRequire(require.resolve('pg'))('pg-pool');
 }
