@@ -32,7 +32,7 @@ function isNetwork(text: string): boolean {
   const [address = '', bits, ...rest] = text.split('/');
   const version = isIP(address);
   if (version === 0 || rest.length > 0) return false;
-  // A network of no bits is everybody, whose word is worth nothing.
+  // A network of no bits is everybody, whom nobody can vouch for.
   const bitsMax = version === 4 ? 32 : 128;
   return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= bitsMax);
 }
@@ -86,7 +86,7 @@ export function readConfig() {
 
 function missingForClaims(environment: NodeJS.ProcessEnv): string[] {
   const store = environment['CLAIMS']?.trim() || 'redis';
-  // Another word is malformed, which the table says.
+  // Another name is malformed, which the table says.
   const named = claimStoreNames.find((name) => name === store);
   if (named === undefined) return [];
   return claimStores[named].needs

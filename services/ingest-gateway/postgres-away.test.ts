@@ -81,7 +81,7 @@ test('a gateway that knows no partner is not ready without PostgreSQL', async (t
   assert.match(checks['postgres']!, /ECONNREFUSED/);
 });
 
-test('a gateway whose claims forgot is not ready without the ledger that answers for them', async (t) => {
+test('a gateway whose claims were lost is not ready without the ledger that answers for them', async (t) => {
   const { gateway, postgres, redis, readiness } = await aGateway(t);
   assert.equal((await gateway.post(body, key('before'))).status, 202);
   await postgres.cut();

@@ -54,7 +54,7 @@ describe('accepting a payment', () => {
     assert.equal(await appended(), 2n);
   });
 
-  it('a claim that comes after the request was answered is let go, and a retry need not wait', async (t) => {
+  it('a claim that comes after the request was answered is released, and a retry need not wait', async (t) => {
     const { gateway } = await openTestGateway(t);
     await acceptTransaction(gateway, anOrder());
     const payment = aPayment();

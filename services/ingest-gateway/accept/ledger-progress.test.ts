@@ -88,7 +88,7 @@ test('on Kafka: a topic made anew is noticed, and nobody waits for what went wit
   assert.equal(await progress.hasPassed(await barrier()), false);
 });
 
-test('the ledger is taken at its word once it is less than an hour late, and for a while after', async () => {
+test('what the ledger does not know was never accepted once it is less than an hour late, and a while after', async () => {
   const hourAgo = Date.now() - 3_600_000;
   const position = { young: 3n, committed: 2n };
   const asked: Date[] = [];

@@ -47,7 +47,7 @@ describe('a gateway whose claims were lost', () => {
     assert.equal((await acceptTransaction(gateway, anOrder(waiting))).outcome, 'cold');
   });
 
-  it('does not take the word of the ledger over another loss', async (t) => {
+  it('takes no answer of the ledger across another loss', async (t) => {
     const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
     await acceptTransaction(gateway, anOrder());
     await catchUp();

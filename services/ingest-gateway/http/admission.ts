@@ -50,7 +50,7 @@ function admit(rate: RateLimiter, who: string): void {
   });
 }
 
-/** Who is let in by the partners' word, and how often by the settings. */
+/** Partners say whose key it is, the settings how often it may come. */
 export function openAdmission(partners: Pick<Partners, 'authenticate'>, config: Config): Admission {
   return {
     authenticate: authenticatePartner(partners),

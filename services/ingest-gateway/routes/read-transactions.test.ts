@@ -47,7 +47,7 @@ describe('reading a payment', () => {
     assert.deepEqual(await readTransaction(gateway, theirs), { outcome: 'not-found' });
   });
 
-  it('does not say "not found" of what may have been forgotten', async (t) => {
+  it('does not answer "not found" for what may have been lost', async (t) => {
     const { gateway, forgetClaims, catchUp } = await openTestGateway(t);
     const payment = aPayment();
     await acceptTransaction(gateway, anOrder(payment));
