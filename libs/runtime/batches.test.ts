@@ -125,4 +125,7 @@ test('what is added without a result is drained when all of it was handled', asy
   for (const id of ['a', 'b', 'c']) ids.add(id);
   await ids.drained();
   assert.deepEqual(sent, [['a', 'b'], ['c']]);
+  ids.add('d');
+  await ids.drained();
+  assert.deepEqual(sent.at(-1), ['d']);
 });

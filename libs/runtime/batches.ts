@@ -117,7 +117,9 @@ export function openBatches<Item>(
   const end = () => {
     underWay -= 1;
     beginWhenDue();
-    if (underWay === 0 && waiting.length === 0) drained?.resolve();
+    if (underWay > 0 || waiting.length > 0) return;
+    drained?.resolve();
+    drained = undefined;
   };
   return {
     add: (item) => {
