@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { PubSub } from '@google-cloud/pubsub';
-import { testPart } from './endpoints.ts';
-import { testPubsubProject } from './start-containers.ts';
-import type { Cleanup } from './test-database.ts';
+import { testPubsubProject } from './containers.ts';
+import type { Cleanup } from './isolation.ts';
+import { testPart } from './parts.ts';
 
 /** Where a test's events go: a topic and an ordered subscription of its own. */
 export type TestSubscription = {
@@ -35,11 +35,11 @@ export async function createTestSubscription(test: Cleanup): Promise<TestSubscri
   return { projectId, emulatorHost, topic, subscription, client };
 }
 
-/** A client of the emulator. With its domain said it does not look for Google's metadata server. */
-export function openEmulator(place: { projectId: string; emulatorHost: string }): PubSub {
+/** A client of the emulator. With its domain given it looks for no metadata server of Google's. */
+export function openEmulator(emulator: { projectId: string; emulatorHost: string }): PubSub {
   return new PubSub({
-    projectId: place.projectId,
-    apiEndpoint: place.emulatorHost,
+    projectId: emulator.projectId,
+    apiEndpoint: emulator.emulatorHost,
     emulatorMode: true,
     clientOptions: { universeDomain: 'googleapis.com' },
   });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { eventually } from './eventually.ts';
-import type { Cleanup } from './test-database.ts';
+import type { Cleanup } from './isolation.ts';
 
 /** How a process ended: its exit code, or the signal that ended it, and all that it wrote. */
 export type ServiceEnd = {

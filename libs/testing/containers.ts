@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { StartedTestContainer } from 'testcontainers';
-import { freePort } from './free-port.ts';
-import { testImages } from './test-images.ts';
+import { freePort } from './isolation.ts';
 
 /** A part in a container of this process's own. */
 export type ContainerPart = {
@@ -125,3 +124,11 @@ async function kafka(): Promise<Running> {
     .start();
   return { container, address: `${container.getHost()}:${port}` };
 }
+
+/** The images of the parts in tests, the same as docker-compose.yml has. */
+export const testImages = {
+  redis: 'redis:8-alpine',
+  kafka: 'apache/kafka:4.1.0',
+  postgres: 'postgres:18-alpine',
+  pubsub: 'gcr.io/google.com/cloudsdktool/google-cloud-cli:emulators',
+} as const;

@@ -1,4 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { createServer, type AddressInfo } from 'node:net';
+
+/** What a test offers to clean up after itself; `TestContext` and suite hooks fit. */
+export type Cleanup = { after(fn: () => Promise<void>): void };
 
 /** A port on 127.0.0.1 that was free a moment ago. */
 export function freePort(): Promise<number> {
@@ -10,4 +14,9 @@ export function freePort(): Promise<number> {
       server.close(() => resolve(port));
     });
   });
+}
+
+/** A name that no other test uses: a Redis namespace, a consumer group, a partner. */
+export function testNamespace(prefix = 'test'): string {
+  return `${prefix}-${randomBytes(8).toString('hex')}`;
 }

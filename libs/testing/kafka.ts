@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
-import { testPart } from './endpoints.ts';
 import { eventually } from './eventually.ts';
-import type { Cleanup } from './test-database.ts';
+import type { Cleanup } from './isolation.ts';
+import { testPart } from './parts.ts';
 
 /** Where a test's records go. */
 export type TestTopic = { brokers: string[]; topic: string };

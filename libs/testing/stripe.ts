@@ -5,17 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from './eventually.ts';
-import { freePort } from './free-port.ts';
-import type { Cleanup } from './test-database.ts';
+import { freePort, type Cleanup } from './isolation.ts';
 
 /** A Stripe simulator of one test's own, to be made to fail, killed and started again. */
 export type TestStripe = {
   url: string;
-  /** Its place as the official package takes it, with the key: `new Stripe(apiKey, connection)`. */
+  /** Its address as the official package takes it: `new Stripe(apiKey, connection)`. */
   apiKey: string;
   connection: { host: string; port: number; protocol: 'http' };
   webhookSecret: string;
-  /** The file of its memory, which outlives `kill`. */
+  /** The file of its journal, which outlives `kill`. */
   journal: string;
   /**
    * A request under `/_simulator`: faults, clock, authentication, audit; the simulator's README has
@@ -65,13 +64,13 @@ export async function createTestStripe(
   const start = async () => {
     const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'ignore', 'pipe'] });
     simulator = child;
-    let words = '';
-    child.stderr.on('data', (chunk: Buffer) => (words += chunk.toString()));
+    let stderr = '';
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
     const ready = await eventually(async () => {
       if (child.exitCode !== null) return 'ended';
       return (await fetch(`${url}/readyz`)).ok && 'ready';
     });
-    if (ready === 'ended') throw new Error(`the Stripe simulator did not start: ${words}`);
+    if (ready === 'ended') throw new Error(`the Stripe simulator did not start: ${stderr}`);
   };
   test.after(async () => {
     await kill();
@@ -79,8 +78,8 @@ export async function createTestStripe(
   });
   await start();
   const connection = { host: '127.0.0.1', port, protocol: 'http' } as const;
-  const place = { url, apiKey: 'sk_test_triplock', connection, webhookSecret, journal };
-  return { ...place, control: stripeControl(url), kill, start };
+  const address = { url, apiKey: 'sk_test_triplock', connection, webhookSecret, journal };
+  return { ...address, control: stripeControl(url), kill, start };
 }
 
 /** Asks the simulator at a URL under `/_simulator`; throws when it refuses. */

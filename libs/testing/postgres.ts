@@ -8,7 +8,8 @@ import {
   type Database,
 } from '@triplock/postgres';
 import pg from 'pg';
-import { testPart } from './endpoints.ts';
+import type { Cleanup } from './isolation.ts';
+import { testPart } from './parts.ts';
 
 /** The roles that the migrations make. */
 export type TestRole =
@@ -27,9 +28,6 @@ export type TestDatabase = {
   /** A pool as that role, closed after the test. */
   open(role?: TestRole): Database;
 };
-
-/** What a test offers to clean up after itself; `TestContext` and suite hooks fit. */
-export type Cleanup = { after(fn: () => Promise<void>): void };
 
 // Only makers of test databases take this lock, in the server's own `postgres` database.
 const templateLock = 7_240_511_804;

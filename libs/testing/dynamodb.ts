@@ -1,14 +1,13 @@
-import { testDynamodb } from './endpoints.ts';
-import type { Cleanup } from './test-database.ts';
-import { testNamespace } from './test-namespace.ts';
+import { testNamespace, type Cleanup } from './isolation.ts';
+import { testDynamodb } from './parts.ts';
 
 /** Where a table is; `emulator` is the URL of DynamoDB Local. */
-export type TestPlace = { region: string; table: string; emulator: string };
+export type TestTableAddress = { region: string; table: string; emulator: string };
 
 /**
  * A DynamoDB table of one test's own whose items have the key `id`, and hands to change them with.
  */
-export type TestTable = TestPlace & {
+export type TestTable = TestTableAddress & {
   /** Deletes every item whose id begins so. */
   deleteItems(prefix: string): Promise<void>;
   /** Adds to numbers of an item. */
@@ -20,16 +19,20 @@ export type TestTable = TestPlace & {
 /** Makes a table in the way that is given, and deletes it after the test. */
 export async function createTestTable(
   test: Cleanup,
-  create: (place: TestPlace) => Promise<unknown>,
+  create: (address: TestTableAddress) => Promise<unknown>,
 ): Promise<TestTable> {
   // Loaded here, because it takes a third of a second that few tests need.
   const aws = await import('@aws-sdk/client-dynamodb');
   const emulator = await testDynamodb();
-  const place = { region: 'eu-central-1', table: testNamespace(), emulator };
-  await create(place);
+  const address = { region: 'eu-central-1', table: testNamespace(), emulator };
+  await create(address);
   const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
-  const client = new aws.DynamoDBClient({ region: place.region, endpoint: emulator, credentials });
-  const TableName = place.table;
+  const client = new aws.DynamoDBClient({
+    region: address.region,
+    endpoint: emulator,
+    credentials,
+  });
+  const TableName = address.table;
   test.after(async () => {
     await client.send(new aws.DeleteTableCommand({ TableName }));
     client.destroy();
@@ -53,7 +56,7 @@ export async function createTestTable(
     );
   };
   return {
-    ...place,
+    ...address,
     async deleteItems(prefix) {
       for await (const { Items: items = [] } of aws.paginateScan({ client }, { TableName })) {
         const doomed = items.filter(({ id }) => id!.S!.startsWith(prefix));

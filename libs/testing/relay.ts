@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import type { Cleanup } from './test-database.ts';
+import type { Cleanup } from './isolation.ts';
 
 /** A way to a part that is there, which a test can close, stop and make forgetful. */
 export type TestRelay = {
@@ -12,16 +12,16 @@ export type TestRelay = {
   freeze(): void;
   /**
    * Lets so many answers through and none after that, until it is restored: all that is asked for
-   * is done, and nobody hears of it.
+   * is done, and nobody gets the answer.
    */
-  silence(place: { after: number }): void;
+  silence(answers: { after: number }): void;
   /** As it was before. */
   restore(): Promise<void>;
   /**
    * Lets so many answers through and loses the next one together with its connection: what was
    * asked for was done. `lost` resolves once that happened.
    */
-  loseReply(place: { after: number }): { lost: Promise<void> };
+  loseReply(answers: { after: number }): { lost: Promise<void> };
 };
 
 /** Opens a way of one test's own to a part that others use too, closed after the test. */

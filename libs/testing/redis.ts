@@ -5,12 +5,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { chooseTestParts } from './choose-test-parts.ts';
-import { testPart } from './endpoints.ts';
+import { startRedisContainer } from './containers.ts';
 import { eventually } from './eventually.ts';
-import { freePort } from './free-port.ts';
-import { startRedisContainer } from './start-containers.ts';
-import type { Cleanup } from './test-database.ts';
+import { freePort, testNamespace, type Cleanup } from './isolation.ts';
+import { chooseTestParts, testPart } from './parts.ts';
 
 /** A Redis server of one test's own, to be killed, restarted and made to stand still. */
 export type TestRedis = {
@@ -30,8 +28,8 @@ export type TestRedis = {
 type Setup = { running: boolean; args?: readonly string[] };
 
 /**
- * Starts a Redis server that ends with the test: the same program as the shared one, which tells
- * where it is, or the same image where that is in a container. It is reached on 127.0.0.1.
+ * Starts a Redis server that ends with the test: the same program as the shared one, which INFO
+ * names, or the same image where that is in a container. It is reached on 127.0.0.1.
  */
 export async function createTestRedis(
   test: Cleanup,
@@ -97,8 +95,8 @@ async function asContainer(test: Cleanup, setup: Setup): Promise<TestRedis> {
 async function findExecutable(): Promise<string | undefined> {
   const redis = await testPart('redis');
   const info = await withClient(redis, (client) => client.info('server'));
-  const told = /^executable:(\S.*?)\s*$/m.exec(info)?.[1];
-  return told !== undefined && existsSync(told) ? told : undefined;
+  const path = /^executable:(\S.*?)\s*$/m.exec(info)?.[1];
+  return path !== undefined && existsSync(path) ? path : undefined;
 }
 
 async function withClient<Result>(
@@ -113,4 +111,30 @@ async function withClient<Result>(
   } finally {
     client.disconnect();
   }
+}
+
+/** The keys of one test in the shared Redis. */
+export type TestKeyspace = {
+  url: string;
+  namespace: string;
+  /** Deletes them all at once, which is what FLUSHALL does to an own server. */
+  forget(): Promise<void>;
+};
+
+/**
+ * A namespace of one test's own, for keys that begin with `{<namespace>:`; empty after the test.
+ */
+export async function createTestKeyspace(test: Cleanup): Promise<TestKeyspace> {
+  const url = await testPart('redis');
+  const namespace = testNamespace('claims');
+  const redis = new Redis(url);
+  const forget = async () => {
+    const keys = await redis.keys(`{${namespace}:*`);
+    if (keys.length > 0) await redis.del(...keys);
+  };
+  test.after(async () => {
+    await forget();
+    await redis.quit();
+  });
+  return { url, namespace, forget };
 }
