@@ -55,7 +55,7 @@ test('what is at the provider alone comes with the question whose it is', () => 
   assert.doesNotMatch(driftIn('charge-missing'), hint);
 });
 
-test('webhooks that nobody wants are told of where there are any', () => {
+test('webhooks that nobody wants are counted where there are any', () => {
   assert.doesNotMatch(renderAudit(clean).join('\n'), /not wanted/);
   const { counts } = clean;
   const lines = renderAudit({ ...clean, counts: { ...counts, unwanted: 31 } });
@@ -88,7 +88,7 @@ test('cards are shown as the provider has them', () => {
   assert.match(text, / to cards {2,}7\.00 EUR {2,}7\.00 EUR {2,}equal/);
 });
 
-test('what could not be compared is told with its next step, and is not called work in flight', () => {
+test('what could not be compared is named with its next step, and is not called work in flight', () => {
   const report: AuditReport = {
     ...clean,
     ...{ ok: false, settledDown: false, drift: [{ check: 'not-compared', ids: ['provider'] }] },
@@ -128,7 +128,7 @@ const found = (...drift: Finding[]): AuditReport => ({
   notCompared: [],
 });
 
-test('what is only in flight is told from what is wrong', () => {
+test('what is only in flight is kept apart from what is wrong', () => {
   assert.equal(isOnlyInFlight(found(waiting, lag)), true);
   assert.equal(isOnlyInFlight(found(waiting, lag, wrong)), false);
   assert.equal(isOnlyInFlight(found()), false);

@@ -30,7 +30,7 @@ const settings = {
   EVENTS_TOPIC: withDefault(text, topics.events),
   /** An auditor's operators' port. */
   AUDITOR_URL: withDefault(httpUrl, undefined),
-  /** The claim store, as the gateways are told of it. */
+  /** The claim store, by the gateways' own settings. */
   CLAIMS: withDefault(oneOf(['redis', 'postgres', 'hybrid', 'dynamodb']), 'redis'),
   CLAIM_NAMESPACE: withDefault(text, 'triplock'),
   REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),

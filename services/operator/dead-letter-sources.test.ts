@@ -39,11 +39,11 @@ test('a dead letter of Kafka is listed, and redriven with its own key, bytes and
   const sources = await someSources(context);
   assert.deepEqual(await listDeadLetters(sources), []);
   await setAside(sources);
-  const [letter] = await listDeadLetters(sources);
-  assert.match(letter!.id, /^kafka:[01]:0$/);
-  assert.deepEqual([letter!.partner, letter!.reason, letter!.redriven], ['acme', 'not_json', null]);
+  const [listed] = await listDeadLetters(sources);
+  assert.match(listed!.id, /^kafka:[01]:0$/);
+  assert.deepEqual([listed!.partner, listed!.reason, listed!.redriven], ['acme', 'not_json', null]);
 
-  const id = parseDeadLetterId(letter!.id);
+  const id = parseDeadLetterId(listed!.id);
   const results = await Promise.all([redrive(sources, id, request), redrive(sources, id, request)]);
   assert.deepEqual(results.map(({ outcome }) => outcome).sort(), ['redriven', 'redriven-before']);
   const { accepted: topic } = sources.topics;
@@ -78,7 +78,7 @@ test('a parked event and its payment’s later ones wait again, in order', async
   const id = parseDeadLetterId(`outbox:${eventIds[0]}`);
   const listed = await listDeadLetters(sources);
   assert.deepEqual(
-    listed.map((letter) => [letter.id, letter.reason]),
+    listed.map(({ id: each, reason }) => [each, reason]),
     [[`outbox:${eventIds[0]}`, 'too large']],
   );
   const shown = (await showDeadLetter(sources, id)) as { events: { event_id: string }[] };

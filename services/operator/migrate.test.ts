@@ -28,18 +28,18 @@ test('a database elsewhere is brought up to date once', async (t) => {
 test('a ledger in Spanner is brought up to date as well', async (t) => {
   const [store, emulatorHost] = await Promise.all([createTestDatabase(t), testSpanner()]);
   const database = `projects/triplock/instances/tests/databases/${testNamespace()}`;
-  const place = { database, emulatorHost };
-  await createInEmulator(place);
-  t.after(() => dropFromEmulator(place));
-  await migrateSpanner(place, spannerMigrationSets);
-  const spanner = await openSpanner(place);
+  const spannerDatabase = { database, emulatorHost };
+  await createInEmulator(spannerDatabase);
+  t.after(() => dropFromEmulator(spannerDatabase));
+  await migrateSpanner(spannerDatabase, spannerMigrationSets);
+  const spanner = await openSpanner(spannerDatabase);
   t.after(() => spanner.close());
   // As if nothing had been run: each statement of a migration does no harm a second time.
   await spanner.transaction(async (tx) => tx.write({ kind: 'deleteAll', table: 'migrations' }));
   const { code, stdout, stderr } = await runOperator(['migrate'], {
     DATABASE_URL: store.url(),
-    SPANNER_DATABASE: place.database,
-    SPANNER_EMULATOR_HOST: place.emulatorHost,
+    SPANNER_DATABASE: spannerDatabase.database,
+    SPANNER_EMULATOR_HOST: spannerDatabase.emulatorHost,
   });
   assert.equal(code, 0, stderr);
   assert.match(stdout, /^postgres: ran 0 migrations\nspanner: ran [1-9]\d* migrations\n$/);

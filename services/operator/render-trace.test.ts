@@ -104,31 +104,31 @@ function aCardTrace(): PaymentTrace {
   };
 }
 
-test('a payment is told with its refunds and with what the provider has', () => {
+test('a payment is shown with its refunds and with what the provider has', () => {
   const trace = aCardTrace();
-  const told = text(trace);
+  const shown = text(trace);
   const [refund] = trace.refunds;
-  assert.match(told, new RegExp(`refund ${refund!.txnId} · failed: amount_exceeds_refundable`));
-  assert.match(told, /provider {2,}charge ch_1 succeeded, 12\.50 EUR/);
-  assert.match(told, /provider {2,}no intent pi_1/);
-  assert.deepEqual(told.match(/^trace .+/gm), [`trace ${'a'.repeat(32)}`]);
-  assert.match(told, / Kafka {2,}partition 3, offset 7\n/);
-  assert.match(told, / refund: Kafka {2,}partition 3, offset 8\n/);
-  assert.match(told, / refund: Kafka {2,}partition 3, offset 9 \(a duplicate/);
+  assert.match(shown, new RegExp(`refund ${refund!.txnId} · failed: amount_exceeds_refundable`));
+  assert.match(shown, /provider {2,}charge ch_1 succeeded, 12\.50 EUR/);
+  assert.match(shown, /provider {2,}no intent pi_1/);
+  assert.deepEqual(shown.match(/^trace .+/gm), [`trace ${'a'.repeat(32)}`]);
+  assert.match(shown, / Kafka {2,}partition 3, offset 7\n/);
+  assert.match(shown, / refund: Kafka {2,}partition 3, offset 8\n/);
+  assert.match(shown, / refund: Kafka {2,}partition 3, offset 9 \(a duplicate/);
 });
 
 test('a part that was not asked is named, and nothing is said for it', () => {
   const why = 'kafka is not running: `npm run up` starts it again';
   const unasked = ['kafka', 'redis', 'postgres'].map((part) => ({ part, why }));
-  const told = text({ ...aTrace(), kafka: undefined, unasked });
-  assert.match(told, /not asked: kafka is not running: `npm run up` starts it again/);
-  assert.doesNotMatch(told, /Kafka {2,}|guard 1 claim|guard 2 ledger|not in the ledger/);
-  assert.match(told, /webhook {2,}e, signature verified/);
+  const shown = text({ ...aTrace(), kafka: undefined, unasked });
+  assert.match(shown, /not asked: kafka is not running: `npm run up` starts it again/);
+  assert.doesNotMatch(shown, /Kafka {2,}|guard 1 claim|guard 2 ledger|not in the ledger/);
+  assert.match(shown, /webhook {2,}e, signature verified/);
   const late = text({ ...aTrace(), ledgerUntil: at(7) });
   assert.match(late, /what changed after 2026-01-02T03:04:05\.007Z may be missing/);
 });
 
-test('a claim that is gone is told by the store that it was in', () => {
+test('a claim that is gone is named by the store that it was in', () => {
   const lineOf = (trace: PaymentTrace) => {
     const lines = renderTrace(trace).map(stripVTControlCharacters);
     return lines.find((line) => line.includes('guard 1 claim'))!;
@@ -137,7 +137,7 @@ test('a claim that is gone is told by the store that it was in', () => {
   assert.match(lineOf({ ...aTrace(), claims: 'dynamodb' }), /none in DynamoDB: expired/);
 });
 
-test('what the settlement feed has of an event is told, also once its inbox row has left', () => {
+test('what the settlement feed has of an event is shown, also once its inbox row has left', () => {
   const feedOf = (change: Partial<PaymentTrace['events'][number]>) => {
     const trace = aTrace();
     const lines = text({ ...trace, events: [{ ...trace.events[0]!, ...change }] }).split('\n');
