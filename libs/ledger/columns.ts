@@ -1,5 +1,5 @@
 /**
- * The columns of `ledger.transactions`, which stand here once. SQL is written by hand; one test,
+ * The columns of `ledger.transactions`, each here once. SQL is written by hand; one test,
  * columns.test.ts, compares each statement and schema with these lists and names the file to mend.
  */
 

@@ -106,7 +106,7 @@ export type Ledger = {
    *
    * Following `hasMore` to the end, each page behind the last payment of the one before, gives
    * every payment once that was posted when the first page was read. One that is posted meanwhile
-   * is given once when its place is still ahead, and not at all when it is behind: a payment can
+   * is given once when its position is still ahead, and not at all when it is behind: a payment can
    * be posted later than one that was accepted after it. Nothing is given twice. A `state` is that
    * of the moment in which the page is read.
    */

@@ -13,13 +13,13 @@ export type Holding = {
 };
 
 /**
- * An event that waits to be published. The outbox and whoever empties it know no more of what it
- * tells: its payload is published byte for byte.
+ * An event that waits to be published. The outbox and whoever empties it know no more of it: its
+ * payload is published byte for byte.
  */
 export type OutboxEvent = Event<string> & {
   /** Grows along the order of each key. */
   orderId: bigint;
-  /** The transaction that it tells of. */
+  /** The id of the transaction that it is about. */
   subject: string;
   /** A hash of the ordering key: what a lease is for. */
   bucket: number;

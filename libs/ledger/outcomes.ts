@@ -41,13 +41,13 @@ export function compare({ payment }: Posting, row: RowState): PostOutcome {
   return { outcome: 'already-recorded', state: row.state };
 }
 
-/** The event of a payment that is final, at its given place in the payment's order. */
+/** The event of a payment that is final, with its number in the payment's order. */
 export function settlementEvent(payment: Payment, sequence: number): PaymentEvent {
   const type = payment.state === 'failed' ? 'payment.failed' : 'payment.succeeded';
   return paymentEventOf(payment, type, sequence);
 }
 
-/** A payment that is posted and settled in one step, as it will stand: its event shows it so. */
+/** A payment that is posted and settled in one step, as it will be: its event shows it so. */
 export function settledPayment(
   payment: AcceptedPayment,
   { result, settledAt }: NonNullable<Posting['settlement']>,

@@ -73,7 +73,7 @@ export type Refunds = {
    * @throws UnpostableError when it can never be stored.
    */
   post(posting: RefundPosting): Promise<RefundOutcome>;
-  /** Makes a reserved refund final, takes its place in the payment's sequence, and tells of it. */
+  /** Makes a reserved refund final, with the payment's next sequence, its entry and its event. */
   settle(request: SettleRefundRequest): Promise<SettleOutcome>;
   /** Stores the provider's id of a refund that the provider has yet to finish. */
   storeRefundId(request: StoreRefundIdRequest): Promise<StoreIntentOutcome>;

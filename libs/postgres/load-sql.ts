@@ -26,7 +26,7 @@ export function loadStatements<const Name extends string>(
   file: string,
   wanted: readonly Name[],
 ): Readonly<Record<Name, string>> {
-  // What stands before the first name is the file's own comment.
+  // What comes before the first name is the file's own comment.
   const [, ...parts] = readFileSync(new URL(file, moduleUrl), 'utf8').split(nameLine);
   const found = new Map<string, string>();
   for (let at = 0; at < parts.length; at += 2) found.set(parts[at]!, parts[at + 1]!.trim());

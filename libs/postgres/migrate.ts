@@ -40,7 +40,7 @@ const usualPatience: LockPatience = { waitMs: 2_000, restMs: 3_000, triesMax: 24
 
 /**
  * Brings a database up to the newest migration, each file in a transaction of its own, under an
- * advisory lock so that two migrators take turns. Run again, it does nothing.
+ * advisory lock so that one migrator waits for the other. Run again, it does nothing.
  *
  * A change of a table waits behind the longest transaction that uses it, and everybody else behind
  * the change. So it waits for a moment only, lets the others through, and tries again.

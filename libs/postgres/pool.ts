@@ -86,7 +86,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 /**
  * As {@link openDatabase}, for a command or a test: it waits longer for a connection, because
  * nobody is served worse by that, and a machine under load takes seconds to make one. A connection
- * that breaks while idle is not told: the next query gets another, or tells its own error.
+ * that breaks while idle is not reported: the next query gets another, or its own error.
  */
 export function openForCommand(
   options: Omit<DatabaseOptions, 'onIdleError' | 'connectTimeoutMs'>,
@@ -161,7 +161,7 @@ let traced = false;
  * and before the first pool, and put into the driver in place.
  *
  * Its spans for getting a connection stay on: they also carry who asked over the pool's queue,
- * without which a statement that waited would be told of whoever gave its connection back.
+ * without which a statement that waited would be traced as of whoever gave its connection back.
  */
 function traceStatements(): void {
   if (traced) return;

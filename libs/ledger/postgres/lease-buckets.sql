@@ -7,8 +7,8 @@
 --
 -- The share is the buckets divided by the owners alive, rounded up, so that nothing is left over. A
 -- surplus is given up at once: an owner that lacks buckets asks often, so none of them waits for
--- long. All leases are locked in one order, so that owners take turns here. Under READ COMMITTED
--- the locked rows are the newest, also those that a turn before changed.
+-- long. All leases are locked in one order, so that one owner leases after the other. Under
+-- READ COMMITTED the locked rows are the newest, also those that the owner before changed.
 WITH announced AS (
   INSERT INTO ledger.outbox_owners (owner, alive_until)
   VALUES ($1::text, now() + $2::integer * interval '1 millisecond')

@@ -79,12 +79,12 @@ test('a bucket cannot pass on between the comparison of a mark and its commit', 
 test('what was published long ago leaves in small batches, and everything else stays', async (context) => {
   const { outbox, append, database, grow } = await openUnderTest(context);
   const [old, parked, waiting, young] = [aPayment(), aPayment(), aPayment(), aPayment()];
-  const told = [await append(old.txnId), await append(old.txnId), await append(old.txnId)];
+  const written = [await append(old.txnId), await append(old.txnId), await append(old.txnId)];
   const poison = await append(parked.txnId);
   const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   const leaseOf = (paymentId: TxnId) => leases[bucketOf(paymentId, bucketCount)]!;
   await outbox.park(leaseOf(parked.txnId), { eventId: poison, reason: 'too large' });
-  await outbox.markPublished(leaseOf(old.txnId), told);
+  await outbox.markPublished(leaseOf(old.txnId), written);
   await append(waiting.txnId);
   await grow('31 days');
   const fresh = await append(young.txnId);
@@ -102,10 +102,10 @@ test('what was published long ago leaves in small batches, and everything else s
 test('reapers at once take every event out once', async (context) => {
   const { outbox, another, append, grow } = await openUnderTest(context);
   const ids = Array.from({ length: 20 }, () => aPayment().txnId);
-  const told = await Promise.all(ids.map(append));
+  const written = await Promise.all(ids.map(append));
   const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   await Promise.all(
-    told.map((eventId, n) =>
+    written.map((eventId, n) =>
       outbox.markPublished(leases[bucketOf(ids[n]!, bucketCount)]!, [eventId]),
     ),
   );

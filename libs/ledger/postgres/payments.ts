@@ -76,7 +76,7 @@ async function insert(database: Database, open: readonly Posting[]): Promise<Txn
 function unresolved(open: readonly Posting[]): Error {
   const ids = open.map((posting) => posting.payment.txnId).join(', ');
   return new Error(
-    `could neither insert nor find ${ids}: their keys stand under other ids, or every writer rolled back`,
+    `could neither insert nor find ${ids}: their keys are stored under other ids, or every writer rolled back`,
   );
 }
 

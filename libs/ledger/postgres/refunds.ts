@@ -100,11 +100,11 @@ async function settleRefund(tx: Queryable, request: SettleRefundRequest): Promis
   const refund = await findRefund(tx, txnId);
   if (refund === undefined) throw new Error(`refund ${txnId} was settled and cannot be found`);
   // Without a payment of this partner, the refund's one event is an order of its own.
-  const place =
+  const order =
     settled.sequence === null
       ? { orderedBy: txnId, sequence: 1 }
       : { orderedBy: refund.paymentId, sequence: settled.sequence };
-  const event = refundEventOf({ refund, ...place });
+  const event = refundEventOf({ refund, ...order });
   await appendSettlement(tx, { event, traceparent, entry: refundMovement(refund) });
   return { outcome: 'settled' };
 }

@@ -5,8 +5,8 @@
 -- lost.
 --
 -- Taken by state, so a row that committed late under a lower order id is not passed over. Events
--- behind a parked one of their payment wait with it. Buckets take turns row by row, so that those
--- whose events cannot be published now do not fill every answer.
+-- behind a parked one of their payment wait with it. One row of each bucket after the other, so
+-- that those whose events cannot be published now do not fill every answer.
 SELECT event.*
 FROM unnest($1::smallint[], $2::bigint[]) AS wanted (bucket, epoch)
 JOIN ledger.outbox_leases AS lease
@@ -14,7 +14,7 @@ JOIN ledger.outbox_leases AS lease
 CROSS JOIN LATERAL (
   SELECT
     order_id, event_id, event_type, txn_id, payment_id, bucket, sequence, payload, traceparent,
-    row_number() OVER (ORDER BY order_id) AS turn
+    row_number() OVER (ORDER BY order_id) AS round
   FROM ledger.outbox AS pending
   WHERE pending.bucket = lease.bucket AND pending.state = 'pending' AND NOT EXISTS (
     SELECT FROM ledger.outbox AS parked
@@ -24,5 +24,5 @@ CROSS JOIN LATERAL (
   ORDER BY order_id
   LIMIT $3
 ) AS event
-ORDER BY event.turn, event.order_id
+ORDER BY event.round, event.order_id
 LIMIT $4

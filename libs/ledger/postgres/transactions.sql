@@ -16,7 +16,7 @@ FROM ledger.transactions
 WHERE txn_id = $1 AND kind = 'payment'
 
 -- name: paymentPosition
--- Where a payment stands in its partner's list.
+-- The position of a payment in its partner's list.
 --
 -- $1 partner id, $2 id.
 -- A row: its time, which never changes. No row: the ledger has no such payment of this partner.
@@ -80,7 +80,7 @@ LEFT JOIN ledger.transactions AS payment
 WHERE refund.txn_id = $1 AND refund.kind = 'refund'
 
 -- name: refundPosition
--- Where a refund stands in the list of its payment's.
+-- The position of a refund in the list of its payment's.
 --
 -- $1 payment id, $2 partner id, $3 id.
 -- A row: its time, which never changes. No row: the partner has no such refund of this payment.
@@ -120,7 +120,7 @@ WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'refund'
 RETURNING version
 
 -- name: classify
--- Reads what stands under ids that could not be inserted.
+-- Reads what the ledger has under ids that could not be inserted.
 --
 -- $1 ids. It must be a statement of its own after the insert: under READ COMMITTED it then sees
 -- the rows that the insert waited for, which the insert's own snapshot does not.

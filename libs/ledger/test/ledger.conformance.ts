@@ -62,8 +62,8 @@ function posting(open: Open): void {
     assert.deepEqual(more, []);
     assert.equal(event?.eventId, deriveEventId(txnId, 'payment.succeeded'));
     assert.equal(event.sequence, 1);
-    const told = JSON.parse(event.payload) as { event_id: string; data: { status: string } };
-    assert.deepEqual([told.event_id, told.data.status], [event.eventId, 'succeeded']);
+    const written = JSON.parse(event.payload) as { event_id: string; data: { status: string } };
+    assert.deepEqual([written.event_id, written.data.status], [event.eventId, 'succeeded']);
   });
 
   test('a payment posted without a settlement moves no money and tells nobody', async (context) => {
@@ -149,10 +149,10 @@ function conflicts(open: Open): void {
       const id = await ledger.recordKeyConflict(loser);
       assert.equal(id, deriveKeyConflictId(txnId, fingerprint));
     }
-    const told = await events();
-    assert.equal(told.length, 2);
-    assert.ok(told.every(({ eventType }) => eventType === 'payment.key_conflict'));
-    assert.ok(told.every(({ sequence }) => sequence === null));
+    const written = await events();
+    assert.equal(written.length, 2);
+    assert.ok(written.every(({ eventType }) => eventType === 'payment.key_conflict'));
+    assert.ok(written.every(({ sequence }) => sequence === null));
   });
 }
 
@@ -207,11 +207,11 @@ function races(open: Open, { shared, rounds }: { shared: number; rounds: number 
       { numRuns: 30 },
     );
     const moved = (await entries()).map(({ txnId, amount }) => `${txnId} ${amount}`).sort();
-    const told = (await events()).map(({ payload }) => {
+    const written = (await events()).map(({ payload }) => {
       const { data } = JSON.parse(payload) as { data: { id: string; amount: number } };
       return `${data.id} ${data.amount}`;
     });
-    assert.deepEqual(moved, told.sort());
+    assert.deepEqual(moved, written.sort());
     assert.equal(new Set(moved.map((line) => line.split(' ')[0])).size, moved.length);
   });
 }

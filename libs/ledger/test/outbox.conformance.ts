@@ -40,14 +40,14 @@ function taking(open: Open): void {
   test('events come in the order of their payment until they are marked', async (context) => {
     const { outbox, append } = await open(context);
     const { txnId } = aPayment();
-    const told = [await append(txnId), await append(txnId), await append(txnId)];
+    const written = [await append(txnId), await append(txnId), await append(txnId)];
     const { leases } = await outbox.leaseBuckets(a);
-    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), told);
-    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), told);
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), written);
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), written);
     const lease = leaseOf(leases, txnId);
-    assert.equal(await outbox.markPublished(lease, told.slice(0, 1)), 1);
+    assert.equal(await outbox.markPublished(lease, written.slice(0, 1)), 1);
     const left = await outbox.take(leases, 100);
-    assert.deepEqual(left.map(idOf), told.slice(1));
+    assert.deepEqual(left.map(idOf), written.slice(1));
     assert.deepEqual(
       left.map((row) => [row.sequence, row.bucket, row.orderingKey]),
       [2, 3].map((sequence) => [sequence, bucketOf(txnId, bucketCount), txnId]),
@@ -125,29 +125,29 @@ function marking(open: Open): void {
   test('many buckets marked at once, some by a lost lease, are each counted for themselves', async (context) => {
     const { outbox, another, append, stateOf } = await open(context);
     const ids = Array.from({ length: 30 }, () => aPayment().txnId);
-    const told = await Promise.all(ids.map(append));
+    const written = await Promise.all(ids.map(append));
     const { leases: stale } = await another.leaseBuckets({ owner: 'a', leaseMs: 0 });
     const { leases } = await outbox.leaseBuckets(b);
     const lost = (n: number) => n % 3 === 0;
     const marked = await Promise.all(
-      told.map((eventId, n) =>
+      written.map((eventId, n) =>
         outbox.markPublished(leaseOf(lost(n) ? stale : leases, ids[n]!), [eventId]),
       ),
     );
     assert.deepEqual(
       marked,
-      told.map((_, n) => (lost(n) ? 0 : 1)),
+      written.map((_, n) => (lost(n) ? 0 : 1)),
     );
-    const states = await Promise.all(told.map(stateOf));
+    const states = await Promise.all(written.map(stateOf));
     assert.deepEqual(
       states,
-      told.map((_, n) => (lost(n) ? 'pending' : 'published')),
+      written.map((_, n) => (lost(n) ? 'pending' : 'published')),
     );
-    const again = told.flatMap((eventId, n) =>
+    const again = written.flatMap((eventId, n) =>
       [1, 2, 3].map(() => outbox.markPublished(leaseOf(leases, ids[n]!), [eventId])),
     );
     const counted = (await Promise.all(again)).reduce((sum, each) => sum + each, 0);
-    assert.equal(counted, told.filter((_, n) => lost(n)).length);
+    assert.equal(counted, written.filter((_, n) => lost(n)).length);
   });
 }
 
@@ -156,15 +156,15 @@ function parking(open: Open): void {
     const { outbox, append, stateOf } = await open(context);
     const { txnId } = aPayment();
     const neighbour = sameBucketAs(txnId);
-    const told = [await append(txnId), await append(txnId), await append(txnId)];
+    const written = [await append(txnId), await append(txnId), await append(txnId)];
     const other = await append(neighbour);
     const { leases } = await outbox.leaseBuckets(a);
     const lease = leaseOf(leases, txnId);
-    await outbox.markPublished(lease, told.slice(0, 1));
-    const poison = { eventId: told[1]!, reason: 'too large' };
+    await outbox.markPublished(lease, written.slice(0, 1));
+    const poison = { eventId: written[1]!, reason: 'too large' };
     assert.equal(await outbox.park(lease, poison), 2);
     assert.equal(await outbox.park(lease, poison), 0);
-    assert.deepEqual(await Promise.all(told.map(stateOf)), ['published', 'parked', 'parked']);
+    assert.deepEqual(await Promise.all(written.map(stateOf)), ['published', 'parked', 'parked']);
     assert.deepEqual((await outbox.take(leases, 100)).map(idOf), [other]);
   });
 

@@ -57,9 +57,9 @@ function bookRefunds(open: Open): void {
       { txnId: payment.txnId, debit: 'acme:clearing', credit: 'acme:payable', amount: 100n },
       { txnId: refund.txnId, debit: 'acme:payable', credit: 'acme:clearing', amount: 40n },
     ]);
-    const [, told] = await store.events();
-    assert.equal(told?.eventId, deriveEventId(refund.txnId, 'refund.succeeded'));
-    assert.deepEqual([told.sequence, told.txnId], [2, refund.txnId]);
+    const [, written] = await store.events();
+    assert.equal(written?.eventId, deriveEventId(refund.txnId, 'refund.succeeded'));
+    assert.deepEqual([written.sequence, written.txnId], [2, refund.txnId]);
     const row = await store.refunds.find(refund.txnId);
     assert.deepEqual(row?.money, { amount: 40n, currency: 'EUR' });
     assert.deepEqual(row.details, refund.details);
@@ -175,8 +175,8 @@ function refusals(open: Open): void {
       acceptedAt: new Date(Date.now() - 90_000_000),
     });
     assert.equal(await codeOf(store.refunds, old), 'payment_not_refundable');
-    const told = (await store.events()).find(({ txnId }) => txnId === old.txnId);
-    assert.equal(told?.sequence, 1);
+    const written = (await store.events()).find(({ txnId }) => txnId === old.txnId);
+    assert.equal(written?.sequence, 1);
     assert.equal((await store.ledger.find(payment.txnId))?.version, 1);
   });
 }

@@ -101,8 +101,8 @@ export function waking(open: Open): void {
     await settle();
     const some = [aRefund(payment, { amount: 20n }), aRefund(payment, { amount: 30n })];
     for (const refund of some) await refunds.post(posting(refund));
-    const told = await wakeDue(anEvent('pi_1', 'evt_2'), now);
-    assert.ok(told.outcome === 'woken');
-    assert.deepEqual(told.txnIds.sort(), some.map(({ txnId }) => txnId).sort());
+    const written = await wakeDue(anEvent('pi_1', 'evt_2'), now);
+    assert.ok(written.outcome === 'woken');
+    assert.deepEqual(written.txnIds.sort(), some.map(({ txnId }) => txnId).sort());
   });
 }

@@ -58,9 +58,9 @@ test('what a commit without an answer did is known again, and not done twice', a
   assert.equal((await ledger.find(txnId))?.amountRefunded, 40n);
 
   const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
-  const told = (await outbox.take(leases, 100)).map(({ id }) => id);
+  const written = (await outbox.take(leases, 100)).map(({ id }) => id);
   faults.push('answer lost', 'answer lost');
-  assert.equal(await outbox.markPublished(leases[bucketOf(txnId, bucketCount)]!, told), 2);
+  assert.equal(await outbox.markPublished(leases[bucketOf(txnId, bucketCount)]!, written), 2);
   faults.push('answer lost');
   assert.deepEqual((await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 })).leases, leases);
 });

@@ -78,12 +78,12 @@ outboxConformance('outbox on Spanner', openUnderTest);
 test('what was published long ago leaves in small batches, and everything else stays', async (context) => {
   const { outbox, append, database, grow } = await openUnderTest(context);
   const [old, parked, waiting, young] = [aPayment(), aPayment(), aPayment(), aPayment()];
-  const told = [await append(old.txnId), await append(old.txnId), await append(old.txnId)];
+  const written = [await append(old.txnId), await append(old.txnId), await append(old.txnId)];
   const poison = await append(parked.txnId);
   const { leases } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
   const leaseOf = (paymentId: TxnId) => leases[bucketOf(paymentId, bucketCount)]!;
   await outbox.park(leaseOf(parked.txnId), { eventId: poison, reason: 'too large' });
-  await outbox.markPublished(leaseOf(old.txnId), told);
+  await outbox.markPublished(leaseOf(old.txnId), written);
   await append(waiting.txnId);
   await grow(31);
   const fresh = await append(young.txnId);

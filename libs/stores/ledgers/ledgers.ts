@@ -3,13 +3,13 @@ import { spannerLedgerStore } from '@triplock/ledger-spanner';
 import type { Database } from '@triplock/postgres';
 import { oneOf, withDefault, type SettingsOf } from '@triplock/runtime';
 
-/** Every store that a ledger can be kept in, by its word in LEDGER_STORE: a line each. */
+/** Every store that a ledger can be kept in, by its name in LEDGER_STORE: a line each. */
 const stores = {
   postgres: postgresLedgerStore,
   spanner: spannerLedgerStore,
 };
 
-/** A store's word in LEDGER_STORE. */
+/** A store's name in LEDGER_STORE. */
 export type LedgerStoreName = keyof typeof stores;
 
 type Kind = (typeof stores)[LedgerStoreName];

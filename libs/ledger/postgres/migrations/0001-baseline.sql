@@ -4,7 +4,7 @@
 --
 -- What is final never changes and history is only added to. Constraints hold what a row may be,
 -- triggers hold what may become of it against everyone, the owner and bugs included, and rights hold
--- it once more for the roles that services run as. The columns of a transaction stand once more, as a
+-- it once more for the roles that services run as. The columns of a transaction are once more, as a
 -- list, in libs/ledger/columns.ts, and a test compares every statement with it.
 
 -- -------------------------------------------------------------------------------------------------
@@ -19,7 +19,7 @@ CREATE TABLE ledger.transactions (
   kind text NOT NULL CHECK (kind IN ('payment', 'refund')),
   partner_id text NOT NULL,
   idempotency_key text NOT NULL,
-  -- SHA-256 of what was asked for: tells a retry from a reused key when Redis has forgotten both.
+  -- SHA-256 of what was asked for: distinguishes a retry from a reused key when Redis has forgotten both.
   fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
   -- Which form the 202 had, so that its bytes can be made again.
   response_version smallint NOT NULL CHECK (response_version >= 1),
@@ -29,7 +29,7 @@ CREATE TABLE ledger.transactions (
   requested_amount bigint CHECK (requested_amount BETWEEN 1 AND 999999999999),
   -- Null for a book transfer, which no provider is asked about.
   payment_method text,
-  -- The partner's own word, by which it may look for its payments.
+  -- The partner's own reference, by which it may look for its payments.
   reference text,
   -- The fields that the ledger does not compute with, as JSON text: description and metadata of a
   -- payment, reason of a refund. Null when none was sent.
@@ -90,7 +90,7 @@ CREATE INDEX payments_not_succeeded ON ledger.transactions
   WHERE kind = 'payment' AND state <> 'succeeded';
 CREATE INDEX refunds_of_a_payment ON ledger.transactions (payment_id, created_at, txn_id)
   WHERE kind = 'refund';
--- For whoever looks after what is due, and for what the provider tells of an intent.
+-- For whoever looks after what is due, and for what the provider reports of an intent.
 CREATE INDEX transactions_due ON ledger.transactions (due_at) WHERE state = 'pending';
 CREATE INDEX transactions_by_intent ON ledger.transactions (provider_intent_id)
   WHERE provider_intent_id IS NOT NULL;
@@ -110,7 +110,7 @@ CREATE TABLE ledger.entries (
 );
 
 -- -------------------------------------------------------------------------------------------------
--- outbox: events that commit with the change they tell of, until some weeks after the dispatcher has
+-- outbox: events that commit with the change they report, until some weeks after the dispatcher has
 -- published them. Taken by state, never by "id above the last": ids are drawn before commit, so a
 -- lower one may appear after a higher one was published.
 
@@ -118,7 +118,7 @@ CREATE TABLE ledger.outbox (
   event_id uuid PRIMARY KEY,
   order_id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
   event_type text NOT NULL,
-  -- The transaction that it tells of.
+  -- The transaction that it is about.
   txn_id uuid NOT NULL,
   -- The payment that orders the event.
   payment_id uuid NOT NULL,
@@ -166,7 +166,7 @@ CREATE TABLE ledger.outbox_owners (
   alive_until timestamptz NOT NULL
 );
 
--- outbox_horizon: how far published events have left, so that the audit can tell an event that left
+-- outbox_horizon: how far published events have left, so that the audit can distinguish an event that left
 -- from one that was lost. One row, from the beginning.
 CREATE TABLE ledger.outbox_horizon (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -174,13 +174,13 @@ CREATE TABLE ledger.outbox_horizon (
   reaped_before timestamptz NOT NULL DEFAULT '-infinity',
   -- How many events left.
   events bigint NOT NULL DEFAULT 0,
-  -- For how long the last reaper was told to keep events; null until one ran.
+  -- For how long the last reaper had to keep events; null until one ran.
   kept_for interval
 );
 INSERT INTO ledger.outbox_horizon DEFAULT VALUES;
 
 -- -------------------------------------------------------------------------------------------------
--- provider_events: an inbox for what the provider tells, whose one effect is that a pending row is due.
+-- provider_events: an inbox for what the provider reports, whose one effect is that a pending row is due.
 -- One row per event that let a row be due. Without it a copy would let it be due once more, which costs
 -- a question to the provider and nothing else, so rows may leave after a while.
 
@@ -301,7 +301,7 @@ CREATE TRIGGER events_say_the_same BEFORE UPDATE ON ledger.outbox
   FOR EACH ROW EXECUTE FUNCTION ledger.guard_outbox();
 
 -- A key conflict has no sequence, so no cursor remembers it: its row is what keeps a request that
--- lost its key from being told of twice, and stays. One that waits or is parked is not told yet.
+-- lost its key from being reported twice, and stays. One that waits or is parked is not reported yet.
 CREATE FUNCTION ledger.guard_outbox_leaving() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF OLD.state <> 'published' OR OLD.sequence IS NULL THEN
@@ -349,7 +349,7 @@ END
 $$;
 
 -- Takes out up to `rows_max` events of the provider that came more than 30 days ago: a provider gives up
--- telling after days, and signs what it tells for minutes.
+-- reporting after days, and signs what it reports for minutes.
 CREATE FUNCTION ledger.reap_provider_events(rows_max integer) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
   DELETE FROM ledger.provider_events WHERE (provider, event_id) IN (
@@ -361,7 +361,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
   )
 $$;
 
--- For how long the last reaper was told to keep events (null until one ran), and how old the oldest
+-- For how long the last reaper had to keep events (null until one ran), and how old the oldest
 -- one is that was published and may be again, or waits to be (null: there is none). A consumer's inbox
 -- must remember an event for as long as it can be republished, and reads that here: what a setting says
 -- is not yet true of the outbox, whose events leave in small batches, and two dispatchers may have

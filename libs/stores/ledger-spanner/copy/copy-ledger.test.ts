@@ -92,21 +92,21 @@ test('what history does not allow is not copied, and is recorded', async (contex
   assert.ok(found.some(({ kind, id }) => kind === 'rows' && id.startsWith('entries: 2 ')));
 });
 
-test('a copier that stands still loses its turn to the others, and what it had begun', async (context) => {
+test('a copier that does nothing loses the lock to the others, and what it had begun', async (context) => {
   const { ledger, spanner, postgres, copy, copied, differences } = await openBoth(context);
   const payment = aPayment();
   await ledger.post([bookTransferOf(payment)]);
-  const [stands, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [isIdle, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const states: SpannerDatabase = {
     ...spanner,
     snapshot: async (work) => {
-      stands.resolve();
+      isIdle.resolve();
       await mayGoOn.promise;
       return spanner.snapshot(work);
     },
   };
   const still = copyLedgerFrom(states, postgres, { idleMaxMs: 300 })({ counting: false });
-  await stands.promise;
+  await isIdle.promise;
   assert.equal((await copy({ counting: true })).transactions, 1);
   mayGoOn.resolve();
   await assert.rejects(still);
@@ -129,8 +129,8 @@ test('a backlog is copied in slices that keep what they copied, read now, and le
     ...spanner,
     snapshot: async (work) => {
       assert.deepEqual(await postgres.query(loneSql), []);
-      const places = await postgres.query('SELECT behind FROM ledger.copied');
-      assert.deepEqual(places, slices === 0 ? [] : [{ behind: true }]);
+      const positions = await postgres.query('SELECT behind FROM ledger.copied');
+      assert.deepEqual(positions, slices === 0 ? [] : [{ behind: true }]);
       if (slices > 0 && !crashed) {
         crashed = true;
         // Its payment is in the copy already, and moves on to a later slice.

@@ -105,7 +105,7 @@ CREATE TABLE IF NOT EXISTS entries (
   CONSTRAINT two_accounts CHECK (debit_account != credit_account)
 ) PRIMARY KEY (txn_id), INTERLEAVE IN PARENT transactions ON DELETE NO ACTION;
 
--- Events that commit with the change they tell of, in the order of their commits' timestamps.
+-- Events that commit with the change they report, in the order of their commits' timestamps.
 CREATE TABLE IF NOT EXISTS outbox (
   event_id STRING(36) NOT NULL,
   event_type STRING(MAX) NOT NULL,
@@ -185,7 +185,7 @@ CREATE TABLE IF NOT EXISTS outbox_horizon (
   -- Every event that left was published before this.
   reaped_before TIMESTAMP NOT NULL,
   events INT64 NOT NULL,
-  -- What the last reaper was told, milliseconds.
+  -- For how long the last reaper had to keep events, milliseconds.
   kept_for_ms INT64 NOT NULL,
   CONSTRAINT one_horizon CHECK (only_row)
 ) PRIMARY KEY (only_row);

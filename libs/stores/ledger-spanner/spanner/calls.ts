@@ -117,7 +117,7 @@ async function optionsFor({ database, emulatorHost }: SpannerAddress) {
     servicePath: host,
     port: Number(port),
     sslCreds: credentials.createInsecure(),
-    // With the domain said, the client does not look for Google's metadata server to learn it.
+    // With the domain given, the client does not look for Google's metadata server to learn it.
     universeDomain: 'googleapis.com',
     ...reconnect,
   };
