@@ -82,7 +82,7 @@ test('the inbox remembers what is still in the outbox, whatever the dispatchers 
   assert.equal(await reap(), 1);
 });
 
-test('a consumer that may not ask the outbox is refused, and told what it lacks', async (context) => {
+test('a consumer that may not ask the outbox is refused, with what it lacks', async (context) => {
   const { owner, openReaper } = await anInbox(context);
   await owner.query('REVOKE EXECUTE ON FUNCTION ledger.outbox_kept FROM triplock_notifier');
   await assert.rejects(

@@ -25,10 +25,10 @@ async function aSystem(context: TestContext) {
 const loserOf = (winner: AcceptedPayment) =>
   aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
 
-test('what goes to an endpoint that is gone is no drift, and is told of until it is set again', async (context) => {
+test('what goes to an endpoint that is gone is no drift, and is named until it is set again', async (context) => {
   const { system, audit } = await aSystem(context);
-  const [waiting, givenUp, told] = [aPayment(), aPayment(), aPayment()];
-  for (const payment of [waiting, givenUp, told]) await system.pay(payment);
+  const [waiting, givenUp, delivered] = [aPayment(), aPayment(), aPayment()];
+  for (const payment of [waiting, givenUp, delivered]) await system.pay(payment);
   const undo = (payment: AcceptedPayment, state: string) =>
     system.break(
       `UPDATE notifier.deliveries SET state = $2, finished_at = $3 WHERE event_id = $1`,

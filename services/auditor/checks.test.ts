@@ -67,12 +67,12 @@ const allSabotage = { ...sabotage, ...sabotageAtProvider, ...sabotageOfSettlemen
 
 for (const { name, sql } of checks) {
   test(`${name} is seen, and its id is named`, async () => {
-    for (const [place, harmIt] of allSabotage[name]!.entries()) {
+    for (const [nth, harmIt] of allSabotage[name]!.entries()) {
       const scene = await aScene(system);
       const earlier = await find(sql);
       const id = await harmIt(scene);
       const found = (await find(sql)).filter((each) => !earlier.includes(each));
-      assert.ok(found.includes(id), `${name}, ${place}: ${id} is not in [${found.join(' ')}]`);
+      assert.ok(found.includes(id), `${name}, ${nth}: ${id} is not in [${found.join(' ')}]`);
     }
   });
 }

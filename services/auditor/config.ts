@@ -36,7 +36,7 @@ export const settings = {
    * and Charges and Refunds. Absent, the audit says of cards that they could not be compared.
    */
   STRIPE_API_KEY: withDefault(text, undefined),
-  /** Another place that speaks Stripe's API, such as the simulator. */
+  /** Another address that speaks Stripe's API, such as the simulator's. */
   STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
   /** Until a page is given up and asked for again. */
   PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),

@@ -39,7 +39,7 @@ ON CONFLICT (topic, kafka_partition, kafka_offset) DO NOTHING
 -- Nothing happens for a record that is known as dead.
 INSERT INTO dead_letters (topic, kafka_partition, kafka_offset, reason, txn_id, fingerprint)
 SELECT topic, kafka_partition, kafka_offset, reason, txn_id, decode(fingerprint, 'hex')
-FROM json_to_recordset($1::json) AS letter (
+FROM json_to_recordset($1::json) AS dead_letter (
   topic text, kafka_partition integer, kafka_offset bigint, reason text,
   txn_id uuid, fingerprint text
 )

@@ -60,9 +60,9 @@ test('a refund is remembered with its payment, and with its amount if it says on
   });
   await accept({ records });
   const remembered = await rows('SELECT * FROM accepted ORDER BY kafka_offset');
-  for (const [place, amount] of [7n, null].entries()) {
-    assert.partialDeepStrictEqual(remembered[place], {
-      ...{ txn_id: refunds[place]!.txnId, kind: 'refund', payment_id: payment.txnId },
+  for (const [nth, amount] of [7n, null].entries()) {
+    assert.partialDeepStrictEqual(remembered[nth], {
+      ...{ txn_id: refunds[nth]!.txnId, kind: 'refund', payment_id: payment.txnId },
       ...{ partner_id: 'acme', currency: null, amount },
     });
   }
@@ -101,9 +101,9 @@ test('a dead letter is known by the record it was, and by its payment if it is o
     'dead-letter.offset': Buffer.from('4711'),
   });
   const loser = aRecord();
-  const letter = { ...loser, headers: { ...loser.headers, ...labels('key_conflict') } };
-  await bury({ records: [letter] });
-  await bury({ records: [{ ...letter, offset: letter.offset + 1n }] });
+  const deadLetter = { ...loser, headers: { ...loser.headers, ...labels('key_conflict') } };
+  await bury({ records: [deadLetter] });
+  await bury({ records: [{ ...deadLetter, offset: deadLetter.offset + 1n }] });
   const sql = 'SELECT kafka_partition, kafka_offset, reason, txn_id FROM dead_letters';
   assert.deepEqual(await rows(sql), [
     {

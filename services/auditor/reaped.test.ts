@@ -33,7 +33,7 @@ async function anAgingSystem(context: TestContext) {
     system,
     withoutTriggers,
     audit: async () => resultOf(await observe(parts), { final: true }),
-    /** Makes everything that is there as old as told. */
+    /** Makes everything that is there so many days older. */
     age: (days: number) =>
       withoutTriggers([
         `UPDATE ledger.outbox SET created_at = created_at - interval '${days} days',

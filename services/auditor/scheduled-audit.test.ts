@@ -143,7 +143,7 @@ test('an auditor that was overtaken leaves no result', async (context) => {
   assert.partialDeepStrictEqual(await runs.last(), { ...found(1), tookMs: 2 });
 });
 
-test('an audit that cannot see says so instead of a verdict', async (context) => {
+test('an audit that cannot see says so and gives no result', async (context) => {
   const { database } = (await scheduledAudits(context, 0)).anAuditor();
   const away = { ...lagOf(0), end: () => Promise.reject(new Error('no broker answers')) };
   const auditor = anAuditorOf(database);

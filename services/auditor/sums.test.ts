@@ -25,7 +25,7 @@ function rowsOf(wish: Readonly<Record<string, Partial<SumRow>>> = {}, partner = 
 test('sums differ by one minor unit, by one transaction, or where a layer has nothing', () => {
   const withProvider = true;
   assert.deepEqual(differingSums(rowsOf(), { withProvider }), []);
-  for (const [place, wish] of [
+  for (const [layer, wish] of [
     ['payments/delivered', { amount: '8' }],
     ['payments/ledger', { count: '3' }],
     ['gross/published', { amount: '10' }],
@@ -34,8 +34,8 @@ test('sums differ by one minor unit, by one transaction, or where a layer has no
     ['charged/provider', { amount: '8' }],
     ['givenBack/ledger', { count: '1' }],
   ] as const) {
-    const rows = [...rowsOf(), ...rowsOf({ [place]: wish }, 'globex')];
-    assert.deepEqual(differingSums(rows, { withProvider }), ['globex/EUR'], place);
+    const rows = [...rowsOf(), ...rowsOf({ [layer]: wish }, 'globex')];
+    assert.deepEqual(differingSums(rows, { withProvider }), ['globex/EUR'], layer);
   }
 });
 
@@ -51,7 +51,7 @@ test('what is left of the payments is gross without refunds', () => {
   assert.equal(sums!.net, 5);
 });
 
-test('a sum that JSON numbers would round is told as text', () => {
+test('a sum that JSON numbers would round is shown as text', () => {
   const [sums] = renderSums(rowsOf({ 'payments/accepted': { amount: '9007199254740993' } }));
   assert.deepEqual([sums!.accepted.amount, sums!.ledger.amount], ['9007199254740993', 9]);
 });

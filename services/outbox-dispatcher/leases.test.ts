@@ -53,10 +53,10 @@ test('two dispatchers share the buckets and publish every event once', async (co
     },
     { withinMs: 60_000, what: 'a share for each' },
   );
-  const told = (await rows()).map(({ eventId }) => eventId);
-  await eventually(async () => received.length >= told.length);
+  const inOutbox = (await rows()).map(({ eventId }) => eventId);
+  await eventually(async () => received.length >= inOutbox.length);
   const delivered = received.map(({ attributes }) => attributes['event_id']);
-  assert.deepEqual(delivered.sort(), told.sort());
+  assert.deepEqual(delivered.sort(), inOutbox.sort());
   assert.ok(done[0]! > 0);
 });
 

@@ -5,7 +5,7 @@ import { aDispatcherSetup } from './test/dispatcher.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
   startService(context, new URL('main.ts', import.meta.url), settings);
-const told = async (answer: Promise<Response>) => (await answer).text();
+const textOf = async (answer: Promise<Response>) => (await answer).text();
 
 async function aService(context: TestContext) {
   const setup = await aDispatcherSetup(context);
@@ -30,7 +30,7 @@ test('a dispatcher publishes what comes, shows its figures, and gives its bucket
   await post(aPayment(), aPayment());
   await eventually(async () => received.length === 2, within30s('the events'));
   await eventually(async () => (await rows()).every(({ state }) => state === 'published'));
-  const body = await told(dispatcher.admin('/metrics'));
+  const body = await textOf(dispatcher.admin('/metrics'));
   assert.match(body, /triplock_dispatcher_events_total\{outcome="published",[^}]*\} 2/);
   assert.match(body, /triplock_dispatcher_leases\{[^}]*\} 64/);
   assert.equal((await dispatcher.terminate()).exitCode, 0);

@@ -18,10 +18,10 @@ test('every event is published once, in the order of its bucket, and is marked',
     await post(...Array.from({ length: 60 }, () => aPayment()));
   }
   assert.equal(await dispatcher().pass(), 300);
-  const told = await rows();
-  assert.equal(countOf(told, 'published'), 300);
+  const inOutbox = await rows();
+  assert.equal(countOf(inOutbox, 'published'), 300);
   await eventually(async () => received.length >= 300);
-  for (const [bucket, ofBucket] of Map.groupBy(told, (row) => row.bucket)) {
+  for (const [bucket, ofBucket] of Map.groupBy(inOutbox, (row) => row.bucket)) {
     const delivered = received.filter(({ orderingKey }) => orderingKey === `bucket-${bucket}`);
     assert.deepEqual(
       eventIdsOf(delivered),
@@ -63,8 +63,8 @@ test('a crash between the publish and the mark publishes the same event again', 
   assert.equal(countOf(await rows(), 'pending'), 3);
   assert.equal(await pass(), 3);
   await eventually(async () => received.length === 6);
-  const told = (await rows()).map(({ eventId }) => eventId);
-  assert.deepEqual(eventIdsOf(received), [...told, ...told]);
+  const inOutbox = (await rows()).map(({ eventId }) => eventId);
+  assert.deepEqual(eventIdsOf(received), [...inOutbox, ...inOutbox]);
 });
 
 test('a crash after the mark publishes nothing again', async (context) => {
@@ -83,10 +83,10 @@ test('an event that can never be published is parked, and its bucket goes on', a
   const { post, dispatcher, rows, received } = await aDispatcherSetup(context);
   const payments = paymentsOfOneBucket(4);
   await post(...payments);
-  const told = (await rows()).map(({ eventId }) => eventId);
+  const inOutbox = (await rows()).map(({ eventId }) => eventId);
   // Pub/Sub refuses a message that is empty; an event of ours never is.
   const spoil = (message: OutgoingMessage): OutgoingMessage =>
-    message.attributes['event_id'] === told[1]
+    message.attributes['event_id'] === inOutbox[1]
       ? { ...message, data: Buffer.alloc(0), attributes: {} as { event_id: string } }
       : message;
   const { pass } = dispatcher({
@@ -98,7 +98,7 @@ test('an event that can never be published is parked, and its bucket goes on', a
   assert.deepEqual(states, ['published', 'parked', 'published', 'published']);
   assert.match((await rows())[1]?.reason ?? '', /empty/);
   await eventually(async () => received.length === 3);
-  assert.deepEqual(eventIdsOf(received), [told[0], told[2], told[3]]);
+  assert.deepEqual(eventIdsOf(received), [inOutbox[0], inOutbox[2], inOutbox[3]]);
 });
 
 test('behind an event that can never be published its payment waits, and its bucket goes on', async (context) => {

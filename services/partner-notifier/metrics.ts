@@ -38,7 +38,7 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     }),
     givenUp: new Counter({
       name: 'triplock_webhooks_given_up_total',
-      help: 'Deliveries that failed until their retries ran out: the partner was not told.',
+      help: 'Deliveries that failed until their retries ran out: the partner was not notified.',
       registers,
     }),
     endpointsGone: new Counter({

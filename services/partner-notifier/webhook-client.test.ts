@@ -96,7 +96,7 @@ test('an endless answer is not read to its end', async (context) => {
   await closed.promise;
 });
 
-test('nobody listening is told apart from an answer', async () => {
+test('nobody listening is no answer', async () => {
   const outcome = await sendTo(`http://127.0.0.1:${await freePort()}/`);
   assert.deepEqual(outcome, { outcome: 'unanswered', error: 'ECONNREFUSED' });
 });
@@ -125,7 +125,7 @@ test('a name is checked anew at every connection, and all its addresses are', as
   assert.equal(receiver.received.length, 0);
 });
 
-test('a malformed URL or secret is told without quoting it', async () => {
+test('a malformed URL or secret is reported without quoting it', async () => {
   for (const outcome of [
     await sendTo('not a url'),
     await sendTo('http://127.0.0.1:1/', { secret: 'whsec_%%%not-base64%%%' }),

@@ -98,7 +98,7 @@ function outcomeOf(error: NodeJS.ErrnoException): WebhookOutcome {
   return { outcome: 'unanswered', error: error.code ?? error.message };
 }
 
-/** The status has said everything; the answer's body is read for the connection's sake only. */
+/** The status is the outcome; the answer's body is read for the connection's sake only. */
 function readAway(answer: IncomingMessage): void {
   let bytes = 0;
   answer.on('data', (chunk: Buffer) => {

@@ -30,11 +30,11 @@ async function aFeed(context: TestContext) {
   );
   const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
   const batches = async () => {
-    const found = await rows<{ told: string }>(`
+    const found = await rows<{ line: string }>(`
       SELECT format('%s %s %s: %s - %s = %s, %s + %s', partner_id, day, currency,
-                    gross, refunds, net, payments, refund_count) AS told
+                    gross, refunds, net, payments, refund_count) AS line
       FROM batches ORDER BY partner_id, day, currency`);
-    return found.map(({ told }) => told);
+    return found.map(({ line }) => line);
   };
   return { store, handle, rows, batches, crashPoints };
 }

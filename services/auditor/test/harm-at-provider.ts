@@ -4,7 +4,7 @@ import { aPayment, aRefund } from '@triplock/testing';
 import type { Sabotage } from './harm.ts';
 import type { System } from './whole-system.ts';
 
-/** What the provider is said to have, without its having it. */
+/** What the journal has of the provider, without the provider having it. */
 async function bookAtProvider(
   system: System,
   row: {

@@ -9,7 +9,7 @@ export type Scene = {
   paid: AcceptedPayment;
   refund: AcceptedRefund;
   /** The events of the two. */
-  told: PaymentEvent;
+  paidEvent: PaymentEvent;
   refunded: PaymentEvent;
 };
 
@@ -18,7 +18,7 @@ export async function aScene(system: System): Promise<Scene> {
   const refund = aRefund(paid, { amount: 250n });
   await system.pay(paid);
   const refunded = await system.giveBack(refund, 2);
-  return { system, paid, refund, told: succeededEvent(paid), refunded };
+  return { system, paid, refund, paidEvent: succeededEvent(paid), refunded };
 }
 
 const loserOf = (winner: AcceptedPayment) =>
@@ -38,7 +38,7 @@ const harm =
 
 /** Changes the rows of an event. */
 const harmEvent =
-  (of: 'told' | 'refunded', statement: string): Sabotage =>
+  (of: 'paidEvent' | 'refunded', statement: string): Sabotage =>
   async (scene) => {
     const { event_id: eventId } = scene[of];
     await scene.system.break(`${statement} WHERE event_id = $1`, [eventId]);
@@ -51,7 +51,7 @@ const harmTransactions = (of: 'paid' | 'refund', change: string) =>
 /** Harms the rows of both a payment and a refund, one at a time. */
 const both = (statement: string) => [harm('paid', statement), harm('refund', statement)];
 const bothEvents = (statement: string) => [
-  harmEvent('told', statement),
+  harmEvent('paidEvent', statement),
   harmEvent('refunded', statement),
 ];
 
@@ -196,7 +196,7 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
   'event-differs-from-ledger': both('DELETE FROM ledger.outbox'),
   'event-tells-otherwise': [
     ...['paid', 'refund'].map((of): Sabotage => async (scene) => {
-      const event = of === 'paid' ? scene.told : scene.refunded;
+      const event = of === 'paid' ? scene.paidEvent : scene.refunded;
       await scene.system.break(
         `UPDATE ledger.outbox SET payload = replace(payload, '250,', '251,') WHERE event_id = $1`,
         [event.event_id],
@@ -257,13 +257,13 @@ export const sabotage: Record<string, readonly Sabotage[]> = {
       return forged.event_id;
     },
     ...['notifier', 'settlement'].map((schema) =>
-      harmEvent('told', `UPDATE ${schema}.inbox SET payload_hash = 'another'`),
+      harmEvent('paidEvent', `UPDATE ${schema}.inbox SET payload_hash = 'another'`),
     ),
   ],
   'inbox-altered': [
-    async ({ system, told }) => {
-      await system.notify({ ...told, timestamp: '2020-01-01T00:00:00.000Z' });
-      return told.event_id;
+    async ({ system, paidEvent }) => {
+      await system.notify({ ...paidEvent, timestamp: '2020-01-01T00:00:00.000Z' });
+      return paidEvent.event_id;
     },
     async ({ system, refunded }) => {
       await system.addUp({ ...refunded, timestamp: '2020-01-01T00:00:00.000Z' });

@@ -63,14 +63,14 @@ export function wholeSystem(owners: Owners) {
       await hops.post(payment);
       await publish(succeededEvent(payment));
     },
-    /** A refund of a book transfer that went all the way, at its place in the payment's order. */
+    /** A refund of a book transfer that went all the way, as the payment's next event. */
     giveBack: async (refund: AcceptedRefund, sequence: number) => {
       await hops.accept(refund);
       const event = await hops.postRefund(refund, sequence);
       await publish(event);
       return event;
     },
-    /** A card payment that went all the way: its intent stored, charged as told, and settled. */
+    /** A card payment that went all the way: its intent stored, charged as asked, and settled. */
     payByCard: async (payment: AcceptedPayment, charge: (hold: HoldIntent) => Promise<string>) => {
       await hops.accept(payment);
       await hops.begin(payment);
@@ -78,7 +78,7 @@ export function wholeSystem(owners: Owners) {
       await publish(await hops.settleCharge(payment, chargeId));
     },
     /**
-     * A refund of a card payment that went all the way: reserved, given back as told, and settled.
+     * A refund of a card payment that went all the way: reserved, given back as asked, and settled.
      */
     giveBackByCard: async (refund: AcceptedRefund, giveBack: () => Promise<string>) => {
       await hops.accept(refund);

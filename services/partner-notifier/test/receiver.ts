@@ -7,7 +7,7 @@ export type Received = { path: string; headers: IncomingHttpHeaders; body: strin
 /** Answers one webhook. */
 export type Answer = (response: ServerResponse, received: Received) => void;
 
-/** A partner's server in a test: it keeps what came and answers as it is told. */
+/** A partner's server in a test: it keeps what came and answers as it is set. */
 export type Receiver = {
   url: string;
   received: Received[];
