@@ -5,11 +5,12 @@ import {
   type ServiceEndpoint,
   stopProcess,
   type Target,
+  type ServiceName,
 } from '@triplock/launcher';
 import type { CrashPointName } from '@triplock/runtime';
 import { BrokenPromise, FaultDidNotFire, fired, until, type Wait } from './promises.ts';
 import { arm, disarm, readHits } from './services.ts';
-import type { ServiceName, System } from './system.ts';
+import type { System } from './system.ts';
 
 /**
  * Kafka misses a worker after its session of 6 s, and then another takes over what it had. Only a

@@ -7,7 +7,8 @@ export type Offsets = ReadonlyMap<number, bigint>;
 /** Offsets that the workers' group has committed; 0 where it never did. */
 export function committedOffsets({ kafka, names }: System): Promise<Offsets> {
   return withAdmin(kafka, async (admin) => {
-    const { ledgerGroup: groupId, acceptedTopic } = names;
+    const { acceptedTopic } = names;
+    const groupId = names.groups['ledger-worker'];
     const [answer] = await admin.fetchOffsets({ groupId, topics: [acceptedTopic] });
     return toOffsets(answer?.partitions ?? []);
   });
@@ -26,7 +27,8 @@ export function endOffsets({ kafka, names }: System): Promise<Offsets> {
  */
 export function rewindToEarliest({ kafka, names }: System): Promise<boolean> {
   return withAdmin(kafka, async (admin) => {
-    const { ledgerGroup: groupId, acceptedTopic: topic } = names;
+    const { acceptedTopic: topic } = names;
+    const groupId = names.groups['ledger-worker'];
     const { groups } = await admin.describeGroups([groupId]);
     if (groups[0]!.members.length > 0) return false;
     const earliest = (await admin.fetchTopicOffsets(topic)).map(({ partition, low }) => {

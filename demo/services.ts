@@ -1,6 +1,6 @@
-import { LauncherError, type ServiceEndpoint } from '@triplock/launcher';
+import { LauncherError, type ServiceEndpoint, type ServiceName } from '@triplock/launcher';
 import type { CrashPointName } from '@triplock/runtime';
-import type { ServiceName, System } from './system.ts';
+import type { System } from './system.ts';
 
 /** A crash point to arm. */
 export type CrashOrder = {

@@ -9,6 +9,7 @@ import {
   type Endpoints,
   type Names,
   type ServiceEndpoint,
+  type ServiceName,
 } from '@triplock/launcher';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
@@ -18,15 +19,6 @@ import { Kafka, logLevel } from 'kafkajs';
 import { askAuditor, style, type AuditReport, type Terminal } from '@triplock/operator';
 import { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 import { openPartner, type Partner } from './partner.ts';
-
-/** The services by their folder's name; replicas are called `<service>-1`, `<service>-2`, …. */
-export type ServiceName =
-  | 'ingest-gateway'
-  | 'ledger-worker'
-  | 'outbox-dispatcher'
-  | 'partner-notifier'
-  | 'settlement-feed'
-  | 'auditor';
 
 /** A running system, as the demo's commands work with it: from outside. */
 export type System = {

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { before, test } from 'node:test';
+import { declarations } from '@triplock/launcher';
 import { command } from './test/command.ts';
 import { home, upSystem } from './test/system.ts';
 
@@ -26,14 +27,7 @@ type Report = {
   repetitions: { system: { load: { accepted: number; others: object } } }[];
 };
 
-const services = [
-  'ingest-gateway',
-  'ledger-worker',
-  'outbox-dispatcher',
-  'partner-notifier',
-  'settlement-feed',
-  'auditor',
-];
+const services = declarations.map(({ name }) => name);
 
 before(() => upSystem());
 

@@ -3,18 +3,16 @@ import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { declarations } from '@triplock/launcher';
 import { freePort } from '@triplock/testing';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
-const required: Record<string, string[]> = {
-  'ingest-gateway': ['ADMIN_PORT', 'HTTP_PORT', 'REDIS_URL', 'KAFKA_BROKERS', 'DATABASE_URL'],
-  'ledger-worker': ['ADMIN_PORT', 'KAFKA_BROKERS', 'DATABASE_URL', 'STRIPE_API_KEY'],
-  'outbox-dispatcher': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
-  'partner-notifier': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
-  'settlement-feed': ['ADMIN_PORT', 'DATABASE_URL', 'PUBSUB_PROJECT_ID'],
-  auditor: ['ADMIN_PORT', 'DATABASE_URL', 'KAFKA_BROKERS', 'PUBSUB_PROJECT_ID'],
-};
+/** What each service's own table requires, and what it requires besides for the store it has. */
+const required = declarations.map(({ name, settings }) => {
+  const variables = Object.keys(settings).filter((each) => !('fallback' in settings[each]!));
+  return [name, name === 'ingest-gateway' ? [...variables, 'REDIS_URL'] : variables] as const;
+});
 
 type Boot = { code: number; output: string };
 
@@ -39,7 +37,7 @@ function boot(service: string, environment: Record<string, string>): Promise<Boo
   });
 }
 
-for (const [service, variables] of Object.entries(required)) {
+for (const [service, variables] of required) {
   test(`${service} names every missing and malformed setting at once and starts nothing`, async () => {
     const none = await boot(service, {});
     assert.equal(none.code, 2, none.output);

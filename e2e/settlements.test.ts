@@ -46,7 +46,7 @@ async function refundOnceSettled(id: string): Promise<Settled> {
 /** Has everything delivered to the feed again that it acknowledged since the snapshot. */
 async function replaySince(snapshot: string): Promise<void> {
   const before = await duplicates();
-  const { settlementSubscription: name } = usualNames;
+  const name = usualNames.subscriptions['settlement-feed'];
   const body = { snapshot: pubsubName(`snapshots/${snapshot}`) };
   const request = { method: 'POST', name: `subscriptions/${name}:seek`, body } as const;
   assert.ok((await askPubSub(on.system.pubsub, request)).ok);
@@ -65,7 +65,7 @@ async function duplicates(): Promise<number> {
 
 test('a day is settled to what the partner paid and gave back, after retries and a replay', async () => {
   const snapshot = newKey('settlements');
-  const subscription = pubsubName(`subscriptions/${usualNames.settlementSubscription}`);
+  const subscription = pubsubName(`subscriptions/${usualNames.subscriptions['settlement-feed']}`);
   const place = { name: `snapshots/${snapshot}`, body: { subscription } };
   assert.ok((await askPubSub(on.system.pubsub, { method: 'PUT', ...place })).ok);
   try {

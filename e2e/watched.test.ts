@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { declarations } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { parse } from 'yaml';
 import {
@@ -24,15 +25,8 @@ type Asked = { where: string; query: string };
 const ofPrometheus = readScrape([
   {
     instance: 'prometheus',
-    text: [
-      'ingest-gateway',
-      'ledger-worker',
-      'outbox-dispatcher',
-      'partner-notifier',
-      'settlement-feed',
-      'auditor',
-    ]
-      .map((service) => `up{service="${service}"} 1`)
+    text: declarations
+      .map(({ name: service }) => `up{service="${service}"} 1`)
       .concat('ALERTS{alertname="any",alertstate="firing"} 1')
       .join('\n'),
   },

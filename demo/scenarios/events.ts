@@ -90,7 +90,7 @@ export const downstreamReplayed: Scenario = {
   absorbedBy: 'guard 3: the inbox knows every event by its id',
   run: async (system) => {
     const snapshot = newKey('downstream-replayed');
-    const replayed = { subscription: system.names.notifierSubscription, snapshot };
+    const replayed = { subscription: system.names.subscriptions['partner-notifier'], snapshot };
     // To a snapshot and not to a time, which Cloud Pub/Sub can do and the emulator cannot.
     await takeSnapshot(system, replayed);
     system.report(`a snapshot of the subscription ${replayed.subscription} is taken`);

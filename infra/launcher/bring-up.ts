@@ -9,17 +9,18 @@ import {
 import { bringUpContainers } from './containers/start.ts';
 import { type Endpoints, partEndpoints, type PartEndpoints, systemEndpoints } from './endpoints.ts';
 import { Interrupted, LauncherError, PartMissing } from './errors.ts';
-import { createHome, webhookSecretsOf, writeJson } from './home.ts';
+import { cloneFolder, createHome, webhookSecretsOf, writeJson } from './home.ts';
 import { withLock } from './lock.ts';
 import { type Names, usualNames } from './names.ts';
 import type { Addresses } from './parts/part.ts';
-import { startParts } from './parts/start-parts.ts';
+import { allParts, startParts } from './parts/start-parts.ts';
 import { removeStrays } from './processes/stop.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
 import { type Chosen, runModeOf } from './run-mode.ts';
-import { type Service, services, servicesFor } from './services.ts';
+import { type Service, services, servicesFor } from './service-table.ts';
+import { checkServices } from './services.ts';
 import { openSession, type Report, type Session, writeState } from './session.ts';
 import { portsOfOne, startServices } from './start-services.ts';
 import { stopByName } from './stop-order.ts';
@@ -67,8 +68,15 @@ export type Beside = { parts: Addresses; names: Names };
  * @throws LauncherError when a part cannot be had, a port that was asked for is taken, or a process
  * does not get ready; what runs by then goes on running.
  */
-export function bringUp(options: BringUp = {}): Promise<Endpoints> {
+export async function bringUp(options: BringUp = {}): Promise<Endpoints> {
+  checkServices(cloneFolder, portsBesideServices());
   return bringUpServices(options, services);
+}
+
+/** What listens on this machine beside the services. */
+export function portsBesideServices(): { name: string; port: number }[] {
+  const others = [...allParts, ...services.filter(({ copies }) => copies === 'one')];
+  return others.flatMap(({ name, ports }) => ports.map(({ usual: port }) => ({ name, port })));
 }
 
 /** As {@link bringUp}, without the services and without a schema in the database: for tests. */

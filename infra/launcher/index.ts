@@ -6,7 +6,8 @@ export {
   parseLedgerStore,
   parseParts,
 } from './choices.ts';
-export { type Command, runCommand } from './commands/run-command.ts';
+export type { Command } from './processes/start.ts';
+export { runCommand } from './commands/run-command.ts';
 export { homeWithout, type PartnerCredentials, startCommand } from './home.ts';
 export type { Endpoints, PartEndpoints, ServiceEndpoint } from './endpoints.ts';
 export {
@@ -22,6 +23,7 @@ export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
+export { declarations, type ServiceName } from './services.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';

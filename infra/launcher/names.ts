@@ -1,4 +1,10 @@
 import { topics } from '@triplock/contracts';
+import {
+  type GroupName,
+  groupNames,
+  type SubscriptionName,
+  subscriptionNames,
+} from './services.ts';
 
 /** What the things of one system are called in the parts, which others may share. */
 export type Names = {
@@ -6,16 +12,13 @@ export type Names = {
   database: string;
   /** Begins the key of every claim in Redis. */
   claims: string;
-  /** Topics and consumer groups in Kafka. */
+  /** Topics and consumer groups in Kafka, the groups by what they are usually called. */
   acceptedTopic: string;
   deadLetterTopic: string;
-  ledgerGroup: string;
-  auditorGroup: string;
-  /** The topic and its subscriptions, one for each consumer, in Pub/Sub. */
+  groups: Readonly<Record<GroupName, string>>;
+  /** The topic in Pub/Sub and its subscriptions, by what they are usually called. */
   eventsTopic: string;
-  notifierSubscription: string;
-  settlementSubscription: string;
-  auditorSubscription: string;
+  subscriptions: Readonly<Record<SubscriptionName, string>>;
 };
 
 /** The names of a system that has its parts to itself. */
@@ -24,12 +27,9 @@ export const usualNames: Names = {
   claims: 'triplock',
   acceptedTopic: topics.accepted,
   deadLetterTopic: topics.deadLetter,
-  ledgerGroup: 'ledger-worker',
-  auditorGroup: 'auditor',
+  groups: named(groupNames, (name) => name),
   eventsTopic: topics.events,
-  notifierSubscription: 'partner-notifier',
-  settlementSubscription: 'settlement-feed',
-  auditorSubscription: 'auditor',
+  subscriptions: named(subscriptionNames, (name) => name),
 };
 
 /** The names of a system that lives beside another one: nothing of it is called as there. */
@@ -41,11 +41,18 @@ export function namesIn(namespace: string): Names {
     claims: inNamespace(usualNames.claims),
     acceptedTopic: inNamespace(usualNames.acceptedTopic),
     deadLetterTopic: inNamespace(usualNames.deadLetterTopic),
-    ledgerGroup: inNamespace(usualNames.ledgerGroup),
-    auditorGroup: inNamespace(usualNames.auditorGroup),
+    groups: named(groupNames, inNamespace),
     eventsTopic: inNamespace(usualNames.eventsTopic),
-    notifierSubscription: inNamespace(usualNames.notifierSubscription),
-    settlementSubscription: inNamespace(usualNames.settlementSubscription),
-    auditorSubscription: inNamespace(usualNames.auditorSubscription),
+    subscriptions: named(subscriptionNames, inNamespace),
   };
+}
+
+/** Every name of a system, wherever it is used. */
+export function allNamesOf({ groups, subscriptions, ...single }: Names): string[] {
+  return [...Object.values(single), ...Object.values(groups), ...Object.values(subscriptions)];
+}
+
+function named<Name extends string>(names: readonly Name[], nameOf: (name: string) => string) {
+  const entries = names.map((name) => [name, nameOf(name)] as const);
+  return Object.fromEntries(entries) as Record<Name, string>;
 }

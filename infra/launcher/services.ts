@@ -1,174 +1,59 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pubsubProject } from './parts/pubsub.ts';
-import type { PortRequest } from './ports.ts';
-import { simulator, type StripeAccount } from './stripe.ts';
-import { claimSettings, ledgerSettings, type Wiring } from './wiring.ts';
+import { auditor } from '@triplock/auditor/service';
+import { ingestGateway } from '@triplock/ingest-gateway/service';
+import { ledgerWorker } from '@triplock/ledger-worker/service';
+import { outboxDispatcher } from '@triplock/outbox-dispatcher/service';
+import { partnerNotifier } from '@triplock/partner-notifier/service';
+import type { ServiceDeclaration } from '@triplock/runtime';
+import { settlementFeed } from '@triplock/settlement-feed/service';
+import { LauncherError } from './errors.ts';
 
-/** A kind of process that the launcher runs beside the parts. */
-export type Service = {
-  name: string;
-  /** Its main file, from the clone's root. */
-  main: string;
-  /** One of it whatever `--replicas` says, or as many as that. */
-  copies: 'one' | 'replicas';
-  /**
-   * Where it listens: the variable that names it, and the path that answers 200 when it is ready.
-   */
-  ports: readonly (Omit<PortRequest, 'offset'> & { setting: string; ready: string })[];
-  settings(wiring: Wiring): Readonly<Record<string, string>>;
-};
+/**
+ * The services of the pipeline, a line each, in the order in which `down` stops them: first those
+ * that take work in. What is true of a service stands in its own service.ts.
+ */
+export const pipeline = [
+  ingestGateway,
+  ledgerWorker,
+  outboxDispatcher,
+  partnerNotifier,
+  settlementFeed,
+  auditor,
+] as const satisfies readonly ServiceDeclaration[];
 
-/** Health, readiness and metrics. All services count from one usual port, ten apart. */
-const adminPort = {
-  use: 'admin',
-  setting: 'ADMIN_PORT',
-  ready: '/readyz',
-  usual: 18_100,
-  variable: 'TRIPLOCK_ADMIN_PORT',
-};
+/** A service of the pipeline, of which nothing else is known. */
+export type DeclaredService = ServiceDeclaration;
 
-const gatewayPort = {
-  use: 'http',
-  setting: 'HTTP_PORT',
-  ready: '/healthz',
-  usual: 18_080,
-  variable: 'TRIPLOCK_GATEWAY_PORT',
-};
+/** The same list, for those who ask every service the same. */
+export const declarations: readonly DeclaredService[] = pipeline;
 
-/** Where the provider reports what it decided later. */
-const webhooksPort = {
-  use: 'webhooks',
-  setting: 'WEBHOOKS_PORT',
-  ready: '/healthz',
-  usual: 18_070,
-  variable: 'TRIPLOCK_STRIPE_WEBHOOKS_PORT',
-};
+type Declared = (typeof pipeline)[number];
+type Events = Extract<Declared, { events: object }>['events'];
 
-const catcherPort = {
-  use: 'http',
-  setting: 'CATCHER_PORT',
-  ready: '/healthz',
-  usual: 18_090,
-  variable: 'TRIPLOCK_CATCHER_PORT',
-};
+/** The name of a service of the pipeline. */
+export type ServiceName = Declared['name'];
+/** What a subscription is called by default. */
+export type SubscriptionName = Extract<Events, { does: 'receive' }>['subscription'];
+/** What a consumer group is called by default. */
+export type GroupName = {
+  [Each in Declared as Each['name']]: Each extends { kafka: { groups: infer Groups } }
+    ? Groups[keyof Groups]
+    : never;
+}[Declared['name']];
+/** A role in the database, without `triplock_`. */
+export type RoleOfService = Declared['role'] extends `triplock_${infer Name}` ? Name : never;
 
-const simulatorPort = {
-  use: 'http',
-  setting: 'STRIPE_SIMULATOR_PORT',
-  ready: '/readyz',
-  usual: 18_095,
-  variable: 'TRIPLOCK_STRIPE_PORT',
-};
+/** Every subscription. */
+export const subscriptionNames = declarations.flatMap(({ events }) =>
+  events?.does === 'receive' ? [events.subscription as SubscriptionName] : [],
+);
 
-const kafkaSettings = ({ addresses }: Wiring) => ({ KAFKA_BROKERS: addresses.kafka });
-
-const pubsubSettings = ({ addresses }: Wiring) => ({
-  PUBSUB_PROJECT_ID: pubsubProject,
-  PUBSUB_EMULATOR_HOST: addresses.pubsub,
-});
-
-const stripeSettings = ({ stripe }: Wiring) => ({
-  STRIPE_API_KEY: stripe.apiKey,
-  STRIPE_API_URL: stripe.url,
-});
-
-/** Every service, in the order in which `down` stops them: first those that take work in. */
-export const services: readonly Service[] = [
-  {
-    name: 'ingest-gateway',
-    main: 'services/ingest-gateway/main.ts',
-    copies: 'replicas',
-    ports: [adminPort, gatewayPort],
-    settings: (wiring) => ({
-      ...kafkaSettings(wiring),
-      ...claimSettings(wiring),
-      ...ledgerSettings(wiring),
-      DATABASE_URL: wiring.databases.gateway,
-    }),
-  },
-  {
-    name: 'ledger-worker',
-    main: 'services/ledger-worker/main.ts',
-    copies: 'replicas',
-    ports: [webhooksPort, adminPort],
-    settings: (wiring) => ({
-      ...kafkaSettings(wiring),
-      ...ledgerSettings(wiring),
-      // The emulator's commits cost the square of their rows.
-      ...(wiring.ledger === 'spanner' && { POST_ROWS_MAX: '25' }),
-      DATABASE_URL: wiring.databases.ledger,
-      ...stripeSettings(wiring),
-      ...(wiring.stripe.webhooks && { STRIPE_WEBHOOK_SECRETS: wiring.stripe.webhooks.secrets }),
-      // A simulator answers within milliseconds, or not at all because it was told so.
-      ...(wiring.stripe.origin === 'simulated' && { PROVIDER_TIMEOUT_MS: '3000' }),
-    }),
-  },
-  {
-    name: 'outbox-dispatcher',
-    main: 'services/outbox-dispatcher/main.ts',
-    copies: 'replicas',
-    ports: [adminPort],
-    settings: (wiring) => ({
-      ...pubsubSettings(wiring),
-      ...ledgerSettings(wiring),
-      DATABASE_URL: wiring.databases.ledger,
-    }),
-  },
-  {
-    name: 'partner-notifier',
-    main: 'services/partner-notifier/main.ts',
-    copies: 'replicas',
-    ports: [adminPort],
-    settings: (wiring) => ({
-      ...pubsubSettings(wiring),
-      DATABASE_URL: wiring.databases.notifier,
-    }),
-  },
-  {
-    name: 'settlement-feed',
-    main: 'services/settlement-feed/main.ts',
-    copies: 'replicas',
-    ports: [adminPort],
-    settings: (wiring) => ({
-      ...pubsubSettings(wiring),
-      DATABASE_URL: wiring.databases.settlement,
-    }),
-  },
-  {
-    name: 'auditor',
-    main: 'services/auditor/main.ts',
-    copies: 'replicas',
-    ports: [adminPort],
-    settings: (wiring) => ({
-      ...kafkaSettings(wiring),
-      ...pubsubSettings(wiring),
-      ...stripeSettings(wiring),
-      ...ledgerSettings(wiring),
-      // Where it may copy the ledger to, for what reads it by SQL.
-      ...(wiring.ledger === 'spanner' && { LEDGER_COPY_URL: wiring.databases.ledger }),
-      DATABASE_URL: wiring.databases.auditor,
-    }),
-  },
-  {
-    name: 'stripe-simulator',
-    main: 'infra/stripe-simulator/main.ts',
-    copies: 'one',
-    ports: [simulatorPort],
-    settings: ({ dataFolder, stripe: { webhooks } }) => ({
-      STRIPE_SIMULATOR_JOURNAL: join(dataFolder, 'stripe.jsonl'),
-      ...(webhooks && {
-        STRIPE_SIMULATOR_WEBHOOK_URL: webhooks.url,
-        STRIPE_SIMULATOR_WEBHOOK_SECRET: webhooks.secrets,
-      }),
-    }),
-  },
-  {
-    name: 'catcher',
-    main: 'demo/catcher/main.ts',
-    copies: 'one',
-    ports: [catcherPort],
-    settings: ({ partnersFile }) => ({ CATCHER_PARTNERS_FILE: partnersFile }),
-  },
+/** Every consumer group, once. */
+export const groupNames = [
+  ...new Set(
+    declarations.flatMap(({ kafka }) => Object.values(kafka?.groups ?? {}) as GroupName[]),
+  ),
 ];
 
 /** `ledger-worker` of `ledger-worker-2`. */
@@ -177,15 +62,59 @@ export function serviceOf(name: string): string {
 }
 
 /**
- * The table without the simulator where Stripe itself is asked, and without a port for its webhooks
- * where it sends none.
+ * Has every service declared, and no port of the replicas that it declares taken by two.
+ *
+ * @param others what else listens beside the services, and where.
+ * @throws LauncherError that names the file to mend and the next step.
  */
-export function servicesFor(stripe: StripeAccount, table: readonly Service[]): readonly Service[] {
-  const asked =
-    stripe.origin === 'simulated' ? table : table.filter(({ name }) => name !== simulator);
-  if (stripe.webhooks) return asked;
-  return asked.map((each) => ({
-    ...each,
-    ports: each.ports.filter(({ use }) => use !== 'webhooks'),
-  }));
+export function checkServices(
+  cloneFolder: string,
+  others: readonly { name: string; port: number }[],
+  listed: readonly DeclaredService[] = declarations,
+): void {
+  const problems = [
+    ...problemsOfFolders(join(cloneFolder, 'services'), listed),
+    ...problemsOfPorts(listed, others),
+  ];
+  if (problems.length > 0) throw new LauncherError(problems.join('\n'));
+}
+
+const list = 'infra/launcher/services.ts';
+
+function problemsOfFolders(folder: string, listed: readonly DeclaredService[]): string[] {
+  const has = (name: string, file: string) => existsSync(join(folder, name, file));
+  // The operator's commands stand beside the services, and nothing of it goes on running.
+  const isService = (name: string) =>
+    has(name, 'main.ts') &&
+    readFileSync(join(folder, name, 'package.json'), 'utf8').includes('"kind:service"');
+  const runs = readdirSync(folder).filter(isService);
+  const isListed = (name: string) => listed.some((service) => service.name === name);
+  const undeclared = runs.flatMap((name) => {
+    if (!has(name, 'service.ts')) {
+      const model = 'services/settlement-feed/service.ts';
+      return `services/${name} has no service.ts: declare it there, as ${model} does, and add a line to ${list}`;
+    }
+    return isListed(name) ? [] : `services/${name}/service.ts is not listed: add a line to ${list}`;
+  });
+  const gone = listed
+    .filter(({ name }) => !runs.includes(name))
+    .map(({ name }) => `${list} lists ${name}, and there is no services/${name}: remove its line`);
+  return [...undeclared, ...gone];
+}
+
+function problemsOfPorts(
+  listed: readonly DeclaredService[],
+  others: readonly { name: string; port: number }[],
+): string[] {
+  const taken = others.map(({ name, port }) => ({ name, from: port, to: port }));
+  const free = Math.max(...listed.flatMap(({ ports }) => ports.map(({ usual }) => usual))) + 10;
+  return listed.flatMap(({ name, ports, replicas }) =>
+    ports.flatMap(({ usual: from, use }) => {
+      const to = from + replicas - 1;
+      const other = taken.find((each) => from <= each.to && each.from <= to);
+      taken.push({ name, from, to });
+      if (other === undefined) return [];
+      return `services/${name}/service.ts: its ${use} ports ${from} to ${to} are taken by ${other.name}: take others, such as those from ${free}`;
+    }),
+  );
 }

@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { replicasMax } from './choices.ts';
 import { cloneFolder, partsCache } from './home.ts';
 import { askedPort, choosePorts, type PortRequest } from './ports.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
@@ -14,13 +13,13 @@ import {
   waitUntilReady,
 } from './processes/start.ts';
 import { signalFamily, stopProcess } from './processes/stop.ts';
-import type { Service } from './services.ts';
+import { firstAdminPort, type Service } from './service-table.ts';
 import type { Session } from './session.ts';
 import { serviceStop } from './stop-order.ts';
 import type { Wiring } from './wiring.ts';
 
-/** One process of a service. Service and copy are counted from 0. */
-type Copy = { service: Service; name: string; index: number; copy: number };
+/** One process of a service. Copies are counted from 0. */
+type Copy = { service: Service; name: string; copy: number };
 type Ports = Readonly<Record<string, number>>;
 
 /**
@@ -53,10 +52,10 @@ export async function portsOfOne(
 }
 
 function copiesOf(table: readonly Service[], replicas: number): Copy[] {
-  return table.flatMap((service, index) => {
-    if (service.copies === 'one') return [{ service, name: service.name, index, copy: 0 }];
+  return table.flatMap((service) => {
+    if (service.copies === 'one') return [{ service, name: service.name, copy: 0 }];
     return Array.from({ length: replicas }, (_, copy) => {
-      return { service, name: `${service.name}-${copy + 1}`, index, copy };
+      return { service, name: `${service.name}-${copy + 1}`, copy };
     });
   });
 }
@@ -79,10 +78,11 @@ async function startCopy(session: Session, copy: Copy, wiring: Wiring): Promise<
 }
 
 /** A running service keeps its ports, unless others are asked for. */
-async function portsOf(session: Session, { service, name, index, copy }: Copy): Promise<Ports> {
+async function portsOf(session: Session, { service, name, copy }: Copy): Promise<Ports> {
   const requests: PortRequest[] = service.ports.map(({ use, usual, variable }) => {
-    const offset = use === 'admin' ? index * replicasMax + copy : copy;
-    return { use, usual, variable, offset };
+    // One variable moves the admin ports of all services; they keep their distances.
+    if (use !== 'admin') return { use, usual, variable, offset: copy };
+    return { use, usual: firstAdminPort, variable, offset: usual - firstAdminPort + copy };
   });
   const record = session.state.processes[name];
   const kept = record !== undefined && isSameProcess(record) ? record.ports : {};

@@ -12,7 +12,8 @@ import { withoutPassword } from './parts/part.ts';
 import { allParts } from './parts/start-parts.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
 import { probeHttp } from './processes/start.ts';
-import { serviceOf, services } from './services.ts';
+import { services } from './service-table.ts';
+import { serviceOf } from './services.ts';
 import { type ProcessRecord, readState, type State } from './session.ts';
 import { inStopOrder } from './stop-order.ts';
 

@@ -1,6 +1,7 @@
 import { allParts } from './parts/start-parts.ts';
 import { type StopOrder, stopProcess } from './processes/stop.ts';
-import { serviceOf, services } from './services.ts';
+import { services } from './service-table.ts';
+import { serviceOf } from './services.ts';
 import { forget, type Session } from './session.ts';
 
 /** Services finish what they hold within 12 s by themselves; then they are made to end. */

@@ -4,6 +4,13 @@ import type { Names } from './names.ts';
 import type { Addresses } from './parts/part.ts';
 import { pubsubProject } from './parts/pubsub.ts';
 import type { DatabaseUrls } from './provision/database.ts';
+import {
+  declarations,
+  type DeclaredService,
+  type GroupName,
+  type RoleOfService,
+  type SubscriptionName,
+} from './services.ts';
 import type { StripeAccount } from './stripe.ts';
 
 /** `demo` and `test` allow what production refuses: crash points, webhooks to this machine. */
@@ -39,24 +46,61 @@ export function mergeSettings(
 
 /** The services' settings for the names of a system's topics, groups and subscriptions. */
 export function settingsOfNames(names: Names): SettingsOfServices {
-  const accepted = { ACCEPTED_TOPIC: names.acceptedTopic, LEDGER_GROUP: names.ledgerGroup };
-  const deadLetter = { DEAD_LETTER_TOPIC: names.deadLetterTopic };
-  const auditing = {
-    AUDITOR_GROUP: names.auditorGroup,
-    EVENTS_SUBSCRIPTION: names.auditorSubscription,
-  };
+  return Object.fromEntries(declarations.map((each) => [each.name, namesToldTo(each, names)]));
+}
+
+function namesToldTo({ kafka, claims, events }: DeclaredService, names: Names) {
+  const groups = Object.entries(kafka?.groups ?? {}) as [string, GroupName][];
   return {
-    'ingest-gateway': { ...accepted, CLAIM_NAMESPACE: names.claims },
-    'ledger-worker': { ...accepted, ...deadLetter },
-    'outbox-dispatcher': { EVENTS_TOPIC: names.eventsTopic },
-    'partner-notifier': { EVENTS_SUBSCRIPTION: names.notifierSubscription },
-    'settlement-feed': { EVENTS_SUBSCRIPTION: names.settlementSubscription },
-    auditor: { ...accepted, ...deadLetter, ...auditing },
+    ...(kafka?.topics.includes('accepted') && { ACCEPTED_TOPIC: names.acceptedTopic }),
+    ...(kafka?.topics.includes('deadLetter') && { DEAD_LETTER_TOPIC: names.deadLetterTopic }),
+    ...Object.fromEntries(groups.map(([setting, group]) => [setting, names.groups[group]])),
+    ...(claims && { CLAIM_NAMESPACE: names.claims }),
+    ...(events?.does === 'publish' && { EVENTS_TOPIC: names.eventsTopic }),
+    ...(events?.does === 'receive' && {
+      EVENTS_SUBSCRIPTION: names.subscriptions[events.subscription as SubscriptionName],
+    }),
+  };
+}
+
+/** What a service is wired to, by what it declares that it needs. */
+export function settingsOf(
+  service: DeclaredService,
+  wiring: Wiring,
+): Readonly<Record<string, string>> {
+  const { kafka, events, claims, ledger, provider, role } = service;
+  const { addresses, databases } = wiring;
+  const inSpanner = wiring.ledger === 'spanner';
+  return {
+    ...(kafka && { KAFKA_BROKERS: addresses.kafka }),
+    ...(events && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
+    ...(claims && claimSettings(wiring)),
+    ...(ledger && ledgerSettings(wiring)),
+    // The emulator's commits cost the square of their rows.
+    ...(ledger === 'posts' && inSpanner && { POST_ROWS_MAX: '25' }),
+    // Where it may copy the ledger to, for what reads it by SQL.
+    ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.ledger }),
+    ...(provider && providerSettings(provider, wiring)),
+    DATABASE_URL: databases[role.replace('triplock_', '') as RoleOfService],
+  };
+}
+
+function providerSettings(
+  does: 'charges' | 'reads',
+  { stripe }: Wiring,
+): Readonly<Record<string, string>> {
+  const account = { STRIPE_API_KEY: stripe.apiKey, STRIPE_API_URL: stripe.url };
+  if (does === 'reads') return account;
+  return {
+    ...account,
+    ...(stripe.webhooks && { STRIPE_WEBHOOK_SECRETS: stripe.webhooks.secrets }),
+    // A simulator answers within milliseconds, or not at all because a fault has it so.
+    ...(stripe.origin === 'simulated' && { PROVIDER_TIMEOUT_MS: '3000' }),
   };
 }
 
 /** A gateway's settings for its claims. */
-export function claimSettings(wiring: Wiring): Readonly<Record<string, string>> {
+function claimSettings(wiring: Wiring): Readonly<Record<string, string>> {
   const { claims, addresses, databases } = wiring;
   const store = { CLAIMS: claims };
   switch (claims) {
@@ -85,7 +129,7 @@ export function claimsTableIn({ dynamodb: emulator }: Addresses) {
 }
 
 /** The settings of every service that touches the ledger. */
-export function ledgerSettings(wiring: Wiring): Readonly<Record<string, string>> {
+function ledgerSettings(wiring: Wiring): Readonly<Record<string, string>> {
   const { ledger, addresses, names } = wiring;
   switch (ledger) {
     case 'postgres':

@@ -15,7 +15,8 @@ const arrows = {
   service: house,
   // A service whose commands others call too.
   operator: house,
-  infra: [...house, 'testing', 'operator', 'infra'],
+  // The launcher reads what each service declares of itself.
+  infra: [...house, 'testing', 'operator', 'service', 'infra'],
   demo: [...house, 'testing', 'operator', 'infra'],
   e2e: [...house, 'testing', 'operator', 'infra', 'demo'],
   'load-tests': [...house, 'testing', 'operator', 'infra', 'demo'],

@@ -34,7 +34,7 @@ const house: Record<Kind, Row> = {
   },
   infra: {
     folder: 'infra/observability',
-    may: ['domain', 'contract', 'kit', 'adapter', 'testing', 'infra'],
+    may: ['domain', 'contract', 'kit', 'adapter', 'testing', 'service', 'infra'],
     mayInTests: [],
   },
   demo: {
@@ -61,7 +61,7 @@ const doors: Record<Kind, string> = {
   kit: '@triplock/runtime',
   adapter: '@triplock/ledger',
   testing: '@triplock/testing',
-  service: '@triplock/auditor',
+  service: '@triplock/auditor/service',
   infra: '@triplock/launcher',
   demo: '@triplock/demo',
   e2e: '@triplock/e2e',

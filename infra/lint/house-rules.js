@@ -18,11 +18,11 @@ export const houseRules = {
     "Only a lib's index.ts exports again what another file holds.",
   ),
   'one-door': refuseImports(
-    /^@triplock\/[^/]+\//,
+    /^@triplock\/[^/]+\/(?!service$)/,
     "A lib has one door, its index.ts: import '@triplock/<lib>'.",
   ),
   'doors-for-tests': refuseImports(
-    /^@triplock\/[^/]+\/(?!(conformance|test)$)/,
+    /^@triplock\/[^/]+\/(?!(conformance|test|service)$)/,
     "Beside its index.ts a lib opens '@triplock/<lib>/conformance' and '/test' to tests.",
   ),
   'node-protocol': refuseImports(

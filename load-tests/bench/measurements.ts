@@ -1,13 +1,8 @@
+import { declarations, type ServiceName } from '@triplock/launcher';
+
 /** The services whose CPU a payment takes, in the order in which it meets them. */
-export const measuredServices = [
-  'ingest-gateway',
-  'ledger-worker',
-  'outbox-dispatcher',
-  'partner-notifier',
-  'settlement-feed',
-  'auditor',
-] as const;
-export type MeasuredService = (typeof measuredServices)[number];
+export const measuredServices = declarations.map(({ name }) => name as ServiceName);
+export type MeasuredService = ServiceName;
 
 /** What a payment passes until its event is published; the others are consumers of that. */
 export const pipelineServices: readonly MeasuredService[] = measuredServices.slice(0, 3);

@@ -4,7 +4,7 @@ import type { AuditReport, Terminal } from '@triplock/operator';
 import { describeRig, type Rig } from '../rig.ts';
 import type { BenchOptions } from './options.ts';
 import { figuresOf, type Figures } from './cost-sheet.ts';
-import { measuredServices, type Repetition } from './measurements.ts';
+import { measuredServices, type MeasuredService, type Repetition } from './measurements.ts';
 import { runEmptyPost, runSystem, withHelpers, type IdleLoad } from './system-run.ts';
 import { sampleServices } from './usage.ts';
 
@@ -66,14 +66,10 @@ export async function runBench(
   });
 }
 
-const noIdle = {
-  'ingest-gateway': 0,
-  'ledger-worker': 0,
-  'outbox-dispatcher': 0,
-  'partner-notifier': 0,
-  'settlement-feed': 0,
-  auditor: 0,
-};
+const noIdle = Object.fromEntries(measuredServices.map((name) => [name, 0])) as Record<
+  MeasuredService,
+  number
+>;
 
 /** Looks for so many seconds at services that have nothing to do. */
 async function measureIdle(system: System, seconds: number): Promise<IdleLoad> {

@@ -38,7 +38,7 @@ function isNetwork(text: string): boolean {
 }
 
 /** The gateway's settings. */
-const table = {
+export const settings = {
   ...serviceSettings,
   /** Partners come in here. */
   HTTP_HOST: withDefault(text, '127.0.0.1'),
@@ -77,7 +77,7 @@ export type Config = ReturnType<typeof readConfig>;
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
   const missing = [...missingForClaims(process.env), ...missingForLedger(process.env)];
-  const config = readSettings(process.env, table, missing);
+  const config = readSettings(process.env, settings, missing);
   if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
     throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
   }

@@ -25,7 +25,7 @@ const webhookSecrets: Setting<readonly string[]> = {
 };
 
 /** The settings of ledger-worker. */
-const table = {
+export const settings = {
   ...serviceSettings,
   ...ledgerSettings,
   KAFKA_BROKERS: addresses,
@@ -74,7 +74,7 @@ export type Config = ReturnType<typeof readConfig>;
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
   const missing = [...missingForWebhooks(process.env), ...missingForLedger(process.env)];
-  return readSettings(process.env, table, missing);
+  return readSettings(process.env, settings, missing);
 }
 
 /** A port without a secret, and a secret without a port, are both a mistake. */

@@ -11,7 +11,7 @@ import {
 } from '@triplock/runtime';
 
 /** The settings of outbox-dispatcher. */
-const table = {
+export const settings = {
   ...serviceSettings,
   ...ledgerSettings,
   /** As the role triplock_ledger; used where the ledger is in `postgres`. */
@@ -36,5 +36,5 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  return readSettings(process.env, table, missingForLedger(process.env));
+  return readSettings(process.env, settings, missingForLedger(process.env));
 }

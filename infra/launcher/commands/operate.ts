@@ -1,6 +1,6 @@
 import { operate, type FoundSystem, type OperatorCommand } from '@triplock/operator';
 import { takeUpContainers } from '../containers/take-up.ts';
-import { isWholeSystem, type Endpoints } from '../endpoints.ts';
+import { type Endpoints, isWholeSystem } from '../endpoints.ts';
 import { UsageError } from '../errors.ts';
 import { startCommand } from '../home.ts';
 import { usualNames } from '../names.ts';

@@ -4,20 +4,14 @@ import { UsageError } from '../errors.ts';
 import { defaultHome } from '../home.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { choosePorts } from '../ports.ts';
-import { services } from '../services.ts';
+import { services } from '../service-table.ts';
+import { declarations } from '../services.ts';
 import type { Session } from '../session.ts';
 
-/** Where replicas are published, each in a range, and where that begins in the default home. */
-const ranges = {
-  TRIPLOCK_GATEWAY_PORTS: 18_080,
-  TRIPLOCK_STRIPE_WEBHOOKS_PORTS: 18_070,
-  TRIPLOCK_GATEWAY_ADMIN_PORTS: 18_100,
-  TRIPLOCK_WORKER_ADMIN_PORTS: 18_110,
-  TRIPLOCK_DISPATCHER_ADMIN_PORTS: 18_120,
-  TRIPLOCK_NOTIFIER_ADMIN_PORTS: 18_130,
-  TRIPLOCK_SETTLEMENT_ADMIN_PORTS: 18_140,
-  TRIPLOCK_AUDITOR_ADMIN_PORTS: 18_150,
-} as const;
+/** Where replicas are published, a range for each port, and where it begins in the default home. */
+const ranges = declarations.flatMap(({ ports }) =>
+  ports.map(({ published, usual }) => ({ published, usual })),
+);
 
 /**
  * The ports of this machine that the containers of a home are published on where there is one of
@@ -42,10 +36,10 @@ export async function publishedPorts(session: Session): Promise<Record<string, s
  * where it was, and the first gateway would be elsewhere after every start.
  */
 export function publishedRanges(folder: string, replicas: number): Record<string, string> {
-  const wide = Object.entries(ranges).map(([name, usual], index) => {
-    const asked = askedRange(name);
+  const wide = ranges.map(({ published, usual }, index) => {
+    const asked = askedRange(published);
     const first = folder === defaultHome ? usual : firstOf(folder) + index * replicasMax;
-    return [name, asked ?? `${first}-${first + replicas - 1}`];
+    return [published, asked ?? `${first}-${first + replicas - 1}`];
   });
   return Object.fromEntries(wide) as Record<string, string>;
 }
@@ -71,7 +65,7 @@ function askedRange(name: string): string | undefined {
 
 /** Above where the launcher's processes get theirs, and below those of outgoing connections. */
 function firstOf(folder: string): number {
-  const each = Object.keys(ranges).length * replicasMax;
+  const each = ranges.length * replicasMax;
   const slots = Math.floor(2_700 / each);
   return 30_000 + (createHash('sha256').update(folder).digest().readUInt32BE() % slots) * each;
 }

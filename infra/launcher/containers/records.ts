@@ -4,11 +4,12 @@ import type { Credentials, Home } from '../home.ts';
 import { usualNames } from '../names.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { databaseUrls } from '../provision/database.ts';
-import { services } from '../services.ts';
+import { services } from '../service-table.ts';
+import { declarations } from '../services.ts';
 import type { ProcessRecord, State } from '../session.ts';
 import { givenStripe, simulatedStripe } from '../stripe.ts';
 import { docker, projectOf } from './engine.ts';
-import { credentialFiles } from './network.ts';
+import { credentialFiles, inNetwork } from './network.ts';
 
 /** A container of a home that the launcher knows by the name of the process that it stands for. */
 export type ContainerRecord = ProcessRecord & {
@@ -30,13 +31,12 @@ type Inspected = {
 };
 
 /** What a port inside of a container is for; that of a part is its only one. */
-const usesInside: Readonly<Record<string, string>> = {
-  9100: 'admin',
-  8070: 'webhooks',
-  8080: 'http',
-  8090: 'http',
-  8095: 'http',
-};
+const usesInside = new Map<string, string>([
+  ...declarations.flatMap(({ ports }) =>
+    ports.map((each) => [`${each.inside}`, each.use] as const),
+  ),
+  ...[inNetwork.catcher, inNetwork.stripe].map((url) => [new URL(url).port, 'http'] as const),
+]);
 
 /** The steps before the services have ended, and are nothing that runs. */
 const steps = ['credentials', 'provision'];
@@ -76,7 +76,7 @@ function recordOf(inspected: Inspected, number: number): ContainerRecord {
   const service = serviceOf(inspected);
   const known = services.find(({ name }) => name === service);
   const published = Object.entries(NetworkSettings.Ports).flatMap(([inside, outside]) => {
-    const use = (known && usesInside[inside.split('/')[0]!]) ?? 'port';
+    const use = (known && usesInside.get(inside.split('/')[0]!)) ?? 'port';
     return outside?.[0] === undefined ? [] : [[use, Number(outside[0].HostPort)] as const];
   });
   return {

@@ -2,7 +2,7 @@ import { type ClaimStore, type LedgerStore, partsForStores } from '../choices.ts
 import type { Endpoints } from '../endpoints.ts';
 import { LauncherError } from '../errors.ts';
 import { movesClaims } from '../provision/claims.ts';
-import { services } from '../services.ts';
+import { services } from '../service-table.ts';
 import { type Session, writeState } from '../session.ts';
 import {
   askEngine,

@@ -19,7 +19,7 @@ import { allParts } from '../parts/start-parts.ts';
 import { provisionClaims } from '../provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from '../provision/ledger.ts';
 import { provisionSystem } from '../provision/system.ts';
-import { services } from '../services.ts';
+import { services } from '../service-table.ts';
 import type { Report } from '../session.ts';
 import { givenStripe, simulatedStripe } from '../stripe.ts';
 import { spannerDatabaseIn, type Wiring } from '../wiring.ts';

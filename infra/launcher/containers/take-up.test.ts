@@ -4,18 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { cloneFolder, createHome, homeAt } from '../home.ts';
+import { declarations } from '../services.ts';
 import { readState, writeState } from '../session.ts';
 import { fakeEngine } from '../test/engine.ts';
 import { runScript } from '../test/home.ts';
 
 /** What runs after `docker compose up`, and where each answers inside of its container. */
 const insidePorts = {
-  'ingest-gateway': [8080, 9100],
-  'ledger-worker': [8070, 9100],
-  'outbox-dispatcher': [9100],
-  'partner-notifier': [9100],
-  'settlement-feed': [9100],
-  auditor: [9100],
+  ...Object.fromEntries(
+    declarations.map(({ name, ports }) => [name, ports.map(({ inside }) => inside).sort()]),
+  ),
   'stripe-simulator': [8095],
   catcher: [8090],
   redis: [6379],

@@ -4,7 +4,8 @@ import { parseClaimStore, parseLedgerStore, partsForStores } from '../choices.ts
 import { cloneFolder, createHome, type Home, homeAt, writeJson } from '../home.ts';
 import { isLocked, withLock } from '../lock.ts';
 import { usualParts } from '../parts/start-parts.ts';
-import { serviceOf, services } from '../services.ts';
+import { services } from '../service-table.ts';
+import { serviceOf } from '../services.ts';
 import { readState, type Report, type State, writeState } from '../session.ts';
 import { type ContainerRecord, containersOf, endpointsIn, replicasOf } from './records.ts';
 

@@ -8,21 +8,17 @@ import {
 } from '@triplock/postgres';
 import { LauncherError } from '../errors.ts';
 import { usualNames } from '../names.ts';
+import { declarations, type RoleOfService } from '../services.ts';
 import type { Report } from '../session.ts';
 
-/** Who works in the database, by what it works on. The migration of the roles makes them. */
-const roles = {
-  ledger: 'triplock_ledger',
-  gateway: 'triplock_gateway',
-  claims: 'triplock_claims',
-  partners: 'triplock_partners',
-  notifier: 'triplock_notifier',
-  settlement: 'triplock_settlement',
-  auditor: 'triplock_auditor',
-} as const;
+/** Who works in the database, without `triplock_`: each service, and two libs of the gateway's. */
+type Role = RoleOfService | 'claims' | 'partners';
+const roles = [
+  ...new Set([...declarations.map(({ role }) => role), 'triplock_claims', 'triplock_partners']),
+];
 
 /** The database's URL for each role. */
-export type DatabaseUrls = Readonly<Record<keyof typeof roles, string>>;
+export type DatabaseUrls = Readonly<Record<Role, string>>;
 
 /** The database as its owner sees it, and as each service does. */
 export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
@@ -45,7 +41,7 @@ export async function provisionDatabase(
   );
   if (applied.length > 0) report(`postgres: ran ${applied.length} migrations`);
   await withDatabase(owner, async (database) => {
-    for (const role of Object.values(roles)) {
+    for (const role of roles) {
       // ALTER ROLE takes no parameters; the password is base64url and needs no quoting.
       await database.query(`ALTER ROLE ${role} PASSWORD '${rolePassword(owner, role)}'`);
     }
@@ -55,7 +51,7 @@ export async function provisionDatabase(
 
 /** The URL of each role, which follows from the owner's. */
 export function databaseUrls(owner: string): DatabaseUrls {
-  const urls = Object.entries(roles).map(([name, role]) => [name, urlFor(owner, role)]);
+  const urls = roles.map((role) => [role.replace('triplock_', ''), urlFor(owner, role)]);
   return Object.fromEntries(urls) as DatabaseUrls;
 }
 

@@ -19,7 +19,7 @@ async function fill(t: TestContext, names: Names): Promise<void> {
   ]);
   const partitions = [{ partition: 0, offset: '0' }];
   await withKafkaAdmin(parts.kafka, async (admin) => {
-    for (const groupId of [names.ledgerGroup, `${names.auditorGroup}-dead-letters`]) {
+    for (const groupId of [names.groups['ledger-worker'], `${names.groups.auditor}-dead-letters`]) {
       await admin.setOffsets({ groupId, topic: names.acceptedTopic, partitions });
     }
   });
@@ -45,15 +45,17 @@ async function found(names: Names): Promise<string[]> {
   });
   const resources = [
     `topics/${names.eventsTopic}`,
-    `subscriptions/${names.notifierSubscription}`,
-    `subscriptions/${names.settlementSubscription}`,
-    `subscriptions/${names.auditorSubscription}`,
+    `subscriptions/${names.subscriptions['partner-notifier']}`,
+    `subscriptions/${names.subscriptions['settlement-feed']}`,
+    `subscriptions/${names.subscriptions.auditor}`,
   ];
   const pubsub: string[] = [];
   for (const name of resources) {
     if ((await askPubSub(parts.pubsub, { method: 'GET', name })).ok) pubsub.push(name);
   }
-  const ours = kafka.filter((name) => name.startsWith(names.ledgerGroup.split('.')[0]! + '.'));
+  const ours = kafka.filter((name) =>
+    name.startsWith(names.groups['ledger-worker'].split('.')[0]! + '.'),
+  );
   return [...keys, ...databases.map(({ datname }) => datname), ...ours, ...pubsub];
 }
 

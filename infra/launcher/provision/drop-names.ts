@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import type { Admin } from 'kafkajs';
 import { LauncherError } from '../errors.ts';
-import { type Names, usualNames } from '../names.ts';
+import { allNamesOf, type Names, usualNames } from '../names.ts';
 import type { Addresses } from '../parts/part.ts';
 import { askPubSub } from '../parts/pubsub.ts';
 import { withDatabase } from './database.ts';
@@ -17,8 +17,8 @@ type Shared = Pick<Addresses, 'redis' | 'kafka' | 'postgres' | 'pubsub'>;
  * @throws when one of the names is a usual one, before anything is dropped.
  */
 export async function dropNames(parts: Shared, names: Names): Promise<void> {
-  const usual = new Set(Object.values(usualNames));
-  const precious = Object.values(names).filter((name) => usual.has(name));
+  const usual = new Set(allNamesOf(usualNames));
+  const precious = allNamesOf(names).filter((name) => usual.has(name));
   if (precious.length > 0) throw new Error(`${precious.join(', ')} must not be dropped`);
   await Promise.all([
     withDatabase(parts.postgres, (server) =>
@@ -38,7 +38,7 @@ async function dropFromKafka(admin: Admin, names: Names): Promise<void> {
   const { groups } = await admin.listGroups();
   const ours = groups
     .map(({ groupId }) => groupId)
-    .filter((id) => id === names.ledgerGroup || id.startsWith(names.auditorGroup));
+    .filter((id) => Object.values(names.groups).some((group) => id.startsWith(group)));
   if (ours.length > 0) await deleteGroups(admin, ours);
 }
 
@@ -63,12 +63,9 @@ async function deleteGroups(admin: Admin, groups: string[]): Promise<void> {
 
 /** Subscriptions first: the emulator keeps those of a deleted topic. */
 async function dropFromPubSub(emulator: string, names: Names): Promise<void> {
-  const { notifierSubscription, settlementSubscription, auditorSubscription, eventsTopic } = names;
   const resources = [
-    `subscriptions/${notifierSubscription}`,
-    `subscriptions/${settlementSubscription}`,
-    `subscriptions/${auditorSubscription}`,
-    `topics/${eventsTopic}`,
+    ...Object.values(names.subscriptions).map((name) => `subscriptions/${name}`),
+    `topics/${names.eventsTopic}`,
   ];
   for (const name of resources) {
     const { ok, status, text } = await askPubSub(emulator, { method: 'DELETE', name });

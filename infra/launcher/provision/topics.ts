@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Admin, type ITopicConfig, Kafka, logLevel } from 'kafkajs';
 import { LauncherError } from '../errors.ts';
-import { type Names, usualNames } from '../names.ts';
+import type { Names } from '../names.ts';
 import { askPubSub, pubsubName } from '../parts/pubsub.ts';
 
 // A dead letter is the largest record that the accepted topic takes (1 MiB) and our headers; were
@@ -12,19 +12,16 @@ const deadLetterBytesMax = { name: 'max.message.bytes', value: String(2 * 1024 *
 // and the limit on a record's size then counts what a consumer really gets.
 const unpacked = { name: 'compression.type', value: 'uncompressed' };
 
-type TopicNames = Pick<Names, 'acceptedTopic' | 'deadLetterTopic'>;
-
 /** Partitions bound how many workers share the load; dead letters are few. */
-function topicsOf({ acceptedTopic, deadLetterTopic }: TopicNames): ITopicConfig[] {
-  const letters = [deadLetterBytesMax, unpacked];
+function topicsOf({ acceptedTopic, deadLetterTopic }: Names): ITopicConfig[] {
   return [
     { topic: acceptedTopic, numPartitions: 12, configEntries: [unpacked] },
-    { topic: deadLetterTopic, numPartitions: 3, configEntries: letters },
+    { topic: deadLetterTopic, numPartitions: 3, configEntries: [deadLetterBytesMax, unpacked] },
   ];
 }
 
 /** Makes the topics that are missing; what is there keeps its partitions and its records. */
-export function createKafkaTopics(brokers: string, names: TopicNames = usualNames): Promise<void> {
+export function createKafkaTopics(brokers: string, names: Names): Promise<void> {
   return withKafkaAdmin(brokers, async (admin) => {
     const wanted = topicsOf(names);
     const existing = new Set(await admin.listTopics());
@@ -60,11 +57,6 @@ async function waitForLeaders(admin: Admin, topicNames: string[]): Promise<void>
 /** Longer than any consumer holds a message before it acknowledges or gives it back. */
 const ackDeadlineSeconds = 30;
 
-type EventNames = Pick<
-  Names,
-  'eventsTopic' | 'notifierSubscription' | 'settlementSubscription' | 'auditorSubscription'
->;
-
 /**
  * `made`: something was missing, as after a start of an emulator, which has then lost its events.
  */
@@ -77,12 +69,11 @@ export type SubscriptionsOutcome = { outcome: 'made' | 'were there' };
  */
 export async function createSubscriptions(
   emulator: string,
-  names: EventNames = usualNames,
+  names: Names,
 ): Promise<SubscriptionsOutcome> {
   const topic = `topics/${names.eventsTopic}`;
   const puts = [await put(emulator, topic, {})];
-  const { notifierSubscription, settlementSubscription, auditorSubscription } = names;
-  for (const name of [notifierSubscription, settlementSubscription, auditorSubscription]) {
+  for (const name of Object.values(names.subscriptions)) {
     const options = { topic: pubsubName(topic), enableMessageOrdering: true, ackDeadlineSeconds };
     puts.push(await put(emulator, `subscriptions/${name}`, options));
   }

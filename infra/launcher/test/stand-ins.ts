@@ -1,4 +1,4 @@
-import type { Service } from '../services.ts';
+import type { Service } from '../service-table.ts';
 
 /** A table of services that only answer health checks. `settings` go to the replicated one. */
 export function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { migrationSets } from '@triplock/postgres';
+import { crashPointNames } from '@triplock/runtime';
+import { parse } from 'yaml';
+import { portsBesideServices } from './bring-up.ts';
+import { claimStores, ledgerStores } from './choices.ts';
+import {
+  fileOf,
+  inNetwork,
+  networkWiring,
+  settingsInFiles,
+  writtenAt,
+} from './containers/network.ts';
+import { cloneFolder } from './home.ts';
+import { databaseUrls } from './provision/database.ts';
+import { type Service, services } from './service-table.ts';
+import { checkServices, declarations, type DeclaredService } from './services.ts';
+import { simulatedStripe } from './stripe.ts';
+import { containerOf } from './test/compose.ts';
+import type { Wiring } from './wiring.ts';
+
+// What is written by hand beside the services' declarations is compared with them here. A failure
+// begins with the file to mend.
+
+const read = (path: string) => readFileSync(join(cloneFolder, path), 'utf8');
+const names = declarations.map(({ name }) => name);
+const sources = (pattern: string) =>
+  globSync(pattern, { cwd: cloneFolder, exclude: ['**/node_modules'] }).filter(
+    (path) => !/\.(test|testing)\.ts$|\/test\//.test(path),
+  );
+
+test('every service is declared and listed, and no port is taken twice', () => {
+  checkServices(cloneFolder, portsBesideServices());
+});
+
+test('a service without a declaration, and a port that is taken, are refused with the next step', (t) => {
+  const clone = mkdtempSync(join(tmpdir(), 'triplock-declarations-'));
+  t.after(() => rmSync(clone, { recursive: true }));
+  const add = (name: string, ...files: string[]) => {
+    mkdirSync(join(clone, 'services', name), { recursive: true });
+    for (const file of [...files, 'package.json'])
+      writeFileSync(join(clone, 'services', name, file), '{ "tags": ["kind:service"] }');
+  };
+  const [one] = declarations as [DeclaredService];
+  const check = (...listed: DeclaredService[]) => checkServices(clone, [], listed);
+  add(one.name, 'main.ts', 'service.ts');
+  check(one);
+  add('console', 'main.ts');
+  assert.throws(() => check(one), /services\/console has no service\.ts: declare it there/);
+  add('console', 'main.ts', 'service.ts');
+  assert.throws(() => check(one), /services\/console\/service\.ts is not listed: add a line/);
+  const twice = { ...one, name: 'console' };
+  const taken = /services\/console\/service\.ts: its admin ports 18100 to 18101 are taken by/;
+  assert.throws(() => check(one, twice), taken);
+  const gone = { ...one, name: 'gone', ports: [] };
+  const line = /services\.ts lists gone, and there is no services\/gone: remove its line/;
+  assert.throws(() => check(one, { ...twice, ports: [] }, gone), line);
+});
+
+test('docker-compose.yml runs each service as declared: main file, memory, replicas, ports', () => {
+  for (const { name, main } of services) {
+    const { build, command } = containerOf(name);
+    const runs = join(build!.args.WORKSPACE, command?.[1] ?? 'main.ts');
+    assert.equal(runs, main, `docker-compose.yml: ${name} runs another file`);
+  }
+  for (const { name, memoryMiB, replicas, ports } of declarations) {
+    const container = containerOf(name);
+    const where = `docker-compose.yml, ${name}`;
+    assert.equal(container.mem_limit, `${memoryMiB}m`, `${where}: mem_limit`);
+    assert.equal(container.deploy?.replicas ?? 1, replicas, `${where}: replicas`);
+    const published = ports.map(({ published: variable, usual, inside }) => {
+      const range = replicas === 1 ? usual : `${usual}-${usual + replicas - 1}`;
+      return `127.0.0.1:\${${variable}:-${range}}:${inside}`;
+    });
+    assert.deepEqual(container.ports!.toSorted(), published.toSorted(), `${where}: ports`);
+  }
+  const inside = (name: string) => containerOf(name).ports!.map((each) => each.split(':').at(-1));
+  assert.deepEqual(inside('catcher'), [new URL(inNetwork.catcher).port]);
+  assert.deepEqual(inside('stripe-simulator'), [new URL(inNetwork.stripe).port]);
+  const sendsWebhooks = containerOf('partner-notifier').extra_hosts;
+  assert.deepEqual(sendsWebhooks, [`${inNetwork.machine}:host-gateway`]);
+});
+
+/** What a container is told because it is one, and not because of what the system is. */
+const ofContainers = ['TRIPLOCK_MODE', 'LOG_LEVEL', 'WEBHOOK_TARGETS'];
+
+/** What the step before the services writes down, in every choice of the stores. */
+const wirings = claimStores.flatMap((claims) =>
+  ledgerStores.map((ledger): Wiring => ({
+    ...networkWiring,
+    databases: databaseUrls(inNetwork.parts.postgres),
+    stripe: {
+      ...simulatedStripe(inNetwork.stripe),
+      webhooks: { url: inNetwork.stripeWebhooks, secrets: 'whsec_some' },
+    },
+    ...{ claims, ledger },
+  })),
+);
+
+test('a service in a container has the settings that the launcher gives it, whatever the stores', () => {
+  for (const service of services) {
+    const given = containerOf(service.name).environment ?? {};
+    const meant = new Set<string>();
+    const where = `docker-compose.yml, environment of ${service.name}`;
+    for (const wiring of wirings) {
+      for (const [name, value] of Object.entries(settingsInContainer(service, wiring))) {
+        const written = String(given[name]).replace('${CLAIMS:-redis}', wiring.claims);
+        const chosen = written.replace('${LEDGER_STORE:-postgres}', wiring.ledger);
+        assert.equal(chosen, value, `${where}: ${name}`);
+        meant.add(name);
+      }
+    }
+    const more = Object.keys(given)
+      .filter((name) => !ofContainers.includes(name) && !listens(service, name))
+      .filter((name) => !meant.has(name) && !name.startsWith('OTEL_'));
+    assert.deepEqual(more, [], `${where}: more than it needs`);
+  }
+});
+
+test('each service sees only its own settings, and the step before writes all of them', () => {
+  const written = containerOf('provision').volumes!;
+  for (const { name } of services) {
+    const mounted = containerOf(name).volumes!.filter((each) => each.includes('/run/'));
+    assert.deepEqual(mounted, [`for-${name}:/run/triplock:ro`], `docker-compose.yml, ${name}`);
+    const volume = `for-${name}:${writtenAt(name, '/run/triplock')}`;
+    assert.ok(written.includes(volume), `docker-compose.yml, provision: no volume ${volume}`);
+    const file = 'infra/images/Dockerfile';
+    assert.match(read(file), new RegExp(` wiring/${name}[ \n]`), `${file}: no wiring/${name}`);
+  }
+});
+
+test('every service of the pipeline has the settings of OpenTelemetry that are set outside, and none by itself', () => {
+  for (const { name, copies } of services) {
+    const given = Object.entries(containerOf(name).environment ?? {});
+    const tracing = given.filter(([variable]) => variable.startsWith('OTEL_'));
+    assert.equal(tracing.length > 0, copies === 'replicas', `docker-compose.yml, ${name}`);
+    for (const [variable, value] of tracing) assert.equal(value, `\${${variable}:-}`);
+  }
+});
+
+test('Prometheus scrapes every service, misses each that is gone, and no other', () => {
+  const targets = 'infra/observability/prometheus/prometheus.yml';
+  type Config = { scrape_configs: { dns_sd_configs: { names: string[] }[] }[] };
+  const { scrape_configs: scrapes } = parse(read(targets)) as Config;
+  const scraped = scrapes.flatMap((each) => each.dns_sd_configs.flatMap((dns) => dns.names));
+  assert.deepEqual(scraped.toSorted(), names.toSorted(), targets);
+  const rules = 'infra/observability/prometheus/rules/services.yml';
+  const missed = [...read(rules).matchAll(/absent\(up\{job="triplock",service="([\w-]+)"\}\)/g)];
+  assert.deepEqual(missed.map(([, name]) => name).toSorted(), names.toSorted(), rules);
+});
+
+test('every role and schema is made by migrations, and tests can open each', () => {
+  const sets = 'libs/postgres/migration-sets.ts';
+  const testRoles = 'libs/testing/test-database.ts';
+  const roles = sources('libs/postgres/migrations/*.sql').map(read).join('\n');
+  for (const { name, role, schema, inbox } of declarations) {
+    const makes = `libs/postgres/migrations: no role ${role} for ${name}`;
+    assert.match(roles, new RegExp(`\\b${role}\\b`), makes);
+    assert.ok(read(testRoles).includes(`'${role}'`), `${testRoles}: no ${role}`);
+    if (schema === undefined) continue;
+    const own = migrationSets.filter((set) => set.schema === schema).map(({ owner }) => owner);
+    const wanted = inbox ? [`${schema}-inbox`, schema] : [schema];
+    assert.deepEqual(own, wanted, `${sets}: the sets of schema ${schema}`);
+  }
+});
+
+test('each crash point is declared by the service that reaches it', () => {
+  const declared = declarations.flatMap(({ crashPoints }) => crashPoints);
+  const list = 'libs/runtime/crash-points.ts';
+  assert.deepEqual(declared.toSorted(), [...crashPointNames].sort(), list);
+  for (const { name, crashPoints } of declarations) {
+    const texts = sources(`services/${name}/**/*.ts`).map(read).join('\n');
+    const reached = [...texts.matchAll(/\breached\('([\w.-]+)'\)/g)].map(([, point]) => point);
+    const others = reached.filter((point) => !crashPoints.some((each) => each === point));
+    assert.deepEqual(others, [], `services/${name}/service.ts: crash points that it lacks`);
+  }
+});
+
+test('each metric in docs/observability.md is of a service that declares how it begins', () => {
+  const rows = [...read('docs/observability.md').matchAll(/^\| `(triplock_\w+)`/gm)];
+  const shared = ['triplock_duplicates_caught_total'];
+  const unknown = rows
+    .map(([, metric = '']) => metric)
+    .filter((metric) => !shared.includes(metric))
+    .filter((metric) => {
+      const owners = declarations.filter((each) => each.metrics.some((x) => metric.startsWith(x)));
+      return owners.length !== 1;
+    });
+  assert.deepEqual(unknown, [], 'services/NAME/service.ts: metrics begin with');
+});
+
+test('whoever looks into the inbox of more than one consumer looks into all of them', () => {
+  const inboxes = declarations.filter(({ inbox }) => inbox).map(({ schema }) => `${schema}.inbox`);
+  const readers = ['demo', 'services', 'infra/launcher'].flatMap((folder) =>
+    sources(`${folder}/**/*.{sql,ts}`),
+  );
+  const several = readers
+    .map((path) => ({ path, missing: inboxes.filter((inbox) => !mentions(read(path), inbox)) }))
+    .filter(({ missing }) => missing.length <= inboxes.length - 2);
+  const whole = several.filter(({ missing }) => missing.length === 0).map(({ path }) => path);
+  assert.deepEqual(
+    several.filter(({ missing }) => missing.length > 0),
+    [],
+    'add the inbox of the new consumer to these files',
+  );
+  // The audit, the trace, and what is published again to a new broker.
+  assert.ok(whole.length >= 3, `only ${whole.join(', ')} look into every inbox`);
+});
+
+function mentions(text: string, table: string): boolean {
+  return new RegExp(`\\b${table.replace('.', '\\.')}\\b`).test(text);
+}
+
+/** Ports, and hosts beside them: a container listens on all its addresses. */
+function listens({ ports }: Service, name: string): boolean {
+  return ports.some(({ setting }) => [setting, setting.replace(/PORT$/, 'HOST')].includes(name));
+}
+
+function settingsInContainer(service: Service, wiring: Wiring): Record<string, string> {
+  const inFiles: readonly string[] = settingsInFiles;
+  const entries = Object.entries(service.settings(wiring)).map(([name, value]) =>
+    inFiles.includes(name) ? [`${name}_FILE`, fileOf(name)] : [name, value],
+  );
+  return Object.fromEntries(entries) as Record<string, string>;
+}

@@ -1,0 +1,85 @@
+import { join } from 'node:path';
+import type { DeclaredPort } from '@triplock/runtime';
+import { declarations } from './services.ts';
+import { simulator, type StripeAccount } from './stripe.ts';
+import { settingsOf, type Wiring } from './wiring.ts';
+
+/** A kind of process that the launcher runs beside the parts. */
+export type Service = {
+  name: string;
+  /** Its main file, from the clone's root. */
+  main: string;
+  /** One of it whatever `--replicas` says, or as many as that. */
+  copies: 'one' | 'replicas';
+  ports: readonly Omit<DeclaredPort, 'inside' | 'published'>[];
+  settings(wiring: Wiring): Readonly<Record<string, string>>;
+};
+
+/** The admin port of the first service; TRIPLOCK_ADMIN_PORT moves all of them by as much. */
+export const firstAdminPort = 18_100;
+
+/** Whom the pipeline deals with: the provider that it charges at, and the partners' server. */
+const counterparts: readonly Service[] = [
+  {
+    name: simulator,
+    main: 'infra/stripe-simulator/main.ts',
+    copies: 'one',
+    ports: [
+      {
+        use: 'http',
+        setting: 'STRIPE_SIMULATOR_PORT',
+        ready: '/readyz',
+        usual: 18_095,
+        variable: 'TRIPLOCK_STRIPE_PORT',
+      },
+    ],
+    settings: ({ dataFolder, stripe: { webhooks } }) => ({
+      STRIPE_SIMULATOR_JOURNAL: join(dataFolder, 'stripe.jsonl'),
+      ...(webhooks && {
+        STRIPE_SIMULATOR_WEBHOOK_URL: webhooks.url,
+        STRIPE_SIMULATOR_WEBHOOK_SECRET: webhooks.secrets,
+      }),
+    }),
+  },
+  {
+    name: 'catcher',
+    main: 'demo/catcher/main.ts',
+    copies: 'one',
+    ports: [
+      {
+        use: 'http',
+        setting: 'CATCHER_PORT',
+        ready: '/healthz',
+        usual: 18_090,
+        variable: 'TRIPLOCK_CATCHER_PORT',
+      },
+    ],
+    settings: ({ partnersFile }) => ({ CATCHER_PARTNERS_FILE: partnersFile }),
+  },
+];
+
+/** Every process beside the parts, in the order in which `down` stops them. */
+export const services: readonly Service[] = [
+  ...declarations.map((declared): Service => ({
+    name: declared.name,
+    main: `services/${declared.name}/main.ts`,
+    copies: 'replicas',
+    ports: declared.ports,
+    settings: (wiring) => settingsOf(declared, wiring),
+  })),
+  ...counterparts,
+];
+
+/**
+ * The table without the simulator where Stripe itself is asked, and without a port for its webhooks
+ * where it sends none.
+ */
+export function servicesFor(stripe: StripeAccount, table: readonly Service[]): readonly Service[] {
+  const asked =
+    stripe.origin === 'simulated' ? table : table.filter(({ name }) => name !== simulator);
+  if (stripe.webhooks) return asked;
+  return asked.map((each) => ({
+    ...each,
+    ports: each.ports.filter(({ use }) => use !== 'webhooks'),
+  }));
+}

@@ -1,0 +1,75 @@
+import type { CrashPointName } from './crash-points.ts';
+import type { SettingsTable } from './settings.ts';
+
+/** A port that a service listens on. */
+export type DeclaredPort = {
+  /** What it is for: `admin` for health, readiness and metrics, `http` for its clients. */
+  use: string;
+  /** The setting that names it. */
+  setting: string;
+  /** The path that answers 200 when the service is ready. */
+  ready: string;
+  /** The first replica's on a developer's machine; the others' follow, ten at most. */
+  usual: number;
+  /** The environment variable by which the launcher is asked for another. */
+  variable: string;
+  /** In a container, and the variable of docker-compose.yml that says where it is published. */
+  inside: number;
+  published: string;
+};
+
+/**
+ * What a service tells of itself, in its file `service.ts`. The launcher starts it by this, gives
+ * it its settings, its role in the database, its topics and subscription; docker-compose.yml, the
+ * rules of Prometheus and the lists of consumers are compared with it by a test of the launcher,
+ * which names the file to mend.
+ */
+export type ServiceDeclaration = {
+  /** Also its folder in services/, its container, and the label `service` of its metrics. */
+  name: string;
+  ports: readonly DeclaredPort[];
+  /** The table that its config.ts reads. */
+  settings: SettingsTable;
+  /** The role that it works as in PostgreSQL. */
+  role: `triplock_${string}`;
+  /** A schema of its own there, from its folder `migrations`; without one it works in a lib's. */
+  schema?: string;
+  /** Whether an inbox in its schema admits each event once. */
+  inbox?: boolean;
+  /** What it does with the ledger, in whichever store that is. */
+  ledger?: 'reads' | 'posts' | 'publishes' | 'audits';
+  /** Whether it claims idempotency keys. */
+  claims?: boolean;
+  kafka?: {
+    topics: readonly ('accepted' | 'deadLetter')[];
+    /** Consumer groups by their settings: its own, and those whose offsets it reads. */
+    groups: Readonly<Record<string, string>>;
+  };
+  /** What it does with settled events in Pub/Sub: publish them, or receive them. */
+  events?: { does: 'publish' } | { does: 'receive'; subscription: string };
+  /** Whether it charges cards at the provider or only reads there. */
+  provider?: 'charges' | 'reads';
+  /** Where TRIPLOCK_CRASH_AT can end it. */
+  crashPoints: readonly CrashPointName[];
+  /** How the names of its metrics begin. */
+  metrics: readonly `triplock_${string}_`[];
+  /** The bound of one replica's container. */
+  memoryMiB: number;
+  /** Replicas that `docker compose up` starts. */
+  replicas: number;
+};
+
+/** The port for health, readiness and metrics, which every service has. */
+export function adminPort<const Usual extends number, const Published extends string>(at: {
+  usual: Usual;
+  published: Published;
+}) {
+  return {
+    use: 'admin',
+    setting: 'ADMIN_PORT',
+    ready: '/readyz',
+    variable: 'TRIPLOCK_ADMIN_PORT',
+    inside: 9_100,
+    ...at,
+  } as const;
+}

@@ -1,0 +1,22 @@
+import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
+import { settings } from './config.ts';
+
+/** Reconciles every layer: accepted records, ledger, provider, events, inboxes and deliveries. */
+export const auditor = {
+  name: 'auditor',
+  ports: [adminPort({ usual: 18_150, published: 'TRIPLOCK_AUDITOR_ADMIN_PORTS' })],
+  settings,
+  role: 'triplock_auditor',
+  schema: 'auditor',
+  ledger: 'audits',
+  kafka: {
+    topics: ['accepted', 'deadLetter'],
+    groups: { LEDGER_GROUP: 'ledger-worker', AUDITOR_GROUP: 'auditor' },
+  },
+  events: { does: 'receive', subscription: 'auditor' },
+  provider: 'reads',
+  crashPoints: ['auditor.received', 'auditor.committed'],
+  metrics: ['triplock_auditor_', 'triplock_audit_', 'triplock_accepted_'],
+  memoryMiB: 256,
+  replicas: 1,
+} as const satisfies ServiceDeclaration;

@@ -1,0 +1,28 @@
+import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
+import { settings } from './config.ts';
+
+/** Takes payments and refunds from partners, once per idempotency key, into Kafka. */
+export const ingestGateway = {
+  name: 'ingest-gateway',
+  ports: [
+    adminPort({ usual: 18_100, published: 'TRIPLOCK_GATEWAY_ADMIN_PORTS' }),
+    {
+      use: 'http',
+      setting: 'HTTP_PORT',
+      ready: '/healthz',
+      usual: 18_080,
+      variable: 'TRIPLOCK_GATEWAY_PORT',
+      inside: 8_080,
+      published: 'TRIPLOCK_GATEWAY_PORTS',
+    },
+  ],
+  settings,
+  role: 'triplock_gateway',
+  ledger: 'reads',
+  claims: true,
+  kafka: { topics: ['accepted'], groups: { LEDGER_GROUP: 'ledger-worker' } },
+  crashPoints: ['gateway.claimed', 'gateway.produced', 'gateway.completed'],
+  metrics: ['triplock_gateway_'],
+  memoryMiB: 256,
+  replicas: 2,
+} as const satisfies ServiceDeclaration;

@@ -1,0 +1,40 @@
+import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
+import { settings } from './config.ts';
+
+/** Posts accepted payments to the ledger, charges cards, and settles both. */
+export const ledgerWorker = {
+  name: 'ledger-worker',
+  ports: [
+    {
+      // Where the provider reports what it decided later.
+      use: 'webhooks',
+      setting: 'WEBHOOKS_PORT',
+      ready: '/healthz',
+      usual: 18_070,
+      variable: 'TRIPLOCK_STRIPE_WEBHOOKS_PORT',
+      inside: 8_070,
+      published: 'TRIPLOCK_STRIPE_WEBHOOKS_PORTS',
+    },
+    adminPort({ usual: 18_110, published: 'TRIPLOCK_WORKER_ADMIN_PORTS' }),
+  ],
+  settings,
+  role: 'triplock_ledger',
+  ledger: 'posts',
+  kafka: { topics: ['accepted', 'deadLetter'], groups: { LEDGER_GROUP: 'ledger-worker' } },
+  provider: 'charges',
+  crashPoints: [
+    'worker.polled',
+    'worker.committed',
+    'worker.dead-lettered',
+    'worker.offset-committed',
+    'worker.intent-created',
+    'worker.intent-stored',
+    'worker.charged',
+    'worker.reserved',
+    'worker.refunded',
+    'worker.settled',
+  ],
+  metrics: ['triplock_worker_'],
+  memoryMiB: 256,
+  replicas: 2,
+} as const satisfies ServiceDeclaration;

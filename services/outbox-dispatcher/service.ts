@@ -1,0 +1,16 @@
+import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
+import { settings } from './config.ts';
+
+/** Publishes the outbox's events to Pub/Sub, each bucket by one dispatcher at a time. */
+export const outboxDispatcher = {
+  name: 'outbox-dispatcher',
+  ports: [adminPort({ usual: 18_120, published: 'TRIPLOCK_DISPATCHER_ADMIN_PORTS' })],
+  settings,
+  role: 'triplock_ledger',
+  ledger: 'publishes',
+  events: { does: 'publish' },
+  crashPoints: ['dispatcher.leased', 'dispatcher.published', 'dispatcher.marked'],
+  metrics: ['triplock_dispatcher_', 'triplock_outbox_'],
+  memoryMiB: 256,
+  replicas: 2,
+} as const satisfies ServiceDeclaration;

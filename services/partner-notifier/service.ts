@@ -1,0 +1,23 @@
+import { adminPort, type ServiceDeclaration } from '@triplock/runtime';
+import { settings } from './config.ts';
+
+/** Sends partners signed webhooks about what became of their payments and refunds. */
+export const partnerNotifier = {
+  name: 'partner-notifier',
+  ports: [adminPort({ usual: 18_130, published: 'TRIPLOCK_NOTIFIER_ADMIN_PORTS' })],
+  settings,
+  role: 'triplock_notifier',
+  schema: 'notifier',
+  inbox: true,
+  events: { does: 'receive', subscription: 'partner-notifier' },
+  crashPoints: [
+    'notifier.received',
+    'notifier.committed',
+    'webhook.leased',
+    'webhook.answered',
+    'webhook.recorded',
+  ],
+  metrics: ['triplock_notifier_', 'triplock_webhook_', 'triplock_webhooks_'],
+  memoryMiB: 256,
+  replicas: 1,
+} as const satisfies ServiceDeclaration;
