@@ -155,7 +155,7 @@ test('Prometheus scrapes every service, misses each that is gone, and no other',
 
 test('every role and schema is made by migrations, and tests can open each', () => {
   const sets = 'libs/postgres/migration-sets.ts';
-  const testRoles = 'libs/testing/test-database.ts';
+  const testRoles = 'libs/testing/postgres.ts';
   const roles = sources('libs/postgres/migrations/*.sql').map(read).join('\n');
   for (const { name, role, schema, inbox } of declarations) {
     const makes = `libs/postgres/migrations: no role ${role} for ${name}`;
