@@ -1,5 +1,5 @@
 -- What is done to deliveries, the rows of webhooks to be sent. The tables are in
--- migrations/0001-deliveries.sql.
+-- migrations/0001-baseline.sql.
 
 -- name: insertDeliveries
 -- Makes the deliveries of events; runs in the transaction of their inbox rows.

@@ -1,5 +1,5 @@
 -- What is asked of an inbox beside the guard's own step, admit-events.sql. The tables are in
--- migrations/0001-inbox.sql.
+-- migrations/0001-baseline.sql.
 
 -- name: recordAlteredCopy
 -- Compares a copy with the event as it was first received, and keeps the copy's hash when they
