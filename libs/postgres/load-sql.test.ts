@@ -27,7 +27,7 @@ test('each statement of a file is found by its name, with its contract', (t) => 
   const sql = loadStatements(aModuleBeside(t, twoStatements), 'rows.sql', ['findRow', 'dropRow']);
   assert.equal(sql.findRow, '-- $1 id.\nSELECT 1;');
   assert.equal(sql.dropRow, 'DELETE FROM rows;');
-  assert.equal(nameOfSql(sql.dropRow), 'dropRow');
+  assert.equal(nameOfSql(sql.dropRow), 'drop-row');
 });
 
 test('a statement that is missing, and one that nobody asks for, are named', (t) => {

@@ -34,7 +34,8 @@ export function loadStatements<const Name extends string>(
   const unused = [...found.keys()].filter((name) => !(wanted as readonly string[]).includes(name));
   if (missing.length > 0) throw new Error(`${file} has no statement named ${missing.join(', ')}`);
   if (unused.length > 0) throw new Error(`${file}: nobody asks for ${unused.join(', ')}`);
-  for (const [name, text] of found) names.set(text, name);
+  // As a file is called, so that a trace shows one spelling.
+  for (const [name, text] of found) names.set(text, name.replace(/[A-Z]/g, '-$&').toLowerCase());
   return Object.fromEntries(found) as Record<Name, string>;
 }
 
