@@ -91,7 +91,7 @@ export function systemEndpoints(
       .sort(byName)
       .flatMap(({ ports }) => (ports[use] === undefined ? [] : `http://127.0.0.1:${ports[use]}`));
   const gateways = urlsOf('ingest-gateway');
-  const hearing = urlsOf('ledger-worker', 'webhooks');
+  const webhooks = urlsOf('ledger-worker', 'webhooks');
   const ledger = state.ledger ?? 'postgres';
   return {
     ...partEndpoints(home, system.addresses),
@@ -100,7 +100,7 @@ export function systemEndpoints(
     gateway: gateways[0]!,
     gateways,
     stripe: system.stripe.url,
-    stripeWebhooks: hearing.map((url) => `${url}/stripe/webhooks`),
+    stripeWebhooks: webhooks.map((url) => `${url}/stripe/webhooks`),
     claims: state.claims ?? 'redis',
     ledger,
     ...(ledger === 'spanner' && {

@@ -62,8 +62,8 @@ export async function runOf(target: Target): Promise<string | undefined> {
 }
 
 function containerFor({ home, name }: Target): ContainerTarget | undefined {
-  const place = homeAt(home);
-  return readState(place).parts === 'docker' ? { home: place, name } : undefined;
+  const at = homeAt(home);
+  return readState(at).parts === 'docker' ? { home: at, name } : undefined;
 }
 
 function recordOf({ home, name }: Target): ProcessRecord {

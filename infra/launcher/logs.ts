@@ -10,16 +10,16 @@ import { readState } from './session.ts';
 
 /** All that a process of a home has written, or its container; or every one, parts included. */
 export async function readLogs({ home, name }: Partial<Target>): Promise<string> {
-  const place = homeAt(home);
+  const at = homeAt(home);
   const wanted = (each: string) => name === undefined || each === name;
   const logs =
-    readState(place).parts === 'docker'
-      ? (await containersOf(place))
+    readState(at).parts === 'docker'
+      ? (await containersOf(at))
           .filter((record) => wanted(record.name))
           .map(({ container }) => wordsOf(container))
-      : (await readdir(place.logs))
+      : (await readdir(at.logs))
           .filter((file) => file.endsWith('.log') && wanted(file.slice(0, -'.log'.length)))
-          .map((file) => readFile(join(place.logs, file), 'utf8'));
+          .map((file) => readFile(join(at.logs, file), 'utf8'));
   if (logs.length === 0) throw new Error(`there is no log of ${name ?? 'anything'} in ${home}`);
   return (await Promise.all(logs)).join('\n');
 }

@@ -44,12 +44,12 @@ export type StatusQuestion = { home?: string; only?: readonly string[] };
 /** Looks at the processes of a home and asks each whether it is ready, in two seconds at most. */
 export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
   const home = homeAt(options.home);
-  const { processes, places, left } = await recordsOf(home);
+  const { processes, stateOf, left } = await recordsOf(home);
   const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
   const ordered = inStopOrder(names.sort()).flat();
-  const running = Object.values(processes).filter((record) => places(record) !== 'gone');
+  const running = Object.values(processes).filter((record) => stateOf(record) !== 'gone');
   const found = await Promise.all(
-    ordered.map((name) => look(processes[name]!, { left, place: places(processes[name]!) })),
+    ordered.map((name) => look(processes[name]!, { left, runState: stateOf(processes[name]!) })),
   );
   const live = left && isWholeSystem(left) ? { services: serviceEndpoints(running) } : {};
   return {
@@ -62,17 +62,17 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
 
 async function look(
   record: ProcessRecord,
-  { left, place }: { left: PartEndpoints | undefined; place: Place },
+  { left, runState }: { left: PartEndpoints | undefined; runState: RunState },
 ): Promise<ProcessStatus> {
   const { name, pid, ports } = record;
-  return { name, pid, ports, state: place === 'running' ? await ask(record, left) : place };
+  return { name, pid, ports, state: runState === 'running' ? await ask(record, left) : runState };
 }
 
-type Place = 'running' | 'paused' | 'gone';
+type RunState = 'running' | 'paused' | 'gone';
 
 type Records = {
   processes: State['processes'];
-  places(record: ProcessRecord): Place;
+  stateOf(record: ProcessRecord): RunState;
   /** Where they answer, as the last `up` left it. */
   left: Endpoints | PartEndpoints | undefined;
 };
@@ -81,19 +81,19 @@ type Records = {
 async function recordsOf(home: Home): Promise<Records> {
   const { parts, processes } = readState(home);
   const left = readEndpoints(home);
-  if (parts !== 'docker') return { processes, places: placeOf, left };
+  if (parts !== 'docker') return { processes, stateOf: runStateOf, left };
   const containers = await containersOf(home).catch(() => []);
-  const states = new Map<ProcessRecord, Place>(containers.map((each) => [each, each.state]));
+  const states = new Map<ProcessRecord, RunState>(containers.map((each) => [each, each.state]));
   const byName = Object.fromEntries(containers.map((each) => [each.name, each]));
   return {
     processes: byName,
-    places: (record) => states.get(record) ?? 'gone',
+    stateOf: (record) => states.get(record) ?? 'gone',
     // `docker compose down` does not know of the file.
     left: containers.length > 0 ? left : undefined,
   };
 }
 
-function placeOf(record: ProcessRecord): Place {
+function runStateOf(record: ProcessRecord): RunState {
   if (!isSameProcess(record)) return 'gone';
   return isPaused(record.pid) ? 'paused' : 'running';
 }

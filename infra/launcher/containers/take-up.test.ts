@@ -24,7 +24,7 @@ const insidePorts = {
 };
 
 /** A home that nothing is ever started in. */
-function aFolder(t: TestContext): string {
+function testFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'triplock-home-'));
   t.after(() => rmSync(folder, { recursive: true }));
   return join(folder, 'home');
@@ -33,8 +33,8 @@ function aFolder(t: TestContext): string {
 type Brought = { apiKey: string; madeIn?: string; createdAt?: Date; without?: string };
 
 /** An engine with the containers of `docker compose up`, which others may bring up anew. */
-function anEngineWith(t: TestContext) {
-  const { folder } = createHome(aFolder(t));
+function fakeEngineWith(t: TestContext) {
+  const { folder } = createHome(testFolder(t));
   const [inspected, kept] = [join(folder, 'inspected'), join(folder, 'kept')];
   const engine = fakeEngine(
     t,
@@ -79,7 +79,7 @@ async function statusOn({ environment }: { environment: { PATH: string } }, home
 }
 
 test('what docker compose brought up is found by every command, with its stores and ports', async (t) => {
-  const [engine, home] = [anEngineWith(t), aFolder(t)];
+  const [engine, home] = [fakeEngineWith(t), testFolder(t)];
   engine.bring({ apiKey: 'first' });
   const { status, told, apiKeys } = await statusOn(engine, home);
   assert.match(told, /goes on with the containers that docker compose brought up/);
@@ -100,7 +100,7 @@ test('what docker compose brought up is found by every command, with its stores 
 });
 
 test('made anew it has other credentials, and every command has those', async (t) => {
-  const [engine, home] = [anEngineWith(t), aFolder(t)];
+  const [engine, home] = [fakeEngineWith(t), testFolder(t)];
   engine.bring({ apiKey: 'first', createdAt: new Date(Date.now() - 60_000) });
   await statusOn(engine, home);
   engine.bring({ apiKey: 'second', createdAt: new Date(Date.now() + 1_000) });
@@ -108,7 +108,7 @@ test('made anew it has other credentials, and every command has those', async (t
 });
 
 test('after docker compose down nothing is up', async (t) => {
-  const [engine, home] = [anEngineWith(t), aFolder(t)];
+  const [engine, home] = [fakeEngineWith(t), testFolder(t)];
   engine.bring({ apiKey: 'first' });
   await statusOn(engine, home);
   const { environment } = fakeEngine(t, `ps*) ;;`);
@@ -117,14 +117,14 @@ test('after docker compose down nothing is up', async (t) => {
 });
 
 test('containers of another clone, half a system, and a home of processes are left as they are', async (t) => {
-  const engine = anEngineWith(t);
+  const engine = fakeEngineWith(t);
   for (const brought of [{ madeIn: '/another/clone' }, { without: 'redis' }]) {
-    const home = aFolder(t);
+    const home = testFolder(t);
     engine.bring({ apiKey: 'first', ...brought });
     assert.deepEqual((await statusOn(engine, home)).apiKeys, []);
     assert.equal(existsSync(home), false);
   }
-  const home = createHome(aFolder(t));
+  const home = createHome(testFolder(t));
   writeState(home, { ...readState(home), parts: 'native' });
   engine.bring({ apiKey: 'first' });
   assert.deepEqual((await statusOn(engine, home.folder)).apiKeys, []);

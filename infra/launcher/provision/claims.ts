@@ -13,7 +13,7 @@ import { claimsTableIn } from '../wiring.ts';
 import type { DatabaseUrls } from './database.ts';
 
 /** Where the stores are, and in which of them claims are kept from now on. */
-export type ClaimPlace = { store: ClaimStore; addresses: Addresses; databases: DatabaseUrls };
+export type ClaimLocation = { store: ClaimStore; addresses: Addresses; databases: DatabaseUrls };
 
 /** Whose claims they are: what is remembered of them, and how no gateway is left that takes any. */
 export type ClaimUsers = {
@@ -30,14 +30,14 @@ export type ClaimUsers = {
  * and the store is made cold: for as long as a claim lives, the ledger answers for keys it does not
  * know.
  */
-export async function provisionClaims(system: ClaimUsers, place: ClaimPlace): Promise<void> {
-  const { store, addresses } = place;
+export async function provisionClaims(system: ClaimUsers, location: ClaimLocation): Promise<void> {
+  const { store, addresses } = location;
   const { state, report } = system;
   if (store === 'dynamodb') await createClaimsTable(claimsTableIn(addresses));
   const before = state.claims;
   if (before !== undefined && movesClaims(before, store)) {
     await system.stopGateways();
-    await markAllCold(place);
+    await markAllCold(location);
     report(
       `claims: kept in ${store} from now on and no longer in ${before}; ` +
         'for 24 hours the ledger answers for keys that it does not know',
@@ -67,8 +67,8 @@ function truthOf(store: ClaimStore): Exclude<ClaimStore, 'hybrid'> {
   return store === 'hybrid' ? 'postgres' : store;
 }
 
-async function markAllCold(place: ClaimPlace): Promise<void> {
-  const claims = await openStore(place);
+async function markAllCold(location: ClaimLocation): Promise<void> {
+  const claims = await openStore(location);
   try {
     for (let bucket = 0; bucket < bucketCount; bucket += 1) await claims.markCold(bucket);
   } finally {
@@ -76,7 +76,7 @@ async function markAllCold(place: ClaimPlace): Promise<void> {
   }
 }
 
-function openStore({ store, addresses, databases }: ClaimPlace): Promise<Claims> {
+function openStore({ store, addresses, databases }: ClaimLocation): Promise<Claims> {
   const logger = createLogger({ service: 'launcher', instance: 'launcher', level: 'silent' });
   const named = { namespace: usualNames.claims, logger };
   const truth = truthOf(store);

@@ -43,14 +43,14 @@ export async function provisionLedger(
 ): Promise<void> {
   const { store, addresses, names } = wanted;
   if (store === 'spanner') {
-    const place = spannerDatabaseIn(addresses, names);
-    const { made } = await createInEmulator(place);
+    const database = spannerDatabaseIn(addresses, names);
+    const { made } = await createInEmulator(database);
     if (made && state.ledger === 'spanner') {
       throw new LauncherError(
         'spanner: the emulator has ended since the last `up`, and the ledger in its memory is gone: forget what the other parts keep as well (npm run down -- --volumes)',
       );
     }
-    const applied = await migrateSpanner(place, spannerMigrationSets).catch(refuseOtherSchema);
+    const applied = await migrateSpanner(database, spannerMigrationSets).catch(refuseOtherSchema);
     if (applied.length > 0) report(`spanner: ran ${applied.length} migrations`);
     if (made) report('spanner: the emulator keeps the ledger in memory; `down` forgets it');
   }
@@ -65,9 +65,9 @@ function refuseOtherSchema(error: unknown): never {
 /**
  * What a new broker lacks: every event goes out again from an outbox in Spanner, under its old id.
  */
-export function refillFrom(place: SpannerAddress): (report: Report) => Promise<void> {
+export function refillFrom(database: SpannerAddress): (report: Report) => Promise<void> {
   return async (report) => {
-    const outbox = openSpannerOutbox(await openSpanner(place));
+    const outbox = openSpannerOutbox(await openSpanner(database));
     try {
       const range = { since: new Date(0), until: new Date(), rowsMax: 100 };
       let events = 0;

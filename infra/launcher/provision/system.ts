@@ -9,7 +9,7 @@ import { refillTopic } from './ledger.ts';
 import { createKafkaTopics, createSubscriptions } from './topics.ts';
 
 /** Where the parts are, what a system calls its things in them, and who its partners are. */
-export type SystemPlace = {
+export type SystemToProvision = {
   parts: Addresses;
   names: Names;
   /** `given`: the database is there and is used as it is. */
@@ -23,7 +23,7 @@ export type SystemPlace = {
 
 /** Has everything in the parts that must be there before the first service starts. */
 export async function provisionSystem(
-  { parts, names, origin = 'native', partners, catcher, refill }: SystemPlace,
+  { parts, names, origin = 'native', partners, catcher, refill }: SystemToProvision,
   report: Report,
 ): Promise<ProvisionedDatabase> {
   const [database, , subscriptions] = await Promise.all([
