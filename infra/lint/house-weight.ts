@@ -19,11 +19,11 @@ export type Weight = {
 
 /** Counts follow from subjects: who reaches one of these looks first for what has no user. */
 export const limits: Readonly<Omit<Weight, 'medianLines'>> = {
-  files: 1_600,
-  productFiles: 870,
-  dust: 240,
-  parts: 60,
-  circles: 12,
+  files: 1_060,
+  productFiles: 500,
+  dust: 30,
+  parts: 5,
+  circles: 0,
 };
 
 const dustLines = 30;

@@ -1,6 +1,5 @@
 import type { DecodedRecord, RecordRefusal } from '@triplock/contracts';
 import { Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
-import type { SeenEvent } from './published.ts';
 
 /** Why a record became a dead letter; `unlabelled` does not say, `other` is no word of ours. */
 export type DeadLetterReason =
@@ -9,7 +8,7 @@ export type DeadLetterReason =
 /** What the auditor counts of what it reads. */
 export type ReadingMetrics = {
   /** Events by what their delivery was: the first, another copy, or an altered one. */
-  events: Tally<Exclude<SeenEvent['outcome'], 'unstorable'>>;
+  events: Tally<'first' | 'copy' | 'altered'>;
   /** Records of the accepted topic: payments, refunds, and what is neither. */
   records: Tally<DecodedRecord['outcome']>;
   recordsSeconds: Durations<'recorded' | 'failed'>;

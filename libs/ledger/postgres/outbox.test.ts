@@ -4,7 +4,8 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, deriveId, type EventId, type TxnId } from '@triplock/payments';
 import type { Database, Queryable } from '@triplock/postgres';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
-import { outboxConformance, type OutboxUnderTest } from '../test/outbox.conformance.ts';
+import { outboxConformance } from '../test/outbox.conformance.ts';
+import type { OutboxUnderTest } from '../test/under-test.ts';
 import { openPostgresOutbox } from './outbox.ts';
 
 const appendSql = `

@@ -1,18 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
-import { pendingOf, settledNow, traceparent } from './example-postings.ts';
-import { posting, type RefundsUnderTest } from './refunds.conformance.ts';
+import { pendingOf, posting, settledNow, traceparent } from './example-postings.ts';
+import type { ChargingUnderTest } from './under-test.ts';
 import { waking } from './waking.conformance.ts';
-import type { TakeDue, WakeDue } from '../unfinished.ts';
-
-/** A ledger, and who looks after what nobody finished. */
-export type ChargingUnderTest = RefundsUnderTest & {
-  takeDue: TakeDue;
-  wakeDue: WakeDue;
-  /** Lets every pending row be due now, as time does. */
-  letTimePass(): Promise<void>;
-};
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
 

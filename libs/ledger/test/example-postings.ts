@@ -1,5 +1,7 @@
-import type { AcceptedPayment, Settlement } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedRefund, Settlement } from '@triplock/payments';
+import { aPayment } from '@triplock/testing';
 import type { Posting, PostOutcome } from '../ledger.ts';
+import type { RefundsUnderTest } from './under-test.ts';
 
 export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 /** When everything here is settled. */
@@ -19,4 +21,14 @@ export function pendingOf(payment: AcceptedPayment): Posting {
 
 export function count(outcomes: readonly PostOutcome[], wanted: PostOutcome['outcome']): number {
   return outcomes.filter(({ outcome }) => outcome === wanted).length;
+}
+
+/** A refund as a worker posts it. */
+export const posting = (refund: AcceptedRefund) => ({ refund, traceparent, settledAt: settledNow });
+
+/** A book transfer of 100 that is in the ledger. */
+export async function aTransfer({ ledger }: RefundsUnderTest, amount = 100n) {
+  const payment = aPayment({ amount });
+  await ledger.post([bookTransferOf(payment)]);
+  return payment;
 }

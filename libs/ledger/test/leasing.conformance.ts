@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { eventually } from '@triplock/testing';
-import type { Open } from './outbox.conformance.ts';
+import type { OpenOutbox as Open } from './under-test.ts';
 import type { BucketLease } from '../outbox.ts';
 
 /** Two dispatchers that keep their leases for longer than a test. */

@@ -4,27 +4,10 @@ import { deriveEventId, deriveKeyConflictId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
 import fc from 'fast-check';
 import { bookTransferOf, count, pendingOf, settledAs, settledNow } from './example-postings.ts';
-import { UnpostableError, type Ledger } from '../ledger.ts';
+import { UnpostableError } from '../ledger.ts';
 import { listing } from './listing.conformance.ts';
 import { settling } from './settling.conformance.ts';
-
-/** A ledger to try, and a way to see what is committed in its store. */
-export type LedgerUnderTest = {
-  ledger: Ledger;
-  /** The same ledger seen by another worker. */
-  another: Ledger;
-  entries(): Promise<{ txnId: string; debit: string; credit: string; amount: bigint }[]>;
-  events(): Promise<StoredEvent[]>;
-};
-
-/** An outbox row as the suite compares it. */
-export type StoredEvent = {
-  eventId: string;
-  eventType: string;
-  txnId: string;
-  sequence: number | null;
-  payload: string;
-};
+import type { LedgerUnderTest } from './under-test.ts';
 
 type Open = (context: TestContext) => Promise<LedgerUnderTest>;
 

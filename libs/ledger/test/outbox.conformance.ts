@@ -1,28 +1,11 @@
 import assert from 'node:assert/strict';
-import { suite, test, type TestContext } from 'node:test';
+import { suite, test } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
 import { a, b, leasing } from './leasing.conformance.ts';
-import type { BucketLease, Outbox, OutboxEvent } from '../outbox.ts';
-
-/** An outbox to try, and a way to fill it. */
-export type OutboxUnderTest = {
-  outbox: Outbox;
-  /** The same outbox seen by another dispatcher. */
-  another: Outbox;
-  /** Commits the next event of a payment. */
-  append(paymentId: TxnId): Promise<EventId>;
-  /**
-   * Draws an order id for a payment's event now and commits it only when `commit` is called, so
-   * that others with higher order ids can come first.
-   */
-  appendLate(paymentId: TxnId): Promise<{ eventId: EventId; commit(): Promise<void> }>;
-  stateOf(eventId: EventId): Promise<'pending' | 'published' | 'parked'>;
-};
-
-/** Opens an empty outbox for one test. */
-export type Open = (context: TestContext) => Promise<OutboxUnderTest>;
+import type { OpenOutbox as Open } from './under-test.ts';
+import type { BucketLease, OutboxEvent } from '../outbox.ts';
 
 /** What every outbox promises to dispatchers, whatever it is stored in. */
 export function outboxConformance(name: string, open: Open): void {

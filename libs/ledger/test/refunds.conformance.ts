@@ -2,13 +2,17 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { deriveEventId, type AcceptedRefund, type PartnerId, type TxnId } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
-import { bookTransferOf, pendingOf, settledNow, traceparent } from './example-postings.ts';
-import type { LedgerUnderTest } from './ledger.conformance.ts';
+import {
+  aTransfer,
+  bookTransferOf,
+  pendingOf,
+  posting,
+  settledNow,
+  traceparent,
+} from './example-postings.ts';
 import { refundCap } from './refund-cap.conformance.ts';
+import type { RefundsUnderTest } from './under-test.ts';
 import type { RefundOutcome, Refunds, ReservedRefund } from '../refunds.ts';
-
-/** A ledger with its refunds, and the same refunds seen by another worker. */
-export type RefundsUnderTest = LedgerUnderTest & { refunds: Refunds; otherRefunds: Refunds };
 
 type Open = (context: TestContext) => Promise<RefundsUnderTest>;
 
@@ -23,16 +27,6 @@ export function refundsConformance(name: string, open: Open, { rounds = 25 } = {
     cardRefunds(open);
     duplicates(open);
   });
-}
-
-/** A refund as a worker posts it. */
-export const posting = (refund: AcceptedRefund) => ({ refund, traceparent, settledAt: settledNow });
-
-/** A book transfer of 100 that is in the ledger. */
-export async function aTransfer({ ledger }: RefundsUnderTest, amount = 100n) {
-  const payment = aPayment({ amount });
-  await ledger.post([bookTransferOf(payment)]);
-  return payment;
 }
 
 /** A card payment of 100 that was charged. */

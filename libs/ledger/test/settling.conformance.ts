@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import type { Settlement, TxnId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
 import { pendingOf, settledNow, traceparent } from './example-postings.ts';
-import type { LedgerUnderTest } from './ledger.conformance.ts';
+import type { LedgerUnderTest } from './under-test.ts';
 
 /** The part of the ledger's promises that is about settling what was posted before. */
 export function settling(open: (context: TestContext) => Promise<LedgerUnderTest>): void {

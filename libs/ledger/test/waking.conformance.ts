@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
-import type { ChargingUnderTest } from './charging.conformance.ts';
-import { pendingOf, settledNow, traceparent } from './example-postings.ts';
+import { pendingOf, posting, settledNow, traceparent } from './example-postings.ts';
 import { ownMs } from '../unfinished.ts';
-import { posting } from './refunds.conformance.ts';
+import type { ChargingUnderTest } from './under-test.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
 

@@ -1,5 +1,5 @@
 import type { AttributeValue, DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { ClaimsInspector } from './inspect-claims.ts';
+import type { ClaimsInspector } from './claims-inspector.ts';
 
 type Attributes = Record<string, AttributeValue>;
 

@@ -1,1 +1,2 @@
+export * from './claims-inspector.ts';
 export * from './inspect-claims.ts';

@@ -1,3 +1,4 @@
+import type { ClaimsInspector } from './claims-inspector.ts';
 import { inspectDynamoClaims, type DynamoTable } from './dynamodb.ts';
 import { inspectPostgresClaims } from './postgres.ts';
 import { inspectRedisClaims } from './redis.ts';
@@ -13,41 +14,6 @@ export type ClaimsAddress = {
   /** Begins every key, as the gateway's CLAIM_NAMESPACE. */
   namespace: string;
 };
-
-/** A claim as its store holds it. */
-export type ClaimSeen = {
-  state: string;
-  partner: string;
-  fingerprint: string;
-  acceptedAt: Date;
-  /** How long it still lives. */
-  leftMs: number;
-  /** The stored answer, once there is one. */
-  answer: { status: number; body: string } | undefined;
-};
-
-/**
- * A claim store reached past the gateways: operators look at a claim, and the demo and tests do to
- * it what time and losses do.
- */
-export type ClaimsInspector = {
-  /** A claim that lives; nothing when there is none. */
-  look(txnId: string): Promise<ClaimSeen | undefined>;
-  /** Ends a claim's life at once, as 24 hours do; returns whether there was one. */
-  expire(txnId: string): Promise<boolean>;
-  /** Loses all that the store holds; tells by what, and how many claims and markers it cost. */
-  forget(): Promise<Forgotten>;
-  /** How many claims and markers it holds. */
-  count(): Promise<number>;
-  /** Makes its warm markers so much older, as time without a loss does; tells how many. */
-  ageMarkers(ms: number): Promise<number>;
-  /** What one of its claims takes in the store, all claims being alike: see each store. */
-  bytesPerClaim(): Promise<number>;
-  close(): Promise<void>;
-};
-
-/** What was done to a store, e.g. `FLUSHALL`, and how many keys it cost. */
-export type Forgotten = { command: string; keys: number };
 
 /** Connects to a claim store when it is first asked. */
 export function inspectClaims(address: ClaimsAddress): ClaimsInspector {

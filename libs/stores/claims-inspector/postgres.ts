@@ -1,5 +1,5 @@
 import { openForCommand } from '@triplock/postgres';
-import type { ClaimsInspector } from './inspect-claims.ts';
+import type { ClaimsInspector } from './claims-inspector.ts';
 
 type ClaimRow = {
   state: string;

@@ -1,7 +1,7 @@
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { Redis } from 'ioredis';
-import type { Forgotten, ClaimsInspector } from './inspect-claims.ts';
+import type { Forgotten, ClaimsInspector } from './claims-inspector.ts';
 
 type Keyspace = { redis: Redis; namespace: string };
 
