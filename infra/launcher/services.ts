@@ -42,7 +42,12 @@ export type GroupName = {
     : never;
 }[Declared['name']];
 /** A role in the database, without `triplock_`. */
-export type RoleOfService = Declared['role'] extends `triplock_${infer Name}` ? Name : never;
+export type RoleOfService = Extract<
+  Declared,
+  { role: string }
+>['role'] extends `triplock_${infer Name}`
+  ? Name
+  : never;
 
 /** Every subscription. */
 export const subscriptionNames = declarations.flatMap(({ events }) =>

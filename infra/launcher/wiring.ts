@@ -81,7 +81,7 @@ export function settingsOf(
     // Where it may copy the ledger to, for what reads it by SQL.
     ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.ledger }),
     ...(provider && providerSettings(provider, wiring)),
-    DATABASE_URL: databases[role.replace('triplock_', '') as RoleOfService],
+    ...(role && { DATABASE_URL: databases[role.replace('triplock_', '') as RoleOfService] }),
   };
 }
 

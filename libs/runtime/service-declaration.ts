@@ -30,8 +30,8 @@ export type ServiceDeclaration = {
   ports: readonly DeclaredPort[];
   /** The table that its config.ts reads. */
   settings: SettingsTable;
-  /** The role that it works as in PostgreSQL. */
-  role: `triplock_${string}`;
+  /** The role that it works as in PostgreSQL; without one it needs no database. */
+  role?: `triplock_${string}`;
   /** A schema of its own there, from its folder `migrations`; without one it works in a lib's. */
   schema?: string;
   /** Whether an inbox in its schema admits each event once. */

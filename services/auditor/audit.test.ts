@@ -3,18 +3,12 @@ import { test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { resultOf, observe } from './audit.ts';
+import { ownersOf } from './test/event-hops.ts';
 import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 async function aSystem(context: TestContext) {
   const store = await createTestDatabase(context);
-  const admin = store.open();
-  const system = wholeSystem({
-    ledger: store.open('triplock_ledger'),
-    notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
-    auditor: store.open('triplock_auditor'),
-    admin,
-  });
+  const system = wholeSystem(ownersOf(store));
   const database = store.open('triplock_auditor');
   const audit = async ({ final = false, workerLag = 0 } = {}) => {
     return resultOf(await observe(anAuditorOf(database, { workerLag })), { final });

@@ -6,6 +6,7 @@ import { checks } from './checks.ts';
 import { aCardScene, sabotageAtProvider } from './test/harm-at-provider.ts';
 import { sabotageOfSettlement } from './test/harm-settlement.ts';
 import { aScene, sabotage } from './test/harm.ts';
+import { ownersOf } from './test/event-hops.ts';
 import { wholeSystem, type System } from './test/whole-system.ts';
 
 const closing: (() => Promise<void>)[] = [];
@@ -19,13 +20,7 @@ before(async () => {
   const store = await createTestDatabase({ after: (close) => void closing.push(close) });
   const auditor = store.open('triplock_auditor');
   const admin = store.open();
-  system = wholeSystem({
-    ledger: store.open('triplock_ledger'),
-    notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
-    auditor,
-    admin,
-  });
+  system = wholeSystem(ownersOf(store));
   asOwner = (sql) => admin.query(sql);
   costOf = async (sql, rows) => {
     await asOwner(

@@ -2,17 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { resultOf, observe } from './audit.ts';
+import { ownersOf } from './test/event-hops.ts';
 import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 test('what only the next copy of the ledger explains is no drift, and what it does not explain is', async (context) => {
   const store = await createTestDatabase(context);
-  const system = wholeSystem({
-    ledger: store.open('triplock_ledger'),
-    notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
-    auditor: store.open('triplock_auditor'),
-    admin: store.open(),
-  });
+  const system = wholeSystem(ownersOf(store));
   const [late, forged] = [aPayment(), aPayment()];
   let copies = 0;
   const copyLedger = async () => {

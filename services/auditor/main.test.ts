@@ -13,6 +13,7 @@ import {
 } from '@triplock/testing';
 import { openGroupCommit } from '@triplock/transport';
 import type { AuditResult } from './audit.ts';
+import { ownersOf } from './test/event-hops.ts';
 import { succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 /** An auditor process on stores of its own. */
@@ -41,13 +42,7 @@ async function anAuditor(context: TestContext) {
       (await (await auditor.admin(`/audit${query}`)).json()) as AuditResult,
     topic: { brokers, topic },
     pubsub,
-    system: wholeSystem({
-      ledger: store.open('triplock_ledger'),
-      notifier: store.open('triplock_notifier'),
-      settlement: store.open('triplock_settlement'),
-      auditor: store.open('triplock_auditor'),
-      admin: store.open(),
-    }),
+    system: wholeSystem(ownersOf(store)),
   };
 }
 

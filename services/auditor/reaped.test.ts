@@ -5,6 +5,7 @@ import { openPostgresOutbox } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { resultOf, observe } from './audit.ts';
+import { ownersOf } from './test/event-hops.ts';
 import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 const dayMs = 86_400_000;
@@ -15,13 +16,7 @@ const longAgo = (days: number) => new Date(Date.now() - days * dayMs);
 async function anAgingSystem(context: TestContext) {
   const store = await createTestDatabase(context);
   const admin = store.open();
-  const owners = {
-    ledger: store.open('triplock_ledger'),
-    notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
-    auditor: store.open('triplock_auditor'),
-    admin,
-  };
+  const owners = ownersOf(store);
   const system = wholeSystem(owners);
   const withoutTriggers = (statements: readonly string[]) =>
     admin.transaction(async (tx) => {

@@ -2,18 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { resultOf, observe } from './audit.ts';
+import { ownersOf } from './test/event-hops.ts';
 import { anAuditorOf, wholeSystem } from './test/whole-system.ts';
 
 test('the audit balances when a redriven dead letter is as bad as before', async (context) => {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_auditor');
-  const system = wholeSystem({
-    ledger: store.open('triplock_ledger'),
-    notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
-    auditor: database,
-    admin: store.open(),
-  });
+  const system = wholeSystem(ownersOf(store));
   const winner = aPayment();
   const loser = aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
   await system.pay(winner);

@@ -3,6 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { auditRoute } from './audit.ts';
 import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
+import { ownersOf } from './test/event-hops.ts';
 import { anAuditorOf, lagOf, wholeSystem } from './test/whole-system.ts';
 
 const everyMs = 60_000;
@@ -11,13 +12,7 @@ const everyMs = 60_000;
 async function scheduledAudits(context: TestContext, ourMs: number, outsiderMs = ourMs) {
   const store = await createTestDatabase(context);
   const owner = store.open();
-  const system = wholeSystem({
-    ledger: store.open('triplock_ledger'),
-    notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
-    auditor: store.open('triplock_auditor'),
-    admin: owner,
-  });
+  const system = wholeSystem(ownersOf(store));
   const anAuditor = () => {
     const database = store.open('triplock_auditor');
     const auditor = anAuditorOf(database);

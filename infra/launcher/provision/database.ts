@@ -14,7 +14,11 @@ import type { Report } from '../session.ts';
 /** Who works in the database, without `triplock_`: each service, and two libs of the gateway's. */
 type Role = RoleOfService | 'claims' | 'partners';
 const roles = [
-  ...new Set([...declarations.map(({ role }) => role), 'triplock_claims', 'triplock_partners']),
+  ...new Set([
+    ...declarations.flatMap(({ role }) => role ?? []),
+    'triplock_claims',
+    'triplock_partners',
+  ]),
 ];
 
 /** The database's URL for each role. */

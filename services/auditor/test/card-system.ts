@@ -10,6 +10,7 @@ import {
 } from '@triplock/provider';
 import { aPayment, aRefund, createTestDatabase, type createTestStripe } from '@triplock/testing';
 import { observe, resultOf, type AuditResult } from '../audit.ts';
+import { ownersOf } from './event-hops.ts';
 import { anAuditorOf, wholeSystem } from './whole-system.ts';
 
 type TestStripe = Awaited<ReturnType<typeof createTestStripe>>;
@@ -19,13 +20,7 @@ export async function cardSystem(context: TestContext, stripe: TestStripe) {
   await stripe.control('POST', '/reset');
   const store = await createTestDatabase(context);
   const auditor = store.open('triplock_auditor');
-  const system = wholeSystem({
-    ledger: store.open('triplock_ledger'),
-    notifier: store.open('triplock_notifier'),
-    settlement: store.open('triplock_settlement'),
-    auditor,
-    admin: store.open(),
-  });
+  const system = wholeSystem(ownersOf(store));
   const account = { apiKey: stripe.apiKey, apiUrl: stripe.url, timeoutMs: 5_000 };
   const provider = openStripe(account);
   const charge = async (payment: AcceptedPayment, hold?: (id: string) => Promise<unknown>) => {

@@ -1,14 +1,11 @@
 import {
   encodePaymentAccepted,
-  encodePaymentEvent,
   encodeRefundAccepted,
-  eventOf,
   keyConflictEventOf,
   paymentEventOf,
   refundEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
-import { openInbox, type ReceivedEvent } from '@triplock/inbox';
 import {
   openPostgresLedger,
   openPostgresRefunds,
@@ -20,16 +17,11 @@ import type { Database } from '@triplock/postgres';
 import type { ProviderJournal } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import type { Offsets, ReceivedRecord } from '@triplock/transport';
-import { createHash } from 'node:crypto';
 import type { Auditor, LagReaders } from '../audit.ts';
 import { auditorMetrics } from '../metrics.ts';
 import { openJournalCopy } from '../provider-journal.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
-import { recordPublished } from '../published.ts';
-import { settlementHop } from './settlement-hop.ts';
-
-/** The database as each owner sees it. */
-export type Owners = Record<'ledger' | 'notifier' | 'settlement' | 'auditor' | 'admin', Database>;
+import { eventHops, type Owners } from './event-hops.ts';
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 
@@ -202,31 +194,6 @@ function cardHops(ledger: Ledger, refunds: Refunds) {
   };
 }
 
-/** What the subscribers do with an event. */
-function eventHops({ notifier, settlement, auditor }: Owners) {
-  const inbox = openInbox(notifier, 'partner-notifier');
-  return {
-    see: (event: PaymentEvent) => recordPublished(auditor, [received(event)]),
-    notify: async (event: PaymentEvent) => {
-      const [outcome] = await inbox.receive([received(event)], async (tx) => {
-        const { type, timestamp, sequence, data } = event;
-        const body = JSON.stringify({ type, timestamp, sequence, data });
-        await tx.query(
-          'INSERT INTO deliveries (event_id, partner_id, txn_id, body) VALUES ($1, $2, $3, $4)',
-          [event.event_id, event.partner_id, event.txn_id, body],
-        );
-      });
-      return outcome!;
-    },
-    addUp: settlementHop(settlement, received),
-    deliver: (eventId: EventId) =>
-      notifier.query(
-        `UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE event_id = $1`,
-        [eventId],
-      ),
-  };
-}
-
 /** The event of a payment that succeeded. */
 export function succeededEvent(payment: AcceptedPayment): PaymentEvent {
   const settled = { version: 1, amountRefunded: 0n, settledAt: settledAt(payment) };
@@ -267,13 +234,4 @@ function bytesOf(headers: Readonly<Record<string, string>>): Record<string, Buff
 
 function settledAt(accepted: Pick<AcceptedPayment, 'acceptedAt'>): Date {
   return new Date(accepted.acceptedAt.getTime() + 5);
-}
-
-/** An event as an inbox gets it. */
-function received(event: PaymentEvent): ReceivedEvent<PaymentEvent> {
-  return { ...eventOf(event), payloadHash: hashOf(event) };
-}
-
-function hashOf(event: PaymentEvent): string {
-  return createHash('sha256').update(encodePaymentEvent(event).payload).digest('hex');
 }
