@@ -130,7 +130,7 @@ test("another project's files are refused by a relative path", async () => {
 test('without a project graph lint fails instead of letting every arrow pass', async (t) => {
   const empty = await mkdtemp(join(tmpdir(), 'no-graph-'));
   t.after(() => rm(empty, { recursive: true }));
-  const env = { ...process.env, NX_WORKSPACE_DATA_DIRECTORY: empty, NX_TASK_TARGET_PROJECT: 'any' };
+  const env = { ...process.env, NX_WORKSPACE_DATA_DIRECTORY: empty, NX_CLI_SET: 'true' };
   const eslint = ['node_modules/eslint/bin/eslint.js', 'libs/payments/index.ts'];
   const exitCode = await new Promise<unknown>((resolve) => {
     execFile(process.execPath, eslint, { cwd: root, env }, (error) => resolve(error?.code));
