@@ -5,21 +5,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { migrationSets } from '@triplock/postgres';
 import { crashPointNames } from '@triplock/runtime';
-import { parse } from 'yaml';
 import { portsBesideServices } from './bring-up.ts';
-import { claimStores, ledgerStores } from './choices.ts';
-import {
-  fileOf,
-  inNetwork,
-  networkWiring,
-  settingsInFiles,
-  writtenAt,
-} from './containers/network.ts';
+import { fileOf, inNetwork, settingsInFiles, writtenAt } from './containers/network.ts';
+import { wirings } from './generated.ts';
 import { cloneFolder } from './home.ts';
-import { databaseUrls } from './provision/database.ts';
 import { type Service, services } from './service-table.ts';
 import { checkServices, declarations, type DeclaredService } from './services.ts';
-import { simulatedStripe } from './stripe.ts';
 import { containerOf } from './test/compose.ts';
 import type { Wiring } from './wiring.ts';
 
@@ -27,7 +18,6 @@ import type { Wiring } from './wiring.ts';
 // begins with the file to mend.
 
 const read = (path: string) => readFileSync(join(cloneFolder, path), 'utf8');
-const names = declarations.map(({ name }) => name);
 const sources = (pattern: string) =>
   globSync(pattern, { cwd: cloneFolder, exclude: ['**/node_modules'] }).filter(
     (path) => !/\.(test|testing)\.ts$|\/test\//.test(path),
@@ -61,52 +51,26 @@ test('a service without a declaration, and a port that is taken, are refused wit
   assert.throws(() => check(one, { ...twice, ports: [] }, gone), line);
 });
 
-test('docker-compose.yml runs each service as declared: main file, memory, replicas, ports', () => {
+test('containers run the services’ main files, and answer where the others look for them', () => {
   for (const { name, main } of services) {
     const { build, command } = containerOf(name);
     const runs = join(build!.args.WORKSPACE, command?.[1] ?? 'main.ts');
     assert.equal(runs, main, `docker-compose.yml: ${name} runs another file`);
   }
-  for (const { name, memoryMiB, replicas, ports } of declarations) {
-    const container = containerOf(name);
-    const where = `docker-compose.yml, ${name}`;
-    assert.equal(container.mem_limit, `${memoryMiB}m`, `${where}: mem_limit`);
-    assert.equal(container.deploy?.replicas ?? 1, replicas, `${where}: replicas`);
-    const published = ports.map(({ published: variable, usual, inside }) => {
-      const range = replicas === 1 ? usual : `${usual}-${usual + replicas - 1}`;
-      return `127.0.0.1:\${${variable}:-${range}}:${inside}`;
-    });
-    assert.deepEqual(container.ports!.toSorted(), published.toSorted(), `${where}: ports`);
-  }
   const inside = (name: string) => containerOf(name).ports!.map((each) => each.split(':').at(-1));
   assert.deepEqual(inside('catcher'), [new URL(inNetwork.catcher).port]);
   assert.deepEqual(inside('stripe-simulator'), [new URL(inNetwork.stripe).port]);
-  const sendsWebhooks = containerOf('partner-notifier').extra_hosts;
-  assert.deepEqual(sendsWebhooks, [`${inNetwork.machine}:host-gateway`]);
 });
 
 /** What a container is told because it is one, and not because of what the system is. */
 const ofContainers = ['TRIPLOCK_MODE', 'LOG_LEVEL', 'WEBHOOK_TARGETS'];
-
-/** What the step before the services writes down, in every choice of the stores. */
-const wirings = claimStores.flatMap((claims) =>
-  ledgerStores.map((ledger): Wiring => ({
-    ...networkWiring,
-    databases: databaseUrls(inNetwork.parts.postgres),
-    stripe: {
-      ...simulatedStripe(inNetwork.stripe),
-      webhooks: { url: inNetwork.stripeWebhooks, secrets: 'whsec_some' },
-    },
-    ...{ claims, ledger },
-  })),
-);
 
 test('a service in a container has the settings that the launcher gives it, whatever the stores', () => {
   for (const service of services) {
     const given = containerOf(service.name).environment ?? {};
     const meant = new Set<string>();
     const where = `docker-compose.yml, environment of ${service.name}`;
-    for (const wiring of wirings) {
+    for (const wiring of wirings()) {
       for (const [name, value] of Object.entries(settingsInContainer(service, wiring))) {
         const written = String(given[name]).replace('${CLAIMS:-redis}', wiring.claims);
         const chosen = written.replace('${LEDGER_STORE:-postgres}', wiring.ledger);
@@ -128,8 +92,6 @@ test('each service sees only its own settings, and the step before writes all of
     assert.deepEqual(mounted, [`for-${name}:/run/triplock:ro`], `docker-compose.yml, ${name}`);
     const volume = `for-${name}:${writtenAt(name, '/run/triplock')}`;
     assert.ok(written.includes(volume), `docker-compose.yml, provision: no volume ${volume}`);
-    const file = 'infra/images/Dockerfile';
-    assert.match(read(file), new RegExp(` wiring/${name}[ \n]`), `${file}: no wiring/${name}`);
   }
 });
 
@@ -140,17 +102,6 @@ test('every service of the pipeline has the settings of OpenTelemetry that are s
     assert.equal(tracing.length > 0, copies === 'replicas', `docker-compose.yml, ${name}`);
     for (const [variable, value] of tracing) assert.equal(value, `\${${variable}:-}`);
   }
-});
-
-test('Prometheus scrapes every service, misses each that is gone, and no other', () => {
-  const targets = 'infra/observability/prometheus/prometheus.yml';
-  type Config = { scrape_configs: { dns_sd_configs: { names: string[] }[] }[] };
-  const { scrape_configs: scrapes } = parse(read(targets)) as Config;
-  const scraped = scrapes.flatMap((each) => each.dns_sd_configs.flatMap((dns) => dns.names));
-  assert.deepEqual(scraped.toSorted(), names.toSorted(), targets);
-  const rules = 'infra/observability/prometheus/rules/services.yml';
-  const missed = [...read(rules).matchAll(/absent\(up\{job="triplock",service="([\w-]+)"\}\)/g)];
-  assert.deepEqual(missed.map(([, name]) => name).toSorted(), names.toSorted(), rules);
 });
 
 test('every role and schema is made by migrations, and tests can open each', () => {

@@ -24,6 +24,7 @@ export { findK6, type K6 } from './parts/k6.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
 export { declarations, type ServiceName } from './services.ts';
+export { filesOfServices, type GeneratedFile } from './generated.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';
 export { dropNames } from './provision/drop-names.ts';

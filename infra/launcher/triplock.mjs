@@ -27,6 +27,7 @@ const commands = {
   load: ['load-tests/load.ts', 'loads the system with k6, and audits it'],
   bench: ['load-tests/bench.ts', 'measures what a payment costs'],
   compare: ['load-tests/compare.ts', 'measures the claim stores side by side'],
+  generate: ['infra/generators/generate.ts', 'writes what is made from other files'],
   new: ['infra/generators/new.ts', 'writes a consumer, a transaction, a service; or renames all'],
   journey: ['e2e/journey.ts', 'shows which files run for one payment'],
   prove: ['e2e/prove.ts', 'proves the promises: long faults, guards removed, every claim store'],

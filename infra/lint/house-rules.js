@@ -18,11 +18,11 @@ export const houseRules = {
     "Only a lib's index.ts exports again what another file holds.",
   ),
   'one-door': refuseImports(
-    /^@triplock\/[^/]+\/(?!service$)/,
+    /^@triplock\/[^/]+\/(?!(service|generated)$)/,
     "A lib has one door, its index.ts: import '@triplock/<lib>'.",
   ),
   'doors-for-tests': refuseImports(
-    /^@triplock\/[^/]+\/(?!(conformance|test|service)$)/,
+    /^@triplock\/[^/]+\/(?!(conformance|test|service|generated)$)/,
     "Beside its index.ts a lib opens '@triplock/<lib>/conformance' and '/test' to tests.",
   ),
   'node-protocol': refuseImports(

@@ -49,6 +49,8 @@ export type ServiceDeclaration = {
   events?: { does: 'publish' } | { does: 'receive'; subscription: string };
   /** Whether it charges cards at the provider or only reads there. */
   provider?: 'charges' | 'reads';
+  /** Whether it calls partners' servers, which in a demo stand beside it or on the machine. */
+  callsPartners?: boolean;
   /** Where TRIPLOCK_CRASH_AT can end it. */
   crashPoints: readonly CrashPointName[];
   /** How the names of its metrics begin. */

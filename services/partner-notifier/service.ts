@@ -10,6 +10,7 @@ export const partnerNotifier = {
   schema: 'notifier',
   inbox: true,
   events: { does: 'receive', subscription: 'partner-notifier' },
+  callsPartners: true,
   crashPoints: [
     'notifier.received',
     'notifier.committed',

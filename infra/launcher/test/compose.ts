@@ -15,7 +15,6 @@ export type ComposeService = {
   mem_limit?: string;
   volumes?: string[];
   profiles?: string[];
-  extra_hosts?: string[];
   deploy?: { replicas: number };
 };
 

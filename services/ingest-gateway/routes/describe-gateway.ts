@@ -1,5 +1,4 @@
 import { createLogger, createMetrics } from '@triplock/runtime';
-import { writeFileSync } from 'node:fs';
 import type { Gateway } from '../gateway.ts';
 import { createRateLimiter } from '../http/admission.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
@@ -7,10 +6,10 @@ import { renderOpenApi } from '../http/openapi.ts';
 import { createHttpServer } from '../http/server.ts';
 import { addGatewayRoutes } from './gateway-routes.ts';
 
-/** Where the OpenAPI document is checked in. */
-export const openApiFile = new URL('../../../docs/openapi.json', import.meta.url);
-
-/** The OpenAPI document of all routes as text, made without anything that they stand on. */
+/**
+ * The OpenAPI document of all routes as text, made without anything that they stand on.
+ * `npm run generate` writes it to docs/openapi.json.
+ */
 export async function describeGateway(): Promise<string> {
   const logger = createLogger({ service: 'ingest-gateway', instance: 'none', level: 'silent' });
   const metrics = gatewayMetrics(createMetrics('none'));
@@ -30,7 +29,3 @@ export async function describeGateway(): Promise<string> {
   await app.close();
   return text;
 }
-
-// Run it after a change of a route or a schema:
-// npx node services/ingest-gateway/routes/write-openapi.ts
-if (import.meta.main) writeFileSync(openApiFile, await describeGateway());

@@ -1,0 +1,30 @@
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { runCommand } from '@triplock/launcher';
+import { staleFiles } from './generated.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+const help = `
+npm run generate
+
+Writes what is made from other files of this repository: the parts of docker-compose.yml, of
+Prometheus' files and of the Dockerfile that follow from the services' declarations, the dashboards
+of Grafana, and the OpenAPI document. Run it after a change of what they are made from.
+
+  --help
+`;
+
+await runCommand({
+  name: 'generate',
+  help,
+  options: {},
+  run: async () => {
+    const stale = await staleFiles();
+    for (const { path, text } of stale) {
+      writeFileSync(join(root, path), text);
+      process.stdout.write(`wrote ${path}\n`);
+    }
+    if (stale.length === 0) process.stdout.write('everything is as its sources say\n');
+  },
+});

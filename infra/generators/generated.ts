@@ -1,0 +1,25 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { describeGateway } from '@triplock/ingest-gateway/generated';
+import { filesOfServices, type GeneratedFile } from '@triplock/launcher';
+import { dashboardFiles } from '@triplock/observability';
+
+const root = resolve(import.meta.dirname, '../..');
+
+/** Every file that is generated, or of which a part is, as it is to be. */
+export async function generatedFiles(): Promise<GeneratedFile[]> {
+  return [
+    ...filesOfServices(),
+    ...dashboardFiles().map(({ path, text }) => ({ path: relative(root, path), text })),
+    { path: 'docs/openapi.json', text: await describeGateway() },
+  ];
+}
+
+/** Those of them that are not as they are to be: old, edited by hand, or missing. */
+export async function staleFiles(): Promise<GeneratedFile[]> {
+  const files = await generatedFiles();
+  return files.filter(({ path, text }) => {
+    const file = join(root, path);
+    return !existsSync(file) || readFileSync(file, 'utf8') !== text;
+  });
+}
