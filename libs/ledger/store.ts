@@ -1,4 +1,4 @@
-import type { Database } from '@triplock/postgres';
+import { readDurability, type Database, type Durability } from '@triplock/postgres';
 import type { SettingsOf, SettingsTable } from '@triplock/runtime';
 import type { Ledger } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
@@ -16,6 +16,12 @@ export type LedgerPorts = {
   outbox: Outbox;
   takeDue: TakeDue;
   wakeDue: WakeDue;
+  /**
+   * How lasting a commit is that was acknowledged. Absent where every one is.
+   *
+   * @throws PostgresDurabilityError when a crash of the server may lose it.
+   */
+  readDurability?: () => Promise<Durability>;
 };
 
 /** A kind of database that a ledger and its outbox can be kept in. */
@@ -66,6 +72,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
       outbox: openPostgresOutbox(database),
       takeDue: takeDueFrom(database),
       wakeDue: wakeDueIn(database),
+      readDurability: () => readDurability(database),
     };
   },
 };

@@ -33,6 +33,11 @@ export type DatabaseOptions = {
   /** Has the server refuse every write by these connections, whatever their role may. */
   readOnly?: boolean;
   /**
+   * Looks at each new connection before it is used. When it rejects, the connection is closed and
+   * whoever needed it gets that error.
+   */
+  onConnect?: (session: Queryable) => Promise<unknown>;
+  /**
    * Whether each connection plans a statement once and keeps the plan. For few statements that are
    * run often; not through a proxy that shares connections between transactions.
    */
@@ -67,14 +72,11 @@ export function openDatabase(options: DatabaseOptions): Database {
     keepAlive: true,
     ...(options.readOnly && { options: '-c default_transaction_read_only=on' }),
     types,
+    ...(options.onConnect && { verify: verifyBy(options.onConnect) }),
   });
   pool.on('error', options.onIdleError);
   const queryOf = options.statements === 'kept-prepared' ? namedQuery : plainQuery;
-  const on = (client: pg.Pool | pg.PoolClient): Queryable => ({
-    async query<Row extends object>(statement: string, parameters: readonly unknown[] = []) {
-      return (await client.query<Row>(queryOf(statement, parameters))).rows;
-    },
-  });
+  const on = (client: pg.Pool | pg.PoolClient) => queryableOn(client, queryOf);
   return {
     ...on(pool),
     transaction: (work) => inTransaction(pool, (client) => work(on(client))),
@@ -92,6 +94,26 @@ export function openForCommand(
   options: Omit<DatabaseOptions, 'onIdleError' | 'connectTimeoutMs'>,
 ): Database {
   return openDatabase({ ...options, connectTimeoutMs: 10_000, onIdleError: () => undefined });
+}
+
+type QueryOf = (text: string, parameters: readonly unknown[]) => pg.QueryConfig;
+
+function queryableOn(client: pg.Pool | pg.PoolClient, queryOf: QueryOf): Queryable {
+  return {
+    async query<Row extends object>(statement: string, parameters: readonly unknown[] = []) {
+      return (await client.query<Row>(queryOf(statement, parameters))).rows;
+    },
+  };
+}
+
+/** The pool discards a new connection when its check calls back with an error. */
+function verifyBy(onConnect: (session: Queryable) => Promise<unknown>) {
+  return (client: pg.PoolClient, callback: (error?: Error) => void): void => {
+    onConnect(queryableOn(client, plainQuery)).then(
+      () => callback(),
+      (error: unknown) => callback(error as Error),
+    );
+  };
 }
 
 function plainQuery(text: string, parameters: readonly unknown[]): pg.QueryConfig {

@@ -4,6 +4,7 @@ import {
   addresses,
   integer,
   isSet,
+  oneOf,
   port,
   readSettings,
   serviceSettings,
@@ -31,6 +32,11 @@ export const settings = {
   KAFKA_BROKERS: addresses,
   /** As the role triplock_ledger; used where the ledger is in `postgres`. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
+  /**
+   * Whether production starts where a standby streams and commits wait for none. A failover to it
+   * loses payments unless the groups are rewound.
+   */
+  ASYNCHRONOUS_STANDBYS: withDefault(oneOf(['refused', 'accepted']), 'refused' as const),
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
   /** The account that cards are charged for; a test key charges nobody. */

@@ -83,6 +83,31 @@ test('a worker killed between the ledger’s commit and the offset’s is taken 
   assert.equal((await next.terminate()).exitCode, 0);
 });
 
+test('a worker whose commits do not wait for the disk does not start, and one that runs is no longer ready', async (context) => {
+  const { env, store, owner } = await aSetup(context);
+  const { pathname } = new URL(store.url());
+  const role = `ALTER ROLE triplock_ledger IN DATABASE "${pathname.slice(1)}"`;
+  const worker = start(context, env);
+  await worker.ready();
+  await owner.query(`${role} SET synchronous_commit = off`);
+  await owner.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE usename = 'triplock_ledger' AND datname = current_database()`,
+  );
+  await eventually(async () => {
+    const ready = await worker.admin('/readyz');
+    return ready.status === 503 && /synchronous_commit/.test(await ready.text());
+  }, within30s('the refusal'));
+  const { exitCode, stdout } = await start(context, {
+    ...env,
+    ADMIN_PORT: `${await freePort()}`,
+  }).ended;
+  assert.equal(exitCode, 1);
+  assert.match(stdout, /synchronous_commit = off for the role triplock_ledger/);
+  await owner.query(`${role} RESET synchronous_commit`);
+  await worker.ready();
+});
+
 test('missing and malformed settings are all named at once', async (context) => {
   const settings = { KAFKA_BROKERS: 'nowhere', ADMIN_PORT: '70000', WEBHOOKS_PORT: '1024' };
   const { exitCode, stderr } = await start(context, settings).ended;

@@ -1,7 +1,7 @@
 import { openLedgerStore } from '@triplock/ledgers';
-import { openDatabase } from '@triplock/postgres';
+import { openDatabase, readDurability } from '@triplock/postgres';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
-import { openSlots, runLoop, runService, type Logger } from '@triplock/runtime';
+import { openSlots, runLoop, runService, type Logger, type Service } from '@triplock/runtime';
 import {
   openDeadLetters,
   readTopicRetention,
@@ -11,6 +11,7 @@ import {
 } from '@triplock/transport';
 import { readConfig, type Config } from './config.ts';
 import { checkRetention, paymentsHandler } from './consumer.ts';
+import { durabilityPass, requireDurableLedger } from './durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
 import { openPosting } from './posting.ts';
 import { resolverPass } from './resolver.ts';
@@ -21,15 +22,8 @@ await runService('ledger-worker', readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = workerMetrics(service.metrics);
 
-  const store = await openLedgerStore(config, () =>
-    openDatabase({
-      url: config.DATABASE_URL,
-      applicationName: config.INSTANCE_NAME,
-      onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
-    }),
-  );
+  const store = await openLedger(config, service, metrics);
   const { ledger, refunds, takeDue, wakeDue } = store;
-  service.onClose('ledger', () => ledger.close());
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
   const topic = config.ACCEPTED_TOPIC;
@@ -80,10 +74,32 @@ await runService('ledger-worker', readConfig, async (config, service) => {
         await consumer.ping();
         await deadLetters.ping();
       },
-      [store.store]: () => ledger.ping(),
+      [store.store]: async () => void (await (store.readDurability ?? ledger.ping)()),
     },
   });
 });
+
+/** The ledger that the settings name; refused where it may lose what it acknowledged. */
+async function openLedger(config: Config, service: Service, metrics: WorkerMetrics) {
+  const { logger } = service;
+  const store = await openLedgerStore(config, () =>
+    openDatabase({
+      url: config.DATABASE_URL,
+      applicationName: config.INSTANCE_NAME,
+      // Also when PostgreSQL comes after the boot, or the role changes: no commit may vanish.
+      onConnect: readDurability,
+      onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+    }),
+  );
+  service.onClose('ledger', () => store.ledger.close());
+  if (store.readDurability === undefined) return store;
+  const watch = { readDurability: store.readDurability, metrics, logger };
+  const { TRIPLOCK_MODE: mode, ASYNCHRONOUS_STANDBYS: standbys } = config;
+  await requireDurableLedger(watch, { mode, standbys });
+  const loop = runLoop(durabilityPass(watch), { name: 'durability', idleMs: 10_000, logger });
+  service.onClose('durability', () => loop.stop());
+  return store;
+}
 
 /** Stripe behind a circuit breaker; `onClosed` when calls are sent again. */
 function openProvider(

@@ -62,11 +62,20 @@ export type ProviderMetrics = {
 };
 
 /** What the worker counts. */
-export type WorkerMetrics = RecordMetrics & ProviderMetrics;
+export type WorkerMetrics = RecordMetrics &
+  ProviderMetrics & {
+    /** Standbys of the ledger that no commit waits for: a failover to one may lose payments. */
+    asynchronousStandbys: Gauge;
+  };
 
 /** Registers the worker's metrics. */
 export function workerMetrics(registry: Registry): WorkerMetrics {
-  return { ...recordMetrics(registry), ...providerMetrics(registry) };
+  const asynchronousStandbys = new Gauge({
+    name: 'triplock_worker_asynchronous_standbys',
+    help: 'Standbys of the ledger that commits do not wait for: a failover may lose payments.',
+    registers: [registry],
+  });
+  return { ...recordMetrics(registry), ...providerMetrics(registry), asynchronousStandbys };
 }
 
 function recordMetrics(registry: Registry): RecordMetrics {

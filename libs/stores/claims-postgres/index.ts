@@ -4,4 +4,3 @@ export {
   type PostgresClaimsOptions,
   type TimedClaims,
 } from './postgres-claims.ts';
-export { PostgresDurabilityError } from './postgres-connection.ts';

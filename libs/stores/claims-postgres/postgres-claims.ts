@@ -15,13 +15,14 @@ import {
 } from '@triplock/claims';
 import { bucketCount, type StoredAnswer } from '@triplock/contracts';
 import { bucketOf, type PartnerId, type TxnId } from '@triplock/payments';
-import { loadSql, loadStatements } from '@triplock/postgres';
 import {
   checkDurability,
-  connectPostgres,
+  loadSql,
+  loadStatements,
   PostgresDurabilityError,
   readDurabilitySql,
-} from './postgres-connection.ts';
+} from '@triplock/postgres';
+import { connectPostgres } from './postgres-connection.ts';
 
 const claimSql = loadSql(import.meta.url, 'claim.sql');
 const claimSteps = loadStatements(import.meta.url, 'claims.sql', [

@@ -60,31 +60,3 @@ export function connectPostgres(options: PostgresConnectionOptions): PostgresCon
     close: () => database.close(),
   };
 }
-
-/**
- * Whether a commit that was acknowledged to this role outlives a crash of the server: always one
- * row with the settings as they are in this session.
- */
-export const readDurabilitySql = `
-  SELECT current_setting('fsync') AS fsync,
-    current_setting('synchronous_commit') AS synchronous_commit`;
-
-/** The settings as they are in a session of the role. */
-export type DurabilityRow = { fsync: string; synchronous_commit: string };
-
-/** A claim that was acknowledged must not be lost by a crash, because that cannot be noticed. */
-export class PostgresDurabilityError extends Error {
-  override name = 'PostgresDurabilityError';
-  constructor(setting: string) {
-    super(
-      `PostgreSQL has ${setting} = off for the role of the claims, so a crash may lose the latest ` +
-        `claims unnoticed: set ${setting} to on`,
-    );
-  }
-}
-
-/** @throws PostgresDurabilityError when a crash may lose what was committed. */
-export function checkDurability(row: DurabilityRow): void {
-  if (row.fsync === 'off') throw new PostgresDurabilityError('fsync');
-  if (row.synchronous_commit === 'off') throw new PostgresDurabilityError('synchronous_commit');
-}
