@@ -55,7 +55,6 @@ export const columnGroups = { asked, amount, ended, kept } as const;
 
 /** What only another kind of transaction has, or nobody who reads a payment needs. */
 const notOfPayments = [
-  'kind',
   'payment_id',
   'requested_amount',
   'provider_refund_id',

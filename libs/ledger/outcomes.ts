@@ -43,8 +43,8 @@ export function compare({ payment }: Posting, row: RowState): PostOutcome {
 
 /** The event of a payment that is final, with its number in the payment's order. */
 export function settlementEvent(payment: Payment, sequence: number): PaymentEvent {
-  const type = payment.state === 'failed' ? 'payment.failed' : 'payment.succeeded';
-  return paymentEventOf(payment, type, sequence);
+  const ended = payment.state === 'failed' ? 'failed' : 'succeeded';
+  return paymentEventOf(payment, `${payment.kind}.${ended}`, sequence);
 }
 
 /** A payment that is posted and settled in one step, as it will be: its event shows it so. */
@@ -64,9 +64,9 @@ export function settledPayment(
 
 /** What a payment that is final moves; nothing when it failed. */
 export function paymentMovement(payment: Payment): Entry | undefined {
-  const { partnerId, state, details, provider } = payment;
+  const { kind, partnerId, state, details, provider } = payment;
   if (state !== 'succeeded') return undefined;
-  return paymentEntry({ partnerId, money: details.money, provider: provider?.name });
+  return paymentEntry(kind, { partnerId, money: details.money, provider: provider?.name });
 }
 
 /** What a refund that is final moves back; nothing when it failed. */

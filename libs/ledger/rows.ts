@@ -7,6 +7,7 @@ import type {
   PartnerId,
   Payment,
   PaymentDetails,
+  PaymentKind,
   ProviderCharge,
   ProviderName,
   Refund,
@@ -58,7 +59,11 @@ type Row<Columns extends Column> = { [Each in Columns]: TransactionRow[Each] };
 export type ProviderColumns = Row<'provider' | 'provider_intent_id' | 'provider_charge_id'>;
 
 /** A payment as transactions.sql and settle.sql give it back; it always has an amount. */
-export type PaymentRow = Row<PaymentColumn> & { amount: bigint; currency: string };
+export type PaymentRow = Row<PaymentColumn> & {
+  kind: PaymentKind;
+  amount: bigint;
+  currency: string;
+};
 
 /** A refund as transactions.sql gives it back, with the charge of its payment. */
 export type RefundRow = Row<RefundColumn> & { payment_id: string };
@@ -66,6 +71,7 @@ export type RefundRow = Row<RefundColumn> & { payment_id: string };
 /** The payment that a row holds; fields that the request left out are left out again. */
 export function paymentOf(row: PaymentRow): Payment {
   return {
+    kind: row.kind,
     txnId: row.txn_id as TxnId,
     partnerId: row.partner_id as PartnerId,
     key: row.idempotency_key as IdempotencyKey,

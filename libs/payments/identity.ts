@@ -15,9 +15,17 @@ export type EventId = Brand<string, 'EventId'>;
 export type Fingerprint = Brand<string, 'Fingerprint'>;
 
 /**
+ * The kinds of payment: transactions that bring their own money and are ordered by nothing but
+ * themselves. A `payment` may be charged to a card; one of any other kind nobody outside is asked
+ * about, so the ledger settles it with the statement that posts it.
+ */
+export const paymentKinds = ['payment'] as const;
+export type PaymentKind = (typeof paymentKinds)[number];
+
+/**
  * What an idempotency key names: the same key may be used once for a payment and once for a refund.
  */
-export type TransactionKind = 'payment' | 'refund';
+export type TransactionKind = PaymentKind | 'refund';
 
 /** Every event type that leaves the ledger. */
 export const eventTypes = [

@@ -1,4 +1,4 @@
-import type { Brand, PartnerId } from './identity.ts';
+import type { Brand, PartnerId, PaymentKind } from './identity.ts';
 import type { ProviderName } from './transaction.ts';
 
 /** An ISO 4217 code in upper case, e.g. `EUR`. */
@@ -30,21 +30,26 @@ export type Movement = {
 };
 
 /**
- * What a payment moves into the partner's payable funds: what the provider collected and owes us,
- * or, for a book transfer, what the partner itself cleared.
+ * What a payment moves. One of kind `payment` moves into the partner's payable funds what the
+ * provider collected and owes us, or, for a book transfer, what the partner itself cleared.
  */
-export function paymentEntry(movement: Movement): Entry {
+export function paymentEntry(kind: PaymentKind, movement: Movement): Entry {
   const { partnerId, money, provider } = movement;
-  return {
-    debit: account(provider === undefined ? partnerId : `provider.${provider}`, 'clearing'),
-    credit: account(partnerId, 'payable'),
-    money,
-  };
+  switch (kind) {
+    case 'payment':
+      return {
+        debit: account(provider === undefined ? partnerId : `provider.${provider}`, 'clearing'),
+        credit: account(partnerId, 'payable'),
+        money,
+      };
+    default:
+      return kind satisfies never;
+  }
 }
 
 /** A refund moves its amount back the way its payment came. */
 export function refundEntry(movement: Movement): Entry {
-  const { debit, credit, money } = paymentEntry(movement);
+  const { debit, credit, money } = paymentEntry('payment', movement);
   return { debit: credit, credit: debit, money };
 }
 

@@ -1,3 +1,4 @@
+import type { PaymentKind } from './identity.ts';
 import type { Money } from './money.ts';
 import type { Accepted, TransactionProgress, ProviderCharge } from './transaction.ts';
 
@@ -15,7 +16,10 @@ export type PaymentDetails = {
 };
 
 /** A payment as the gateway accepted it. */
-export type AcceptedPayment = Accepted & { readonly details: PaymentDetails };
+export type AcceptedPayment = Accepted & {
+  readonly kind: PaymentKind;
+  readonly details: PaymentDetails;
+};
 
 /** A payment as the ledger holds it. */
 export type Payment = AcceptedPayment &

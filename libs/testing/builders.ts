@@ -31,6 +31,7 @@ export function aPayment(wish: PaymentWish = {}): AcceptedPayment {
   const money = { amount: amount ?? 1_250n, currency: (currency ?? 'EUR') as Currency };
   const details = { money, ...texts };
   return {
+    kind: 'payment',
     txnId: deriveTxnId('payment', partnerId, idempotencyKey),
     partnerId,
     key: idempotencyKey,

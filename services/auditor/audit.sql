@@ -56,7 +56,7 @@ WITH booked AS MATERIALIZED (
   SELECT CASE kind WHEN 'refund' THEN 'refunds' ELSE 'gross' END, 'ledger',
          partner_id, currency, number, amount
   FROM booked
-  WHERE state = 'succeeded'
+  WHERE state = 'succeeded' AND kind IN ('payment', 'refund')
   UNION ALL
   SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'ledger',
          partner_id, currency, number, amount

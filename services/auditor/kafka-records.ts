@@ -67,7 +67,7 @@ function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics): Ro
 
 function paymentRow(payment: AcceptedPayment) {
   const { currency, amount } = payment.details.money;
-  return { kind: 'payment', ...acceptedIds(payment), currency, amount: Number(amount) };
+  return { kind: payment.kind, ...acceptedIds(payment), currency, amount: Number(amount) };
 }
 
 function refundRow(refund: AcceptedRefund) {

@@ -1,8 +1,9 @@
+import type { TransactionKind } from '@triplock/payments';
 import type { Queryable } from '@triplock/postgres';
 
 /** The ledger's row of a payment or a refund. */
 export type LedgerRow = {
-  kind: 'payment' | 'refund';
+  kind: TransactionKind;
   /** A refund's payment. */
   paymentId: string | null;
   partner: string;

@@ -210,18 +210,19 @@ export type StoredAnswer = { status: number; location: string; body: string };
  * @throws for a version this code does not know, which is a bug of a deploy.
  */
 export function renderAccepted(
-  payment: Pick<AcceptedPayment, 'txnId' | 'responseVersion' | 'details'>,
+  payment: Pick<AcceptedPayment, 'kind' | 'txnId' | 'responseVersion' | 'details'>,
 ): StoredAnswer {
   if (payment.responseVersion !== 1) {
     throw new Error(`response version ${payment.responseVersion} is not known here`);
   }
   const fields = {
     id: payment.txnId,
-    object: 'payment',
+    object: payment.kind,
     status: 'pending',
     ...asSent(payment.details),
   };
-  return { status: 202, location: `/v1/payments/${payment.txnId}`, body: JSON.stringify(fields) };
+  const location = `/v1/${payment.kind}s/${payment.txnId}`;
+  return { status: 202, location, body: JSON.stringify(fields) };
 }
 
 /** The request's fields as the partner sent them, in the order in which every answer shows them. */
@@ -252,10 +253,10 @@ function sortedByName(metadata: Readonly<Record<string, string>>): JsonObject {
 export function renderPayment(payment: Payment): JsonObject {
   return {
     id: payment.txnId,
-    object: 'payment',
+    object: payment.kind,
     status: payment.state,
     ...asSent(payment.details),
-    amount_refunded: Number(payment.amountRefunded),
+    ...(payment.kind === 'payment' && { amount_refunded: Number(payment.amountRefunded) }),
     created_at: payment.acceptedAt.toISOString(),
     settled_at: payment.settledAt?.toISOString() ?? null,
     ...(payment.failure === undefined ? {} : { failure: { ...payment.failure } }),

@@ -1,5 +1,6 @@
 import {
   deriveTxnId,
+  paymentKinds,
   type AcceptedPayment,
   type AcceptedRefund,
   type Fingerprint,
@@ -7,6 +8,7 @@ import {
   type JsonObject,
   type JsonValue,
   type PartnerId,
+  type PaymentKind,
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
@@ -75,7 +77,7 @@ export function encodePaymentAccepted(
   payment: AcceptedPayment,
   traceparent: string,
 ): EncodedRecord {
-  const fields = { ...fieldsOf('payment', payment), ...asSent(payment.details) };
+  const fields = { ...fieldsOf(payment.kind, payment), ...asSent(payment.details) };
   return encode(payment.txnId, fields, headersOf(payment, traceparent));
 }
 
@@ -127,12 +129,14 @@ const commonFields = {
 };
 
 // One schema per kind, chosen by `kind`: a union would try one after the other on every record.
-const paymentRecord = Compile(
-  Type.Object(
-    { ...commonFields, kind: Type.Literal('payment'), ...paymentFields },
-    { additionalProperties: false },
+const paymentRecords = {
+  payment: Compile(
+    Type.Object(
+      { ...commonFields, kind: Type.Literal('payment'), ...paymentFields },
+      { additionalProperties: false },
+    ),
   ),
-);
+};
 const refundRecord = Compile(
   Type.Object(
     { ...commonFields, kind: Type.Literal('refund'), payment_id: txnIdSchema, ...refundFields },
@@ -160,19 +164,21 @@ export function decodeAccepted(received: UndecodedRecord): DecodedRecord {
     const version = typeof schema === 'number' ? schema : 'none';
     return refused('unknown_schema', `schema ${version} is not known here`);
   }
-  if (kind === 'payment') return decodePayment(json.value, received);
   if (kind === 'refund') return decodeRefund(json.value, received);
-  return refused('invalid_record', '/kind is neither payment nor refund');
+  const paymentKind = paymentKinds.find((each) => each === kind);
+  if (paymentKind !== undefined) return decodePayment(paymentKind, json.value, received);
+  return refused('invalid_record', `/kind is none of ${[...paymentKinds, 'refund'].join(', ')}`);
 }
 
-function decodePayment(json: JsonValue, received: UndecodedRecord): DecodedRecord {
-  if (!paymentRecord.Check(json)) return invalid(paymentRecord.Errors(json));
-  const payment = { ...commonOf(json), details: detailsOf(json) };
-  const refusal = checkIdentity(received, {
-    kind: 'payment',
-    recordKey: payment.txnId,
-    of: payment,
-  });
+function decodePayment(
+  kind: PaymentKind,
+  json: JsonValue,
+  received: UndecodedRecord,
+): DecodedRecord {
+  const record = paymentRecords[kind];
+  if (!record.Check(json)) return invalid(record.Errors(json));
+  const payment = { kind, ...commonOf(json), details: detailsOf(json) };
+  const refusal = checkIdentity(received, { kind, recordKey: payment.txnId, of: payment });
   if (refusal !== undefined) return refusal;
   return { outcome: 'payment', payment, traceparent: traceOf(received, payment.txnId) };
 }
@@ -186,7 +192,7 @@ function decodeRefund(json: JsonValue, received: UndecodedRecord): DecodedRecord
   return { outcome: 'refund', refund, traceparent: traceOf(received, refund.txnId) };
 }
 
-type Common = Omit<AcceptedPayment, 'details'>;
+type Common = Omit<AcceptedPayment, 'kind' | 'details'>;
 
 function commonOf(fields: Static<TObject<typeof commonFields>>): Common {
   return {

@@ -126,10 +126,9 @@ type EventFields = Static<typeof eventSchema>;
 const eventCheck = Compile(eventSchema);
 
 /** A refund that failed, or that lost its key, may have asked for "all that is left". */
-const alwaysOfMoney: ReadonlySet<string> = new Set([
-  'payment.succeeded',
-  'payment.failed',
-  'refund.succeeded',
+const perhapsWithoutMoney: ReadonlySet<string> = new Set<EventType>([
+  'refund.failed',
+  'payment.key_conflict',
 ]);
 
 const requiredAttributes = ['event_id', 'event_type', 'txn_id', 'payment_id'] as const;
@@ -164,7 +163,7 @@ function checkIdentity(fields: EventFields, received: UndecodedEvent): DecodedEv
     return refused('invalid_event', 'data.id is not the txn_id');
   }
   const { amount, currency } = fields.data;
-  if (alwaysOfMoney.has(fields.type) && (amount === undefined || currency === undefined)) {
+  if (!perhapsWithoutMoney.has(fields.type) && (amount === undefined || currency === undefined)) {
     return refused('invalid_event', `without amount or currency nothing can be ${fields.type}`);
   }
   if (fields.event_id !== expectedId(fields)) {

@@ -5,6 +5,7 @@ import {
   type AcceptedRefund,
   type EventType,
   type Payment,
+  type PaymentKind,
   type Refund,
   type TxnId,
 } from '@triplock/payments';
@@ -21,7 +22,7 @@ import { paymentEventSchema, type PaymentEvent } from './payment-event.ts';
  */
 export function paymentEventOf(
   payment: Payment,
-  type: 'payment.succeeded' | 'payment.failed',
+  type: `${PaymentKind}.${'succeeded' | 'failed'}`,
   sequence: number,
 ): PaymentEvent {
   return settled(payment, {
@@ -37,9 +38,9 @@ export function paymentEventOf(
  * refused. It happened when the loser was accepted, so a redelivery makes the same event again.
  */
 export function keyConflictEventOf(refused: AcceptedPayment): PaymentEvent {
-  const { txnId, fingerprint, details } = refused;
+  const { kind, txnId, fingerprint, details } = refused;
   const { amount, currency } = details.money;
-  const data = { id: txnId, object: 'payment', fingerprint, amount: Number(amount), currency };
+  const data = { id: txnId, object: kind, fingerprint, amount: Number(amount), currency };
   return keyConflict(refused, { orderedBy: txnId, data });
 }
 

@@ -55,6 +55,7 @@ export const anyAccepted: fc.Arbitrary<AcceptedPayment> = fc
     acceptedAt: anyTime,
   })
   .map(({ partner, key, ...rest }) => ({
+    kind: 'payment',
     txnId: deriveTxnId('payment', partner as PartnerId, key as IdempotencyKey),
     partnerId: partner as PartnerId,
     key: key as IdempotencyKey,

@@ -100,6 +100,7 @@ function requestRow(payment: AcceptedPayment): object {
   const { money, paymentMethod, reference } = payment.details;
   return {
     txn_id: payment.txnId,
+    kind: payment.kind,
     partner_id: payment.partnerId,
     idempotency_key: payment.key,
     fingerprint: `\\x${payment.fingerprint}`,

@@ -15,7 +15,7 @@
 -- each other in the other key first and fail instead of doing nothing.
 WITH input AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS posting (
-    txn_id uuid, partner_id text, idempotency_key text, fingerprint bytea,
+    txn_id uuid, kind text, partner_id text, idempotency_key text, fingerprint bytea,
     response_version smallint, amount bigint, currency text, payment_method text, reference text,
     details json, created_at timestamptz, state text, failure_code text, failure_message text,
     settled_at timestamptz, debit_account text, credit_account text,
@@ -28,7 +28,7 @@ WITH input AS MATERIALIZED (
     settled_at, events, due_at, traceparent
   )
   SELECT
-    txn_id, 'payment', partner_id, idempotency_key, fingerprint, response_version, amount, currency,
+    txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, amount, currency,
     payment_method, reference, details::text, created_at, state, failure_code, failure_message,
     settled_at, CASE WHEN event_id IS NULL THEN 0 ELSE 1 END,
     CASE WHEN state = 'pending' THEN now() + $2::integer * interval '1 millisecond' END,

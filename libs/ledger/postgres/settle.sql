@@ -13,9 +13,9 @@ UPDATE ledger.transactions SET
   due_at = NULL,
   version = version + 1,
   events = events + 1
-WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
+WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind <> 'refund'
 RETURNING
-  txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
+  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
   provider, provider_intent_id, provider_charge_id

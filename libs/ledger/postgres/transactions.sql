@@ -3,17 +3,17 @@
 -- settle-refund.sql, take-due.sql, wake-due.sql.
 
 -- name: findPayment
--- Reads one payment.
+-- Reads one payment, of whatever kind.
 --
 -- $1 id.
 -- A row: the payment as the ledger holds it. No row: the ledger does not know the id.
 SELECT
-  txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
+  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
   provider, provider_intent_id, provider_charge_id
 FROM ledger.transactions
-WHERE txn_id = $1 AND kind = 'payment'
+WHERE txn_id = $1 AND kind <> 'refund'
 
 -- name: paymentPosition
 -- The position of a payment in its partner's list.
@@ -34,7 +34,7 @@ WHERE txn_id = $2 AND partner_id = $1 AND kind = 'payment'
 -- nothing: neither part of the position ever changes. It is sent unprepared, so that the planner
 -- sees which wishes are null and takes the index of the others.
 SELECT
-  txn_id, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
+  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
   provider, provider_intent_id, provider_charge_id

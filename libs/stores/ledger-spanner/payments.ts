@@ -44,7 +44,7 @@ export function openSpannerLedger(database: SpannerDatabase): Ledger {
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: async (txnId) => {
       const row = await readTransaction(database, txnId);
-      return row?.kind === 'payment' ? paymentFrom(row) : undefined;
+      return row === undefined || row.kind === 'refund' ? undefined : paymentFrom(row);
     },
     list: (request) => listPayments(database, request),
     isEmpty: async () =>
@@ -121,7 +121,7 @@ function rowsOf({ payment, traceparent, settlement }: Posting): {
   entry?: Write;
   event?: Write;
 } {
-  const row = { ...requestColumns(payment), kind: 'payment', version: 1 };
+  const row = { ...requestColumns(payment), version: 1 };
   if (settlement === undefined) {
     // By this process's clock. One that is wrong costs a look at the row, or delays it.
     const due_at = new Date(Date.now() + ownMs);

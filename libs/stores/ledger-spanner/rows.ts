@@ -13,6 +13,7 @@ import {
   bucketOf,
   type Entry,
   type Payment,
+  type PaymentKind,
   type Refund,
   type Settlement,
   type TxnId,
@@ -47,6 +48,7 @@ export function requestColumns(payment: AcceptedPayment): Columns {
   const { money, paymentMethod, reference } = payment.details;
   return {
     txn_id: payment.txnId,
+    kind: payment.kind,
     partner_id: payment.partnerId,
     idempotency_key: payment.key,
     fingerprint: payment.fingerprint,
@@ -112,9 +114,10 @@ export type TransactionRow = {
   [Column in keyof PostgresRow]: PostgresRow[Column] extends number ? bigint : PostgresRow[Column];
 };
 
-/** The payment that a row of kind `payment` holds; the table's checks give it an amount. */
+/** The payment that a row of any kind but `refund` holds; the table's checks give it an amount. */
 export function paymentFrom(row: TransactionRow): Payment {
-  return paymentOf({ ...row, ...small(row), amount: row.amount!, currency: row.currency! });
+  const kind = row.kind as PaymentKind;
+  return paymentOf({ ...row, ...small(row), kind, amount: row.amount!, currency: row.currency! });
 }
 
 /** The refund that a row holds, with the charge of its payment where that is the same partner's. */

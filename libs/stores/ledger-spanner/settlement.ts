@@ -44,7 +44,7 @@ export function settlePayment(
   return blamingInput(() =>
     database.transaction(async (tx) => {
       const row = await readTransaction(tx, txnId);
-      if (row?.kind !== 'payment') return { outcome: 'stale' };
+      if (row === undefined || row.kind === 'refund') return { outcome: 'stale' };
       if (!isPendingAt(row, request.version)) return ownDoing(tx, row, request);
       const final = finalColumns(result, settledAt);
       const [version, events] = [row.version + 1n, row.events + 1n];

@@ -80,7 +80,7 @@ async function read(
   const row = await readTransaction(database, txnId);
   if (row?.version !== version) return undefined;
   const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
-  if (row.kind === 'payment') return { kind: 'payment', payment: paymentFrom(row), traceparent };
+  if (row.kind !== 'refund') return { kind: 'payment', payment: paymentFrom(row), traceparent };
   const payment = await readTransaction(database, row.payment_id as TxnId);
   const refund = refundFrom(row, paymentOfRefund(row, payment));
   return { kind: 'refund', refund, traceparent };

@@ -1,4 +1,5 @@
 import type { ClaimOutcome } from '@triplock/claims';
+import { paymentKinds, type TransactionKind } from '@triplock/payments';
 import {
   duplicatesCaught,
   Durations,
@@ -18,8 +19,8 @@ type AcceptLabel =
 export type GatewayMetrics = {
   /** Every request that a partner sent, by route and class of its status. */
   requestSeconds: Histogram<'method' | 'route' | 'status'>;
-  payments: Tally<AcceptLabel>;
-  refunds: Tally<AcceptLabel>;
+  /** Requests to accept something, by its kind. */
+  accepts: Readonly<Record<TransactionKind, Tally<AcceptLabel>>>;
   /** Requests for which guard 1 knew an answer, or somebody at work on one. */
   caught: Tally<'claims'>;
   /** Claims by what the store said; one that met a cold bucket is asked for again. */
@@ -44,8 +45,7 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
       buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3],
       registers,
     }),
-    payments: acceptTally(registry, 'payment'),
-    refunds: acceptTally(registry, 'refund'),
+    accepts: acceptTallies(registry),
     caught: duplicatesCaught(registry, 'claims'),
     ...guardMetrics(registry),
     reads: new Tally({
@@ -71,7 +71,13 @@ export function gatewayMetrics(registry: Registry): GatewayMetrics {
   };
 }
 
-function acceptTally(registry: Registry, what: 'payment' | 'refund'): Tally<AcceptLabel> {
+function acceptTallies(registry: Registry): GatewayMetrics['accepts'] {
+  const kinds: readonly TransactionKind[] = [...paymentKinds, 'refund'];
+  const tallies = kinds.map((kind) => [kind, acceptTally(registry, kind)]);
+  return Object.fromEntries(tallies) as GatewayMetrics['accepts'];
+}
+
+function acceptTally(registry: Registry, what: TransactionKind): Tally<AcceptLabel> {
   const unanswered = { 'in-flight': 0, cold: 0, unavailable: 0 } as const;
   return new Tally({
     name: `triplock_gateway_${what}s_total`,

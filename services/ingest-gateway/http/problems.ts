@@ -1,4 +1,5 @@
 import { Problem, type FieldProblem, type ProblemCode } from '@triplock/contracts';
+import type { TransactionKind } from '@triplock/payments';
 import { databaseErrorKind } from '@triplock/postgres';
 import { startBudget } from '@triplock/runtime';
 import type { ConnectionError, FastifyReply, FastifyRequest } from 'fastify';
@@ -147,7 +148,7 @@ export function unknownYet(): Problem {
 }
 
 /** Nothing there, or another partner's: 404. */
-export function notFound(what: 'payment' | 'refund'): Problem {
+export function notFound(what: TransactionKind): Problem {
   return new Problem('not_found', `There is no such ${what}.`);
 }
 

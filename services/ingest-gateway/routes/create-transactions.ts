@@ -1,11 +1,5 @@
-import {
-  readIdempotencyKey,
-  responseVersion,
-  txnIdSchema,
-  validatePaymentRequest,
-  validateRefundRequest,
-} from '@triplock/contracts';
-import { deriveTxnId, fingerprint, isTxnId, type JsonValue } from '@triplock/payments';
+import { readIdempotencyKey, responseVersion, validatePaymentRequest } from '@triplock/contracts';
+import { deriveTxnId, fingerprint, type JsonValue } from '@triplock/payments';
 import { carriedTraceparent, inSpan, startBudget, traceparentFrom } from '@triplock/runtime';
 import type {
   FastifyInstance,
@@ -34,41 +28,12 @@ const createPayment: FastifySchema = {
   },
 };
 
-const createRefund: FastifySchema = {
-  operationId: 'createRefund',
-  summary: 'Accept a refund',
-  description:
-    'Gives back a part of a payment, or with `{}` all that is left of it when the refund is posted. ' +
-    'Takes effect once per key, as a payment does; the keys of refunds are apart from those of ' +
-    'payments. A payment can be refunded right after its 202: the refund waits until it is final. ' +
-    'Refunds never exceed their payment: one that does not fit ends `failed` with ' +
-    '`amount_exceeds_refundable`, one of a payment that failed with `payment_not_refundable`.',
-  params: { type: 'object', required: ['id'], properties: { id: txnIdSchema } },
-  headers: idempotencyKeyHeader('refund'),
-  body: { $ref: 'RefundRequest#' },
-  response: {
-    202: acceptedResponse('refund'),
-    ...acceptProblems('not_found'),
-  },
-};
-
-/**
- * `POST /v1/payments` and `POST /v1/payments/{id}/refunds`. Nothing is written before
- * {@link acceptTransaction}: a crash while the request is read leaves nothing, and the retry counts
- * as the first request. Id and fingerprint are made from the request alone, so a retry at any
- * replica meets what this one left.
- */
+/** `POST /v1/payments`. */
 export function addCreateRoutes(app: FastifyInstance, gateway: Gateway): void {
-  const { payments, refunds } = gateway.metrics;
   app.post(
     '/v1/payments',
-    { schema: createPayment, onResponse: countRefused(payments) },
+    { schema: createPayment, onResponse: countRefused(gateway, 'payment') },
     async (request, reply) => create(gateway, paymentOf(request), reply),
-  );
-  app.post(
-    '/v1/payments/:id/refunds',
-    { schema: createRefund, onResponse: countRefused(refunds) },
-    async (request, reply) => create(gateway, refundOf(request), reply),
   );
 }
 
@@ -90,29 +55,13 @@ function paymentOf(request: FastifyRequest): Transaction {
   };
 }
 
-/** @throws Problem when the path, the key or the body is not one. */
-function refundOf(request: FastifyRequest): Transaction {
-  const { id: paymentId } = request.params as { id: string };
-  if (!isTxnId(paymentId)) throw notFound('payment');
-  const key = readIdempotencyKey(request.raw.rawHeaders);
-  const validated = validateRefundRequest(request.body as JsonValue | undefined);
-  if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
-  const { partnerId } = request;
-  const path = `/v1/payments/${paymentId}/refunds`;
-  return {
-    kind: 'refund',
-    txnId: deriveTxnId('refund', partnerId, key),
-    partnerId,
-    key,
-    fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),
-    responseVersion,
-    acceptedAt: new Date(),
-    paymentId,
-    details: validated.details,
-  };
-}
-
-async function create(
+/**
+ * Accepts what a route has read, once per key, and answers. Nothing is written before
+ * {@link acceptTransaction}: a crash while the request is read leaves nothing, and the retry counts
+ * as the first request. Id and fingerprint are made from the request alone, so a retry at any
+ * replica meets what this one left.
+ */
+export async function create(
   gateway: Gateway,
   transaction: Transaction,
   reply: FastifyReply,
@@ -155,14 +104,17 @@ function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
 /** What is not found is counted as refused, with what was no request to accept anything. */
 function count({ metrics }: Gateway, kind: Transaction['kind'], outcome: AcceptOutcome): void {
   if (outcome.outcome === 'not-found') return;
-  const outcomes = kind === 'payment' ? metrics.payments : metrics.refunds;
-  outcomes.count(outcome.outcome);
+  metrics.accepts[kind].count(outcome.outcome);
   const isKnown = outcome.outcome === 'replayed' || outcome.outcome === 'in-flight';
   if (isKnown) metrics.caught.count('claims');
 }
 
 /** Counts what was refused before it could be accepted; 409 and 422 are outcomes of accepting. */
-function countRefused(outcomes: Gateway['metrics']['payments']): onResponseHookHandler {
+export function countRefused(
+  { metrics }: Gateway,
+  kind: Transaction['kind'],
+): onResponseHookHandler {
+  const outcomes = metrics.accepts[kind];
   return (_request, { statusCode }, done) => {
     const isRefused = statusCode >= 400 && statusCode < 500;
     if (isRefused && statusCode !== 409 && statusCode !== 422) outcomes.count('refused');

@@ -3,6 +3,7 @@ import type { Gateway } from '../gateway.ts';
 import { addCreateRoutes } from './create-transactions.ts';
 import { addListRoutes } from './list-transactions.ts';
 import { addReadRoutes } from './read-transactions.ts';
+import { addRefundRoutes } from './refunds.ts';
 import { addSettlementRoutes } from './settlements.ts';
 import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
@@ -11,10 +12,16 @@ import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
  * Every route that a partner can call; a mutating one has its guard (every-route-claims.test.ts).
  */
 export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
-  addCreateRoutes(app, gateway);
-  addReadRoutes(app, gateway);
-  addListRoutes(app, gateway);
+  addTransactionRoutes(app, gateway);
   addSettlementRoutes(app, gateway);
   addWebhookEndpointRoutes(app, gateway);
   addWebhookDeliveryRoutes(app, gateway);
+}
+
+/** Those about transactions of every kind. */
+export function addTransactionRoutes(app: FastifyInstance, gateway: Gateway): void {
+  addCreateRoutes(app, gateway);
+  const read = addReadRoutes(app, gateway);
+  addRefundRoutes(app, gateway, read);
+  addListRoutes(app, gateway);
 }

@@ -14,7 +14,8 @@ import type { Gateway } from '../gateway.ts';
 import { notFound, unknownYet } from '../http/problems.ts';
 import { foundResponse, preferHeader, problems } from './schemas.ts';
 
-const byId = { type: 'object', required: ['id'], properties: { id: txnIdSchema } };
+/** The id in the path. */
+export const byId = { type: 'object', required: ['id'], properties: { id: txnIdSchema } };
 
 const readPayment: FastifySchema = {
   operationId: 'readPayment',
@@ -28,32 +29,21 @@ const readPayment: FastifySchema = {
   },
 };
 
-const readRefund: FastifySchema = {
-  operationId: 'readRefund',
-  summary: 'Read a refund',
-  description:
-    'An accepted refund is there at once, `pending` until the money is given back or cannot be. ' +
-    'Without an `amount` in the request it has one once it is posted.',
-  params: byId,
-  headers: preferHeader('refund'),
-  response: {
-    200: foundResponse('refund'),
-    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
-  },
-};
-
 // Each asks the ledger up to four times a second: together a small part of what it can answer.
 // Who comes when that many wait is answered at once, which RFC 7240 allows.
 const waitingMax = 200;
 
-/** `GET /v1/payments/{id}` and `GET /v1/refunds/{id}`, with `Prefer: wait=N`. */
-export function addReadRoutes(app: FastifyInstance, gateway: Gateway): void {
+/** Answers a read of a transaction of that kind by its id, with `Prefer: wait=N`. */
+export type ReadTransaction = (kind: TransactionKind, reply: FastifyReply) => Promise<FastifyReply>;
+
+/** `GET /v1/payments/{id}`, and how the routes of other kinds read: those that wait are counted. */
+export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTransaction {
   const { metrics, logger } = gateway;
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
   let waiting = 0;
 
-  const read = async (kind: TransactionKind, reply: FastifyReply): Promise<FastifyReply> => {
+  const read: ReadTransaction = async (kind, reply) => {
     const { params, headers, partnerId } = reply.request;
     const { id: txnId } = params as { id: string };
     if (!isTxnId(txnId)) throw notFound(kind);
@@ -83,7 +73,7 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): void {
     }
   };
   app.get('/v1/payments/:id', { schema: readPayment }, (_, reply) => read('payment', reply));
-  app.get('/v1/refunds/:id', { schema: readRefund }, (_, reply) => read('refund', reply));
+  return read;
 }
 
 /**

@@ -1,9 +1,13 @@
 import { problemCodes, type ProblemCode } from '@triplock/contracts';
+import type { TransactionKind } from '@triplock/payments';
 
 /** What the OpenAPI document says alike of several routes. */
-type What = 'payment' | 'refund';
+type What = TransactionKind;
 
-const schemaNames = { payment: 'Payment', refund: 'Refund' } as const;
+/** The schema of a kind, as http/openapi.ts names it: `Payment`. */
+function schemaOf(what: What): string {
+  return what.charAt(0).toUpperCase() + what.slice(1);
+}
 
 /** The header of every request that takes effect once per key. */
 export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery'): object {
@@ -39,7 +43,7 @@ export function acceptedResponse(what: What): object {
       Location: { type: 'string', description: `Where to read the ${what}.` },
       ...replayedHeader,
     },
-    content: { 'application/json': { schema: { $ref: `Accepted${schemaNames[what]}#` } } },
+    content: { 'application/json': { schema: { $ref: `Accepted${schemaOf(what)}#` } } },
   };
 }
 
@@ -83,7 +87,7 @@ export function foundResponse(what: What): object {
     headers: {
       'Preference-Applied': { type: 'string', description: 'The `wait` that was honoured.' },
     },
-    content: { 'application/json': { schema: { $ref: `${schemaNames[what]}#` } } },
+    content: { 'application/json': { schema: { $ref: `${schemaOf(what)}#` } } },
   };
 }
 
@@ -98,7 +102,7 @@ export function pageResponse(what: What): object {
           required: ['object', 'data', 'has_more'],
           properties: {
             object: { type: 'string', const: 'list' },
-            data: { type: 'array', items: { $ref: `${schemaNames[what]}#` } },
+            data: { type: 'array', items: { $ref: `${schemaOf(what)}#` } },
             has_more: { type: 'boolean', description: 'whether there is a page behind this one' },
           },
           additionalProperties: false,

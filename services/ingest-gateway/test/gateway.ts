@@ -118,7 +118,7 @@ async function post(writer: Database, record: UndecodedRecord): Promise<Accepted
 
 /** An order for a payment, with a budget of its own. */
 export function anOrder(payment: AcceptedPayment = aPayment()): Order {
-  return orderOf({ kind: 'payment', ...payment });
+  return orderOf(payment);
 }
 
 /** An order for a refund, with a budget of its own. */

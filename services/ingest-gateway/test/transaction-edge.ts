@@ -1,8 +1,6 @@
 import type { TestContext } from 'node:test';
 import { createHttpServer } from '../http/server.ts';
-import { addCreateRoutes } from '../routes/create-transactions.ts';
-import { addListRoutes } from '../routes/list-transactions.ts';
-import { addReadRoutes } from '../routes/read-transactions.ts';
+import { addTransactionRoutes } from '../routes/gateway-routes.ts';
 import { admitByName, openTestGateway } from './gateway.ts';
 
 /** One request; the partner named by `as` sends it. A body of text goes out as it is. */
@@ -28,11 +26,7 @@ export async function transactionEdge(t: TestContext) {
   const app = await createHttpServer({
     logger: gateway.logger,
     admission: admitByName,
-    routes: (server) => {
-      addCreateRoutes(server, gateway);
-      addReadRoutes(server, gateway);
-      addListRoutes(server, gateway);
-    },
+    routes: (server) => addTransactionRoutes(server, gateway),
   });
   t.after(() => app.close());
 
