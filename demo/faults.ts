@@ -1,4 +1,5 @@
 import {
+  type CrashPointName,
   continueProcess,
   pauseProcess,
   runOf,
@@ -7,7 +8,6 @@ import {
   type Target,
   type ServiceName,
 } from '@triplock/launcher';
-import type { CrashPointName } from '@triplock/runtime';
 import { BrokenPromise, FaultDidNotFire, fired, until, type Wait } from './promises.ts';
 import { arm, disarm, readHits } from './services.ts';
 import type { System } from './system.ts';

@@ -1,5 +1,9 @@
-import { LauncherError, type ServiceEndpoint, type ServiceName } from '@triplock/launcher';
-import type { CrashPointName } from '@triplock/runtime';
+import {
+  type CrashPointName,
+  LauncherError,
+  type ServiceEndpoint,
+  type ServiceName,
+} from '@triplock/launcher';
 import type { System } from './system.ts';
 
 /** A crash point to arm. */

@@ -23,7 +23,7 @@ export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
-export { declarations, type ServiceName } from './services.ts';
+export { type CrashPointName, declarations, type ServiceName } from './services.ts';
 export { filesOfServices, type GeneratedFile } from './generated.ts';
 export { withLock } from './lock.ts';
 export { provisionDatabase } from './provision/database.ts';

@@ -33,6 +33,8 @@ type Events = Extract<Declared, { events: object }>['events'];
 
 /** The name of a service of the pipeline. */
 export type ServiceName = Declared['name'];
+/** A crash point of any of them. */
+export type CrashPointName = Declared['crashPoints'][number];
 /** What a subscription is called by default. */
 export type SubscriptionName = Extract<Events, { does: 'receive' }>['subscription'];
 /** What a consumer group is called by default. */

@@ -16,7 +16,6 @@ import {
   runLoop,
   annotateSpan,
   type BatchLimits,
-  type ConsumerName,
   type Service,
 } from '@triplock/runtime';
 import { openSubscriber, readSubscriptionRetention, type Subscriber } from '@triplock/transport';
@@ -33,8 +32,8 @@ import type { ConsumerConfig, SubscriptionConfig } from './settings.ts';
 export type Reader = {
   /** Its name in its tables. Under another name nothing was ever received. */
   name: string;
-  /** Its name in metrics and crash points. */
-  shortName: ConsumerName;
+  /** Its name in metrics and in the two crash points that service.ts declares for it. */
+  shortName: string;
   /** Its tables are those of the role's schema. */
   database: Database;
 };

@@ -90,7 +90,7 @@ test('a crash point is armed, counted and disarmed from outside', async (t) => {
 });
 
 test('an order for a crash point that makes no sense is refused', async (t) => {
-  const crashPoints = createCrashPoints();
+  const crashPoints = createCrashPoints([], ['worker.polled']);
   const ask = await startAdmin(t, { crashPoints });
   const orders = [
     'name=worker.polled',

@@ -1,10 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import {
-  crashPointNames,
-  noCrashPoints,
-  type CrashAction,
-  type CrashPoints,
-} from './crash-points.ts';
+import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
 import { withDeadline } from './deadline.ts';
 import type { Registry } from './metrics.ts';
 import { integer } from './settings.ts';
@@ -116,11 +111,15 @@ const timesLimit = integer({ min: 1, max: 1_000_000 });
 
 /** `POST /crash-points?name=…&action=kill|throw|pause&pauseMs=…&times=…`; `action=off` disarms. */
 function arm(query: URLSearchParams, points: CrashPoints): Answer {
-  const name = crashPointNames.find((each) => each === query.get('name'));
+  const name = query.get('name') ?? '';
   const action = query.get('action');
   const pauseMs = pauseLimit.parse(query.get('pauseMs') ?? '0');
   const times = timesLimit.parse(query.get('times') ?? '1');
-  if (name === undefined || !['kill', 'throw', 'pause', 'off'].includes(action ?? '')) {
+  if (
+    name === '' ||
+    !points.has(name) ||
+    !['kill', 'throw', 'pause', 'off'].includes(action ?? '')
+  ) {
     return { status: 400, body: { error: 'give name, and action=kill|throw|pause|off' } };
   }
   if (pauseMs === undefined || times === undefined) {

@@ -1,4 +1,3 @@
-import type { CrashPointName } from './crash-points.ts';
 import type { SettingsTable } from './settings.ts';
 
 /** A port that a service listens on. */
@@ -51,8 +50,8 @@ export type ServiceDeclaration = {
   provider?: 'charges' | 'reads';
   /** Whether it calls partners' servers, which in a demo stand beside it or on the machine. */
   callsPartners?: boolean;
-  /** Where TRIPLOCK_CRASH_AT can end it. */
-  crashPoints: readonly CrashPointName[];
+  /** Where CRASH_POINTS can end it: between two durable steps, each named in docs/failures.md. */
+  crashPoints: readonly `${string}.${string}`[];
   /** How the names of its metrics begin. */
   metrics: readonly `triplock_${string}_`[];
   /** The bound of one replica's container. */

@@ -12,7 +12,7 @@ function spawnService(start: string, environment: Record<string, string> = {}) {
   const program = `
     import { readSettings, runService, serviceSettings } from '${module}';
     const readConfig = () => readSettings(process.env, serviceSettings);
-    await runService('demo', readConfig, async (config, service) => {
+    await runService({ name: 'demo', crashPoints: ['worker.polled', 'worker.committed'] }, readConfig, async (config, service) => {
       const closing = (name) => async () => service.logger.info('closed ' + name);
       ${start}
     });
@@ -91,6 +91,13 @@ test('crash points are refused in production, and production is what nobody aske
   const { code, errors } = await spawnService('', { CRASH_POINTS: 'worker.polled=kill' }).ended;
   assert.equal(code, 2);
   assert.match(errors, /CRASH_POINTS is refused: TRIPLOCK_MODE is production/);
+});
+
+test('a crash point that the service does not declare is refused with those that it does', async () => {
+  const environment = { TRIPLOCK_MODE: 'test', CRASH_POINTS: 'worker.exploded=kill' };
+  const { code, errors } = await spawnService('', environment).ended;
+  assert.equal(code, 2);
+  assert.match(errors, /CRASH_POINTS must name points of worker\.polled, worker\.committed/);
 });
 
 test('in test mode the planned crash points are armed', async () => {

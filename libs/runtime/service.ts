@@ -3,6 +3,7 @@ import { serveAdmin, type ShownToOperators } from './admin-server.ts';
 import { crashPlan, createCrashPoints, noCrashPoints, type CrashPoints } from './crash-points.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Registry } from './metrics.ts';
+import type { ServiceDeclaration } from './service-declaration.ts';
 import {
   integer,
   oneOf,
@@ -49,16 +50,16 @@ export type Service = {
 };
 
 /**
- * Runs a service: reads its settings, wires it by `start`, and on SIGTERM or SIGINT closes what
- * was registered in reverse order. Exit codes: 0 after a clean shutdown, 1 when booting failed
- * or closing took longer than `SHUTDOWN_TIMEOUT_MS`, 2 when settings cannot be used.
+ * Runs a service as it declares itself: reads its settings, wires it by `start`, and on SIGTERM or
+ * SIGINT closes what was registered in reverse order. Exit codes: 0 after a clean shutdown, 1 when
+ * booting failed or closing took longer than `SHUTDOWN_TIMEOUT_MS`, 2 when settings cannot be used.
  */
 export async function runService<Settings extends CommonSettings>(
-  name: string,
+  { name, crashPoints: points }: Pick<ServiceDeclaration, 'name' | 'crashPoints'>,
   readConfig: () => Settings,
   start: (settings: Settings, service: Service) => Promise<void>,
 ): Promise<void> {
-  const settings = configOrExit(name, () => refuseCrashesInProduction(readConfig()));
+  const settings = configOrExit(name, () => checkCrashPlan(readConfig(), points));
   const logger = createLogger({
     service: name,
     instance: settings.INSTANCE_NAME,
@@ -68,7 +69,7 @@ export async function runService<Settings extends CommonSettings>(
   const service: Service = {
     logger,
     metrics: createMetrics(name),
-    crashPoints: crashPointsFor(settings),
+    crashPoints: crashPointsFor(settings, points),
     onClose: (what, close) => void closers.push({ name: what, close }),
     serveAdmin: async (shown) => {
       const { ADMIN_HOST: host, ADMIN_PORT: port } = settings;
@@ -123,17 +124,23 @@ function configOrExit<Settings>(name: string, readConfig: () => Settings): Setti
   }
 }
 
-function refuseCrashesInProduction<Settings extends CommonSettings>(settings: Settings): Settings {
+function checkCrashPlan<Settings extends CommonSettings>(
+  settings: Settings,
+  declared: readonly string[],
+): Settings {
   if (settings.TRIPLOCK_MODE === 'production' && settings.CRASH_POINTS.length > 0) {
     throw new SettingsError(['CRASH_POINTS is refused: TRIPLOCK_MODE is production']);
+  }
+  if (!settings.CRASH_POINTS.every(({ name }) => declared.includes(name))) {
+    throw new SettingsError([`CRASH_POINTS must name points of ${declared.join(', ')}`]);
   }
   return settings;
 }
 
-function crashPointsFor(settings: CommonSettings): CrashPoints {
+function crashPointsFor(settings: CommonSettings, declared: readonly string[]): CrashPoints {
   return settings.TRIPLOCK_MODE === 'production'
     ? noCrashPoints
-    : createCrashPoints(settings.CRASH_POINTS);
+    : createCrashPoints(settings.CRASH_POINTS, declared);
 }
 
 function exit(logger: Logger, message: string, code: number): never {

@@ -20,6 +20,7 @@ import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
 import { openJournalCopy } from './provider-journal.ts';
 import { countPublished } from './published.ts';
 import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
+import { auditor } from './service.ts';
 
 // The checks of an audit read whole tables.
 const auditStatementTimeoutMs = 300_000;
@@ -27,7 +28,7 @@ const retentionEveryMs = 15_000;
 // An audit waits this much longer for what was accepted just before it.
 const gatherMs = 100;
 
-await runService('auditor', readConfig, async (config, service) => {
+await runService(auditor, readConfig, async (config, service) => {
   const { logger } = service;
   const metrics = auditorMetrics(service.metrics);
   const database = openFor(config, service, { connectionsMax: 8 });

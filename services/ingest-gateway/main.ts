@@ -19,12 +19,13 @@ import { gatewayMetrics, measureRequests } from './http/metrics.ts';
 import { checkLedger, checkPostgres } from './http/readiness.ts';
 import { createHttpServer } from './http/server.ts';
 import { addGatewayRoutes } from './routes/gateway-routes.ts';
+import { ingestGateway } from './service.ts';
 
 // A request is answered within 3 s. Authenticating may take 0.5 s of them, releasing a claim 0.2 s;
 // the rest is for everything between.
 const budgetMs = 2_200;
 
-await runService('ingest-gateway', readConfig, async (config, service) => {
+await runService(ingestGateway, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = gatewayMetrics(service.metrics);
   const claims = await openClaims(config, service);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
-import type { CrashPointName } from '@triplock/runtime';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
+import { ledgerWorker } from './service.ts';
 import { aPipeline, aProvider, outcomesOf, recordOf } from './test/pipeline.ts';
 
 let stripe: TestStripe;
@@ -90,7 +90,7 @@ test('the same record again, and a topic read from its beginning, charge nobody 
   await chargedOnce(payment);
 });
 
-const crashes: readonly CrashPointName[] = [
+const crashes: readonly (typeof ledgerWorker.crashPoints)[number][] = [
   'worker.intent-created',
   'worker.intent-stored',
   'worker.charged',

@@ -15,10 +15,11 @@ import { durabilityPass, requireDurableLedger } from './durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
 import { openPosting } from './posting.ts';
 import { resolverPass } from './resolver.ts';
+import { ledgerWorker } from './service.ts';
 import { openStripeWebhooks } from './stripe-webhooks.ts';
 import type { Worker } from './worker.ts';
 
-await runService('ledger-worker', readConfig, async (config, service) => {
+await runService(ledgerWorker, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = workerMetrics(service.metrics);
 

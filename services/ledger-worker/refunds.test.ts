@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
-import type { CrashPointName } from '@triplock/runtime';
 import {
   aRefund,
   createTestStripe,
@@ -11,6 +10,7 @@ import {
   testNamespace,
   type TestStripe,
 } from '@triplock/testing';
+import { ledgerWorker } from './service.ts';
 import { aCard, aTransfer, refundingAt } from './test/refunding.ts';
 import { ledgerCounts, outcomesOf } from './test/pipeline.ts';
 
@@ -77,7 +77,7 @@ test('a worker that is killed at every point around a refund gives it back once'
       ...{ LEDGER_GROUP: testNamespace('worker'), ADMIN_PORT: String(await freePort()) },
       ...{ STRIPE_API_KEY: stripe.apiKey, STRIPE_API_URL: stripe.url, ...crash },
     });
-  const points: readonly CrashPointName[] = [
+  const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
     'worker.reserved',
     'worker.refunded',
     'worker.settled',

@@ -7,6 +7,7 @@ import { readConfig } from './config.ts';
 import { holdLeases } from './leases.ts';
 import { dispatcherMetrics } from './metrics.ts';
 import { runPublishing } from './publish-events.ts';
+import { outboxDispatcher } from './service.ts';
 import { measureBacklog, reapOutbox } from './upkeep.ts';
 
 // Well below the lease, so that whatever is sent of a bucket under a lease is sent before it ends.
@@ -15,7 +16,7 @@ const backlogEveryMs = 5_000;
 const reapEveryMs = 60_000;
 const hourMs = 3_600_000;
 
-await runService('outbox-dispatcher', readConfig, async (config, service) => {
+await runService(outboxDispatcher, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   // New with every boot: a predecessor of the same name that is only paused, and not dead, must
   // not share leases and epochs with this one.

@@ -6,6 +6,7 @@ import { readConfig, type Config } from './config.ts';
 import { measureBacklog, openDeliveries, reapDeliveries } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
 import { notifyPartners } from './notify-partners.ts';
+import { partnerNotifier } from './service.ts';
 import type { Notifier } from './webhook-attempts.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
 import { createSender, runSender } from './webhook-sender.ts';
@@ -16,7 +17,7 @@ const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
 const hourMs = 3_600_000;
 
-await runService('partner-notifier', readConfig, async (config, service) => {
+await runService(partnerNotifier, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = notifierMetrics(service.metrics);
   const database = openDatabase({

@@ -2,9 +2,10 @@ import { consumeEvents } from '@triplock/consumer';
 import { openDatabase } from '@triplock/postgres';
 import { Counter, runService } from '@triplock/runtime';
 import { readConfig } from './config.ts';
+import { settlementFeed } from './service.ts';
 import { addToBatches } from './settlement-batches.ts';
 
-await runService('settlement-feed', readConfig, async (config, service) => {
+await runService(settlementFeed, readConfig, async (config, service) => {
   const { logger } = service;
   const database = openDatabase({
     url: config.DATABASE_URL,

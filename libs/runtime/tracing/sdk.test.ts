@@ -50,7 +50,7 @@ async function runToEnd(work: string, environment: Record<string, string>) {
     import Module from 'node:module';
     import { inBatchSpan, inSpan, readSettings, runService, serviceSettings } from '${module}';
     const readConfig = () => readSettings(process.env, serviceSettings);
-    await runService('demo', readConfig, async (config, { logger }) => {
+    await runService({ name: 'demo', crashPoints: ['worker.polled', 'worker.committed'] }, readConfig, async (config, { logger }) => {
       setInterval(() => undefined, 1000);
       ${work}
       process.kill(process.pid, 'SIGTERM');
