@@ -24,8 +24,8 @@ type ProviderAudit = {
 async function aCharging(context: TestContext) {
   await stripe.control('POST', '/reset');
   const pipeline = await aPipeline(context);
-  const provider = aProvider(stripe);
-  const work = (handOverMs = 10_000) => pipeline.work({ provider, handOverMs });
+  const ofTests = aProvider(stripe);
+  const work = (handOverMs = 10_000, provider = ofTests) => pipeline.work({ provider, handOverMs });
   const rowOf = async ({ txnId }: AcceptedPayment) => {
     const [row] = await pipeline.owner.query<{
       state: string;
@@ -78,6 +78,35 @@ test('a declined card ends its payment as failed, with the bank’s reason, and 
   assert.equal((await rowOf(unknown))?.failure_code, 'resource_missing');
   assert.deepEqual(await owner.query('SELECT FROM ledger.entries'), []);
   assert.deepEqual((await provided()).charges, {});
+});
+
+test('an end that the ledger refuses holds back no other payment, raises an alarm, and is settled once mended', async (context) => {
+  const { work, append, rowOf, letTimePass } = await aCharging(context);
+  let message = 'half an answer: \0';
+  const provider = {
+    ...aProvider(stripe),
+    confirmIntent: async () => ({
+      outcome: 'declined' as const,
+      failure: { code: 'card_declined', message },
+    }),
+    readIntent: async () => ({ outcome: 'unconfirmed' as const }),
+  };
+  const worker = work(10_000, provider);
+  const [refused, next] = [aCard(), aPayment()];
+  for (const payment of [refused, next]) await append(recordOf(payment));
+  await worker.allCommitted();
+  assert.deepEqual(outcomesOf(worker), { 'handed-over': 1, posted: 1 });
+  assert.equal((await rowOf(refused))?.state, 'pending');
+
+  await letTimePass();
+  assert.equal(await worker.resolve(), 0);
+  assert.equal(worker.metrics.resolved.counted().unstorable, 1);
+  assert.equal((await worker.metrics.unstorable.get()).values[0]?.value, 2);
+
+  message = 'an answer';
+  await letTimePass();
+  assert.equal(await worker.resolve(), 1);
+  assert.equal((await rowOf(refused))?.state, 'failed');
 });
 
 test('the same record again, and a topic read from its beginning, charge nobody again', async (context) => {

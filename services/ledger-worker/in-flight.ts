@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isFinal, type AcceptedPayment, type Payment } from '@triplock/payments';
+import { UnpostableError } from '@triplock/ledger';
+import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
 import { chargePayment } from './charging.ts';
 import type { AttemptOutcomeName } from './metrics.ts';
@@ -65,6 +66,28 @@ export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void
     .catch(() => undefined)
     .then(() => void inFlight.delete(ended));
   inFlight.add(ended);
+}
+
+/**
+ * Makes an attempt whose end may be one that the ledger can never store, such as a text of the
+ * provider that it refuses. Thrown, that would hold back its partition for ever; as an outcome it
+ * leaves one row pending, which the resolver looks at again and an alarm tells of.
+ *
+ * @throws in an outage, as the attempt does.
+ */
+export async function unlessUnstorable<Outcome>(
+  { metrics, logger }: Worker,
+  txnId: TxnId,
+  attempt: () => Promise<Outcome>,
+): Promise<Outcome | { outcome: 'unstorable' }> {
+  try {
+    return await attempt();
+  } catch (err) {
+    if (!(err instanceof UnpostableError)) throw err;
+    metrics.unstorable.inc();
+    logger.error({ err, txnId }, 'the ledger refuses to store how a transaction ended');
+    return { outcome: 'unstorable' };
+  }
 }
 
 /** How a batch and the work that it waits for speak to each other. */
@@ -141,14 +164,18 @@ async function attempt(worker: Worker, work: InFlight, isFirst: boolean): Promis
           ? justPosted(work.payment)
           : await unfinishedPayment(worker, work.payment);
       if (payment === undefined) return { outcome: 'already-recorded' };
-      const outcome = await chargePayment(worker, { payment, traceparent: work.traceparent });
+      const card = { payment, traceparent: work.traceparent };
+      const outcome = await unlessUnstorable(worker, payment.txnId, () =>
+        chargePayment(worker, card),
+      );
       worker.metrics.charges.count(nameOf(outcome));
       return outcome;
     }
     case 'refund': {
       const refund = isFirst ? work : await unfinishedRefund(worker, work);
       if (refund === undefined) return { outcome: 'already-recorded' };
-      const outcome = await giveBack(worker, refund);
+      const { txnId } = refund.refund;
+      const outcome = await unlessUnstorable(worker, txnId, () => giveBack(worker, refund));
       worker.metrics.refunds.count(nameOf(outcome));
       return outcome;
     }
@@ -186,6 +213,7 @@ function batchOutcomeOf(
       if (kind === 'payment') return outcome.state === 'succeeded' ? 'charged' : 'declined';
       return outcome.state === 'succeeded' ? 'refunded' : 'refund-failed';
     case 'waiting':
+    case 'unstorable':
       return 'handed-over';
     case 'taken-over':
       return isFinal(outcome.state) ? 'already-recorded' : 'handed-over';

@@ -12,7 +12,8 @@ import {
 } from '@triplock/runtime';
 
 /** What one attempt to charge or give back came to. */
-export type AttemptOutcomeName = 'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over';
+export type AttemptOutcomeName =
+  'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over' | 'unstorable';
 
 /** What a webhook of the provider came to. */
 export type ProviderEventOutcome =
@@ -45,11 +46,13 @@ export type ProviderMetrics = {
   /** Attempts to give a refund back at the provider, by outcome. */
   refunds: Tally<AttemptOutcomeName>;
   /** Pending transactions handled by the resolver, by outcome. */
-  resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'failed'>;
+  resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'unstorable' | 'failed'>;
   /** Calls that were sent, seconds. */
   calls: Histogram<'call' | 'outcome'>;
   /** 1 while calls are given up unsent, because the provider is in trouble. */
   circuitOpen: Gauge;
+  /** Attempts that the ledger refuses to store the end of: above 0 a person has to act. */
+  unstorable: Counter;
   /** Webhooks from the provider, by outcome. */
   providerEvents: Tally<ProviderEventOutcome>;
   /** Webhooks by which a refund failed that had succeeded: above 0 a person has to act. */
@@ -149,7 +152,8 @@ const recordOutcomes = {
 function providerMetrics(registry: Registry): ProviderMetrics {
   const registers = [registry];
   const attempts = (name: string, help: string) => {
-    const values = { succeeded: 0, failed: 0, waiting: 0, unknown: 0, 'taken-over': 0 } as const;
+    const ended = { succeeded: 0, failed: 0 } as const;
+    const values = { ...ended, waiting: 0, unknown: 0, 'taken-over': 0, unstorable: 0 } as const;
     return new Tally<AttemptOutcomeName>({ name, help, label: 'outcome', values, registers });
   };
   return {
@@ -162,13 +166,18 @@ function providerMetrics(registry: Registry): ProviderMetrics {
       name: 'triplock_worker_resolved_total',
       help: 'Pending transactions handled by the resolver, by outcome.',
       label: 'outcome',
-      values: { settled: 0, waiting: 0, unknown: 0, 'taken-over': 0, failed: 0 },
+      values: { settled: 0, waiting: 0, unknown: 0, 'taken-over': 0, unstorable: 0, failed: 0 },
       registers,
     }),
     calls: callsHistogram(registry),
     circuitOpen: new Gauge({
       name: 'triplock_worker_provider_circuit_open',
       help: '1 while calls to the provider are suspended because it is failing.',
+      registers,
+    }),
+    unstorable: new Counter({
+      name: 'triplock_worker_unstorable_total',
+      help: 'Attempts whose end the ledger refuses to store: a person has to act.',
       registers,
     }),
     ...webhookCounters(registry),

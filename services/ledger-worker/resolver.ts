@@ -1,7 +1,7 @@
 import type { DueTransaction } from '@triplock/ledger';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
 import { chargePayment } from './charging.ts';
-import { keepInFlight } from './in-flight.ts';
+import { keepInFlight, unlessUnstorable } from './in-flight.ts';
 import { bookTransferOf } from './posting.ts';
 import { giveBack } from './refunds.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
@@ -54,7 +54,9 @@ async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
   const span = { name: `resolve ${due.kind}`, parent: due.traceparent, attributes };
   try {
     const ended = await inSpan(span, () =>
-      finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }),
+      unlessUnstorable(worker, txnId, () =>
+        finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }),
+      ),
     );
     const { outcome } = ended;
     metrics.resolved.count(outcome);

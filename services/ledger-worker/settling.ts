@@ -2,7 +2,7 @@ import { isFinal } from '@triplock/payments';
 import { annotateSpan } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
 import { appendDeadLetters, keyConflict, unpostable } from './dead-letters.ts';
-import { finishForBatch } from './in-flight.ts';
+import { finishForBatch, unlessUnstorable } from './in-flight.ts';
 import { isBookTransfer, type BookTransfer, type PostResult } from './posting.ts';
 import {
   decodeRecords,
@@ -98,7 +98,10 @@ async function finishPayment(
     }
     case 'unfinished': {
       if (isBookTransfer(posting)) {
-        return { outcome: await resume(worker, posting, result.version), txnId };
+        const resumed = await unlessUnstorable(worker, txnId, () =>
+          resume(worker, posting, result.version),
+        );
+        return { outcome: typeof resumed === 'string' ? resumed : 'handed-over', txnId };
       }
       const card = { kind: 'payment', payment, traceparent, posted: 'before' } as const;
       return { outcome: await finishForBatch(worker, card), txnId };

@@ -45,4 +45,6 @@ export type AttemptOutcome =
   /** Nobody knows; the resolver looks when it is due, or whoever tries again before. */
   | { outcome: 'unknown'; because: Unknown }
   /** Another worker is at it, or has finished it. */
-  | { outcome: 'taken-over'; state: TransactionState };
+  | { outcome: 'taken-over'; state: TransactionState }
+  /** The ledger refuses what it came to; pending until a person has mended that. */
+  | { outcome: 'unstorable' };

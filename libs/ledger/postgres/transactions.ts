@@ -9,6 +9,7 @@ import type {
 import type { RowState } from '../outcomes.ts';
 import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
 import { paymentOf, refundOf, type PaymentRow, type RefundRow } from '../rows.ts';
+import { blamingInput } from './settlement.ts';
 
 const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'findPayment',
@@ -107,7 +108,9 @@ export async function storeIntent(
   { txnId, version, provider, intentId }: StoreIntentRequest,
 ): Promise<StoreIntentOutcome> {
   const parameters = [txnId, version, provider, intentId];
-  const [row] = await database.query<{ version: number }>(sql.storeIntent, parameters);
+  const [row] = await blamingInput(() =>
+    database.query<{ version: number }>(sql.storeIntent, parameters),
+  );
   return row === undefined ? { outcome: 'stale' } : { outcome: 'stored', version: row.version };
 }
 
@@ -117,6 +120,8 @@ export async function storeRefundId(
   { txnId, version, refundId }: StoreRefundIdRequest,
 ): Promise<StoreIntentOutcome> {
   const parameters = [txnId, version, refundId];
-  const [row] = await database.query<{ version: number }>(sql.storeRefundId, parameters);
+  const [row] = await blamingInput(() =>
+    database.query<{ version: number }>(sql.storeRefundId, parameters),
+  );
   return row === undefined ? { outcome: 'stale' } : { outcome: 'stored', version: row.version };
 }

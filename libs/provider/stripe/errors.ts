@@ -1,6 +1,7 @@
 import type { Failure } from '@triplock/payments';
 import Stripe from 'stripe';
 import { ProviderError, type Unknown } from '../provider.ts';
+import { failureOf } from './texts.ts';
 
 /** What an error of the official client says about the call that met it. */
 export type SortedError =
@@ -40,7 +41,7 @@ export function sortError(error: unknown): SortedError {
 function refused(error: InstanceType<typeof Stripe.errors.StripeError>): SortedError {
   // `rawType` is Stripe's own name; `type` is what the client calls its class.
   const code = error.decline_code || error.code || error.rawType || 'invalid_request_error';
-  return { outcome: 'refused', failure: { code, message: error.message } };
+  return { outcome: 'refused', failure: failureOf(code, error.message) };
 }
 
 /**
@@ -52,8 +53,8 @@ export function sortRefundError(
 ): Exclude<SortedError, { outcome: 'unexpected-state' }> {
   const { StripeInvalidRequestError } = Stripe.errors;
   if (error instanceof StripeInvalidRequestError && error.param === 'amount' && !error.code) {
-    const { message } = error;
-    return { outcome: 'refused', failure: { code: 'amount_exceeds_refundable', message } };
+    const failure = failureOf('amount_exceeds_refundable', error.message);
+    return { outcome: 'refused', failure };
   }
   const sorted = sortError(error);
   return sorted.outcome === 'unexpected-state' ? unknownBecause(error) : sorted;

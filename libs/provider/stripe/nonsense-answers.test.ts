@@ -53,7 +53,12 @@ async function answering(context: TestContext) {
     answer = next;
     return (await calls[call]()).outcome;
   };
-  return { outcome, names: Object.keys(calls) as Name[] };
+  const failure = async (call: Name, next: Answer) => {
+    answer = next;
+    const ended = await calls[call]();
+    return 'failure' in ended ? ended.failure : undefined;
+  };
+  return { outcome, failure, names: Object.keys(calls) as Name[] };
 }
 
 test('an answer that is no answer of Stripe’s is unknown, whatever was asked', async (context) => {
@@ -117,6 +122,33 @@ test('an answer about another payment, amount or currency is unknown, however it
   }
   const elsewhere = { ...given, payment_intent: 'pi_2' };
   assert.equal(await outcome('refund', { body: elsewhere }), 'unknown');
+});
+
+test('a text that a ledger would refuse is made storable, and kept short', async (context) => {
+  const { failure } = await answering(context);
+  const said = { code: 'card\0declined', message: `no\0 \ud800 ${'long '.repeat(1_000)}` };
+  const declined = { ...intent, status: 'requires_payment_method', last_payment_error: said };
+  const refused = { error: { ...said, type: 'invalid_request_error', param: 'amount' } };
+  const failures = [
+    await failure('read', { body: declined }),
+    await failure('create', { body: refused, status: 400 }),
+    await failure('refund', { body: refused, status: 400 }),
+    await failure('refund', { body: { ...given, status: 'failed', failure_reason: said.code } }),
+  ];
+  for (const each of failures) {
+    assert.equal(each?.code, 'card\ufffddeclined');
+    assert.ok(each.message.isWellFormed() && !each.message.includes('\0'));
+    assert.ok(each.message.length <= 500);
+  }
+  assert.match(failures[0]!.message, /^no\ufffd \ufffd long/);
+});
+
+test('an id that no ledger would store makes an answer unknown', async (context) => {
+  const { outcome } = await answering(context);
+  assert.equal(await outcome('create', { body: { ...intent, id: 'pi_\0' } }), 'unknown');
+  assert.equal(await outcome('read', { body: { ...intent, latest_charge: 'ch \0' } }), 'unknown');
+  const long = 're_'.padEnd(300, 'x');
+  assert.equal(await outcome('refund', { body: { ...given, id: long } }), 'unknown');
 });
 
 test('the same answers about ours are believed', async (context) => {

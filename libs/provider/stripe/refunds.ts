@@ -2,6 +2,7 @@ import type Stripe from 'stripe';
 import type { IntentQuery, RefundAtProvider, RefundRequest } from '../provider.ts';
 import { idempotencyKeyOf, isAbout } from './client.ts';
 import { sortRefundError, unknownBecause } from './errors.ts';
+import { failureOf, isId } from './texts.ts';
 
 /** A payment can have any number of partial refunds; this many are looked through. */
 const listedMax = 10_000;
@@ -62,7 +63,7 @@ type Seen = Partial<
 function refundOutcome(refund: Seen, asked: IntentQuery): RefundAtProvider {
   const { id: refundId, status } = refund;
   const same = refund.payment_intent === asked.intentId && isAbout(refund, asked);
-  if (refundId === undefined || !same) return nonsense('the provider answered with another refund');
+  if (!isId(refundId) || !same) return nonsense('the provider answered with another refund');
   switch (status) {
     case 'succeeded':
       return { outcome: 'succeeded', refundId };
@@ -73,7 +74,7 @@ function refundOutcome(refund: Seen, asked: IntentQuery): RefundAtProvider {
     case 'canceled': {
       const code = refund.failure_reason ?? `refund_${status}`;
       const message = 'The provider could not give the money back.';
-      return { outcome: 'refused', failure: { code, message }, refundId };
+      return { outcome: 'refused', failure: failureOf(code, message), refundId };
     }
     case null:
     case undefined:

@@ -11,6 +11,7 @@ import type {
 import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
 import { sortError, unknownBecause } from './errors.ts';
 import { createRefund, findRefund } from './refunds.ts';
+import { failureOf, isId } from './texts.ts';
 
 /** Stripe by its official package. */
 export function openStripe(options: StripeOptions): Provider {
@@ -40,7 +41,7 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
       { idempotencyKey: idempotencyKeyOf(request, 'create') },
     );
     const { id: intentId } = intent as Partial<Stripe.PaymentIntent>;
-    if (intentId !== undefined && isAbout(intent, request)) return { outcome: 'created', intentId };
+    if (isId(intentId) && isAbout(intent, request)) return { outcome: 'created', intentId };
     return unknownBecause(new Error('the provider answered with no intent, or another one'));
   } catch (error) {
     const sorted = sortError(error);
@@ -160,7 +161,7 @@ function intentOutcome(intent: Seen, asked: IntentQuery): IntentOutcome {
 
 function succeeded({ id, latest_charge: charge }: Seen): IntentOutcome {
   const chargeId = typeof charge === 'string' ? charge : charge?.id;
-  if (chargeId === undefined) return nonsense(`intent ${id} succeeded without a charge`);
+  if (!isId(chargeId)) return nonsense(`intent ${id} succeeded without a charge`);
   return { outcome: 'succeeded', chargeId };
 }
 
@@ -175,7 +176,7 @@ function cancelled({ cancellation_reason: reason }: Seen): Failure {
 function declined({ last_payment_error: error }: Seen): IntentOutcome {
   const code = error?.decline_code || error?.code || 'card_declined';
   const message = error?.message ?? 'The card was declined.';
-  return { outcome: 'declined', failure: { code, message } };
+  return { outcome: 'declined', failure: failureOf(code, message) };
 }
 
 function nonsense(message: string): IntentOutcome {
