@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { figuresOf, spread } from './cost-sheet.ts';
-import { aRepetition } from '../test/repetition.ts';
+import { figuresOf, renderReport, spread, type BenchReport } from './cost-sheet.ts';
+import { measuredServices, type EmptyPostRun, type Repetition } from './measurements.ts';
 
 test('the median stands between the two in the middle, and order does not matter', () => {
   assert.deepEqual(spread([9, 1, 5]), { min: 1, median: 5, max: 9 });
@@ -54,3 +54,92 @@ test('servers that run elsewhere have no figures', () => {
   const { partMicros: _, ...elsewhere } = here.system;
   assert.equal(figuresOf([here, { ...here, system: elsewhere }]).parts, undefined);
 });
+
+const repetitions = [
+  aRepetition({ accepted: 1_000, serviceMicros: 50_000, emptyMicros: [40, 60] }),
+];
+const counts = {} as BenchReport['audit']['counts'];
+const report: BenchReport = {
+  ok: true,
+  rig: {
+    cpu: 'A fast one',
+    cores: 2,
+    memoryGiB: 24,
+    os: 'Linux 6',
+    node: 'v24.0.0',
+    commit: 'abcdef0',
+    loadBefore: 0.25,
+    at: '2026-01-01T00:00:00.000Z',
+  },
+  settings: { seconds: 20, connections: 64, repeat: 1, replicas: 1 },
+  figures: figuresOf(repetitions),
+  audit: { ok: true, counts: { ...counts, accepted: 1_000 }, drift: [] },
+  repetitions,
+};
+
+test('the sheet tells the rig, every service, both ratios and the audit', () => {
+  const text = renderReport(report).join('\n');
+  assert.match(text, /A fast one, 2 cores, 24 GiB; Linux 6; Node v24\.0\.0; commit abcdef0/);
+  assert.match(text, /1 × 20 s over 64 connections; 1 of each service/);
+  assert.match(text, /ledger-worker +50\.0 +50\.0 +50\.0 +0\.0 +100 +200/);
+  assert.match(text, /until published +3\.00/);
+  assert.match(text, /all services +6\.00/);
+  assert.match(text, /no drift: all 1000 accepted/);
+});
+
+test('drift, and answers that were no 202, are told', () => {
+  const [one] = repetitions;
+  const load = { ...one!.system.load, others: { 503: 7 } };
+  const text = renderReport({
+    ...report,
+    ok: false,
+    audit: { ...report.audit, ok: false, drift: [{ check: 'delivery-waiting', ids: ['x'] }] },
+    repetitions: [{ ...one!, system: { ...one!.system, load } }],
+  }).join('\n');
+  assert.match(text, /not accepted: 7 × 503/);
+  assert.match(text, /drift: delivery-waiting/);
+});
+
+/** A repetition of round figures; every service uses the same. */
+function aRepetition(figures: {
+  accepted?: number;
+  tookMs?: number;
+  publishedMs?: number;
+  deliveredMs?: number;
+  /** CPU of each service in the whole run. */
+  serviceMicros?: number;
+  /** CPU of the empty POST for one request, before and after. */
+  emptyMicros?: readonly [number, number];
+}): Repetition {
+  const { accepted = 100, tookMs = 1_000, serviceMicros = 10_000 } = figures;
+  const [before, after] = figures.emptyMicros ?? [50, 50];
+  const load = {
+    accepted,
+    others: {},
+    tookMs,
+    latencyMs: { p50: 2, p99: 9, max: 20 },
+    cpuMicros: 2_000,
+  };
+  const use = {
+    cpuMicros: serviceMicros,
+    idleMicros: 0,
+    rssBytesPeak: 200 * 1024 * 1024,
+    rssBytesEnd: 100 * 1024 * 1024,
+  };
+  const services = Object.fromEntries(measuredServices.map((name) => [name, use]));
+  const empty = (micros: number): EmptyPostRun => ({ load, cpuMicros: micros * accepted });
+  const { publishedMs = tookMs, deliveredMs = publishedMs } = figures;
+  return {
+    before: empty(before),
+    system: {
+      load,
+      services: services as Repetition['system']['services'],
+      publishedMs,
+      deliveredMs,
+      drainedMs: deliveredMs,
+      partMicros: { redis: 1_000, kafka: 2_000, postgres: 3_000, pubsub: 4_000 },
+      replay: { load: { ...load, accepted: accepted * 2 }, gatewayMicros: serviceMicros },
+    },
+    after: empty(after),
+  };
+}

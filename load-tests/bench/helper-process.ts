@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-const main = fileURLToPath(new URL('helper-main.ts', import.meta.url));
+const main = fileURLToPath(import.meta.url);
 
 /** Another process of the bench, so that its CPU time is its own. */
 export type Helper<Request, Result> = {
@@ -58,3 +58,32 @@ export async function startHelper<Request extends object, Result>(
   });
   return helper;
 }
+
+/**
+ * What this file does as the main one of a helper: loads the module that it is started with and
+ * answers every message of the process that started it with what the module's `openHelper` makes of
+ * it. It ends together with that process.
+ */
+async function answerParent(module: string): Promise<void> {
+  // A Ctrl-C reaches the whole group; the parent gets it too, and ends its helpers in its own
+  // order.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
+  process.on('disconnect', () => process.exit());
+  const { openHelper } = (await import(module)) as {
+    openHelper(): Promise<(request: unknown) => Promise<unknown>>;
+  };
+  const answer = await openHelper();
+  process.on('message', (request) => {
+    answer(request).then(
+      (result) => process.send?.({ result }),
+      (error: unknown) => {
+        const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+        process.send?.({ failed: message });
+      },
+    );
+  });
+  process.send?.('ready');
+}
+
+// Not awaited: the module that it loads imports this one, and would wait for it for ever.
+if (import.meta.main) void answerParent(process.argv[2]!);

@@ -1,4 +1,8 @@
-import { declarations, type ServiceName } from '@triplock/launcher';
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { sumSeries, type System } from '@triplock/demo';
+import { declarations, systemStatus, type ServiceName } from '@triplock/launcher';
+import { readMetrics } from '../systems.ts';
 
 /** The services whose CPU a payment takes, in the order in which it meets them. */
 export const measuredServices = declarations.map(({ name }) => name as ServiceName);
@@ -70,3 +74,118 @@ export type LoadReport = {
   /** CPU time of the process that sent it. */
   cpuMicros: number;
 };
+
+/** What a service's processes said of themselves, its replicas added up. */
+type ServiceSample = { cpuMicros: number; rssBytes: number };
+export type Sample = Readonly<Record<MeasuredService, ServiceSample>>;
+
+/** Asks every replica of every service for its `/metrics`. */
+export async function sampleServices(system: System): Promise<Sample> {
+  const sampled = measuredServices.map(async (name) => {
+    return [name, readSample(await readMetrics(system, name))] as const;
+  });
+  return Object.fromEntries(await Promise.all(sampled)) as Sample;
+}
+
+/** Adds up the metrics of a service's replicas. */
+export function readSample(texts: readonly string[]): ServiceSample {
+  const sum = (name: string) => texts.reduce((total, text) => total + sumSeries(text, { name }), 0);
+  const cpuSeconds = sum('process_cpu_seconds_total');
+  const rssBytes = sum('process_resident_memory_bytes');
+  if (!(cpuSeconds > 0 && rssBytes > 0)) {
+    throw new Error('a service tells nothing of its CPU time and its memory');
+  }
+  return { cpuMicros: cpuSeconds * 1_000_000, rssBytes };
+}
+
+/** CPU microseconds that each server has used since it started, its children included. */
+type PartSample = Readonly<Record<MeasuredPart, number>>;
+
+// Linux counts in ticks of 10 ms wherever Node runs (USER_HZ, proc_pid_stat(5)).
+const microsPerTick = 10_000;
+
+/** Reads it from `/proc`; `undefined` where a server is given or the system has no `/proc`. */
+export async function sampleParts({ home }: System): Promise<PartSample | undefined> {
+  const { processes } = await systemStatus({ home, only: measuredParts });
+  const family = readProcesses();
+  const sample = measuredParts.map((name) => {
+    const part = processes.find((each) => each.name === name);
+    return [name, part === undefined ? undefined : ticksOf(part.pid, family)] as const;
+  });
+  if (sample.some(([, ticks]) => ticks === undefined)) return undefined;
+  return Object.fromEntries(
+    sample.map(([name, ticks]) => [name, ticks! * microsPerTick]),
+  ) as PartSample;
+}
+
+type Family = ReadonlyMap<number, { parent: number; ticks: number }>;
+
+/** A process, the children that it has, and those that it had. */
+function ticksOf(pid: number, family: Family): number | undefined {
+  const own = family.get(pid);
+  if (own === undefined) return undefined;
+  return [...family]
+    .filter(([, { parent }]) => parent === pid)
+    .reduce((sum, [child]) => sum + (ticksOf(child, family) ?? 0), own.ticks);
+}
+
+function readProcesses(): Family {
+  const family = new Map<number, { parent: number; ticks: number }>();
+  for (const pid of listProcesses()) {
+    const fields = readFields(pid);
+    if (fields === undefined) continue;
+    // Of proc_pid_stat(5), counted from the field after the name: 4 ppid, 14 utime to 17 cstime.
+    const ticks = fields.slice(11, 15).reduce((sum, each) => sum + Number(each), 0);
+    family.set(pid, { parent: Number(fields[1]), ticks });
+  }
+  return family;
+}
+
+function listProcesses(): number[] {
+  try {
+    return readdirSync('/proc').map(Number).filter(Number.isInteger);
+  } catch {
+    return []; // A system without it.
+  }
+}
+
+function readFields(pid: number): string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name may hold spaces and brackets; it ends at the last one.
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return undefined; // It ended meanwhile.
+  }
+}
+
+/** The largest resident memory seen of each service, bytes. */
+export type MemoryPeaks = Record<MeasuredService, number>;
+
+// Answering /metrics takes a service about a millisecond, so this is a thousandth of its CPU.
+const lookEveryMs = 1_000;
+
+/** Watches the services' memory until it is stopped, and returns the peaks. */
+export function watchMemory(system: System): { stop(): Promise<MemoryPeaks> } {
+  const stopping = new AbortController();
+  const look = async (): Promise<MemoryPeaks> => {
+    const peaks = Object.fromEntries(measuredServices.map((name) => [name, 0])) as MemoryPeaks;
+    for (;;) {
+      const services = await sampleServices(system);
+      for (const name of measuredServices) {
+        peaks[name] = Math.max(peaks[name], services[name].rssBytes);
+      }
+      if (stopping.signal.aborted) return peaks;
+      await delay(lookEveryMs, undefined, { signal: stopping.signal }).catch(() => undefined);
+    }
+  };
+  const peaks = look();
+  // Whoever stops it hears of a failure; until then nobody does.
+  peaks.catch(() => undefined);
+  return {
+    stop: () => {
+      stopping.abort();
+      return peaks;
+    },
+  };
+}

@@ -8,21 +8,19 @@ import { startEmptyPost, type EmptyPostState } from './empty-post.ts';
 import {
   measuredParts,
   measuredServices,
+  sampleParts,
+  sampleServices,
+  watchMemory,
   type EmptyPostRun,
   type LoadOrder,
   type LoadReport,
   type MeasuredPart,
   type MeasuredService,
+  type MemoryPeaks,
+  type Sample,
   type ServiceUse,
   type SystemRun,
 } from './measurements.ts';
-import {
-  sampleParts,
-  sampleServices,
-  watchMemory,
-  type MemoryPeaks,
-  type Sample,
-} from './usage.ts';
 import { startHelper, type Helper } from './helper-process.ts';
 
 /** What one bench works with. */

@@ -3,8 +3,7 @@
 // as fast as book transfers; what they wait for is the ledger worker's bounded number of charges.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
-import { settings } from './partner/scenario.ts';
-import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
+import { clearAnswers, settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
 

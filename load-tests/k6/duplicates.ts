@@ -2,10 +2,8 @@
 // once, 1 % of the keys are used for another body, and 10 % are retried long after their answer.
 // Each duplicate is counted when it is sent and again by what caught it.
 import exec from 'k6/execution';
-import { pay, paymentOf, payTwiceAtOnce, type Accepted } from './partner/pay.ts';
-import { repeat, reuse } from './partner/pay.ts';
-import { settings } from './partner/scenario.ts';
-import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
+import { pay, paymentOf, payTwiceAtOnce, repeat, reuse, type Accepted } from './partner/pay.ts';
+import { clearAnswers, settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
 

@@ -4,10 +4,8 @@
 // order.
 import { fail } from 'k6';
 import exec from 'k6/execution';
-import { pay, paymentOf, refund, refundOf } from './partner/pay.ts';
-import { stateOf } from './partner/pay.ts';
-import { settings } from './partner/scenario.ts';
-import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
+import { pay, paymentOf, refund, refundOf, stateOf } from './partner/pay.ts';
+import { clearAnswers, settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
 

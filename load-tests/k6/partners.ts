@@ -3,8 +3,7 @@
 // limit allows; globex is never told so. The runner starts a system with a low limit for it.
 import exec from 'k6/execution';
 import { pay, payImpatiently, paymentOf } from './partner/pay.ts';
-import { settings } from './partner/scenario.ts';
-import { usersFor, usual } from './partner/scenario.ts';
+import { settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
 

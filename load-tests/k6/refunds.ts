@@ -3,10 +3,8 @@
 // left, which is accepted and ends `failed`. Every refund stays behind its payment, and none
 // exceeds it.
 import exec from 'k6/execution';
-import { pay, paymentOf, refund, refundOf } from './partner/pay.ts';
-import { repeat } from './partner/pay.ts';
-import { settings } from './partner/scenario.ts';
-import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
+import { pay, paymentOf, refund, refundOf, repeat } from './partner/pay.ts';
+import { clearAnswers, settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
 

@@ -1,8 +1,7 @@
 // Shows that the system is up and keeps its word at all: twenty payments one after the other, each
 // retried, and each key tried with another body. Fast enough to be run before anything else.
 import exec from 'k6/execution';
-import { pay, paymentOf } from './partner/pay.ts';
-import { repeat, reuse } from './partner/pay.ts';
+import { pay, paymentOf, repeat, reuse } from './partner/pay.ts';
 import { usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';

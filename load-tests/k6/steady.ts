@@ -4,8 +4,7 @@
 // that counts as well. `ramp` searches for its knee with this scenario, `soak` runs it for long.
 import exec from 'k6/execution';
 import { pay, paymentOf } from './partner/pay.ts';
-import { settings } from './partner/scenario.ts';
-import { clearAnswers, usersFor, usual } from './partner/scenario.ts';
+import { clearAnswers, settings, usersFor, usual } from './partner/scenario.ts';
 
 export { handleSummary } from './partner/scenario.ts';
 

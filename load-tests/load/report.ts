@@ -1,7 +1,6 @@
 import { renderTable, style, type AuditReport } from '@triplock/operator';
 import type { Rig } from '../rig.ts';
-import type { Knee } from './knee.ts';
-import type { Check } from './judge.ts';
+import type { Check, Knee } from './judge.ts';
 import type { GuardCounts, Reading } from './readings.ts';
 import type { K6Run } from './k6.ts';
 

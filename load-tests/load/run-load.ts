@@ -4,8 +4,7 @@ import { auditSystem, hasSimulator, withProviderLatency, type System } from '@tr
 import { findK6, LauncherError, type K6 } from '@triplock/launcher';
 import type { Terminal } from '@triplock/operator';
 import { describeRig } from '../rig.ts';
-import { searchKnee, type Knee, type Tries } from './knee.ts';
-import { judgeAnswers, judgeLevel, judgeRun } from './judge.ts';
+import { judgeAnswers, judgeLevel, judgeRun, searchKnee, type Knee, type Tries } from './judge.ts';
 import type { LoadOptions } from './scenarios.ts';
 import type { LoadReport } from './report.ts';
 import { describeReadings, grownGuards, readGuards, watchSystem } from './readings.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readSample } from './usage.ts';
+import { readSample } from './measurements.ts';
 
 const metrics = (cpuSeconds: number, rssBytes: number) => `
 # TYPE process_cpu_user_seconds_total counter
