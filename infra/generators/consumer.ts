@@ -1,0 +1,273 @@
+import { join } from 'node:path';
+import { formatFiles, generateFiles, type GeneratorCallback, type Tree } from '@nx/devkit';
+import { insertAll, type Insertion } from './insertions.ts';
+import { refuseName } from './names.ts';
+import { dependOn, factsOf, listings, manual, settle, type Facts } from './service.ts';
+
+const templates = join(import.meta.dirname, 'templates', 'consumer');
+
+/**
+ * Writes a consumer of events whose effect is rows, in the transaction of its inbox: subscribed,
+ * migrated, watched by Prometheus and Grafana, shown in a payment's trace, and audited. Its name is
+ * one word, because it is also that of its schema, role, metrics and crash points.
+ *
+ * @throws RefusedName when the name is taken or not a name, LostAnchor when a file that has to name
+ * the consumer reads otherwise; nothing is written then.
+ */
+export async function consumer(tree: Tree, { name }: { name: string }): Promise<GeneratorCallback> {
+  const like = 'one word of 3 to 16 lower-case letters';
+  refuseName(tree, name, { shape: /^[a-z]{3,16}$/, like });
+  const facts = factsOf(tree, name);
+  generateFiles(tree, join(templates, 'service'), `services/${name}`, facts);
+  const roles = 'libs/postgres/migrations';
+  const number = String(tree.children(roles).length + 1).padStart(4, '0');
+  generateFiles(tree, join(templates, 'roles'), roles, { ...facts, number });
+  insertAll(tree, [
+    ...listings(facts),
+    ...database(facts),
+    ...watched(facts),
+    ...audited(facts),
+    ...traced(facts),
+    ...documented(facts),
+  ]);
+  dependOn(tree, name);
+  await formatFiles(tree);
+  return () => {
+    settle(tree);
+    console.log(`services/${name} consumes events. Next: npm run check, npm run up`);
+  };
+}
+
+/** Its schema's migrations, its role in tests, and who asks whether it has an event. */
+function database({ name }: Facts): readonly Insertion[] {
+  const inbox = `owner: '${name}-inbox', schema: '${name}', folder: folder('libs/inbox/postgres/migrations')`;
+  const own = `owner: '${name}', schema: '${name}', folder: folder('services/${name}/migrations')`;
+  return [
+    {
+      file: 'libs/postgres/migration-sets.ts',
+      before: `  { owner: 'auditor'`,
+      text: `  { ${inbox} },\n  { ${own} },\n`,
+    },
+    {
+      file: 'libs/testing/postgres.ts',
+      before: `  | 'triplock_auditor';`,
+      text: `  | 'triplock_${name}'\n`,
+    },
+    {
+      file: 'infra/launcher/provision/refill-topic.sql',
+      before: '  OR NOT EXISTS (SELECT FROM auditor.published',
+      text: `  OR NOT EXISTS (SELECT FROM ${name}.inbox WHERE inbox.event_id = event.event_id)\n`,
+    },
+    {
+      file: 'e2e/poison-events.test.ts',
+      before: `];\n\ntest('an event published twice has one effect`,
+      text: `, '${name}'`,
+    },
+  ];
+}
+
+/** Its alerts and its panels. */
+function watched({ name }: Facts): readonly Insertion[] {
+  const rules = 'infra/observability/prometheus/rules/events.yml';
+  const [oldest, refused] = ['events_oldest_seconds', 'refused_messages_total[15m]'];
+  const altered = 'events_total{outcome="altered"}[15m]';
+  const board = 'infra/observability/grafana/guard-3-outbox-and-inbox.ts';
+  return [
+    {
+      file: rules,
+      before: `            or triplock_auditor_${oldest}`,
+      text: `            or triplock_${name}_${oldest}\n`,
+    },
+    ...[refused, altered].map((metric) => ({
+      file: rules,
+      before: `            or increase(triplock_auditor_${metric})`,
+      text: `            or increase(triplock_${name}_${metric})\n`,
+    })),
+    {
+      file: board,
+      before: `  { prefix: 'triplock_auditor'`,
+      text: `  { prefix: 'triplock_${name}', name: '${name}' },\n`,
+    },
+    {
+      file: board,
+      after: `              legend: 'settlement: inbox',\n            },\n`,
+      text: `{ ...rate('triplock_${name}_reaped_total', { by: 'service' }), legend: '${name}: inbox' },\n`,
+    },
+    {
+      file: 'infra/observability/grafana/overview.ts',
+      before: `        ...red('Auditor', 'events'`,
+      text: `        ...red('${name}', 'events', 'triplock_${name}_handle_seconds'),\n`,
+    },
+  ];
+}
+
+/** The checks of what it received, with a harm that each new one finds. */
+function audited({ name }: Facts): readonly Insertion[] {
+  const sql = 'services/auditor/checks/consumers.sql';
+  const hops = 'services/auditor/test/event-hops.ts';
+  return [
+    {
+      file: sql,
+      before: `) AS inbox\nLEFT JOIN ledger.outbox`,
+      text: `  UNION ALL\n  SELECT event_id, payload_hash, received_at FROM ${name}.inbox\n`,
+    },
+    {
+      file: sql,
+      before: `) AS altered\n`,
+      text: `  UNION ALL\n  SELECT event_id, first_seen FROM ${name}.altered_copies\n`,
+    },
+    { file: sql, before: `-- name: delivery_waiting\n`, text: missingSql(name) },
+    {
+      file: 'services/auditor/checks.ts',
+      before: `    'delivery-waiting': `,
+      text: `    '${name}-missing': inTheEnd,\n`,
+    },
+    {
+      file: 'services/auditor/test/harm-settlement.ts',
+      before: `  'settlement-differs-from-ledger': [`,
+      text: missingHarm(name),
+    },
+    {
+      file: hops,
+      before: `    auditor: store.open('triplock_auditor'),`,
+      text: `    ${name}: store.open('triplock_${name}'),\n`,
+    },
+    {
+      file: hops,
+      before: `    deliver: (eventId: EventId) =>`,
+      text: `    // What its effect is does not matter to a check.\n    ${name}: inboxHop(owners.${name}, '${name}', () => Promise.resolve()),\n`,
+    },
+    {
+      file: 'services/auditor/test/whole-system.ts',
+      before: `    await hops.deliver(event.event_id);`,
+      text: `    await hops.${name}(event);\n`,
+    },
+    {
+      file: 'services/auditor/checks.test.ts',
+      before: `,auditor}')`,
+      text: `,${name}`,
+    },
+  ];
+}
+
+function missingSql(name: string): string {
+  return `-- name: ${name}_missing
+-- Events that are marked as published and that ${name} has not applied, by its cursor. A key
+-- conflict has no sequence and is not counted.
+SELECT outbox.event_id::text AS id, outbox.published_at AS since
+FROM ledger.outbox
+LEFT JOIN ${name}.cursors
+  ON cursors.consumer = '${name}' AND cursors.ordering_key = outbox.payment_id
+WHERE outbox.state = 'published' AND outbox.sequence > coalesce(cursors.last_sequence, 0)
+
+`;
+}
+
+function missingHarm(name: string): string {
+  return `  '${name}-missing': [
+    async ({ system, paid, refunded }) => {
+      await system.break('DELETE FROM ${name}.cursors WHERE ordering_key = $1', [paid.txnId]);
+      return refunded.event_id;
+    },
+  ],
+`;
+}
+
+/** Its line in a payment's trace. */
+function traced({ name }: Facts): readonly Insertion[] {
+  const file = 'services/operator/effects.ts';
+  const own = `${name[0]!.toUpperCase()}${name.slice(1)}`;
+  return [
+    {
+      file,
+      before: `};\n\n/** A record of the payment's id that was set aside. */`,
+      text: `  /** The same at ${name}. */\n  ${name}Rows: number;\n  ${name}ReceivedAt: Date | null;\n  isPast${own}: boolean;\n`,
+    },
+    {
+      file,
+      before: `\n  FROM ledger.outbox o\n`,
+      text: `,
+         ${name}_inbox.rows AS "${name}Rows", ${name}_inbox.received_at AS "${name}ReceivedAt",
+         coalesce(${name}_cursor.last_sequence >= o.sequence, false) AS "isPast${own}"`,
+    },
+    {
+      file,
+      before: `  WHERE o.txn_id = $1 ORDER BY o.sequence NULLS LAST`,
+      text: `  CROSS JOIN LATERAL (
+    SELECT count(*)::int AS rows, min(received_at) AS received_at
+    FROM ${name}.inbox WHERE event_id = o.event_id
+  ) ${name}_inbox
+  LEFT JOIN ${name}.cursors ${name}_cursor
+    ON ${name}_cursor.consumer = '${name}' AND ${name}_cursor.ordering_key = o.payment_id
+`,
+    },
+    {
+      file: 'services/operator/render-trace.ts',
+      after: `      what: inboxOf(event.feedRows, { isApplied: event.isPastFeed }),\n    },\n`,
+      text: `    {
+      at: event.${name}ReceivedAt,
+      layer: 'guard 3 ${name}',
+      what: inboxOf(event.${name}Rows, { isApplied: event.isPast${own} }),
+    },\n`,
+    },
+    {
+      file: 'services/operator/render-trace.test.ts',
+      after: `      'delivery',\n      'guard 3 settlement',\n`,
+      text: `      'guard 3 ${name}',\n`,
+    },
+    {
+      file: 'services/operator/render-trace.test.ts',
+      after: `    feedReceivedAt: at(60),\n    isPastFeed: true,\n`,
+      text: `    ${name}Rows: 1,\n    ${name}ReceivedAt: at(60),\n    isPast${own}: true,\n`,
+    },
+  ];
+}
+
+/** Its metrics, its crash windows, and how it is run. */
+function documented({ name }: Facts): readonly Insertion[] {
+  const metrics = [
+    [
+      'events_total',
+      '`outcome`',
+      'Events received, by outcome of the inbox. early: given back until an earlier one came.',
+    ],
+    [
+      'refused_messages_total',
+      '`reason`',
+      'Messages that are not valid events: kept for inspection and acknowledged.',
+    ],
+    [
+      'handle_seconds',
+      '`outcome`',
+      'Time from the arrival of a message to its ack or nack. failed: redelivered.',
+    ],
+    ['reaped_total', '', 'Inbox rows removed by the reaper.'],
+    ['events_in_hand', '', 'Messages received and neither acknowledged nor given back yet.'],
+    [
+      'events_oldest_seconds',
+      '',
+      'Time since the oldest message in hand was published; 0 if there is none.',
+    ],
+  ].map(([metric, ...tells]) => `| \`triplock_${name}_${metric}\` | ${tells.join(' | ')} |\n`);
+  const heads = '| metric | labels | what it tells |\n| --- | --- | --- |\n';
+  return [
+    {
+      file: 'docs/observability.md',
+      before: '### The audit: auditor\n',
+      text: `### Guard 3: ${name}\n\n${heads}${metrics.join('')}\n`,
+    },
+    {
+      file: 'docs/failures.md',
+      before: '| auditor    | receiving an event ',
+      text: `| ${name} | receiving an event | \`${name}.received\` | nothing new | Pub/Sub redelivers |
+| ${name} | the commit | \`${name}.committed\` | inbox row and the effect with it | Pub/Sub redelivers; the inbox knows it |
+`,
+    },
+    { file: 'docs/operating.md', before: ' auditor; do\n', text: ` ${name}` },
+    manual(name, [
+      `\`triplock_${name}\``,
+      '`DATABASE_URL`, `PUBSUB_PROJECT_ID`',
+      '`INBOX_RETENTION_HOURS`',
+    ]),
+  ];
+}
