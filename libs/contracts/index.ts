@@ -1,4 +1,3 @@
-export * from './event.ts';
 export * from './http/fields.ts';
 export * from './http/idempotency-key.ts';
 export * from './http/list-query.ts';
@@ -12,5 +11,4 @@ export * from './http/webhook-delivery.ts';
 export * from './http/webhook-endpoint.ts';
 export * from './kafka/accepted-record.ts';
 export * from './pubsub/payment-event.ts';
-export * from './pubsub/transaction-events.ts';
 export * from './topics.ts';

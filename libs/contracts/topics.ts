@@ -1,4 +1,4 @@
-import type { TxnId } from '@triplock/payments';
+import type { EventId } from '@triplock/payments';
 
 /** The names of what crosses a broker. A change of form gets a new version and a new name. */
 export const topics = {
@@ -20,14 +20,18 @@ export const bucketCount = 64;
  */
 export const claimLifeMs = 86_400_000;
 
-const traceForm = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
-
 /**
- * The `traceparent` (W3C Trace Context, version 00) that a message came with, or one made from its
- * transaction's id when it has none that can be used: a broken trace never refuses a payment.
+ * An event as everybody knows it who only carries it: the outbox, the transport, an inbox and what
+ * consumers are made of. What it says is its payload's, which only those read who made it or have
+ * an effect of it.
  */
-export function traceparentOf(received: string | undefined, txnId: TxnId): string {
-  if (received !== undefined && traceForm.test(received)) return received;
-  const hex = txnId.replaceAll('-', '');
-  return `00-${hex}-${hex.slice(16)}-00`;
-}
+export type Event<Payload = unknown> = {
+  /** The same on every copy, so it is what a copy is known by. */
+  id: EventId;
+  /** A UUID. Events of one key have an order among themselves, those of two keys have none. */
+  orderingKey: string;
+  /** 1, 2, 3, … within the key, without a gap; absent for an event that waits for no other. */
+  sequence?: number;
+  type: string;
+  payload: Payload;
+};

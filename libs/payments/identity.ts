@@ -52,7 +52,7 @@ export function deriveId(...parts: readonly string[]): string {
 const variants = '89ab89ab89ab89ab';
 
 /** SHA-256 in lower-case hex over length-prefixed parts, as {@link deriveId} defines them. */
-export function digestParts(parts: readonly string[]): string {
+function digestParts(parts: readonly string[]): string {
   let size = 0;
   for (const part of parts) size += lengthBytes + Buffer.byteLength(part);
   const framed = Buffer.allocUnsafe(size);
@@ -102,4 +102,61 @@ export function isTxnId(text: string): text is TxnId {
  */
 export function bucketOf(id: TxnId, buckets: number): number {
   return Number.parseInt(id.slice(0, 4), 16) % buckets;
+}
+
+/**
+ * The request whose sameness a fingerprint decides. `path` is resolved: no query, no trailing
+ * slash.
+ */
+export type FingerprintedRequest = { method: string; path: string; body: JsonValue };
+
+/**
+ * Tells a retry from a reused key: SHA-256 over method, resolved path and the canonical body
+ * (RFC 8785), each preceded by its length. It travels in the claim, the Kafka record and the
+ * ledger row, so that any of them alone can decide.
+ */
+export function fingerprint(request: FingerprintedRequest): Fingerprint {
+  const parts = [request.method, request.path, canonicalJson(request.body)];
+  return digestParts(parts) as Fingerprint;
+}
+
+/**
+ * A value that JSON can carry; numbers are integers within ±(2^53 − 1) everywhere in this system.
+ */
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
+export type JsonObject = { readonly [name: string]: JsonValue | undefined };
+
+/**
+ * The canonical form of RFC 8785 (JCS): member names sorted by UTF-16 code units, no white space,
+ * ECMAScript's own forms of numbers and strings. Members that are `undefined` are left out.
+ *
+ * Two bodies that say the same thing give the same text, whatever their order or spacing.
+ */
+export function canonicalJson(value: JsonValue): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  if (isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  let members = '';
+  for (const name of Object.keys(value).sort()) {
+    const member = value[name];
+    if (member === undefined) continue;
+    if (members !== '') members += ',';
+    members += `${JSON.stringify(name)}:${canonicalJson(member)}`;
+  }
+  return `{${members}}`;
+}
+
+function isArray(value: JsonValue): value is readonly JsonValue[] {
+  return Array.isArray(value);
+}
+
+const traceForm = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/**
+ * The `traceparent` (W3C Trace Context, version 00) that a message came with, or one made from its
+ * transaction's id when it has none that can be used: a broken trace never refuses a payment.
+ */
+export function traceparentOf(received: string | undefined, txnId: TxnId): string {
+  if (received !== undefined && traceForm.test(received)) return received;
+  const hex = txnId.replaceAll('-', '');
+  return `00-${hex}-${hex.slice(16)}-00`;
 }

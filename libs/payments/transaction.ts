@@ -1,4 +1,5 @@
-import type { Fingerprint, IdempotencyKey, PartnerId, TxnId } from './identity.ts';
+import type { Fingerprint, IdempotencyKey, PartnerId, PaymentKind, TxnId } from './identity.ts';
+import type { Money } from './money.ts';
 
 /**
  * What the gateway accepted, alike for payments and refunds. Everything but `acceptedAt` is a
@@ -50,3 +51,56 @@ export type ProviderCharge = {
   /** There once the charge succeeded. */
   readonly chargeId?: string;
 };
+
+/** What the partner asked for; absent fields were absent in the request. */
+export type PaymentDetails = {
+  readonly money: Money;
+  /**
+   * What the provider charges, `pm_…`; absent for a book transfer, which no provider is asked
+   * about.
+   */
+  readonly paymentMethod?: string;
+  readonly reference?: string;
+  readonly description?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+};
+
+/** A payment as the gateway accepted it. */
+export type AcceptedPayment = Accepted & {
+  readonly kind: PaymentKind;
+  readonly details: PaymentDetails;
+};
+
+/** A payment as the ledger holds it. */
+export type Payment = AcceptedPayment &
+  TransactionProgress & {
+    readonly amountRefunded: bigint;
+    /** Cards only, from the moment an intent is stored. */
+    readonly provider?: ProviderCharge;
+  };
+
+/** What the partner asked for; absent fields were absent in the request. */
+export type RefundDetails = {
+  /** Minor units of the payment's currency; absent: all that is left when the refund is posted. */
+  readonly amount?: bigint;
+  readonly reason?: string;
+};
+
+/** A refund as the gateway accepted it. */
+export type AcceptedRefund = Accepted & {
+  /** The payment whose money goes back. The refund's record and events are ordered behind it. */
+  readonly paymentId: TxnId;
+  readonly details: RefundDetails;
+};
+
+/** A refund as the ledger holds it. */
+export type Refund = AcceptedRefund &
+  TransactionProgress & {
+    /**
+     * What goes back, reserved on the payment; absent while the refund waits, or when nothing
+     * fitted.
+     */
+    readonly money?: Money;
+    /** The payment's charge, and the provider's refund of it once one is known; cards only. */
+    readonly provider?: ProviderCharge & { readonly refundId?: string };
+  };

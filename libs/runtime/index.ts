@@ -1,5 +1,5 @@
 export * from './admin-server.ts';
-export * from './batches.ts';
+export * from './concurrency.ts';
 export * from './crash-points.ts';
 export * from './deadline.ts';
 export * from './logger.ts';
@@ -8,7 +8,5 @@ export * from './metrics.ts';
 export * from './service-declaration.ts';
 export * from './service.ts';
 export * from './settings.ts';
-export * from './share-reads.ts';
-export * from './slots.ts';
-export * from './tracing/spans.ts';
 export * from './tracing/settings.ts';
+export * from './tracing/spans.ts';

@@ -1,6 +1,7 @@
 import {
   deriveTxnId,
   paymentKinds,
+  traceparentOf,
   type AcceptedPayment,
   type AcceptedRefund,
   type Fingerprint,
@@ -18,7 +19,6 @@ import { txnIdSchema } from '../http/fields.ts';
 import { asSent, detailsOf, paymentFields } from '../http/payment.ts';
 import { refundAsSent, refundDetailsOf, refundFields } from '../http/refund.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
-import { traceparentOf } from '../topics.ts';
 
 /** Version of the record's form; another one is dead-lettered, not guessed at. */
 const acceptedSchema = 1;

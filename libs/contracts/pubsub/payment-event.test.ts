@@ -7,10 +7,11 @@ import { anyAccepted, anySettled } from '../test/arbitrary-transactions.ts';
 import {
   decodePaymentEvent,
   encodePaymentEvent,
+  keyConflictEventOf,
+  paymentEventOf,
   type PaymentEvent,
   type UndecodedEvent,
 } from './payment-event.ts';
-import { keyConflictEventOf, paymentEventOf } from './transaction-events.ts';
 
 const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 const settled = fc.sample(anySettled, { numRuns: 1, seed: 1 })[0]!;

@@ -2,21 +2,27 @@ import {
   deriveEventId,
   deriveKeyConflictId,
   eventTypes,
+  traceparentOf,
+  type AcceptedPayment,
+  type AcceptedRefund,
   type EventId,
   type EventType,
   type Fingerprint,
   type JsonValue,
   type PartnerId,
+  type Payment,
+  type PaymentKind,
+  type Refund,
   type TxnId,
 } from '@triplock/payments';
 import { hash } from 'node:crypto';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Event } from '../event.ts';
 import { txnIdSchema } from '../http/fields.ts';
-import { paymentFields } from '../http/payment.ts';
+import { paymentFields, renderPayment } from '../http/payment.ts';
+import { refundAsSent, renderRefund } from '../http/refund.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
-import { traceparentOf } from '../topics.ts';
+import type { Event } from '../topics.ts';
 
 /** Version of the event's form. */
 export const paymentEventSchema = 1;
@@ -57,21 +63,6 @@ export function eventOf(payload: PaymentEvent): Event<PaymentEvent> {
   return { id, orderingKey, type, payload, ...(sequence === undefined ? {} : { sequence }) };
 }
 
-/** What reading a message gives. */
-export type DecodedEvent =
-  | {
-      outcome: 'event';
-      event: PaymentEvent;
-      payload: Buffer;
-      payloadHash: string;
-      traceparent: string;
-    }
-  | {
-      outcome: 'refused';
-      reason: 'missing_attributes' | 'unknown_type' | 'invalid_event' | 'forged_id';
-      detail: string;
-    };
-
 /** An event as text, and the attributes that its message carries. */
 export type EncodedEvent = {
   payload: string;
@@ -92,6 +83,101 @@ export function encodePaymentEvent(event: PaymentEvent): EncodedEvent {
     }),
   };
 }
+
+/**
+ * The event that says how a payment ended. A pure function of the payment, so that every copy is
+ * byte-identical.
+ *
+ * @throws for a payment that is still pending: it has no event, which is a bug of the caller.
+ */
+export function paymentEventOf(
+  payment: Payment,
+  type: `${PaymentKind}.${'succeeded' | 'failed'}`,
+  sequence: number,
+): PaymentEvent {
+  const data = renderPayment(payment);
+  return settled(payment, { type, orderedBy: payment.txnId, sequence, data });
+}
+
+/**
+ * The event that reports to a partner that its key was used for another payment as well, which was
+ * refused. It happened when the loser was accepted, so a redelivery makes the same event again.
+ */
+export function keyConflictEventOf(refused: AcceptedPayment): PaymentEvent {
+  const { kind, txnId, fingerprint, details } = refused;
+  const { amount, currency } = details.money;
+  const data = { id: txnId, object: kind, fingerprint, amount: Number(amount), currency };
+  return keyConflict(refused, { orderedBy: txnId, data });
+}
+
+type Order = { orderedBy: TxnId; sequence: number };
+
+/**
+ * The same of a refund. Its payment orders it, or the refund itself when the partner has no such
+ * payment.
+ *
+ * @throws for a refund that is still pending: it has no event, which is a bug of the caller.
+ */
+export function refundEventOf({ refund, ...order }: { refund: Refund } & Order): PaymentEvent {
+  const type = refund.state === 'failed' ? 'refund.failed' : 'refund.succeeded';
+  return settled(refund, { type, ...order, data: renderRefund(refund) });
+}
+
+/** The event that reports to a partner that its refund's key was used for another refund as well. */
+export function refundKeyConflictEventOf(refused: AcceptedRefund): PaymentEvent {
+  const { txnId: id, paymentId: payment, fingerprint, details } = refused;
+  const data = { id, object: 'refund', payment, fingerprint, ...refundAsSent(details) };
+  return keyConflict(refused, { orderedBy: payment, data });
+}
+
+function settled(
+  { txnId, partnerId, settledAt }: Payment | Refund,
+  end: { type: Exclude<EventType, 'payment.key_conflict'>; data: PaymentEvent['data'] } & Order,
+): PaymentEvent {
+  if (settledAt === null) throw new Error(`transaction ${txnId} is not settled`);
+  return {
+    schema: paymentEventSchema,
+    event_id: deriveEventId(txnId, end.type),
+    partner_id: partnerId,
+    txn_id: txnId,
+    payment_id: end.orderedBy,
+    type: end.type,
+    timestamp: settledAt.toISOString(),
+    sequence: end.sequence,
+    data: end.data,
+  };
+}
+
+function keyConflict(
+  { txnId, partnerId, fingerprint, acceptedAt }: AcceptedPayment | AcceptedRefund,
+  { orderedBy, data }: { orderedBy: TxnId; data: PaymentEvent['data'] },
+): PaymentEvent {
+  return {
+    schema: paymentEventSchema,
+    event_id: deriveKeyConflictId(txnId, fingerprint),
+    partner_id: partnerId,
+    txn_id: txnId,
+    payment_id: orderedBy,
+    type: 'payment.key_conflict',
+    timestamp: acceptedAt.toISOString(),
+    data,
+  };
+}
+
+/** What reading a message gives. */
+export type DecodedEvent =
+  | {
+      outcome: 'event';
+      event: PaymentEvent;
+      payload: Buffer;
+      payloadHash: string;
+      traceparent: string;
+    }
+  | {
+      outcome: 'refused';
+      reason: 'missing_attributes' | 'unknown_type' | 'invalid_event' | 'forged_id';
+      detail: string;
+    };
 
 /** A message as it came from the subscription. */
 export type UndecodedEvent = {
@@ -182,14 +268,14 @@ function differingAttribute(
   fields: EventFields,
   attributes: UndecodedEvent['attributes'],
 ): string | undefined {
-  const said: Readonly<Record<string, string | undefined>> = {
+  const inPayload: Readonly<Record<string, string | undefined>> = {
     event_id: fields.event_id,
     event_type: fields.type,
     txn_id: fields.txn_id,
     payment_id: fields.payment_id,
     sequence: fields.sequence?.toString(),
   };
-  return Object.keys(said).find((name) => said[name] !== attributes[name]);
+  return Object.keys(inPayload).find((name) => inPayload[name] !== attributes[name]);
 }
 
 function expectedId({ txn_id, type, data }: EventFields): EventId {

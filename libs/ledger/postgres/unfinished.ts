@@ -1,5 +1,4 @@
-import { traceparentOf } from '@triplock/contracts';
-import type { TransactionKind, TxnId } from '@triplock/payments';
+import { traceparentOf, type TransactionKind, type TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
 import { findPayment, findRefund } from './transactions.ts';

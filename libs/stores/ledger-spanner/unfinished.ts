@@ -1,6 +1,5 @@
-import { traceparentOf } from '@triplock/contracts';
 import type { DueTransaction, TakeDue, WakeDue } from '@triplock/ledger';
-import { deriveId, type TxnId } from '@triplock/payments';
+import { deriveId, traceparentOf, type TxnId } from '@triplock/payments';
 import {
   paymentFrom,
   paymentOfRefund,

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
 /** How much goes together, and how often. */
 export type BatchLimits<Item = unknown> = {
   /** The most items of a batch. One that alone counts as more goes alone. */
@@ -132,5 +134,103 @@ export function openBatches<Item>(
       if (underWay === 0 && waiting.length === 0) return Promise.resolve();
       return (drained ??= Promise.withResolvers<void>()).promise;
     },
+  };
+}
+
+/**
+ * The one way to bound how much is done at once: a semaphore. Whoever takes a slot releases it,
+ * also when the work failed; nothing does that by itself.
+ */
+export type Slots = {
+  /**
+   * Waits for a slot. Callers of different names get slots in turn and those of one name in their
+   * order, so that a busy caller keeps no other from its work.
+   */
+  take(caller?: string): Promise<void>;
+  /**
+   * Takes up to `wanted` at once, of those that are free, and returns how many. None is free while
+   * anybody waits.
+   */
+  takeFree(wanted: number): number;
+  /** Gives one back, to the next who waits. */
+  release(): void;
+  /** How many could be taken at once. */
+  free(): number;
+};
+
+/** Opens `slotsMax` slots, all of them free. */
+export function openSlots(slotsMax: number): Slots {
+  /** By caller; who got one last is at the end. */
+  const waiting = new Map<string, (() => void)[]>();
+  let taken = 0;
+
+  const takeFree = (wanted: number): number => {
+    const some = Math.max(0, Math.min(wanted, slotsMax - taken));
+    taken += some;
+    return some;
+  };
+  return {
+    take: (caller = '') => {
+      if (takeFree(1) === 1) return Promise.resolve();
+      return new Promise((granted) => {
+        const queue = waiting.get(caller);
+        if (queue === undefined) waiting.set(caller, [granted]);
+        else queue.push(granted);
+      });
+    },
+    takeFree,
+    release: () => {
+      const next = waiting.entries().next().value;
+      if (next === undefined) {
+        taken -= 1;
+        return;
+      }
+      // The slot passes on and stays taken.
+      const [caller, queue] = next;
+      waiting.delete(caller);
+      const granted = queue.shift()!;
+      if (queue.length > 0) waiting.set(caller, queue);
+      granted();
+    },
+    free: () => slotsMax - taken,
+  };
+}
+
+/**
+ * The one way to read a thing once for all who wait for it together. Who comes while a read of it
+ * is under way waits for the next one, which all of them share: whoever gets an answer came before
+ * it was asked for, so none is older than the question. Different keys do not wait for each other;
+ * a read without a key is `shareReads(async () => …)`.
+ *
+ * A read that fails fails for all who shared it, and the next one asks anew. With `apartMs`, a read
+ * begins that many milliseconds after the one before it, at the soonest.
+ */
+export function shareReads<Key = void, Value = unknown>(
+  read: (key: Key) => Promise<Value>,
+  { apartMs = 0 }: { apartMs?: number } = {},
+): (key: Key) => Promise<Value> {
+  const underWay = new Map<Key, Promise<unknown>>();
+  const next = new Map<Key, Promise<Value>>();
+
+  const begin = (key: Key): Promise<Value> => {
+    next.delete(key);
+    const answer = read(key);
+    // Before it leaves, whoever came meanwhile is in `next`: two are never under way.
+    const ended = Promise.allSettled(apartMs > 0 ? [answer, delay(apartMs)] : [answer]);
+    underWay.set(
+      key,
+      ended.then(() => underWay.delete(key)),
+    );
+    return answer;
+  };
+
+  return (key) => {
+    const waiting = next.get(key);
+    if (waiting !== undefined) return waiting;
+    const before = underWay.get(key);
+    if (before === undefined) return begin(key);
+    const answer = before.then(() => begin(key));
+    next.set(key, answer);
+    return answer;
   };
 }

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
-import { inBatches, openBatches, TooManyWaitingError, type BatchLimits } from './batches.ts';
+import { EventEmitter, on } from 'node:events';
+import { describe, it, test, type TestContext } from 'node:test';
+import fc from 'fast-check';
+import {
+  inBatches,
+  openBatches,
+  openSlots,
+  shareReads,
+  TooManyWaitingError,
+  type BatchLimits,
+} from './concurrency.ts';
 
 const apartMs = 25;
 
@@ -128,4 +137,121 @@ test('what is added without a result is drained when all of it was handled', asy
   ids.add('d');
   await ids.drained();
   assert.deepEqual(sent.at(-1), ['d']);
+});
+
+test('no more slots are taken than there are, whatever is taken and released', () => {
+  const step = fc.record({ wanted: fc.integer({ min: -1, max: 5 }), released: fc.nat(5) });
+  fc.assert(
+    fc.property(fc.nat(8), fc.array(step), (slotsMax, steps) => {
+      const slots = openSlots(slotsMax);
+      let taken = 0;
+      for (const { wanted, released } of steps) {
+        taken += slots.takeFree(wanted);
+        for (let n = 0; n < Math.min(released, taken); n += 1) slots.release();
+        taken -= Math.min(released, taken);
+        assert.ok(taken <= slotsMax);
+        assert.equal(slots.free(), slotsMax - taken);
+      }
+    }),
+  );
+});
+
+test('who waits gets the slot that is released, in order and before anyone who comes later', async () => {
+  const slots = openSlots(1);
+  const granted: number[] = [];
+  for (const n of [0, 1, 2]) void slots.take().then(() => granted.push(n));
+  await settled();
+  assert.deepEqual(granted, [0]);
+  slots.release();
+  assert.equal(slots.takeFree(1), 0);
+  slots.release();
+  await settled();
+  assert.deepEqual(granted, [0, 1, 2]);
+  slots.release();
+  assert.equal(slots.free(), 1);
+});
+
+test('callers get slots in turn, however many of one wait', async () => {
+  const slots = openSlots(1);
+  slots.takeFree(1);
+  const granted: string[] = [];
+  for (const caller of ['batch', 'batch', 'batch', 'resolver', 'resolver']) {
+    void slots.take(caller).then(() => granted.push(caller));
+  }
+  for (let n = 0; n < 5; n += 1) slots.release();
+  await settled();
+  assert.deepEqual(granted, ['batch', 'resolver', 'batch', 'resolver', 'batch']);
+});
+
+/** Reads that begin and end under the test's eyes. */
+function heldReads() {
+  const began = new EventEmitter();
+  const begins = on(began, 'read');
+  const read = shareReads((_key: string) => {
+    const held = Promise.withResolvers<string>();
+    began.emit('read', held);
+    return held.promise;
+  });
+  const nextRead = async () => (await begins.next()).value![0] as PromiseWithResolvers<string>;
+  return { read, nextRead };
+}
+
+describe('reads of one thing by many', () => {
+  it('are two for a thousand at once: the first, and one for all who came after it', async () => {
+    const { read, nextRead } = heldReads();
+    const [first, ...later] = Array.from({ length: 1_000 }, () => read('a'));
+    (await nextRead()).resolve('old');
+    assert.equal(await first, 'old');
+    (await nextRead()).resolve('new');
+    // A third read would hang here.
+    assert.deepEqual([...new Set(await Promise.all(later))], ['new']);
+  });
+
+  it('never answer with what was asked for before the question', async () => {
+    const { read, nextRead } = heldReads();
+    const first = read('a');
+    const second = read('a');
+    (await nextRead()).resolve('1');
+    assert.equal(await first, '1');
+    const underWay = await nextRead();
+    const third = read('a');
+    underWay.resolve('2');
+    assert.equal(await second, '2');
+    (await nextRead()).resolve('3');
+    assert.equal(await third, '3');
+  });
+
+  it('do not wait for a read of something else', async () => {
+    const { read, nextRead } = heldReads();
+    const stuck = read('a');
+    const stuckRead = await nextRead();
+    const free = read('b');
+    (await nextRead()).resolve('b');
+    assert.equal(await free, 'b');
+    stuckRead.resolve('a');
+    assert.equal(await stuck, 'a');
+  });
+
+  it('fail together, and are asked for anew by those who came later', async () => {
+    const { read, nextRead } = heldReads();
+    const first = read('a');
+    const later = [read('a'), read('a')];
+    (await nextRead()).reject(new Error('away'));
+    await assert.rejects(first, /away/);
+    (await nextRead()).resolve('back');
+    assert.deepEqual(await Promise.all(later), ['back', 'back']);
+  });
+
+  it('begin some milliseconds apart where that is asked for', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    let reads = 0;
+    const read = shareReads(async () => (reads += 1), { apartMs: 100 });
+    assert.equal(await read(), 1);
+    const later = [read(), read()];
+    t.mock.timers.tick(99);
+    await new Promise(setImmediate);
+    assert.equal(reads, 1);
+    t.mock.timers.tick(1);
+    assert.deepEqual(await Promise.all(later), [2, 2]);
+  });
 });
