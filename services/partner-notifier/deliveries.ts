@@ -1,9 +1,10 @@
+import type { PaymentEvent } from '@triplock/contracts';
+import type { Effect } from '@triplock/inbox';
 import type { EventId, PartnerId, TxnId } from '@triplock/payments';
-import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
+import { loadStatements, type Database } from '@triplock/postgres';
 import { inBatches, inBatchSpan, type Pass } from '@triplock/runtime';
 import type { NotifierMetrics } from './metrics.ts';
 import type { WebhookOutcome } from './webhook-client.ts';
-
 const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'insertDeliveries',
   'leaseDeliveries',
@@ -11,6 +12,31 @@ const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'measureBacklog',
   'reapDeliveries',
 ]);
+
+/**
+ * The effect of the notifier: each event becomes one delivery row, in the transaction that
+ * remembers the event. The sender sends the webhook later, so a dead endpoint holds up no event.
+ *
+ * A crash before the commit leaves nothing, and Pub/Sub redelivers. After the commit, inbox row and
+ * delivery are durable: the redelivered event is a duplicate, and any sender takes the delivery.
+ */
+export const notifyPartners: Effect<PaymentEvent> = async (tx, events) => {
+  await tx.query(sql.insertDeliveries, [
+    events.map(({ payload }) => payload.event_id),
+    events.map(({ payload }) => payload.partner_id),
+    events.map(({ payload }) => payload.txn_id),
+    events.map(({ payload }) => webhookBody(payload)),
+    events.map(({ traceparent }) => traceparent ?? null),
+  ]);
+};
+
+/**
+ * The body of an event's webhook: `{ type, timestamp, sequence?, data }`, unchanged from the event.
+ * It is made once and stored, so every attempt sends the same bytes.
+ */
+function webhookBody({ type, timestamp, sequence, data }: PaymentEvent): string {
+  return JSON.stringify({ type, timestamp, sequence, data });
+}
 
 /** A webhook to be sent. */
 export type Delivery = {
@@ -99,20 +125,6 @@ export function openDeliveries(database: Database): Deliveries {
       return row!.reaped;
     },
   };
-}
-
-/** Makes deliveries, in the transaction of whoever wants them made. */
-export async function makeDeliveries(
-  tx: Queryable,
-  deliveries: readonly Delivery[],
-): Promise<void> {
-  await tx.query(sql.insertDeliveries, [
-    deliveries.map(({ eventId }) => eventId),
-    deliveries.map(({ partnerId }) => partnerId),
-    deliveries.map(({ txnId }) => txnId),
-    deliveries.map(({ body }) => body),
-    deliveries.map(({ traceparent }) => traceparent),
-  ]);
 }
 
 /** A pass that measures what is still to be delivered. It never has more to do, so it rests. */

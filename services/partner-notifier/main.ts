@@ -3,13 +3,11 @@ import { openPartners, targetPolicyOf } from '@triplock/partners';
 import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService, type Pass } from '@triplock/runtime';
 import { readConfig, type Config } from './config.ts';
-import { measureBacklog, openDeliveries, reapDeliveries } from './deliveries.ts';
+import { measureBacklog, notifyPartners, openDeliveries, reapDeliveries } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
-import { notifyPartners } from './notify-partners.ts';
 import { partnerNotifier } from './service.ts';
-import type { Notifier } from './webhook-attempts.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
-import { createSender, runSender } from './webhook-sender.ts';
+import { createSender, runSender, type Notifier } from './webhook-sender.ts';
 
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { handlerOf } from '@triplock/consumer';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
-import { notifyPartners } from './notify-partners.ts';
+import { notifyPartners } from './deliveries.ts';
 
 async function aSubscriber(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_notifier');

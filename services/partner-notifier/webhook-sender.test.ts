@@ -11,9 +11,8 @@ import {
 import type { EventId, PartnerId } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, eventually, succeeded } from '@triplock/testing';
-import { openDeliveries } from './deliveries.ts';
+import { notifyPartners, openDeliveries } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
-import { notifyPartners } from './notify-partners.ts';
 import { aReceiver } from './test/receiver.ts';
 import { createSendWebhook } from './webhook-client.ts';
 import { createSender, type SendLimits } from './webhook-sender.ts';
