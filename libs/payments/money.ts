@@ -1,5 +1,4 @@
 import type { Brand, PartnerId, PaymentKind } from './identity.ts';
-import type { ProviderName } from './transaction.ts';
 
 /** An ISO 4217 code in upper case, e.g. `EUR`. */
 export type Currency = Brand<string, 'Currency'>;
@@ -19,6 +18,9 @@ export type Account = Brand<string, 'Account'>;
 
 /** One double entry in the form of a transfer: it balances by construction, for any amount. */
 export type Entry = { readonly debit: Account; readonly credit: Account; readonly money: Money };
+
+/** Who may be asked to charge. */
+export type ProviderName = 'stripe';
 
 /**
  * Whose money moves, and from where: a provider's charge, or the partner's own funds when absent.

@@ -1,5 +1,5 @@
 import type { Fingerprint, IdempotencyKey, PartnerId, PaymentKind, TxnId } from './identity.ts';
-import type { Money } from './money.ts';
+import type { Money, ProviderName } from './money.ts';
 
 /**
  * What the gateway accepted, alike for payments and refunds. Everything but `acceptedAt` is a
@@ -39,9 +39,6 @@ export type Settlement = { state: 'succeeded' } | { state: 'failed'; failure: Fa
 export function isFinal(state: TransactionState): state is 'succeeded' | 'failed' {
   return state !== 'pending';
 }
-
-/** Who may be asked to charge. */
-export type ProviderName = 'stripe';
 
 /** The provider's side of a card payment. */
 export type ProviderCharge = {

@@ -123,7 +123,7 @@ export function refundEventOf({ refund, ...order }: { refund: Refund } & Order):
   return settled(refund, { type, ...order, data: renderRefund(refund) });
 }
 
-/** The event that reports to a partner that its refund's key was used for another refund as well. */
+/** Reports to a partner that its refund's key was used for another refund as well. */
 export function refundKeyConflictEventOf(refused: AcceptedRefund): PaymentEvent {
   const { txnId: id, paymentId: payment, fingerprint, details } = refused;
   const data = { id, object: 'refund', payment, fingerprint, ...refundAsSent(details) };
