@@ -26,7 +26,7 @@ export default defineConfig(
     rules: {
       ...budgets,
       eqeqeq: ['error', 'always', { null: 'ignore' }],
-      // Control characters are refused at the door and stripped from terminals on purpose.
+      // Control characters are refused in requests and stripped from terminals on purpose.
       'no-control-regex': 'off',
       'no-console': 'error',
       [boundaries]: ['error', moduleBoundaries({ inTests: false })],

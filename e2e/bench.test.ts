@@ -31,7 +31,7 @@ const services = declarations.map(({ name }) => name);
 
 before(() => upSystem());
 
-test('the bench sends payments, sees each of them delivered, and tells what they cost', async () => {
+test('the bench sends payments, sees each of them delivered, and reports what they cost', async () => {
   const options = ['--seconds', '2', '--repeat', '1', '--connections', '16', '--json'];
   const { code, stdout, stderr } = await command('bench', ...options);
   assert.equal(code, 0, stderr);
@@ -71,12 +71,12 @@ test('Ctrl-C ends a bench of a running system at once and leaves that up', async
   const cwd = new URL('../', import.meta.url);
   const bench = spawn(process.execPath, launcher, { cwd, stdio: ['ignore', 'ignore', 'pipe'] });
   const ended = once(bench, 'exit');
-  const said: string[] = [];
+  const printed: string[] = [];
   for await (const line of createInterface({ input: bench.stderr })) {
-    said.push(line);
+    printed.push(line);
     if (line.includes('warming up')) bench.kill('SIGINT');
   }
   const [code] = (await ended) as [number];
-  assert.equal(code, 130, said.join('\n'));
+  assert.equal(code, 130, printed.join('\n'));
   assert.equal((await command('status')).code, 0);
 });

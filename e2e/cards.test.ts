@@ -26,7 +26,7 @@ const chances = [
 const faults = [...chances.map((fault) => ({ ...fault, probability: 1, count: 1 })), ...chances];
 
 test(
-  `${cards} cards are charged once each while workers are killed and the provider loses answers, and both books agree`,
+  `${cards} cards are charged once each while workers are killed and the provider loses answers, and ledger and provider agree`,
   { timeout: 360_000 + cards * 100 },
   async () => {
     await control('PUT', '/seed', { seed: 1 });

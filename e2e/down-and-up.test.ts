@@ -10,7 +10,7 @@ const setup = onTheSystem();
 
 const again = { withinMs: 60_000, what: 'the same answer after down and up' };
 
-test('down right after a 202 and up again loses nothing: the same bytes, final, and books that balance', async () => {
+test('down right after a 202 and up again loses nothing: the same bytes, final, and the audit balances', async () => {
   const body = { amount: 910, currency: 'EUR', reference: 'down and up' };
   const keys = Array.from({ length: 8 }, () => newKey('down'));
   const first = await Promise.all(keys.map((key) => setup.acme.pay(key, body)));

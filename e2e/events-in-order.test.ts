@@ -123,11 +123,11 @@ test('events of a payment are applied 1 to n, whatever becomes of dispatchers, b
   await committing;
 
   const applied = async () => {
-    const rows = await owner.query<{ told: string }>(`
-      SELECT format('%s: %s events up to %s', ordering_key, count(event_id), last_sequence) AS told
+    const rows = await owner.query<{ line: string }>(`
+      SELECT format('%s: %s events up to %s', ordering_key, count(event_id), last_sequence) AS line
       FROM notifier.cursors JOIN notifier.inbox USING (consumer, ordering_key)
       GROUP BY ordering_key, last_sequence`);
-    return rows.map(({ told }) => told).sort();
+    return rows.map(({ line }) => line).sort();
   };
   const expected = [
     ...payments.map(({ txnId }) => `${txnId}: 6 events up to 6`),

@@ -9,7 +9,7 @@ import {
   type PaymentKind,
   type RanFiles,
 } from './journey/payment-files.ts';
-import { toldFiles, untrueSteps } from './journey/told-journey.ts';
+import { pageFiles, untrueSteps } from './journey/journey-page.ts';
 
 const help = `
 npm run journey -- [options]
@@ -17,7 +17,7 @@ npm run journey -- [options]
 Shows which files run for one payment, from the request to the partner's answer to the webhook: for
 a book transfer and for a card. A system of its own comes up, empty, one of each service; V8 counts
 which functions run. Loops that also run while nobody pays are left out; they are listed.
-Exit code 1 when more files run than may, or when docs/journey.md tells what did not happen.
+Exit code 1 when more files run than may, or when docs/journey.md names a step that did not happen.
 
   --json  prints { ok, problems, limits, loops, transfer, card }
   --help
@@ -82,7 +82,7 @@ async function measure(counted: Parameters<typeof followPayment>[0]) {
       .map(
         (kind) => `${distinct(ran[kind]).size} files run for a ${kind}, at most ${limits[kind]}`,
       ),
-    ...untrueSteps(toldFiles(), ran.transfer),
+    ...untrueSteps(pageFiles(), ran.transfer),
   ];
   return { ok: problems.length === 0, problems, limits, loops, ...ran };
 }

@@ -43,7 +43,7 @@ const on = onTheSystem(async (setup) => {
 afterEach(() => stripeControl(on.system.stripe)('DELETE', '/faults'));
 after(() => Promise.all([receiver?.close(), listener?.close()]));
 
-/** Where what was told to the system may stand. Nowhere else, and it does stand there. */
+/** Where what was sent to the system may be found. Nowhere else, and it is found there. */
 const inRecordsAndEvents: Outlet[] = ['accepted record', 'event'];
 const mayStand: Record<string, Outlet[]> = {
   // Operators follow a payment by the key that its partner names.
@@ -103,7 +103,7 @@ const pay = (fields: object, key = newKey('secret'), expected = 202) =>
     expected,
   );
 
-const everythingTold = {
+const allFields = {
   reference: submitted.reference,
   description: submitted.description,
   metadata: { [submitted.metadataName]: submitted.metadataValue },
@@ -122,9 +122,9 @@ const faults = [
  */
 async function payments() {
   const control = stripeControl(on.system.stripe);
-  const book = String((await pay(everythingTold, submitted.key))['id']);
-  await pay(everythingTold, submitted.key);
-  await pay({ ...everythingTold, description: refused.otherBody }, submitted.key, 422);
+  const transfer = String((await pay(allFields, submitted.key))['id']);
+  await pay(allFields, submitted.key);
+  await pay({ ...allFields, description: refused.otherBody }, submitted.key, 422);
   const declined = await pay({ payment_method: 'pm_card_chargeDeclined' });
   const unknown = await pay({ payment_method: submitted.paymentMethod });
   const waiting = await pay({ payment_method: 'pm_card_authenticationRequired' });
@@ -137,13 +137,13 @@ async function payments() {
   for (let n = 0; n < 3; n += 1) troubled.push(await pay({ payment_method: 'pm_card_visa' }));
   const refund = await ask(
     {
-      ...{ method: 'POST', path: `/v1/payments/${book}/refunds`, key: newKey('secret') },
+      ...{ method: 'POST', path: `/v1/payments/${transfer}/refunds`, key: newKey('secret') },
       body: { amount: 1, reason: submitted.reason },
     },
     202,
   );
   const final = [declined, unknown, ...troubled, refund].map(({ id }) => String(id));
-  return { book, waiting: String(waiting['id']), intent, final: [book, ...final] };
+  return { transfer, waiting: String(waiting['id']), intent, final: [transfer, ...final] };
 }
 
 type Intent = { id: string; status: string; client_secret: string };
@@ -222,7 +222,7 @@ async function wentOut(txnId: string): Promise<Map<Outlet, Buffer>> {
   ]);
 }
 
-test('secrets, card data and what partners tell stay where they belong, whatever goes wrong', async () => {
+test('secrets, card data and what partners send stay where they belong, whatever goes wrong', async () => {
   const hooks = `${receiver.url}?token=${endpoint.token}`;
   const endpointPath = '/v1/webhook-endpoint';
   const made = await ask({ method: 'PUT', path: endpointPath, body: { url: hooks } }, 201);
@@ -230,15 +230,15 @@ test('secrets, card data and what partners tell stay where they belong, whatever
     { method: 'POST', path: `${endpointPath}/secrets`, key: newKey() },
     201,
   );
-  const { book, waiting, intent, final } = await payments();
+  const { transfer, waiting, intent, final } = await payments();
   await refusedRequests();
   await writePoison(on.system);
 
   await eventually(
     async () => {
       const [events, dead] = [listener.events(), listener.records(topics.deadLetter)];
-      const told = final.every((id) => events.includes(id)) && events.includes(poison.event);
-      return told && dead.includes(poison.value) && dead.includes(poison.forgedKey);
+      const reported = final.every((id) => events.includes(id)) && events.includes(poison.event);
+      return reported && dead.includes(poison.value) && dead.includes(poison.forgedKey);
     },
     { withinMs: 60_000, what: 'an event of each transaction, and both dead letters' },
   );
@@ -256,11 +256,11 @@ test('secrets, card data and what partners tell stay where they belong, whatever
     struck.faults.map(({ hits }) => hits),
     faults.map(() => 1),
   );
-  const everything = await wentOut(book);
+  const everything = await wentOut(transfer);
   const seen = (text: string) => outletsOf(text, everything);
 
   const wrong: string[] = [];
-  for (const [text, wanted] of Object.entries({ ...mustStand, [book]: ['log', 'trace'] })) {
+  for (const [text, wanted] of Object.entries({ ...mustStand, [transfer]: ['log', 'trace'] })) {
     const missing = wanted.filter((outlet) => !seen(text).includes(outlet));
     if (missing.length > 0) wrong.push(`${text} is not in ${missing.join(', ')}`);
   }

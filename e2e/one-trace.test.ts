@@ -101,7 +101,7 @@ test('one card payment is one trace through every hop, and says nothing that is 
   const first = spans.find(
     ({ attributes: { 'triplock.guard.claim': word } }) => word === 'claimed',
   );
-  assert.ok(first, 'a span tells of the claim');
+  assert.ok(first, 'a span shows the claim');
   const trace = spans.filter((span) => span.traceId === first.traceId);
   await keep(store, first.traceId);
 
@@ -160,7 +160,7 @@ function findHops(trace: readonly StoredSpan[]): void {
   }
 }
 
-/** Secrets, card data, what partners tell, and statements are in no span, whoever made it. */
+/** Secrets, card data, what partners send, and statements are in no span, whoever made it. */
 function secretsIn(everything: string, payer: object): string[] {
   const secrets = { ...payer, ...submitted, ...refused, ...endpoint, path: planted('path') };
   const others = { sql: 'INSERT INTO', stripeKey: 'sk_test_', card: 'pm_card', role: 'triplock_' };

@@ -75,7 +75,7 @@ test('records that can never be posted become dead letters, bytes intact, and ho
 
     for (const { reason, message } of sent) {
       const bytes = message.value === null ? null : Buffer.from(message.value);
-      const letter = await eventually(
+      const deadLetter = await eventually(
         async () =>
           dead.find(
             (each) =>
@@ -83,10 +83,10 @@ test('records that can never be posted become dead letters, bytes intact, and ho
           ),
         { withinMs: 30_000, what: `a dead letter for ${reason}` },
       );
-      assert.equal(String(letter.headers['dead-letter.topic']), topics.accepted);
-      assert.equal(String(letter.headers['dead-letter.partition']), '3');
-      assert.match(String(letter.headers['dead-letter.offset']), /^\d+$/);
-      assert.equal(String(letter.headers['traceparent']), traceparent);
+      assert.equal(String(deadLetter.headers['dead-letter.topic']), topics.accepted);
+      assert.equal(String(deadLetter.headers['dead-letter.partition']), '3');
+      assert.match(String(deadLetter.headers['dead-letter.offset']), /^\d+$/);
+      assert.equal(String(deadLetter.headers['traceparent']), traceparent);
     }
   } finally {
     await Promise.all([producer.disconnect(), consumer.disconnect()]);

@@ -21,7 +21,7 @@ test('an event that died with the broker before anyone received it still becomes
     for (const name of consumers) await pauseProcess({ home, name });
     const accepted = await on.acme.pay(newKey('forgotten'), { amount: 3, currency: 'EUR' });
     ({ id } = JSON.parse(accepted.body) as { id: string });
-    // An auditor that stands still may have the turn to copy a ledger in Spanner, and loses it.
+    // An auditor that stands still may hold the lease to copy a ledger in Spanner, and loses it.
     await eventually(() => isPublished(id), {
       withinMs: 40_000,
       what: 'the event to be published',

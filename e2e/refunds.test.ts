@@ -22,7 +22,7 @@ type Shown = {
   failure?: { code: string };
 };
 
-test('a payment goes back in part and then whole, each refund told of once and in order', async () => {
+test('a payment goes back in part and then whole, each refund reported once and in order', async () => {
   const payment = await pay({ amount: 1_000 });
   const key = newKey('refund');
   const asked = { amount: 300, reason: 'one of two was broken' };
@@ -45,7 +45,7 @@ test('a payment goes back in part and then whole, each refund told of once and i
   const none = await final(await on.acme.refund(payment, newKey('refund'), {}));
   assert.equal(none.failure?.code, 'amount_exceeds_refundable');
 
-  const told = [];
+  const reported = [];
   for (const id of [payment, part, rest.id, none.id]) {
     const caught = await eventually(async () => {
       const webhooks = await on.look.webhooks(id);
@@ -54,9 +54,9 @@ test('a payment goes back in part and then whole, each refund told of once and i
     assert.equal(caught.length, 1);
     const [{ id: event, verified, body }] = caught as [(typeof caught)[number]];
     assert.deepEqual([verified, event], [true, deriveEventId(id as never, body.type as never)]);
-    told.push([body.type, body.sequence]);
+    reported.push([body.type, body.sequence]);
   }
-  assert.deepEqual(told, [
+  assert.deepEqual(reported, [
     ['payment.succeeded', 1],
     ['refund.succeeded', 2],
     ['refund.succeeded', 3],

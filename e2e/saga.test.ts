@@ -54,9 +54,9 @@ test('Ctrl-C ends an order that waits for its payment, and the next run goes on'
   const workers = ['ledger-worker-1', 'ledger-worker-2'].map((name) => ({ home, name }));
   await Promise.all(workers.map(pauseProcess));
   try {
-    const { code, said } = await interruptAt(/payment-accepted/, ['saga', order]);
-    assert.equal(code, 130, said);
-    assert.doesNotMatch(said, /^paid/m, 'it was interrupted while it waited');
+    const { code, output } = await interruptAt(/payment-accepted/, ['saga', order]);
+    assert.equal(code, 130, output);
+    assert.doesNotMatch(output, /^paid/m, 'it was interrupted while it waited');
   } finally {
     await Promise.all(workers.map(continueProcess));
   }

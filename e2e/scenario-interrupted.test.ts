@@ -11,9 +11,9 @@ for (const { scenario, broken, mended } of [
   { scenario: 'redelivered-out-of-order', broken: /stand still/, mended: /go on/ },
 ]) {
   test(`Ctrl-C during ${scenario} leaves every process running`, async () => {
-    const { code, said } = await interruptAt(broken, ['scenario', scenario]);
-    assert.equal(code, 130, said);
-    assert.doesNotMatch(said, mended, 'it was interrupted while something was broken');
+    const { code, output } = await interruptAt(broken, ['scenario', scenario]);
+    assert.equal(code, 130, output);
+    assert.doesNotMatch(output, mended, 'it was interrupted while something was broken');
     const { processes } = await systemStatus({ home });
     const wrong = processes.filter(({ state }) => state !== 'ready');
     assert.deepEqual(wrong, []);

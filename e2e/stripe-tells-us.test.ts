@@ -8,14 +8,14 @@ import { becomeFinalOnce } from './storms.ts';
 import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
-// Whatever became of the test: Stripe tells what it has to tell, once.
+// Whatever became of the test: Stripe reports what it has to report, once.
 afterEach(() => control('PUT', '/webhooks', { paused: false, copies: 1, order: 'any' }));
 
 const asks = 'pm_card_authenticationRequired';
-// Far below the 20 s after which a row is looked at without being told of.
+// Far below the 20 s after which a row is looked at without a webhook.
 const soon = { withinMs: 10_000 };
 
-test('who authenticates, fails to, or has a slow bank is told of by Stripe, however often and in any order', async () => {
+test('who authenticates, fails to, or has a slow bank is reported by Stripe, however often and in any order', async () => {
   await control('PUT', '/webhooks', { paused: true, copies: 3, order: 'reversed' });
   const [acts, fails, bank] = await Promise.all([
     waiting(asks),
@@ -36,21 +36,21 @@ test('who authenticates, fails to, or has a slow bank is told of by Stripe, howe
     const [caught] = await on.look.webhooks(fails.id);
     return caught?.verified === true && caught.body.type === 'payment.failed';
   });
-  await everythingTold();
+  await allReported();
   for (const { id } of [acts, fails, bank]) {
     const { entries, outbox } = await on.look.counts(id);
     assert.deepEqual([entries, outbox], [id === fails.id ? 0 : 1, 1]);
   }
 });
 
-test('what Stripe could not tell is found out all the same, and what it tells too late changes nothing', async () => {
+test('what Stripe could not report is found out all the same, and what it reports too late changes nothing', async () => {
   await control('PUT', '/webhooks', { paused: true });
   const acts = await waiting(asks);
   await customer(acts, 'succeeded');
   await makeDue(on, acts.id);
   await becomes(acts.id, 'succeeded');
   await control('PUT', '/webhooks', { paused: false });
-  await everythingTold();
+  await allReported();
   await becomeFinalOnce(on, [acts.id]);
 });
 
@@ -118,7 +118,7 @@ function customer({ intentId }: Waiting, outcome: 'succeeded' | 'failed'): Promi
   return control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
 }
 
-async function everythingTold(): Promise<void> {
+async function allReported(): Promise<void> {
   type Shown = { undelivered: unknown[] };
   await eventually(async () => {
     const { undelivered } = await control<Shown>('GET', '/webhooks');

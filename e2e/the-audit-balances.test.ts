@@ -28,7 +28,7 @@ async function audit(wait = '60'): Promise<{ code: number; result: Audit }> {
   return { code, result: JSON.parse(stdout) as Audit };
 }
 
-test('every layer tells of the same payments, whatever was broken before', async () => {
+test('every layer has the same payments, whatever was broken before', async () => {
   await on.acme.pay(newKey(), { amount: 1, currency: 'JPY' });
   const { code, result } = await audit();
   assert.deepEqual(result.drift, []);
@@ -86,7 +86,7 @@ test('the audit fails and says so when the provider cannot be asked', async () =
   }
 });
 
-test('the audit fails and names the event when a layer tells otherwise', async () => {
+test('the audit fails and names the event when a layer differs', async () => {
   const { body } = await on.acme.pay(newKey(), { amount: 2, currency: 'JPY' });
   const { id } = JSON.parse(body) as { id: string };
   await eventually(async () => (await on.look.webhooks(id)).length === 1);

@@ -47,18 +47,18 @@ test('every query of a dashboard, an alert or a rule finds series in the running
   assert.deepEqual(wrong, []);
 });
 
-test('docs/observability.md tells of every metric of ours, in its own words, and of no other', async () => {
+test('docs/observability.md describes every metric of ours, in its own words, and no other', async () => {
   const scrape = await eventually(async () => {
     const seen = await scrapeSystem(on.system);
     return seen.series.has('triplock_audit_drift') && seen;
   });
   const ours = [...scrape.helps].filter(([name]) => name.startsWith('triplock_'));
   const row = /^\| `(triplock_\w+)` +\|[^|]*\| (.*?) *\|$/gm;
-  const told = [...read('docs/observability.md').matchAll(row)].map(([, name, help]) => [
+  const documented = [...read('docs/observability.md').matchAll(row)].map(([, name, help]) => [
     name,
     help,
   ]);
-  assert.deepEqual(told.toSorted(), ours.toSorted());
+  assert.deepEqual(documented.toSorted(), ours.toSorted());
 });
 
 test('a query for what is not there is found out', () => {
@@ -87,12 +87,12 @@ function problemsOf(
   { where, query }: Asked,
   { scrape, recorded }: { scrape: Scrape; recorded: ReadonlySet<string> },
 ): string[] {
-  const told = (selector: Selector) =>
+  const emptyBecause = (selector: Selector) =>
     recorded.has(selector.metric)
       ? undefined
       : whyNothing(ofPrometheus.series.has(selector.metric) ? ofPrometheus : scrape, selector);
   return selectorsOf(query).flatMap((selector) => {
-    const why = told(selector);
+    const why = emptyBecause(selector);
     return why === undefined ? [] : `${where}: ${why}`;
   });
 }

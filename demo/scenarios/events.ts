@@ -136,7 +136,7 @@ async function replay(system: System, replayed: SnapshotOf): Promise<Observation
 export const redeliveredOutOfOrder: Scenario = {
   name: 'redelivered-out-of-order',
   failure: 'events come in the wrong order, then late, then once more',
-  absorbedBy: 'guard 3: the inbox lets each event in once, whenever it comes',
+  absorbedBy: 'guard 3: the inbox admits each event once, whenever it comes',
   run: redeliver,
 };
 

@@ -14,13 +14,13 @@ const campaigns = {
 
 export type Campaign = keyof typeof campaigns;
 
-/** The word after `prove --`.  @throws UsageError that names the campaigns there are. */
+/** The argument after `prove --`.  @throws UsageError that names the campaigns there are. */
 export function chooseCampaign(word: string | undefined): Campaign {
   const known = Object.keys(campaigns) as Campaign[];
   const found = known.find((each) => each === word);
   if (found !== undefined) return found;
-  const said = word === undefined ? 'name a campaign' : `no campaign '${word}'`;
-  throw new UsageError(`${said}: there are ${known.join(', ')} (npm run prove -- --help)`);
+  const problem = word === undefined ? 'name a campaign' : `no campaign '${word}'`;
+  throw new UsageError(`${problem}: there are ${known.join(', ')} (npm run prove -- --help)`);
 }
 
 /**
@@ -117,9 +117,13 @@ export function chooseFiles(
       const cannot = notOnSpanner[name];
       return {
         ...{ name, path },
-        ...told('sameOnClaims', sameOnEveryClaims[name]),
-        ...told('sameOnLedgers', sameOnEveryLedger[name]),
-        whyNotOn: { ...leftOut('postgres'), ...leftOut('spanner'), ...told('spanner', cannot) },
+        ...reasonFor('sameOnClaims', sameOnEveryClaims[name]),
+        ...reasonFor('sameOnLedgers', sameOnEveryLedger[name]),
+        whyNotOn: {
+          ...leftOut('postgres'),
+          ...leftOut('spanner'),
+          ...reasonFor('spanner', cannot),
+        },
       };
     });
 }
@@ -127,5 +131,5 @@ export function chooseFiles(
 const storms = ['workers-come-and-go', 'kill-storm'];
 const turnOf = (name: string) => storms.indexOf(name);
 
-const told = <Name extends string>(name: Name, why: string | undefined) =>
+const reasonFor = <Name extends string>(name: Name, why: string | undefined) =>
   (why === undefined ? {} : { [name]: why }) as Partial<Record<Name, string>>;

@@ -11,7 +11,7 @@ import { renderProof } from './render.ts';
 import type { ProvenColumn, TestResult } from './run.ts';
 import { chooseColumns, type Column, columnName, planProof } from './stores.ts';
 
-test('each test of a file is told of: held, broken, left out with its reason', (t) => {
+test('each test of a file is reported: held, broken, left out with its reason', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'promises-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'a.test.mjs');

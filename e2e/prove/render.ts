@@ -33,14 +33,14 @@ function renderCell({ outcome, tests, seconds }: ProvenPromise): string {
 
 /** Each reason once, with the systems that it is about. */
 function reasonsOf(stores: Proof['stores']): string[] {
-  const told = new Map<string, string[]>();
+  const reasons = new Map<string, string[]>();
   for (const [store, promise, test] of everyTest(stores)) {
     if (test.outcome !== 'not applicable') continue;
     const what = test.name === promise ? promise : `${promise}, “${test.name}”`;
     const line = `${what}: ${test.why}`;
-    told.set(line, [...(told.get(line) ?? []), store]);
+    reasons.set(line, [...(reasons.get(line) ?? []), store]);
   }
-  return [...told].map(([line, on]) => `  ${line} (${on.join('; ')})`);
+  return [...reasons].map(([line, on]) => `  ${line} (${on.join('; ')})`);
 }
 
 function failuresOf(stores: Proof['stores']): string[] {

@@ -14,7 +14,7 @@ export function columnName({ claims, ledger }: Column): string {
   return ledger === 'postgres' ? claims : `${claims}, ledger in ${ledger}`;
 }
 
-/** What was said of the stores. */
+/** What was asked about the stores. */
 type AskedStores = {
   /** Stores of claims and files, by commas. */
   only: string | undefined;

@@ -49,7 +49,7 @@ test('without the ledger a replayed topic books every payment again', async () =
   assert.match(complaint!, /a replay of the whole topic changes nothing/);
 });
 
-test('without the inbox a partner is told again of what it knows', async () => {
+test('without the inbox a partner gets a webhook again', async () => {
   const { code, survey, escaped } = await without('inbox');
   assert.equal(code, 0);
   assert.equal(escaped.length, 3);
@@ -72,12 +72,12 @@ test('a guard that is none is refused before anything starts', async () => {
 });
 
 test('Ctrl-C takes the second system out again', async () => {
-  const { code, said } = await interruptAt(
+  const { code, output } = await interruptAt(
     / pays /,
     ['scenario', '--without', 'claims'],
     async () => assert.notDeepEqual(await leftovers(), [], 'it is there now'),
   );
-  assert.equal(code, 130, said);
+  assert.equal(code, 130, output);
 });
 
 /** What there is of any system that lacks a guard: folders, processes, and things in the parts. */

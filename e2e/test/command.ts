@@ -19,11 +19,11 @@ export function command(name: string, ...args: string[]): Promise<Ended> {
 }
 
 /** What a command came to that was interrupted. */
-export type Interrupted = { code: number; said: string };
+export type Interrupted = { code: number; output: string };
 
 /**
- * Runs a command of the running system as a person does, and presses Ctrl-C once it has said the
- * words, after `look`. What it says afterwards is read to its end.
+ * Runs a command of the running system as a person does, and presses Ctrl-C once it has printed the
+ * words, after `look`. What it prints afterwards is read to its end.
  */
 export async function interruptAt(
   words: RegExp,
@@ -34,14 +34,14 @@ export async function interruptAt(
   const stdio = ['ignore', 'pipe', 'inherit'] as const;
   const child = spawn(process.execPath, command, { cwd: root, stdio: [...stdio] });
   const exit = once(child, 'exit');
-  let said = '';
+  let output = '';
   for await (const text of child.stdout.setEncoding('utf8')) {
-    const before = words.test(said);
-    said += String(text);
-    if (before || !words.test(said)) continue;
+    const before = words.test(output);
+    output += String(text);
+    if (before || !words.test(output)) continue;
     await look();
     child.kill('SIGINT');
   }
   const [code] = (await exit) as [number];
-  return { code, said };
+  return { code, output };
 }

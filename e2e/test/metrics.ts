@@ -23,7 +23,7 @@ export async function scrapeSystem({ services }: Endpoints): Promise<Scrape> {
   return readScrape(texts);
 }
 
-/** Reads what replicas told in the text format (version 0.0.4). */
+/** Reads what replicas exposed in the text format (version 0.0.4). */
 export function readScrape(texts: readonly { text: string; instance: string }[]): Scrape {
   const series = new Map<string, Series[]>();
   const helps = new Map<string, string>();
@@ -52,8 +52,8 @@ export function whyNothing(
   const missing = groupedBy.find((label) => all.every((each) => each[label] === undefined));
   if (missing !== undefined) return `${metric} has no label ${missing}`;
   if (all.some((each) => matchers.every((matcher) => holds(each, matcher)))) return undefined;
-  const said = matchers.map(({ label, op, value }) => `${label}${op}"${value}"`).join(',');
-  return `no series of ${metric} has {${said}}`;
+  const wanted = matchers.map(({ label, op, value }) => `${label}${op}"${value}"`).join(',');
+  return `no series of ${metric} has {${wanted}}`;
 }
 
 /** As Prometheus has it, but that a label must be there at all. */

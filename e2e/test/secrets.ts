@@ -79,7 +79,7 @@ export function ownSecrets(system: Endpoints): Record<string, string> {
 export async function writePoison(system: Endpoints): Promise<void> {
   const kafka = new Kafka({ brokers: [system.kafka], logLevel: logLevel.NOTHING });
   const producer = kafka.producer();
-  const headers = { 'x-told': poison.header, partner_id: 'acme' };
+  const headers = { 'x-note': poison.header, partner_id: 'acme' };
   const forged = { schema: 1, kind: 'payment', idempotency_key: poison.forgedKey };
   await producer.connect();
   await producer.send({

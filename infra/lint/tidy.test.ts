@@ -112,6 +112,19 @@ test('a project declares the libs that it imports', () => {
   }
 });
 
+test('every path of the repository that a document names in code exists', () => {
+  const known = new Set(files.flatMap(({ path }) => [path, ...foldersOf(path)]));
+  const top = new Set([...known].map((path) => path.split('/')[0]!));
+  const gone = documents.flatMap(({ path, text }) => {
+    const prose = text().replaceAll(/^```[^]*?^```/gm, '');
+    const named = [...prose.matchAll(/`([\w.@-]+(?:\/[\w.@-]+)+)\/?`/g)].map(([, name]) => name!);
+    return named
+      .filter((name) => top.has(name.split('/')[0]!) && !known.has(name))
+      .map((name) => `${path}: ${name}`);
+  });
+  assert.deepEqual(gone, []);
+});
+
 test('every dependency is pinned to one version', () => {
   for (const manifest of [
     ...projects.map((project) => `${project}/package.json`),
@@ -218,4 +231,9 @@ function fileAt(path: string): WorkspaceFile {
 function declaredBy(manifest: string): Record<string, string> {
   const { dependencies, devDependencies } = JSON.parse(fileAt(manifest).text()) as Manifest;
   return { ...dependencies, ...devDependencies };
+}
+
+function foldersOf(path: string): string[] {
+  const parts = path.split('/').slice(0, -1);
+  return parts.map((_, at) => parts.slice(0, at + 1).join('/'));
 }

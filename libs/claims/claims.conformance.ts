@@ -47,7 +47,7 @@ function describeOwnership(open: OpenClaims): void {
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'in-flight').length, 99);
   });
 
-  it('of many bodies racing for one key one gets the claim and the others are told', async (t) => {
+  it('of many bodies racing for one key one gets the claim and the others learn that it is reused', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
     await warmUp(claims, request);
@@ -107,13 +107,13 @@ function describeAnswers(open: OpenClaims): void {
     assert.ok(kept.body === answer.body, 'the stored body is another one');
   });
 
-  it('another request with the same key is told so in every state, and changes nothing', async (t) => {
+  it('another request with the same key is refused as a reuse in every state, and changes nothing', async (t) => {
     const { claims, age } = await open(t, lasting);
     const request = aClaim();
     const other = { ...request, fingerprint: aFingerprint() };
     await warmUp(claims, request);
     const first = expectOutcome(await claims.claim(request), 'claimed');
-    // Told before it is told that somebody is at work.
+    // This is checked before whether somebody is at work.
     expectOutcome(await claims.claim(other), 'reused');
     await age(request.txnId, 2 * lasting.leaseMs);
     expectOutcome(await claims.claim(other), 'reused');
@@ -162,7 +162,7 @@ function describeReleases(open: OpenClaims): void {
     expectOutcome(await claims.claim(request), 'completed');
   });
 
-  it('completing and releasing say the same when they are said again', async (t) => {
+  it('completing and releasing, repeated, return the same', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
     await warmUp(claims, request);

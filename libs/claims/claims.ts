@@ -109,7 +109,7 @@ export type Claims = {
   /** Ends the lease at once and keeps the fingerprint, so that only the same request takes over. */
   release(owner: ClaimOwner): Promise<'released' | 'lost'>;
   read(txnId: TxnId): Promise<PendingRead>;
-  /** Begins a new epoch for a bucket that forgot. For any other, tells which one it is in. */
+  /** Begins a new epoch for a bucket that forgot. For any other, returns the one it is in. */
   noteLoss(bucket: number): Promise<BucketMarker>;
   /**
    * Stores what the ledger must have passed before the bucket's silence means anything, unless a

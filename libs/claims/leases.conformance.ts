@@ -23,7 +23,7 @@ export function describeLeases(open: OpenClaims): void {
 }
 
 function describeLeaseEnds(open: OpenClaims): void {
-  it('a claim in flight tells how long its lease still is', async (t) => {
+  it('a claim in flight shows how long its lease still is', async (t) => {
     const { claims, age } = await open(t, lasting);
     const request = aClaim();
     await warmUp(claims, request);

@@ -43,7 +43,7 @@ function describeLoss(open: OpenClaims): void {
     assert.notEqual((await claims.noteLoss(7)).epoch, before.epoch);
   });
 
-  it('a bucket stays cold until its barrier is known, and tells both', async (t) => {
+  it('a bucket stays cold until its barrier is known, and shows epoch and barrier', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
     const bucket = bucketOfClaim(request);

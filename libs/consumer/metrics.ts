@@ -70,9 +70,9 @@ export function inboxMetrics(registry: Registry, prefix: string): InboxMetrics {
 }
 
 /**
- * Gauges of what a consumer has in hand, looked at whenever they are asked for. What the broker
+ * Gauges of what a consumer has under way, looked at whenever they are asked for. What the broker
  * still holds back they do not know; while a consumer keeps up there is nothing, and when it does
- * not, the oldest in hand grows old.
+ * not, the oldest under way grows old.
  */
 export function watchInFlight(
   registry: Registry,

@@ -116,7 +116,7 @@ test('an inbox that forgets what the dispatchers can still publish again is refu
   });
 });
 
-test('what does not tell its retention refuses nothing, and hides no other', () => {
+test('what does not report its retention refuses nothing, and hides no other', () => {
   check(24, { outbox: silent, subscription: silent });
   assert.throws(() => check(24, { outbox: silent, subscription: kept(25) }), /Pub\/Sub/);
   assert.throws(() => check(24, { outbox: kept(25), subscription: silent }), /dispatchers/);

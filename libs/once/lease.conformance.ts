@@ -86,7 +86,7 @@ function describeTakeover(open: OpenOnce): void {
     const finish = () =>
       store.finish({ ...step, token: newer.token }, { state: 'completed', result: '2' });
     assert.equal(await finish(), 'finished');
-    assert.equal(await finish(), 'finished', 'said again it says the same');
+    assert.equal(await finish(), 'finished', 'repeated, it returns the same');
     assert.equal(await store.renew({ ...step, token: newer.token }, step.leaseMs), 'lost');
     assert.deepEqual(resultOf(await store.start(step)), { outcome: 'completed', result: '2' });
   });

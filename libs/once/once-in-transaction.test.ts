@@ -110,7 +110,7 @@ describe('an effect in the database', () => {
     assert.equal(again.outcome, 'done');
   });
 
-  it('a key that belongs to another request is told so; an expired one is free', async () => {
+  it('a key that belongs to another request is refused; an expired one is free', async () => {
     const step = aStep();
     const other = { ...step, fingerprint: 'another request' };
     await onceInTransaction(database, step, writing(step, 'first'));

@@ -30,7 +30,7 @@ function describeEffects(open: OpenOnce): void {
     assert.equal(runs(), 1);
   });
 
-  it('of many at once by two ways one happens, and the others are told that it is at work', async (t) => {
+  it('of many at once by two ways one happens, and the others learn that it is at work', async (t) => {
     const { store, another } = await open(t);
     const ways = [store, await another()];
     const step = aStep();
@@ -52,7 +52,7 @@ function describeEffects(open: OpenOnce): void {
     assert.equal(runs(), 1);
   });
 
-  it('a key that belongs to another request is told in every state, and changes nothing', async (t) => {
+  it('a key that belongs to another request is refused in every state, and changes nothing', async (t) => {
     const { store } = await open(t);
     const step = aStep();
     const other = { ...step, fingerprint: 'another request' };

@@ -53,7 +53,7 @@ test('every id is a lower-case UUIDv8', () => {
   fc.assert(fc.property(anyParts, (parts) => assert.ok(isTxnId(deriveId(...parts)))));
 });
 
-test('what looks like an id but is none is told apart', () => {
+test('what looks like an id but is none is recognised', () => {
   for (const text of ['', payment.toUpperCase(), `${payment} `, payment.replace('-8', '-4')]) {
     assert.equal(isTxnId(text), false);
   }

@@ -72,19 +72,19 @@ test('money comes back as bigint and times as dates', async (context) => {
   });
 });
 
-test('an idle connection that dies is told of and replaced', async (context) => {
+test('an idle connection that dies is reported and replaced', async (context) => {
   const killer = await openEmptyDatabase(context);
-  const told = Promise.withResolvers<Error>();
+  const reported = Promise.withResolvers<Error>();
   const database = openDatabase({
     url: killer.url,
     applicationName: 'victim',
-    onIdleError: told.resolve,
+    onIdleError: reported.resolve,
   });
   await database.ping();
   await killer.query(`
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'victim'`);
-  assert.match((await told.promise).message, /terminating connection/);
+  assert.match((await reported.promise).message, /terminating connection/);
   await database.ping();
   await database.close();
 });
@@ -183,7 +183,7 @@ test('an outage, a deadlock and a time-out are worth trying again', async (conte
   assert.equal(databaseErrorKind(new Error('Query read timeout')), 'transient');
 });
 
-test('of two transactions in a deadlock, one is told to try again', async (context) => {
+test('of two transactions in a deadlock, one gets an error that is worth another try', async (context) => {
   const database = await openEmptyDatabase(context);
   await database.query(`CREATE TABLE things AS SELECT 1 AS n UNION SELECT 2`);
   const bothHoldOne = barrier(2);
@@ -209,7 +209,7 @@ function lock(tx: Queryable, n: number): Promise<unknown> {
   return tx.query('SELECT FROM things WHERE n = $1 FOR UPDATE', [n]);
 }
 
-/** Resolves for all callers once as many as told have called. */
+/** Resolves for all callers once that many have called. */
 function barrier(callers: number): () => Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let left = callers;

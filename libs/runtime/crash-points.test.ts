@@ -49,7 +49,7 @@ test('a disarmed point acts no more', async () => {
   assert.deepEqual(points.hits(), {});
 });
 
-test('a pause holds whoever reaches the point, and then lets go', async () => {
+test('a pause holds whoever reaches the point, and then releases it', async () => {
   const points = createCrashPoints([{ name, action: { do: 'pause', pauseMs: 50 } }]);
   const started = performance.now();
   await points.reached(name);

@@ -18,7 +18,7 @@ export type DeclaredPort = {
 };
 
 /**
- * What a service tells of itself, in its file `service.ts`. The launcher starts it by this, gives
+ * What a service declares, in its file `service.ts`. The launcher starts it by this, gives
  * it its settings, its role in the database, its topics and subscription; docker-compose.yml, the
  * rules of Prometheus and the lists of consumers are compared with it by a test of the launcher,
  * which names the file to mend.

@@ -87,7 +87,7 @@ test('the sheet tells the rig, every service, both ratios and the audit', () => 
   assert.match(text, /no drift: all 1000 accepted/);
 });
 
-test('drift, and answers that were no 202, are told', () => {
+test('drift, and answers that were no 202, are reported', () => {
   const [one] = repetitions;
   const load = { ...one!.system.load, others: { 503: 7 } };
   const text = renderReport({

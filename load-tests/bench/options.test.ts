@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readBenchOptions } from './options.ts';
 
-test('what is not told has a default', () => {
+test('what is not given has a default', () => {
   assert.deepEqual(readBenchOptions({}), { seconds: 20, connections: 64, repeat: 3 });
   assert.deepEqual(readBenchOptions({ repeat: '1', connections: '8' }), {
     seconds: 20,

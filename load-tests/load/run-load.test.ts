@@ -23,7 +23,7 @@ test('a gateway that nobody answers at is refused before anything is sent', asyn
   });
 });
 
-test('a gateway that refuses the key is told before anything is sent', async (t) => {
+test('a gateway that refuses the key is reported before anything is sent', async (t) => {
   const gateway = createServer((request, response) => {
     response.writeHead(request.headers.authorization === 'Bearer wrong' ? 401 : 200).end();
   });

@@ -17,17 +17,17 @@ WITH booked AS MATERIALIZED (
   WHERE transactions.currency IS NOT NULL
   GROUP BY 1, 2, 3, 4, 5
 ), delivered AS MATERIALIZED (
-  SELECT partner_id, told ->> 'type' AS event_type, told #>> '{data,currency}' AS currency,
-         count(*) AS number, sum((told #>> '{data,amount}')::bigint) AS amount
+  SELECT partner_id, sent ->> 'type' AS event_type, sent #>> '{data,currency}' AS currency,
+         count(*) AS number, sum((sent #>> '{data,amount}')::bigint) AS amount
   FROM (
     SELECT partner_id, body FROM notifier.deliveries WHERE state = 'delivered'
     UNION ALL
     SELECT partner_id, body FROM auditor.unwanted_deliveries
-  ) AS done, LATERAL (SELECT body::json AS told) AS webhook
-  GROUP BY partner_id, told ->> 'type', told #>> '{data,currency}'
+  ) AS done, LATERAL (SELECT body::json AS sent) AS webhook
+  GROUP BY partner_id, sent ->> 'type', sent #>> '{data,currency}'
   UNION ALL
   SELECT partner_id, event_type, currency, deliveries, amount FROM notifier.reaped_deliveries
-), told AS MATERIALIZED (
+), notified AS MATERIALIZED (
   SELECT 'published' AS layer, partner_id, event_type, currency, count(*) AS number, sum(amount) AS amount
   FROM auditor.published
   WHERE currency IS NOT NULL
@@ -69,12 +69,12 @@ WITH booked AS MATERIALIZED (
   WHERE kind IN ('charge', 'refund') AND status = 'succeeded' AND partner_id IS NOT NULL
   GROUP BY kind, partner_id, currency
   UNION ALL
-  SELECT 'payments', layer, partner_id, currency, number, amount FROM told
+  SELECT 'payments', layer, partner_id, currency, number, amount FROM notified
   WHERE event_type IN ('payment.succeeded', 'payment.failed')
   UNION ALL
   SELECT CASE event_type WHEN 'refund.succeeded' THEN 'refunds' ELSE 'gross' END, layer,
          partner_id, currency, number, amount
-  FROM told
+  FROM notified
   WHERE event_type IN ('payment.succeeded', 'refund.succeeded')
 )
 SELECT partner_id AS partner, currency, figure, layer, sum(number)::text AS count, sum(amount)::text AS amount
@@ -89,7 +89,7 @@ ORDER BY partner_id, currency
 -- rows, dead letters and key conflicts together. A dead letter that lost its key is a key conflict,
 -- and one that was posted later is a ledger row: neither is counted as a dead letter. What left by
 -- age is still counted. `charges` are the provider's, that succeeded. `unwanted` are
--- deliveries to an endpoint whose server said 410 Gone, until its partner sets it again.
+-- deliveries to an endpoint whose server answered 410 Gone, until its partner sets it again.
 SELECT
   (SELECT count(*) FROM auditor.accepted) + (SELECT count(*) FROM auditor.accepted_refused)
     AS accepted,

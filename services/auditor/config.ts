@@ -32,7 +32,7 @@ export const settings = {
    */
   AUDITOR_GROUP: withDefault(text, 'auditor'),
   /**
-   * Whose books are compared with the ledger, by a key of its own that only reads: PaymentIntents,
+   * Whose journal is compared with the ledger, by a key of its own that only reads: PaymentIntents,
    * and Charges and Refunds. Absent, the audit says of cards that they could not be compared.
    */
   STRIPE_API_KEY: withDefault(text, undefined),

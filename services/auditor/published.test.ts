@@ -54,7 +54,7 @@ test('every copy of an event is counted, and an altered one is recognized', asyn
   ]);
 });
 
-test('a refund that failed because nothing of it fitted tells of no amount', async (context) => {
+test('a refund that failed because nothing of it fitted has no amount', async (context) => {
   const { handle, rows } = await anAuditor(context);
   const failed: Refund = {
     ...aRefund(aPayment()),

@@ -14,7 +14,7 @@ WHERE due_at <= now()
 RETURNING run
 
 -- name: endRun
--- Leaves what a scheduled audit found, for every auditor to tell.
+-- Leaves what a scheduled audit found, for every auditor to report.
 --
 -- $1 run, $2 milliseconds it took, $3 rest as when the run was taken, $4 drift and $5 what is in
 -- flight, each as a JSON object of counts by check, $6 since when it is, as times by check.

@@ -77,7 +77,7 @@ test('a customer and a partner may take longer than the system itself', async (c
   ]);
 });
 
-test('of many auditors one audits when it is due, and all tell what it found', async (context) => {
+test('of many auditors one audits when it is due, and all report what it found', async (context) => {
   const { system, anAuditor, audits, makeDue } = await scheduledAudits(context, -1);
   const auditors = [anAuditor(), anAuditor(), anAuditor()];
   const everyone = () => Promise.all(auditors.map(({ pass }) => pass()));

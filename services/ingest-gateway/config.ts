@@ -58,7 +58,7 @@ export const settings = {
   CLAIM_NAMESPACE: withDefault(text, 'triplock'),
   KAFKA_BROKERS: addresses,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
-  /** Whose committed offsets tell how far the ledger is, when claims were lost. */
+  /** Whose committed offsets show how far the ledger is, when claims were lost. */
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
   ...ledgerSettings,
   /** Reads the partners, and the ledger in `postgres`; needs no right to write. */
@@ -66,10 +66,10 @@ export const settings = {
   /** What one partner may send to this process, and how many at once after a rest. */
   RATE_LIMIT_PER_SECOND: withDefault(rate, 10_000),
   RATE_LIMIT_BURST: withDefault(rate, 20_000),
-  /** How often one address may send no valid API key before it is told 429 instead of 401. */
+  /** How often one address may send no valid API key before it gets 429 instead of 401. */
   FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
   FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),
-  /** Proxies whose X-Forwarded-For tells a caller's address; nobody's unless set. */
+  /** Proxies whose X-Forwarded-For gives a caller's address; nobody's unless set. */
   TRUSTED_PROXIES: withDefault(trustedProxies, []),
 };
 export type Config = ReturnType<typeof readConfig>;

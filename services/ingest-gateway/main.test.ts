@@ -101,7 +101,7 @@ describe('booting the gateway', () => {
 });
 
 describe('a running gateway', () => {
-  it('replays the same bytes, and tells neither keys nor bodies to its log', async (t) => {
+  it('replays the same bytes, and logs neither keys nor bodies', async (t) => {
     const given = await gatewaySettings(t);
     const gateway = startGateway(t, given);
     await gateway.ready();

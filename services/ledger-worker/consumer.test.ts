@@ -92,7 +92,7 @@ test('records that can never be posted become dead letters as they were, and hol
   assert.deepEqual(await ledgerCounts(owner), { rows: posted, entries: posted, events: posted });
 });
 
-test('one row that the ledger can never store is found among 500 and spoils no neighbour', async (context) => {
+test('one row that the ledger can never store is found among 500 and affects no other', async (context) => {
   const { work, owner, append, deadLetters } = await aPipeline(context);
   await owner.query(`
     ALTER TABLE ledger.transactions ADD CONSTRAINT no_poison CHECK (reference <> 'poison')`);
@@ -165,13 +165,13 @@ test('the lag is shown of the partitions that are assigned, and of no others', a
   meter.assigned([0, 1]);
   assert.deepEqual(await lag(), { 0: 0, 1: 0 });
   const batch = aBatch(0, [10n, 15n, 100n]);
-  meter.saw(batch, 'in-hand');
+  meter.at(batch, 'begun');
   assert.deepEqual(await lag(), { 0: 90, 1: 0 });
-  meter.saw(batch, 'committed');
+  meter.at(batch, 'committed');
   assert.deepEqual(await lag(), { 0: 85, 1: 0 });
 
   meter.assigned([1, 2]);
-  meter.saw(batch, 'committed');
+  meter.at(batch, 'committed');
   assert.deepEqual(await lag(), { 1: 0, 2: 0 });
   meter.assigned([]);
   assert.deepEqual(await lag(), {});

@@ -24,7 +24,7 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
   return {
     onAssigned: lag.assigned,
     handle: async (batch) => {
-      lag.saw(batch, 'in-hand');
+      lag.at(batch, 'begun');
       await metrics.batchSeconds.time(
         () => settle(batch),
         () => 'settled',
@@ -32,7 +32,7 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
       );
     },
     onCommitted: async (batch) => {
-      lag.saw(batch, 'committed');
+      lag.at(batch, 'committed');
       await crashPoints.reached('worker.offset-committed');
     },
   };
@@ -88,8 +88,8 @@ function report(
 export type LagMeter = {
   /** The group was joined: what is not assigned any more is another worker's to report. */
   assigned(partitions: readonly number[]): void;
-  /** A batch is in hand, or came to its end. */
-  saw(batch: RecordBatch, progress: 'in-hand' | 'committed'): void;
+  /** How far a batch is: begun, or committed. */
+  at(batch: RecordBatch, progress: 'begun' | 'committed'): void;
 };
 
 /**
@@ -104,10 +104,10 @@ export function meterLag({ lag }: WorkerMetrics): LagMeter {
       own.clear();
       for (const partition of partitions) own.add(partition);
     },
-    saw: ({ partition, records, end }, progress) => {
+    at: ({ partition, records, end }, progress) => {
       // Of a batch that outlived its assignment the next owner knows better.
       if (!own.has(partition)) return;
-      const next = progress === 'in-hand' ? records[0]!.offset : records.at(-1)!.offset + 1n;
+      const next = progress === 'begun' ? records[0]!.offset : records.at(-1)!.offset + 1n;
       lag.set({ partition }, Number(end - next));
     },
   };

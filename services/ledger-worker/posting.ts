@@ -62,7 +62,7 @@ type BatchAttempt<Item, Result> = {
 /**
  * Runs a batch; when one of it is to blame for a failure, runs its halves, one after the other, and
  * so on until the bad ones stand alone. Results come in the order of the items. One bad item among
- * n costs about 2·log2(n) more runs and none of its neighbours.
+ * n costs about 2·log2(n) more runs and nothing for the others.
  *
  * @throws what is no item's fault, such as an outage.
  */

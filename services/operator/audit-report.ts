@@ -91,7 +91,7 @@ const labels: Record<(typeof countedThings)[number], string> = {
 };
 
 function renderCounts({ counts }: AuditReport): string[] {
-  // Few systems ever have a partner whose server said 410 Gone.
+  // Few systems ever have a partner whose server answered 410 Gone.
   const shown = countedThings.filter((name) => name !== 'unwanted' || counts.unwanted > 0);
   const columns = shown.map((name) => ({ head: labels[name], align: 'right' as const }));
   return renderTable(columns, [shown.map((name) => String(counts[name]))]);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { readEffects } from './effects.ts';
 
-test('what each consumer has of an event is told apart, with the rights of an auditor', async (t) => {
+test('what each consumer has of an event is listed apart, with the rights of an auditor', async (t) => {
   const store = await createTestDatabase(t);
   const { txnId } = aPayment();
   await store.open().query(

@@ -45,7 +45,7 @@ test('a ledger in Spanner is brought up to date as well', async (t) => {
   assert.match(stdout, /^postgres: ran 0 migrations\nspanner: ran [1-9]\d* migrations\n$/);
 });
 
-test('what is in the way is told in one line, without the password, and nothing is touched', async (t) => {
+test('what is in the way is reported in one line, without the password, and nothing is touched', async (t) => {
   const store = await createTestDatabase(t);
   await store
     .open()

@@ -1,4 +1,4 @@
--- What operators did by hand: who, when and why. The history is only added to.
+-- What operators did: who, when and why. The history is only added to.
 
 -- name: lastRedrives
 -- The newest redrive of each subject.

@@ -32,7 +32,7 @@ test('work without a part that it needs is not begun, or blames the part that st
   );
 });
 
-test('an address that nobody answers at is told in a sentence, where nobody can tell more', async () => {
+test('an address that nobody answers at is reported in a sentence', async () => {
   const operator = { signal, diagnose: () => Promise.resolve([]) };
   const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), {
     code: 'ECONNREFUSED',

@@ -29,7 +29,7 @@ test('partners of a system elsewhere are managed by its database', async (t) => 
   );
 });
 
-test('a database that does not answer is told in one line, without its password', async () => {
+test('a database that does not answer is reported in one line, without its password', async () => {
   const port = await freePort();
   // The second has two addresses on many a machine.
   for (const host of ['127.0.0.1', 'localhost']) {

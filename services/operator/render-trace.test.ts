@@ -117,7 +117,7 @@ test('a payment is shown with its refunds and with what the provider has', () =>
   assert.match(shown, / refund: Kafka {2,}partition 3, offset 9 \(a duplicate/);
 });
 
-test('a part that was not asked is named, and nothing is said for it', () => {
+test('a part that was not asked is named, and nothing is claimed about it', () => {
   const why = 'kafka is not running: `npm run up` starts it again';
   const unasked = ['kafka', 'redis', 'postgres'].map((part) => ({ part, why }));
   const shown = text({ ...aTrace(), kafka: undefined, unasked });

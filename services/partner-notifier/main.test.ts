@@ -77,7 +77,7 @@ test('an event that is published three times is one verified webhook', async (co
   assert.equal((await notifier.terminate()).exitCode, 0);
 });
 
-test('a notifier that is killed before it acknowledges still tells, under the same id', async (context) => {
+test('a notifier that is killed before it acknowledges still sends, under the same id', async (context) => {
   const { start, publish, receiver } = await aNotifier(context, { WEBHOOK_TIMEOUT_MS: '100' });
   const first = await start({ CRASH_POINTS: 'notifier.committed=kill' });
   const event = succeeded(aPayment());

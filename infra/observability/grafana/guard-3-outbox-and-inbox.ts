@@ -10,7 +10,7 @@ const consumers = [
 export const guard3: Dashboard = {
   uid: 'triplock-guard-3-outbox-and-inbox',
   title: 'Triplock: guard 3, outbox and inbox',
-  description: 'Published at least once in order, applied once per consumer, told to the partner.',
+  description: 'Published at least once in order, applied once per consumer, sent to the partner.',
   rows: [
     {
       title: 'What it caught',

@@ -22,7 +22,7 @@ export const amountSchema = Type.Integer({
 });
 
 /**
- * Codes of ISO 4217 that have no minor unit, so that no amount can be told in them: metals, units
+ * Codes of ISO 4217 that have no minor unit, so that no amount can be given in them: metals, units
  * of account, a code for tests, and the one for no currency at all.
  */
 const withoutMinorUnit = new Set('XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XTS XUA XXX'.split(' '));

@@ -80,7 +80,7 @@ for (const [query, pointer] of refused) {
   });
 }
 
-test('everything wrong is told at once, and no more than fifty things', () => {
+test('everything wrong is reported at once, and no more than fifty things', () => {
   const parsed = parsePaymentListQuery('limit=0&status=x&a=1');
   assert.ok(parsed.outcome === 'invalid');
   assert.equal(parsed.errors.length, 3);

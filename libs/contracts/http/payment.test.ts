@@ -138,7 +138,7 @@ test('a card is named by its payment method, and by nothing that cannot be one',
   }
 });
 
-test('all wrong fields are told at once', () => {
+test('all wrong fields are reported at once', () => {
   const body = { amount: 0, currency: 'eur', reference: 1, metadata: { a: 1, b: 2 }, x: 1 };
   const result = validatePaymentRequest(body);
   assert.deepEqual(result.outcome === 'invalid' && result.errors.map((error) => error.pointer), [

@@ -83,8 +83,8 @@ const optional = {
 };
 
 /**
- * What a partner said about a payment, in records, events and answers. Any code with the form of a
- * currency is one: the gateway checked it, and a reader with an older list must not refuse it.
+ * What a partner asked for, in records, events and answers. Any code with the form of a currency is
+ * one: the gateway checked it, and a reader with an older list must not refuse it.
  */
 export const paymentFields = {
   amount: amountSchema,

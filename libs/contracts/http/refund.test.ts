@@ -53,7 +53,7 @@ for (const [what, body, pointers] of wrong) {
   });
 }
 
-test('who sends nothing is told how to ask for everything', () => {
+test('a request without a body gets an answer that says how to ask for everything', () => {
   const result = validateRefundRequest(undefined);
   assert.match(
     result.outcome === 'invalid' ? result.errors[0]!.detail : '',

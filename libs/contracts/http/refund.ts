@@ -12,7 +12,7 @@ import { paymentFields, type StoredAnswer } from './payment.ts';
 import type { FieldProblem } from './problem.ts';
 import { explainBody } from './validation.ts';
 
-/** What a partner said about a refund, in requests, records and answers. */
+/** What a partner asked for in a refund, in requests, records and answers. */
 export const refundFields = {
   amount: Type.Optional(amountSchema),
   reason: Type.Optional(

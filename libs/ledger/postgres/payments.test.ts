@@ -49,7 +49,7 @@ const transfer = (wish: Parameters<typeof aPayment>[0] = {}): Posting => ({
   settlement: { result: { state: 'succeeded' }, settledAt: new Date() },
 });
 
-/** Posts while another's transaction holds the same id, and lets that one end as told. */
+/** Posts while another's transaction holds the same id, and ends that one as asked. */
 async function postBehind(context: TestContext, end: 'commit' | 'rollback') {
   const store = await createTestDatabase(context);
   const owner = store.open();

@@ -61,12 +61,12 @@ export async function appendSettlement(
   ]);
 }
 
-/** Tells of a losing payment by `Ledger.recordKeyConflict`'s contract. */
+/** Reports a losing payment by `Ledger.recordKeyConflict`'s contract. */
 export function recordKeyConflict(database: Database, posting: Posting): Promise<EventId> {
   return record(database, keyConflictEventOf(posting.payment), posting.traceparent);
 }
 
-/** Tells of a losing refund by `Refunds.recordKeyConflict`'s contract. */
+/** Reports a losing refund by `Refunds.recordKeyConflict`'s contract. */
 export function recordRefundConflict(database: Database, posting: RefundPosting): Promise<EventId> {
   return record(database, refundKeyConflictEventOf(posting.refund), posting.traceparent);
 }

@@ -49,13 +49,13 @@ function posting(open: Open): void {
     assert.deepEqual([written.event_id, written.data.status], [event.eventId, 'succeeded']);
   });
 
-  test('a payment posted without a settlement moves no money and tells nobody', async (context) => {
+  test('a payment posted without a settlement moves no money and has no event', async (context) => {
     const { ledger, entries, events } = await open(context);
     assert.deepEqual(await ledger.post([pendingOf(aPayment())]), [{ outcome: 'posted' }]);
     assert.deepEqual([await entries(), await events()], [[], []]);
   });
 
-  test('a payment posted as failed tells why and moves no money', async (context) => {
+  test('a payment posted as failed has an event with the reason and moves no money', async (context) => {
     const { ledger, entries, events } = await open(context);
     const failure = { code: 'card_declined', message: 'declined' };
     const payment = aPayment();
@@ -86,7 +86,7 @@ function conflicts(open: Open): void {
     assert.deepEqual([(await entries()).length, (await events()).length], [1, 1]);
   });
 
-  test('duplicates inside a batch are posted once and told apart', async (context) => {
+  test('duplicates inside a batch are posted once and reported as such', async (context) => {
     const { ledger, entries, events } = await open(context);
     const first = bookTransferOf(aPayment({ key: 'one' }));
     const loser = bookTransferOf(aPayment({ key: 'one', amount: 7n }));
@@ -124,7 +124,7 @@ function conflicts(open: Open): void {
     }
   });
 
-  test('a key conflict is told once per losing request, whatever its redeliveries', async (context) => {
+  test('a key conflict has one event per losing request, whatever its redeliveries', async (context) => {
     const { ledger, events } = await open(context);
     const losers = [7n, 8n].map((amount) => bookTransferOf(aPayment({ key: 'one', amount })));
     for (const loser of [...losers, ...losers]) {
@@ -168,7 +168,7 @@ function races(open: Open, { shared, rounds }: { shared: number; rounds: number 
     assert.equal((await entries()).length, 1);
   });
 
-  test('whatever two workers post at once, each id is posted, moved and told once, by one amount', async (context) => {
+  test('whatever two workers post at once, each id has one row, one entry and one event, of one amount', async (context) => {
     const { ledger, another, entries, events } = await open(context);
     const batches = fc.array(
       fc.record({ key: fc.integer({ min: 0, max: 12 }), amount: fc.bigInt(1n, 2n) }),

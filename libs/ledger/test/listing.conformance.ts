@@ -97,7 +97,7 @@ function filters(open: Open): void {
 }
 
 function cursors(open: Open): void {
-  test('a cursor that is unknown, or another partner’s, is told apart from an end', async (context) => {
+  test('a cursor that is unknown, or another partner’s, is no end of the list', async (context) => {
     const { ledger } = await open(context);
     const [mine, other] = [acceptedAt(0), acceptedAt(1, { partner: 'globex' })];
     await ledger.post([mine, other].map(bookTransferOf));

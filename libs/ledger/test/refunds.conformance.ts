@@ -41,7 +41,7 @@ async function aCharge({ ledger }: RefundsUnderTest) {
 }
 
 function bookRefunds(open: Open): void {
-  test('a refund of a book transfer moves its amount back and is told as the payment’s second event', async (context) => {
+  test('a refund of a book transfer moves its amount back and is the payment’s second event', async (context) => {
     const store = await open(context);
     const payment = await aTransfer(store);
     const refund = aRefund(payment, { amount: 40n, reason: 'two of five were broken' });
@@ -241,7 +241,7 @@ function duplicates(open: Open): void {
     assert.equal((await store.entries()).length, 2);
   });
 
-  test('a refund’s key used for another refund is a key conflict, told once', async (context) => {
+  test('a refund’s key used for another refund is a key conflict, reported once', async (context) => {
     const store = await open(context);
     const payment = await aTransfer(store);
     const winner = aRefund(payment, { key: 'one', amount: 1n });

@@ -27,7 +27,7 @@ async function aChargedCard({ ledger }: ChargingUnderTest, intentId: string) {
   return { payment, txnId, settle };
 }
 
-/** What a ledger promises when the provider tells of something new. */
+/** What a ledger promises when the provider reports something new. */
 export function waking(open: Open): void {
   test('an event lets the payment be due that it is about, and no other, once', async (context) => {
     const store = await open(context);

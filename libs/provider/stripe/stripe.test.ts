@@ -65,7 +65,7 @@ for (const fault of ['time-out', 'half-body'] as const) {
   });
 }
 
-test('a payment method that does not exist, or not for this currency, is refused in Stripe’s words', async () => {
+test('a payment method that does not exist, or not for this currency, is refused with Stripe’s message', async () => {
   const { provider } = await aStripe();
   for (const [method, code] of [
     ['pm_nobody', 'resource_missing'],

@@ -46,7 +46,7 @@ export type Table = {
   tableId(): Promise<string>;
   /** The attribute by which DynamoDB deletes items, where that is on. */
   leavingAttribute(): Promise<string | undefined>;
-  /** The service's time. Ask after something was read: every answer tells it. */
+  /** The service's time. Ask after something was read: every answer has it. */
   now(): Moment;
 };
 

@@ -105,7 +105,7 @@ describe('answers in the cache', () => {
     assert.ok(left > 0 && left <= hourMs, `${left} ms left`);
   });
 
-  it('another request with a cached key is told so, and the answer stays', async (t) => {
+  it('another request with a cached key is refused, and the answer stays', async (t) => {
     const { claims, request } = await aCachedAnswer(t);
     expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'reused');
     await replay(claims, request);

@@ -19,11 +19,11 @@ export type ClaimsInspector = {
   look(txnId: string): Promise<ClaimSeen | undefined>;
   /** Ends a claim's life at once, as 24 hours do; returns whether there was one. */
   expire(txnId: string): Promise<boolean>;
-  /** Loses all that the store holds; tells by what, and how many claims and markers it cost. */
+  /** Loses all that the store holds; returns by what, and how many claims and markers it cost. */
   forget(): Promise<Forgotten>;
   /** How many claims and markers it holds. */
   count(): Promise<number>;
-  /** Makes its warm markers so much older, as time without a loss does; tells how many. */
+  /** Makes its warm markers so much older, as time without a loss does; returns how many. */
   ageMarkers(ms: number): Promise<number>;
   /** What one of its claims takes in the store, all claims being alike: see each store. */
   bytesPerClaim(): Promise<number>;

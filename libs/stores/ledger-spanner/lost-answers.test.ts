@@ -65,7 +65,7 @@ test('what a commit without an answer did is known again, and not done twice', a
   assert.deepEqual((await outbox.leaseBuckets({ owner: 'a', leaseMs: 60_000 })).leases, leases);
 });
 
-test('a batch whose commit had no answer is told as duplicates, and posted once', async (context) => {
+test('a batch whose commit had no answer is reported as duplicates, and posted once', async (context) => {
   const { ledger, faults, count } = await openTroubled(context);
   const batch = [bookTransferOf(aPayment()), pendingOf(aPayment())];
   faults.push('answer lost');

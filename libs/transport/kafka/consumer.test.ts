@@ -63,7 +63,7 @@ test('a batch that fails comes again uncommitted, and other partitions do not wa
   ]);
 });
 
-test('closing finishes and commits the batch in hand, and nothing comes twice', async (t) => {
+test('closing finishes and commits the batch under way, and nothing comes twice', async (t) => {
   const { seen, consume, append, allCommitted } = await aGroup(t);
   await append(...numbered(5, 0));
   const underWay = Promise.withResolvers<void>();

@@ -113,7 +113,7 @@ test('a broker that goes away and comes back between two appends costs no append
   assert.ok(network.connections() > before, 'the second append came by a connection that was cut');
 });
 
-test('a full waiting room refuses at once and keeps what it holds', async (t) => {
+test('a full queue refuses at once and keeps what it holds', async (t) => {
   const { network, log } = await aLog(t, { waitingRecordsMax: 5 });
   network.cut();
   const held = Array.from({ length: 5 }, () => log.append(aRecord()));

@@ -91,7 +91,7 @@ test('no more messages are held than allowed', async (t) => {
   assert.ok(most <= 3, `${most} were held`);
 });
 
-test('closing lets the message in hand finish and gives the waiting ones back', async (t) => {
+test('closing lets the message under way finish and gives the waiting ones back', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);
   const underWay = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();

@@ -91,7 +91,7 @@ WITH broken AS MATERIALIZED (
   WHERE sequence IS NOT NULL
   GROUP BY payment_id
   HAVING max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*)
-), told AS (
+), numbered AS (
   SELECT payment_id, sequence FROM broken JOIN ledger.outbox USING (payment_id)
   WHERE sequence IS NOT NULL
   UNION ALL
@@ -101,7 +101,7 @@ WITH broken AS MATERIALIZED (
     AND auditor.left_outbox(txn_id, event_type, event_id)
 )
 SELECT payment_id::text AS id, since
-FROM broken JOIN told USING (payment_id)
+FROM broken JOIN numbered USING (payment_id)
 GROUP BY payment_id, since, newest
 HAVING count(*) <> newest OR count(DISTINCT sequence) <> newest
 

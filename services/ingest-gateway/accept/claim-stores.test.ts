@@ -39,7 +39,7 @@ async function acceptOnce(
 
 describe('claim stores of the gateway', () => {
   for (const store of ['postgres', 'hybrid', 'dynamodb']) {
-    it(`payments and refunds, their retries and reused keys are told apart by claims in ${store}`, async (t) => {
+    it(`payments and refunds, their retries and reused keys are distinguished by claims in ${store}`, async (t) => {
       const given = await gatewaySettings(t);
       const place = store === 'dynamodb' ? await dynamoSettings(t) : {};
       const settings = { ...given.settings, ...place, CLAIMS: store };

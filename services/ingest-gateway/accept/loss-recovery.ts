@@ -27,7 +27,7 @@ export type LossRecovery = {
   prepare(): Promise<void>;
 };
 
-/** What recovery asks and tells. */
+/** The stores that recovery reads and marks. */
 type Stores = {
   claims: Pick<Claims, 'noteLoss' | 'setBarrier'>;
   ledger: Pick<Ledger, 'isEmpty'>;

@@ -9,7 +9,7 @@ import { callerAddress, createRateLimiter, type Rate } from './admission.ts';
 const perSecond = 0.001;
 const bad = (headers = {}) => paymentRequest({ Authorization: 'Bearer no', ...headers });
 
-test('a partner that sends too much is told 429 and when to come again, and nothing is done', async (t) => {
+test('a partner that sends too much gets 429 and when to come again, and nothing is done', async (t) => {
   const edge = await startEdge(t, { partnerRate: { perSecond, burst: 2 } });
   for (let request = 0; request < 2; request += 1) {
     assert.equal((await edge.exchange(paymentRequest())).status, 202);
@@ -38,7 +38,7 @@ test('what needs no key is not counted, whoever sends how much', async (t) => {
   }
 });
 
-test('an address that sends bad keys is told 429, and a good partner there is served', async (t) => {
+test('an address that sends bad keys gets 429, and a good partner there is served', async (t) => {
   const edge = await startEdge(t, { failureRate: { perSecond, burst: 3 } });
   const statuses = [];
   for (const headers of [{}, { Authorization: undefined }, { Authorization: 'Basic x' }, {}, {}]) {
@@ -60,7 +60,7 @@ test('what a caller says of its address counts only when a trusted proxy says it
     [proxied, '198.51.100.1', 401],
     [proxied, '198.51.100.2', 401],
     [proxied, '198.51.100.2', 429],
-    // What the proxy adds is last; what stands before it is the caller's own word.
+    // What the proxy adds is last; what stands before it comes from the caller.
     [proxied, '203.0.113.7, 198.51.100.2', 429],
     [proxied, 'garbage', 401],
     [proxied, 'x'.repeat(5_000), 429],
@@ -86,7 +86,7 @@ test('trusted proxies are addresses and networks, and never everybody', () => {
   }
 });
 
-/** A limiter whose clock the test turns by hand. */
+/** A limiter on the test's own clock. */
 function aLimiter(rate: Rate) {
   const time = { nowMs: 0 };
   const limiter = createRateLimiter(rate, () => time.nowMs);
@@ -119,7 +119,7 @@ test('one who does too much takes nothing from another', () => {
   assert.equal(grantedOf(5, 'acme'), 5);
 });
 
-test('who is limited is told after how many whole seconds it pays to come again', () => {
+test('whoever is limited learns after how many whole seconds it pays to come again', () => {
   for (const [perSecond, seconds] of [
     [1_000, 1],
     [1, 1],

@@ -115,7 +115,7 @@ const granted: Taken = { outcome: 'granted' };
 
 /**
  * A token bucket for each name, in the memory of this process: several gateways grant as many times
- * as much together. `clock` gives milliseconds; tests turn it by hand.
+ * as much together. `clock` gives milliseconds; tests set it.
  *
  * A limit shared through Redis would cost every request a round trip to it, to be exact about a
  * number that is there to protect this process.

@@ -11,7 +11,7 @@ async function openDocs(t: TestContext) {
   return { get, page, named };
 }
 
-test('the page is served without an API key, under a policy that lets nothing in from elsewhere', async (t) => {
+test('the page is served without an API key, under a policy that loads nothing from elsewhere', async (t) => {
   const { page, get } = await openDocs(t);
   assert.equal(page.status, 200);
   assert.match(page.headers['content-type']!, /^text\/html; charset=utf-8$/i);

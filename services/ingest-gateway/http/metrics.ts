@@ -23,7 +23,7 @@ export type GatewayMetrics = {
   accepts: Readonly<Record<TransactionKind, Tally<AcceptLabel>>>;
   /** Requests for which guard 1 knew an answer, or somebody at work on one. */
   caught: Tally<'claims'>;
-  /** Claims by what the store said; one that met a cold bucket is asked for again. */
+  /** Claims by outcome; one that met a cold bucket is asked for again. */
   claims: Tally<ClaimOutcome['outcome'] | 'unavailable'>;
   claimSeconds: Histogram;
   appendSeconds: Durations<'appended' | 'failed'>;

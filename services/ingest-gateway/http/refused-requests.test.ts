@@ -264,7 +264,7 @@ test('a known path under another method is 405 and lists what is allowed', async
   }
 });
 
-test('an unexpected error tells nothing of what went wrong inside', async (t) => {
+test('an unexpected error shows nothing of what went wrong inside', async (t) => {
   const edge = await startEdge(t);
   const answer = await edge.exchange(httpRequest('GET /bug'));
   assert.equal(answer.status, 500);

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /**
  * A hook that judges a body by its headers, before a byte of it is read: its type, its encoding and
- * its announced length. Only then a client that waits (`Expect: 100-continue`) is told to go on.
+ * its announced length. Only then a client that waits (`Expect: 100-continue`) may go on.
  */
 export function checkBodyHead(bodyBytesMax: number) {
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Problem) => void): void => {

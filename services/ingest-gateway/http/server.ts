@@ -123,7 +123,7 @@ function refuseLongTarget(uriBytesMax: number) {
 }
 
 /**
- * Node would tell every waiting client to go on before anything was checked; {@link checkBodyHead}
+ * Node would let every waiting client go on before anything was checked; {@link checkBodyHead}
  * does it after the checks. An expectation that nobody knows is ignored (RFC 9110, section 10.1.1).
  */
 function listenForExpectations(app: FastifyInstance): void {

@@ -122,7 +122,7 @@ test('a route that takes effect without a claim is found', async (t) => {
   const attempt = { path: '/v1/payouts', body: { amount: 1 }, otherBody: { amount: 2 } };
   assert.deepEqual(await findMissingClaim(app, payouts, attempt), [
     'takes effect without a key (202)',
-    'does not tell a retry that it is one (202)',
+    'does not mark a replay as one (202)',
     'gives a retry other bytes',
     'takes a used key for another request (202)',
   ]);

@@ -27,7 +27,7 @@ test('every reference in the document leads somewhere', async () => {
   }
 });
 
-test('the document is served, and tells of the routes only', async (t) => {
+test('the document is served, and describes the routes only', async (t) => {
   const edge = await startEdge(t);
   const answer = await edge.exchange(httpRequest('GET /openapi.json'));
   const { paths } = JSON.parse(answer.body) as Document;

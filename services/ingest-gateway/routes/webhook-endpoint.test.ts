@@ -140,7 +140,7 @@ test('a rotation takes no body, as a secret of your own choice would be', async 
   assert.equal((await seenByNotifier())!.secrets.length, 1);
 });
 
-test('other methods are told which ones there are', async (t) => {
+test('other methods get the list of those that there are', async (t) => {
   const { ask } = await webhookEdge(t);
   const refused = await ask({ method: 'POST', path });
   assert.deepEqual([refused.status, refused.body['code']], [405, 'method_not_allowed']);

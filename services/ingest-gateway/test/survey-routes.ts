@@ -55,7 +55,7 @@ export async function findMissingClaim(
   const problems: [boolean, string][] = [
     [keyless.status !== 400, `takes effect without a key (${keyless.status})`],
     [first.status !== status || first.isReplay, `does not accept the first (${first.status})`],
-    [!again.isReplay, `does not tell a retry that it is one (${again.status})`],
+    [!again.isReplay, `does not mark a replay as one (${again.status})`],
     [again.text !== first.text, 'gives a retry other bytes'],
     [other?.status !== otherStatus, `takes a used key for another request (${other?.status})`],
   ];

@@ -14,7 +14,7 @@ function sessionsOf(max: number, waitMs?: number) {
   return { sessions: keepSessions(calls, max, waitMs), made: () => made };
 }
 
-test('who finds no session free gets one in turn, and no more are made than told', async () => {
+test('who finds no session free gets one in order, and no more are made than allowed', async () => {
   const { sessions, made } = sessionsOf(2);
   const held = Promise.withResolvers<void>();
   const order: number[] = [];

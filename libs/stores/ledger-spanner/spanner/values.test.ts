@@ -4,7 +4,7 @@ import { parseDatabaseName } from './calls.ts';
 import { isInvalidated, isRefusal, retryDelayOf, status } from './errors.ts';
 import { decodeRows, encodeParams, encodeValue, mutationsOf } from './values.ts';
 
-test('whole numbers travel as text, and one that is not told exactly is refused', () => {
+test('whole numbers travel as text, and one that is not exact is refused', () => {
   const beyond = 2n ** 53n + 1n;
   assert.deepEqual(encodeValue(beyond), { stringValue: '9007199254740993' });
   assert.deepEqual(encodeValue(7), { stringValue: '7' });

@@ -6,21 +6,21 @@ const root = resolve(import.meta.dirname, '../..');
 const page = 'docs/journey.md';
 
 /** The files that docs/journey.md leads through in its table, in its order. */
-export function toldFiles(): string[] {
+export function pageFiles(): string[] {
   const text = readFileSync(join(root, page), 'utf8');
   const rows = text.split('\n').filter((line) => /^\|\s*\d+\s*\|/.test(line));
   return rows.flatMap((row) => /\]\(\.\.\/([^)#]+)\)/.exec(row)?.[1] ?? []);
 }
 
 /**
- * What the page tells that did not happen: a file that did not run for the payment, or one that ran
+ * What the page names that did not happen: a file that did not run for the payment, or one that ran
  * in a service before the one that the page has reached. Empty when the page is true.
  */
-export function untrueSteps(told: readonly string[], ran: RanFiles): string[] {
-  if (told.length === 0) return [`${page}: its table names no file`];
+export function untrueSteps(named: readonly string[], ran: RanFiles): string[] {
+  if (named.length === 0) return [`${page}: its table names no file`];
   const wrong: string[] = [];
   let reached = 0;
-  for (const file of told) {
+  for (const file of named) {
     const at = stationsOf(file, ran);
     const next = at.find((station) => station >= reached);
     if (at.length === 0) wrong.push(`${page}: ${file} did not run for the payment`);
