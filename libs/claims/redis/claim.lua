@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  warm marker of the id's bucket (see warm-marker.lua)
 -- KEYS[2]  claim record of the id; same hash tag, so that both live in one Redis Cluster slot
--- ARGV[1]  run_id of the server this connection leads to
+-- ARGV[1]  history of the server this connection leads to (see warm-marker.lua)
 -- ARGV[2]  owner token, new for every request
 -- ARGV[3]  fingerprint of the request
 -- ARGV[4]  partner

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  warm marker of the id's bucket (see warm-marker.lua)
 -- KEYS[2]  claim record of the id
--- ARGV[1]  run_id of the server this connection leads to
+-- ARGV[1]  history of the server this connection leads to (see warm-marker.lua)
 -- ARGV[2]  life of a record in milliseconds
 --
 -- Replies: { 'pending', partner, shown, accepted_at }  claimed, in whatever state: a released

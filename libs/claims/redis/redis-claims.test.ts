@@ -86,18 +86,21 @@ describe('the scripts', () => {
 
   it('a cold claim leaves no key behind', async (t) => {
     const { redis, marker, record, claim } = await bareScripts(t);
-    await redis.hset(marker, 'run_id', 'another run');
+    await redis.hset(marker, 'history', 'another history');
     const times = { leaseMs: 60_000, lifeMs: 60_000 };
     assert.deepEqual(await claim('token', times), ['cold', '', '']);
     assert.equal(await redis.exists(record), 0);
-    assert.equal(await redis.hget(marker, 'run_id'), 'another run');
+    assert.equal(await redis.hget(marker, 'history'), 'another history');
   });
 
-  it('a marker of another run gives way whole, warmth and barrier included', async (t) => {
+  it('a marker of another history gives way whole, warmth and barrier included', async (t) => {
     const { redis, marker } = await bareScripts(t);
-    assert.deepEqual(await redis.noteLoss(marker, 'next run', 'next epoch'), ['next epoch', '']);
+    assert.deepEqual(await redis.noteLoss(marker, 'next history', 'next epoch'), [
+      'next epoch',
+      '',
+    ]);
     const { since, ...rest } = await redis.hgetall(marker);
-    assert.deepEqual(rest, { epoch: 'next epoch', run_id: 'next run' });
+    assert.deepEqual(rest, { epoch: 'next epoch', history: 'next history' });
     assert.match(since!, /^\d{13}$/);
     assert.equal(await redis.ttl(marker), -1);
   });

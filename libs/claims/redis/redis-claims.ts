@@ -68,7 +68,7 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       const token = randomUUID() as OwnerToken;
       const request = [fingerprint, partnerId, acceptedAt.getTime(), shown];
       // Throws while the server is away: then nothing is sent that would have to be released.
-      const values = [redis.runId(), token, ...request, leaseMs, lifeMs, ledgerCheckedIn ?? ''];
+      const values = [redis.history(), token, ...request, leaseMs, lifeMs, ledgerCheckedIn ?? ''];
       try {
         const reply = await redis.run('claimRecord', { keys: keysOf(txnId), values });
         return parseClaimReply(reply, token);
@@ -91,11 +91,11 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       }
     },
     async read(txnId) {
-      const values = [redis.runId(), lifeMs];
+      const values = [redis.history(), lifeMs];
       return parseReadReply(await redis.run('readRecord', { keys: keysOf(txnId), values }));
     },
     async noteLoss(bucket) {
-      const values = [redis.runId(), randomUUID()];
+      const values = [redis.history(), randomUUID()];
       return parseNoteReply(await redis.run('noteLoss', { keys: [markerOf(bucket)], values }));
     },
     async setBarrier({ bucket, epoch, barrier, warm }) {

@@ -15,8 +15,13 @@ export type RedisConnectionOptions<Scripts extends RedisScripts> = {
 
 /** A connection that sends nothing to a server it does not know. */
 export type RedisConnection<Scripts extends RedisScripts> = {
-  /** The run_id of the server. @throws ClaimsUnavailableError while it is away or unfit. */
-  runId(): string;
+  /**
+   * What the server has remembered without a gap since a time: another one after every restart,
+   * restore and failover, and after it was a replica.
+   *
+   * @throws ClaimsUnavailableError while it is away, a replica or unfit.
+   */
+  history(): string;
   /** Runs one atomic step. @throws ClaimsUnavailableError when the outcome is unknown. */
   run(script: keyof Scripts & string, call: ScriptCall): Promise<unknown>;
   /** Asks the server whether it is there and still fit for claims. */
@@ -53,16 +58,25 @@ export async function connectRedis<const Scripts extends RedisScripts>(
   const server = watchServer(redis, options.logger);
   const answer = { ms: options.answerTimeoutMs, what: 'Redis' };
 
-  const runId = () => {
+  const history = () => {
     const now = server.state();
-    if (now.state === 'suitable') return now.runId;
-    if (now.state === 'unfit') throw unavailable(now.error);
-    throw new ClaimsUnavailableError('Redis is away');
+    switch (now.state) {
+      case 'suitable':
+        return now.history;
+      case 'unfit':
+        throw unavailable(now.error);
+      case 'replica':
+        throw new ClaimsUnavailableError('Redis is a replica');
+      case 'away':
+        throw new ClaimsUnavailableError('Redis is away');
+      default:
+        return now satisfies never;
+    }
   };
   const connection: RedisConnection<Scripts> = {
-    runId,
+    history,
     async run(script, { keys, values }) {
-      runId();
+      history();
       // The client's own time-out begins when a command is written; the wait for the pipeline
       // before it is only limited here.
       const reply = inSpan(redisSpan(script), () =>
@@ -75,7 +89,7 @@ export async function connectRedis<const Scripts extends RedisScripts>(
       await withDeadline(server.inspect(), answer).catch((error: unknown) =>
         Promise.reject(unavailable(error)),
       );
-      runId();
+      history();
     },
     async close() {
       server.stop();
@@ -132,7 +146,9 @@ function openClient({
 
 /** What is known of the server at the other end of the connection. */
 type ServerState =
-  | { state: 'suitable'; runId: string }
+  | { state: 'suitable'; history: string }
+  /** It takes no writes, and what it has may be older than what another server promised. */
+  | { state: 'replica' }
   | { state: 'unfit'; error: RedisPolicyError }
   | { state: 'away' };
 
@@ -146,13 +162,17 @@ type ServerWatch = {
   stop(): void;
 };
 
-// Often enough that a policy changed at run time is noticed before memory has time to fill up.
-const inspectionIntervalMs = 5_000;
+// A server that is demoted and promoted again keeps its connections: until the next look, its
+// silence about what it lost meanwhile would be believed. A policy that is changed at run time is
+// noticed before memory has time to fill up.
+const inspectionIntervalMs = 2_000;
 
 /**
- * Watches a connection: at every connect it learns the server's run_id and eviction policy, and at
- * the loss of the connection it forgets both at once. A TCP connection never outlives the server
- * process, so what is known always concerns the server that will run the next script.
+ * Watches a connection: at every connect, and every two seconds, it learns the server's history
+ * and eviction policy, and at the loss of the connection it forgets both at once. A TCP connection
+ * never outlives the server process, so what is known concerns the server that will run the next
+ * script; a change of its role is known two seconds later at most, or by the first write that it
+ * refuses.
  */
 function watchServer(redis: Redis, logger: Logger): ServerWatch {
   let known: ServerState = { state: 'away' };
@@ -183,7 +203,11 @@ function watchServer(redis: Redis, logger: Logger): ServerWatch {
   redis.on('close', lose);
   redis.on('error', (error: Error) => logger.debug({ err: error }, 'redis connection failed'));
   const timer = setInterval(() => {
-    if (known.state !== 'away') inspect().catch(reconnect);
+    if (known.state === 'away') return;
+    inspect()
+      // The address may lead to the new primary by now.
+      .then(() => known.state === 'replica' && redis.disconnect(true))
+      .catch(reconnect);
   }, inspectionIntervalMs).unref();
   return {
     state: () => known,
@@ -195,20 +219,26 @@ function watchServer(redis: Redis, logger: Logger): ServerWatch {
 
 /**
  * Asks a server who it is and what it evicts: run_id is another one after every restart, restore
- * and failover. Both come from one INFO, because managed services refuse CONFIG
+ * and failover, and master_replid after every time as a replica. It is also another one once the
+ * first replica is attached, or all have been away for `repl-backlog-ttl`, which costs a needless
+ * check in the ledger. All comes from one INFO, because managed services refuse CONFIG
  * (https://redis.io/docs/latest/commands/info/).
  */
 async function inspectServer(redis: Redis): Promise<ServerState> {
   const info = await redis.info();
   const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1];
-  const runId = field('run_id');
-  if (runId === undefined) throw new Error('Redis shows no run_id in INFO');
+  const [runId, replicationId] = [field('run_id'), field('master_replid')];
+  if (runId === undefined || replicationId === undefined) {
+    throw new Error('Redis shows no run_id or no master_replid in INFO');
+  }
+  if (field('role') === 'slave') return { state: 'replica' };
   const policy = field('maxmemory_policy');
-  if (policy === 'noeviction') return { state: 'suitable', runId };
+  if (policy === 'noeviction') return { state: 'suitable', history: `${runId}/${replicationId}` };
   return { state: 'unfit', error: new RedisPolicyError(policy) };
 }
 
 function logState(logger: Logger, server: ServerState): void {
   if (server.state === 'unfit') logger.error({ err: server.error }, 'redis is unfit for claims');
+  else if (server.state === 'replica') logger.error('redis is a replica, which takes no claims');
   else logger.info('redis answers');
 }

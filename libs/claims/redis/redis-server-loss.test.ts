@@ -5,6 +5,7 @@ import { createTestRedis, eventually, type TestRedis } from '@triplock/testing';
 import { ClaimsUnavailableError, type Claims } from '../claims.ts';
 import {
   aClaim,
+  aFingerprint,
   anAnswer,
   bucketOfClaim,
   expectOutcome,
@@ -79,6 +80,69 @@ describe('claims on a redis that forgets', { concurrency: 2 }, () => {
     await server.command('SCRIPT', 'FLUSH');
     const outcomes = await Promise.all(Array.from({ length: 50 }, () => claims.claim(request)));
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'claimed').length, 1);
+  });
+});
+
+describe('claims on a redis that fails over and back', { concurrency: 2 }, () => {
+  const info = async (server: TestRedis) => String(await server.command('INFO', 'replication'));
+  const replicate = async (server: TestRedis, from: TestRedis) => {
+    const { hostname, port } = new URL(from.url);
+    await server.command('REPLICAOF', hostname, port);
+    await eventually(async () => /master_link_status:up/.test(await info(server)));
+  };
+
+  /** Claims on A, of which B is a replica, in a bucket that B knows to be warm. */
+  async function aPair(t: TestContext) {
+    const replicated = { running: true, args: ['--repl-diskless-sync-delay', '0'] };
+    const [a, b] = [await createTestRedis(t, replicated), await createTestRedis(t, replicated)];
+    await replicate(b, a);
+    const claims = await openOn(t, a);
+    const lost = aClaim();
+    await warmUp(claims, lost);
+    await eventually(async () => (await b.command('DBSIZE')) === (await a.command('DBSIZE')));
+    /** B is promoted while A, cut off from it, goes on; A then gets B's data and is demoted. */
+    const failOver = async () => {
+      await b.command('REPLICAOF', 'NO', 'ONE');
+      const owner = { ...lost, ...expectOutcome(await claims.claim(lost), 'claimed') };
+      assert.equal(await claims.complete(owner, anAnswer), 'completed');
+      await replicate(a, b);
+    };
+    const failBack = () => a.command('REPLICAOF', 'NO', 'ONE');
+    return { claims, lost, failOver, failBack };
+  }
+
+  it('what was lost on the way is no new key: the process is the same, its history is not', async (t) => {
+    const { claims, lost, failOver, failBack } = await aPair(t);
+    await failOver();
+    await failBack();
+    await eventually(() => claims.ping().then(() => true));
+    assert.deepEqual(await claims.read(lost.txnId), { outcome: 'cold' });
+    const reused = { ...lost, fingerprint: aFingerprint() };
+    assert.deepEqual(await claims.claim(reused), { outcome: 'cold' });
+  });
+
+  it('it is noticed within seconds although the connection stayed and nobody asked', async (t) => {
+    const { claims, lost, failOver, failBack } = await aPair(t);
+    await failOver();
+    await failBack();
+    const read = () => claims.read(lost.txnId).catch(() => ({ outcome: 'away' as const }));
+    await eventually(async () => (await read()).outcome === 'cold', {
+      withinMs: 10_000,
+      what: 'the next look',
+    });
+  });
+
+  it('a demoted primary answers nothing from its old markers', async (t) => {
+    const { claims, lost, failOver, failBack } = await aPair(t);
+    await failOver();
+    await assert.rejects(claims.ping(), ClaimsUnavailableError);
+    await assert.rejects(claims.read(lost.txnId), ClaimsUnavailableError);
+    await assert.rejects(claims.claim(lost), ClaimsUnavailableError);
+    await failBack();
+    await eventually(async () => (await claims.claim(lost)).outcome === 'cold', {
+      withinMs: 10_000,
+      what: 'the promotion',
+    });
   });
 });
 

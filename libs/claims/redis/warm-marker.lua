@@ -4,7 +4,10 @@
 -- The warm marker of a bucket is a hash that vanishes together with the claims whenever the server
 -- forgets. It never expires. Its fields:
 --   epoch    names the time since the last loss; random
---   run_id   the server process that has remembered since then
+--   history  the server process that has remembered since then, and the stream of writes that it
+--            was the origin of: 'run_id/master_replid'. The process alone is not enough: it
+--            survives being demoted, overwritten by another server's data, and promoted again,
+--            and the marker comes back with that data.
 --   since    server time in milliseconds at which the epoch began
 --   barrier  what the ledger must have passed; absent until it was read
 --   warm     '1' when nothing had ever been accepted before the epoch
@@ -18,10 +21,10 @@ end
 
 -- What the bucket's silence about an id is worth. Returns nil when an id without a record was
 -- certainly not claimed within the life of a claim; else { 'cold', epoch, barrier }, each '' when
--- there is none. A marker of another run names no epoch: its time has ended.
-local function coldness(marker_key, run_id, life_ms, now)
-  local marker = redis.call('HMGET', marker_key, 'epoch', 'run_id', 'since', 'barrier', 'warm')
-  if not marker[1] or marker[2] ~= run_id then
+-- there is none. A marker of another history names no epoch: its time has ended.
+local function coldness(marker_key, history, life_ms, now)
+  local marker = redis.call('HMGET', marker_key, 'epoch', 'history', 'since', 'barrier', 'warm')
+  if not marker[1] or marker[2] ~= history then
     return { 'cold', '', '' }
   end
   if marker[5] == '1' or marker[3] + life_ms <= now then
