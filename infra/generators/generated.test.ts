@@ -33,7 +33,10 @@ test('a service more or less changes each file that names services, and nothing 
     return files;
   };
   const [first] = declarations;
-  for (const { path, text } of write([...declarations, { ...first!, name: 'console' }]))
+  for (const { path, text } of write([
+    ...declarations,
+    { ...first!, name: 'console', schema: 'console' },
+  ]))
     assert.match(text, /\bconsole\b/, path);
   for (const { path, text } of write(declarations))
     assert.equal(text, readFileSync(join(root, path), 'utf8'), path);
@@ -42,6 +45,7 @@ test('a service more or less changes each file that names services, and nothing 
 test('a file that lost its marks is refused by name', (t) => {
   const clone = mkdtempSync(join(tmpdir(), 'triplock-generated-'));
   t.after(() => rmSync(clone, { recursive: true }));
+  for (const { path } of filesOfServices()) cpSync(join(root, path), join(clone, path));
   writeFileSync(join(clone, 'docker-compose.yml'), 'services: {}\n');
   assert.throws(() => filesOfServices(clone), /docker-compose\.yml lacks the marks/);
 });

@@ -38,6 +38,11 @@ export function filesOfServices(
   };
   const folders = mountedFolders(declared);
   return [
+    file('libs/postgres/migration-sets.ts', {
+      schemas: declared.flatMap(({ name, schema, inbox }) =>
+        schema ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true} },` : [],
+      ),
+    }),
     file('docker-compose.yml', {
       services: declared.flatMap((service, index) => [
         ...(index > 0 ? [''] : []),
@@ -60,8 +65,9 @@ function fill(
   text: string,
   { path, part, lines }: { path: string; part: string; lines: readonly string[] },
 ): string {
-  const begin = `# --- ${part}, by npm run generate`;
-  const end = `# --- end of ${part}`;
+  const comment = path.endsWith('.ts') ? '//' : '#';
+  const begin = `${comment} --- ${part}, by npm run generate`;
+  const end = `${comment} --- end of ${part}`;
   const found = new RegExp(`^( *)${begin}.*\\n[^]*?^ *${end}\\n`, 'm').exec(text);
   if (found === null) {
     throw new LauncherError(`${path} lacks the marks '${begin}' and '${end}': put them back`);

@@ -3,26 +3,38 @@ import type { MigrationSet } from './migrate.ts';
 const root = new URL('../../', import.meta.url);
 const folder = (path: string) => new URL(`${path}/`, root);
 
+/** The services with a schema of their own, as they declare it; their role has the same name. */
+const serviceSchemas = [
+  // --- schemas, by npm run generate
+  { service: 'partner-notifier', schema: 'notifier', inbox: true },
+  { service: 'settlement-feed', schema: 'settlement', inbox: true },
+  { service: 'auditor', schema: 'auditor', inbox: false },
+  // --- end of schemas
+] as const;
+
+/** A role that the migrations make: for the libs, or with a service's schema. */
+export type DatabaseRole = `triplock_${
+  'ledger' | 'gateway' | 'claims' | 'partners' | (typeof serviceSchemas)[number]['schema']}`;
+
 /**
- * Every owner's migrations in the order they run. The inbox is a set of tables that each consumer
- * with an effect has in its own schema, so that an inbox row and its effect commit together.
+ * Every owner's migrations in the order they run: roles and schemas, then the libs, then the
+ * services. The inbox is a set of tables that each consumer with an effect has in its own schema,
+ * so that an inbox row and its effect commit together.
  */
 export const migrationSets: readonly MigrationSet[] = [
   { owner: 'roles', schema: 'public', folder: folder('libs/postgres/migrations') },
+  ...serviceSchemas.map(({ schema }) => ({
+    owner: `${schema}-schema`,
+    schema,
+    folder: folder('libs/postgres/service-schema/migrations'),
+  })),
   { owner: 'ledger', schema: 'ledger', folder: folder('libs/ledger/postgres/migrations') },
   { owner: 'claims', schema: 'claims', folder: folder('libs/stores/claims-postgres/migrations') },
   { owner: 'partners', schema: 'partners', folder: folder('libs/partners/postgres/migrations') },
-  { owner: 'notifier-inbox', schema: 'notifier', folder: folder('libs/inbox/postgres/migrations') },
-  { owner: 'notifier', schema: 'notifier', folder: folder('services/partner-notifier/migrations') },
-  {
-    owner: 'settlement-inbox',
-    schema: 'settlement',
-    folder: folder('libs/inbox/postgres/migrations'),
-  },
-  {
-    owner: 'settlement',
-    schema: 'settlement',
-    folder: folder('services/settlement-feed/migrations'),
-  },
-  { owner: 'auditor', schema: 'auditor', folder: folder('services/auditor/migrations') },
+  ...serviceSchemas.flatMap(({ service, schema, inbox }) => [
+    ...(inbox
+      ? [{ owner: `${schema}-inbox`, schema, folder: folder('libs/inbox/postgres/migrations') }]
+      : []),
+    { owner: schema, schema, folder: folder(`services/${service}/migrations`) },
+  ]),
 ];

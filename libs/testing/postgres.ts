@@ -6,27 +6,18 @@ import {
   openForCommand,
   rolePassword,
   type Database,
+  type DatabaseRole,
 } from '@triplock/postgres';
 import pg from 'pg';
 import type { Cleanup } from './isolation.ts';
 import { testPart } from './parts.ts';
 
-/** The roles that the migrations make. */
-export type TestRole =
-  | 'triplock_ledger'
-  | 'triplock_gateway'
-  | 'triplock_claims'
-  | 'triplock_partners'
-  | 'triplock_notifier'
-  | 'triplock_settlement'
-  | 'triplock_auditor';
-
 /** A migrated database of one test's own. */
 export type TestDatabase = {
   /** The URL as one of the roles, or as the owner when none is named. */
-  url(role?: TestRole): string;
+  url(role?: DatabaseRole): string;
   /** A pool as that role, closed after the test. */
-  open(role?: TestRole): Database;
+  open(role?: DatabaseRole): Database;
 };
 
 // Only makers of test databases take this lock, in the server's own `postgres` database.
@@ -47,8 +38,8 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
     await asOwner(postgres, (client) => client.query(`DROP DATABASE ${name} WITH (FORCE)`));
   });
 
-  const url = (role?: TestRole) => urlOf(postgres, { database: name, role });
-  const open = (role?: TestRole) => {
+  const url = (role?: DatabaseRole) => urlOf(postgres, { database: name, role });
+  const open = (role?: DatabaseRole) => {
     const pool = openForCommand({ url: url(role), applicationName: 'test' });
     pools.push(pool);
     return pool;
@@ -99,7 +90,7 @@ async function asOwner(url: string, work: (client: pg.Client) => Promise<unknown
   }
 }
 
-function urlOf(base: string, target: { database: string; role?: TestRole }): string {
+function urlOf(base: string, target: { database: string; role?: DatabaseRole }): string {
   const url = new URL(base);
   url.pathname = `/${target.database}`;
   if (target.role) {

@@ -17,10 +17,6 @@ test('what was settled before there was a feed is in its batches, and its events
   // As a database was before the feed's first migration.
   await owner.transaction(async (tx) => {
     await tx.query('DROP SCHEMA settlement CASCADE');
-    await tx.query('CREATE SCHEMA settlement');
-    await tx.query(
-      'GRANT USAGE ON SCHEMA settlement TO triplock_settlement, triplock_gateway, triplock_auditor',
-    );
     await tx.query(`DELETE FROM migrations.applied WHERE owner LIKE 'settlement%'`);
   });
   const posting = (amount: bigint, result: Settlement) => ({

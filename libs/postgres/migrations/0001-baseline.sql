@@ -1,23 +1,22 @@
--- Who works in the database: one role and one schema per owner, the superuser migrates.
+-- Who works in the database: one role and one schema per owner, the superuser migrates. Here are those
+-- of the libs, and the auditor's role; service-schema makes each service's that declares a schema.
 --
 -- A role sees its own schema; what it may see of another's is granted where that other's tables are
 -- made. Passwords are set by whoever deploys. Roles belong to the whole server, so a second
 -- database on it finds them already there.
 --
--- | role                | works as                                                                 |
--- | triplock_ledger     | ledger worker, outbox dispatcher, and whoever keeps a copy of the ledger |
--- | triplock_gateway    | ingest gateway: reads, and writes nothing but partners' webhook settings |
--- | triplock_claims     | ingest gateway, where claims are kept in PostgreSQL                      |
--- | triplock_partners   | the operators' commands for partners and their keys                      |
--- | triplock_notifier   | partner notifier                                                         |
--- | triplock_settlement | settlement feed                                                          |
--- | triplock_auditor    | auditor: reads everything, and writes its own evidence                   |
+-- | role              | works as                                                                 |
+-- | triplock_ledger   | ledger worker, outbox dispatcher, and whoever keeps a copy of the ledger |
+-- | triplock_gateway  | ingest gateway: reads, and writes nothing but partners' webhook settings |
+-- | triplock_claims   | ingest gateway, where claims are kept in PostgreSQL                      |
+-- | triplock_partners | the operators' commands for partners and their keys                      |
+-- | triplock_auditor  | auditor: reads everything, and writes its own evidence                   |
 DO $$
 DECLARE role_name text;
 BEGIN
   FOREACH role_name IN ARRAY ARRAY[
     'triplock_ledger', 'triplock_gateway', 'triplock_claims', 'triplock_partners',
-    'triplock_notifier', 'triplock_settlement', 'triplock_auditor'
+    'triplock_auditor'
   ] LOOP
     BEGIN
       EXECUTE format('CREATE ROLE %I LOGIN', role_name);
@@ -31,24 +30,14 @@ $$;
 CREATE SCHEMA ledger;
 CREATE SCHEMA claims;
 CREATE SCHEMA partners;
-CREATE SCHEMA notifier;
-CREATE SCHEMA settlement;
-CREATE SCHEMA auditor;
 
 GRANT USAGE ON SCHEMA ledger TO triplock_ledger, triplock_gateway, triplock_auditor;
 GRANT USAGE ON SCHEMA claims TO triplock_claims;
-GRANT USAGE ON SCHEMA partners
-  TO triplock_partners, triplock_gateway, triplock_notifier, triplock_auditor;
-GRANT USAGE ON SCHEMA notifier TO triplock_notifier, triplock_auditor;
-GRANT USAGE ON SCHEMA settlement TO triplock_settlement, triplock_gateway, triplock_auditor;
-GRANT USAGE ON SCHEMA auditor TO triplock_auditor;
+GRANT USAGE ON SCHEMA partners TO triplock_partners, triplock_gateway, triplock_auditor;
 
 ALTER ROLE triplock_ledger SET search_path = ledger;
 ALTER ROLE triplock_gateway SET search_path = ledger;
 ALTER ROLE triplock_claims SET search_path = claims;
 ALTER ROLE triplock_partners SET search_path = partners;
-ALTER ROLE triplock_notifier SET search_path = notifier;
-ALTER ROLE triplock_settlement SET search_path = settlement;
-ALTER ROLE triplock_auditor SET search_path = auditor;
 
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;

@@ -35,6 +35,7 @@ CREATE TRIGGER batches_are_kept BEFORE DELETE OR TRUNCATE ON batches
 GRANT SELECT, INSERT (partner_id, day, currency, gross, refunds, payments, refund_count),
       UPDATE (gross, refunds, payments, refund_count)
 ON batches TO triplock_settlement;
+GRANT USAGE ON SCHEMA settlement TO triplock_gateway;
 GRANT SELECT ON batches TO triplock_gateway, triplock_auditor;
 
 -- What was settled before there was a feed: Pub/Sub never delivers it to a subscription that is made

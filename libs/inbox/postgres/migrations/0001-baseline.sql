@@ -128,6 +128,9 @@ BEGIN
   EXECUTE format(
     'GRANT EXECUTE ON FUNCTION reap_inbox(text, interval, integer) TO %I', consumer_role
   );
+  -- An inbox is refused at the boot when the outbox can bring an event again that it forgot.
+  EXECUTE format('GRANT USAGE ON SCHEMA ledger TO %I', consumer_role);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION ledger.outbox_kept() TO %I', consumer_role);
 END
 $$;
 GRANT SELECT ON inbox, cursors, inbox_horizons, altered_copies, refused_messages

@@ -405,7 +405,3 @@ GRANT SELECT ON ledger.outbox_horizon TO triplock_ledger;
 
 GRANT SELECT ON ledger.transactions TO triplock_gateway;
 GRANT SELECT ON ALL TABLES IN SCHEMA ledger TO triplock_auditor;
-
--- Every consumer with an inbox of its own.
-GRANT USAGE ON SCHEMA ledger TO triplock_notifier, triplock_settlement;
-GRANT EXECUTE ON FUNCTION ledger.outbox_kept() TO triplock_notifier, triplock_settlement;

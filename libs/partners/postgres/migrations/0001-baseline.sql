@@ -109,6 +109,7 @@ ON webhook_endpoints TO triplock_gateway;
 REVOKE ALL ON FUNCTION rotate_webhook_secret FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rotate_webhook_secret TO triplock_gateway;
 -- The notifier signs and sends.
+GRANT USAGE ON SCHEMA partners TO triplock_notifier;
 GRANT SELECT ON partners, webhook_endpoints TO triplock_notifier;
 REVOKE ALL ON FUNCTION disable_webhook_endpoint FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION disable_webhook_endpoint TO triplock_notifier;
