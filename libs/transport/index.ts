@@ -3,6 +3,7 @@ export * from './kafka/client.ts';
 export * from './kafka/consumer.ts';
 export * from './kafka/dead-letters.ts';
 export * from './kafka/group-commit.ts';
+export * from './kafka/log-gaps.ts';
 export * from './kafka/offsets.ts';
 export * from './kafka/record-batches.ts';
 export * from './kafka/redrive.ts';

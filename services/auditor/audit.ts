@@ -3,6 +3,7 @@ import { loadStatements, type Database, type Queryable } from '@triplock/postgre
 import type { AdminRoute, Logger } from '@triplock/runtime';
 import type { TopicOffsets } from '@triplock/transport';
 import { checks, type Check, type Holds } from './checks.ts';
+import { findLostRecords, type LostRecords } from './lost-records.ts';
 import type { AuditorMetrics } from './metrics.ts';
 import type { CaughtUp, JournalCopy, NotCompared } from './provider-journal.ts';
 import { differingSums, renderSums, type PartnerSums, type SumRow } from './sums.ts';
@@ -14,6 +15,8 @@ export type Auditor = {
   database: Database;
   lag: LagReaders;
   journal: JournalCopy;
+  /** What the accepted topic lost before it was read. */
+  lost: LostRecords;
   /** Brings the ledger's copy up to now, where the ledger itself is in another store. */
   copyLedger?: CopyLedger | undefined;
   metrics: AuditorMetrics;
@@ -124,7 +127,8 @@ async function lookOnce(auditor: Auditor): Promise<Observations> {
 type Look = { outcome: 'seen'; observations: Observations } | { outcome: 'copy-behind' };
 
 async function lookNow(auditor: Auditor): Promise<Look> {
-  const { database, lag, journal, copyLedger } = auditor;
+  const { database, lag, journal, copyLedger, lost } = auditor;
+  await findLostRecords(lost);
   // The lag first: without any, the snapshot that follows holds what every record came to. Then the
   // provider: the ledger stores what it will ask for before it does, so the snapshot holds that
   // too.

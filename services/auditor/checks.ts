@@ -38,6 +38,7 @@ const onceTheProviderWasAsked: Rule = { ...inTheEnd, needs: 'provider' };
 /** By the file in `checks` that has the statements, each named with `_` for `-`. */
 const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   accepted: {
+    'accepted-lost': always,
     'accepted-unaccounted': inTheEnd,
     'key-conflict-untold': inTheEnd,
     'key-conflict-unfounded': inTheEnd,

@@ -6,31 +6,41 @@
 -- $1 a JSON array of objects with the fields below; `payment_id` is a refund's, which has no
 -- currency and may have no amount.
 -- Nothing happens for a request that is known. Sorted by id, so that two batches that share ids
--- in opposite order do not deadlock.
-INSERT INTO accepted (
-  txn_id, fingerprint, kind, partner_id, payment_id, currency, amount, kafka_partition, kafka_offset
+-- in opposite order do not deadlock. A row for each partition with something new: its first offset.
+WITH added AS (
+  INSERT INTO accepted (
+    txn_id, fingerprint, kind, partner_id, payment_id, currency, amount, kafka_partition,
+    kafka_offset
+  )
+  SELECT
+    txn_id, decode(fingerprint, 'hex'), kind, partner_id, payment_id, currency, amount,
+    kafka_partition, kafka_offset
+  FROM json_to_recordset($1::json) AS record (
+    txn_id uuid, fingerprint text, kind text, partner_id text, payment_id uuid, currency text,
+    amount bigint, kafka_partition integer, kafka_offset bigint
+  )
+  ORDER BY txn_id, fingerprint
+  ON CONFLICT (txn_id, fingerprint) DO NOTHING
+  RETURNING kafka_partition, kafka_offset
 )
-SELECT
-  txn_id, decode(fingerprint, 'hex'), kind, partner_id, payment_id, currency, amount,
-  kafka_partition, kafka_offset
-FROM json_to_recordset($1::json) AS record (
-  txn_id uuid, fingerprint text, kind text, partner_id text, payment_id uuid, currency text,
-  amount bigint, kafka_partition integer, kafka_offset bigint
-)
-ORDER BY txn_id, fingerprint
-ON CONFLICT (txn_id, fingerprint) DO NOTHING
+SELECT kafka_partition AS partition, min(kafka_offset) AS first FROM added GROUP BY 1
 
 -- name: recordRefusedRecords
 -- Remembers records of the accepted topic that are no payment.
 --
 -- $1 a JSON array of objects with the fields below.
--- Nothing happens for a record that is known.
-INSERT INTO accepted_refused (topic, kafka_partition, kafka_offset, reason, detail)
-SELECT topic, kafka_partition, kafka_offset, reason, detail
-FROM json_to_recordset($1::json) AS record (
-  topic text, kafka_partition integer, kafka_offset bigint, reason text, detail text
+-- Nothing happens for a record that is known. A row for each partition with something new: its
+-- first offset.
+WITH added AS (
+  INSERT INTO accepted_refused (topic, kafka_partition, kafka_offset, reason, detail)
+  SELECT topic, kafka_partition, kafka_offset, reason, detail
+  FROM json_to_recordset($1::json) AS record (
+    topic text, kafka_partition integer, kafka_offset bigint, reason text, detail text
+  )
+  ON CONFLICT (topic, kafka_partition, kafka_offset) DO NOTHING
+  RETURNING kafka_partition, kafka_offset
 )
-ON CONFLICT (topic, kafka_partition, kafka_offset) DO NOTHING
+SELECT kafka_partition AS partition, min(kafka_offset) AS first FROM added GROUP BY 1
 
 -- name: recordDeadLetters
 -- Remembers dead letters by the record they were.

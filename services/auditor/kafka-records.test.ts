@@ -6,14 +6,14 @@ import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { ReceivedRecord } from '@triplock/transport';
 import fc from 'fast-check';
 import { auditorMetrics } from './metrics.ts';
-import { recordAcceptedBatch } from './kafka-records.ts';
-import { recordDeadLetterBatch } from './kafka-records.ts';
+import { recordAcceptedBatch, recordDeadLetterBatch } from './kafka-records.ts';
+import { aWholeLog } from './test/whole-system.ts';
 
 async function anAuditor(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_auditor');
   const metrics = auditorMetrics(createMetrics('test'));
   return {
-    accept: recordAcceptedBatch(database, metrics),
+    accept: recordAcceptedBatch(aWholeLog(database), metrics),
     bury: recordDeadLetterBatch(database, metrics),
     rows: <Row extends object>(sql: string) => database.query<Row>(sql),
   };

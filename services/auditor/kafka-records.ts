@@ -3,6 +3,7 @@ import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { inBatches } from '@triplock/runtime';
 import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
+import { keepInOrder, type LostRecords, type Stretch } from './lost-records.ts';
 import { deadLetterReasons, type AuditorMetrics, type DeadLetterReason } from './metrics.ts';
 
 const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
@@ -14,34 +15,66 @@ const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
 // Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of a record.
 const batch = { apartMs: 50, itemsMax: 256 };
 
-type Rows = { accepted: object[]; refused: object[] };
+type Rows = { accepted: object[]; refused: object[]; stretch: Stretch };
+type FirstNew = { partition: number; first: bigint };
 
 /**
- * Remembers what the accepted topic holds, the batches of several partitions together. It reads
- * each record by the same rules as the ledger worker and by itself, so a record that the worker
- * lost is still known here.
+ * Remembers what the accepted topic holds, the batches of several partitions together, and how far
+ * it was read: what Kafka lost before that is recorded in the same transaction. It reads each
+ * record by the same rules as the ledger worker and by itself, so a record that the worker lost is
+ * still known here.
  *
  * @throws when the database is away; the batch then comes again and nothing is counted twice.
  */
-export function recordAcceptedBatch(database: Queryable, metrics: AuditorMetrics) {
+export function recordAcceptedBatch(lost: LostRecords, metrics: AuditorMetrics) {
   const record = inBatches<Rows, void>(async (batches) => {
-    const accepted = batches.flatMap((rows) => rows.accepted);
-    const refused = batches.flatMap((rows) => rows.refused);
-    if (accepted.length > 0) await database.query(sql.recordAccepted, [JSON.stringify(accepted)]);
-    if (refused.length > 0)
-      await database.query(sql.recordRefusedRecords, [JSON.stringify(refused)]);
+    const stretches = batches.map((rows) => rows.stretch);
+    await keepInOrder(lost, stretches, (tx) => keepRows(tx, batches));
     return batches.map(() => undefined);
   }, batch);
-  return (batch: Pick<RecordBatch, 'records'>): Promise<void> =>
-    metrics.recordsSeconds.time(
-      () => record(rowsOf(batch.records, metrics)),
+  return async (batch: Pick<RecordBatch, 'records'>): Promise<void> => {
+    if (batch.records.length === 0) return;
+    await metrics.recordsSeconds.time(
+      () => record({ ...rowsOf(batch.records, metrics), stretch: stretchOf(batch.records) }),
       () => 'recorded',
       'failed',
     );
+  };
 }
 
-function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics): Rows {
-  const rows: Rows = { accepted: [], refused: [] };
+/** Keeps what is new, and gives its first offset in each partition that has any. */
+async function keepRows(
+  tx: Queryable,
+  batches: readonly Rows[],
+): Promise<ReadonlyMap<number, bigint>> {
+  const firstNew = new Map<number, bigint>();
+  const keep = async (statement: string, rows: readonly object[]) => {
+    if (rows.length === 0) return;
+    for (const { partition, first } of await tx.query<FirstNew>(statement, [
+      JSON.stringify(rows),
+    ])) {
+      const before = firstNew.get(partition);
+      if (before === undefined || first < before) firstNew.set(partition, first);
+    }
+  };
+  await keep(
+    sql.recordAccepted,
+    batches.flatMap((rows) => rows.accepted),
+  );
+  await keep(
+    sql.recordRefusedRecords,
+    batches.flatMap((rows) => rows.refused),
+  );
+  return firstNew;
+}
+
+function stretchOf(records: readonly ReceivedRecord[]): Stretch {
+  const [first, last] = [records[0]!, records.at(-1)!];
+  return { partition: first.partition, first: first.offset, next: last.offset + 1n };
+}
+
+function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {
+  const rows: Omit<Rows, 'stretch'> = { accepted: [], refused: [] };
   for (const record of records) {
     const decoded = decodeAccepted(record);
     metrics.records.count(decoded.outcome);

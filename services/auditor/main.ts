@@ -1,8 +1,9 @@
 import { readEvents } from '@triplock/consumer';
-import { openDatabase, type Database } from '@triplock/postgres';
+import { openDatabase } from '@triplock/postgres';
 import { openStripeJournal, type ProviderJournal } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
+  openLogBounds,
   openTopicOffsets,
   openUnreadRecords,
   readTopicRetention,
@@ -16,6 +17,7 @@ import { readConfig, type Config } from './config.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from './kafka-records.ts';
 import { watchRetention } from './kafka-retention.ts';
 import { openLedgerCopy } from './ledger-copy.ts';
+import type { LostRecords } from './lost-records.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
 import { openJournalCopy } from './provider-journal.ts';
 import { countPublished } from './published.ts';
@@ -42,7 +44,10 @@ await runService(auditor, readConfig, async (config, service) => {
   });
 
   const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
-  const accepted = await consumeTopics(config, service, { kafka, database, metrics });
+  const log = openLogBounds({ ...kafka, topic: config.ACCEPTED_TOPIC });
+  service.onClose('bounds of the accepted topic', () => log.close());
+  const lost = { database, log, logger };
+  const accepted = await consumeTopics(config, service, { kafka, lost, metrics });
 
   const auditDatabase = openFor(config, service, {
     connectionsMax: 2,
@@ -57,6 +62,7 @@ await runService(auditor, readConfig, async (config, service) => {
       deadLetters: offsetsOf(config.DEAD_LETTER_TOPIC, deadLetterGroupOf(config)),
     },
     journal: openJournalCopy({ database: auditDatabase, journal: journalOf(config), logger }),
+    lost,
     metrics,
     logger,
   };
@@ -97,11 +103,7 @@ function overdueMsOf(config: Config) {
 async function consumeTopics(
   config: Config,
   { onClose }: Service,
-  {
-    kafka,
-    database,
-    metrics,
-  }: { kafka: BrokerConnection; database: Database; metrics: AuditorMetrics },
+  { kafka, lost, metrics }: { kafka: BrokerConnection; lost: LostRecords; metrics: AuditorMetrics },
 ): Promise<RecordConsumer> {
   const { ACCEPTED_TOPIC: topic, DEAD_LETTER_TOPIC: deadLetterTopic } = config;
   await requireReadable({ ...kafka, topic });
@@ -111,14 +113,14 @@ async function consumeTopics(
     topic,
     groupId: config.AUDITOR_GROUP,
     gatherMs,
-    handle: recordAcceptedBatch(database, metrics),
+    handle: recordAcceptedBatch(lost, metrics),
   });
   onClose('accepted consumer', () => accepted.close());
   const deadLetters = runConsumer({
     ...kafka,
     topic: deadLetterTopic,
     groupId: deadLetterGroupOf(config),
-    handle: recordDeadLetterBatch(database, metrics),
+    handle: recordDeadLetterBatch(lost.database, metrics),
   });
   onClose('dead letter consumer', () => deadLetters.close());
   return accepted;

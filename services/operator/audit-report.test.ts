@@ -55,6 +55,14 @@ test('what is at the provider alone comes with the question whose it is', () => 
   assert.doesNotMatch(driftIn('charge-missing'), hint);
 });
 
+test('records that Kafka lost come with what a person has to do', () => {
+  const id = '7/payments.accepted.v1/3/120-122/dropped/2026-01-02T03:04:05Z/2026-01-02T03:05:06Z';
+  const drift = [{ check: 'accepted-lost', ids: [id] }];
+  const text = renderAudit({ ...clean, ok: false, drift }).join('\n');
+  assert.ok(text.includes(id));
+  assert.match(text, /audit -- acknowledge ID --reason TEXT/);
+});
+
 test('webhooks that nobody wants are counted where there are any', () => {
   assert.doesNotMatch(renderAudit(clean).join('\n'), /not wanted/);
   const { counts } = clean;

@@ -148,8 +148,11 @@ function renderOutcome({ ok, drift, settledDown, notCompared }: AuditReport): st
   const unseen = notCompared.map(
     ({ part, why, next }) => `  ${part} not compared: ${why}; ${next}`,
   );
-  const hint = drift.some(({ check }) => beside.has(check)) ? [oneAccount] : [];
-  return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...hint, ...unseen];
+  const hints = [
+    ...(drift.some(({ check }) => beside.has(check)) ? [oneAccount] : []),
+    ...(drift.some(({ check }) => check === 'accepted-lost') ? [lostForGood] : []),
+  ];
+  return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...hints, ...unseen];
 }
 
 /** Checks that find what the provider has and the ledger does not. */
@@ -158,3 +161,7 @@ const beside = new Set(['charge-unfounded', 'intent-unfounded', 'given-back-unfo
 const oneAccount =
   '  Was it another Triplock on the same Stripe account, or this one before `down --volumes`? ' +
   'Give each system an account of its own; the audit cannot tell them apart.';
+
+const lostForGood =
+  '  Kafka lost these offsets before they were read: only the partners know those payments. Once they ' +
+  'are served: npm run audit -- acknowledge ID --reason TEXT';

@@ -33,3 +33,26 @@ WITH act AS (
   VALUES ('republish', 'since ' || $1::text, $2, $3)
 )
 SELECT nullif(reaped_before, '-infinity') AS "leftBefore" FROM ledger.outbox_horizon
+
+-- name: recordAcknowledgement
+-- Records who knows of a loss and what they did about it; from then on it is no drift.
+--
+-- $1 id of what was lost, $2 who, $3 the reason. One row where that was lost: whether it is
+-- recorded now, or was acknowledged before and nothing was written. No row: nothing of that id was
+-- lost. Of two at once on one id the second waits for the first, by a lock that is taken before.
+WITH lost AS (
+  SELECT 'lost:' || lost_id AS subject FROM auditor.accepted_lost WHERE lost_id = $1
+),
+recorded AS (
+  INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+  SELECT 'acknowledge', subject, $2, $3
+  FROM lost
+  WHERE NOT EXISTS (
+    SELECT FROM auditor.operator_acts AS before
+    WHERE before.act = 'acknowledge' AND before.subject = lost.subject
+  )
+  RETURNING subject
+)
+SELECT CASE WHEN recorded.subject IS NULL THEN 'acknowledged-before' ELSE 'acknowledged' END
+  AS outcome
+FROM lost LEFT JOIN recorded USING (subject)

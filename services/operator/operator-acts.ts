@@ -1,11 +1,12 @@
 import { userInfo } from 'node:os';
-import { loadStatements, type Queryable } from '@triplock/postgres';
+import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import { UsageError } from './command.ts';
 
 const statements = loadStatements(import.meta.url, 'operator-acts.sql', [
   'lastRedrives',
   'recordRedrive',
   'recordRepublish',
+  'recordAcknowledgement',
 ]);
 
 /** Who acts, and why; recorded beside what was done. */
@@ -65,6 +66,26 @@ export async function recordRepublish(
     values,
   );
   return rows[0]!.leftBefore;
+}
+
+/** What came of acknowledging a loss. */
+export type Acknowledgement = 'acknowledged' | 'acknowledged-before' | 'not-found';
+
+/** Records that somebody knows of records that Kafka lost, so that the audit may pass again. */
+export async function recordAcknowledgement(
+  database: Database,
+  lostId: bigint,
+  { by, why }: Actor,
+): Promise<Acknowledgement> {
+  return database.transaction(async (tx) => {
+    await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`lost:${lostId}`]);
+    const [row] = await tx.query<{ outcome: Acknowledgement }>(statements.recordAcknowledgement, [
+      lostId,
+      by,
+      why,
+    ]);
+    return row?.outcome ?? 'not-found';
+  });
 }
 
 function userName(): string | undefined {

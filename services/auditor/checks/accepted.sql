@@ -3,6 +3,23 @@
 -- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
 -- No row: the check holds. checks.ts says when it must.
 
+-- name: accepted_lost
+-- Records that Kafka lost before they were read and that no person has acknowledged, as
+-- <id>/<topic>/<partition>/<first offset>-<last offset>/<why>/<lost after>/<found>: only the
+-- partners and the claims know what they were.
+SELECT
+  concat_ws(
+    '/', lost_id, topic, kafka_partition, from_offset || '-' || (to_offset - 1), why,
+    to_char(whole_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+    to_char(found_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+  ) AS id,
+  found_at AS since
+FROM auditor.accepted_lost
+WHERE NOT EXISTS (
+  SELECT FROM auditor.operator_acts
+  WHERE act = 'acknowledge' AND subject = 'lost:' || lost_id
+)
+
 -- name: accepted_unaccounted
 -- Requests in the topic that neither the ledger nor a dead letter accounts for. This is how a lost
 -- payment would look.

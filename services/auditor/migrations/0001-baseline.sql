@@ -21,6 +21,36 @@ CREATE TABLE accepted (
   CHECK (kind = 'refund' OR amount IS NOT NULL AND currency IS NOT NULL)
 );
 
+-- How far that topic was read, by partition. It moves in the transaction that keeps the records, so
+-- what is gone before it was passed was never kept.
+CREATE TABLE accepted_positions (
+  topic text NOT NULL,
+  kafka_partition integer NOT NULL,
+  -- The offset that is expected next.
+  next_offset bigint NOT NULL CHECK (next_offset >= 0),
+  -- When nothing was missing before it last.
+  whole_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (topic, kafka_partition)
+);
+
+-- Records that Kafka lost before they were read: accepted payments of which only their partners
+-- and, for a day, the claims know. A row stays, and is drift until a person acknowledges it: an
+-- `acknowledge` of `lost:<id>` among the operators' acts.
+CREATE TABLE accepted_lost (
+  lost_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  topic text NOT NULL,
+  kafka_partition integer NOT NULL,
+  -- Up to, and without, to_offset.
+  from_offset bigint NOT NULL,
+  to_offset bigint NOT NULL,
+  -- The log begins later, ends earlier, or has other records at these offsets than it had.
+  why text NOT NULL CHECK (why IN ('dropped', 'cut-off', 'begun-again')),
+  -- They were lost between these two.
+  whole_at timestamptz NOT NULL,
+  found_at timestamptz NOT NULL DEFAULT now(),
+  CHECK (from_offset < to_offset)
+);
+
 -- Records of that topic that are no payment. Each must end as a dead letter.
 CREATE TABLE accepted_refused (
   topic text NOT NULL,
@@ -221,8 +251,11 @@ JOIN partners.webhook_endpoints ON webhook_endpoints.partner_id = deliveries.par
 WHERE deliveries.state <> 'delivered' AND webhook_endpoints.disabled_at IS NOT NULL;
 
 -- The auditor adds evidence and never changes any; of the provider's journal it keeps a copy.
-GRANT SELECT, INSERT ON accepted, accepted_refused, dead_letters, published, refused_messages
+GRANT SELECT, INSERT
+ON accepted, accepted_refused, accepted_positions, accepted_lost, dead_letters, published,
+  refused_messages
 TO triplock_auditor;
+GRANT UPDATE (next_offset, whole_at) ON accepted_positions TO triplock_auditor;
 GRANT UPDATE (copies, altered, last_seen) ON published TO triplock_auditor;
 GRANT SELECT, INSERT, UPDATE, DELETE ON provider_journal TO triplock_auditor;
 GRANT SELECT, UPDATE ON provider_walks TO triplock_auditor;

@@ -62,6 +62,18 @@ async function harmPayment({ system, paid }: Scene, statement: string): Promise<
 
 /** For every check some things that it exists to see, done to what was well. */
 export const sabotage: Record<string, readonly Sabotage[]> = {
+  'accepted-lost': [
+    async ({ system }) => {
+      const times = `'2026-01-02T03:04:05Z', '2026-01-02T03:05:06Z'`;
+      const lost = `
+        INSERT INTO auditor.accepted_lost
+          (lost_id, topic, kafka_partition, from_offset, to_offset, why, whole_at, found_at)
+        OVERRIDING SYSTEM VALUE
+        VALUES (4711, 'payments.accepted.v1', 3, 120, 123, 'dropped', ${times})`;
+      await system.break(lost);
+      return '4711/payments.accepted.v1/3/120-122/dropped/2026-01-02T03:04:05Z/2026-01-02T03:05:06Z';
+    },
+  ],
   'accepted-unaccounted': [
     async ({ system }) => {
       const lost = aPayment();

@@ -18,6 +18,7 @@ import type { ProviderJournal } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import type { Offsets, ReceivedRecord } from '@triplock/transport';
 import type { Auditor, LagReaders } from '../audit.ts';
+import type { LostRecords } from '../lost-records.ts';
 import { auditorMetrics } from '../metrics.ts';
 import { openJournalCopy } from '../provider-journal.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
@@ -92,7 +93,7 @@ export function wholeSystem(owners: Owners) {
 function topicHops({ auditor }: Owners) {
   const metrics = auditorMetrics(createMetrics('test'));
   const [takeAccepted, takeDeadLetters] = [
-    recordAcceptedBatch(auditor, metrics),
+    recordAcceptedBatch(aWholeLog(auditor), metrics),
     recordDeadLetterBatch(auditor, metrics),
   ];
   let offset = 0n;
@@ -213,9 +214,17 @@ export function anAuditorOf(
     database,
     lag: { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) },
     journal: openJournalCopy({ database, journal, logger }),
+    lost: aWholeLog(database),
     metrics: auditorMetrics(createMetrics('test')),
     logger,
   };
+}
+
+/** A topic that has lost nothing, whatever is read of it. */
+export function aWholeLog(database: Database): LostRecords {
+  const bounds = async () => new Map([[0, { start: 0n, end: 1_000_000n }]]);
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  return { database, log: { topic: 'payments.accepted.v1', bounds }, logger };
 }
 
 /** Offsets of a topic with one partition whose consumer is so many records behind. */
