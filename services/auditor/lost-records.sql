@@ -3,8 +3,8 @@
 -- name: lockPositions
 -- The next offset that is expected of each partition, held until this transaction ends.
 --
--- $1 topic. In the order of partitions, so that two auditors do not deadlock. No row: this topic was
--- never read.
+-- $1 topic. In the order of partitions, so that two auditors do not deadlock. No row: this topic
+-- was never read.
 SELECT kafka_partition AS partition, next_offset AS next
 FROM accepted_positions
 WHERE topic = $1

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import type { Logger } from '@triplock/runtime';
-import { gapBefore, type TopicLog, type LogGap } from '@triplock/transport';
+import { electionMs, gapBefore, type TopicLog, type LogGap } from '@triplock/transport';
 
 const sql = loadStatements(import.meta.url, 'lost-records.sql', [
   'lockPositions',
@@ -31,16 +31,13 @@ type Lost = Omit<LogGap, 'why'> & { why: LogGap['why'] | 'begun-again' };
 
 type Positions = Map<number, bigint>;
 
-// After an election a new leader may for a moment not know yet how far its partition goes.
-const defaultConfirmMs = 5_000;
-
 /**
  * Compares what is expected next with what the topic still holds, and records as lost what is
  * between them: also where no record ever comes again. Rejects when PostgreSQL or Kafka is away.
  */
 export async function findLostRecords(lost: LostRecords): Promise<void> {
   if ((await compareWithLog(lost, 'ask-again')) === 'recorded') return;
-  await delay(lost.confirmMs ?? defaultConfirmMs);
+  await delay(lost.confirmMs ?? electionMs);
   await compareWithLog(lost, 'believe');
 }
 

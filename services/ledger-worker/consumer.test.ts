@@ -92,6 +92,18 @@ test('records that can never be posted become dead letters as they were, and hol
   assert.deepEqual(await ledgerCounts(owner), { rows: posted, entries: posted, events: posted });
 });
 
+test('records that Kafka drops while no worker runs are counted as lost by the next one', async (context) => {
+  const { work, append, drop } = await aPipeline(context);
+  const earlier = work();
+  await append(recordOf(aPayment()));
+  await earlier.allCommitted();
+  await earlier.consumer.close();
+  for (let n = 0; n < 3; n += 1) await append(recordOf(aPayment()));
+  await drop();
+  const { metrics } = work({ groupId: earlier.groupId });
+  await eventually(async () => (await metrics.lost.get()).values[0]?.value === 3);
+});
+
 test('one row that the ledger can never store is found among 500 and affects no other', async (context) => {
   const { work, owner, append, deadLetters } = await aPipeline(context);
   await owner.query(`

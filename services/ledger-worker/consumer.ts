@@ -1,13 +1,17 @@
 import { claimLifeMs } from '@triplock/contracts';
 import type { Logger } from '@triplock/runtime';
-import type { RecordBatch, TopicRetention } from '@triplock/transport';
+import type { LogGap, RecordBatch, TopicRetention } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
 import type { RecordOutcome } from './records.ts';
 import { settleBatch } from './settling.ts';
 import type { Worker } from './worker.ts';
 
-/** The calls that a consumer makes: which partitions it has, and for each batch two. */
+/**
+ * The calls that a consumer makes: what was lost before it began, which partitions it has, and for
+ * each batch two.
+ */
 export type PaymentsHandler = {
+  onLost(gap: LogGap): void;
   onAssigned(partitions: readonly number[]): void;
   handle(batch: RecordBatch): Promise<void>;
   onCommitted(batch: RecordBatch): Promise<void>;
@@ -15,13 +19,18 @@ export type PaymentsHandler = {
 
 /** Settles each batch of the accepted topic and reports what became of its records. */
 export function paymentsHandler(worker: Worker): PaymentsHandler {
-  const { crashPoints, metrics } = worker;
+  const { crashPoints, logger, metrics } = worker;
   const lag = meterLag(metrics);
   const settle = async (batch: RecordBatch) => {
     await crashPoints.reached('worker.polled');
     report(worker, batch, await settleBatch(worker, batch));
   };
   return {
+    onLost: ({ partition, from, to, why }) => {
+      metrics.lost.inc(Number(to - from));
+      const gap = { partition, from: String(from), to: String(to), why };
+      logger.error(gap, 'Kafka lost accepted records that no worker had read');
+    },
     onAssigned: lag.assigned,
     handle: async (batch) => {
       lag.at(batch, 'begun');

@@ -29,6 +29,8 @@ export type RecordMetrics = {
   recordAge: Histogram;
   /** Records of each partition that is this worker's and that it has not finished. */
   lag: Gauge<'partition'>;
+  /** Records that the log lost before they were read, as found when the group was joined. */
+  lost: Counter;
   /** Records whose txn_id was in the ledger already, by the state of its row. */
   conflicts: Tally<'final' | 'resumed' | 'key-conflict'>;
   /** Those of them that came again, whether or not something was left to do. */
@@ -108,6 +110,11 @@ function recordMetrics(registry: Registry): RecordMetrics {
       name: 'triplock_worker_lag_records',
       help: 'Records in the partitions of this worker that it has not finished.',
       labelNames: ['partition'],
+      registers,
+    }),
+    lost: new Counter({
+      name: 'triplock_worker_lost_records_total',
+      help: 'Offsets that Kafka lost before any worker read them, as found at joining the group.',
       registers,
     }),
     conflicts: new Tally({

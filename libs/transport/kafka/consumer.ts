@@ -2,6 +2,7 @@ import { withDeadline } from '@triplock/runtime';
 import type { Consumer } from 'kafkajs';
 import { supervise } from '../supervise.ts';
 import { openInquiry } from './admin.ts';
+import { findGroupGaps, type LogGap } from './log-gaps.ts';
 import { handleBatches, type RecordBatch } from './record-batches.ts';
 import { openKafkaClient, type BrokerConnection } from './client.ts';
 
@@ -63,6 +64,11 @@ export type MemberOptions = BrokerConnection & {
    */
   onAssigned?(partitions: readonly number[]): void;
   /**
+   * Called before the group is joined, also again, with what the log lost of what the group had yet
+   * to read. Each member asks by itself, so that several may report one loss.
+   */
+  onLost?(gap: LogGap): void;
+  /**
    * Lets brokers hold records back for so long, so that a few large fetches bring what many small
    * ones would; at once by default.
    */
@@ -104,7 +110,9 @@ async function startMember(
   options: MemberOptions,
   calledOff: Promise<never>,
 ): Promise<GroupMember> {
-  const { groupId, topic, logger } = options;
+  const { groupId, topic, logger, onLost } = options;
+  // A member that finds its offset gone would go on from the log's start without a word.
+  if (onLost !== undefined) for (const gap of await findGroupGaps(options)) onLost(gap);
   const sessionTimeout = options.sessionTimeoutMs ?? defaultSessionMs;
   const heartbeatInterval = sessionTimeout / 4;
   const retry = { retries: 5, initialRetryTime: 100, maxRetryTime: 1_000 };

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { openInquiry, type Inquiry } from './admin.ts';
 import type { BrokerConnection } from './client.ts';
 
@@ -18,6 +19,12 @@ export type TopicLog = {
  * because the topic was made anew.
  */
 export type LogGap = { partition: number; from: bigint; to: bigint; why: 'dropped' | 'cut-off' };
+
+/**
+ * After an election a new leader may for a moment not know yet how far its partition goes: an end
+ * that went back is believed when it is still so after this time.
+ */
+export const electionMs = 5_000;
 
 /** Opens a reader of what a topic holds; it connects when first asked. */
 export function openLogBounds(options: BrokerConnection & { topic: string }): TopicLog {
@@ -52,24 +59,31 @@ export function gapBefore(
  */
 export async function findGroupGaps(
   options: BrokerConnection & { topic: string; groupId: string },
+  confirmMs = electionMs,
 ): Promise<LogGap[]> {
   const { topic, groupId } = options;
   const inquiry = openInquiry(options);
   try {
     // The offsets first: an end that is older than they would look as if it went back.
     const answers = await inquiry.ask((admin) => admin.fetchOffsets({ groupId, topics: [topic] }));
-    const bounds = await readBounds(inquiry, topic);
     const committed = new Map(
       answers.flatMap(({ partitions }) =>
         partitions.map(({ partition, offset }) => [partition, BigInt(offset)]),
       ),
     );
     if ([...committed.values()].every((offset) => offset === -1n)) return [];
-    return [...bounds].flatMap(([partition, there]) => {
-      const offset = committed.get(partition) ?? -1n;
-      if (offset < -1n) return [];
-      return gapBefore({ partition, next: offset < 0n ? 0n : offset }, there) ?? [];
-    });
+    const compare = async () => {
+      const bounds = await readBounds(inquiry, topic);
+      return [...bounds].flatMap(([partition, there]) => {
+        const offset = committed.get(partition) ?? -1n;
+        if (offset < -1n) return [];
+        return gapBefore({ partition, next: offset < 0n ? 0n : offset }, there) ?? [];
+      });
+    };
+    const gaps = await compare();
+    if (gaps.every(({ why }) => why !== 'cut-off')) return gaps;
+    await delay(confirmMs);
+    return await compare();
   } finally {
     await inquiry.close();
   }

@@ -32,7 +32,7 @@ export async function aGroup(t: TestContext, partitions = 1) {
       assert.deepEqual(await offsets.committed(), await offsets.end());
       return true;
     });
-  return { brokers, groupId, offsets, seen, consume, append, allCommitted };
+  return { brokers, topic, groupId, offsets, seen, consume, append, allCommitted };
 }
 
 /** Messages whose value is their partition and number. */

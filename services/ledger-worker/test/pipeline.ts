@@ -13,6 +13,7 @@ import { createCrashPoints, createLogger, createMetrics, openSlots } from '@trip
 import {
   createTestDatabase,
   createTestTopic,
+  emptyTestTopic,
   eventually,
   ofDeadLetters,
   testNamespace,
@@ -88,6 +89,8 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     settings: settingsOf(store.url('triplock_ledger'), { accepted, dead }),
     owner: store.open(),
     append: (record: RawRecord) => log.append(record as EncodedRecord),
+    /** Has Kafka drop everything that was accepted, as retention does. */
+    drop: () => emptyTestTopic(accepted),
     deadLetters: readAll(context, { ...kafka, topic: dead.topic }),
   };
 }

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { commitTestOffset, emptyTestTopic, eventually } from '@triplock/testing';
+import { aGroup, numbered } from '../test/consumer-group.ts';
+import { findGroupGaps, gapBefore, openLogBounds, type LogGap } from './log-gaps.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+test('a member that joins reports what was deleted unread, and reads what came afterwards', async (t) => {
+  const { brokers, topic, groupId, seen, consume, append, allCommitted } = await aGroup(t, 2);
+  const log = openLogBounds({ brokers, clientId: 'test', logger, topic });
+  t.after(() => log.close());
+  await append(...numbered(2, 0));
+  const first = consume();
+  await allCommitted();
+  await first.close();
+  await append(...numbered(3, 0), ...numbered(1, 1));
+  assert.deepEqual(await findGroupGaps({ brokers, clientId: 'test', logger, topic, groupId }), []);
+
+  await emptyTestTopic({ brokers, topic });
+  assert.deepEqual((await log.bounds()).get(0), { start: 5n, end: 5n });
+
+  const lost: LogGap[] = [];
+  consume({ onLost: (gap) => void lost.push(gap) });
+  await append(...numbered(1, 0));
+  await eventually(async () => seen.length === 3);
+  assert.deepEqual(
+    lost.sort((one, other) => one.partition - other.partition),
+    [
+      { partition: 0, from: 2n, to: 5n, why: 'dropped' },
+      { partition: 1, from: 0n, to: 1n, why: 'dropped' },
+    ],
+  );
+});
+
+test('a group that never read finds nothing lost, and one that is past the end is cut off', async (t) => {
+  const { brokers, topic, groupId, append } = await aGroup(t);
+  await append(...numbered(2, 0));
+  const asked = { brokers, clientId: 'test', logger, topic, groupId };
+  await emptyTestTopic({ brokers, topic });
+  assert.deepEqual(await findGroupGaps(asked, 0), []);
+  await commitTestOffset({ brokers, topic }, { groupId, offset: 9 });
+  assert.deepEqual(await findGroupGaps(asked, 0), [
+    { partition: 0, from: 2n, to: 9n, why: 'cut-off' },
+  ]);
+});
+
+test('only what the log no longer holds is missing before an offset', () => {
+  const there = { start: 3n, end: 8n };
+  const before = (next: bigint) => gapBefore({ partition: 1, next }, there);
+  assert.deepEqual([before(3n), before(5n), before(8n)], [undefined, undefined, undefined]);
+  assert.deepEqual(before(1n), { partition: 1, from: 1n, to: 3n, why: 'dropped' });
+  assert.deepEqual(before(9n), { partition: 1, from: 8n, to: 9n, why: 'cut-off' });
+});
