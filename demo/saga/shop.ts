@@ -1,7 +1,9 @@
 import { onceInTransaction, onceMigrations } from '@triplock/once';
-import { loadSql, migrate, openForCommand } from '@triplock/postgres';
+import { migrate, openForCommand } from '@triplock/postgres';
 
-const takeSql = loadSql(import.meta.url, 'take-from-stock.sql');
+// Takes one piece of an article out of the stock; no row when there is none.
+const takeSql =
+  'UPDATE stock SET pieces = pieces - 1 WHERE article = $1 AND pieces > 0 RETURNING article';
 
 /** An order as the shop took it. Nothing of it ever changes. */
 export type Order = { id: string; article: string; amount: number; currency: string };

@@ -7,20 +7,20 @@ import {
   promiseOneEffect,
   promiseOneFailure,
   promiseOneRefund,
-  type PaymentSeen,
   untilDelivered,
+  type PaymentSeen,
 } from '../effects.ts';
 import { bringBack, killAt, takenOverAfterMs } from '../faults.ts';
 import {
-  type Accepted,
   newCardOrder,
   promiseOneRecord,
   promiseReplay,
   recordsOf,
+  reportAnswer,
   send,
   sendFirst,
   sendRefund,
-  reportAnswer,
+  type Accepted,
 } from '../orders.ts';
 import { fired, promised } from '../promises.ts';
 import {

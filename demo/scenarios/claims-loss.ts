@@ -9,7 +9,6 @@ import {
 } from '../effects.ts';
 import { bringBack, killAt } from '../faults.ts';
 import {
-  type Accepted,
   askAgain,
   newCardOrder,
   newOrder,
@@ -18,6 +17,7 @@ import {
   promiseReused,
   recordsOf,
   sendFirst,
+  type Accepted,
 } from '../orders.ts';
 import { fired, promised } from '../promises.ts';
 import { askProvider, describeProvider, requireSimulator } from '../provider.ts';

@@ -6,22 +6,22 @@ import {
   describeLedger,
   describeWebhook,
   lookAtPayment,
-  type PaymentSeen,
-  untilDropped,
   untilDelivered,
+  untilDropped,
+  type PaymentSeen,
 } from '../effects.ts';
 import { bringBack, killAt, pauseDuring } from '../faults.ts';
-import { type Accepted, newOrder, type Order, sendFirst } from '../orders.ts';
+import { newOrder, sendFirst, type Accepted, type Order } from '../orders.ts';
 import { newKey } from '../partner.ts';
 import { fired, until } from '../promises.ts';
 import {
   dropSnapshot,
-  type Message,
   publish,
   seekBack,
   takeSnapshot,
+  type Message,
   type SnapshotOf,
-} from '../pubsub.ts';
+} from '../brokers.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';
 import { watchCounter } from '../services.ts';
 import type { System } from '../system.ts';

@@ -5,11 +5,11 @@ import {
   describeLedger,
   describeWebhook,
   lookAtPayment,
-  type PaymentSeen,
   untilDelivered,
+  type PaymentSeen,
 } from '../effects.ts';
 import { disarmAll, pauseAt, untilFired } from '../faults.ts';
-import { newOrder, type Order, otherBody, reportAnswer } from '../orders.ts';
+import { newOrder, otherBody, reportAnswer, type Order } from '../orders.ts';
 import type { Answer } from '../partner.ts';
 import { FaultDidNotFire, fired, promised, until } from '../promises.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';

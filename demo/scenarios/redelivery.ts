@@ -13,11 +13,11 @@ import {
   committedOffsets,
   endOffsets,
   havePassed,
-  type Offsets,
   rewindToEarliest,
   total,
-} from '../ledger-group.ts';
-import { type Accepted, newOrder, recordsOf, sendFirst } from '../orders.ts';
+  type Offsets,
+} from '../brokers.ts';
+import { newOrder, recordsOf, sendFirst, type Accepted } from '../orders.ts';
 import { fired, promised, until } from '../promises.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';
 import { watchCounter } from '../services.ts';

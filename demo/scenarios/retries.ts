@@ -9,19 +9,19 @@ import {
 } from '../effects.ts';
 import { pauseAt } from '../faults.ts';
 import {
-  type Accepted,
   askAgain,
   newOrder,
-  type Order,
   promiseOneRecord,
   promiseReplay,
   promiseReused,
   recordsOf,
+  reportAnswer,
   send,
   sendFirst,
-  reportAnswer,
+  type Accepted,
+  type Order,
 } from '../orders.ts';
-import { type Answer, idOf } from '../partner.ts';
+import { idOf, type Answer } from '../partner.ts';
 import { FaultDidNotFire, fired, promised } from '../promises.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';
 import type { System } from '../system.ts';

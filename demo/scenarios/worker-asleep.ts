@@ -9,7 +9,7 @@ import {
   untilDelivered,
 } from '../effects.ts';
 import { pauseAt } from '../faults.ts';
-import { type Accepted, newCardOrder, sendFirst } from '../orders.ts';
+import { newCardOrder, sendFirst, type Accepted } from '../orders.ts';
 import { FaultDidNotFire, fired, promised, until } from '../promises.ts';
 import { askProvider, describeProvider, requireSimulator, withProviderClock } from '../provider.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';

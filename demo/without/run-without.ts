@@ -2,10 +2,16 @@ import { count, formatSpan, style, type Terminal } from '@triplock/operator';
 import type { Guards } from '../effects.ts';
 import { renderGuards, runScenario, type Scenario } from '../run-scenario.ts';
 import type { System } from '../system.ts';
-import { type Escape, findEscapes } from './escapes.ts';
-import type { MissingGuard } from './missing-guards.ts';
-import { inNamespace } from './namespace.ts';
-import { describeSurvey, type Exchange, keepJournal, type Survey, takeSurvey } from './survey.ts';
+import {
+  describeSurvey,
+  findEscapes,
+  keepJournal,
+  takeSurvey,
+  type Escape,
+  type Exchange,
+  type Survey,
+} from './survey.ts';
+import { inNamespace, type MissingGuard } from './missing-guards.ts';
 
 /** A scenario as it went without one guard; printed by `--json`. */
 export type WithoutReport = {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Answer } from '../partner.ts';
-import { takenForNew } from './escapes.ts';
-import type { Exchange } from './survey.ts';
+import { takenForNew, type Exchange } from './survey.ts';
 
 function anExchange(answer: Partial<Answer>, amount = 2_500, key = 'a key'): Exchange {
   const rest = { body: '', location: null, retryAfterSeconds: undefined, tookMs: 1 };
