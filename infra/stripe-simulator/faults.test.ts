@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createFaults, createRandom, drawLatencyMs } from './faults.ts';
+import { eventually } from '@triplock/testing';
+import { createFaults, createRandom, drawLatencyMs, type Fault } from './faults.ts';
+import { aSimulator, stripeAt, type ASimulator } from './test/simulator.ts';
 
 const strikes = (seed: number, others = 0) => {
   const faults = createFaults(seed);
@@ -60,4 +62,129 @@ test('latency has the median and the 99th percentile that it was given', () => {
   assert.ok(near(draws[10_000]!, 80), `median ${draws[10_000]}`);
   assert.ok(near(draws[19_800]!, 900), `p99 ${draws[19_800]}`);
   assert.equal(drawLatencyMs({ medianMs: 0, p99Ms: 0 }, random), 0);
+});
+
+// What a caller cannot tell apart: the payment was made, and it never learns. The way out is the
+// same each time: retrieve the intent and go by its state.
+
+const path = '/v1/payment_intents';
+const operation = 'payment_intents.confirm';
+
+async function aReadyIntent({ stripe }: ASimulator): Promise<string> {
+  const order = { amount: 500, currency: 'eur', payment_method_types: ['card'] };
+  const { id } = await stripe.paymentIntents.create({ ...order, payment_method: 'pm_card_visa' });
+  return id;
+}
+
+async function hitsOf({ control }: ASimulator): Promise<number[]> {
+  const { faults } = await control<{ faults: Fault[] }>('GET', '/faults');
+  return faults.map(({ hits }) => hits);
+}
+
+for (const fault of ['time-out', 'reset-after', 'half-body'] as const) {
+  test(`${fault}: the charge is made, the caller does not learn of it, and the intent knows`, async (t) => {
+    const simulator = await aSimulator(t);
+    const { send, stripe, control } = simulator;
+    const id = await aReadyIntent(simulator);
+    await control('POST', '/faults', { fault, operation, count: 1, delayMs: 20 });
+    const confirm = { path: `${path}/${id}/confirm`, headers: { 'idempotency-key': 'c' } };
+    await assert.rejects(send(confirm));
+    assert.deepEqual(await hitsOf(simulator), [1]);
+    assert.equal((await stripe.paymentIntents.retrieve(id)).status, 'succeeded');
+    const again = await send(confirm);
+    assert.deepEqual(
+      [again.json.status, again.headers.get('idempotent-replayed')],
+      ['succeeded', 'true'],
+    );
+    assert.equal((await stripe.charges.list({ payment_intent: id })).data.length, 1);
+  });
+}
+
+for (const fault of ['reset', 'unavailable', 'rate-limit', 'error'] as const) {
+  test(`${fault}: nothing is charged`, async (t) => {
+    const simulator = await aSimulator(t);
+    const { send, stripe, control } = simulator;
+    const id = await aReadyIntent(simulator);
+    await control('POST', '/faults', { fault, operation, count: 1 });
+    const answer = await send({ path: `${path}/${id}/confirm` }).catch(() => undefined);
+    assert.notEqual(answer?.status, 200);
+    assert.deepEqual(await hitsOf(simulator), [1]);
+    assert.equal((await stripe.paymentIntents.retrieve(id)).status, 'requires_confirmation');
+    assert.equal((await stripe.charges.list()).data.length, 0);
+  });
+}
+
+test('a caller that gives up before the answer was charged all the same', async (t) => {
+  const simulator = await aSimulator(t);
+  const { control, stripe, url } = simulator;
+  const id = await aReadyIntent(simulator);
+  await control('POST', '/faults', { fault: 'time-out', operation, count: 1 });
+  const call = stripeAt(url).paymentIntents.confirm(id, {}, { timeout: 100 });
+  await assert.rejects(call, { type: 'StripeConnectionError' });
+  await eventually(async () => (await stripe.paymentIntents.retrieve(id)).status === 'succeeded');
+});
+
+test('error-after: a kept 500 hides a charge for a day', async (t) => {
+  const simulator = await aSimulator(t);
+  const { send, stripe, control } = simulator;
+  const id = await aReadyIntent(simulator);
+  await control('POST', '/faults', { fault: 'error-after', operation, count: 1 });
+  const confirm = { path: `${path}/${id}/confirm`, headers: { 'idempotency-key': 'c' } };
+  assert.equal((await send(confirm)).status, 500);
+  assert.equal((await send(confirm)).status, 500);
+  assert.equal((await stripe.paymentIntents.retrieve(id)).status, 'succeeded');
+});
+
+test('rate-limit says when to come back; slow answers in the end', async (t) => {
+  // https://docs.stripe.com/rate-limits
+  const simulator = await aSimulator(t);
+  const { send, control } = simulator;
+  await control('POST', '/faults', { fault: 'rate-limit', count: 1, retryAfterSeconds: 7 });
+  const limited = await send({ method: 'GET', path });
+  assert.deepEqual([limited.status, limited.headers.get('retry-after')], [429, '7']);
+  assert.equal(limited.json.error.code, 'rate_limit');
+  await control('POST', '/faults', { fault: 'slow', count: 1, delayMs: 60 });
+  const start = performance.now();
+  assert.equal((await send({ method: 'GET', path })).status, 200);
+  assert.ok(performance.now() - start >= 55);
+});
+
+test('latency can be set while it runs, and is had by every operation', async (t) => {
+  const { send, control } = await aSimulator(t);
+  await control('PUT', '/settings', { latency: { medianMs: 60, p99Ms: 60 } });
+  const start = performance.now();
+  await send({ method: 'GET', path });
+  assert.ok(performance.now() - start >= 55);
+});
+
+test('a fault that is misspelt is refused and is no fault', async (t) => {
+  const simulator = await aSimulator(t);
+  for (const wrong of [
+    { fault: 'errror' },
+    { fault: 'error', operation: 'payment_intent.confirm' },
+    { fault: 'error', probability: 2 },
+    { fault: 'error', chance: 0.5 },
+    {},
+  ]) {
+    await assert.rejects(simulator.control('POST', '/faults', wrong), / 400 /);
+  }
+  assert.deepEqual(await hitsOf(simulator), []);
+});
+
+test('the audit finds what a caller that mints new keys does to its customers', async (t) => {
+  const { stripe, control } = await aSimulator(t);
+  const order = { amount: 500, currency: 'eur', payment_method_types: ['card'] };
+  const paid = {
+    ...order,
+    payment_method: 'pm_card_visa',
+    confirm: true,
+    metadata: { txn_id: 't-1' },
+  };
+  const first = await stripe.paymentIntents.create(paid);
+  const second = await stripe.paymentIntents.create(paid);
+  assert.partialDeepStrictEqual(await control('GET', '/audit?metadata_key=txn_id'), {
+    charges: { eur: { count: 2, amount: 1_000 } },
+    chargedTwice: [],
+    sharedMetadata: [{ value: 't-1', charges: [first.latest_charge, second.latest_charge] }],
+  });
 });

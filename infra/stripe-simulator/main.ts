@@ -1,7 +1,49 @@
-// A process that speaks Stripe's wire on 127.0.0.1: settings in config.ts, the rest in README.md.
-import { readConfig } from './config.ts';
-import { startSimulator } from './simulator.ts';
+import { integer, port, readSettings, text, url, withDefault } from '@triplock/runtime';
+import { startSimulator, type SimulatorOptions } from './simulator.ts';
 
+const milliseconds = integer({ min: 0, max: 86_400_000 });
+
+const settings = {
+  STRIPE_SIMULATOR_HOST: withDefault(text, '127.0.0.1'),
+  STRIPE_SIMULATOR_PORT: port,
+  STRIPE_SIMULATOR_JOURNAL: text,
+  STRIPE_SIMULATOR_SEED: withDefault(integer({ min: 0, max: 4_294_967_295 }), 1),
+  STRIPE_SIMULATOR_WEBHOOK_URL: withDefault(url(['http:', 'https:']), null),
+  STRIPE_SIMULATOR_WEBHOOK_SECRET: withDefault(text, 'whsec_triplock_simulator'),
+  STRIPE_SIMULATOR_LATENCY_MEDIAN_MS: withDefault(milliseconds, 0),
+  STRIPE_SIMULATOR_LATENCY_P99_MS: withDefault(milliseconds, 0),
+  // "Data is searchable in under 1 minute": https://docs.stripe.com/search#data-freshness
+  STRIPE_SIMULATOR_SEARCH_LAG_MS: withDefault(milliseconds, 60_000),
+  STRIPE_SIMULATOR_SETTLE_AFTER_MS: withDefault(milliseconds, 2_000),
+} as const;
+
+/** The simulator's settings from the environment. */
+function readConfig(environment: NodeJS.ProcessEnv): Omit<SimulatorOptions, 'onBroken'> {
+  const read = readSettings(environment, settings);
+  return {
+    journal: read.STRIPE_SIMULATOR_JOURNAL,
+    host: read.STRIPE_SIMULATOR_HOST,
+    port: read.STRIPE_SIMULATOR_PORT,
+    seed: read.STRIPE_SIMULATOR_SEED,
+    dials: {
+      latency: {
+        medianMs: read.STRIPE_SIMULATOR_LATENCY_MEDIAN_MS,
+        p99Ms: read.STRIPE_SIMULATOR_LATENCY_P99_MS,
+      },
+      searchLagMs: read.STRIPE_SIMULATOR_SEARCH_LAG_MS,
+      settleAfterMs: read.STRIPE_SIMULATOR_SETTLE_AFTER_MS,
+      webhooks: {
+        url: read.STRIPE_SIMULATOR_WEBHOOK_URL,
+        secret: read.STRIPE_SIMULATOR_WEBHOOK_SECRET,
+        order: 'any',
+        copies: 1,
+        paused: false,
+      },
+    },
+  };
+}
+
+// A process that speaks Stripe's wire on 127.0.0.1; README.md tells the rest.
 const simulator = await startSimulator({
   ...readConfig(process.env),
   onBroken(error) {

@@ -1,7 +1,7 @@
 import type { PaymentIntentRecord, PaymentMethodRecord } from '../records.ts';
 import type { Change } from '../store/journal.ts';
 import { readParams, took, type ValuesOf } from '../wire/params.ts';
-import { readExpand } from './expand.ts';
+import { readExpand } from '../render/records.ts';
 import {
   attemptParams,
   checkMethodFits,
@@ -9,7 +9,7 @@ import {
   findIntent,
   findPaymentMethod,
 } from './intent-params.ts';
-import type { Call, World, Operation, Result } from './operation.ts';
+import type { Call, Operation, Result, World } from './operation.ts';
 import {
   attemptAnswer,
   attemptPayment,

@@ -1,5 +1,5 @@
 import { seconds } from '../render/payment-intents.ts';
-import type { Renderable } from '../render/records.ts';
+import { readExpand, renderExpanded, type Renderable } from '../render/records.ts';
 import type { Account, Table } from '../store/account.ts';
 import { invalidRequest, resourceMissing } from '../wire/errors.ts';
 import {
@@ -14,7 +14,6 @@ import {
   type Read,
   type ValuesOf,
 } from '../wire/params.ts';
-import { readExpand, renderExpanded } from './expand.ts';
 import { ok, type Operation } from './operation.ts';
 
 type Paging = ValuesOf<typeof listParams>;

@@ -12,7 +12,7 @@ import { renderPaymentIntent, renderPaymentMethod } from '../render/payment-inte
 import type { Change } from '../store/journal.ts';
 import { insufficientFunds, testMethodOf } from '../test-payment-methods.ts';
 import { errorAnswer, invalidRequest, type Answer } from '../wire/errors.ts';
-import { renderExpanded } from './expand.ts';
+import { renderExpanded } from '../render/records.ts';
 import { happened, ok, type World } from './operation.ts';
 
 /** One attempt to take the money of an intent. */

@@ -17,7 +17,7 @@ import {
   type Read,
   type ValuesOf,
 } from '../wire/params.ts';
-import { readExpand, renderExpanded } from './expand.ts';
+import { readExpand, renderExpanded } from '../render/records.ts';
 import {
   automaticTypes,
   checkAmount,
@@ -29,7 +29,7 @@ import {
   intentParams,
   wholeAmount,
 } from './intent-params.ts';
-import { happened, ok, type Call, type World, type Operation, type Result } from './operation.ts';
+import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
 import {
   attemptAnswer,
   attemptPayment,

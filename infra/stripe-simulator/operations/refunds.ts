@@ -15,9 +15,9 @@ import {
   type Read,
   type ValuesOf,
 } from '../wire/params.ts';
-import { readExpand, renderExpanded } from './expand.ts';
+import { readExpand, renderExpanded } from '../render/records.ts';
 import { findIntent, wholeAmount } from './intent-params.ts';
-import { happened, ok, type Call, type World, type Operation, type Result } from './operation.ts';
+import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
 import { unexpectedState } from './payment-attempts.ts';
 
 const params = {

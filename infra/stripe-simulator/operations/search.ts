@@ -12,7 +12,7 @@ import {
   took,
   type Read,
 } from '../wire/params.ts';
-import { readExpand, renderExpanded } from './expand.ts';
+import { readExpand, renderExpanded } from '../render/records.ts';
 import { ok, type Operation } from './operation.ts';
 
 const params = {
