@@ -35,7 +35,7 @@ test('a service more or less changes each file that names services, and nothing 
   const [first] = declarations;
   for (const { path, text } of write([
     ...declarations,
-    { ...first!, name: 'console', schema: 'console' },
+    { ...first!, name: 'console', schema: 'console', inbox: true },
   ]))
     assert.match(text, /\bconsole\b/, path);
   for (const { path, text } of write(declarations))

@@ -43,6 +43,13 @@ export function filesOfServices(
         schema ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true} },` : [],
       ),
     }),
+    file('infra/launcher/provision/refill-topic.sql', {
+      inboxes: declared.flatMap(({ schema, inbox }) =>
+        inbox
+          ? `OR NOT EXISTS (SELECT FROM ${schema}.inbox WHERE inbox.event_id = event.event_id)`
+          : [],
+      ),
+    }),
     file('docker-compose.yml', {
       services: declared.flatMap((service, index) => [
         ...(index > 0 ? [''] : []),
@@ -65,7 +72,7 @@ function fill(
   text: string,
   { path, part, lines }: { path: string; part: string; lines: readonly string[] },
 ): string {
-  const comment = path.endsWith('.ts') ? '//' : '#';
+  const comment = path.endsWith('.ts') ? '//' : path.endsWith('.sql') ? '--' : '#';
   const begin = `${comment} --- ${part}, by npm run generate`;
   const end = `${comment} --- end of ${part}`;
   const found = new RegExp(`^( *)${begin}.*\\n[^]*?^ *${end}\\n`, 'm').exec(text);

@@ -8,8 +8,10 @@
 UPDATE ledger.outbox AS event
 SET state = 'pending', published_at = NULL, published_epoch = NULL
 WHERE state = 'published' AND (
-  NOT EXISTS (SELECT FROM notifier.inbox WHERE inbox.event_id = event.event_id)
+  NOT EXISTS (SELECT FROM auditor.published WHERE published.event_id = event.event_id)
+  -- --- inboxes, by npm run generate
+  OR NOT EXISTS (SELECT FROM notifier.inbox WHERE inbox.event_id = event.event_id)
   OR NOT EXISTS (SELECT FROM settlement.inbox WHERE inbox.event_id = event.event_id)
-  OR NOT EXISTS (SELECT FROM auditor.published WHERE published.event_id = event.event_id)
+  -- --- end of inboxes
 )
 RETURNING event_id

@@ -1,5 +1,6 @@
--- Who works in the database: one role and one schema per owner, the superuser migrates. Here are those
--- of the libs, and the auditor's role; service-schema makes each service's that declares a schema.
+-- Who works in the database: one role and one schema per owner, the superuser migrates. Here are
+-- those of the libs, and the auditor's role; service-schema makes those of each service that declares
+-- a schema.
 --
 -- A role sees its own schema; what it may see of another's is granted where that other's tables are
 -- made. Passwords are set by whoever deploys. Roles belong to the whole server, so a second
