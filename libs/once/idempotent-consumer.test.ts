@@ -4,14 +4,14 @@ import type { Queryable } from '@triplock/postgres';
 import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel, type EachMessagePayload } from 'kafkajs';
 import { EffectFailedError } from './once.ts';
-import { idempotentConsumer } from './idempotent-consumer.ts';
+import { idempotentConsumer, type ConsumedRecord } from './idempotent-consumer.ts';
 import { database } from './test/once-database.ts';
 import { aStep } from './test/once-under-test.ts';
 
 const keepMs = 86_400_000;
 const deleteEveryMs = 300_000;
 const kept = { retentionMs: keepMs / 2, segmentMs: keepMs / 2 - deleteEveryMs - 1 };
-const orderOf = ({ message }: EachMessagePayload) => message.key!.toString();
+const orderOf = ({ message }: Pick<ConsumedRecord, 'message'>) => message.key!.toString();
 
 /** A topic with records `key=value`, and a consumer of it. */
 async function aTopic(t: TestContext, records: readonly string[]) {
@@ -57,6 +57,15 @@ async function effectsOf(scope: string): Promise<string[]> {
   return (await database.query<{ what: string }>(sql, [scope])).map(({ what }) => what);
 }
 
+/** A record about an order, without a value. */
+function aRecord({ order, offset }: { order: string; offset: string }) {
+  return {
+    topic: 'orders',
+    partition: 0,
+    message: { key: Buffer.from(order), offset, value: null },
+  };
+}
+
 describe('a consumer of records', () => {
   it('has each effect once: produced twice, redelivered after a crash, replayed from the start', async (t) => {
     const { scope } = aStep();
@@ -91,18 +100,31 @@ describe('a consumer of records', () => {
       refused.push(code);
     };
     let runs = 0;
-    const handle = idempotentConsumer({ database, scope, keepMs, ...kept, onRefused }, async () => {
+    const options = { database, scope, keepMs, ...kept, keyOf: orderOf, onRefused };
+    const handle = idempotentConsumer(options, async () => {
       runs += 1;
       throw new EffectFailedError('no_such_order', 'there is no such order');
     });
-    const at = (offset: string) => ({
-      topic: 'orders',
-      partition: 0,
-      message: { offset, value: null },
-    });
-    for (const offset of ['7', '7', '8']) await handle(at(offset));
+    for (const order of ['7', '7', '8']) await handle(aRecord({ order, offset: order }));
     assert.deepEqual(refused, ['no_such_order', 'no_such_order', 'no_such_order']);
     assert.equal(runs, 2);
+  });
+
+  it('a topic made anew begins at offset 0 again, and its records take effect', async () => {
+    const { scope } = aStep();
+    const onRefused = () => Promise.reject(new Error('nothing is to be refused'));
+    const options = { database, scope, keepMs, ...kept, onRefused };
+    // The offset is no key, so nobody gets it unasked.
+    // @ts-expect-error keyOf is missing
+    void (() => idempotentConsumer(options, async () => {}));
+    const handle = idempotentConsumer(
+      { ...options, keyOf: orderOf },
+      async (tx, { message }: ReturnType<typeof aRecord>) => {
+        await tx.query('INSERT INTO effects VALUES ($1, $2)', [scope, orderOf({ message })]);
+      },
+    );
+    for (const order of ['old', 'old', 'new']) await handle(aRecord({ order, offset: '0' }));
+    assert.deepEqual(await effectsOf(scope), ['new', 'old']);
   });
 
   it('what fails for the moment is thrown, and the next delivery has the effect', async () => {
@@ -110,13 +132,13 @@ describe('a consumer of records', () => {
     let tries = 0;
     const onRefused = () => Promise.reject(new Error('nothing is to be refused'));
     const handle = idempotentConsumer(
-      { database, scope, keepMs, ...kept, onRefused },
+      { database, scope, keepMs, ...kept, keyOf: orderOf, onRefused },
       async (tx) => {
         await tx.query('INSERT INTO effects VALUES ($1, $2)', [scope, 'done']);
         if ((tries += 1) === 1) throw new Error('a time-out');
       },
     );
-    const record = { topic: 'orders', partition: 0, message: { offset: '7', value: null } };
+    const record = aRecord({ order: '7', offset: '7' });
     await assert.rejects(handle(record), /a time-out/);
     await handle(record);
     assert.deepEqual(await effectsOf(scope), ['done']);
@@ -125,7 +147,10 @@ describe('a consumer of records', () => {
   it('keys that would be forgotten before their records are refused', () => {
     const onRefused = () => Promise.resolve();
     const wrap = (times: typeof kept) =>
-      idempotentConsumer({ database, scope: 'short', keepMs, ...times, onRefused }, async () => {});
+      idempotentConsumer(
+        { database, scope: 'short', keepMs, ...times, keyOf: orderOf, onRefused },
+        async () => {},
+      );
     wrap(kept);
     const { retentionMs, segmentMs } = kept;
     // Kafka deletes a segment when its newest record is old enough: its oldest one is older by all

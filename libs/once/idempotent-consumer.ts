@@ -7,7 +7,7 @@ import { onceInTransaction } from './once-in-transaction.ts';
 export type ConsumedRecord = {
   topic: string;
   partition: number;
-  message: { offset: string; value: Buffer | null };
+  message: { key: Buffer | null; offset: string; value: Buffer | null };
 };
 
 /** How a consumer remembers what took effect. */
@@ -28,10 +28,12 @@ export type IdempotentConsumerOptions<Consumed extends ConsumedRecord> = {
    */
   segmentMs: number;
   /**
-   * What a record is known by. Its offset in the topic, by default, which knows a redelivery; only
-   * an id that the producer gave knows a record that was produced twice.
+   * What a record is known by: an id that its producer gave, such as an order's, from its key, a
+   * header or its value. Its offset is none: a topic that is made anew begins at 0 again, and its
+   * records would be taken for those of the old one and be refused, or dropped where the value is
+   * the same. It would not know a record that was produced twice either.
    */
-  keyOf?(record: Consumed): string;
+  keyOf(record: Consumed): string;
   /**
    * What can never take effect: the effect failed for good, or the key belongs to another value. It
    * is handed over on every delivery, and the partition moves on when this resolves.
@@ -61,14 +63,14 @@ export function idempotentConsumer<Consumed extends ConsumedRecord>(
   options: IdempotentConsumerOptions<Consumed>,
   effect: (tx: Queryable, record: Consumed) => Promise<unknown>,
 ): (record: Consumed) => Promise<void> {
-  const { database, scope, keepMs, retentionMs, segmentMs, keyOf = offsetOf } = options;
+  const { database, scope, keepMs, retentionMs, segmentMs } = options;
   const readableMs = retentionMs + segmentMs + deleteEveryMs;
   if (keepMs <= readableMs) {
     const why = `records can be read for ${readableMs} ms (retention.ms and segment.ms) and keys would be kept for ${keepMs} ms`;
     throw new RangeError(`${why}: keys have to be kept longer`);
   }
   return async (record) => {
-    const step = { scope, key: keyOf(record), fingerprint: fingerprintOf(record), keepMs };
+    const step = { scope, key: options.keyOf(record), fingerprint: fingerprintOf(record), keepMs };
     try {
       const { outcome } = await onceInTransaction(database, step, async (tx) => {
         await effect(tx, record);
@@ -82,10 +84,6 @@ export function idempotentConsumer<Consumed extends ConsumedRecord>(
       await options.onRefused(record, error);
     }
   };
-}
-
-function offsetOf({ topic, partition, message }: ConsumedRecord): string {
-  return `${topic}/${partition}/${message.offset}`;
 }
 
 function fingerprintOf({ message: { value } }: ConsumedRecord): string {
