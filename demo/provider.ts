@@ -64,7 +64,7 @@ export type ProviderLatency = { medianMs: number; p99Ms: number };
 
 /** Has the simulator take its time while `work` goes on. */
 export async function withProviderLatency<Result>(
-  system: Pick<System, 'endpoints'>,
+  system: System,
   latency: ProviderLatency,
   work: () => Promise<Result>,
 ): Promise<Result> {
@@ -121,18 +121,18 @@ export function describeProvider({ intents, charges }: ProviderSide): string {
 }
 
 /** @throws UsageError where cards are charged at Stripe itself, which fails on nobody's order. */
-export function requireSimulator(system: Pick<System, 'endpoints'>): void {
+export function requireSimulator(system: System): void {
   if (hasSimulator(system)) return;
   throw new UsageError('this needs the Stripe simulator: unset STRIPE_API_KEY and start again');
 }
 
 /** Whether cards are charged at the simulator, which fails on order. */
-export function hasSimulator({ endpoints }: Pick<System, 'endpoints'>): boolean {
+export function hasSimulator({ endpoints }: System): boolean {
   return endpoints.stripe.startsWith('http://127.0.0.1:');
 }
 
 function control<Answer>(
-  system: Pick<System, 'endpoints'>,
+  system: System,
   { method, path, body }: { method: string; path: string; body?: object },
 ): Promise<Answer> {
   requireSimulator(system);

@@ -61,7 +61,7 @@ type Paid = { key: string; body: unknown; answer: Answer };
 /** Has clients pay, each one payment after the other, until it is told to stop. */
 export function payInTurns(
   from: Partner,
-  { clients, idleMs }: Pick<StormLoad['still'], 'clients' | 'idleMs'>,
+  { clients, idleMs }: StormLoad['still'],
 ): { sent: Paid[]; stop(): Promise<void> } {
   const sent: Paid[] = [];
   let stopping = false;
@@ -147,7 +147,7 @@ const onSpannerEmulator: StormLoad = {
 };
 
 /** What a system can bear: emulators stand for stores that bear more. */
-export function stormLoadOf({ ledger, claims }: Pick<Endpoints, 'ledger' | 'claims'>): StormLoad {
+export function stormLoadOf({ ledger, claims }: Endpoints): StormLoad {
   if (ledger === 'spanner') return onSpannerEmulator;
   return claims === 'dynamodb' ? onDynamoDbLocal : usual;
 }

@@ -6,7 +6,7 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { explainListenError } from '@triplock/runtime';
-import { type CatcherParts, type CaughtFilter, receiveWebhook } from './webhooks.ts';
+import { type CatcherState, type CaughtFilter, receiveWebhook } from './webhooks.ts';
 
 /** A invocation catcher. */
 type Catcher = { url: string; close(): Promise<void> };
@@ -15,10 +15,10 @@ const bodyBytesMax = 1024 * 1024;
 
 /** Serves the partners' endpoints. Rejects when the port is taken. */
 export async function serveCatcher(
-  parts: CatcherParts,
+  catcher: CatcherState,
   { host, port }: { host: string; port: number },
 ): Promise<Catcher> {
-  const server = createServer(answerWith(parts));
+  const server = createServer(answerWith(catcher));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(explainListenError(error, 'CATCHER_PORT')));
     server.listen({ host, port }, resolve);
@@ -33,9 +33,9 @@ export async function serveCatcher(
   };
 }
 
-function answerWith(parts: CatcherParts): RequestListener {
+function answerWith(catcher: CatcherState): RequestListener {
   return (request, response) => {
-    answer(parts, request).then(
+    answer(catcher, request).then(
       ({ status, body }) => send(response, status, body),
       (error: unknown) => send(response, 500, { error: String(error) }),
     );
@@ -44,21 +44,21 @@ function answerWith(parts: CatcherParts): RequestListener {
 
 type Answer = { status: number; body?: unknown };
 
-async function answer(parts: CatcherParts, request: IncomingMessage): Promise<Answer> {
+async function answer(catcher: CatcherState, request: IncomingMessage): Promise<Answer> {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://catcher');
   const [, partner] = /^\/hooks\/([^/]+)$/.exec(pathname) ?? [];
   if (request.method === 'POST' && partner !== undefined) {
     const body = await readText(request);
     if (body === undefined) return { status: 413 };
-    return { status: receiveWebhook(parts, { partner, headers: request.headers, body }) };
+    return { status: receiveWebhook(catcher, { partner, headers: request.headers, body }) };
   }
   switch (`${request.method} ${pathname}`) {
     case 'GET /healthz':
       return { status: 200, body: { status: 'ok' } };
     case 'GET /received':
-      return { status: 200, body: parts.caught.list(filterOf(searchParams)) };
+      return { status: 200, body: catcher.caught.list(filterOf(searchParams)) };
     case 'POST /behaviour':
-      return order(parts, searchParams);
+      return order(catcher, searchParams);
     default:
       return { status: 404 };
   }
@@ -75,7 +75,7 @@ function filterOf(query: URLSearchParams): CaughtFilter {
 }
 
 /** `POST /behaviour?partner=…&status=500&times=3`: the next three answers to that partner. */
-function order({ secrets, behaviour }: CatcherParts, query: URLSearchParams): Answer {
+function order({ secrets, behaviour }: CatcherState, query: URLSearchParams): Answer {
   const partner = query.get('partner') ?? '';
   const status = Number(query.get('status'));
   const times = Number(query.get('times') ?? 1);

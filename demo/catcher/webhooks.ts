@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Webhook } from 'standardwebhooks';
 
 /** What a partner's server is made of. */
-export type CatcherParts = {
+export type CatcherState = {
   secrets: PartnerSecrets;
   caught: CaughtWebhooks;
   behaviour: Behaviour;
@@ -19,18 +19,18 @@ type HookRequest = {
  * What a partner does with a webhook, as the Standard Webhooks guide says: verify the signature
  * over the raw body, know a copy by its `webhook-id`, answer 2xx. Returns the status to answer.
  */
-export function receiveWebhook(parts: CatcherParts, request: HookRequest): number {
+export function receiveWebhook(catcher: CatcherState, request: HookRequest): number {
   const { partner, headers } = request;
-  const secret = parts.secrets.get(partner);
+  const secret = catcher.secrets.get(partner);
   if (secret === undefined) return 404;
   const id = headers['webhook-id'];
   const body = readBody(request.body);
   if (typeof id !== 'string' || body === undefined) return 400;
   const verified = isVerified(secret, request);
-  const ordered = verified ? parts.behaviour.next(partner) : 401;
+  const ordered = verified ? catcher.behaviour.next(partner) : 401;
   const status = ordered ?? 204;
   const taken = status >= 200 && status < 300;
-  parts.caught.add({ partner, id, verified, taken, body, at: new Date() });
+  catcher.caught.add({ partner, id, verified, taken, body, at: new Date() });
   return status;
 }
 

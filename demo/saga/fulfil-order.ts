@@ -2,7 +2,7 @@ import type { Order, Shop } from './shop.ts';
 import type { TriplockClient } from './triplock-client.ts';
 
 /** What the saga stands on. */
-export type SagaParts = {
+export type Saga = {
   triplock: TriplockClient;
   shop: Shop;
   /** StoryEnd of each step that is durable; a process may die in it. */
@@ -38,7 +38,7 @@ export type OrderEnd =
  * @throws when a step gets no answer for long. Then run it again.
  */
 export async function fulfilOrder(
-  { triplock, shop, reached }: SagaParts,
+  { triplock, shop, reached }: Saga,
   order: Order,
 ): Promise<OrderEnd> {
   const { id: payment } = await triplock.post('/v1/payments', {

@@ -55,7 +55,7 @@ export type Service = {
  * booting failed or closing took longer than `SHUTDOWN_TIMEOUT_MS`, 2 when settings cannot be used.
  */
 export async function runService<Settings extends CommonSettings>(
-  { name, crashPoints: points }: Pick<ServiceDeclaration, 'name' | 'crashPoints'>,
+  { name, crashPoints: points }: ServiceDeclaration,
   readConfig: () => Settings,
   start: (settings: Settings, service: Service) => Promise<void>,
 ): Promise<void> {

@@ -46,10 +46,7 @@ export function aPayment(wish: PaymentWish = {}): AcceptedPayment {
 export type RefundWish = { key?: string; partner?: string; acceptedAt?: Date } & RefundDetails;
 
 /** An accepted refund of a payment, by that payment's partner unless another is wished for. */
-export function aRefund(
-  payment: Pick<AcceptedPayment, 'txnId' | 'partnerId'>,
-  wish: RefundWish = {},
-): AcceptedRefund {
+export function aRefund(payment: AcceptedPayment, wish: RefundWish = {}): AcceptedRefund {
   const { key, partner, acceptedAt, ...details } = wish;
   const partnerId = (partner ?? payment.partnerId) as PartnerId;
   const idempotencyKey = (key ?? `key-${randomBytes(8).toString('hex')}`) as IdempotencyKey;

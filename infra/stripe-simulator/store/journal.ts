@@ -58,11 +58,7 @@ function parseLine(line: Buffer, at: { path: string; number: number }): Entry {
 }
 
 /** One write and one fsync for everything that came while the last one was under way. */
-function groupWrites(
-  file: FileHandle,
-  start: number,
-  listener: Pick<JournalListener, 'broken'>,
-): Journal {
+function groupWrites(file: FileHandle, start: number, listener: JournalListener): Journal {
   let size = start;
   let waiting: string[] = [];
   let writing: Promise<void> | undefined;

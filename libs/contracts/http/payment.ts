@@ -209,9 +209,7 @@ export type StoredAnswer = { status: number; location: string; body: string };
  *
  * @throws for a version this code does not know, which is a bug of a deploy.
  */
-export function renderAccepted(
-  payment: Pick<AcceptedPayment, 'kind' | 'txnId' | 'responseVersion' | 'details'>,
-): StoredAnswer {
+export function renderAccepted(payment: AcceptedPayment): StoredAnswer {
   if (payment.responseVersion !== 1) {
     throw new Error(`response version ${payment.responseVersion} is not known here`);
   }

@@ -105,9 +105,7 @@ export function refundDetailsOf({ amount, reason }: RefundRequest): RefundDetail
  *
  * @throws for a version this code does not know, which is a bug of a deploy.
  */
-export function renderAcceptedRefund(
-  refund: Pick<AcceptedRefund, 'txnId' | 'paymentId' | 'responseVersion' | 'details'>,
-): StoredAnswer {
+export function renderAcceptedRefund(refund: AcceptedRefund): StoredAnswer {
   if (refund.responseVersion !== 1) {
     throw new Error(`response version ${refund.responseVersion} is not known here`);
   }

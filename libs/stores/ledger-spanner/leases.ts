@@ -132,7 +132,7 @@ const heldSql = `
  */
 export async function heldLeases(
   reader: Pick<SpannerTransaction, 'query'>,
-  leases: readonly Pick<BucketLease, 'bucket'>[],
+  leases: readonly BucketLease[],
 ): Promise<Map<number, bigint>> {
   const buckets = [...new Set(leases.map(({ bucket }) => bucket))];
   const rows = await reader.query<{ bucket: bigint; epoch: bigint }>(heldSql, { buckets });

@@ -84,7 +84,7 @@ export function isPendingAt(row: TransactionRow, version: number): boolean {
 function ownDoing(
   tx: SpannerTransaction,
   row: TransactionRow,
-  { version, result, settledAt }: Pick<SettleRequest, 'version' | 'result' | 'settledAt'>,
+  { version, result, settledAt }: SettleRequest,
 ): SettleOutcome {
   const code = result.state === 'failed' ? result.failure.code : null;
   const isOurs =

@@ -29,8 +29,8 @@ export type LossRecovery = {
 
 /** The stores that recovery reads and marks. */
 type Stores = {
-  claims: Pick<Claims, 'noteLoss' | 'setBarrier'>;
-  ledger: Pick<Ledger, 'isEmpty'>;
+  claims: Claims;
+  ledger: Ledger;
   offsets: Pick<TopicOffsets, 'end' | 'committed' | 'since'>;
   logger: Logger;
 };

@@ -51,7 +51,7 @@ function admit(rate: RateLimiter, who: string): void {
 }
 
 /** Partners say whose key it is, the settings how often it may come. */
-export function openAdmission(partners: Pick<Partners, 'authenticate'>, config: Config): Admission {
+export function openAdmission(partners: Partners, config: Config): Admission {
   return {
     authenticate: authenticatePartner(partners),
     partnerRate: createRateLimiter({
@@ -66,7 +66,7 @@ export function openAdmission(partners: Pick<Partners, 'authenticate'>, config: 
 }
 
 /** Asks the partners whose key it is. Not knowing is neither yes nor no: 503. */
-function authenticatePartner(partners: Pick<Partners, 'authenticate'>) {
+function authenticatePartner(partners: Partners) {
   return async (apiKey: string): Promise<Authentication> => {
     try {
       return await partners.authenticate(apiKey);
