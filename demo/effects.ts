@@ -8,6 +8,7 @@ import {
   readReceipts,
   type Receipt,
 } from '@triplock/operator';
+import type { TransactionKind } from '@triplock/payments';
 import { promised, until } from './promises.ts';
 import type { Watched } from './services.ts';
 import type { System } from './system.ts';
@@ -77,13 +78,12 @@ function isDone({ state, copies, delivery }: EventRow): boolean {
 }
 
 /** Holds the system to the one promise: the payment took effect once, in every layer. */
-export function promiseOneEffect(txnId: string, seen: PaymentSeen): void {
-  promiseOne(oneEffect, { txnId, seen });
-}
-
-/** The same of a refund that gave money back. */
-export function promiseOneRefund(txnId: string, seen: PaymentSeen): void {
-  promiseOne({ ...oneEffect, events: ['refund.succeeded, published'] }, { txnId, seen });
+export function promiseOneEffect(
+  txnId: string,
+  seen: PaymentSeen,
+  kind: TransactionKind = 'payment',
+): void {
+  promiseOne({ ...oneEffect, events: [`${kind}.succeeded, published`] }, { txnId, seen });
 }
 
 /** Checks that a failed payment or refund sent one event and moved no money. */

@@ -1,5 +1,5 @@
 import { count, formatMoney, formatSpan, readRecords, type RecordsSeen } from '@triplock/operator';
-import type { TxnId } from '@triplock/payments';
+import type { PaymentKind, TxnId } from '@triplock/payments';
 import {
   type Answer,
   idOf,
@@ -12,7 +12,7 @@ import { promised, until } from './promises.ts';
 import type { System } from './system.ts';
 
 /** A payment of one partner that a scenario is about. */
-export type Order = { partner: Partner; key: string; body: PaymentBody };
+export type Order = { partner: Partner; key: string; body: PaymentBody; kind?: PaymentKind };
 
 /**
  * A payment that was accepted. Each of the `unsure` answers before was a 503, after which nobody
@@ -56,7 +56,7 @@ export async function sendFirst(system: System, order: Order): Promise<Accepted>
 /** Sends an order until its answer is another than 503, which means "ask again". */
 export async function send(
   system: System,
-  { partner, key, body }: Order,
+  { partner, key, body, kind }: Order,
 ): Promise<{ answer: Answer; unsure: number }> {
   let unsure = 0;
   const answer = await until({
@@ -66,7 +66,7 @@ export async function send(
       system.progress(
         `asking the gateway${unsure === 0 ? '' : `, ${count(unsure, '503')} so far`}`,
       );
-      const latest = await partner.pay(key, body);
+      const latest = await partner.pay(key, body, kind);
       if (latest.status !== 503) return latest;
       unsure += 1;
       return undefined;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { TxnId } from '@triplock/payments';
+import type { PaymentKind, TxnId } from '@triplock/payments';
 
 /** An answer of the gateway, body as the bytes' text. */
 export type Answer = {
@@ -25,8 +25,8 @@ export type RefundBody = { amount?: number; reason?: string };
 /** A partner as the world sees one: it knows a URL and an API key. */
 export type Partner = {
   id: string;
-  /** POST /v1/payments under an idempotency key. */
-  pay(key: string, body: PaymentBody): Promise<Answer>;
+  /** POST /v1/payments, or of another kind of payment, under an idempotency key. */
+  pay(key: string, body: PaymentBody, kind?: PaymentKind): Promise<Answer>;
   /** POST /v1/payments/{id}/refunds under an idempotency key. */
   refund(paymentId: string, key: string, body: RefundBody): Promise<Answer>;
   /** GET /v1/payments/{id}. */
@@ -60,7 +60,7 @@ export function openPartner({ id, apiKey, gateways }: PartnerAccess): Partner {
     });
   return {
     id,
-    pay: (key, body) => post('/v1/payments', key, body),
+    pay: (key, body, kind = 'payment') => post(`/v1/${kind}s`, key, body),
     refund: (paymentId, key, body) => post(`/v1/payments/${paymentId}/refunds`, key, body),
     read: (paymentId) => ask(`/v1/payments/${paymentId}`),
   };

@@ -6,7 +6,6 @@ import {
   lookAtPayment,
   promiseOneEffect,
   promiseOneFailure,
-  promiseOneRefund,
   untilDelivered,
   type PaymentSeen,
 } from '../effects.ts';
@@ -245,7 +244,7 @@ async function refundAtOnce(system: System): Promise<Observation> {
     const txnId = ids[n]!;
     const isRefunded = seen.ledger[0]?.state === 'succeeded';
     if (isRefunded) {
-      promiseOneRefund(txnId, seen);
+      promiseOneEffect(txnId, seen, 'refund');
       return [seen];
     }
     promiseOneFailure('refund', { txnId, seen });

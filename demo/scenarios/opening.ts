@@ -5,7 +5,6 @@ import {
   describeWebhook,
   promiseOneEffect,
   promiseOneFailure,
-  promiseOneRefund,
   untilDelivered,
 } from '../effects.ts';
 import { newCardOrder, newOrder, recordsOf, sendFirst, sendRefund } from '../orders.ts';
@@ -59,7 +58,7 @@ export const cardPayments: Step = {
     );
     promiseOneEffect(paid.id, charge!);
     promiseOneFailure('payment', { txnId: declined.id, seen: decline! });
-    promiseOneRefund(refund, gaveBack!);
+    promiseOneEffect(refund, gaveBack!, 'refund');
     const atProvider = await askProvider(system, paid.id);
     const returned = await askProviderRefunds(system, [refund]);
     const once = atProvider.charges.length === 1 && returned.length === 1 && returned[0] === amount;

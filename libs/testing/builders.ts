@@ -9,11 +9,13 @@ import {
   type IdempotencyKey,
   type PartnerId,
   type PaymentDetails,
+  type PaymentKind,
   type RefundDetails,
 } from '@triplock/payments';
 
 /** What a test wants to be special about a payment; the rest is made up. */
 export type PaymentWish = {
+  kind?: PaymentKind;
   partner?: string;
   key?: string;
   amount?: bigint;
@@ -25,17 +27,17 @@ export type PaymentWish = {
  * An accepted payment whose id and fingerprint follow from its parts, as the gateway makes them.
  */
 export function aPayment(wish: PaymentWish = {}): AcceptedPayment {
-  const { partner, key, amount, currency, acceptedAt, ...texts } = wish;
+  const { kind = 'payment', partner, key, amount, currency, acceptedAt, ...texts } = wish;
   const partnerId = (partner ?? 'acme') as PartnerId;
   const idempotencyKey = (key ?? `key-${randomBytes(8).toString('hex')}`) as IdempotencyKey;
   const money = { amount: amount ?? 1_250n, currency: (currency ?? 'EUR') as Currency };
   const details = { money, ...texts };
   return {
-    kind: 'payment',
-    txnId: deriveTxnId('payment', partnerId, idempotencyKey),
+    kind,
+    txnId: deriveTxnId(kind, partnerId, idempotencyKey),
     partnerId,
     key: idempotencyKey,
-    fingerprint: fingerprint({ method: 'POST', path: '/v1/payments', body: asSent(details) }),
+    fingerprint: fingerprint({ method: 'POST', path: `/v1/${kind}s`, body: asSent(details) }),
     responseVersion,
     acceptedAt: acceptedAt ?? new Date(),
     details,

@@ -28,7 +28,7 @@ async function read(database: Database, row: DueRow): Promise<DueTransaction | u
     return refund?.version === row.version ? { kind, refund, traceparent } : undefined;
   }
   const payment = await findPayment(database, txnId);
-  return payment?.version === row.version ? { kind, payment, traceparent } : undefined;
+  return payment?.version === row.version ? { kind: 'payment', payment, traceparent } : undefined;
 }
 
 /** More than come in with one event, so that they become fewer. */

@@ -6,7 +6,7 @@
 CREATE TABLE accepted (
   txn_id uuid NOT NULL,
   fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
-  kind text NOT NULL CHECK (kind IN ('payment', 'refund')),
+  kind text NOT NULL CHECK (kind ~ '^[a-z]{3,10}$'),
   partner_id text NOT NULL,
   -- A refund's payment.
   payment_id uuid,

@@ -198,7 +198,11 @@ function cardHops(ledger: Ledger, refunds: Refunds) {
 /** The event of a payment that succeeded. */
 export function succeededEvent(payment: AcceptedPayment): PaymentEvent {
   const settled = { version: 1, amountRefunded: 0n, settledAt: settledAt(payment) };
-  return paymentEventOf({ ...payment, state: 'succeeded', ...settled }, 'payment.succeeded', 1);
+  return paymentEventOf(
+    { ...payment, state: 'succeeded', ...settled },
+    `${payment.kind}.succeeded`,
+    1,
+  );
 }
 
 /**

@@ -109,18 +109,20 @@ test('every mutating route claims its key before it takes effect, or says why it
 });
 
 test('a route that takes effect without a claim is found', async (t) => {
-  let paidOut = 0;
+  let effects = 0;
   const { app, routes } = await aGateway(t, (server) => {
-    server.post('/v1/payouts', async (_request, reply) => {
-      paidOut += 1;
-      return reply.code(202).type('application/json').send(`{"effect":${paidOut}}`);
+    server.post('/v1/unguarded', async (_request, reply) => {
+      effects += 1;
+      return reply.code(202).type('application/json').send(`{"effect":${effects}}`);
     });
   });
-  const payouts = routes.find((route) => route.url === '/v1/payouts');
-  assert.ok(payouts, 'the list has what was added');
-  assert.ok(!Object.hasOwn(harmless, nameOf(payouts)) && !Object.hasOwn(trials, nameOf(payouts)));
-  const attempt = { path: '/v1/payouts', body: { amount: 1 }, otherBody: { amount: 2 } };
-  assert.deepEqual(await findMissingClaim(app, payouts, attempt), [
+  const unguarded = routes.find((route) => route.url === '/v1/unguarded');
+  assert.ok(unguarded, 'the list has what was added');
+  assert.ok(
+    !Object.hasOwn(harmless, nameOf(unguarded)) && !Object.hasOwn(trials, nameOf(unguarded)),
+  );
+  const attempt = { path: '/v1/unguarded', body: { amount: 1 }, otherBody: { amount: 2 } };
+  assert.deepEqual(await findMissingClaim(app, unguarded, attempt), [
     'takes effect without a key (202)',
     'does not mark a replay as one (202)',
     'gives a retry other bytes',

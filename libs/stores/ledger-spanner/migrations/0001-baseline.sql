@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS transactions (
   -- is no second unique key over the three, whose newest entries a partner with counted keys would
   -- write at one end; that the id follows from them is checked where a record is decoded, and audited.
   txn_id STRING(36) NOT NULL,
-  kind STRING(7) NOT NULL,
+  kind STRING(10) NOT NULL,
   partner_id STRING(MAX) NOT NULL,
   idempotency_key STRING(255) NOT NULL,
   -- SHA-256 in hex of what was asked for.
@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS transactions (
   intent_hash INT64 AS (FARM_FINGERPRINT(provider_intent_id)) STORED,
   unusual_state STRING(9) AS (IF(state = 'succeeded', NULL, state)) STORED,
 
-  CONSTRAINT known_kind CHECK (kind IN ('payment', 'refund')),
+  CONSTRAINT known_kind CHECK (REGEXP_CONTAINS(kind, r'^[a-z]{3,10}$')),
   CONSTRAINT known_state CHECK (state IN ('pending', 'succeeded', 'failed')),
   CONSTRAINT whole_fingerprint CHECK (REGEXP_CONTAINS(fingerprint, r'^[0-9a-f]{64}$')),
   CONSTRAINT known_response CHECK (response_version >= 1),
