@@ -1,0 +1,178 @@
+import { formatFiles, generateFiles, type GeneratorCallback, type Tree } from '@nx/devkit';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { insertAll, type Insertion } from './insertions.ts';
+import { refuseName } from './names.ts';
+
+/**
+ * Writes another kind of payment, which the ledger alone settles: `POST /v1/NAMEs` and
+ * `GET /v1/NAMEs/{id}`, its record, its entry, its events and their webhook, the audit of its
+ * entry, a scenario and tests. It moves its amount from the partner's payable funds to its clearing
+ * account, the other way than a book transfer; the code and the audit's SQL say so, each by itself.
+ * It has a payment's fields but a card and metadata, and neither lists nor refunds, and the
+ * settlement feed leaves it out.
+ *
+ * @throws RefusedName when the name is taken or not one, LostAnchor when it is not clear where
+ * a line belongs; nothing is written then.
+ */
+export async function transaction(
+  tree: Tree,
+  { name }: { name: string },
+): Promise<GeneratorCallback> {
+  // The tables hold a kind of ten letters.
+  refuseName(tree, name, { shape: /^[a-z]{3,10}$/, like: 'a noun of 3 to 10 lower-case letters' });
+  const Name = name.charAt(0).toUpperCase() + name.slice(1);
+  insertAll(tree, [
+    ...inDomain(name),
+    ...inGateway(name, Name),
+    ...inServices(name),
+    ...inDemo(name),
+  ]);
+  generateFiles(tree, join(import.meta.dirname, 'templates', 'transaction'), '.', { name, Name });
+  await formatFiles(tree);
+  return () => {
+    // The OpenAPI document.
+    const generate = join(tree.root, 'infra', 'generators', 'generate.ts');
+    execFileSync(process.execPath, [generate], { cwd: tree.root, stdio: 'inherit' });
+    console.log(
+      `POST /v1/${name}s is there. Next: npm run check, npm run up, npm run scenario -- ${name}`,
+    );
+  };
+}
+
+/** The kind, its entry, its events and its record. */
+function inDomain(name: string): Insertion[] {
+  const identity = 'libs/payments/identity.ts';
+  const record = 'libs/contracts/kafka/accepted-record.ts';
+  return [
+    { file: identity, before: `] as const;\nexport type PaymentKind`, text: `, '${name}'` },
+    {
+      file: identity,
+      before: `  'refund.succeeded',\n`,
+      text: `  '${name}.succeeded',\n  '${name}.failed',\n`,
+    },
+    {
+      file: 'libs/payments/money.ts',
+      before: `    default:\n      return kind satisfies never;`,
+      text: `    case '${name}':
+      return {
+        debit: account(partnerId, 'payable'),
+        credit: account(partnerId, 'clearing'),
+        money,
+      };
+`,
+    },
+    {
+      file: 'libs/contracts/index.ts',
+      before: `export * from './http/problem.ts';`,
+      text: `export * from './http/${name}.ts';\n`,
+    },
+    {
+      file: record,
+      before: `import { refundAsSent, `,
+      text: `import { ${name}Fields } from '../http/${name}.ts';\n`,
+    },
+    {
+      file: record,
+      before: `};\nconst refundRecord = Compile(`,
+      text: `  ${name}: Compile(
+    Type.Object(
+      { ...commonFields, kind: Type.Literal('${name}'), ...${name}Fields },
+      { additionalProperties: false },
+    ),
+  ),
+`,
+    },
+  ];
+}
+
+/** Its routes, their guard and their figures. */
+function inGateway(name: string, Name: string): Insertion[] {
+  const openApi = 'services/ingest-gateway/http/openapi.ts';
+  const routes = 'services/ingest-gateway/routes/gateway-routes.ts';
+  return [
+    {
+      file: openApi,
+      before: `  paymentRequestSchema,\n`,
+      text: `  accepted${Name}Schema,\n  ${name}RequestSchema,\n  ${name}Schema,\n`,
+    },
+    {
+      file: openApi,
+      before: `  Settlement: settlementSchema,`,
+      text: `  ${Name}Request: ${name}RequestSchema,
+  Accepted${Name}: accepted${Name}Schema,
+  ${Name}: ${name}Schema,
+`,
+    },
+    {
+      file: routes,
+      before: `import { addReadRoutes }`,
+      text: `import { add${Name}Routes } from './${name}s.ts';\n`,
+    },
+    {
+      file: routes,
+      before: `  addRefundRoutes(app, gateway, read);`,
+      text: `  add${Name}Routes(app, gateway, read);\n`,
+    },
+    {
+      file: 'services/ingest-gateway/routes/every-route-claims.test.ts',
+      before: `  'POST /v1/payments/:id/refunds': (id) => ({`,
+      text: `  'POST /v1/${name}s': () => ({
+    path: '/v1/${name}s',
+    body: { amount: 100, currency: 'EUR' },
+    otherBody: { amount: 101, currency: 'EUR' },
+    effects: oneRecord,
+  }),
+`,
+    },
+    {
+      file: 'docs/observability.md',
+      before: '| `triplock_gateway_refunds_total`',
+      text: `| \`triplock_gateway_${name}s_total\` | \`outcome\` | Requests for a ${name}, by outcome. |\n`,
+    },
+  ];
+}
+
+/** What the settlement feed and the audit make of it. */
+function inServices(name: string): Insertion[] {
+  const entries = 'services/auditor/checks/ledger.sql';
+  return [
+    {
+      file: 'services/settlement-feed/settlement-batches.ts',
+      before: `    case 'payment.failed':`,
+      text: `    case '${name}.succeeded':\n    case '${name}.failed':\n`,
+    },
+    {
+      file: entries,
+      before: `      WHEN 'refund' THEN paid.credit_account`,
+      text: `      WHEN '${name}' THEN transactions.partner_id || ':payable'\n`,
+    },
+    {
+      file: entries,
+      before: `      WHEN 'refund' THEN paid.debit_account`,
+      text: `      WHEN '${name}' THEN transactions.partner_id || ':clearing'\n`,
+    },
+  ];
+}
+
+/** Its scenario. */
+function inDemo(name: string): Insertion[] {
+  const all = 'demo/scenarios/all.ts';
+  return [
+    {
+      file: all,
+      before: `import { kafkaReplayed, workerKilled }`,
+      text: `import { ${name}Retried } from './${name}s.ts';\n`,
+    },
+    {
+      file: all,
+      before: `];\n\n/** Those of`,
+      text: `  ${name}Retried,\n`,
+    },
+    {
+      file: 'demo/scenarios/all.test.ts',
+      before: `];\n\ntest('every failure`,
+      text: `  '${name}',\n`,
+    },
+  ];
+}
