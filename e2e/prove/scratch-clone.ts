@@ -1,0 +1,106 @@
+import { spawn } from 'node:child_process';
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '../..');
+
+/** A clone of this repository's HEAD below the system's temporary folder. */
+export type ScratchClone = {
+  folder: string;
+  /** Runs a program there and gives what it printed on stdout; throws with the end of all of it. */
+  run(program: string, ...words: string[]): Promise<string>;
+  /** The fetched programs of the parts are shared: `name` is what the repository is called. */
+  shareParts(name: string): void;
+  /** Stops a system that is left there, and removes the folder. */
+  remove(): Promise<void>;
+};
+
+/** Clones HEAD, so what is not committed is not in it. Packages are hard links, or are installed. */
+export async function openScratchClone(signal: AbortSignal): Promise<ScratchClone> {
+  const folder = mkdtempSync(join(tmpdir(), 'scratch-clone-'));
+  const run: ScratchClone['run'] = (program, ...words) =>
+    runIn(folder, [program, ...words], signal);
+  const clone: ScratchClone = {
+    folder,
+    run,
+    shareParts: (name) => {
+      const home = join(folder, `.${name}`);
+      mkdirSync(home, { recursive: true });
+      if (existsSync(join(home, 'parts'))) return;
+      symlinkSync(join(root, '.triplock', 'parts'), join(home, 'parts'));
+    },
+    remove: async () => {
+      const never = new AbortController().signal;
+      const down = ['npm', 'run', '-s', 'down', '--', '--volumes'];
+      // Where nothing was started, or the clone is not whole, there is nothing to stop.
+      await runIn(folder, down, never).catch(() => undefined);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  try {
+    await run('git', 'clone', '-q', '--depth', '1', `file://${root}`, '.');
+    try {
+      linkFolder(join(root, 'node_modules'), join(folder, 'node_modules'));
+    } catch {
+      rmSync(join(folder, 'node_modules'), { recursive: true, force: true });
+      await run('npm', 'ci', '--no-audit', '--no-fund');
+    }
+  } catch (error) {
+    await clone.remove();
+    throw error;
+  }
+  return clone;
+}
+
+/** npm replaces files and edits none, so a package that changes here stays as it is there. */
+function linkFolder(from: string, to: string): void {
+  mkdirSync(to, { recursive: true });
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [old, made] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) linkFolder(old, made);
+    else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(old), made);
+    else linkSync(old, made);
+  }
+}
+
+/** A process group of its own, so that an interruption ends all of it. */
+function runIn(folder: string, words: readonly string[], signal: AbortSignal): Promise<string> {
+  signal.throwIfAborted();
+  const [program, ...rest] = words;
+  // What was said of the tests' parts holds for the clone; what was said of this system does not.
+  const { TRIPLOCK_E2E_HOME: _, TRIPLOCK_HOME: __, NODE_COMPILE_CACHE: ___, ...env } = process.env;
+  const child = spawn(program!, rest, {
+    cwd: folder,
+    env: { ...env, NX_DAEMON: 'false', CI: 'true' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const end = () => process.kill(-child.pid!, 'SIGTERM');
+  signal.addEventListener('abort', end, { once: true });
+  let [printed, all] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    printed += text;
+    all += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    all += text;
+  });
+  return new Promise<string>((done, failed) => {
+    child.once('error', failed);
+    child.once('close', (code) => {
+      if (code === 0) return done(printed);
+      const tail = all.trimEnd().split('\n').slice(-40).join('\n');
+      failed(new Error(`${words.join(' ')}: ${code}\n${tail}`));
+    });
+  }).finally(() => signal.removeEventListener('abort', end));
+}
