@@ -41,7 +41,9 @@ export function chooseGenerators(
   return one ? [asked[day % asked.length]!] : asked;
 }
 
-/** Runs each generator in a scratch clone and proves what came out; the clone is gone afterwards. */
+/**
+ * Runs each generator in a scratch clone and proves what came out; the clone is gone afterwards.
+ */
 export async function proveGenerators(
   { kinds, short }: { kinds: readonly string[]; short: boolean },
   { terminal, signal }: { terminal: Terminal; signal: AbortSignal },

@@ -25,7 +25,9 @@ export type ScratchClone = {
   remove(): Promise<void>;
 };
 
-/** Clones HEAD, so what is not committed is not in it. Packages are hard links, or are installed. */
+/**
+ * Clones HEAD, so what is not committed is not in it. Packages are hard links, or are installed.
+ */
 export async function openScratchClone(signal: AbortSignal): Promise<ScratchClone> {
   const folder = mkdtempSync(join(tmpdir(), 'scratch-clone-'));
   const run: ScratchClone['run'] = (program, ...words) =>
