@@ -181,11 +181,9 @@ async function removePiece(clone: ScratchClone, name: string): Promise<void> {
     const lines = readFileSync(path, 'utf8').split('\n');
     writeFileSync(path, lines.filter((line) => !word.test(line)).join('\n'));
   }
-  await run('git', 'clean', '-fdq', '--', 'libs');
   const changed = (await run('git', 'diff', '--name-only')).trim().split('\n');
   const kept = ['infra/launcher/services.ts', 'infra/launcher/package.json', 'package-lock.json'];
-  const generated = /^docker-compose|Dockerfile$|services\.yml$|prometheus\.yml$|dashboards\//;
-  const byHand = changed.filter((path) => !kept.includes(path) && !generated.test(path));
+  const byHand = changed.filter((path) => !kept.includes(path));
   if (byHand.length > 0) await run('git', 'checkout', '-q', '--', ...byHand);
   await run('npm', 'install', '--no-audit', '--no-fund');
   await run('npm', 'run', '-s', 'generate');

@@ -18,13 +18,14 @@ export async function consumer(tree: Tree, { name }: { name: string }): Promise<
   const like = 'one word of 3 to 16 lower-case letters';
   refuseName(tree, name, { shape: /^[a-z]{3,16}$/, like });
   const facts = factsOf(tree, name);
-  generateFiles(tree, join(templates, 'service'), `services/${name}`, facts);
-  const roles = 'libs/postgres/migrations';
-  const number = String(tree.children(roles).length + 1).padStart(4, '0');
-  generateFiles(tree, join(templates, 'roles'), roles, { ...facts, number });
+  generateFiles(tree, templates, `services/${name}`, facts);
   insertAll(tree, [
     ...listings(facts),
-    ...database(facts),
+    {
+      file: 'e2e/poison-events.test.ts',
+      before: `];\n\ntest('an event published twice has one effect`,
+      text: `, '${name}'`,
+    },
     ...watched(facts),
     ...audited(facts),
     ...traced(facts),
@@ -36,34 +37,6 @@ export async function consumer(tree: Tree, { name }: { name: string }): Promise<
     settle(tree);
     console.log(`services/${name} consumes events. Next: npm run check, npm run up`);
   };
-}
-
-/** Its schema's migrations, its role in tests, and who asks whether it has an event. */
-function database({ name }: Facts): readonly Insertion[] {
-  const inbox = `owner: '${name}-inbox', schema: '${name}', folder: folder('libs/inbox/postgres/migrations')`;
-  const own = `owner: '${name}', schema: '${name}', folder: folder('services/${name}/migrations')`;
-  return [
-    {
-      file: 'libs/postgres/migration-sets.ts',
-      before: `  { owner: 'auditor'`,
-      text: `  { ${inbox} },\n  { ${own} },\n`,
-    },
-    {
-      file: 'libs/testing/postgres.ts',
-      before: `  | 'triplock_auditor';`,
-      text: `  | 'triplock_${name}'\n`,
-    },
-    {
-      file: 'infra/launcher/provision/refill-topic.sql',
-      before: '  OR NOT EXISTS (SELECT FROM auditor.published',
-      text: `  OR NOT EXISTS (SELECT FROM ${name}.inbox WHERE inbox.event_id = event.event_id)\n`,
-    },
-    {
-      file: 'e2e/poison-events.test.ts',
-      before: `];\n\ntest('an event published twice has one effect`,
-      text: `, '${name}'`,
-    },
-  ];
 }
 
 /** Its alerts and its panels. */
