@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
-import { resultOf, observe } from './audit.ts';
+import { observe, resultOf } from './audit.ts';
 import { ownersOf } from './test/event-hops.ts';
 import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
@@ -152,4 +152,71 @@ test('a system with a lag has not settled down', async (context) => {
   assert.deepEqual([early.ok, early.settledDown, early.inFlight.lag.worker], [true, false, 3]);
   const final = await audit({ workerLag: 3, final: true });
   assert.deepEqual(final.drift, [{ check: 'lag', ids: ['worker: 3'] }]);
+});
+
+test('the audit balances when a redriven dead letter is as bad as before', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_auditor');
+  const system = wholeSystem(ownersOf(store));
+  const winner = aPayment();
+  const loser = aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
+  await system.pay(winner);
+  await system.loseKey(loser);
+  for (let time = 0; time < 2; time += 1) {
+    const spoiled = { ...system.record(aPayment()), value: Buffer.from('{"half":') };
+    await system.append([spoiled]);
+    await system.deadLetter(spoiled, 'not_json');
+  }
+  // The request that lost its key, given back from the dead letters, loses it once more.
+  const again = await system.accept(loser);
+  await system.conflict(loser);
+  await system.deadLetter(again, 'key_conflict');
+
+  const { ok, counts } = resultOf(await observe(anAuditorOf(database)), { final: true });
+  assert.equal(ok, true);
+  const { accepted, ledger, deadLettered, keyConflicts } = counts;
+  assert.deepEqual(
+    { accepted, ledger, deadLettered, keyConflicts },
+    {
+      accepted: 4,
+      ledger: 1,
+      deadLettered: 2,
+      keyConflicts: 1,
+    },
+  );
+});
+
+test('what only the next copy of the ledger explains is no drift, and what it does not explain is', async (context) => {
+  const store = await createTestDatabase(context);
+  const system = wholeSystem(ownersOf(store));
+  const [late, forged] = [aPayment(), aPayment()];
+  let copies = 0;
+  const copyLedger = async () => {
+    copies += 1;
+    // It was seen published after the first copy was made, and is in the second.
+    if (copies === 1) await system.see(succeededEvent(late));
+    if (copies === 2) await system.pay(late);
+    return { transactions: 0, events: 0, moreFollows: false };
+  };
+  const parts = { ...anAuditorOf(store.open('triplock_auditor'), {}), copyLedger };
+  assert.deepEqual(resultOf(await observe(parts), { final: false }).drift, []);
+  await system.see(succeededEvent(forged));
+  const { drift } = resultOf(await observe(parts), { final: false });
+  const ids = [succeededEvent(forged).event_id];
+  assert.deepEqual(drift, [{ check: 'published-unfounded', ids }]);
+});
+
+test('an audit that meets a copy between two slices waits for the last one', async (context) => {
+  const store = await createTestDatabase(context);
+  const [ledger, auditor] = [store.open('triplock_ledger'), store.open('triplock_auditor')];
+  await ledger.query('INSERT INTO ledger.copied (until_micros, behind) VALUES (1, true)');
+  let copies = 0;
+  const copyLedger = async () => {
+    copies += 1;
+    // The first time another copier begins on the next backlog at once.
+    if (copies === 2) await ledger.query('UPDATE ledger.copied SET behind = false');
+    return { transactions: 0, events: 0, moreFollows: false };
+  };
+  assert.deepEqual((await observe({ ...anAuditorOf(auditor, {}), copyLedger })).findings, []);
+  assert.equal(copies, 2);
 });

@@ -1,5 +1,4 @@
-import { count, formatMoney, renderTable } from './table.ts';
-import { style } from './terminal.ts';
+import { count, formatMoney, renderTable, style } from './terminal.ts';
 
 /** Transactions in one layer: how many, and their amounts in minor units. */
 export type LayerSum = { count: number; amount: number | string };

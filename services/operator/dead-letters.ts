@@ -15,8 +15,7 @@ import {
 import { describeCopyUntil, readCopyUntil } from './effects.ts';
 import { brokersOf, operatorFor, withParts, type Caller, type Operator } from './operator.ts';
 import { whoActs } from './operator-acts.ts';
-import { renderTable } from './table.ts';
-import { openTerminal, toJson, type Terminal } from './terminal.ts';
+import { openTerminal, renderTable, toJson, type Terminal } from './terminal.ts';
 
 const help = `
 npm run dead-letters -- list [options]

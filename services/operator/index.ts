@@ -12,5 +12,4 @@ export {
 export { operate, type OperatorCommand } from './operate.ts';
 export type { Caller, FoundSystem, Part } from './operator.ts';
 export { claimStoreNames, readRecords, type RecordsSeen } from './payment-trace.ts';
-export * from './table.ts';
 export * from './terminal.ts';

@@ -6,8 +6,7 @@ import {
   type RecordsSeen,
   type TransactionTrace,
 } from './payment-trace.ts';
-import { count, formatMoney, formatSpan, renderTable } from './table.ts';
-import { style } from './terminal.ts';
+import { count, formatMoney, formatSpan, renderTable, style } from './terminal.ts';
 
 /** Something that happened to the payment, or that a layer has of it. */
 type Line = { at: Date | null; layer: string; what: string };

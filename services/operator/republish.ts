@@ -7,8 +7,7 @@ import { runCommand, UsageError, wordsOf } from './command.ts';
 import { required } from './config.ts';
 import { operatorFor, withParts, type Caller, type Operator } from './operator.ts';
 import { recordRepublish, whoActs } from './operator-acts.ts';
-import { count } from './table.ts';
-import { openTerminal } from './terminal.ts';
+import { count, openTerminal } from './terminal.ts';
 
 const help = `
 npm run republish -- --since T [options]

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
+import type { JournalRow } from '@triplock/provider';
+import { aPayment, aRefund } from '@triplock/testing';
 import { UsageError } from './command.ts';
 import { txnIdFrom } from './trace.ts';
+import { renderTrace } from './render-trace.ts';
+import type { PaymentTrace } from './payment-trace.ts';
 
 const order1001 = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
 
@@ -16,4 +21,168 @@ test('what can be no payment is refused', () => {
   for (const words of [[], ['order-1001'], [random], ['acme', ''], ['acme', 'schlüssel']]) {
     assert.throws(() => txnIdFrom(words), UsageError);
   }
+});
+
+const at = (ms: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, 5, ms));
+
+/** A payment whose inbox row is older than the auditor's look, and whose claim has left. */
+function aTrace(): PaymentTrace {
+  const event = {
+    eventId: 'e',
+    type: 'payment.succeeded',
+    sequence: 1,
+    traceId: 'a'.repeat(32),
+    createdAt: at(20),
+    state: 'published',
+    publishedAt: at(30),
+    copies: 1,
+    altered: 0,
+    firstSeenAt: at(41),
+    lastSeenAt: at(41),
+    inboxRows: 1,
+    receivedAt: at(40),
+    delivery: 'delivered',
+    attempts: 1,
+    deliveredAt: at(52),
+    feedRows: 1,
+    feedReceivedAt: at(60),
+    isPastFeed: true,
+  };
+  const { txnId } = aPayment();
+  return {
+    txnId,
+    claims: 'redis',
+    claim: undefined,
+    kafka: {
+      partition: 3,
+      records: [{ offset: '7', at: at(10), bytes: 1, txnId, traceId: 'a'.repeat(32) }],
+      complete: true,
+    },
+    ledger: [],
+    entries: [],
+    events: [event],
+    deadLetters: [],
+    receipts: [
+      {
+        id: 'e',
+        partner: 'acme',
+        verified: true,
+        attempts: 1,
+        effects: 1,
+        type: event.type,
+        firstAt: at(50).toISOString(),
+        lastAt: at(50).toISOString(),
+      },
+    ],
+    provider: [],
+    refunds: [],
+    ledgerUntil: undefined,
+    unasked: [],
+  };
+}
+
+const text = (trace: PaymentTrace) => renderTrace(trace).map(stripVTControlCharacters).join('\n');
+
+/** The trace of a card payment of which something was given back, once tried in vain. */
+function aCardTrace(): PaymentTrace {
+  const paid = aTrace();
+  const refund = aRefund({ ...aPayment(), txnId: paid.txnId });
+  const money = { amount: 1_250n, currency: 'EUR' };
+  const row = {
+    ...{ partner: 'acme', key: 'k', fingerprint: 'f', state: 'succeeded', failure: null },
+    ...{ ...money, createdAt: at(0), settledAt: at(25) },
+    ...{ intentId: 'pi_1', chargeId: 'ch_1', refundId: null },
+  };
+  const booked: JournalRow = {
+    ...{ kind: 'charge', id: 'ch_1', status: 'succeeded', createdAt: at(0) },
+    ...money,
+  };
+  const given = { ...row, state: 'failed', failure: 'amount_exceeds_refundable' };
+  const records = [
+    { offset: '7', at: at(10), bytes: 1, txnId: paid.txnId, traceId: 'a'.repeat(32) },
+    { offset: '8', at: at(60), bytes: 1, txnId: refund.txnId, traceId: 'b'.repeat(32) },
+    { offset: '9', at: at(70), bytes: 1, txnId: refund.txnId, traceId: 'c'.repeat(32) },
+  ];
+  return {
+    ...paid,
+    kafka: { partition: 3, records, complete: true },
+    ledger: [{ ...row, kind: 'payment', paymentId: null }],
+    provider: [
+      { kind: 'charge', id: 'ch_1', row: booked },
+      { kind: 'intent', id: 'pi_1', row: undefined },
+    ],
+    refunds: [
+      {
+        ...{ txnId: refund.txnId, claim: undefined, receipts: [], provider: [], entries: [] },
+        ...{ events: [], deadLetters: [] },
+        ledger: [{ ...given, kind: 'refund', paymentId: paid.txnId, amount: null, currency: null }],
+      },
+    ],
+  };
+}
+
+test('a payment is shown with its refunds and with what the provider has', () => {
+  const trace = aCardTrace();
+  const shown = text(trace);
+  const [refund] = trace.refunds;
+  assert.match(shown, new RegExp(`refund ${refund!.txnId} · failed: amount_exceeds_refundable`));
+  assert.match(shown, /provider {2,}charge ch_1 succeeded, 12\.50 EUR/);
+  assert.match(shown, /provider {2,}no intent pi_1/);
+  assert.deepEqual(shown.match(/^trace .+/gm), [`trace ${'a'.repeat(32)}`]);
+  assert.match(shown, / Kafka {2,}partition 3, offset 7\n/);
+  assert.match(shown, / refund: Kafka {2,}partition 3, offset 8\n/);
+  assert.match(shown, / refund: Kafka {2,}partition 3, offset 9 \(a duplicate/);
+});
+
+test('a part that was not asked is named, and nothing is claimed about it', () => {
+  const why = 'kafka is not running: `npm run up` starts it again';
+  const unasked = ['kafka', 'redis', 'postgres'].map((part) => ({ part, why }));
+  const shown = text({ ...aTrace(), kafka: undefined, unasked });
+  assert.match(shown, /not asked: kafka is not running: `npm run up` starts it again/);
+  assert.doesNotMatch(shown, /Kafka {2,}|guard 1 claim|guard 2 ledger|not in the ledger/);
+  assert.match(shown, /webhook {2,}e, signature verified/);
+  const late = text({ ...aTrace(), ledgerUntil: at(7) });
+  assert.match(late, /what changed after 2026-01-02T03:04:05\.007Z may be missing/);
+});
+
+test('a claim that is gone is named by the store that it was in', () => {
+  const lineOf = (trace: PaymentTrace) => {
+    const lines = renderTrace(trace).map(stripVTControlCharacters);
+    return lines.find((line) => line.includes('guard 1 claim'))!;
+  };
+  assert.match(lineOf(aTrace()), /none in Redis: expired or forgotten/);
+  assert.match(lineOf({ ...aTrace(), claims: 'dynamodb' }), /none in DynamoDB: expired/);
+});
+
+test('what the settlement feed has of an event is shown, also once its inbox row has left', () => {
+  const feedOf = (change: Partial<PaymentTrace['events'][number]>) => {
+    const trace = aTrace();
+    const lines = text({ ...trace, events: [{ ...trace.events[0]!, ...change }] }).split('\n');
+    return lines.find((line) => line.includes('guard 3 settlement'))!;
+  };
+  assert.match(feedOf({}), /guard 3 settlement {2,}1 row, so 1 effect/);
+  const gone = { feedRows: 0, feedReceivedAt: null };
+  assert.match(feedOf(gone), /row gone by age, its effect stays/);
+  assert.match(feedOf({ ...gone, isPastFeed: false }), /not there yet/);
+});
+
+test('a trace is in order of time, and what has no time stays behind the layer before it', () => {
+  const [, , , , ...rows] = renderTrace(aTrace()).map(stripVTControlCharacters);
+  const layers = rows.map((row) => row.slice(row.search(/guard|Kafka|outbox|Pub|deliv|webhook/)));
+  assert.deepEqual(
+    layers.map((layer) => layer.split(/ {2,}/)[0]),
+    [
+      'guard 1 claim',
+      'Kafka',
+      'guard 2 ledger',
+      'outbox',
+      'guard 3 inbox',
+      'Pub/Sub',
+      'webhook',
+      'delivery',
+      'guard 3 settlement',
+    ],
+  );
+  const times = rows.map((row) => row.slice(0, 12).trim()).filter((time) => /^\d/.test(time));
+  assert.deepEqual(times, [...times].sort());
 });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
+import { createTestSubscription, eventually } from '@triplock/testing';
 import { aSubscription } from '../test/subscription.ts';
 import type { IncomingMessage } from './in-flight-messages.ts';
+import { readSubscriptionRetention } from './subscriber.ts';
 
 test('a message arrives with its data, attributes and key, and an acked one never comes again', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);
@@ -114,4 +115,16 @@ test('closing lets the message under way finish and gives the waiting ones back'
   subscribe();
   await eventually(async () => new Set(seen).size === 2);
   assert.deepEqual([...new Set(seen)].sort(), ['2', '3']);
+});
+
+test('for how long the messages of a subscription can come again is known', async (context) => {
+  const subscription = await createTestSubscription(context);
+  const week = { outcome: 'known', retentionMs: 7 * 86_400_000 };
+  assert.deepEqual(await readSubscriptionRetention(subscription), week);
+});
+
+test('of a subscription that is missing it is known why nothing is known', async (context) => {
+  const connection = await createTestSubscription(context);
+  const answer = await readSubscriptionRetention({ ...connection, subscription: 'missing' });
+  assert.equal(answer.outcome, 'unknown');
 });

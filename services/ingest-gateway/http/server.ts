@@ -1,3 +1,4 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Problem } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
@@ -8,10 +9,8 @@ import {
   type FastifyInstance,
   type FastifyRequest,
 } from 'fastify';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { authenticateRequest, type Admission } from './admission.ts';
-import { addDocsPage } from './docs.ts';
-import { documentOpenApi } from './openapi.ts';
+import { addDocsPage, documentOpenApi } from './openapi.ts';
 import { answerClientError, sendProblem } from './problems.ts';
 import { checkBodyHead, parseJsonBody } from './request-body.ts';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { count, formatMoney, formatSpan, pad, renderTable, widthOf } from './table.ts';
-import { style } from './terminal.ts';
+import { count, formatMoney, formatSpan, pad, renderTable, style, widthOf } from './terminal.ts';
 
 describe('what people read', () => {
   it('money is shown in major units with its currency, to the last minor unit', () => {
