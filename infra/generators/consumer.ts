@@ -184,12 +184,12 @@ function traced({ name }: Facts): readonly Insertion[] {
     },\n`,
     },
     {
-      file: 'services/operator/render-trace.test.ts',
+      file: 'services/operator/trace.test.ts',
       after: `      'delivery',\n      'guard 3 settlement',\n`,
       text: `      'guard 3 ${name}',\n`,
     },
     {
-      file: 'services/operator/render-trace.test.ts',
+      file: 'services/operator/trace.test.ts',
       after: `    feedReceivedAt: at(60),\n    isPastFeed: true,\n`,
       text: `    ${name}Rows: 1,\n    ${name}ReceivedAt: at(60),\n    isPast${own}: true,\n`,
     },

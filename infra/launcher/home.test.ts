@@ -2,11 +2,68 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, realpathSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { homeWithout, separateHomes } from './home.ts';
+import { before, test, type TestContext } from 'node:test';
+import type { PartEndpoints } from './endpoints.ts';
+import { homeAt, homeWithout, separateHomes } from './home.ts';
+import { postgres } from './parts/postgres.ts';
+import { redis } from './parts/redis.ts';
+import { withDatabase } from './provision/database.ts';
+import { readState } from './session.ts';
 import { takeDown } from './take-down.ts';
-import { processesOf, testHome } from './test/home.ts';
+import { type Checkout, givenBrokers, processesOf, testCheckout, testHome } from './test/home.ts';
+
+before(async () => Object.assign(process.env, await givenBrokers()));
+
+/** Takes the ports that a first clone would have; one that is taken already serves as well. */
+async function takeUsualPorts(t: TestContext): Promise<number[]> {
+  const usual = [...redis.ports, ...postgres.ports].map((port) => port.usual);
+  for (const port of usual) {
+    const squatter = createServer();
+    await new Promise<void>((resolve) => {
+      squatter.once('error', () => resolve());
+      squatter.listen(port, '127.0.0.1', resolve);
+    });
+    t.after(() => squatter.close());
+  }
+  return usual;
+}
+
+async function up(checkout: Checkout): Promise<{ told: string; endpoints: PartEndpoints }> {
+  const { code, stdout, stderr } = await checkout.run('up', '--parts-only', '--json');
+  assert.equal(code, 0, stderr);
+  return { told: stderr, endpoints: JSON.parse(stdout) as PartEndpoints };
+}
+
+const portsOf = ({ home }: Checkout) => Object.values(readState(homeAt(home)).ports);
+
+test('two clones whose usual ports are taken each find others, say so, and leave each other alone', async (t) => {
+  const usual = await takeUsualPorts(t);
+  const [one, other] = [testCheckout(t), testCheckout(t)];
+  const first = await up(one);
+  const second = await up(other);
+  for (const { told } of [first, second]) {
+    for (const port of usual) assert.match(told, new RegExp(`port ${port} is taken, using \\d+`));
+  }
+  assert.equal(new Set([...usual, ...portsOf(one), ...portsOf(other)]).size, 3 * usual.length);
+
+  await withDatabase(first.endpoints.postgres, (database) =>
+    database.query('CREATE TABLE of_the_first (id int)'),
+  );
+  const seen = await withDatabase(second.endpoints.postgres, (database) =>
+    database.query(`SELECT FROM pg_tables WHERE tablename = 'of_the_first'`),
+  );
+  assert.deepEqual(seen, []);
+
+  const running = processesOf(one.home);
+  assert.equal((await other.run('down', '--volumes')).code, 0);
+  assert.deepEqual(processesOf(other.home), []);
+  assert.deepEqual(processesOf(one.home), running);
+  await withDatabase(first.endpoints.postgres, (database) =>
+    database.query('SELECT FROM of_the_first'),
+  );
+});
 
 test('down ends what lived beside a home too, and leaves other homes below it alone', async (t) => {
   const home = testHome(t);

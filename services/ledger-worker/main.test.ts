@@ -11,9 +11,10 @@ import {
   ofDeadLetters,
   startService,
 } from '@triplock/testing';
-import { createLogger } from '@triplock/runtime';
+import { createLogger, createMetrics } from '@triplock/runtime';
 import { openGroupCommit } from '@triplock/transport';
 import { closedWayTo } from './test/forwarder.ts';
+import { workerMetrics } from './metrics.ts';
 import { ledgerCounts, recordOf, settingsOf } from './test/pipeline.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
@@ -146,4 +147,12 @@ test('a topic that cannot be read, or cannot take a burst of dead letters, ends 
     new RegExp(`topic ${packed.topic} has compression.type producer`),
   );
   assert.match(tooSmall.stdout, new RegExp(`topic ${small.topic} has max.message.bytes 1048588`));
+});
+
+test('each call of the provider is there from the start, by what may be known of it', async () => {
+  const { calls } = workerMetrics(createMetrics('test'));
+  const { values } = await calls.get();
+  const counts = values.filter(({ metricName }) => metricName?.endsWith('_count'));
+  assert.equal(counts.length, 12);
+  assert.ok(counts.every(({ value }) => value === 0));
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CommandError, UsageError } from './command.ts';
+import { CommandError, UsageError, wholeNumber } from './command.ts';
 import { askPart, withParts, type Unasked } from './operator.ts';
 import { runOperator } from './test/run-operator.ts';
 
@@ -67,4 +67,23 @@ test('every command says what to set of what it lacks, and takes --help', async 
   const unknown = await runOperator(['audti']);
   assert.equal(unknown.code, 2);
   assert.match(unknown.stderr, /give a command[^]*dead-letters/);
+});
+
+const wanted = { option: 'wait', min: 0, max: 60 };
+
+test('an option takes a whole number in its range, or is absent', () => {
+  assert.equal(wholeNumber('0', wanted), 0);
+  assert.equal(wholeNumber('60', wanted), 60);
+  assert.equal(wholeNumber(undefined, wanted), undefined);
+});
+
+test('anything else is refused by the name of the option', () => {
+  for (const text of ['61', '-1', '1.5', '1e1', '', 'ten', ' 1']) {
+    assert.throws(
+      () => wholeNumber(text, wanted),
+      (error) => {
+        return error instanceof UsageError && error.message.startsWith('--wait takes');
+      },
+    );
+  }
 });

@@ -3,6 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { createTestDatabase } from '@triplock/testing';
 import { LauncherError } from '../errors.ts';
 import { provisionDatabase } from './database.ts';
+import { ledgerOf } from './ledger.ts';
 
 async function aDatabase(context: TestContext) {
   const store = await createTestDatabase(context);
@@ -51,4 +52,14 @@ test('data whose migration was changed afterwards is refused in one sentence', a
     provision(),
     refused(/migration ledger\/0001-baseline.sql was changed after it ran here/),
   );
+});
+
+test('a ledger stays where it is, and a new one is where it is asked for', () => {
+  assert.equal(ledgerOf({}, undefined), 'postgres');
+  assert.equal(ledgerOf({}, 'spanner'), 'spanner');
+  const inSpanner = { ledger: 'spanner' as const };
+  assert.equal(ledgerOf(inSpanner, undefined), 'spanner');
+  assert.throws(() => ledgerOf(inSpanner, 'postgres'), LauncherError);
+  const inPostgres = { ledger: 'postgres' as const };
+  assert.throws(() => ledgerOf(inPostgres, 'spanner'), /does not move to spanner/);
 });
