@@ -14,6 +14,14 @@ import { laxInTests, typeAware } from './infra/lint/type-aware.js';
 
 await requireProjectGraph();
 
+const entryFiles = [
+  'services/*/main.ts',
+  'infra/generators/{generate,new}.ts',
+  'infra/launcher/commands/*.ts',
+  'demo/{scenario,main,saga}.ts',
+  'e2e/{journey,prove}.ts',
+  'load-tests/{compare,bench,load}.ts',
+];
 const boundaries = '@nx/enforce-module-boundaries';
 
 export default defineConfig(
@@ -48,6 +56,16 @@ export default defineConfig(
     },
   },
   { files: [...testFiles, 'e2e/**'], ...laxInTests },
+  // A file that awaits while it loads calls its functions before the constants below have a value.
+  {
+    files: entryFiles,
+    rules: {
+      '@typescript-eslint/no-use-before-define': [
+        'error',
+        { functions: false, classes: true, variables: true, typedefs: false },
+      ],
+    },
+  },
   { files: ['libs/payments/**'], ignores: testFiles, rules: { 'house/pure-domain': 'error' } },
   // k6 calls what a scenario's own file exports.
   { files: ['load-tests/k6/*.ts'], rules: { 'house/one-barrel': 'off' } },

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { renderOutcome, runScenarios, type Scenario, type ScenarioReport } from './run-scenario.ts';
+import { type Scenario, type ScenarioReport, renderOutcome, runScenarios } from './run-scenario.ts';
+import { sumSeries } from './services.ts';
 import type { System } from './system.ts';
+import { BrokenPromise, until } from './promises.ts';
 
 const about = { failure: 'it fails', absorbedBy: 'guard 1' };
 const noGuards = { claims: '', ledger: '', inbox: '', webhook: '' };
@@ -52,4 +54,55 @@ test('what broke is shown with its payments and where the logs are', () => {
   const broken = { why: 'broken promise: one effect', ids: ['id'], logs: '/home/logs' };
   const text = renderOutcome({ ...printed, held: false, broken }).join('\n');
   assert.match(text, /✘ broken promise: one effect\n {5}payments: id\n {5}logs: \/home\/logs/);
+});
+
+test('a wait gives the state that it waited for, whatever failed before', async () => {
+  let asked = 0;
+  const check = async () => {
+    asked += 1;
+    if (asked === 1) throw new Error('not up yet');
+    return asked === 3 && 'there';
+  };
+  assert.equal(await until({ what: 'it', check }), 'there');
+});
+
+test('a wait in vain says for what, and why the last look failed', async () => {
+  const check = () => Promise.reject(new Error('refused'));
+  await assert.rejects(until({ what: 'the webhook', check, withinMs: 1 }), (error: Error) => {
+    return /in vain for the webhook/.test(error.message) && /refused/.test(String(error.cause));
+  });
+});
+
+test('a wait lasts as long as there is progress', async () => {
+  let step = 0;
+  const check = async () => (step += 1) >= 4;
+  assert.equal(await until({ what: 'it', check, withinMs: 150, progress: () => step }), true);
+});
+
+test('a broken promise and Ctrl-C end a wait at once', async () => {
+  const broken = () => Promise.reject(new BrokenPromise('one effect', ['id']));
+  await assert.rejects(until({ what: 'it', check: broken }), BrokenPromise);
+  const signal = AbortSignal.abort();
+  await assert.rejects(until({ what: 'it', check: async () => false, signal }), {
+    name: 'AbortError',
+  });
+});
+
+const metrics = `# HELP events_total Events
+# TYPE events_total counter
+events_total{outcome="applied",service="partner-notifier"} 40
+events_total{outcome="duplicate",service="partner-notifier"} 2
+events_total{outcome="duplicate",kind="late",service="partner-notifier"} 1.5e1
+events_total_other{outcome="duplicate"} 9
+plain_total 3
+`;
+
+test('a counter is the sum of its series that carry the labels', () => {
+  assert.equal(sumSeries(metrics, { name: 'events_total', labels: { outcome: 'duplicate' } }), 17);
+  assert.equal(sumSeries(metrics, { name: 'events_total' }), 57);
+  assert.equal(sumSeries(metrics, { name: 'plain_total' }), 3);
+});
+
+test('a counter without a series yet is 0', () => {
+  assert.equal(sumSeries(metrics, { name: 'events_total', labels: { outcome: 'early' } }), 0);
 });

@@ -4,8 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { before, test } from 'node:test';
 import { declarations } from '@triplock/launcher';
-import { command } from './test/command.ts';
-import { home, upSystem } from './test/system.ts';
+import { command, home, upSystem } from './test/system.ts';
 
 type Spread = { min: number; median: number; max: number };
 type Service = { cpuMicros: Spread; idleMicros: Spread; rssMiBPeak: Spread; rssMiBEnd: Spread };

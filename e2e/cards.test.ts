@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command } from './test/command.ts';
+import { command, onTheSystem } from './test/system.ts';
 import { newKey } from './test/partner.ts';
-import { killInTurn } from './storms.ts';
-import { onTheSystem } from './test/system.ts';
+import { killEach } from './storms.ts';
 
 // CARDS=5000 runs it at full size; fewer keep `npm test` short.
 const cards = Number(process.env['CARDS'] ?? 60);
@@ -60,13 +59,12 @@ test(
   },
 );
 
-/** Kills a worker every 5 s while `work` goes on; then the provider is well again. */
+/** Kills worker after worker while `work` goes on; then the provider is well again. */
 async function underFire<Sent>(work: () => Promise<Sent>) {
   let isOver = false;
   const workers = on.system.services.filter(({ service }) => service === 'ledger-worker');
-  const names = workers.map(({ name }) => name);
-  const storm = { everyMs: 5_000, killsMin: 1, goesOn: () => !isOver };
-  const kills = killInTurn(names, storm);
+  const storm = { seed: 1, everyMs: 5_000, together: 1, goesOn: () => !isOver };
+  const kills = killEach(workers, storm);
   try {
     const sent = await Promise.race([work(), kills.then(() => assert.fail('the storm is over'))]);
     const struck = await control<{ faults: { hits: number }[] }>('GET', '/faults');

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { continueProcess, pauseProcess, readLogs } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { type Lease, readLeases } from './test/ledger-store.ts';
+import { type Lease, home, onTheSystem, readLeases } from './test/system.ts';
 import { acceptedIds, becomeFinalOnce, sendSteadily, stormLoadOf } from './storms.ts';
-import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 const owner = { home, name: 'outbox-dispatcher-1' };

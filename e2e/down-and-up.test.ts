@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { takeDown } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { command } from './test/command.ts';
+import { command, home, onTheSystem, restore } from './test/system.ts';
 import { type Answer, newKey, partner } from './test/partner.ts';
-import { home, onTheSystem, restore } from './test/system.ts';
 
 const setup = onTheSystem();
 

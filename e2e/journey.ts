@@ -2,14 +2,15 @@ import { join, resolve } from 'node:path';
 import { bringUp, runCommand, takeDown, withLock } from '@triplock/launcher';
 import { openTerminal } from '@triplock/operator';
 import {
+  type PaymentKind,
+  type RanFiles,
   countingSettings,
   distinct,
   followNobody,
   followPayment,
-  type PaymentKind,
-  type RanFiles,
+  pageFiles,
+  untrueSteps,
 } from './journey/payment-files.ts';
-import { pageFiles, untrueSteps } from './journey/journey-page.ts';
 
 const help = `
 npm run journey -- [options]

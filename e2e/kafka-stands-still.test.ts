@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { payInTurns, stormLoadOf } from './storms.ts';
+import { payInTurns } from './mixed-load.ts';
+import { stormLoadOf } from './storms.ts';
 import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();

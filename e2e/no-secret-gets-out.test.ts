@@ -3,17 +3,24 @@ import { after, afterEach, test } from 'node:test';
 import { topics } from '@triplock/contracts';
 import { readLogs, thisMachineFor } from '@triplock/launcher';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command } from './test/command.ts';
-import { type Answer, newKey, type PartnerRequest, sendTo } from './test/partner.ts';
+import { command, home, onTheSystem } from './test/system.ts';
 import {
+  type Answer,
+  type PartnerRequest,
+  type WebhookReceiver,
+  newKey,
+  openWebhookReceiver,
+  sendTo,
+} from './test/partner.ts';
+import {
+  type Listener,
+  type Outlet,
   allMetrics,
   endpoint,
   listen,
-  type Listener,
-  ownSecrets,
-  type Outlet,
   outlets,
   outletsOf,
+  ownSecrets,
   planted,
   poison,
   refused,
@@ -22,8 +29,6 @@ import {
   traceparent,
   writePoison,
 } from './test/secrets.ts';
-import { home, onTheSystem } from './test/system.ts';
-import { openWebhookReceiver, type WebhookReceiver } from './test/webhook-receiver.ts';
 
 const partnerId = planted('partner').replaceAll('_', '-');
 let receiver: WebhookReceiver;

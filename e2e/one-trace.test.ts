@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey, sendTo } from './test/partner.ts';
+import { newKey, openWebhookReceiver, sendTo } from './test/partner.ts';
 import { endpoint, planted, refused, submitted, traceId, traceparent } from './test/secrets.ts';
-import { openTraceStore, startTraced, type StoredSpan, type TraceStore } from './test/traces.ts';
-import { openWebhookReceiver } from './test/webhook-receiver.ts';
+import { type StoredSpan, type TraceStore, openTraceStore, startTraced } from './test/traces.ts';
 
 const folder = new URL('../.triplock/traces/', import.meta.url);
 
@@ -18,7 +17,7 @@ const payment = {
   metadata: { [submitted.metadataName]: submitted.metadataValue },
 };
 
-/** How a hop is found, and the hop within which it has to be; more than once where told. */
+/** How a hop is found, and the hop within which it has to be; more than once where it says so. */
 type Hop = { service: string; name: RegExp; within?: string; times?: number };
 
 /** Each hop of a card payment whose first webhook is refused. */
@@ -113,8 +112,8 @@ test('one card payment is one trace through every hop, and says nothing that is 
     [['POST /v1/payments', undefined]],
   );
   for (const [guard, word] of Object.entries(guards)) {
-    const said = trace.map(({ attributes }) => attributes[`triplock.guard.${guard}`]);
-    assert.ok(said.includes(word), `${guard}: ${said.join(' ')}`);
+    const outcomes = trace.map(({ attributes }) => attributes[`triplock.guard.${guard}`]);
+    assert.ok(outcomes.includes(word), `${guard}: ${outcomes.join(' ')}`);
   }
   assert.ok(trace.some(({ attributes }) => attributes['triplock.txn_id'] === txnId));
 

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { killProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { command } from './test/command.ts';
+import { command, home, onTheSystem, restore } from './test/system.ts';
 import { newKey, sendTo } from './test/partner.ts';
-import { home, onTheSystem, restore } from './test/system.ts';
 
 const setup = onTheSystem();
 const body = { amount: 450, currency: 'EUR' };
@@ -53,12 +52,12 @@ test('without PostgreSQL warm gateways go on accepting and say so, and all becom
   try {
     ids = await payTimes(40);
     for (const { ready, name } of replicas('ingest-gateway')) {
-      const said = await eventually(async () => {
+      const shown = await eventually(async () => {
         const { status, text } = await readiness(ready);
         return text.includes('degraded') && { status, text };
       });
-      assert.equal(said.status, 200, `${name}: ${said.text}`);
-      assert.match(said.text, /postgres/);
+      assert.equal(shown.status, 200, `${name}: ${shown.text}`);
+      assert.match(shown.text, /postgres/);
     }
     const [worker] = replicas('ledger-worker');
     // Where the ledger is elsewhere its worker needs nothing of what is away.

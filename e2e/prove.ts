@@ -1,26 +1,31 @@
-import { runCommand } from '@triplock/launcher';
-import { openTerminal } from '@triplock/operator';
+import { runCommand, UsageError } from '@triplock/launcher';
+import { checkHistory, openTerminal, readHistory, renderHistory } from '@triplock/operator';
 import { chooseGenerators, proveGenerators } from './prove/generators.ts';
-import { chooseCampaign, chooseFiles } from './prove/promises.ts';
-import { renderProof } from './prove/render.ts';
-import { proveStores } from './prove/run.ts';
-import { chooseColumns } from './prove/stores.ts';
+import { chooseCampaign, chooseColumns, chooseFiles, chooseSeed } from './prove/promises.ts';
+import { proveStores, renderProof } from './prove/run.ts';
 
 const help = `
 npm run prove -- CAMPAIGN [options]
+npm run prove -- check FILE [--json]
 
   stores    the promises end to end on every claim store with a ledger in PostgreSQL, and on the
-            first of them with one in Spanner. What does not apply is reported with its reason
-  faults    what takes long to break, or needs the machine for itself: a storm of kills, a thousand
-            requests at once, workers that come and go, every scenario. On Redis unless --only names
-            stores
+            first of them with one in Spanner; among them claims that are lost again and again
+            under load. What does not apply is reported with its reason
+  faults    what takes long to break, or needs the machine for itself: a storm that kills every
+            process and then all at once, under transfers, cards, refunds, retries and reused keys;
+            a thousand requests at once, workers that come and go, every scenario. On Redis unless
+            --only names stores
   generators
             what \`npm run rename\` and \`npm run new\` write: each in a scratch clone of what is
             committed, with lint, types, tests, a system, a payment, the audit; then removed again
   sabotage  takes each guard away and sees duplicates escape, so that the rest of the tests can be
             believed
 
-Each brings up a system of its own, two of each service, and runs files of e2e/ on it. Exit code 1
+  check     judges the history that a run has written, by itself: whether some order of its requests
+            fits the contract, everything accepted became final once and as asked for, every webhook
+            came once, and the sums are equal. It needs no system
+
+Each campaign brings up a system of its own, two of each service, and runs files of e2e/ on it. Exit code 1
 when a promise failed or was not tried. Ctrl-C stops everything that was started.
 
   --only LIST  only these, separated by commas: stores (redis, postgres, hybrid, dynamodb), files of
@@ -30,9 +35,12 @@ when a promise failed or was not tried. Ctrl-C stops everything that was started
   --full       every claim store with every ledger
   --one        of generators another one every day
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
-               with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60;
+               with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60,
+               which hits every process all the same;
                of generators only the new piece's own tests
-  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }
+  --seed N     has a storm kill in the order of an earlier one, which printed it
+  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, or of check
+               { ok, over, judged, sums, findings: [{ check, about, ids, lines, why }], torn? }
   --help
 `;
 
@@ -45,11 +53,14 @@ await runCommand({
     full: { type: 'boolean' },
     short: { type: 'boolean' },
     one: { type: 'boolean' },
+    seed: { type: 'string' },
     json: { type: 'boolean' },
   },
-  wordsMax: 1,
+  wordsMax: 2,
   run: async ({ values, words, interrupted }) => {
     const short = values.short ?? false;
+    if (words[0] === 'check') return proveHistory(words[1], values.json ?? false);
+    if (words[1] !== undefined) throw new UsageError(`unexpected argument '${words[1]}'`);
     if (words[0] === 'generators') {
       const { only, one = false, json = false } = values;
       const kinds = chooseGenerators({ only, one });
@@ -65,11 +76,24 @@ await runCommand({
     const { only, ledger, full = false } = values;
     const { columns, rest } = chooseColumns(campaign, { only, ledger, full });
     const files = chooseFiles(campaign, { only: rest, short });
+    const seed = chooseSeed(values.seed);
     if (short) process.env['STORM_SECONDS'] = '15';
+    process.env['STORM_SEED'] = String(seed);
     const terminal = openTerminal({ json: values.json ?? false });
+    terminal.note(`storms of seed ${seed}: --seed ${seed} repeats their order`);
     const proof = await proveStores({ columns, files }, { terminal, signal: interrupted() });
     for (const line of renderProof(proof)) terminal.line(line);
     terminal.result(proof);
     if (!proof.ok) process.exitCode = 1;
   },
 });
+
+/** Judges a file, and fails when it contradicts the contract or proves nothing. */
+async function proveHistory(file: string | undefined, json: boolean): Promise<void> {
+  if (file === undefined) throw new UsageError('name the file of a history: prove -- check FILE');
+  const terminal = openTerminal({ json });
+  const report = checkHistory(await readHistory(file));
+  for (const line of renderHistory(report)) terminal.line(line);
+  terminal.result(report);
+  if (!report.ok) process.exitCode = 1;
+}

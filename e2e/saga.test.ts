@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openShop } from '@triplock/demo';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
-import { command, interruptAt } from './test/command.ts';
+import { command, home, interruptAt, onTheSystem } from './test/system.ts';
 import { newKey } from './test/partner.ts';
-import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 

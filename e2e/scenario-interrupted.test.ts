@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { systemStatus } from '@triplock/launcher';
-import { interruptAt } from './test/command.ts';
-import { home, upSystem } from './test/system.ts';
+import { home, interruptAt, upSystem } from './test/system.ts';
 
 before(upSystem);
 

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
-import { makeDue } from './test/ledger-store.ts';
+import { makeDue, onTheSystem } from './test/system.ts';
 import { newKey } from './test/partner.ts';
 import { becomeFinalOnce } from './storms.ts';
-import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 // Whatever became of the test: Stripe reports what it has to report, once.

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { thisMachineFor } from '@triplock/launcher';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command } from './test/command.ts';
-import { newKey } from './test/partner.ts';
-import { onTheSystem } from './test/system.ts';
+import { newKey, openWebhookReceiver, type PartnerRequest, sendTo } from './test/partner.ts';
+import { command, home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 
@@ -12,6 +13,7 @@ type Audit = {
   counts: Record<string, number>;
   sums: ({ partner: string; currency: string } & Sums)[];
   drift: { check: string; ids: string[] }[];
+  waiting: { for: string; ids: string[]; since: string }[];
   notCompared: { part: string; next: string }[];
 };
 type LayerSum = { count: number; amount: number };
@@ -84,6 +86,65 @@ test('the audit fails and says so when the provider cannot be asked', async () =
   } finally {
     await control('DELETE', '/faults');
   }
+});
+
+test('a partner that was added just now is waited for, not drift, and gets everything once it has an endpoint', async () => {
+  const id = `new-${randomBytes(6).toString('hex')}`;
+  const added = await command('partners', 'add', id, '--json');
+  assert.equal(added.code, 0, added.stderr);
+  const { apiKey } = JSON.parse(added.stdout) as { apiKey: string };
+  const authorization = `Bearer ${apiKey}`;
+  const ask = (request: PartnerRequest) =>
+    sendTo(on.system.gateway, { ...request, headers: { authorization } });
+  const ids: string[] = [];
+  for (let payment = 0; payment < 3; payment += 1) {
+    const body = { amount: 5, currency: 'EUR' };
+    const paid = await ask({ method: 'POST', path: '/v1/payments', key: newKey(), body });
+    assert.equal(paid.status, 202, paid.body);
+    ids.push((JSON.parse(paid.body) as { id: string }).id);
+  }
+  const before = await audit();
+  assert.deepEqual([before.code, before.result.drift], [0, []]);
+  const waits = before.result.waiting.find((each) => each.for === `endpoint of ${id}`);
+  assert.equal(waits?.ids.length, 3, JSON.stringify(before.result.waiting));
+  assert.ok(Date.parse(waits.since) <= Date.now());
+
+  const receiver = await openWebhookReceiver(thisMachineFor(home));
+  try {
+    const url = { url: receiver.url };
+    const set = await ask({ method: 'PUT', path: '/v1/webhook-endpoint', body: url });
+    assert.equal(set.status, 201, set.body);
+    await eventually(async () => {
+      return ids.every((txnId) => receiver.received.some(({ body }) => body.includes(txnId)));
+    });
+    const after = await audit();
+    assert.deepEqual([after.code, after.result.drift], [0, []]);
+    assert.ok(after.result.waiting.every((each) => each.for !== `endpoint of ${id}`));
+    const sums = after.result.sums.find(({ partner }) => partner === id)!;
+    assert.deepEqual(sums.gross['delivered'], { count: 3, amount: 15 });
+  } finally {
+    await receiver.close();
+  }
+});
+
+test('a card whose customer has yet to act is waited for and no drift, until it acts', async () => {
+  const body = { amount: 700, currency: 'NOK', payment_method: 'pm_card_authenticationRequired' };
+  const accepted = await on.acme.pay(newKey(), body);
+  const { id } = JSON.parse(accepted.body) as { id: string };
+  const asked = await eventually(async () => {
+    const { code, result } = await audit();
+    const found = result.waiting.find((each) => each.for === 'customer of acme');
+    return found?.ids.includes(id) && { code, drift: result.drift };
+  });
+  assert.deepEqual(asked, { code: 0, drift: [] });
+  const intent = `SELECT provider_intent_id AS id FROM ledger.transactions WHERE txn_id = $1`;
+  const [row] = await on.look.ledger.query<{ id: string }>(intent, [id]);
+  const act = `/payment_intents/${row!.id}/authenticate`;
+  await stripeControl(on.system.stripe)('POST', act, { outcome: 'succeeded' });
+  await final(accepted);
+  const { code, result } = await audit();
+  assert.deepEqual([code, result.drift], [0, []]);
+  assert.ok(result.waiting.every(({ ids }) => !ids.includes(id)));
 });
 
 test('the audit fails and names the event when a layer differs', async () => {

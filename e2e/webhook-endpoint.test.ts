@@ -3,10 +3,16 @@ import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { thisMachineFor } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { command } from './test/command.ts';
-import { type Answer, newKey, type PartnerRequest, sendTo } from './test/partner.ts';
-import { home, onTheSystem } from './test/system.ts';
-import { isSignedBy, openWebhookReceiver, type WebhookReceiver } from './test/webhook-receiver.ts';
+import { command, home, onTheSystem } from './test/system.ts';
+import {
+  type Answer,
+  type PartnerRequest,
+  type WebhookReceiver,
+  isSignedBy,
+  newKey,
+  openWebhookReceiver,
+  sendTo,
+} from './test/partner.ts';
 
 const endpointPath = '/v1/webhook-endpoint';
 const name = `hooked-${randomBytes(6).toString('hex')}`;

@@ -1,21 +1,21 @@
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { auditSystem, type System } from '@triplock/demo';
-import { runCommand, UsageError } from '@triplock/launcher';
-import { openTerminal, type Terminal } from '@triplock/operator';
-import { benchSettings, readBenchOptions, type BenchOptions } from './bench/options.ts';
-import { figuresOf, renderReport, type BenchReport } from './bench/cost-sheet.ts';
+import { type System, auditSystem } from '@triplock/demo';
+import { UsageError, runCommand } from '@triplock/launcher';
+import { type Terminal, openTerminal, wholeNumber } from '@triplock/operator';
+import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
+import { type BenchOptions, benchSettings, readBenchOptions } from './bench/options.ts';
+import { type BenchReport, figuresOf, renderReport } from './bench/cost-sheet.ts';
 import { withTracing } from './bench/trace-sink.ts';
-import { onOwnSystem, onRunningSystem } from './systems.ts';
-import { describeRig } from './rig.ts';
+import { type Listening, describeRig, onOwnSystem, onRunningSystem } from './systems.ts';
 import {
-  measuredServices,
-  sampleServices,
   type MeasuredService,
   type Repetition,
+  measuredServices,
+  sampleServices,
 } from './bench/measurements.ts';
-import { runEmptyPost, runSystem, withHelpers, type IdleLoad } from './bench/system-run.ts';
+import { type IdleLoad, runEmptyPost, runSystem, withHelpers } from './bench/system-run.ts';
 
 const help = `
 npm run bench -- [options]
@@ -31,11 +31,18 @@ code 1 when the audit finds drift. docs/costs.md says how to read it.
   --home DIR       measures the instance that is up there, and leaves it up
   --tracing SHARE  traces that share of payments, as 0.01, into a sink; nothing is traced without
   --profile DIR    writes a CPU profile of every service there, for the developer tools of Chrome
+  --audit N        makes so many payments in every layer by SQL instead, audits them, the first time,
+                   the next, and all again, interrupted and resumed, and reads what the dispatcher's
+                   looks cost meanwhile
   --json           prints { ok, rig, settings, figures, audit, repetitions }
   --help
 `;
 
 const auditWaitMs = 120_000;
+const noIdle = Object.fromEntries(measuredServices.map((name) => [name, 0])) as Record<
+  MeasuredService,
+  number
+>;
 
 /**
  * Loads the empty POST and the system in turn, so that whatever else the machine does meets both,
@@ -81,11 +88,6 @@ async function runBench(
   });
 }
 
-const noIdle = Object.fromEntries(measuredServices.map((name) => [name, 0])) as Record<
-  MeasuredService,
-  number
->;
-
 /** Looks for so many seconds at services that have nothing to do. */
 async function measureIdle(system: System, seconds: number): Promise<IdleLoad> {
   const before = await sampleServices(system);
@@ -99,6 +101,18 @@ async function measureIdle(system: System, seconds: number): Promise<IdleLoad> {
   return Object.fromEntries(loads) as IdleLoad;
 }
 
+/** On a system of its own, whose auditor audits only when it is asked. */
+async function auditAtSize(listening: Listening, payments: number): Promise<void> {
+  const { terminal } = listening;
+  const settings = { ...benchSettings(undefined, {}), auditor: { AUDIT_EVERY_MS: '86400000' } };
+  const report = await onOwnSystem({ ...listening, name: 'bench', settings }, (system) =>
+    runAuditAtSize({ system, terminal }, payments),
+  );
+  for (const line of renderSizes(report)) terminal.line(line);
+  terminal.result(report);
+  if (!report.ok) process.exitCode = 1;
+}
+
 await runCommand({
   name: 'bench',
   help,
@@ -109,6 +123,7 @@ await runCommand({
     home: { type: 'string' },
     profile: { type: 'string' },
     tracing: { type: 'string' },
+    audit: { type: 'string' },
     json: { type: 'boolean' },
   },
   run: async ({ values, interrupted }) => {
@@ -124,6 +139,8 @@ await runCommand({
     if (profileFolder !== undefined) mkdirSync(profileFolder, { recursive: true });
     const terminal = openTerminal({ json: values.json ?? false });
     const listening = { terminal, signal: interrupted() };
+    const payments = wholeNumber(values.audit, { option: 'audit', min: 1, max: 100_000_000 });
+    if (payments !== undefined) return auditAtSize(listening, payments);
     const measure = (system: System) => runBench({ system, terminal }, options);
     const measureOwn = (tracingSettings: Record<string, string>) => {
       const settings = benchSettings(profileFolder, tracingSettings);

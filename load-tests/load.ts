@@ -3,10 +3,9 @@ import { join, relative, resolve } from 'node:path';
 import type { System } from '@triplock/demo';
 import { runCommand, withLock } from '@triplock/launcher';
 import { openTerminal, renderTable, style } from '@triplock/operator';
-import { renderText, type LoadReport } from './load/report.ts';
+import { type LoadReport, loadElsewhere, loadSystem, renderText } from './load/run-load.ts';
 import { loadScenarios, readLoadOptions } from './load/scenarios.ts';
 import { renderHtml } from './load/html-report.ts';
-import { loadElsewhere, loadSystem } from './load/run-load.ts';
 import { onOwnSystem, onRunningSystem } from './systems.ts';
 
 const help = `

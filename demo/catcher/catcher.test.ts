@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { serveCatcher } from './serve.ts';
-import { type CaughtWebhook, createBehaviour, createCaughtWebhooks } from './webhooks.ts';
+import {
+  type ArrivalsPage,
+  type CaughtWebhook,
+  createArrivals,
+  createBehaviour,
+  createCaughtWebhooks,
+} from './webhooks.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
 const body = JSON.stringify({ type: 'payment.succeeded', data: { id: 'txn-1', amount: 9 } });
@@ -12,6 +18,7 @@ async function aCatcher(context: TestContext, webhooksMax = 10) {
     {
       secrets: new Map([['acme', secret]]),
       caught: createCaughtWebhooks(webhooksMax),
+      arrivals: createArrivals(webhooksMax),
       behaviour: createBehaviour(),
     },
     { host: '127.0.0.1', port: 0 },
@@ -34,6 +41,10 @@ async function aCatcher(context: TestContext, webhooksMax = 10) {
     post,
     send: (id: string, text = body) => post('/hooks/acme', text, signed(id, text)),
     signed,
+    async arrived(after: number) {
+      const answer = await fetch(`${catcher.url}/arrivals?after=${after}`);
+      return (await answer.json()) as ArrivalsPage;
+    },
     async received(query = '') {
       const answer = await fetch(`${catcher.url}/received${query}`);
       return (await answer.json()) as CaughtWebhook[];
@@ -107,4 +118,30 @@ test('the newest webhooks are kept, and can be asked for by id', async (context)
   assert.deepEqual(await ids('?id=event-3'), ['event-3']);
   assert.deepEqual(await ids('?txn=txn-1'), ['event-2', 'event-3']);
   assert.deepEqual(await ids(`?since=${new Date(Date.now() + 60_000).toISOString()}`), []);
+});
+
+test('who follows the arrivals gets every copy as it came, and sees when some are gone', async (context) => {
+  const { send, post, signed, arrived } = await aCatcher(context, 4);
+  const spaced = body.replace(':', ': ');
+  assert.equal(await send('event-1'), 204);
+  assert.equal(await send('event-1', spaced), 204);
+  assert.equal(await post('/hooks/acme', spaced, signed('event-2', body)), 401);
+  const first = await arrived(0);
+  assert.deepEqual(
+    first.arrivals.map(({ number, id, verified, body }) => [number, id, verified, body]),
+    [
+      [1, 'event-1', true, body],
+      [2, 'event-1', true, spaced],
+      [3, 'event-2', false, spaced],
+    ],
+  );
+  assert.equal(first.last, 3);
+  assert.deepEqual((await arrived(3)).arrivals, []);
+  for (const id of ['event-3', 'event-4']) await send(id);
+  const { catcher, arrivals } = await arrived(0);
+  assert.equal(catcher, first.catcher);
+  assert.deepEqual(
+    arrivals.map(({ number }) => number),
+    [3, 4, 5],
+  );
 });

@@ -1,6 +1,6 @@
 import { port, readSettings, SettingsError, text, withDefault } from '@triplock/runtime';
 import { serveCatcher } from './serve.ts';
-import { createBehaviour, createCaughtWebhooks, readPartners } from './webhooks.ts';
+import { createArrivals, createBehaviour, createCaughtWebhooks, readPartners } from './webhooks.ts';
 
 /** The settings of the catcher. */
 const settings = {
@@ -12,6 +12,8 @@ const settings = {
 
 // Enough to look at; older ones are forgotten, so that a day of load does not fill the memory.
 const webhooksMax = 10_000;
+// Who follows them asks several times a second.
+const arrivalsMax = 20_000;
 
 try {
   const {
@@ -23,6 +25,7 @@ try {
     {
       secrets: readPartners(CATCHER_PARTNERS_FILE),
       caught: createCaughtWebhooks(webhooksMax),
+      arrivals: createArrivals(arrivalsMax),
       behaviour: createBehaviour(),
     },
     { host, port },

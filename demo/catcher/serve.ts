@@ -57,6 +57,8 @@ async function answer(catcher: CatcherState, request: IncomingMessage): Promise<
       return { status: 200, body: { status: 'ok' } };
     case 'GET /received':
       return { status: 200, body: catcher.caught.list(filterOf(searchParams)) };
+    case 'GET /arrivals':
+      return { status: 200, body: catcher.arrivals.after(Number(searchParams.get('after') ?? 0)) };
     case 'POST /behaviour':
       return order(catcher, searchParams);
     default:

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Webhook } from 'standardwebhooks';
 
@@ -5,6 +6,7 @@ import { Webhook } from 'standardwebhooks';
 export type CatcherState = {
   secrets: PartnerSecrets;
   caught: CaughtWebhooks;
+  arrivals: Arrivals;
   behaviour: Behaviour;
 };
 
@@ -30,7 +32,10 @@ export function receiveWebhook(catcher: CatcherState, request: HookRequest): num
   const ordered = verified ? catcher.behaviour.next(partner) : 401;
   const status = ordered ?? 204;
   const taken = status >= 200 && status < 300;
-  catcher.caught.add({ partner, id, verified, taken, body, at: new Date() });
+  const at = new Date();
+  catcher.caught.add({ partner, id, verified, taken, body, at });
+  // Before the answer: what the notifier has noted as delivered is in the list.
+  catcher.arrivals.add({ partner, id, verified, body: request.body, at });
   return status;
 }
 
@@ -137,6 +142,57 @@ function begin({ id, partner, verified, body, at }: Arrival): CaughtWebhook {
     firstAt: at,
     lastAt: at,
     body,
+  };
+}
+
+/** One request to an endpoint as it came, byte for byte. */
+type ArrivedWebhook = {
+  /** 1, 2, 3, … since this catcher was started. */
+  number: number;
+  partner: string;
+  id: string;
+  verified: boolean;
+  body: string;
+  at: Date;
+};
+
+/** A page of arrivals. */
+export type ArrivalsPage = {
+  /** Names this process: another one counts anew. */
+  catcher: string;
+  /** The number of the newest arrival that there is. */
+  last: number;
+  arrivals: readonly ArrivedWebhook[];
+};
+
+/** Every arrival by its number, for whoever follows them. */
+type Arrivals = {
+  add(arrival: Omit<ArrivedWebhook, 'number'>): void;
+  /** Those that came after that number, oldest first; a page at most. */
+  after(number: number): ArrivalsPage;
+};
+
+const arrivalsPageMax = 1_000;
+
+/**
+ * A list of the newest arrivals, at most `arrivalsMax`. Who asks too late sees by the numbers that
+ * some are missing.
+ */
+export function createArrivals(arrivalsMax: number): Arrivals {
+  const catcher = randomUUID();
+  const arrivals: ArrivedWebhook[] = [];
+  let last = 0;
+  return {
+    add(arrival) {
+      last += 1;
+      arrivals.push({ ...arrival, number: last });
+      // Half of them at once, so that one arrival costs no move of all others.
+      if (arrivals.length > arrivalsMax) arrivals.splice(0, arrivalsMax / 2);
+    },
+    after(number) {
+      const from = Math.max(0, arrivals.length - (last - number));
+      return { catcher, last, arrivals: arrivals.slice(from, from + arrivalsPageMax) };
+    },
   };
 }
 

@@ -7,9 +7,8 @@ import {
   refundStorm,
   sticky500,
 } from './cards.ts';
-import { claimsForgotten, claimsLostInACard } from './claims-loss.ts';
+import { claimsForgotten, claimsLostInACard, keysRaceClaimsLoss } from './claims-loss.ts';
 import { dispatcherKilled, downstreamReplayed, redeliveredOutOfOrder } from './events.ts';
-import { keysRaceClaimsLoss } from './keys-race.ts';
 import { kafkaReplayed, workerKilled } from './redelivery.ts';
 import { claimExpired, retry, twoAtOnce } from './retries.ts';
 import { workerAsleep } from './worker-asleep.ts';

@@ -1,4 +1,5 @@
-import { count, formatSpan } from '@triplock/operator';
+import { count, formatMoney, formatSpan } from '@triplock/operator';
+import { deriveTxnId, type IdempotencyKey, type PartnerId, type TxnId } from '@triplock/payments';
 import {
   describeInbox,
   describeLedger,
@@ -6,23 +7,28 @@ import {
   lookAtPayment,
   promiseOneEffect,
   untilDelivered,
+  type PaymentSeen,
 } from '../effects.ts';
-import { bringBack, killAt } from '../faults.ts';
+import { bringBack, disarmAll, killAt, pauseAt, untilFired } from '../faults.ts';
 import {
   askAgain,
   newCardOrder,
   newOrder,
+  otherBody,
   promiseOneRecord,
   promiseReplay,
   promiseReused,
   recordsOf,
+  reportAnswer,
   sendFirst,
   type Accepted,
+  type Order,
 } from '../orders.ts';
-import { fired, promised } from '../promises.ts';
+import type { Answer } from '../partner.ts';
+import { FaultDidNotFire, fired, promised, until } from '../promises.ts';
 import { askProvider, describeProvider, requireSimulator } from '../provider.ts';
 import type { Observation, Scenario } from '../run-scenario.ts';
-import type { System } from '../system.ts';
+import { auditSystem, type System } from '../system.ts';
 
 /** Guard 1 loses all its claims; its answers must stay right, not only the effects. */
 export const claimsForgotten: Scenario = {
@@ -113,4 +119,149 @@ async function loseWhileCharging(system: System): Promise<Observation> {
       webhook: describeWebhook(seen),
     },
   };
+}
+
+/** The one window that guard 1 leaves: the ledger cannot know of a record that is under way. */
+export const keysRaceClaimsLoss: Scenario = {
+  name: 'keys-race-claims-loss',
+  failure: 'two different payments race under one key while the claim store loses everything',
+  absorbedBy: 'guard 2: the first to be posted stands, and payment.key_conflict reports the other',
+  run: loseWhileRacing,
+};
+
+/** The first stands still for so long; the rest of a request's 3 s is for the way to Kafka. */
+const claiming = { service: 'ingest-gateway', point: 'gateway.claimed', pauseMs: 1_500 } as const;
+
+/** Longer than any request takes to its claim. */
+const claimWithinMs = 5_000;
+
+/** On a machine so busy that the second came too late. */
+const attemptsMax = 5;
+
+async function loseWhileRacing(system: System): Promise<Observation> {
+  const conflictsBefore = (await auditSystem(system, 0)).counts.keyConflicts;
+  const { id, order } = await race(system);
+  const seen = await untilConflictDelivered(system, id);
+  promiseOneOfTwo(id, seen);
+  const stands = Number(seen.ledger[0]!.amount);
+  const bodies = [order.body, otherBody(order).body];
+  const refused = bodies.find(({ amount }) => amount !== stands)!;
+  const money = (amount: number) => formatMoney(amount, order.body.currency);
+
+  const { counts } = await auditSystem(system, auditWaitMs);
+  const conflicts = counts.keyConflicts - conflictsBefore;
+  promised('the audit counts the key conflict', conflicts >= 1, { ids: [id], saw: counts });
+  const kept = `kept ${money(stands)}: ${describeLedger(seen)}`;
+  const deadLetter = `${money(refused.amount)} is a dead letter (${seen.deadLetters[0]!.reason})`;
+  return {
+    ids: [id],
+    guards: {
+      claims: 'gave both a 202: the first claim was lost before its record was in Kafka',
+      ledger: `${kept}; ${deadLetter}; the audit counts ${conflicts} key conflict more`,
+      inbox: describeInbox(seen),
+      webhook: `${typesOf(seen).join(' and ')}: ${describeWebhook(seen)}`,
+    },
+  };
+}
+
+const auditWaitMs = 60_000;
+
+type Race = { id: TxnId; order: Order };
+
+/** Races pairs until both of one were accepted. */
+async function race(system: System): Promise<Race> {
+  for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
+    const order = newOrder(system, 'keys-race-claims-loss');
+    const id = deriveTxnId('payment', order.partner.id as PartnerId, order.key as IdempotencyKey);
+    const [first, second] = await pauseAt(system, claiming, () => raceTwo(system, { id, order }));
+    reportAnswer(system, 'the first', first);
+    reportAnswer(system, 'the other', second);
+    if (first.status === 202 && second.status === 202) return { id, order };
+    system.report('they did not race: this machine is busy; once more with another key');
+  }
+  throw new FaultDidNotFire('no two payments were accepted under one key');
+}
+
+/** Sends both; the first stands still behind its claim until the second has come. */
+async function raceTwo(system: System, { id, order }: Race): Promise<[Answer, Answer]> {
+  const { partner, key, body } = order;
+  let isOver = false;
+  const first = partner.pay(key, body).finally(() => (isOver = true));
+  const second = loseClaim(system, { id, order }).then(() =>
+    // "Ask again" is no loss, as long as there is a race.
+    until({
+      what: `an answer other than 503 for ${key}`,
+      signal: system.signal,
+      check: async () => {
+        const answer = await partner.pay(key, otherBody(order).body);
+        return (isOver || answer.status !== 503) && answer;
+      },
+    }),
+  );
+  return Promise.all([first, second]);
+}
+
+/** The store forgets the first payment's claim while its record is not yet in Kafka. */
+async function loseClaim(system: System, { id, order }: Race): Promise<void> {
+  const { partner, key, body } = order;
+  const other = otherBody(order).body;
+  const money = [body, other].map(({ amount, currency }) => formatMoney(amount, currency));
+  await untilFired(system, {
+    fault: 'there was no claim to lose',
+    what: `the claim of ${id}`,
+    withinMs: claimWithinMs,
+    check: () => system.claims.look(id),
+  });
+  system.report(
+    `${partner.id} pays ${money[0]} under ${key}; it stands still between claim and Kafka`,
+  );
+  // The other one must not stand still too.
+  await disarmAll(system, claiming);
+  const { command } = await system.claims.forget();
+  fired('the claim outlived it', (await system.claims.look(id)) === undefined);
+  system.report(`${command}; ${partner.id} sends ${money[1]} under the same key`);
+}
+
+/** Waits until both events of the payment are with the partner, and the loser is a dead letter. */
+async function untilConflictDelivered(system: System, id: string): Promise<PaymentSeen> {
+  await until({
+    what: `the key conflict of ${id}`,
+    signal: system.signal,
+    check: async () => {
+      system.progress('waiting for the webhook of the key conflict');
+      const { ledger, events, receipts, deadLetters } = await lookAtPayment(system, id);
+      promised('one of them is posted', ledger.length <= 1, { ids: [id], saw: ledger });
+      return events.length >= 2 && receipts.length >= 2 && deadLetters.length >= 1;
+    },
+  });
+  return untilDelivered(system, id);
+}
+
+function promiseOneOfTwo(id: string, seen: PaymentSeen): void {
+  const { ledger, entries, events, receipts, deadLetters } = seen;
+  const saw = {
+    ledger: ledger.map(({ state }) => state),
+    moved: entries.map(({ amount }) => amount === ledger[0]?.amount),
+    events: typesOf(seen),
+    inboxRows: events.map(({ inboxRows }) => inboxRows),
+    webhooks: receipts.map(({ verified, effects }) => ({ verified, effects })),
+    deadLetters: deadLetters.map(({ reason }) => reason),
+  };
+  const wanted: typeof saw = {
+    ledger: ['succeeded'],
+    moved: [true],
+    events: ['payment.succeeded', 'payment.key_conflict'],
+    inboxRows: [1, 1],
+    webhooks: [
+      { verified: true, effects: 1 },
+      { verified: true, effects: 1 },
+    ],
+    deadLetters: ['key_conflict'],
+  };
+  const same = JSON.stringify(saw) === JSON.stringify(wanted);
+  promised('of two payments under one key one takes effect', same, { ids: [id], saw });
+}
+
+function typesOf({ events }: PaymentSeen): string[] {
+  return events.map(({ type }) => type);
 }

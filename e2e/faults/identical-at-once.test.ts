@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey } from '../test/partner.ts';
+import { recordRun } from '../test/history.ts';
+import { newKey, type Partner } from '../test/partner.ts';
 import { stormLoadOf } from '../storms.ts';
 import { onTheSystem } from '../test/system.ts';
 
 const on = onTheSystem();
 
 test('a thousand identical requests at once over two gateways are one payment', async () => {
+  const run = await recordRun(on, 'identical-at-once');
   const key = newKey('identical');
   const body = { amount: 4_200, currency: 'USD', reference: 'thousand' };
   const length = stormLoadOf(on.system).identical;
-  const answers = await Promise.all(Array.from({ length }, () => payUntilKnown(key, body)));
+  const answers = await Promise.all(
+    Array.from({ length }, () => payUntilKnown(run.acme, key, body)),
+  );
 
   const byStatus = Object.groupBy(answers, (answer) => answer.status);
   assert.deepEqual(
@@ -28,15 +32,16 @@ test('a thousand identical requests at once over two gateways are one payment', 
     assert.deepEqual(await on.look.counts(id), once);
     return (await on.look.webhooks(id)).length === 1;
   });
-  const retry = await on.acme.pay(key, body);
+  const retry = await run.acme.pay(key, body);
   assert.equal(retry.body, byStatus[202]![0]!.body);
+  await run.finish({ complete: true });
 });
 
 /** For a store that cannot answer all within its 3 s the gateway says 503: the partner retries. */
-async function payUntilKnown(key: string, body: unknown) {
+async function payUntilKnown(acme: Partner, key: string, body: unknown) {
   return eventually(
     async () => {
-      const answer = await on.acme.pay(key, body);
+      const answer = await acme.pay(key, body);
       return answer.status !== 503 && answer;
     },
     { withinMs: 60_000, what: 'an answer other than 503' },

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { command } from '../test/command.ts';
-import { upSystem } from '../test/system.ts';
+import { command, upSystem } from '../test/system.ts';
 
 before(upSystem);
 

@@ -1,12 +1,13 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { basename, join, relative, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Endpoints } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { newKey, partner } from '../test/partner.ts';
-import { coverageSettings, takeRanFiles } from './coverage.ts';
 
 /** What the journey leads through, in its order. */
-export const stations = [
+const stations = [
   'ingest-gateway',
   'ledger-worker',
   'outbox-dispatcher',
@@ -103,4 +104,88 @@ function pidOf(system: Endpoints, service: string): number {
   const running = system.services.find((each) => each.service === service);
   if (running === undefined) throw new Error(`${service} does not run`);
   return running.pid;
+}
+
+/** What `takeCoverage` of node:v8 writes, as far as it is read here. */
+type Report = { result: { url: string; functions: CountedFunction[] }[] };
+type CountedFunction = { ranges: { startOffset: number; count: number }[] };
+
+const root = resolve(import.meta.dirname, '../..');
+const ours = `${pathToFileURL(root).href}/`;
+
+/** Settings under which a service counts what runs and writes it when it is asked. */
+function coverageSettings(folder: string): Readonly<Record<string, string>> {
+  const preload = new URL('./take-coverage.mjs', import.meta.url).href;
+  return { NODE_V8_COVERAGE: folder, NODE_OPTIONS: `--import ${preload}` };
+}
+
+/**
+ * The product's files of which a function ran in the process since this was asked last, by their
+ * paths from the root. Loading a file is not running it.
+ *
+ * @throws when the process writes nothing within 15 s: it was not started with the settings above.
+ */
+async function takeRanFiles(pid: number, folder: string): Promise<Set<string>> {
+  const isIts = (name: string) => name.startsWith(`coverage-${pid}-`);
+  for (const name of readdirSync(folder).filter(isIts)) rmSync(join(folder, name));
+  process.kill(pid, 'SIGUSR2');
+  const report = await eventually(
+    async () => {
+      const name = readdirSync(folder).find(isIts);
+      return name !== undefined && (JSON.parse(readFileSync(join(folder, name), 'utf8')) as Report);
+    },
+    { withinMs: 15_000, what: `coverage of process ${pid}` },
+  );
+  const ran = report.result
+    .filter(({ url }) => url.startsWith(ours) && url.endsWith('.ts'))
+    .filter(({ functions }) => functions.some(hasRun))
+    .map(({ url }) => relative(root, fileURLToPath(url)));
+  return new Set(ran);
+}
+
+/** The function that begins at 0 is the module itself, which runs when the file is loaded. */
+function hasRun({ ranges: [whole] }: CountedFunction): boolean {
+  return whole !== undefined && whole.startOffset > 0 && whole.count > 0;
+}
+
+const page = 'docs/journey.md';
+
+/** The files that docs/journey.md leads through in its table, in its order. */
+export function pageFiles(): string[] {
+  const text = readFileSync(join(root, page), 'utf8');
+  const rows = text.split('\n').filter((line) => /^\|\s*\d+\s*\|/.test(line));
+  return rows.flatMap((row) => /\]\(\.\.\/([^)#]+)\)/.exec(row)?.[1] ?? []);
+}
+
+/**
+ * What the page names that did not happen: a file that did not run for the payment, or one that ran
+ * in a service before the one that the page has reached. Empty when the page is true.
+ */
+export function untrueSteps(named: readonly string[], ran: RanFiles): string[] {
+  if (named.length === 0) return [`${page}: its table names no file`];
+  const wrong: string[] = [];
+  let reached = 0;
+  for (const file of named) {
+    const at = stationsOf(file, ran);
+    const next = at.find((station) => station >= reached);
+    if (at.length === 0) wrong.push(`${page}: ${file} did not run for the payment`);
+    else if (next === undefined) wrong.push(`${page}: ${file} runs before the step above it`);
+    else reached = next;
+  }
+  return wrong;
+}
+
+/** A statement or a script runs where a file ran that loads it by its name. */
+function stationsOf(file: string, ran: RanFiles): number[] {
+  const isCode = file.endsWith('.ts');
+  return stations.flatMap((name, station) => {
+    const runs = isCode
+      ? ran[name].includes(file)
+      : ran[name].some((each) => loads(each, basename(file)));
+    return runs ? [station] : [];
+  });
+}
+
+function loads(path: string, name: string): boolean {
+  return readFileSync(join(root, path), 'utf8').includes(name);
 }

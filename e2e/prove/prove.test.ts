@@ -6,10 +6,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { claimStores, UsageError } from '@triplock/launcher';
-import { chooseCampaign, chooseFiles } from './promises.ts';
-import { renderProof } from './render.ts';
-import type { ProvenColumn, TestResult } from './run.ts';
-import { chooseColumns, type Column, columnName, planProof } from './stores.ts';
+import {
+  chooseCampaign,
+  chooseColumns,
+  chooseFiles,
+  chooseSeed,
+  type Column,
+  columnName,
+  planProof,
+} from './promises.ts';
+import { type ProvenColumn, renderProof, type TestResult } from './run.ts';
 
 test('each test of a file is reported: held, broken, left out with its reason', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'promises-'));
@@ -24,22 +30,25 @@ test('each test of a file is reported: held, broken, left out with its reason', 
   const resultsOf = (text: string) => {
     writeFileSync(path, `import test from 'node:test';\n${text}`);
     writeFileSync(join(folder, 'run.mjs'), runner);
-    const said = execFileSync(process.execPath, [join(folder, 'run.mjs')], {
+    const printed = execFileSync(process.execPath, [join(folder, 'run.mjs')], {
       encoding: 'utf8',
       env,
     });
-    const results = JSON.parse(said) as TestResult[];
-    return results.map((each) => [each.outcome, 'why' in each ? each.why : each.name]);
+    const results = JSON.parse(printed) as TestResult[];
+    return results.map((each) => [
+      ...[each.outcome, 'why' in each ? each.why : each.name],
+      ...(each.figures ?? []),
+    ]);
   };
   assert.deepEqual(
     resultsOf(`
-      test('one', () => undefined);
+      test('one', (t) => t.diagnostic('12 kills'));
       test('two', () => { throw new Error('it broke') });
       test('three', (t) => t.skip('not here'));
       test('four', async (t) => { await t.test('inner', () => { throw new Error('inner') }) });
     `),
     [
-      ['passed', 'one'],
+      ['passed', 'one', '12 kills'],
       ['failed', 'it broke'],
       ['not applicable', 'not here'],
       ['failed', '1 subtest failed'],
@@ -52,8 +61,8 @@ test('each test of a file is reported: held, broken, left out with its reason', 
 });
 
 test('stores and promises are chosen by one list, and an unknown word is refused', () => {
-  const columns = (...said: [only?: string, ledger?: string, full?: boolean]) => {
-    const [only, ledger, full = false] = said;
+  const columns = (...choice: [only?: string, ledger?: string, full?: boolean]) => {
+    const [only, ledger, full = false] = choice;
     return chooseColumns('stores', { only, ledger, full }).columns.map(columnName);
   };
   const onSpanner = (claims: string) => `${claims}, ledger in spanner`;
@@ -80,6 +89,8 @@ test('stores and promises are chosen by one list, and an unknown word is refused
   }
   assert.equal(chooseCampaign('faults'), 'faults');
   assert.throws(() => chooseCampaign('fault'), UsageError);
+  assert.equal(chooseSeed('7'), 7);
+  assert.throws(() => chooseSeed('7a'), UsageError);
 });
 
 test('a promise is tried wherever a store may make it another one, and once where none does', () => {
@@ -102,7 +113,7 @@ test('a promise is tried wherever a store may make it another one, and once wher
   assert.deepEqual(tried(here), ['not here', 'not here', 'tried']);
 });
 
-test('the table tells every store apart, each reason once, and what failed', () => {
+test('the table keeps every store apart, each reason once, and what failed', () => {
   const passed: TestResult = { name: 'it holds', outcome: 'passed', seconds: 2 };
   const broken: TestResult = { name: 'it holds', outcome: 'failed', seconds: 2, why: 'two rows' };
   const left: TestResult = { name: 'a', outcome: 'not applicable', why: 'no claim there' };

@@ -3,9 +3,14 @@ import { join } from 'node:path';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { bringUp, takeDown, withLock } from '@triplock/launcher';
-import type { Terminal } from '@triplock/operator';
-import type { PromiseFile } from './promises.ts';
-import { type Column, columnName, type PlannedColumn, planProof } from './stores.ts';
+import { renderTable, style, type Terminal } from '@triplock/operator';
+import {
+  type Column,
+  columnName,
+  type PlannedColumn,
+  planProof,
+  type PromiseFile,
+} from './promises.ts';
 
 /** The instance that promises are proven on; their files find it by TRIPLOCK_E2E_HOME. */
 const proveHome = fileURLToPath(new URL('../../.triplock/prove', import.meta.url));
@@ -89,6 +94,7 @@ async function provePromises(
     }
     // At once, because the table comes half an hour later, or never.
     for (const test of tests) {
+      for (const figure of test.figures ?? []) terminal.note(`  ${figure}`);
       if (test.outcome === 'failed') terminal.note(`  ${test.name}: ${test.why}`);
     }
     promises.push(proven);
@@ -107,14 +113,15 @@ function secondsSince(began: number): number {
   return Math.round((performance.now() - began) / 100) / 10;
 }
 
-/** What became of one test of a promise. */
-export type TestResult =
-  | { name: string; outcome: 'passed'; seconds: number }
-  | { name: string; outcome: 'failed'; seconds: number; why: string }
-  | { name: string; outcome: 'not applicable'; why: string };
+/** What became of one test of a promise. `figures` is what it counted, such as hits of a fault. */
+export type TestResult = { name: string; figures?: readonly string[] } & (
+  | { outcome: 'passed'; seconds: number }
+  | { outcome: 'failed'; seconds: number; why: string }
+  | { outcome: 'not applicable'; why: string }
+);
 
-/** Above the longest real test, so that it only ever ends one that hangs. */
-const testTimeoutMs = 300_000;
+/** Above the longest real test on a busy machine, so that it only ever ends one that hangs. */
+const testTimeoutMs = 900_000;
 
 /**
  * Runs one test file in a process of its own and reports each of its tests. A file that fails
@@ -124,6 +131,11 @@ export async function runPromise(path: string, signal: AbortSignal): Promise<Tes
   const results: TestResult[] = [];
   const stream = run({ files: [path], isolation: 'process', signal, timeout: testTimeoutMs });
   for await (const { type, data } of stream) {
+    // What a test says of itself follows its end; what the runner says of all is of no file.
+    if (type === 'test:diagnostic' && data.file !== undefined) {
+      const last = results.pop();
+      if (last) results.push({ ...last, figures: [...(last.figures ?? []), data.message] });
+    }
     if (type !== 'test:pass' && type !== 'test:fail') continue;
     // Subtests are reported by their parents.
     if (data.nesting > 0) continue;
@@ -152,4 +164,63 @@ function resultOf(type: 'test:pass' | 'test:fail', { name, skip, details }: Repo
   }
   if (skip === undefined || skip === false) return { name, outcome: 'passed', seconds };
   return { name, outcome: 'not applicable', why: typeof skip === 'string' ? skip : 'skipped' };
+}
+
+/** The table of promises × systems, and below it what failed and why something does not apply. */
+export function renderProof({ ok, seconds, stores }: Proof): string[] {
+  const names = stores[0]?.promises.map(({ promise }) => promise) ?? [];
+  const cellOf = (name: string) => (store: ProvenColumn) =>
+    renderCell(store.promises.find(({ promise }) => promise === name)!);
+  const columns = [{ head: 'promise' }, ...stores.map((store) => ({ head: columnName(store) }))];
+  const rows = names.map((name) => [name, ...stores.map(cellOf(name))]);
+  const times = ['', ...stores.map((store) => `${Math.round(store.seconds)} s`)];
+  const reasons = reasonsOf(stores);
+  return [
+    ...renderTable(columns, [...rows, times]),
+    ...(reasons.length === 0 ? [] : ['', 'n/a, not applicable:', ...reasons]),
+    ...failuresOf(stores),
+    '',
+    ok
+      ? style.good(`✔ every promise that applies holds, in ${Math.round(seconds)} s`)
+      : style.bad('✘ a promise failed'),
+  ];
+}
+
+function renderCell({ outcome, tests, seconds }: ProvenPromise): string {
+  if (outcome === 'not applicable') return 'n/a';
+  const passed = tests.filter((test) => test.outcome === 'passed').length;
+  const left = tests.filter((test) => test.outcome === 'not applicable').length;
+  const counted = `${passed}/${tests.length - left} in ${Math.round(seconds)} s`;
+  const more = left === 0 ? '' : `, ${left} n/a`;
+  return outcome === 'failed' ? style.bad(`✘ ${counted}${more}`) : `✔ ${counted}${more}`;
+}
+
+/** Each reason once, with the systems that it is about. */
+function reasonsOf(stores: Proof['stores']): string[] {
+  const reasons = new Map<string, string[]>();
+  for (const [store, promise, test] of everyTest(stores)) {
+    if (test.outcome !== 'not applicable') continue;
+    const what = test.name === promise ? promise : `${promise}, “${test.name}”`;
+    const line = `${what}: ${test.why}`;
+    reasons.set(line, [...(reasons.get(line) ?? []), store]);
+  }
+  return [...reasons].map(([line, on]) => `  ${line} (${on.join('; ')})`);
+}
+
+function failuresOf(stores: Proof['stores']): string[] {
+  const lines = everyTest(stores).flatMap(([store, promise, test]) => {
+    if (test.outcome !== 'failed') return [];
+    const why = test.why.split('\n').slice(0, 20);
+    const head = style.bad(`✘ ${store}: ${promise}, “${test.name}”`);
+    return ['', head, ...why.map((line) => `  ${line}`)];
+  });
+  return lines;
+}
+
+function everyTest(stores: Proof['stores']): [string, string, TestResult][] {
+  return stores.flatMap((store) =>
+    store.promises.flatMap(({ promise, tests }) =>
+      tests.map((test): [string, string, TestResult] => [columnName(store), promise, test]),
+    ),
+  );
 }

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { afterEach, before, test } from 'node:test';
-import { askPubSub, type Endpoints, homeWithout } from '@triplock/launcher';
+import { type Endpoints, askPubSub, homeWithout } from '@triplock/launcher';
 import { openForCommand } from '@triplock/postgres';
 import { Redis } from 'ioredis';
 import { Kafka, logLevel } from 'kafkajs';
-import { command, interruptAt } from '../test/command.ts';
-import { home, upSystem } from '../test/system.ts';
+import { command, home, interruptAt, upSystem } from '../test/system.ts';
 
 let system: Endpoints;
 before(async () => {

@@ -1,6 +1,10 @@
-import { randomBytes } from 'node:crypto';
-import { Agent, request as httpRequest } from 'node:http';
+import { createHmac, randomBytes } from 'node:crypto';
+import { Agent, createServer, request as httpRequest } from 'node:http';
 import type { Endpoints } from '@triplock/launcher';
+import type { HistoryRecorder } from '@triplock/operator';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 
 /** An HTTP answer, body bytes as text. */
 export type Answer = {
@@ -35,16 +39,23 @@ export type Partner = {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/** A partner that spreads its requests over all gateways. */
-export function partner(system: Endpoints, id: 'acme' | 'globex'): Partner {
+/** Where a partner's requests are written down, and what its client is called there. */
+export type Recording = { history: HistoryRecorder; by: string };
+
+/** A partner that spreads its requests over all gateways; a recorded one writes each of them. */
+export function partner(system: Endpoints, id: 'acme' | 'globex', recording?: Recording): Partner {
   const apiKey = system.partners.find((each) => each.id === id)!.apiKey;
   let sent = 0;
   const send = (request: PartnerRequest) => {
     const gateway = system.gateways[sent++ % system.gateways.length]!;
-    return sendTo(gateway, {
-      ...request,
-      headers: { authorization: `Bearer ${apiKey}`, ...request.headers },
-    });
+    const sending = () =>
+      sendTo(gateway, {
+        ...request,
+        headers: { authorization: `Bearer ${apiKey}`, ...request.headers },
+      });
+    const kind = kindOf(request);
+    if (recording === undefined || kind === undefined) return sending();
+    return recorded(recording, { partner: id, kind, request }, sending);
   };
   const read = (path: string, waitSeconds: number | undefined) =>
     send({ path, headers: waitSeconds === undefined ? {} : { prefer: `wait=${waitSeconds}` } });
@@ -59,12 +70,59 @@ export function partner(system: Endpoints, id: 'acme' | 'globex'): Partner {
   };
 }
 
+type RecordedRequest = {
+  partner: string;
+  kind: NonNullable<ReturnType<typeof kindOf>>;
+  request: PartnerRequest;
+};
+
+/** What a history calls a request; nothing for one that is about no payment and no refund. */
+function kindOf({ method = 'GET', path }: PartnerRequest) {
+  if (method === 'GET') return 'read';
+  if (method !== 'POST') return undefined;
+  if (path === '/v1/payments') return 'payment';
+  return /^\/v1\/payments\/[^/]+\/refunds$/.test(path) ? 'refund' : undefined;
+}
+
+/** Sends a request between its two lines; one that fails leaves it unknown what came of it. */
+async function recorded(
+  { history, by }: Recording,
+  { partner, kind, request }: RecordedRequest,
+  sending: () => Promise<Answer>,
+): Promise<Answer> {
+  const { method = 'GET', path, key } = request;
+  const body = bodyText(request);
+  const n = history.asked({
+    ...{ by, partner, kind, method, path },
+    ...(key !== undefined && { key }),
+    ...(body !== undefined && { body }),
+  });
+  try {
+    const answer = await sending();
+    const retryAfter = answer.headers['retry-after'];
+    history.answered(n, {
+      status: answer.status,
+      ...(answer.headers['idempotency-replayed'] === 'true' && { replayed: true }),
+      ...(retryAfter !== undefined && { retryAfter: Number(retryAfter) }),
+      body: answer.body,
+    });
+    return answer;
+  } catch (error) {
+    history.unanswered(n, error instanceof Error ? error.message : String(error));
+    throw error;
+  }
+}
+
+function bodyText({ body }: PartnerRequest): string | undefined {
+  return typeof body === 'string' ? body : JSON.stringify(body);
+}
+
 /** Sends one request to one gateway. */
 export function sendTo(gateway: string, request: PartnerRequest): Promise<Answer> {
   const started = performance.now();
   const headers: Record<string, string> = { ...request.headers };
   if (request.key !== undefined) headers['idempotency-key'] = request.key;
-  const text = typeof request.body === 'string' ? request.body : JSON.stringify(request.body);
+  const text = bodyText(request);
   if (text !== undefined) {
     headers['content-type'] ??= 'application/json';
     headers['content-length'] = String(Buffer.byteLength(text));
@@ -96,4 +154,71 @@ export function sendTo(gateway: string, request: PartnerRequest): Promise<Answer
 /** A key nobody used before. */
 export function newKey(prefix = 'e2e'): string {
   return `${prefix}-${randomBytes(9).toString('base64url')}`;
+}
+
+/** A webhook as it came, headers and bytes. */
+type ReceivedWebhook = { id: string; timestamp: string; signatures: string[]; body: string };
+
+/** How a receiver answers each webhook. */
+type ReceiverAnswer = { status: number; headers?: Record<string, string>; body?: string };
+
+/** A partner's own server for webhooks. */
+export type WebhookReceiver = {
+  url: string;
+  /** From now on; 204 unless told. It may depend on how many came by now. */
+  answer: ReceiverAnswer | ((received: number) => ReceiverAnswer);
+  received: ReceivedWebhook[];
+  close(): Promise<void>;
+};
+
+const loopback = '127.0.0.1';
+
+/**
+ * Listens on a port of its own on this machine, which its senders call `machine`: on 127.0.0.1,
+ * where webhooks may go in demo mode only, or where containers reach it.
+ */
+export async function openWebhookReceiver(machine = loopback): Promise<WebhookReceiver> {
+  const received: ReceivedWebhook[] = [];
+  const server = createServer((request, response) => {
+    void text(request).then((body) => {
+      const header = (name: string) => String(request.headers[name]);
+      received.push({
+        id: header('webhook-id'),
+        timestamp: header('webhook-timestamp'),
+        signatures: header('webhook-signature').split(' '),
+        body,
+      });
+      const { answer } = receiver;
+      const {
+        status,
+        headers,
+        body: told,
+      } = typeof answer === 'function' ? answer(received.length) : answer;
+      response.writeHead(status, headers).end(told);
+    });
+  });
+  server.listen(0, machine === loopback ? loopback : '0.0.0.0');
+  await once(server, 'listening');
+  const receiver: WebhookReceiver = {
+    answer: { status: 204 },
+    url: `http://${machine}:${(server.address() as AddressInfo).port}/hooks`,
+    received,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+  return receiver;
+}
+
+/**
+ * Whether a secret signed the webhook, by the text of Standard Webhooks 1.0 and not by a library
+ * that the sender uses as well.
+ */
+export function isSignedBy(secret: string, webhook: ReceivedWebhook): boolean {
+  const { id, timestamp, signatures, body } = webhook;
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+  const mac = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return signatures.includes(`v1,${mac}`);
 }

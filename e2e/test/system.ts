@@ -1,9 +1,12 @@
 import { after, before } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type ClaimsInspector, inspectClaims } from '@triplock/claims-inspector';
-import { bringUp, type Endpoints, usualNames } from '@triplock/launcher';
-import { openRecorder, type Recorder } from './recorder.ts';
-import { partner, type Partner } from './partner.ts';
+import { type Endpoints, bringUp, usualNames } from '@triplock/launcher';
+import { type Recorder, openRecorder } from './recorder.ts';
+import { type Partner, partner } from './partner.ts';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { commitTimestamp } from '@triplock/ledger-spanner';
 
 /** Set by `npm run prove`, which tries promises on instances of its own. */
 const given = process.env['TRIPLOCK_E2E_HOME'];
@@ -63,4 +66,101 @@ export function onTheSystem(prepare?: (setup: Setup) => Promise<void>): Setup {
   });
   after(() => Promise.all([setup.look?.close(), setup.claims?.close()]));
   return setup;
+}
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** How a command ended and what it printed. */
+export type Ended = { code: number; stdout: string; stderr: string };
+
+/** Runs `npm run <name> -- <args>` on the instance of the promises, as a user would. */
+export function command(name: string, ...args: string[]): Promise<Ended> {
+  const launcher = ['infra/launcher/triplock.mjs', name, ...args, '--home', home];
+  return new Promise((resolve) => {
+    execFile(process.execPath, launcher, { cwd: root }, (error, stdout, stderr) => {
+      resolve({ code: Number(error?.code ?? 0), stdout, stderr });
+    });
+  });
+}
+
+/** What a command came to that was interrupted. */
+export type Interrupted = { code: number; output: string };
+
+/**
+ * Runs a command of the running system as a person does, and presses Ctrl-C once it has printed the
+ * words, after `look`. What it prints afterwards is read to its end.
+ */
+export async function interruptAt(
+  words: RegExp,
+  args: readonly string[],
+  look: () => Promise<void> = async () => undefined,
+): Promise<Interrupted> {
+  const command = ['infra/launcher/triplock.mjs', ...args, '--home', home];
+  const stdio = ['ignore', 'pipe', 'inherit'] as const;
+  const child = spawn(process.execPath, command, { cwd: root, stdio: [...stdio] });
+  const exit = once(child, 'exit');
+  let output = '';
+  for await (const text of child.stdout.setEncoding('utf8')) {
+    const before = words.test(output);
+    output += String(text);
+    if (before || !words.test(output)) continue;
+    await look();
+    child.kill('SIGINT');
+  }
+  const [code] = (await exit) as [number];
+  return { code, output };
+}
+
+/** A live lease of a bucket, and the dispatcher that has it. */
+export type Lease = { bucket: number; owner: string; epoch: bigint };
+
+type Seeing = Pick<Setup, 'system' | 'look'>;
+
+/** Live leases, by the ledger's own clock. */
+export async function readLeases({ system, look }: Seeing): Promise<Lease[]> {
+  switch (system.ledger) {
+    case 'postgres':
+      return look.database.query<Lease>(
+        `SELECT bucket, split_part(owner, ':', 1) AS owner, epoch FROM ledger.outbox_leases
+         WHERE owner IS NOT NULL AND expires_at > now()`,
+      );
+    case 'spanner': {
+      const spanner = await look.ledger.spanner();
+      const rows = await spanner.query<Lease>(
+        `SELECT bucket, SPLIT(owner, ':')[OFFSET(0)] AS owner, epoch FROM outbox_leases
+         WHERE owner IS NOT NULL AND expires_at > CURRENT_TIMESTAMP()`,
+      );
+      return rows.map((row) => ({ ...row, bucket: Number(row.bucket) }));
+    }
+    default:
+      return system.ledger satisfies never;
+  }
+}
+
+/** Has a transaction looked after now, as the time does. */
+export async function makeDue({ system, look }: Seeing, txnId: string): Promise<void> {
+  switch (system.ledger) {
+    case 'postgres':
+      await look.database.query(
+        `UPDATE ledger.transactions SET due_at = now() WHERE txn_id = $1 AND state = 'pending'`,
+        [txnId],
+      );
+      return;
+    case 'spanner': {
+      const sql = `
+        SELECT txn_id, CURRENT_TIMESTAMP() AS due_at FROM transactions
+        WHERE txn_id = @txnId AND state = 'pending'`;
+      const spanner = await look.ledger.spanner();
+      await spanner.transaction(async (tx) => {
+        const rows = await tx.query<{ txn_id: string; due_at: Date }>(sql, { txnId });
+        for (const row of rows) {
+          const changed = { ...row, changed_at: commitTimestamp };
+          tx.write({ kind: 'update', table: 'transactions', row: changed });
+        }
+      });
+      return;
+    }
+    default:
+      system.ledger satisfies never;
+  }
 }

@@ -76,29 +76,29 @@ function watched({ name }: Facts): readonly Insertion[] {
 
 /** The checks of what it received, with a harm that each new one finds. */
 function audited({ name }: Facts): readonly Insertion[] {
-  const sql = 'services/auditor/checks/consumers.sql';
+  const harms = 'services/auditor/test/harm-to-consumers.ts';
   const hops = 'services/auditor/test/event-hops.ts';
   return [
-    {
-      file: sql,
-      before: `) AS inbox\nLEFT JOIN ledger.outbox`,
-      text: `  UNION ALL\n  SELECT event_id, payload_hash, received_at FROM ${name}.inbox\n`,
-    },
-    {
-      file: sql,
-      before: `) AS altered\n`,
-      text: `  UNION ALL\n  SELECT event_id, first_seen FROM ${name}.altered_copies\n`,
-    },
-    { file: sql, before: `-- name: delivery_waiting\n`, text: missingSql(name) },
+    ...comparedInbox(name),
     {
       file: 'services/auditor/checks.ts',
       before: `    'delivery-waiting': `,
       text: `    '${name}-missing': inTheEnd,\n`,
     },
     {
-      file: 'services/auditor/test/harm-settlement.ts',
+      file: harms,
       before: `  'settlement-differs-from-ledger': [`,
       text: missingHarm(name),
+    },
+    {
+      file: harms,
+      before: `} as const;\ntype Schema`,
+      text: `  ${name}: { name: '${name}', receive: '${name}' },\n`,
+    },
+    {
+      file: 'services/auditor/checks.test.ts',
+      before: `  'auditor.accepted.kafka_*'`,
+      text: `  '${name}.counts*': 'an example: yours needs a check that compares it with the ledger',\n`,
     },
     {
       file: hops,
@@ -123,6 +123,40 @@ function audited({ name }: Facts): readonly Insertion[] {
   ];
 }
 
+/** Its inbox, cursors and horizons, beside the other consumers' in the checks. */
+function comparedInbox(name: string): readonly Insertion[] {
+  const file = 'services/auditor/checks/consumers.sql';
+  return [
+    {
+      file,
+      before: `) AS inbox\nLEFT JOIN ledger.outbox`,
+      text: `  UNION ALL\n  SELECT event_id, payload_hash, received_at FROM ${name}.inbox\n`,
+    },
+    {
+      file,
+      before: `) AS altered\n`,
+      text: `  UNION ALL\n  SELECT event_id, first_seen FROM ${name}.altered_copies\n`,
+    },
+    {
+      file,
+      before: `), cursors AS NOT MATERIALIZED (\n`,
+      text: `  UNION ALL\n  SELECT consumer, event_id, ordering_key, sequence, received_at FROM ${name}.inbox\n`,
+    },
+    {
+      file,
+      before: `), inbox_horizons AS (\n`,
+      text: `  UNION ALL\n  SELECT consumer, ordering_key, last_sequence FROM ${name}.cursors\n`,
+    },
+    {
+      file,
+      before: `)\nSELECT ordering_key::text AS id, min(since)`,
+      text: `  UNION ALL\n  SELECT consumer, reaped_before FROM ${name}.inbox_horizons\n`,
+    },
+    { file, before: `  ) AS counted\n`, text: reapedSql(name) },
+    { file, before: `-- name: delivery_waiting\n`, text: missingSql(name) },
+  ];
+}
+
 function missingSql(name: string): string {
   return `-- name: ${name}_missing
 -- Events that are marked as published and that ${name} has not applied, by its cursor. A key
@@ -131,18 +165,25 @@ SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
 LEFT JOIN ${name}.cursors
   ON cursors.consumer = '${name}' AND cursors.ordering_key = outbox.payment_id
-WHERE outbox.state = 'published' AND outbox.sequence > coalesce(cursors.last_sequence, 0)
+WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
+  AND outbox.sequence > coalesce(cursors.last_sequence, 0)
 
 `;
 }
 
+/** What of its inbox is missing, and what was removed by age. */
+function reapedSql(name: string): string {
+  return `    UNION ALL
+    SELECT '${name}.inbox/' || consumer, last_sequence, 0, NULL FROM ${name}.cursors
+    UNION ALL
+    SELECT '${name}.inbox/' || consumer, -1, 0, NULL FROM ${name}.inbox WHERE sequence IS NOT NULL
+    UNION ALL
+    SELECT '${name}.inbox/' || consumer, 0, events, reaped_before FROM ${name}.inbox_horizons
+`;
+}
+
 function missingHarm(name: string): string {
-  return `  '${name}-missing': [
-    async ({ system, paid, refunded }) => {
-      await system.break('DELETE FROM ${name}.cursors WHERE ordering_key = $1', [paid.txnId]);
-      return refunded.event_id;
-    },
-  ],
+  return `  '${name}-missing': [remove('${name}.cursors', cursorOfRefund)],
 `;
 }
 

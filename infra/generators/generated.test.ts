@@ -33,10 +33,9 @@ test('a service more or less changes each file that names services, and nothing 
     return files;
   };
   const [first] = declarations;
-  for (const { path, text } of write([
-    ...declarations,
-    { ...first!, name: 'console', schema: 'console', inbox: true },
-  ]))
+  const named = { name: 'console', schema: 'console', inbox: true };
+  const events = { does: 'receive', subscription: 'console' } as const;
+  for (const { path, text } of write([...declarations, { ...first!, ...named, events }]))
     assert.match(text, /\bconsole\b/, path);
   for (const { path, text } of write(declarations))
     assert.equal(text, readFileSync(join(root, path), 'utf8'), path);

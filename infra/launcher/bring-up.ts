@@ -35,7 +35,7 @@ import {
 
 /** What to bring up. */
 export type BringUp = {
-  /** The instance's folder; `.triplock` in the clone unless told. */
+  /** The instance's folder; `.triplock` in the clone by default. */
   home?: string;
   /** Copies of each service; as many as run already, or one. */
   replicas?: number;
@@ -44,7 +44,7 @@ export type BringUp = {
   claims?: ClaimStore;
   /** Where the ledger is kept; where it is already, or in PostgreSQL. It does not move. */
   ledger?: LedgerStore;
-  /** What services are told beside their addresses: those started without it are started again. */
+  /** What services are given beside their addresses: those started without it are started again. */
   settings?: SettingsOfServices;
   /** On the parts of another system, instead of with parts of its own. */
   beside?: Beside;
@@ -167,7 +167,7 @@ async function startOrMiss(
   }
 }
 
-/** Containers, whose images have to be pulled; both ways are told when they cannot. */
+/** Containers, whose images have to be pulled; both ways are named when they cannot. */
 async function containersInstead(
   missing: PartMissing,
   session: Session,
@@ -186,7 +186,7 @@ async function containersInstead(
 
 function inContainers(session: Session, options: BringUp): Promise<Endpoints> {
   if (Object.keys(options.settings ?? {}).length > 0) {
-    const why = 'containers are told their settings by docker-compose.yml';
+    const why = 'containers are given their settings by docker-compose.yml';
     throw new LauncherError(`${why}: --parts native takes others, in another --home`);
   }
   const stores = storesOf(session, options);

@@ -60,7 +60,7 @@ test('containers run the services’ main files, and answer where the others loo
   assert.deepEqual(inside('stripe-simulator'), [new URL(inNetwork.stripe).port]);
 });
 
-/** What a container is told because it is one, and not because of what the system is. */
+/** What a container is given because it is one, and not because of what the system is. */
 const ofContainers = ['TRIPLOCK_MODE', 'LOG_LEVEL', 'WEBHOOK_TARGETS'];
 
 test('a service in a container has the settings that the launcher gives it, whatever the stores', () => {
@@ -127,6 +127,25 @@ test('each crash point is declared by one service, which reaches it, and docs/fa
     const reached = [...texts.matchAll(/\breached\('([\w.-]+)'\)/g)].map(([, point]) => point);
     const others = reached.filter((point) => !crashPoints.some((each) => each === point));
     assert.deepEqual(others, [], `services/${name}/service.ts: crash points that it lacks`);
+  }
+});
+
+test('each of the thirty invariants is looked for by checks that exist, or shown by a test', () => {
+  const [, after = ''] = read('docs/failures.md').split('## What must hold');
+  const [section = ''] = after.split('\n## ');
+  const rows = [...section.matchAll(/^\| (I\d+) +\|[^|]+\|([^|]+)\|([^|]+)\|$/gm)];
+  const numbers = rows.map(([, number]) => number);
+  assert.deepEqual(
+    numbers,
+    Array.from({ length: 30 }, (_, n) => `I${n + 1}`),
+  );
+  const sources = ['services/auditor/checks.ts', 'services/operator/history/history.ts'];
+  const known = sources.map(read).join('\n');
+  for (const [, number, checks = '', tests = ''] of rows) {
+    const named = [...checks.matchAll(/`([^`]+)`/g)].map(([, check]) => check);
+    const unknown = named.filter((check) => !known.includes(`'${check}':`));
+    assert.deepEqual(unknown, [], `docs/failures.md, ${number}: no check has this name`);
+    assert.ok(named.length > 0 || tests.includes('`'), `docs/failures.md, ${number}: nothing`);
   }
 });
 

@@ -43,7 +43,12 @@ export function filesOfServices(
         schema ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true} },` : [],
       ),
     }),
-    file('infra/launcher/provision/refill-topic.sql', {
+    file('services/operator/config.ts', {
+      subscriptions: declared.flatMap(({ events }) =>
+        events?.does === 'receive' ? `'${events.subscription}',` : [],
+      ),
+    }),
+    file('services/operator/lacking-events.sql', {
       inboxes: declared.flatMap(({ schema, inbox }) =>
         inbox
           ? `OR NOT EXISTS (SELECT FROM ${schema}.inbox WHERE inbox.event_id = event.event_id)`
@@ -85,7 +90,7 @@ function fill(
   return text.replace(whole, () => [mark, ...made, `${indent}${end}`, ''].join('\n'));
 }
 
-/** Every folder under /run/wiring, for each that the step before the services tells something. */
+/** Every folder under /run/wiring, for each that the step before the services gives something. */
 function mountedFolders(declared: readonly DeclaredService[]): string[] {
   const beside = services.slice(declarations.length).map(({ name }) => name);
   return [...declared.map(({ name }) => name), ...beside, 'k6', 'operator'];
@@ -119,7 +124,7 @@ function publishedPorts({ ports, replicas }: DeclaredService): string[] {
   });
 }
 
-/** What a service's container is told beyond what all are, whatever the stores. */
+/** What a service's container is given beyond what all are, whatever the stores. */
 function environmentOf(service: DeclaredService): [string, string][] {
   const listening = service.ports
     .filter(({ use }) => use !== 'admin')
@@ -129,8 +134,8 @@ function environmentOf(service: DeclaredService): [string, string][] {
     ]);
   const inFiles: readonly string[] = settingsInFiles;
   const settings = new Map(wirings().flatMap((each) => Object.entries(settingsOf(service, each))));
-  const told = [...settings]
-    // Of the ledger all are told the same.
+  const given = [...settings]
+    // Of the ledger all are given the same.
     .filter(([name]) => !(service.ledger && /^(LEDGER_STORE|SPANNER_\w+)$/.test(name)))
     .map(([name, value]): [string, string] => {
       if (inFiles.includes(name)) return [`${name}_FILE`, fileOf(name)];
@@ -140,7 +145,7 @@ function environmentOf(service: DeclaredService): [string, string][] {
   const partners: [string, string][] = service.callsPartners
     ? [['WEBHOOK_TARGETS', 'private-too']]
     : [];
-  return [...listening, ...told, ...partners];
+  return [...listening, ...given, ...partners];
 }
 
 /** What the step before the services writes down, in every choice of the stores. */
@@ -158,7 +163,7 @@ export function wirings(): Wiring[] {
   );
 }
 
-/** Where volumes are mounted: the folders of the steps have one for each that is told something. */
+/** Where volumes are mounted: the steps have a folder for each service that is given something. */
 function imageFolders(folders: readonly string[]): string[] {
   return [
     'RUN cd /run && install -d -o node -g node /data credentials triplock \\',

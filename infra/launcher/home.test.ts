@@ -30,10 +30,10 @@ async function takeUsualPorts(t: TestContext): Promise<number[]> {
   return usual;
 }
 
-async function up(checkout: Checkout): Promise<{ told: string; endpoints: PartEndpoints }> {
+async function up(checkout: Checkout): Promise<{ printed: string; endpoints: PartEndpoints }> {
   const { code, stdout, stderr } = await checkout.run('up', '--parts-only', '--json');
   assert.equal(code, 0, stderr);
-  return { told: stderr, endpoints: JSON.parse(stdout) as PartEndpoints };
+  return { printed: stderr, endpoints: JSON.parse(stdout) as PartEndpoints };
 }
 
 const portsOf = ({ home }: Checkout) => Object.values(readState(homeAt(home)).ports);
@@ -43,8 +43,9 @@ test('two clones whose usual ports are taken each find others, say so, and leave
   const [one, other] = [testCheckout(t), testCheckout(t)];
   const first = await up(one);
   const second = await up(other);
-  for (const { told } of [first, second]) {
-    for (const port of usual) assert.match(told, new RegExp(`port ${port} is taken, using \\d+`));
+  for (const { printed } of [first, second]) {
+    for (const port of usual)
+      assert.match(printed, new RegExp(`port ${port} is taken, using \\d+`));
   }
   assert.equal(new Set([...usual, ...portsOf(one), ...portsOf(other)]).size, 3 * usual.length);
 

@@ -15,13 +15,13 @@ export async function withLock<Result>(
   waiting: { report: Report; signal: AbortSignal },
   work: () => Promise<Result>,
 ): Promise<Result> {
-  let told = false;
+  let reported = false;
   for (;;) {
     const owner = tryLock(file);
     if (owner === undefined) break;
-    if (!told && owner.pid !== process.pid)
+    if (!reported && owner.pid !== process.pid)
       waiting.report(`waiting for another launcher (pid ${owner.pid}) to finish`);
-    told = true;
+    reported = true;
     await delay(200, undefined, { signal: waiting.signal });
   }
   try {

@@ -30,8 +30,8 @@ test('services start in as many copies as asked, and up again adds to them', asy
   );
   assert.equal(two.services[0]!.pid, one.services[0]!.pid);
   assert.deepEqual(await bringUpServices({ home }, standIns()), two);
-  const told = JSON.parse(readFileSync(homeAt(home).endpoints, 'utf8')) as unknown;
-  assert.deepEqual(told, JSON.parse(JSON.stringify(two)));
+  const written = JSON.parse(readFileSync(homeAt(home).endpoints, 'utf8')) as unknown;
+  assert.deepEqual(written, JSON.parse(JSON.stringify(two)));
 
   await takeDown({ home });
   assert.deepEqual(processesOf(home), []);

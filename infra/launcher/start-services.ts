@@ -136,8 +136,8 @@ async function awaitService(
  * pipeline: nothing is traced without them (docs/observability.md). Each service keeps its name.
  */
 export function tracingSettings(): Record<string, string> {
-  const told = Object.entries(process.env).flatMap(([name, value]) =>
+  const given = Object.entries(process.env).flatMap(([name, value]) =>
     name.startsWith('OTEL_') && name !== 'OTEL_SERVICE_NAME' && value ? [[name, value]] : [],
   );
-  return Object.fromEntries(told) as Record<string, string>;
+  return Object.fromEntries(given) as Record<string, string>;
 }

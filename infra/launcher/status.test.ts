@@ -22,7 +22,7 @@ test('a server that was given and does not answer is named with its variable', a
   ]);
 });
 
-test('what is away is named with the next step, whether it died or stands still', async (t) => {
+test('a part that does not answer is named with the next step, whether it died or stands still', async (t) => {
   const home = testHome(t);
   await bringUpParts({ home });
   assert.deepEqual(await unreachableParts({ home }), []);

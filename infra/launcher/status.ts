@@ -154,7 +154,7 @@ function describeUnreachable({ name, state }: ProcessStatus, up: string): string
     case 'paused':
       return [`${name} stands still: \`${up}\` lets it go on`];
     case 'not ready':
-      return [`${name} is not ready: \`npm run logs -- ${name}\` tells why`];
+      return [`${name} is not ready: \`npm run logs -- ${name}\` says why`];
     default:
       return state satisfies never;
   }

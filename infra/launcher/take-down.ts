@@ -47,7 +47,7 @@ export async function takeDown(options: TakeDown = {}): Promise<'kept' | 'forgot
   });
 }
 
-/** Without its ledger everything else that a home keeps tells of payments that nobody knows. */
+/** Without its ledger everything else that a home keeps speaks of payments that nobody knows. */
 function losesLedger({ state }: Session): boolean {
   const ours = state.parts === 'docker' || state.processes['spanner'] !== undefined;
   return state.ledger === 'spanner' && ours;

@@ -74,15 +74,19 @@ export function settingsOf(
   return {
     ...(kafka && { KAFKA_BROKERS: addresses.kafka }),
     ...(events && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
-    ...(claims && claimSettings(wiring)),
+    ...(claims && claimSettings(service, wiring)),
     ...(ledger && ledgerSettings(wiring)),
     // The emulator's commits cost the square of their rows.
     ...(ledger === 'posts' && inSpanner && { POST_ROWS_MAX: '25' }),
     // Where it may copy the ledger to, for what reads it by SQL.
     ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.ledger }),
     ...(provider && providerSettings(provider, wiring)),
-    ...(role && { DATABASE_URL: databases[role.replace('triplock_', '') as RoleOfService] }),
+    ...(role && { DATABASE_URL: databases[roleIn(role)] }),
   };
+}
+
+function roleIn(role: `triplock_${string}`): RoleOfService {
+  return role.replace('triplock_', '') as RoleOfService;
 }
 
 function providerSettings(
@@ -99,17 +103,20 @@ function providerSettings(
   };
 }
 
-/** A gateway's settings for its claims. */
-function claimSettings(wiring: Wiring): Readonly<Record<string, string>> {
-  const { claims, addresses, databases } = wiring;
+/** The settings of whoever takes claims, or reads them by its own role. */
+function claimSettings(
+  { claims: use, role }: DeclaredService,
+  { claims, addresses, databases }: Wiring,
+): Readonly<Record<string, string>> {
   const store = { CLAIMS: claims };
+  const url = use === 'reads' && role ? databases[roleIn(role)] : databases.claims;
   switch (claims) {
     case 'redis':
       return { ...store, REDIS_URL: addresses.redis };
     case 'postgres':
-      return { ...store, CLAIMS_DATABASE_URL: databases.claims };
+      return { ...store, CLAIMS_DATABASE_URL: url };
     case 'hybrid':
-      return { ...store, CLAIMS_DATABASE_URL: databases.claims, REDIS_URL: addresses.redis };
+      return { ...store, CLAIMS_DATABASE_URL: url, REDIS_URL: addresses.redis };
     case 'dynamodb': {
       const { region, table, emulator } = claimsTableIn(addresses);
       const inTable = { DYNAMODB_REGION: region, DYNAMODB_TABLE: table };

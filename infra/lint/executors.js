@@ -23,9 +23,9 @@ function one(judge) {
   return async (_options, context) => {
     const { root } = context.projectsConfigurations.projects[context.projectName];
     const problems = await judge([root], context.root);
-    const told = problems.get(root) ?? [];
-    if (told.length > 0) console.error(told.join('\n'));
-    return { success: told.length === 0 };
+    const found = problems.get(root) ?? [];
+    if (found.length > 0) console.error(found.join('\n'));
+    return { success: found.length === 0 };
   };
 }
 
@@ -36,10 +36,10 @@ function many(judge) {
     const problems = await judge(tasks.map(rootOf), context.root);
     return Object.fromEntries(
       tasks.map((task) => {
-        const told = problems.get(rootOf(task)) ?? [];
+        const found = problems.get(rootOf(task)) ?? [];
         // Nx shows what a failed task printed, unless it ran among others.
-        if (told.length > 0) console.error(`\n${task.id}\n${told.join('\n')}`);
-        return [task.id, { success: told.length === 0, terminalOutput: `${told.join('\n')}\n` }];
+        if (found.length > 0) console.error(`\n${task.id}\n${found.join('\n')}`);
+        return [task.id, { success: found.length === 0, terminalOutput: `${found.join('\n')}\n` }];
       }),
     );
   };

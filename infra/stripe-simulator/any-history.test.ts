@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Stripe } from 'stripe';
-import type { AccountAudit } from './control/audit.ts';
+import type { AccountAudit } from './store/account.ts';
 import { faultKinds } from './faults.ts';
 import { aSimulator, type ASimulator } from './test/simulator.ts';
 

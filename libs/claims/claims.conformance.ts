@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
-import { answerBytesMax } from './claims.ts';
+import { answerBytesMax, ClaimsUnavailableError } from './claims.ts';
 import {
   aClaim,
   aFingerprint,
   anAnswer,
+  complete,
   expectOutcome,
+  hourMs,
   lasting,
+  walked,
   warmUp,
+  wholeWalk,
   type OpenClaims,
 } from './test/claims-under-test.ts';
 import { describeLeases } from './leases.conformance.ts';
@@ -21,6 +25,7 @@ export function describeClaims(store: string, open: OpenClaims): void {
     describeOwnership(open);
     describeAnswers(open);
     describeReleases(open);
+    describeWalks(open);
     describeLeases(open);
     describeLosses(open);
     describeTrouble(open);
@@ -181,5 +186,74 @@ function describeReleases(open: OpenClaims): void {
     const stranger = { ...aClaim(), token: owner.token };
     assert.equal(await claims.complete(stranger, anAnswer), 'lost');
     assert.equal(await claims.release(stranger), 'lost');
+  });
+}
+
+const some = (count: number) => Array.from({ length: count }, () => aClaim());
+
+function describeWalks(open: OpenClaims): void {
+  it('a walk gives what every completed claim is, in steps, and no claim that is not completed or is over', async (t) => {
+    const { claims, openWalk, age } = await open(t, lasting);
+    const completed = some(40);
+    await Promise.all(completed.map((request) => complete(claims, request)));
+    const [inFlight, released, over] = [aClaim(), aClaim(), aClaim()];
+    for (const request of [inFlight, released]) await warmUp(claims, request);
+    expectOutcome(await claims.claim(inFlight), 'claimed');
+    const { token } = expectOutcome(await claims.claim(released), 'claimed');
+    await claims.release({ ...released, token });
+    await complete(claims, over);
+    await age(over.txnId, 25 * hourMs);
+    const walk = await openWalk();
+    const { claims: found, steps } = await wholeWalk(walk, { limit: 10 });
+    assert.deepEqual(found, walked(completed));
+    assert.ok(Math.max(...steps) < completed.length, `${steps.join(', ')} in a step`);
+    assert.deepEqual((await wholeWalk(walk, { limit: 1_000 })).claims, walked(completed));
+  });
+
+  it('claims that come while others are walked over take none away, and another reader goes on by the cursor', async (t) => {
+    const { claims, openWalk } = await open(t, lasting);
+    const before = some(40);
+    await Promise.all(before.map((request) => complete(claims, request)));
+    const [one, other] = [await openWalk(), await openWalk()];
+    let turn = 0;
+    const inTurns = {
+      ...one,
+      walk: (step: Parameters<typeof one.walk>[0]) => {
+        turn += 1;
+        return (turn % 2 === 0 ? one : other).walk(step);
+      },
+    };
+    const later = some(5);
+    const between = async () => {
+      const request = later.pop();
+      if (request !== undefined) await complete(claims, request);
+    };
+    const { claims: found } = await wholeWalk(inTurns, { limit: 10, between });
+    const ids = new Set(found.map(({ txnId }) => txnId));
+    assert.deepEqual(
+      before.filter(({ txnId }) => !ids.has(txnId)),
+      [],
+    );
+  });
+
+  it('whoever walks can look at what one shows, and no further', async (t) => {
+    const { claims, openWalk } = await open(t, lasting);
+    const request = aClaim();
+    await complete(claims, request);
+    const walk = await openWalk();
+    assert.equal(await walk.shown(request.txnId), request.shown);
+    assert.equal(await walk.shown(aClaim().txnId), undefined);
+    assert.deepEqual(Object.keys(walk).sort(), ['close', 'shown', 'walk']);
+  });
+
+  it('a store that forgot has nothing to walk over, and one that is away is no empty one', async (t) => {
+    const { claims, openWalk, forget, relay } = await open(t, { ...lasting, answerTimeoutMs: 500 });
+    await complete(claims, aClaim());
+    const walk = await openWalk();
+    await forget();
+    assert.deepEqual((await wholeWalk(walk, { limit: 1_000 })).claims, []);
+    await relay.cut();
+    await assert.rejects(walk.walk({ limit: 20 }), ClaimsUnavailableError);
+    await assert.rejects(walk.shown(aClaim().txnId), ClaimsUnavailableError);
   });
 }

@@ -30,7 +30,7 @@ export type ClaimsOptions = {
 export type ClaimTimes = {
   /** How long the one at work is left alone. */
   leaseMs: number;
-  /** How long a claim is remembered. */
+  /** How long a claim is remembered, from when it was last made or completed. */
   lifeMs: number;
   /** How long the store may take to answer. */
   answerTimeoutMs: number;
@@ -96,11 +96,12 @@ export type PendingRead =
 /**
  * Guard 1: at most one request at work per (kind, partner, key), and its answer kept for replay.
  *
- * A claim's record lives 24 h from the first claim; inside it the lease of the one at work ends
- * after 30 s. Both are measured by the store's clock and never by a caller's. Every method is one
- * atomic step and rejects with a ClaimsUnavailableError when the store does not answer in time: the
- * outcome is then unknown, and asking again is safe. A claim that is made all the same is released
- * as soon as the store answers again, so that nobody waits for a lease under which nobody works.
+ * A claim's record lives 24 h from when it was completed, or was last claimed, so that nothing
+ * accepted is forgotten sooner; inside it the lease of the one at work ends after 30 s. Both are
+ * measured by the store's clock and never by a caller's. Every method is one atomic step and
+ * rejects with a ClaimsUnavailableError when the store does not answer in time: the outcome is then
+ * unknown, and asking again is safe. A claim that is made all the same is released as soon as the
+ * store answers again, so that nobody waits for a lease under which nobody works.
  */
 export type Claims = {
   claim(request: ClaimRequest): Promise<ClaimOutcome>;
@@ -133,3 +134,37 @@ export type Claims = {
 
 /** Who finishes a claim. */
 export type ClaimOwner = { txnId: TxnId; token: OwnerToken };
+
+/** A claim whose request was answered: its partner was promised that it takes effect. */
+export type CompletedClaim = {
+  txnId: TxnId;
+  partnerId: PartnerId;
+  fingerprint: Fingerprint;
+  /** The first claim's, by the clock of a gateway. */
+  acceptedAt: Date;
+};
+
+/** A step of a walk. `next` is where the following one begins; without it the walk is over. */
+export type WalkStep = { claims: readonly CompletedClaim[]; next?: string };
+
+/**
+ * Reads what guard 1 remembers, and can write nothing: for whoever compares it with the ledger.
+ *
+ * A whole walk leads from a step without `after` to one without `next`. It gives every claim that
+ * was completed before the walk began and lives until it is over, at least once. A claim may come
+ * twice, and one that is completed or ends meanwhile may come or not, as with Redis's SCAN. A
+ * cursor may be handed to another reader of the same store at any time; where the store has
+ * restarted or failed over since, the step begins the walk anew.
+ *
+ * A step looks at about `limit` records, completed or not, so that it takes milliseconds of the
+ * store however many there are; it may give none and still not be the last. What a store has
+ * forgotten is not given, and that proves nothing.
+ *
+ * Each method rejects with a ClaimsUnavailableError when the store does not answer in time.
+ */
+export type ClaimWalk = {
+  walk(step: { after?: string; limit: number }): Promise<WalkStep>;
+  /** What a read of it shows while the ledger does not know it (JSON). */
+  shown(txnId: TxnId): Promise<string | undefined>;
+  close(): Promise<void>;
+};

@@ -1,4 +1,5 @@
 export * from './claims.ts';
 export { releaseLate } from './late-releases.ts';
-export { openRedisClaims, type RedisClaimsOptions } from './redis/redis-claims.ts';
-export { connectRedis, RedisPolicyError, redisSpan } from './redis/redis-connection.ts';
+export { openRedisClaims, openRedisWalk, type RedisClaimsOptions } from './redis/redis-claims.ts';
+export { connectRedis, redisSpan } from './redis/redis-connection.ts';
+export { RedisPolicyError } from './redis/redis-server.ts';

@@ -109,9 +109,14 @@ function describeLife(open: OpenClaims): void {
     expectOutcome(await claims.claim(request), 'completed');
     await age(request.txnId, 2 * minuteMs);
     assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
-    const other = { ...request, fingerprint: aFingerprint(), acceptedAt: new Date() };
+    const other = {
+      ...{ ...request, fingerprint: aFingerprint(), acceptedAt: new Date() },
+      shown: '{"of":"another life"}',
+    };
     const { acceptedAt, token } = expectOutcome(await claims.claim(other), 'claimed');
     assert.deepEqual(acceptedAt, other.acceptedAt);
+    const read = await claims.read(request.txnId);
+    assert.equal(read.outcome === 'pending' && read.shown, other.shown);
     expectOutcome(await claims.claim(request), 'reused');
     expectOutcome(await claims.claim(other), 'in-flight');
     const answer = { ...anAnswer, body: 'of another life' };
@@ -130,20 +135,48 @@ function describeLife(open: OpenClaims): void {
     expectOutcome(await claims.claim(request), 'claimed');
   });
 
-  it('a claim is forgotten its life after the first claim, whoever took it over since', async (t) => {
+  it('an answer is kept for a day from when it was given, however late that was', async (t) => {
+    const { claims, age } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+    await age(request.txnId, 24 * hourMs - minuteMs);
+    await claims.complete(owner, anAnswer);
+    await age(request.txnId, 24 * hourMs - minuteMs);
+    assert.deepEqual(expectOutcome(await claims.claim(request), 'completed').answer, anAnswer);
+    assert.equal((await claims.read(request.txnId)).outcome, 'pending');
+    await age(request.txnId, 2 * minuteMs);
+    assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
+  });
+
+  it('a claim that is taken over lives for a day from then, with its first time of acceptance', async (t) => {
     const { claims, age } = await open(t, lasting);
     const request = aClaim();
     await warmUp(claims, request);
     expectOutcome(await claims.claim(request), 'claimed');
     const later = { ...request, acceptedAt: new Date() };
     for (let takeover = 0; takeover < 3; takeover += 1) {
-      await age(request.txnId, 7 * hourMs);
+      await age(request.txnId, 24 * hourMs - minuteMs);
       const { acceptedAt } = expectOutcome(await claims.claim(later), 'claimed');
       assert.deepEqual(acceptedAt, request.acceptedAt);
     }
-    await age(request.txnId, 3 * hourMs + minuteMs);
+    await age(request.txnId, 24 * hourMs - minuteMs);
+    assert.equal((await claims.read(request.txnId)).outcome, 'pending');
+    await age(request.txnId, 2 * minuteMs);
     const { acceptedAt } = expectOutcome(await claims.claim(later), 'claimed');
     assert.deepEqual(acceptedAt, later.acceptedAt);
+  });
+
+  it('a release and a reuse give a claim no longer life', async (t) => {
+    const { claims, age } = await open(t, lasting);
+    const request = aClaim();
+    await warmUp(claims, request);
+    const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+    await age(request.txnId, 24 * hourMs - minuteMs);
+    await claims.release(owner);
+    expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'reused');
+    await age(request.txnId, 2 * minuteMs);
+    assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
   });
 
   it('a forgotten claim is no reason to claim in a cold bucket', async (t) => {

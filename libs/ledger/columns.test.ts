@@ -8,7 +8,7 @@ import {
   refundRequestSchema,
 } from '@triplock/contracts';
 import type { Database } from '@triplock/postgres';
-import { aPayment, aRefund } from '@triplock/testing';
+import { aPayment, aRefund, everyField } from '@triplock/testing';
 import {
   columnGroups,
   detailFields,
@@ -17,7 +17,7 @@ import {
   transactionColumns,
 } from './columns.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
-import { bookTransferOf, traceparent } from './test/example-postings.ts';
+import { bookTransferOf, traceparent } from './test/under-test.ts';
 
 const { asked, amount, ended, kept } = columnGroups;
 const baseline = 'libs/ledger/postgres/migrations/0001-baseline.sql';
@@ -115,7 +115,7 @@ test('post.sql takes what a posting sends', async () => {
       return [{ txn_id: payment.txnId }];
     },
   };
-  const payment = wholePayment();
+  const payment = aPayment(everyField);
   await openPostgresLedger(database as unknown as Database).post([bookTransferOf(payment)]);
   const taken = namesIn(cut('libs/ledger/postgres/post.sql', /AS posting \(/, /\n {2}\)/));
   // A transfer that succeeds has no failure.
@@ -124,8 +124,10 @@ test('post.sql takes what a posting sends', async () => {
 });
 
 test('every field that a partner may send has a column, or is one of the details', () => {
-  const paymentFields = [...asked, ...amount, ...detailFields.payment];
-  const refundFields = ['amount', ...detailFields.refund];
+  const onTheWire = (name: string) =>
+    name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const paymentFields = [...asked, ...amount, ...detailFields.payment.map(onTheWire)];
+  const refundFields = ['amount', ...detailFields.refund.map(onTheWire)];
   const unsaved = (fields: object, columns: readonly string[]) =>
     without(Object.keys(fields), columns);
   const mend = 'libs/ledger/columns.ts and the tables, or detailFields there';
@@ -133,7 +135,7 @@ test('every field that a partner may send has a column, or is one of the details
   assert.deepEqual(unsaved(refundRequestSchema.properties, refundFields), [], mend);
   // `schema` is the record's own, `accepted_at` is the column `created_at`.
   const own = ['schema', 'accepted_at'];
-  const payment = wholePayment();
+  const payment = aPayment(everyField);
   const refund = aRefund(payment, { amount: 1n, reason: 'broken' });
   const record = JSON.parse(String(encodePaymentAccepted(payment, traceparent).value)) as object;
   assert.deepEqual(unsaved(record, [...paymentFields, ...own]), [], mend);
@@ -143,7 +145,7 @@ test('every field that a partner may send has a column, or is one of the details
     ...paymentRequestSchema.properties,
     ...refundRequestSchema.properties,
   });
-  const unsent = without(Object.values(detailFields).flat(), sendable);
+  const unsent = without(Object.values(detailFields).flat().map(onTheWire), sendable);
   assert.deepEqual(unsent, [], 'libs/ledger/columns.ts: nobody can send these details');
 });
 
@@ -172,12 +174,3 @@ test('the ledger in Spanner and its copy name every column', (context) => {
   const incoming = cut(copy, /DISTINCT FROM \((?=\s+incoming\.kind)/, /\n\)/);
   areThose(`${copy}, incoming`, namesIn(incoming), compared);
 });
-
-function wholePayment() {
-  return aPayment({
-    paymentMethod: 'pm_card_visa',
-    reference: 'order-1',
-    description: 'two\nlines',
-    metadata: { shop: 'north' },
-  });
-}

@@ -10,7 +10,7 @@ import {
   type TransactionState,
   type TxnId,
 } from '@triplock/payments';
-import type { Posting, PostOutcome } from './ledger.ts';
+import { UnpostableError, type Posting, type PostOutcome } from './ledger.ts';
 
 // What posting and settling come to, decided once for every store.
 
@@ -74,4 +74,21 @@ export function refundMovement(refund: Refund): Entry | undefined {
   const { partnerId, state, money, provider } = refund;
   if (state !== 'succeeded' || money === undefined) return undefined;
   return refundEntry({ partnerId, money, provider: provider?.name });
+}
+
+/**
+ * Refuses a text that the ledgers do not hold alike: half a surrogate pair would silently become
+ * another character on the way, and PostgreSQL stores no NUL. Objects are looked through.
+ *
+ * @throws UnpostableError
+ */
+export function refuseBadTexts(values: readonly unknown[]): void {
+  for (const value of values) {
+    if (typeof value === 'object' && value !== null) {
+      refuseBadTexts([...Object.keys(value), ...Object.values(value as Record<string, unknown>)]);
+    }
+    if (typeof value !== 'string') continue;
+    if (!value.isWellFormed()) throw new UnpostableError('a text holds half a surrogate pair');
+    if (value.includes('\0')) throw new UnpostableError('a text holds a NUL character');
+  }
 }

@@ -16,7 +16,7 @@ import type {
   TransactionState,
   TxnId,
 } from '@triplock/payments';
-import type { Column, detailFields, PaymentColumn, RefundColumn } from './columns.ts';
+import { type Column, detailFields, type PaymentColumn, type RefundColumn } from './columns.ts';
 
 /** A row of `ledger.transactions`, as the driver of PostgreSQL gives it back. */
 export type TransactionRow = {
@@ -82,7 +82,7 @@ export function paymentOf(row: PaymentRow): Payment {
       money: { amount: row.amount, currency: row.currency as Currency },
       ...(row.payment_method === null ? {} : { paymentMethod: row.payment_method }),
       ...(row.reference === null ? {} : { reference: row.reference }),
-      ...(row.details === null ? {} : (JSON.parse(row.details) as OtherPaymentDetails)),
+      ...(detailsOf(row) as OtherPaymentDetails),
     },
     state: row.state,
     version: row.version,
@@ -107,7 +107,7 @@ export function refundOf(row: RefundRow): Refund {
     paymentId: row.payment_id as TxnId,
     details: {
       ...(row.requested_amount === null ? {} : { amount: row.requested_amount }),
-      ...(row.details === null ? {} : (JSON.parse(row.details) as OtherRefundDetails)),
+      ...(detailsOf(row) as OtherRefundDetails),
     },
     state: row.state,
     version: row.version,
@@ -127,20 +127,48 @@ type OtherRefundDetails = Pick<RefundDetails, (typeof detailFields.refund)[numbe
 
 /** What a payment's column `details` holds, before it is text; null when none of it was sent. */
 export function otherDetails({ details }: AcceptedPayment): OtherPaymentDetails | null {
-  const { description, metadata } = details;
-  if (description === undefined && metadata === undefined) return null;
-  return { ...(description !== undefined && { description }), ...(metadata && { metadata }) };
+  return sentOf(details, detailFields.payment);
 }
 
 /** The same of a refund. */
 export function otherRefundDetails({ details }: AcceptedRefund): OtherRefundDetails | null {
-  const { reason } = details;
-  return reason === undefined ? null : { reason };
+  return sentOf(details, detailFields.refund);
+}
+
+function sentOf<Details, Name extends keyof Details>(
+  details: Details,
+  names: readonly Name[],
+): Pick<Details, Name> | null {
+  let sent: Partial<Pick<Details, Name>> | null = null;
+  for (const name of names) {
+    if (details[name] === undefined) continue;
+    sent ??= {};
+    sent[name] = details[name];
+  }
+  return sent as Pick<Details, Name> | null;
 }
 
 /** The column `details` itself. */
 export function detailsText(details: object | null): string | null {
   return details && JSON.stringify(details);
+}
+
+/**
+ * A row that is there and makes no sense: written past the checks, or damaged on a disk. Looking
+ * again will not help, and it says nothing about the rows beside it.
+ */
+export class UnreadableRowError extends Error {
+  override name = 'UnreadableRowError';
+}
+
+/** @throws UnreadableRowError */
+function detailsOf({ txn_id: txnId, details }: { txn_id: string; details: string | null }): object {
+  if (details === null) return {};
+  try {
+    return JSON.parse(details) as object;
+  } catch (cause) {
+    throw new UnreadableRowError(`the details of transaction ${txnId} are no JSON`, { cause });
+  }
 }
 
 /** Why it failed, or nothing. */

@@ -10,15 +10,30 @@ export const ownMs = 20_000;
 /** A pending row that was not finished in time, as it is now. */
 export type DueTransaction =
   | { kind: 'payment'; payment: Payment; traceparent: string }
-  | { kind: 'refund'; refund: Refund; traceparent: string };
+  | { kind: 'refund'; refund: Refund; traceparent: string }
+  /** Taken like the others, and its contents make no sense: a person has to mend it. */
+  | { kind: 'unreadable'; txnId: TxnId; error: unknown };
+
+/**
+ * Which rows are taken. `settled-here`: those that come to an end in the ledger alone, whatever the
+ * provider does, which are book transfers and refunds that have yet to be reserved.
+ */
+export type DueRows = 'all' | 'settled-here';
 
 /**
  * Takes up to `limit` pending transactions whose time has come, longest due first, so that no two
  * callers get the same: each is due again later, after a quarter of the time that it has been
  * pending (`leaseMs` at least, a minute at most). A worker that holds an older version writes
- * nothing.
+ * nothing. One that cannot be read is `unreadable`, so that it holds up none of the others.
+ *
+ * @throws in an outage: what was taken by then is due again later.
  */
-export type TakeDue = (request: { limit: number; leaseMs: number }) => Promise<DueTransaction[]>;
+export type TakeDue = (request: {
+  limit: number;
+  leaseMs: number;
+  /** `all` by default. */
+  rows?: DueRows;
+}) => Promise<DueTransaction[]>;
 
 /**
  * What an event of the provider says: something is new about one intent or its refunds.

@@ -53,8 +53,12 @@ test('the notifier knows where webhooks go and never sees an API key', async (co
 test('neither an API key nor a webhook secret is readable to the auditor', async (context) => {
   const { store } = await seeded(context);
   const auditor = store.open('triplock_auditor');
-  await auditor.query('SELECT url FROM partners.webhook_endpoints');
-  for (const column of ['webhook_endpoints.secrets', 'api_keys.sha256']) {
+  await auditor.query('SELECT url FROM partners.open_webhook_endpoints');
+  for (const column of [
+    'webhook_endpoints.secrets',
+    'open_webhook_endpoints.secrets',
+    'api_keys.sha256',
+  ]) {
     const [table] = column.split('.');
     const sql = `SELECT ${column} FROM partners.${table}`;
     await assert.rejects(auditor.query(sql), /permission denied/, column);

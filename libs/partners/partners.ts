@@ -15,8 +15,6 @@ export type WebhookEndpoint = {
   secrets: readonly string[];
   /** Another one whenever the endpoint was changed. */
   version: string;
-  /** Its server wants no more webhooks; until the partner sets it again, none is sent. */
-  disabled?: true;
 };
 
 /** Partners as the other services need them: who sends, and where their webhooks go. */
@@ -31,7 +29,8 @@ export type Partners = {
   authenticate(apiKey: string): Promise<Authentication>;
   /**
    * Asked at every call, so that a new URL or secret counts at once. Calls at the same time share
-   * a question that none of them came after.
+   * a question that none of them came after. `undefined`: nothing may be sent, because the partner
+   * has set no endpoint, or its server answered 410 Gone since it last did.
    */
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
   /**
@@ -48,7 +47,6 @@ export type Partners = {
   ping(): Promise<void>;
 };
 
-type EndpointRow = Omit<WebhookEndpoint, 'disabled'> & { disabled: boolean };
 type KeyRow = { sha256: Buffer; partner_id: PartnerId };
 
 /**
@@ -74,10 +72,8 @@ export function openPartners(
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
     webhookEndpoint: shareReads(async (partnerId) => {
-      const [row] = await database.query<EndpointRow>(sql.findWebhookEndpoint, [partnerId]);
-      if (row === undefined) return undefined;
-      const { disabled, ...endpoint } = row;
-      return disabled ? { ...endpoint, disabled } : endpoint;
+      const [row] = await database.query<WebhookEndpoint>(sql.findWebhookEndpoint, [partnerId]);
+      return row;
     }),
     async disableEndpoint({ partnerId, version }) {
       const parameters = [partnerId, version];

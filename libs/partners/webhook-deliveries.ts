@@ -32,8 +32,11 @@ export type ShownDelivery = {
   nextAttemptAt: Date | null;
 };
 
-/** `failed` was given up; a partner may ask for it again. */
-export type DeliveryState = 'pending' | 'delivered' | 'failed';
+/**
+ * `parked` waits for its partner to have an open endpoint. `failed` was given up; a partner may ask
+ * for it again.
+ */
+export type DeliveryState = 'pending' | 'parked' | 'delivered' | 'failed';
 
 /** Which deliveries to show. */
 export type DeliveryQuestion = {

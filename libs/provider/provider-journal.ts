@@ -22,6 +22,8 @@ export type JournalRow = {
    * `unknown`: a status that is not known here, of an object that is not marked as ours.
    */
   status: JournalStatus | 'unknown';
+  /** Who has to act before it ends; absent where it is final, or nobody has to. */
+  waitsFor?: 'customer' | 'bank';
   /** Minor units. */
   amount: bigint;
   /** ISO 4217, upper case. */

@@ -59,6 +59,11 @@ export type Unknown = {
   readonly sent: boolean;
   /** When the provider wants to be asked again, milliseconds. */
   readonly retryAfterMs?: number;
+  /**
+   * `true`: the call was refused for no fault of the payment, such as a wrong API key, and will be
+   * until a person has mended that.
+   */
+  readonly untilMended?: true;
 };
 
 /**

@@ -37,8 +37,8 @@ export type ServiceDeclaration = {
   inbox?: boolean;
   /** What it does with the ledger, in whichever store that is. */
   ledger?: 'reads' | 'posts' | 'publishes' | 'audits';
-  /** Whether it claims idempotency keys. */
-  claims?: boolean;
+  /** Whether it claims idempotency keys, or only reads what was claimed, by its own role. */
+  claims?: 'takes' | 'reads';
   kafka?: {
     topics: readonly ('accepted' | 'deadLetter')[];
     /** Consumer groups by their settings: its own, and those whose offsets it reads. */

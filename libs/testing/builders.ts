@@ -23,6 +23,14 @@ export type PaymentWish = {
   acceptedAt?: Date;
 } & Omit<Partial<PaymentDetails>, 'money'>;
 
+/** Every field but the amount that a partner may send, with texts that are easily lost. */
+export const everyField: Required<Omit<PaymentDetails, 'money'>> = {
+  paymentMethod: 'pm_card_visa',
+  reference: 'Ω "quoted" \\ / 𝄞',
+  description: 'two\nlines',
+  metadata: { zulu: '', 10: 'ten', 9: 'nine', __proto__x: '{"a":1}', é: '\t' },
+};
+
 /**
  * An accepted payment whose id and fingerprint follow from its parts, as the gateway makes them.
  */
@@ -63,4 +71,28 @@ export function aRefund(payment: AcceptedPayment, wish: RefundWish = {}): Accept
     paymentId: payment.txnId,
     details,
   };
+}
+
+/** Numbers from 0 to below 1, the same for the same seed. */
+export type Random = () => number;
+
+/** Mulberry32, https://gist.github.com/tommyettinger/46a874533244883189143505d203312c */
+export function createRandom(seed: number): Random {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** The same in another order, by Fisher and Yates. */
+export function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
+  const all = [...items];
+  for (let last = all.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(random() * (last + 1));
+    [all[last], all[other]] = [all[other]!, all[last]!];
+  }
+  return all;
 }

@@ -4,8 +4,19 @@ import { createServer, type AddressInfo } from 'node:net';
 /** What a test offers to clean up after itself; `TestContext` and suite hooks fit. */
 export type Cleanup = { after(fn: () => Promise<void>): void };
 
-/** A port on 127.0.0.1 that was free a moment ago. */
-export function freePort(): Promise<number> {
+const given = new Set<number>();
+
+/** A port on 127.0.0.1 that was free a moment ago, and that this process was not given before. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = await anyFreePort();
+    if (given.has(port)) continue;
+    given.add(port);
+    return port;
+  }
+}
+
+function anyFreePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once('error', reject);

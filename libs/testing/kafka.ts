@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { Kafka, logLevel, type Admin } from 'kafkajs';
+import { Kafka, logLevel, type Admin, type Message } from 'kafkajs';
 import { eventually } from './eventually.ts';
 import type { Cleanup } from './isolation.ts';
 import { testPart } from './parts.ts';
@@ -9,14 +9,23 @@ export type TestTopic = { brokers: string[]; topic: string };
 
 /**
  * How a test wants its topic; `compression` is Kafka's `compression.type`, `batchBytesMax` its
- * `max.message.bytes`.
+ * `max.message.bytes`, `timestamps` its `message.timestamp.type`: with `CreateTime` a test makes up
+ * the times of its records.
  */
-export type TopicShape = { partitions?: number; compression?: string; batchBytesMax?: number };
+export type TopicShape = {
+  partitions?: number;
+  compression?: string;
+  batchBytesMax?: number;
+  timestamps?: 'LogAppendTime' | 'CreateTime';
+};
 
 /** The shape of a topic that a worker may set dead letters aside in. */
 export const ofDeadLetters: TopicShape = { batchBytesMax: 2 * 1024 * 1024 };
 
-/** A Kafka topic of one test's own, deleted after it. It stores records unpacked by default. */
+/**
+ * A Kafka topic of one test's own, deleted after it. By default it stores records unpacked, at the
+ * broker's time, as in production.
+ */
 export async function createTestTopic(test: Cleanup, shape: TopicShape = {}): Promise<TestTopic> {
   const topic = `test.${randomBytes(8).toString('hex')}`;
   const brokers = [await testPart('kafka')];
@@ -34,6 +43,14 @@ export async function recreateTestTopic({ brokers, topic }: TestTopic): Promise<
   });
 }
 
+/** Adds partitions to a topic until it has so many. */
+export async function growTestTopic({ brokers, topic }: TestTopic, count: number): Promise<void> {
+  await withAdmin(brokers, async (admin) => {
+    await admin.createPartitions({ topicPartitions: [{ topic, count }] });
+    await eventually(async () => (await admin.fetchTopicOffsets(topic)).length === count);
+  });
+}
+
 /** Drops every record of a topic, as retention does; its offsets go on. */
 export async function emptyTestTopic({ brokers, topic }: TestTopic): Promise<void> {
   await withAdmin(brokers, async (admin) => {
@@ -41,6 +58,30 @@ export async function emptyTestTopic({ brokers, topic }: TestTopic): Promise<voi
     const partitions = await admin.fetchTopicOffsets(topic);
     await admin.deleteTopicRecords({ topic, partitions });
   });
+}
+
+/**
+ * Writes one record as MirrorMaker, Connect and restores do: in a transaction, whose end leaves a
+ * marker (control record) behind it in the partition. Of one that is aborted nothing is a record.
+ */
+export async function appendInTransaction(
+  { brokers, topic }: TestTopic,
+  { message, end }: { message: Message; end: 'commit' | 'abort' },
+): Promise<void> {
+  const kafka = new Kafka({ clientId: 'test', brokers, logLevel: logLevel.NOTHING });
+  const producer = kafka.producer({
+    transactionalId: randomBytes(8).toString('hex'),
+    idempotent: true,
+    maxInFlightRequests: 1,
+  });
+  await producer.connect();
+  try {
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: [message] });
+    await transaction[end]();
+  } finally {
+    await producer.disconnect();
+  }
 }
 
 /** Commits a group's next offset of partition 0. It takes some seconds, as the group is joined. */
@@ -54,7 +95,10 @@ export async function commitTestOffset(
 
 async function create(admin: Admin, topic: string, shape: TopicShape): Promise<void> {
   const { partitions: numPartitions = 1, compression = 'uncompressed', batchBytesMax } = shape;
-  const configEntries = [{ name: 'compression.type', value: compression }];
+  const configEntries = [
+    { name: 'compression.type', value: compression },
+    { name: 'message.timestamp.type', value: shape.timestamps ?? 'LogAppendTime' },
+  ];
   if (batchBytesMax !== undefined) {
     configEntries.push({ name: 'max.message.bytes', value: `${batchBytesMax}` });
   }

@@ -11,6 +11,7 @@ import {
 import pg from 'pg';
 import type { Cleanup } from './isolation.ts';
 import { testPart } from './parts.ts';
+import { createStatementRelay, type StatementRelay } from './relay.ts';
 
 /** A migrated database of one test's own. */
 export type TestDatabase = {
@@ -18,6 +19,8 @@ export type TestDatabase = {
   url(role?: DatabaseRole): string;
   /** A pool as that role, closed after the test. */
   open(role?: DatabaseRole): Database;
+  /** The same by a way that can lose the server's answers. */
+  openByRelay(role: DatabaseRole): Promise<{ database: Database; relay: StatementRelay }>;
 };
 
 // Only makers of test databases take this lock, in the server's own `postgres` database.
@@ -39,12 +42,19 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
   });
 
   const url = (role?: DatabaseRole) => urlOf(postgres, { database: name, role });
-  const open = (role?: DatabaseRole) => {
-    const pool = openForCommand({ url: url(role), applicationName: 'test' });
+  const openAt = (address: string) => {
+    const pool = openForCommand({ url: address, applicationName: 'test' });
     pools.push(pool);
     return pool;
   };
-  return { url, open };
+  return {
+    url,
+    open: (role) => openAt(url(role)),
+    openByRelay: async (role) => {
+      const relay = await createStatementRelay(test, url(role));
+      return { database: openAt(relay.url), relay };
+    },
+  };
 }
 
 async function prepareTemplate(postgres: string): Promise<string> {

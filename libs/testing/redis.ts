@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -57,8 +59,15 @@ async function asProcess(test: Cleanup, setup: Setup, executable: string): Promi
     await gone;
   };
   const start = async () => {
-    server = spawn(executable, [...options, ...(setup.args ?? [])], { stdio: 'ignore' });
-    await eventually(async () => (await command('PING')) === 'PONG');
+    const started = spawn(executable, [...options, ...(setup.args ?? [])], { stdio: 'ignore' });
+    server = started;
+    // Another server may have taken the port meanwhile, and would answer in its place.
+    const isOurs = async () => {
+      const info = String(await command('INFO', 'server'));
+      return info.includes(`process_id:${started.pid}\r\n`);
+    };
+    await eventually(async () => started.exitCode !== null || (await isOurs()));
+    assert.equal(started.exitCode, null, `redis did not start on port ${port}`);
   };
   test.after(async () => {
     await kill();
@@ -111,6 +120,52 @@ async function withClient<Result>(
   } finally {
     client.disconnect();
   }
+}
+
+/** A proxy that keeps its clients' connections when it goes over to another server. */
+export type TestRedisProxy = { url: string; leadTo(server: { url: string }): Promise<void> };
+
+/** Opens a proxy before a server; its clients speak RESP3, and nothing of theirs is under way. */
+export async function createTestRedisProxy(
+  test: Cleanup,
+  first: { url: string },
+): Promise<TestRedisProxy> {
+  let target = new URL(first.url);
+  const ways = new Map<Socket, Socket>();
+  const lead = async (inbound: Socket) => {
+    inbound.pause();
+    ways.get(inbound)?.destroy();
+    const outbound = connect({ host: target.hostname, port: Number(target.port) });
+    ways.set(inbound, outbound);
+    outbound.on('error', () => inbound.destroy());
+    outbound.write('HELLO 3\r\n');
+    await once(outbound, 'data');
+    outbound.on('data', (chunk) => inbound.write(chunk));
+    outbound.on('close', () => ways.get(inbound) === outbound && inbound.destroy());
+    inbound.resume();
+  };
+  const server = createServer({ pauseOnConnect: true }, (inbound) => {
+    inbound.on('data', (chunk) => ways.get(inbound)?.write(chunk));
+    inbound.on('error', () => inbound.destroy());
+    inbound.on('close', () => {
+      ways.get(inbound)?.destroy();
+      ways.delete(inbound);
+    });
+    lead(inbound).catch(() => inbound.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  test.after(async () => {
+    for (const inbound of ways.keys()) inbound.destroy();
+    server.close();
+  });
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    leadTo: async ({ url }) => {
+      target = new URL(url);
+      await Promise.all([...ways.keys()].map(lead));
+    },
+  };
 }
 
 /** The keys of one test in the shared Redis. */

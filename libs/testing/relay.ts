@@ -1,5 +1,8 @@
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import type { Cleanup } from './isolation.ts';
 
 /** A way to a part that is there, which a test can close, stop and make forgetful. */
@@ -87,6 +90,160 @@ export async function createTestRelay(test: Cleanup, to: string): Promise<TestRe
       return { lost: lost.promise };
     },
   };
+}
+
+/** A way to PostgreSQL that can lose what the server answers to a statement that it has done. */
+export type StatementRelay = {
+  /** The database's URL, by this way. */
+  url: string;
+  /** Statements that were answered by now, BEGIN and COMMIT among them. */
+  answered(): number;
+  /**
+   * Loses the answer to the nth statement from now, together with its connection: the server is
+   * done with it, so a commit is durable, and no byte of the answer has come through.
+   */
+  loseAnswer(nth: number): { wasLost(): boolean };
+};
+
+/** Opens such a way for one test, closed after it. */
+export async function createStatementRelay(test: Cleanup, to: string): Promise<StatementRelay> {
+  const target = new URL(to);
+  const sockets = new Set<Socket>();
+  let answered = 0;
+  let losing: { nth: number; isLost: boolean } | undefined;
+  const onAnswer = (): 'pass' | 'lose' => {
+    answered += 1;
+    if (losing?.nth !== answered) return 'pass';
+    losing.isLost = true;
+    return 'lose';
+  };
+  const server = createServer((inbound) => {
+    const outbound = connect({ host: target.hostname, port: Number(target.port) });
+    const answers = wholeAnswers(onAnswer);
+    inbound.on('data', (chunk) => outbound.write(chunk));
+    outbound.on('data', (chunk) => {
+      const through = answers(chunk);
+      if (through === 'lost') inbound.destroy();
+      else inbound.write(through);
+    });
+    for (const [socket, other] of [
+      [inbound, outbound],
+      [outbound, inbound],
+    ] as const) {
+      sockets.add(socket);
+      // The end of a connection is what is tried here.
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => (sockets.delete(socket), other.destroy()));
+    }
+  });
+  const port = await listen(server, 0);
+  test.after(async () => {
+    sockets.forEach((socket) => socket.destroy());
+    server.close();
+    return Promise.resolve();
+  });
+  const url = new URL(to);
+  url.host = `127.0.0.1:${port}`;
+  return {
+    url: url.href,
+    answered: () => answered,
+    loseAnswer: (nth) => {
+      const fault = { nth: answered + nth, isLost: false };
+      losing = fault;
+      return { wasLost: () => fault.isLost };
+    },
+  };
+}
+
+const readyForQuery = 'Z'.charCodeAt(0);
+const [typeBytes, lengthBytes] = [1, 4];
+
+/**
+ * Reads what the server sends on one connection and gives on what may pass: each answer once it is
+ * whole, which ReadyForQuery ends (PostgreSQL manual, "Message Formats"). The server has committed
+ * by then. The greeting ends with one too, and passes as it comes.
+ */
+function wholeAnswers(onAnswer: () => 'pass' | 'lose'): (chunk: Buffer) => Buffer | 'lost' {
+  let isGreeted = false;
+  let [held, unread] = [Buffer.alloc(0), Buffer.alloc(0)];
+  return (chunk) => {
+    unread = Buffer.concat([unread, chunk]);
+    let through = Buffer.alloc(0);
+    while (unread.length >= typeBytes + lengthBytes) {
+      const size = typeBytes + unread.readInt32BE(typeBytes);
+      if (unread.length < size) break;
+      held = Buffer.concat([held, unread.subarray(0, size)]);
+      const isEnd = unread[0] === readyForQuery;
+      unread = unread.subarray(size);
+      if (isGreeted && isEnd && onAnswer() === 'lose') return 'lost';
+      if (isGreeted && !isEnd) continue;
+      isGreeted ||= isEnd;
+      through = Buffer.concat([through, held]);
+      held = Buffer.alloc(0);
+    }
+    return through;
+  };
+}
+
+/** A store whose answers can be lost, beside whatever a test needs of it. */
+type ByRelay = { relay: StatementRelay };
+
+/** An operation of a port, tried with its answers lost. */
+export type LostAnswerCase<Store> = {
+  /**
+   * Makes what the operation needs. `stored` reads what the store has afterwards, without what a
+   * repetition may change, such as a version.
+   */
+  prepare(store: Store): Promise<{ operation(): Promise<unknown>; stored(): Promise<unknown> }>;
+  /** What else it may come to when it is called again after it was done. */
+  orElse?: readonly unknown[];
+};
+
+/**
+ * Tests each operation with the answer lost to each of its statements, every time on a fresh store,
+ * and calls it again as its caller would: it must come to what it comes to without the fault, or to
+ * one of `orElse`, and the store must have the same.
+ */
+export function testLostAnswers<Store extends ByRelay>(
+  cases: Readonly<Record<string, LostAnswerCase<Store>>>,
+  open: (context: TestContext) => Promise<Store>,
+): void {
+  for (const [name, { prepare, orElse = [] }] of Object.entries(cases)) {
+    test(`${name} comes out right when it is called again after a lost answer`, async (context) => {
+      let statements = 0;
+      let wanted: { outcome: unknown; stored: unknown } | undefined;
+      await context.test('no answer is lost', async (each) => {
+        const store = await open(each);
+        const { operation, stored } = await prepare(store);
+        const before = store.relay.answered();
+        const outcome = await operation();
+        statements = store.relay.answered() - before;
+        wanted = { outcome, stored: await stored() };
+      });
+      assert.ok(statements > 0, 'it sends no statement by the relay');
+      for (let nth = 1; nth <= statements; nth += 1) {
+        await context.test(
+          `the answer to statement ${nth} of ${statements} is lost`,
+          async (each) => {
+            const store = await open(each);
+            const { operation, stored } = await prepare(store);
+            const fault = store.relay.loseAnswer(nth);
+            await assert.rejects(operation(), 'nobody can say what it came to');
+            assert.ok(fault.wasLost(), 'the fault did not fire');
+            const again = await operation();
+            const isRight = [wanted!.outcome, ...orElse].some((each) =>
+              isDeepStrictEqual(each, again),
+            );
+            assert.ok(
+              isRight,
+              `it came to ${inspect(again)} instead of ${inspect(wanted!.outcome)}`,
+            );
+            assert.deepEqual(await stored(), wanted!.stored);
+          },
+        );
+      }
+    });
+  }
 }
 
 async function listen(server: Server, port: number): Promise<number> {

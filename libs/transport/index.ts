@@ -5,6 +5,7 @@ export * from './kafka/dead-letters.ts';
 export * from './kafka/group-commit.ts';
 export * from './kafka/log-gaps.ts';
 export * from './kafka/offsets.ts';
+export { partitionOfKey } from './kafka/producer.ts';
 export * from './kafka/record-batches.ts';
 export * from './kafka/topic-reader.ts';
 export * from './kafka/topics.ts';

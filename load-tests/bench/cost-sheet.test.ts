@@ -77,7 +77,7 @@ const report: BenchReport = {
   repetitions,
 };
 
-test('the sheet tells the rig, every service, both ratios and the audit', () => {
+test('the sheet has the rig, every service, both ratios and the audit', () => {
   const text = renderReport(report).join('\n');
   assert.match(text, /A fast one, 2 cores, 24 GiB; Linux 6; Node v24\.0\.0; commit abcdef0/);
   assert.match(text, /1 × 20 s over 64 connections; 1 of each service/);

@@ -1,13 +1,13 @@
-import { renderTable, style, type AuditReport } from '@triplock/operator';
-import type { Rig } from '../rig.ts';
+import { type AuditReport, renderTable, style } from '@triplock/operator';
+import type { Rig } from '../systems.ts';
 import {
-  measuredParts,
-  measuredServices,
-  pipelineServices,
   type EmptyPostRun,
   type MeasuredPart,
   type MeasuredService,
   type Repetition,
+  measuredParts,
+  measuredServices,
+  pipelineServices,
 } from './measurements.ts';
 import type { BenchOptions } from './options.ts';
 

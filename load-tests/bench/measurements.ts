@@ -75,7 +75,7 @@ export type LoadReport = {
   cpuMicros: number;
 };
 
-/** What a service's processes said of themselves, its replicas added up. */
+/** What a service's processes report of themselves, its replicas added up. */
 type ServiceSample = { cpuMicros: number; rssBytes: number };
 export type Sample = Readonly<Record<MeasuredService, ServiceSample>>;
 
@@ -93,7 +93,7 @@ export function readSample(texts: readonly string[]): ServiceSample {
   const cpuSeconds = sum('process_cpu_seconds_total');
   const rssBytes = sum('process_resident_memory_bytes');
   if (!(cpuSeconds > 0 && rssBytes > 0)) {
-    throw new Error('a service tells nothing of its CPU time and its memory');
+    throw new Error('a service reports nothing of its CPU time and its memory');
   }
   return { cpuMicros: cpuSeconds * 1_000_000, rssBytes };
 }

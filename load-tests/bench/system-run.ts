@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { System } from '@triplock/demo';
 import type { Terminal } from '@triplock/operator';
-import { loadSql } from '@triplock/postgres';
 import type { LoadAmount } from './options.ts';
 import { startEmptyPost, type EmptyPostState } from './empty-post.ts';
 import {
@@ -118,7 +117,8 @@ function growth(
   return Object.fromEntries(grown) as NonNullable<SystemRun['partMicros']>;
 }
 
-function orderFor(
+/** Load on the system, from its first partner, with keys that are fresh. */
+export function orderFor(
   { endpoints }: System,
   { seconds, connections }: LoadAmount,
 ): Omit<LoadOrder, 'targets'> {
@@ -148,7 +148,18 @@ function usesOf(run: {
   return Object.fromEntries(uses) as SystemRun['services'];
 }
 
-const countEffects = loadSql(import.meta.url, 'count-effects.sql');
+// How many payments came how far, everything ever counted, so that a run is the growth between two.
+// `now` and the last times are the database's clock; a last time is null where nothing is.
+const countEffects = `
+  SELECT
+    clock_timestamp() AS now,
+    (SELECT count(*)::integer FROM ledger.transactions WHERE state <> 'pending') AS settled,
+    (SELECT count(*)::integer FROM ledger.outbox WHERE state = 'published') AS published,
+    (SELECT max(published_at) FROM ledger.outbox) AS "lastPublished",
+    (SELECT count(*)::integer FROM notifier.deliveries WHERE state = 'delivered') AS delivered,
+    (SELECT max(finished_at) FROM notifier.deliveries) AS "lastDelivered",
+    (SELECT count(*)::integer FROM auditor.accepted) AS recorded,
+    (SELECT count(*)::integer FROM auditor.published) AS witnessed`;
 
 /** How far payments came, counted since the beginning, at one moment of the database's clock. */
 export type Effects = {

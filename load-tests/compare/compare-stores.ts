@@ -1,11 +1,16 @@
 import type { Claims } from '@triplock/claims';
 import type { ClaimStore } from '@triplock/launcher';
-import { renderTable, style, type Terminal } from '@triplock/operator';
-import { spread, type Spread } from '../bench/cost-sheet.ts';
-import { describeRig, type Rig } from '../rig.ts';
-import { killAndCheck, type Survival } from './kill-store.ts';
-import type { ComparedStore } from './own-stores.ts';
-import { aFreshClaim, claimAndComplete, keepBusy, warmUp } from './claim-work.ts';
+import { type Terminal, renderTable, style } from '@triplock/operator';
+import { type Spread, spread } from '../bench/cost-sheet.ts';
+import { type Rig, describeRig } from '../systems.ts';
+import { type Survival, killAndCheck } from './kill-store.ts';
+import {
+  type ComparedStore,
+  aFreshClaim,
+  claimAndComplete,
+  keepBusy,
+  warmUp,
+} from './own-stores.ts';
 
 /** What was asked for. */
 export type CompareSettings = { seconds: number; repeat: number; atOnce: number; claims: number };

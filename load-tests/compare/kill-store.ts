@@ -1,7 +1,6 @@
 import type { ClaimOutcome, ClaimRequest, Claims } from '@triplock/claims';
 import { until } from '@triplock/demo';
-import type { ComparedStore } from './own-stores.ts';
-import { aFreshClaim, claimAndComplete, warmUp } from './claim-work.ts';
+import { type ComparedStore, aFreshClaim, claimAndComplete, warmUp } from './own-stores.ts';
 
 /** What became of acknowledged claims by kill -9 of their store. */
 export type Survival = {

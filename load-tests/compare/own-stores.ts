@@ -1,11 +1,12 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { openRedisClaims, type Claims } from '@triplock/claims';
+import { type ClaimRequest, type Claims, openRedisClaims } from '@triplock/claims';
 import { createClaimsTable, openDynamoClaims } from '@triplock/claims-dynamodb';
 import { openHybridClaims } from '@triplock/claims-hybrid';
-import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
+import { type ClaimsInspector, inspectClaims } from '@triplock/claims-inspector';
 import { openPostgresClaims } from '@triplock/claims-postgres';
 import {
+  type ClaimStore,
   bringUpParts,
   claimStores,
   continueProcess,
@@ -14,10 +15,17 @@ import {
   provisionDatabase,
   takeDown,
   withLock,
-  type ClaimStore,
 } from '@triplock/launcher';
 import type { Terminal } from '@triplock/operator';
 import { createLogger } from '@triplock/runtime';
+import { randomBytes } from 'node:crypto';
+import { type StoredAnswer, bucketCount } from '@triplock/contracts';
+import {
+  type Fingerprint,
+  type IdempotencyKey,
+  type PartnerId,
+  deriveTxnId,
+} from '@triplock/payments';
 
 /** A claim store that is compared, and what only this machine's owner can do to it. */
 export type ComparedStore = {
@@ -109,4 +117,61 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
       await start();
     },
   }));
+}
+
+/** As long as what a payment shows and is answered with. */
+const shown = JSON.stringify({
+  ...{ id: '37585521-60c9-8d90-a37f-2e1b8a7081e6', object: 'payment', status: 'pending' },
+  ...{ amount: 1_999, currency: 'EUR', reference: 'order-1001', metadata: { basket: '7f3a' } },
+});
+const answer: StoredAnswer = {
+  status: 202,
+  location: '/v1/payments/37585521-60c9-8d90-a37f-2e1b8a7081e6',
+  body: shown,
+};
+
+/** A claim that was never made before. */
+export function aFreshClaim(): ClaimRequest {
+  const partnerId = 'acme' as PartnerId;
+  const key = randomBytes(16).toString('hex') as IdempotencyKey;
+  return {
+    txnId: deriveTxnId('payment', partnerId, key),
+    partnerId,
+    fingerprint: randomBytes(32).toString('hex') as Fingerprint,
+    acceptedAt: new Date(),
+    shown,
+  };
+}
+
+/** Has every bucket remember without a gap, as on a new system. */
+export async function warmUp(claims: Claims): Promise<void> {
+  for (let bucket = 0; bucket < bucketCount; bucket += 1) {
+    const { epoch } = await claims.noteLoss(bucket);
+    await claims.setBarrier({ bucket, epoch, barrier: '{}', warm: true });
+  }
+}
+
+/** Claims and completes, and gives how long the claim alone took, milliseconds. */
+export async function claimAndComplete(claims: Claims, request: ClaimRequest): Promise<number> {
+  const began = performance.now();
+  const claimed = await claims.claim(request);
+  const tookMs = performance.now() - began;
+  if (claimed.outcome !== 'claimed') throw new Error(`a fresh claim is ${claimed.outcome}`);
+  const { txnId } = request;
+  const completed = await claims.complete({ txnId, token: claimed.token }, answer);
+  if (completed !== 'completed') throw new Error('a completion is lost');
+  return tookMs;
+}
+
+/** Does the work again and again, so many at once, until the time is over or the signal aborted. */
+export async function keepBusy(
+  { atOnce, ms, signal }: { atOnce: number; ms: number; signal: AbortSignal },
+  work: () => Promise<void>,
+): Promise<void> {
+  const until = performance.now() + ms;
+  const worker = async () => {
+    while (performance.now() < until && !signal.aborted) await work();
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  signal.throwIfAborted();
 }

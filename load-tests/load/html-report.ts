@@ -1,4 +1,4 @@
-import type { LoadReport } from './report.ts';
+import type { LoadReport } from './run-load.ts';
 import { waiting, type Reading } from './readings.ts';
 
 /** The report as one page that needs nothing else: verdict, plots over time, checks, rig. */

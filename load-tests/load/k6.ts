@@ -45,7 +45,7 @@ const graceMs = 5_000;
 /**
  * Runs one script to its end.
  *
- * @throws LauncherError when k6 could not run it, with the end of what it said; AbortError on
+ * @throws LauncherError when k6 could not run it, with the end of what it printed; AbortError on
  * Ctrl-C.
  */
 export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promise<K6Run> {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { AcceptedPayment } from '@triplock/payments';
+import type { AcceptedPayment, EventId } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { observe, resultOf } from './audit.ts';
 import { ownersOf } from './test/event-hops.ts';
-import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
+import { anAuditorOf, succeededEvent, wholeSystem, type System } from './test/whole-system.ts';
 
 async function aSystem(context: TestContext) {
   const store = await createTestDatabase(context);
@@ -19,37 +19,98 @@ async function aSystem(context: TestContext) {
 const loserOf = (winner: AcceptedPayment) =>
   aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
 
-test('what goes to an endpoint that is gone is no drift, and is named until it is set again', async (context) => {
+/** Posts a card, of which the provider says whom it waits for. */
+async function ask(system: System, payment: AcceptedPayment, waitsFor: 'customer' | 'bank') {
+  await system.accept(payment);
+  await system.begin(payment);
+  await system.askOutside(payment, waitsFor);
+}
+
+test('what waits for a partner’s endpoint is no drift, is named with the partner, and is added up apart', async (context) => {
   const { system, audit } = await aSystem(context);
-  const [waiting, givenUp, delivered] = [aPayment(), aPayment(), aPayment()];
-  for (const payment of [waiting, givenUp, delivered]) await system.pay(payment);
-  const undo = (payment: AcceptedPayment, state: string) =>
-    system.break(
-      `UPDATE notifier.deliveries SET state = $2, finished_at = $3 WHERE event_id = $1`,
-      [succeededEvent(payment).event_id, state, state === 'failed' ? new Date() : null],
-    );
-  await undo(waiting, 'pending');
-  await undo(givenUp, 'failed');
+  const [parked, refused, givenUp, delivered] = [
+    aPayment(),
+    aPayment({ partner: 'globex' }),
+    aPayment(),
+    aPayment(),
+  ];
+  for (const payment of [parked, refused, givenUp, delivered]) await system.pay(payment);
+  const [ofParked, ofRefused, ofGivenUp] = [parked, refused, givenUp].map((payment) => {
+    return succeededEvent(payment).event_id;
+  }) as [EventId, EventId, EventId];
+  await system.failToDeliver(ofGivenUp, 'failed');
+  await system.failToDeliver(ofParked, 'parked');
+  await system.failToDeliver(ofRefused, 'pending');
+  const { ok, settledDown, drift, waiting, counts, sums } = await audit({ final: true });
+  assert.deepEqual([ok, settledDown, drift], [true, true, []]);
+  assert.deepEqual(waiting.map((each) => [each.for, [...each.ids].sort()]).sort(), [
+    ['endpoint of acme', [ofParked, ofGivenUp].sort()],
+    ['endpoint of globex', [ofRefused]],
+  ]);
+  assert.ok(waiting.every(({ since }) => Date.now() - +since > 8 * 86_400_000));
+  assert.deepEqual([counts.deliveries, counts.undelivered], [1, 3]);
+  const acme = sums.find(({ partner }) => partner === 'acme')!;
+  assert.deepEqual([acme.published.count, acme.delivered.count, acme.undelivered.count], [3, 1, 2]);
+  assert.deepEqual([acme.gross.delivered.count, acme.gross.undelivered.count], [1, 2]);
+
+  // Since there is an endpoint it is the sender's to release what is parked.
   await system.break(`INSERT INTO partners.partners (id) VALUES ('acme')`);
   await system.break(
-    `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets, disabled_at)
-     VALUES ('acme', 'https://acme.example', '["whsec_1"]', now())`,
+    `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets)
+     VALUES ('acme', 'https://acme.example', '["whsec_1"]')`,
   );
-  const gone = await audit({ final: true });
-  assert.deepEqual([gone.ok, gone.settledDown, gone.drift], [true, true, []]);
-  assert.deepEqual([gone.counts.deliveries, gone.counts.unwanted], [1, 2]);
+  const open = await audit();
+  assert.deepEqual([open.ok, open.settledDown], [true, false]);
+  assert.deepEqual(open.inFlight.waiting[0], { check: 'delivery-waiting', ids: [ofParked] });
+  assert.equal((await audit({ final: true })).ok, false);
+  await system.break('UPDATE partners.webhook_endpoints SET disabled_at = now()');
+  assert.equal((await audit({ final: true })).ok, true);
+});
 
-  await system.break('UPDATE partners.webhook_endpoints SET disabled_at = NULL');
-  const back = await audit({ final: true });
+test('a card that waits for its customer or a bank is no drift, until a worker should have ended it', async (context) => {
+  const { system, audit } = await aSystem(context);
+  const card = (acceptedAt: Date) => aPayment({ paymentMethod: 'pm_card_visa', acceptedAt });
+  const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
+  const [authenticating, banking, forgotten] = [hoursAgo(24), hoursAgo(900), hoursAgo(26)].map(
+    card,
+  );
+  await ask(system, authenticating!, 'customer');
+  await ask(system, banking!, 'bank');
+  const early = await audit({ final: true });
+  // There is nobody to ask about the cards here.
+  assert.deepEqual(early.drift, [{ check: 'not-compared', ids: ['provider'] }]);
   assert.deepEqual(
-    back.drift.map(({ check, ids }) => [check, ids]),
+    early.waiting.map(({ for: whom, ids }) => [whom, ids]),
     [
-      ['delivery-given-up', [succeededEvent(givenUp).event_id]],
-      ['delivery-waiting', [succeededEvent(waiting).event_id]],
-      ['sums-differ', ['acme/EUR']],
+      ['bank of acme', [banking!.txnId]],
+      ['customer of acme', [authenticating!.txnId]],
     ],
   );
-  assert.equal(back.counts.unwanted, 0);
+  assert.deepEqual(early.waiting[1]!.since, authenticating!.acceptedAt);
+  const [{ ledger, unfinished, published } = assert.fail('no sums')] = early.sums;
+  assert.deepEqual([ledger.count, unfinished.count, published.count], [2, 2, 0]);
+
+  await ask(system, forgotten!, 'customer');
+  const { drift, waiting } = await audit();
+  assert.deepEqual(drift, [{ check: 'card-unfinished', ids: [forgotten!.txnId] }]);
+  assert.equal(waiting.length, 2);
+});
+
+test('what Kafka lost is listed by its offsets until somebody acknowledges it', async (context) => {
+  const { system, audit } = await aSystem(context);
+  await system.break(
+    `INSERT INTO auditor.accepted_lost
+       (lost_id, topic, kafka_partition, from_offset, to_offset, why, whole_at, found_at)
+     OVERRIDING SYSTEM VALUE
+     VALUES (7, 'payments.accepted.v1', 3, 120, 123, 'dropped', now(), '2026-01-02T03:05:06Z')`,
+  );
+  const { ok, lost } = await audit();
+  const seen_at = new Date('2026-01-02T03:05:06Z');
+  assert.deepEqual([ok, lost], [false, [{ partition: 3, from: 120, to: 122, seen_at }]]);
+  await system.break(
+    `INSERT INTO auditor.operator_acts (act, subject, done_by) VALUES ('acknowledge', 'lost:7', 'ada')`,
+  );
+  assert.deepEqual((await audit()).lost, []);
 });
 
 test('a system in which everything arrived has settled down without drift', async (context) => {
@@ -81,21 +142,23 @@ test('a system in which everything arrived has settled down without drift', asyn
       published: 8,
       inbox: 8,
       deliveries: 8,
-      unwanted: 0,
+      undelivered: 0,
     },
     drift: [],
+    waiting: [],
+    lost: [],
     inFlight: { lag: { worker: 0, accepted: 0, deadLetters: 0 }, waiting: [] },
     notCompared: [],
   });
+  const none = { count: 0, amount: 0 };
   const everywhere = (count: number, amount: number) => {
     const sum = { count, amount };
-    return { ledger: sum, published: sum, delivered: sum };
+    return { ledger: sum, published: sum, delivered: sum, undelivered: none };
   };
   const payments = (count: number, amount: number) => {
-    const layers = { accepted: { count, amount }, ...everywhere(count, amount) };
+    const layers = { accepted: { count, amount }, unfinished: none, ...everywhere(count, amount) };
     return { ...layers, gross: everywhere(count, amount) };
   };
-  const none = { count: 0, amount: 0 };
   const neither = { ledger: none, provider: none };
   const noCards = { charged: neither, givenBack: neither };
   assert.deepEqual(sums, [

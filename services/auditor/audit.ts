@@ -1,48 +1,55 @@
-import type { CopyLedger } from '@triplock/ledger';
-import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
-import type { AdminRoute, Logger } from '@triplock/runtime';
-import type { TopicOffsets } from '@triplock/transport';
-import { checks, type Check, type Holds } from './checks.ts';
-import { findLostRecords, type LostRecords } from './lost-records.ts';
+import type { Logger } from '@triplock/runtime';
+import type { FoundRow, Rule, Window } from './checks.ts';
+import { measureLag, type Lag, type LagReaders } from './kafka-retention.ts';
+import { findLostRecords, listLost, type ListedLoss, type LostRecords } from './lost-records.ts';
 import type { AuditorMetrics } from './metrics.ts';
 import type { CaughtUp, JournalCopy, NotCompared } from './provider-journal.ts';
+import {
+  closedSoFar,
+  closeSlices,
+  lookAtAllClosed,
+  lookAtClosed,
+  openStretches,
+  unwatched,
+  type Underway,
+} from './slices.ts';
 import { differingSums, renderSums, type PartnerSums, type SumRow } from './sums.ts';
-
-const sql = loadStatements(import.meta.url, 'audit.sql', ['sumEverything', 'countEverything']);
+import { claimsNotCompared } from './unaccounted-claims.ts';
+import {
+  addTimes,
+  addTotals,
+  atOneMoment,
+  cutIntoWindows,
+  findAgeless,
+  findInWindow,
+  lookAtWindow,
+  mergeFindings,
+  totalsOf,
+  totalsOfUnfinished,
+  type AuditCounts,
+  type Compared,
+  type DatedFinding,
+  type Finding,
+  type Look,
+} from './windows.ts';
 
 /** What an audit looks at, and what it reports to. */
-export type Auditor = {
-  database: Database;
+export type Auditor = Compared & {
   lag: LagReaders;
   journal: JournalCopy;
   /** What the accepted topic lost before it was read. */
   lost: LostRecords;
-  /** Brings the ledger's copy up to now, where the ledger itself is in another store. */
-  copyLedger?: CopyLedger | undefined;
+  /**
+   * Milliseconds after which a worker has ended what no customer confirmed: what still waits for
+   * one is then drift.
+   */
+  customerOverdueMs: number;
   metrics: AuditorMetrics;
   logger: Logger;
 };
 
-/** Ids that a check found, 100 at most. */
-export type Finding = { check: string; ids: readonly string[] };
-
-/** Kafka records that are in a topic and that its consumer has not finished. */
-export type Lag = { worker: number; accepted: number; deadLetters: number };
-
-/** How much there is of everything; see sum and count statements for what each one means. */
-export type AuditCounts = Record<
-  | 'accepted'
-  | 'ledger'
-  | 'deadLettered'
-  | 'keyConflicts'
-  | 'charges'
-  | 'events'
-  | 'published'
-  | 'inbox'
-  | 'deliveries'
-  | 'unwanted',
-  number
->;
+/** What waits for somebody who is none of us: the oldest ids, 100 at most, and since when. */
+export type Waiting = { for: string; ids: readonly string[]; since: Date };
 
 /** What an audit says: the body of `GET /audit`. */
 export type AuditResult = {
@@ -56,31 +63,26 @@ export type AuditResult = {
    * What is wrong and cannot come right by waiting; with `final`, what has not come right by now.
    */
   drift: readonly Finding[];
+  /** What others have to do: `customer of`, `bank of` or `endpoint of` a partner. Never drift. */
+  waiting: readonly Waiting[];
+  /** What is drift as `accepted-lost` until a person acknowledges it. */
+  lost: readonly ListedLoss[];
+  /** What we have still to do. */
   inFlight: { lag: Lag; waiting: readonly Finding[] };
   /** What this says nothing about; in the end that is drift as well. */
   notCompared: readonly NotCompared[];
 };
 
-/**
- * `GET /audit`: audits now and answers with the result. `?final=true` says that waiting is over:
- * what is still in flight is then drift. `?everything=true` lists all that the provider has and not
- * only what is new. 503 when PostgreSQL or Kafka cannot be asked.
- */
-export function auditRoute(auditor: Auditor): AdminRoute {
-  return async (query) => {
-    try {
-      if (query.get('everything') === 'true') await auditor.journal.doubtEverything();
-      const seen = await observe(auditor);
-      return { status: 200, body: resultOf(seen, { final: query.get('final') === 'true' }) };
-    } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      return { status: 503, body: { error: `the audit could not look at everything: ${why}` } };
-    }
-  };
-}
+/** How an audit is to look, and who watches it. */
+export type Looking = {
+  /** Also at every closed slice, and not only at some, and at sums of whole tables. */
+  full: boolean;
+  /** The closed slices were looked at a moment ago. */
+  slicesSeen?: boolean;
+  underway: Underway;
+};
 
-/** What a check found, and since when the oldest of it has been so. */
-export type DatedFinding = Finding & Pick<Check, 'holds' | 'waitsFor'> & { since: Date };
+const usual: Looking = { full: false, underway: unwatched };
 
 /** Everything an audit saw, before it is decided what of it is wrong. */
 export type Observations = {
@@ -88,6 +90,7 @@ export type Observations = {
   counts: AuditCounts;
   sums: readonly SumRow[];
   findings: readonly DatedFinding[];
+  lost: readonly ListedLoss[];
   notCompared: readonly NotCompared[];
   /** Milliseconds that each check took. */
   tookMs: ReadonlyMap<string, number>;
@@ -98,110 +101,175 @@ export type Observations = {
  * than the rest, which may know more by then: so what must always hold is wrong only if it still is
  * after the ledger was copied once more.
  */
-export async function observe(auditor: Auditor): Promise<Observations> {
-  const seen = await lookOnce(auditor);
+export async function observe(auditor: Auditor, looking = usual): Promise<Observations> {
+  const seen = await lookOnce(auditor, looking);
   if (auditor.copyLedger === undefined || !seen.findings.some(isAlways)) return seen;
-  const again = await lookOnce(auditor);
-  const before = new Set(seen.findings.flatMap(({ check, ids }) => ids.map((id) => check + id)));
+  const again = await lookOnce(auditor, { ...looking, slicesSeen: true });
+  const before = new Set(
+    seen.findings.flatMap(({ check, rows }) => rows.map(({ id }) => check + id)),
+  );
   const findings = again.findings.map((finding) => {
     if (!isAlways(finding)) return finding;
-    return { ...finding, ids: finding.ids.filter((id) => before.has(finding.check + id)) };
+    return { ...finding, rows: finding.rows.filter(({ id }) => before.has(finding.check + id)) };
   });
-  return { ...again, findings: findings.filter(({ ids }) => ids.length > 0) };
+  return { ...again, findings: findings.filter(({ rows }) => rows.length > 0) };
 }
 
 const isAlways = ({ holds }: DatedFinding) => holds === 'always';
 
 /**
- * Looks at everything at one moment, of which the ledger's copy has to be, too: where another
- * copier has begun on a backlog meanwhile, it looks again. Rejects when PostgreSQL or Kafka does
- * not answer: an audit that cannot see says nothing.
+ * Looks at everything: at what no closed slice covers, window by window, at what has not come to
+ * its end, however old, and at some closed slices. Rejects when PostgreSQL or Kafka does not
+ * answer: an audit that cannot see says nothing.
  */
-async function lookOnce(auditor: Auditor): Promise<Observations> {
+async function lookOnce(auditor: Auditor, looking: Looking): Promise<Observations> {
+  const known = await closeAndCompare(auditor, looking);
   for (;;) {
-    const seen = await lookNow(auditor);
-    if (seen.outcome === 'seen') return seen.observations;
+    const seen = await lookNow(auditor, known, looking);
+    // Another auditor closed a slice of what was looked at here as open.
+    if (seen !== 'closed-meanwhile') return seen;
   }
 }
 
-type Look = { outcome: 'seen'; observations: Observations } | { outcome: 'copy-behind' };
+/** Closes what can be, and looks at all that was closed before where that is asked for. */
+async function closeAndCompare(auditor: Auditor, looking: Looking): Promise<Known> {
+  const { full, slicesSeen, underway } = looking;
+  const known = await prepare(auditor);
+  const withProvider = known.atProvider.outcome !== 'not-compared';
+  const again = full && slicesSeen !== true;
+  if (again) await lookAtAllClosed(auditor, { withProvider, underway });
+  const closed = await closeSlices(auditor, { withProvider, underway });
+  return again || closed > 0 ? prepare(auditor) : known;
+}
 
-async function lookNow(auditor: Auditor): Promise<Look> {
-  const { database, lag, journal, copyLedger, lost } = auditor;
-  await findLostRecords(lost);
-  // The lag first: without any, the snapshot that follows holds what every record came to. Then the
-  // provider: the ledger stores what it will ask for before it does, so the snapshot holds that
-  // too.
-  const lagNow = await measureLag(lag);
-  const atProvider = await journal.catchUp();
-  await copyLedger?.({ counting: true });
-  return database.transaction(async (tx) => {
-    await tx.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY');
-    const behind = await tx.query('SELECT FROM ledger.copied WHERE behind');
-    if (behind.length > 0) return { outcome: 'copy-behind' };
-    const findings = notComparedFindings(atProvider);
-    const tookMs = new Map<string, number>();
-    for (const { name, sql, needs, ...check } of checks) {
-      if (needs === 'provider' && atProvider.outcome === 'not-compared') continue;
-      const startedMs = performance.now();
-      const rows = await tx.query<{ id: string; since: Date }>(sql);
-      tookMs.set(name, performance.now() - startedMs);
-      if (rows.length === 0) continue;
-      findings.push({
-        ...check,
-        check: name,
-        ids: rows.map(({ id }) => id),
-        since: rows[0]!.since,
-      });
-    }
-    const sums = await tx.query<SumRow>(sql.sumEverything);
-    const notCompared = atProvider.outcome === 'not-compared' ? [atProvider.because] : [];
-    const counts = await count(tx);
-    const observations = { lag: lagNow, counts, sums, findings, notCompared, tookMs };
-    return { outcome: 'seen', observations };
+async function lookNow(
+  auditor: Auditor,
+  { lag, atProvider, unasked }: Known,
+  { full, underway: { progress, signal } }: Looking,
+): Promise<Observations | 'closed-meanwhile'> {
+  const { database, slices, copyLedger } = auditor;
+  const withProvider = atProvider.outcome !== 'not-compared';
+  const closed = await closedSoFar(database);
+  const inClosed = await lookAtClosed(auditor, { withProvider, closed });
+  const stretches = await openStretches(database);
+  const windows: Window[] = [];
+  for (const each of stretches) {
+    windows.push(...(await cutIntoWindows(database, each, slices.rowsMax)));
+  }
+  const last = windows.pop()!;
+  const looks: Look[] = [];
+  for (const [nth, window] of windows.entries()) {
+    signal.throwIfAborted();
+    progress(`comparing what is not closed: ${nth + 1} of ${windows.length + 1} windows`);
+    looks.push(await lookAtWindow(auditor, window, { withProvider }));
+  }
+  if (windows.length > 0) await copyLedger?.({ counting: true });
+  const newest = await findInWindow(auditor, last, { withProvider });
+  // As long as nothing is closed, an audit looks at all there ever was.
+  const whole = full || closed.nth === 0;
+  const ageless = await findAgeless(auditor, { withProvider, whole });
+  const totals = await atOneMoment(auditor, async (tx) => {
+    const { nth } = await closedSoFar(tx);
+    if (nth !== closed.nth) return undefined;
+    return [await totalsOf(tx, last), await totalsOfUnfinished(tx)];
   });
+  if (totals === undefined) return 'closed-meanwhile';
+  const looked = [...looks, newest, ageless];
+  const found = [...inClosed, ...looked.flatMap(({ findings }) => findings)];
+  return {
+    lag,
+    ...addTotals([closed, ...looks, ...totals]),
+    findings: [
+      ...notComparedFindings(unasked),
+      ...mergeFindings(found).flatMap((each) => splitLate(each, auditor)),
+    ],
+    lost: await listLost(database),
+    notCompared: unasked.map(({ because }) => because),
+    tookMs: addTimes(looked),
+  };
+}
+
+type Unasked = { because: NotCompared; since: Date };
+type Known = { lag: Lag; atProvider: CaughtUp; unasked: readonly Unasked[] };
+
+/** What has to be known before anything is looked at. */
+async function prepare(auditor: Auditor): Promise<Known> {
+  await findLostRecords(auditor.lost);
+  // The lag first: without any, the moments that follow hold what every record came to. Then the
+  // provider: the ledger stores what it will ask for before it does, so they hold that too.
+  const lag = await measureLag(auditor.lag);
+  const atProvider = await auditor.journal.catchUp();
+  await auditor.copyLedger?.({ counting: true });
+  const claims = await claimsNotCompared(auditor.database);
+  const provider = atProvider.outcome === 'not-compared' ? [atProvider] : [];
+  return { lag, atProvider, unasked: [...provider, ...(claims === undefined ? [] : [claims])] };
+}
+
+/** What waits for a customer for longer than a worker lets it is the worker's, and drift. */
+function splitLate(finding: DatedFinding, { customerOverdueMs }: Auditor): DatedFinding[] {
+  if (finding.holds !== 'once others acted' || finding.waitsFor !== 'customer') return [finding];
+  const isLate = ({ since }: FoundRow) => Date.now() - +since > customerOverdueMs;
+  const split: DatedFinding[] = [
+    { ...finding, rows: finding.rows.filter((row) => !isLate(row)) },
+    { holds: 'always', check: finding.check, rows: finding.rows.filter(isLate) },
+  ];
+  return split.filter(({ rows }) => rows.length > 0);
 }
 
 /**
- * What follows from what was seen. What may still come right is in flight, unless waiting is
- * over (`final`): then whatever is not as it must be is drift, with its ids.
+ * What follows from what was seen. What others have to do is listed and is no drift, however long
+ * it takes. What may still come right is in flight, unless waiting is over (`final`): then whatever
+ * is not as it must be is drift, with its ids.
  */
 export function resultOf(seen: Observations, { final }: { final: boolean }): AuditResult {
-  const waiting = [...findingsThatHold('in the end', seen), ...sumsThatDiffer(seen)];
+  const inFlight = [...findingsThatHold('in the end', seen), ...sumsThatDiffer(seen)];
   const drift = findingsThatHold('always', seen);
-  const settledDown = waiting.length === 0 && Object.values(seen.lag).every((lag) => lag === 0);
-  if (final) drift.push(...waiting, ...lagging(seen.lag));
+  const settledDown = inFlight.length === 0 && Object.values(seen.lag).every((lag) => lag === 0);
+  if (final) drift.push(...inFlight, ...lagging(seen.lag));
   return {
     ok: drift.length === 0,
     settledDown,
     counts: seen.counts,
     sums: renderSums(seen.sums),
     drift,
-    inFlight: { lag: seen.lag, waiting },
+    waiting: waitingOf(seen),
+    lost: seen.lost,
+    inFlight: { lag: seen.lag, waiting: inFlight },
     notCompared: seen.notCompared,
   };
 }
 
-function notComparedFindings(caughtUp: CaughtUp): DatedFinding[] {
-  if (caughtUp.outcome !== 'not-compared') return [];
-  const { because, since } = caughtUp;
-  return [{ check: 'not-compared', holds: 'in the end', ids: [because.part], since }];
+function notComparedFindings(unasked: readonly Unasked[]): DatedFinding[] {
+  if (unasked.length === 0) return [];
+  const rows = unasked.map(({ because, since }) => ({ id: because.part, since }));
+  return [{ check: 'not-compared', holds: 'in the end', rows }];
 }
 
-async function count(tx: Queryable): Promise<AuditCounts> {
-  const [row] = await tx.query<Record<keyof AuditCounts, bigint>>(sql.countEverything);
-  const counts = Object.entries(row!).map(([name, value]) => [name, Number(value)]);
-  return Object.fromEntries(counts) as AuditCounts;
-}
-
-function findingsThatHold(holds: Holds, { findings }: Observations): Finding[] {
+function findingsThatHold(holds: Rule['holds'], { findings }: Observations): Finding[] {
   return findings
     .filter((finding) => finding.holds === holds)
-    .map(({ check, ids }) => ({ check, ids }));
+    .map(({ check, rows }) => ({ check, ids: rows.map(({ id }) => id) }));
 }
 
+/** By whom it waits for, whichever check found it; who is waited for the longest first. */
+function waitingOf({ findings }: Observations): Waiting[] {
+  const rows = findings.flatMap((finding) => {
+    if (finding.holds !== 'once others acted') return [];
+    return finding.rows.map((row) => ({ ...row, for: `${finding.waitsFor} of ${row.partner}` }));
+  });
+  rows.sort((one, other) => +one.since - +other.since);
+  return [...Map.groupBy(rows, (row) => row.for)].map(([name, oldest]) => ({
+    for: name,
+    ids: oldest.slice(0, idsMax).map(({ id }) => id),
+    since: oldest[0]!.since,
+  }));
+}
+
+const idsMax = 100;
+
 function sumsThatDiffer({ sums, notCompared }: Observations): Finding[] {
-  const ids = differingSums(sums, { withProvider: notCompared.length === 0 });
+  const withProvider = notCompared.every(({ part }) => part !== 'provider');
+  const ids = differingSums(sums, { withProvider });
   return ids.length > 0 ? [{ check: 'sums-differ', ids }] : [];
 }
 
@@ -209,30 +277,4 @@ function lagging(lag: Lag): Finding[] {
   const behind = Object.entries(lag).filter(([, records]) => records > 0);
   if (behind.length === 0) return [];
   return [{ check: 'lag', ids: behind.map(([consumer, records]) => `${consumer}: ${records}`) }];
-}
-
-/** How far a topic goes, and how far its consumer came. */
-type Positions = Pick<TopicOffsets, 'end' | 'committed'>;
-
-/** The topics whose consumers the audit waits for. */
-export type LagReaders = Readonly<Record<keyof Lag, Positions>>;
-
-/** How many records of each topic its consumer has not finished. Rejects when Kafka is away. */
-async function measureLag(readers: LagReaders): Promise<Lag> {
-  const [worker, accepted, deadLetters] = await Promise.all([
-    lagOf(readers.worker),
-    lagOf(readers.accepted),
-    lagOf(readers.deadLetters),
-  ]);
-  return { worker, accepted, deadLetters };
-}
-
-async function lagOf(offsets: Positions): Promise<number> {
-  const [end, committed] = await Promise.all([offsets.end(), offsets.committed()]);
-  let records = 0n;
-  for (const [partition, next] of end) {
-    const done = committed.get(partition) ?? 0n;
-    if (next > done) records += next - done;
-  }
-  return Number(records);
 }

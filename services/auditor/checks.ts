@@ -1,44 +1,62 @@
-import { loadStatements } from '@triplock/postgres';
+import { loadStatements, type Queryable } from '@triplock/postgres';
+
+/** Who is none of us, and may take as long as they like. */
+export type Outsider = 'customer' | 'bank' | 'endpoint';
 
 /**
- * When a check must find nothing: `always`, because what it compares commits together or one after
- * the other; or `in the end`, because work that is still in flight looks the same as a loss.
+ * When a check must find nothing, and so which kind of answer its ids are:
+ *
+ * - `always`, because what it compares commits together or one after the other: drift;
+ * - `in the end`, because work that is still in flight looks the same as a loss: in flight, and
+ *   drift once waiting is over;
+ * - `once others acted`, because we have done our part: waiting, however long that takes. Each row
+ *   has the `partner` whose customer, bank or endpoint it is.
  */
-export type Holds = 'always' | 'in the end';
-
-/** Who has to do something before a check holds. */
-export type WaitsFor = 'system' | 'outsider' | 'bank';
+export type Rule = (
+  { holds: 'always' | 'in the end' } | { holds: 'once others acted'; waitsFor: Outsider }
+) & {
+  /**
+   * What must have been asked just now; without it the check would find what is only not known yet.
+   */
+  needs?: 'provider';
+  /**
+   * It adds up whole tables and takes no window: only for an audit that looks at all there ever
+   * was.
+   */
+  whole?: true;
+};
 
 /**
  * One question about the whole system. Its statement gives ids that answer it wrongly, the oldest
  * first.
  */
-export type Check = {
+export type Check = Rule & {
   name: string;
-  holds: Holds;
   sql: string;
-  /** Without it: the system alone, within minutes. */
-  waitsFor?: WaitsFor;
-  /**
-   * What must have been asked just now; without it the check would find what is only not known yet.
-   */
-  needs?: 'provider';
+  /** Whether it looks at a window; else an index finds whatever there is, however old. */
+  takesWindow: boolean;
 };
 
-type Rule = Pick<Check, 'holds' | 'waitsFor' | 'needs'>;
+/**
+ * From when on and before when, in PostgreSQL's words. What a check looks at is of the window in
+ * which it was first seen, was published or was settled; all that it is compared with may be of any
+ * time. What is not settled yet is in the window without an end.
+ */
+export type Window = { from: string; until: string };
+
+/** All there ever was. */
+export const everything: Window = { from: '-infinity', until: 'infinity' };
 
 const always: Rule = { holds: 'always' };
 const inTheEnd: Rule = { holds: 'in the end' };
-// A customer has a day to authenticate, and a partner's server a day to take a webhook.
-const onceOutsidersActed: Rule = { ...inTheEnd, waitsFor: 'outsider' };
-// A bank may take days.
-const onceBanksActed: Rule = { ...inTheEnd, waitsFor: 'bank' };
-const onceTheProviderWasAsked: Rule = { ...inTheEnd, needs: 'provider' };
+const onceTheProviderWasAsked: Rule = { holds: 'in the end', needs: 'provider' };
+const onceActed = (waitsFor: Outsider): Rule => ({ holds: 'once others acted', waitsFor });
 
 /** By the file in `checks` that has the statements, each named with `_` for `-`. */
 const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   accepted: {
     'accepted-lost': always,
+    'claim-unaccounted': always,
     'accepted-unaccounted': inTheEnd,
     'key-conflict-untold': inTheEnd,
     'key-conflict-unfounded': inTheEnd,
@@ -48,14 +66,15 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   ledger: {
     'ledger-not-accepted': inTheEnd,
     'ledger-unfinished': inTheEnd,
-    'card-unfinished': onceOutsidersActed,
-    'refund-at-bank': onceBanksActed,
+    'card-unfinished': onceActed('customer'),
+    'bank-unfinished': onceActed('bank'),
     'ledger-history-changed': always,
     'ledger-differs-from-accepted': always,
     'ledger-id-underived': always,
     'entry-differs-from-ledger': always,
     'refunded-differs-from-refunds': always,
     'refund-unfounded': always,
+    'events-differ-from-settled': always,
   },
   provider: {
     'charge-missing': onceTheProviderWasAsked,
@@ -77,32 +96,58 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'event-parked': always,
     'published-unfounded': always,
     'published-differs-from-outbox': always,
+    'published-differs-from-ledger': always,
     'published-altered': always,
   },
   consumers: {
     'inbox-missing': inTheEnd,
     'settlement-missing': inTheEnd,
-    'delivery-waiting': onceOutsidersActed,
+    'delivery-waiting': inTheEnd,
+    'delivery-refused': onceActed('endpoint'),
+    'delivery-parked': onceActed('endpoint'),
+    'delivery-given-up': onceActed('endpoint'),
     'inbox-unfounded': always,
     'inbox-altered': always,
     'cursor-differs-from-inbox': always,
+    'reaped-differs-from-missing': { ...always, whole: true },
+    'reaped-differs-from-published': { ...inTheEnd, whole: true },
     'delivery-differs-from-inbox': always,
     'delivery-tells-otherwise': always,
-    'delivery-given-up': always,
+    'delivery-differs-from-attempts': always,
     'settlement-differs-from-ledger': always,
   },
 };
 
 /**
- * Every check. A statement takes no parameters; a row is an offending `id` and `since` when it has
- * been one. No row: the check holds.
+ * Every check. A statement takes the window, as $1 and $2, or nothing; a row is an offending `id`
+ * and `since` when it has been one. No row: the check holds.
  */
 export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, ofFile]) => {
   const idOf = (name: string) => name.replaceAll('-', '_');
   const names = Object.keys(ofFile);
   const sql = loadStatements(import.meta.url, `checks/${file}.sql`, names.map(idOf));
-  return names.map((name) => ({ ...ofFile[name]!, name, sql: oldestOf(sql[idOf(name)]!) }));
+  return names.map((name) => {
+    const rule = ofFile[name]!;
+    const statement = sql[idOf(name)]!;
+    const takesWindow = statement.includes('$1');
+    const only = rule.holds === 'once others acted' ? oldestOfEach : oldestOf;
+    return { ...rule, name, takesWindow, sql: only(statement) };
+  });
 });
+
+/**
+ * An id that a check found, and since when; with the partner where somebody of it is waited for.
+ */
+export type FoundRow = { id: string; since: Date; partner?: string };
+
+/** What a check finds in a window, the oldest first. */
+export function findWrong(
+  database: Queryable,
+  { sql, takesWindow }: Pick<Check, 'sql' | 'takesWindow'>,
+  { from, until }: Window,
+): Promise<FoundRow[]> {
+  return database.query(sql, takesWindow ? [from, until] : []);
+}
 
 /**
  * The oldest 100 of what a check finds. Materialised, because a planner that is asked for the first
@@ -110,4 +155,14 @@ export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, of
  */
 function oldestOf(sql: string): string {
   return `WITH found AS MATERIALIZED (${sql}) SELECT id, since FROM found ORDER BY since LIMIT 100`;
+}
+
+/** The oldest 100 of each partner, so that none is hidden behind another, and 10 000 in all. */
+function oldestOfEach(sql: string): string {
+  return `
+    SELECT id, partner, since FROM (
+      SELECT found.*, row_number() OVER (PARTITION BY partner ORDER BY since) AS nth
+      FROM (${sql}) AS found
+    ) AS ranked
+    WHERE nth <= 100 ORDER BY since LIMIT 10000`;
 }

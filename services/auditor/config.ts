@@ -1,3 +1,4 @@
+import { claimSettings, missingForClaims } from '@triplock/claim-stores';
 import { subscriptionSettings } from '@triplock/consumer';
 import { topics } from '@triplock/contracts';
 import {
@@ -22,6 +23,10 @@ export const settings = {
    * the same database, which the checks read.
    */
   LEDGER_COPY_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
+  /** The gateways' own, to read; in PostgreSQL as the role triplock_auditor. */
+  ...claimSettings,
+  /** Claims that are compared with the ledger in a second, by all auditors together. */
+  CLAIMS_COMPARED_PER_SECOND: withDefault(integer({ min: 1, max: 100_000 }), 1_000),
   KAFKA_BROKERS: addresses,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
@@ -50,17 +55,20 @@ export const settings = {
   /** What is in flight for longer than this is reported as drift by the scheduled audit. */
   AUDIT_OVERDUE_MS: withDefault(integer({ min: 0, max: 86_400_000 }), 300_000),
   /**
-   * The same for what waits for a customer or a partner's server. More than the worker's
-   * ACTION_EXPIRES_HOURS and the notifier's WEBHOOK_GIVE_UP_AFTER_MS, a day each.
+   * What waits for a customer for longer than this is drift: a worker should have ended it. More
+   * than the worker's ACTION_EXPIRES_HOURS, a day. A bank and a partner's endpoint are waited for
+   * without end.
    */
-  AUDIT_OVERDUE_OUTSIDE_MS: withDefault(integer({ min: 0, max: 31 * 86_400_000 }), 25 * 3_600_000),
-  /** The same for a refund that the provider has accepted: a bank may take days. */
-  AUDIT_OVERDUE_AT_BANK_MS: withDefault(integer({ min: 0, max: 90 * 86_400_000 }), 14 * 86_400_000),
+  AUDIT_OVERDUE_CUSTOMER_MS: withDefault(integer({ min: 0, max: 31 * 86_400_000 }), 25 * 3_600_000),
 };
 
 /** Reads the settings, or throws a SettingsError that names all problems. */
 export function readConfig() {
-  const missing = [...missingForLedger(process.env), ...missingForCopy(process.env)];
+  const missing = [
+    ...missingForClaims(process.env, 'walk'),
+    ...missingForLedger(process.env),
+    ...missingForCopy(process.env),
+  ];
   return readSettings(process.env, settings, missing);
 }
 

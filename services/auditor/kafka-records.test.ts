@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { encodePaymentAccepted, encodeRefundAccepted } from '@triplock/contracts';
-import { createMetrics } from '@triplock/runtime';
+import { createMetrics, createLogger } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { ReceivedRecord } from '@triplock/transport';
 import fc from 'fast-check';
 import { auditorMetrics } from './metrics.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from './kafka-records.ts';
 import { aWholeLog } from './test/whole-system.ts';
+import { watchRetention, type RetentionWatch } from './kafka-retention.ts';
 
 async function anAuditor(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_auditor');
@@ -113,4 +114,46 @@ test('a dead letter is known by the record it was, and by its payment if it is o
       txn_id: loser.key!.toString(),
     },
   ]);
+});
+
+const hourMs = 3_600_000;
+
+/** What the metrics say after one pass: seconds, ratio, dropped records. */
+async function watched(
+  unread: Awaited<ReturnType<RetentionWatch['unread']['look']>>,
+  retentionMs: number,
+): Promise<(number | undefined)[]> {
+  const metrics = auditorMetrics(createMetrics('test'));
+  const pass = watchRetention({
+    unread: { look: () => Promise.resolve(unread) },
+    readRetention: () =>
+      Promise.resolve({
+        outcome: 'known',
+        retentionMs,
+        segmentMs: retentionMs,
+        retentionBytes: Infinity,
+        keepsEveryRecord: true,
+        stampedBy: 'broker',
+      }),
+    metrics,
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+  });
+  await pass();
+  const gauges = [metrics.oldestUnreadSeconds, metrics.retentionUsed, metrics.droppedUnread];
+  return Promise.all(gauges.map(async (gauge) => (await gauge.get()).values[0]?.value));
+}
+
+test('the worker’s lag is measured against what Kafka keeps', async () => {
+  assert.deepEqual(
+    await watched({ records: 9n, oldestMs: 6 * hourMs, dropped: 0n }, 24 * hourMs),
+    [21_600, 0.25, 0],
+  );
+  assert.deepEqual(
+    await watched({ records: 9n, oldestMs: 6 * hourMs, dropped: 2n }, Infinity),
+    [21_600, 0, 2],
+  );
+  assert.deepEqual(
+    await watched({ records: 0n, oldestMs: 0, dropped: 0n }, 24 * hourMs),
+    [0, 0, 0],
+  );
 });

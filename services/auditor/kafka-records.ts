@@ -1,8 +1,9 @@
 import { decodeAccepted, type DeadLetterHeaders } from '@triplock/contracts';
+import { detailsText, otherDetails, otherRefundDetails } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { inBatches } from '@triplock/runtime';
-import type { RecordBatch, ReceivedRecord } from '@triplock/transport';
+import type { RecordBatch, ReceivedRecord, SkippedOffsets } from '@triplock/transport';
 import { keepInOrder, type LostRecords, type Stretch } from './lost-records.ts';
 import { deadLetterReasons, type AuditorMetrics, type DeadLetterReason } from './metrics.ts';
 
@@ -14,6 +15,9 @@ const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
 
 // Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of a record.
 const batch = { apartMs: 50, itemsMax: 256 };
+
+/** Records of one partition; without `next` nothing follows them that is no record. */
+type ReadBatch = Pick<RecordBatch, 'records'> & Partial<Pick<RecordBatch, 'next'>>;
 
 type Rows = { accepted: object[]; refused: object[]; stretch: Stretch };
 type FirstNew = { partition: number; first: bigint };
@@ -32,14 +36,25 @@ export function recordAcceptedBatch(lost: LostRecords, metrics: AuditorMetrics) 
     await keepInOrder(lost, stretches, (tx) => keepRows(tx, batches));
     return batches.map(() => undefined);
   }, batch);
-  return async (batch: Pick<RecordBatch, 'records'>): Promise<void> => {
+  return async (batch: ReadBatch): Promise<void> => {
     if (batch.records.length === 0) return;
     await metrics.recordsSeconds.time(
-      () => record({ ...rowsOf(batch.records, metrics), stretch: stretchOf(batch.records) }),
+      () => record({ ...rowsOf(batch.records, metrics), stretch: stretchOf(batch) }),
       () => 'recorded',
       'failed',
     );
   };
+}
+
+/**
+ * Remembers that offsets without a record were read: else the topic would seem to have lost them
+ * once it drops them.
+ *
+ * @throws when the database is away.
+ */
+export function recordSkipped(lost: LostRecords) {
+  return ({ partition, next }: Pick<SkippedOffsets, 'partition' | 'next'>): Promise<void> =>
+    keepInOrder(lost, [{ partition, first: next, next }], async () => new Map());
 }
 
 /** Keeps what is new, and gives its first offset in each partition that has any. */
@@ -68,9 +83,9 @@ async function keepRows(
   return firstNew;
 }
 
-function stretchOf(records: readonly ReceivedRecord[]): Stretch {
+function stretchOf({ records, next }: ReadBatch): Stretch {
   const [first, last] = [records[0]!, records.at(-1)!];
-  return { partition: first.partition, first: first.offset, next: last.offset + 1n };
+  return { partition: first.partition, first: first.offset, next: next ?? last.offset + 1n };
 }
 
 function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {
@@ -99,18 +114,37 @@ function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {
 }
 
 function paymentRow(payment: AcceptedPayment) {
-  const { currency, amount } = payment.details.money;
-  return { kind: payment.kind, ...acceptedIds(payment), currency, amount: Number(amount) };
+  const { money, paymentMethod, reference } = payment.details;
+  return {
+    kind: payment.kind,
+    ...commonOf(payment),
+    currency: money.currency,
+    amount: Number(money.amount),
+    payment_method: paymentMethod,
+    reference,
+    details: detailsText(otherDetails(payment)),
+  };
 }
 
 function refundRow(refund: AcceptedRefund) {
   const { amount } = refund.details;
-  const asked = amount === undefined ? {} : { amount: Number(amount) };
-  return { kind: 'refund', ...acceptedIds(refund), payment_id: refund.paymentId, ...asked };
+  return {
+    kind: 'refund',
+    ...commonOf(refund),
+    payment_id: refund.paymentId,
+    ...(amount === undefined ? {} : { amount: Number(amount) }),
+    details: detailsText(otherRefundDetails(refund)),
+  };
 }
 
-function acceptedIds({ txnId, fingerprint, partnerId }: AcceptedPayment | AcceptedRefund) {
-  return { txn_id: txnId, fingerprint, partner_id: partnerId };
+function commonOf(accepted: AcceptedPayment | AcceptedRefund) {
+  return {
+    txn_id: accepted.txnId,
+    fingerprint: accepted.fingerprint,
+    partner_id: accepted.partnerId,
+    response_version: accepted.responseVersion,
+    accepted_at: accepted.acceptedAt,
+  };
 }
 
 function offsetOf({ partition, offset }: ReceivedRecord) {

@@ -52,3 +52,16 @@ FROM json_to_recordset($2::json) AS gap (partition integer, "from" bigint, "to" 
 JOIN accepted_positions
   ON accepted_positions.topic = $1 AND accepted_positions.kafka_partition = gap.partition
 RETURNING lost_id AS id, kafka_partition AS partition, from_offset AS "from", to_offset AS "to", why
+
+-- name: listLost
+-- What Kafka lost before it was read and no person has acknowledged, the first offset and the last.
+-- No row: nothing. At most 100, the oldest.
+SELECT kafka_partition AS partition, from_offset::float8 AS "from", (to_offset - 1)::float8 AS "to",
+       found_at AS seen_at
+FROM auditor.accepted_lost
+WHERE NOT EXISTS (
+  SELECT FROM auditor.operator_acts
+  WHERE act = 'acknowledge' AND subject = 'lost:' || lost_id
+)
+ORDER BY found_at, lost_id
+LIMIT 100

@@ -1,18 +1,24 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { aClaim, complete } from '@triplock/claims/test';
+import { openPostgresClaims, openPostgresWalk } from '@triplock/claims-postgres';
 import { encodePaymentAccepted } from '@triplock/contracts';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import type { Bounds, ReceivedRecord } from '@triplock/transport';
-import { recordAcceptedBatch } from './kafka-records.ts';
+import { observe, resultOf } from './audit.ts';
+import { recordAcceptedBatch, recordSkipped } from './kafka-records.ts';
 import { findLostRecords } from './lost-records.ts';
 import { auditorMetrics } from './metrics.ts';
+import { anAuditorOf } from './test/whole-system.ts';
+import { compareClaims } from './unaccounted-claims.ts';
 
 const topic = 'payments.accepted.v1';
 
 /** An auditor, and a log of partitions that a test may shorten at either end. */
 async function anAuditor(context: TestContext) {
-  const database = (await createTestDatabase(context)).open('triplock_auditor');
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_auditor');
   const bounds = new Map<number, Bounds>([[0, { start: 0n, end: 0n }]]);
   const lost = {
     database,
@@ -22,9 +28,10 @@ async function anAuditor(context: TestContext) {
   };
   const record = recordAcceptedBatch(lost, auditorMetrics(createMetrics('test')));
   return {
-    bounds,
+    ...{ store, database, bounds, lost },
     look: () => findLostRecords(lost),
-    read: (...offsets: bigint[]) => record({ records: offsets.map(aRecord) }),
+    read: (...offsets: bigint[]) => record({ records: offsets.map((offset) => aRecord(offset)) }),
+    skip: (next: bigint) => recordSkipped(lost)({ partition: 0, next }),
     again: (records: readonly ReceivedRecord[]) => record({ records }),
     found: () =>
       database.query(
@@ -40,8 +47,8 @@ async function anAuditor(context: TestContext) {
   };
 }
 
-function aRecord(offset: bigint): ReceivedRecord {
-  const { key, value, headers } = encodePaymentAccepted(aPayment(), '');
+function aRecord(offset: bigint, payment = aPayment()): ReceivedRecord {
+  const { key, value, headers } = encodePaymentAccepted(payment, '');
   const partner = { partner_id: Buffer.from(headers.partner_id) };
   return {
     ...{ topic, partition: 0, offset, key: Buffer.from(key), value },
@@ -63,6 +70,17 @@ test('what was deleted up to the end while nobody read is lost, once, and found 
   assert.equal(await next(), 5n);
 });
 
+test('what is dropped after it was read and was no record is not lost', async (context) => {
+  const { bounds, look, read, skip, found, next } = await anAuditor(context);
+  await look();
+  await read(0n, 1n);
+  await skip(3n); // The marker of a transaction, at the end of the partition.
+  assert.equal(await next(), 3n);
+  bounds.set(0, { start: 3n, end: 3n });
+  await look();
+  assert.deepEqual(await found(), []);
+});
+
 test('what was deleted before the records that are read now is lost', async (context) => {
   const { bounds, look, read, found, next } = await anAuditor(context);
   await look();
@@ -77,7 +95,7 @@ test('what was deleted before the records that are read now is lost', async (con
 test('a control record or an aborted transaction inside the log is no loss, nor is a redelivery', async (context) => {
   const { bounds, look, again, found, next } = await anAuditor(context);
   await look();
-  const records = [0n, 1n, 5n, 9n].map(aRecord);
+  const records = [0n, 1n, 5n, 9n].map((offset) => aRecord(offset));
   bounds.set(0, { start: 0n, end: 11n });
   await again(records.slice(0, 2));
   await again(records.slice(2));
@@ -125,4 +143,115 @@ test('what left the log before it was ever read is no loss; of a partition added
   bounds.set(1, { start: 2n, end: 2n });
   await look();
   assert.deepEqual(await found(), [{ partition: 1, from: 0n, to: 2n, why: 'dropped' }]);
+});
+
+/** An auditor whose claims are in PostgreSQL; `answer` gives a payment its 202. */
+async function aComparison(context: TestContext) {
+  const auditor = await anAuditor(context);
+  const { store, database, lost } = auditor;
+  const owner = store.open();
+  const named = { namespace: 'claims', applicationName: 'test', logger: lost.logger };
+  const claims = await openPostgresClaims({ ...named, url: store.url('triplock_claims') });
+  const way = { away: false, worker: 0n };
+  const { pass, close } = compareClaims({
+    ...{ database, log: lost.log, logger: lost.logger, perSecond: 2 },
+    worker: { committed: async () => new Map([[0, way.worker]]) },
+    openWalk: async () => {
+      if (way.away) throw new Error('no claim store answers');
+      return openPostgresWalk({ ...named, url: store.url('triplock_auditor') });
+    },
+  });
+  context.after(() => Promise.all([close(), claims.close()]));
+  const step = async () => {
+    await owner.query('UPDATE auditor.claim_walk SET due_at = now()');
+    await pass();
+    const [at] = await database.query<{ cursor: string | null }>('SELECT cursor FROM claim_walk');
+    return at!.cursor;
+  };
+  return {
+    ...{ ...auditor, way, owner, close, step },
+    answer: async () => {
+      const payment = aPayment();
+      const { txnId, partnerId, fingerprint } = payment;
+      await complete(claims, aClaim({ txnId, partnerId, fingerprint, acceptedAt: new Date() }));
+      return payment;
+    },
+    compare: async () => {
+      while ((await step()) !== null);
+    },
+    audit: async () => resultOf(await observe(anAuditorOf(database)), { final: false }),
+    acknowledge: (subject: string) =>
+      owner.query(
+        `INSERT INTO auditor.operator_acts (act, subject, done_by) VALUES ('acknowledge', $1, 'ada')`,
+        [subject],
+      ),
+  };
+}
+
+const idsOf = (drift: readonly { check: string; ids: readonly string[] }[]) =>
+  drift.find(({ check }) => check === 'claim-unaccounted')?.ids.toSorted() ?? [];
+
+test('what Kafka lost is named by the claims, once worker and auditor have passed where it was', async (context) => {
+  const { bounds, look, way, again, answer, compare, audit } = await aComparison(context);
+  await look();
+  const lost = [await answer(), await answer(), await answer()]
+    .map(({ txnId }) => txnId)
+    .toSorted();
+  const late = await answer();
+  bounds.set(0, { start: 0n, end: 4n });
+  await compare();
+  assert.deepEqual(idsOf((await audit()).drift), []);
+  bounds.set(0, { start: 3n, end: 4n });
+  way.worker = 4n;
+  await compare();
+  assert.deepEqual(idsOf((await audit()).drift), []);
+  await again([aRecord(3n, late)]);
+  await compare();
+  assert.deepEqual(idsOf((await audit()).drift), lost);
+});
+
+test('a claim is accounted for by a payment that is posted after all, and by what is acknowledged, not by what comes later', async (context) => {
+  const { bounds, look, way, again, answer, compare, audit, acknowledge, skip } =
+    await aComparison(context);
+  await look();
+  const [retried, served] = [await answer(), await answer()];
+  bounds.set(0, { start: 2n, end: 2n });
+  way.worker = 2n;
+  await look();
+  await compare();
+  assert.deepEqual(idsOf((await audit()).drift), [retried.txnId, served.txnId].toSorted());
+  bounds.set(0, { start: 2n, end: 3n });
+  await again([aRecord(2n, retried)]);
+  assert.deepEqual(idsOf((await audit()).drift), [served.txnId]);
+  await acknowledge('lost:1');
+  assert.deepEqual(
+    (await audit()).drift.map(({ check }) => check),
+    [],
+  );
+  const vanished = await answer();
+  bounds.set(0, { start: 2n, end: 4n });
+  await skip(4n);
+  way.worker = 4n;
+  await compare();
+  assert.deepEqual(idsOf((await audit()).drift), [vanished.txnId]);
+  await acknowledge(`claim:${vanished.txnId}`);
+  assert.deepEqual(idsOf((await audit()).drift), []);
+});
+
+test('claims that cannot be read are not compared, which fails nothing else, and the walk goes on where it was', async (context) => {
+  const { bounds, look, way, answer, step, close, audit } = await aComparison(context);
+  await look();
+  bounds.set(0, { start: 0n, end: 5n });
+  for (let n = 0; n < 5; n += 1) await answer();
+  const cursor = await step();
+  assert.notEqual(cursor, null);
+  await close();
+  way.away = true;
+  assert.equal(await step(), cursor);
+  const { ok, notCompared, inFlight } = await audit();
+  assert.deepEqual([ok, notCompared.map(({ part }) => part)], [true, ['claims']]);
+  assert.deepEqual(inFlight.waiting.find(({ check }) => check === 'not-compared')?.ids, ['claims']);
+  way.away = false;
+  assert.notEqual(await step(), cursor);
+  assert.deepEqual((await audit()).notCompared, []);
 });

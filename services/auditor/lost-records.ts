@@ -9,6 +9,7 @@ const sql = loadStatements(import.meta.url, 'lost-records.sql', [
   'movePositions',
   'confirmPositions',
   'recordLost',
+  'listLost',
 ]);
 
 /** What the auditor compares its own progress with. */
@@ -30,6 +31,14 @@ export type Stretch = { partition: number; first: bigint; next: bigint };
 type Lost = Omit<LogGap, 'why'> & { why: LogGap['why'] | 'begun-again' };
 
 type Positions = Map<number, bigint>;
+
+/** Offsets, both included, that were lost and that nobody has acknowledged. */
+export type ListedLoss = { partition: number; from: number; to: number; seen_at: Date };
+
+/** What was lost and nobody has acknowledged, the oldest 100. */
+export function listLost(database: Queryable): Promise<ListedLoss[]> {
+  return database.query<ListedLoss>(sql.listLost);
+}
 
 /**
  * Compares what is expected next with what the topic still holds, and records as lost what is

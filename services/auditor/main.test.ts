@@ -26,6 +26,8 @@ async function anAuditor(context: TestContext) {
     TRIPLOCK_MODE: 'test',
     ADMIN_PORT: String(await freePort()),
     DATABASE_URL: store.url('triplock_auditor'),
+    CLAIMS: 'postgres',
+    CLAIMS_DATABASE_URL: store.url('triplock_auditor'),
     KAFKA_BROKERS: brokers.join(','),
     ACCEPTED_TOPIC: topic,
     DEAD_LETTER_TOPIC: deadLetters.topic,

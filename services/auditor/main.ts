@@ -1,5 +1,14 @@
+import { openClaimWalk } from '@triplock/claim-stores';
 import { readEvents } from '@triplock/consumer';
-import { openDatabase } from '@triplock/postgres';
+import type { CopyLedger } from '@triplock/ledger';
+import { openLedgerCopy as openCopyOf } from '@triplock/ledgers';
+import {
+  openDatabase,
+  readDurability,
+  type Database,
+  type DatabaseOptions,
+  type Queryable,
+} from '@triplock/postgres';
 import { openStripeJournal, type ProviderJournal } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
@@ -11,24 +20,29 @@ import {
   runConsumer,
   type BrokerConnection,
   type RecordConsumer,
+  type TopicLog,
 } from '@triplock/transport';
-import { auditRoute, type Auditor } from './audit.ts';
+import type { Auditor } from './audit.ts';
+import { auditRoute } from './audit-route.ts';
 import { readConfig, type Config } from './config.ts';
-import { recordAcceptedBatch, recordDeadLetterBatch } from './kafka-records.ts';
+import { recordAcceptedBatch, recordDeadLetterBatch, recordSkipped } from './kafka-records.ts';
 import { watchRetention } from './kafka-retention.ts';
-import { openLedgerCopy } from './ledger-copy.ts';
 import type { LostRecords } from './lost-records.ts';
 import { auditorMetrics, type AuditorMetrics } from './metrics.ts';
 import { openJournalCopy } from './provider-journal.ts';
 import { countPublished } from './published.ts';
 import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
 import { auditor } from './service.ts';
+import { usualSlices } from './slices.ts';
+import { compareClaims } from './unaccounted-claims.ts';
 
 // The checks of an audit read whole tables.
 const auditStatementTimeoutMs = 300_000;
 const retentionEveryMs = 15_000;
 // An audit waits this much longer for what was accepted just before it.
 const gatherMs = 100;
+// How old the copy of a ledger may be for whoever reads it between two audits.
+const copyEveryMs = 2_000;
 
 await runService(auditor, readConfig, async (config, service) => {
   const { logger } = service;
@@ -52,9 +66,11 @@ await runService(auditor, readConfig, async (config, service) => {
   const auditDatabase = openFor(config, service, {
     connectionsMax: 2,
     statementTimeoutMs: auditStatementTimeoutMs,
+    onConnect: lookUpMuch,
   });
   const auditor: Auditor = {
     database: auditDatabase,
+    slices: usualSlices,
     copyLedger: await openLedgerCopy(config, service),
     lag: {
       worker: offsetsOf(config.ACCEPTED_TOPIC, config.LEDGER_GROUP),
@@ -63,16 +79,19 @@ await runService(auditor, readConfig, async (config, service) => {
     },
     journal: openJournalCopy({ database: auditDatabase, journal: journalOf(config), logger }),
     lost,
+    customerOverdueMs: config.AUDIT_OVERDUE_CUSTOMER_MS,
     metrics,
     logger,
   };
   const pass = scheduledAudit(auditor, {
     runs: openAuditRuns(database, config.AUDIT_EVERY_MS),
-    overdueMs: overdueMsOf(config),
+    overdueMs: config.AUDIT_OVERDUE_MS,
   });
   const loop = runLoop(pass, { name: 'audit', idleMs: config.AUDIT_EVERY_MS, logger });
   // An audit only reads, and may take long: a shutdown ends it without waiting for it.
   service.onClose('audit loop', async () => void loop.stop());
+
+  runClaimComparison(config, service, { database, log, auditor });
 
   watchKafka(config, service, { kafka, metrics });
   await service.serveAdmin({
@@ -91,12 +110,31 @@ await runService(auditor, readConfig, async (config, service) => {
   }
 });
 
-function overdueMsOf(config: Config) {
-  return {
-    system: config.AUDIT_OVERDUE_MS,
-    outsider: config.AUDIT_OVERDUE_OUTSIDE_MS,
-    bank: config.AUDIT_OVERDUE_AT_BANK_MS,
-  };
+/** Compares the claims with the ledger for as long as the service runs. */
+function runClaimComparison(
+  config: Config,
+  { logger, onClose }: Service,
+  { database, log, auditor }: { database: Database; log: TopicLog; auditor: Auditor },
+): void {
+  const { pass, close } = compareClaims({
+    ...{ database, log, logger, copyLedger: auditor.copyLedger, worker: auditor.lag.worker },
+    openWalk: () => openClaimWalk(config, logger),
+    perSecond: config.CLAIMS_COMPARED_PER_SECOND,
+  });
+  onClose('claims', close);
+  const loop = runLoop(pass, { name: 'compare claims', idleMs: 1_000, logger });
+  onClose('comparing claims', () => loop.stop());
+}
+
+/**
+ * Has a session look up the rows of a window one by one in the other tables, and not read those
+ * whole: what is new is in memory, and the planner's usual price is that of a disk.
+ */
+async function lookUpMuch(session: Queryable): Promise<void> {
+  await readDurability(session);
+  await session.query(
+    `SELECT set_config('random_page_cost', '1.1', false), set_config('jit', 'off', false)`,
+  );
 }
 
 /** Records what was accepted and what was set aside; gives the consumer of the first. */
@@ -114,6 +152,7 @@ async function consumeTopics(
     groupId: config.AUDITOR_GROUP,
     gatherMs,
     handle: recordAcceptedBatch(lost, metrics),
+    onSkipped: recordSkipped(lost),
   });
   onClose('accepted consumer', () => accepted.close());
   const deadLetters = runConsumer({
@@ -159,12 +198,45 @@ function watchKafka(
 function openFor(
   config: Config,
   service: Service,
-  limits: { connectionsMax: number; statementTimeoutMs?: number },
+  limits: Pick<DatabaseOptions, 'connectionsMax' | 'statementTimeoutMs' | 'onConnect'>,
 ) {
   return openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
+    // Records and events are passed after the commit: evidence that vanished would not come again.
+    onConnect: readDurability,
     onIdleError: (err) => service.logger.warn({ err }, 'an idle database connection broke'),
     ...limits,
   });
+}
+
+/**
+ * Keeps a copy of a ledger in another store in PostgreSQL, where the checks and other readers look
+ * for it, for as long as the service runs. Nothing is copied where the ledger is there already.
+ */
+async function openLedgerCopy(
+  config: Config,
+  { logger, onClose }: Service,
+): Promise<CopyLedger | undefined> {
+  const copied = await openCopyOf(config, () => {
+    const copyTo = openDatabase({
+      url: config.LEDGER_COPY_URL!,
+      applicationName: config.INSTANCE_NAME,
+      connectionsMax: 2,
+      onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+    });
+    onClose('ledger copy', () => copyTo.close());
+    return copyTo;
+  });
+  if (copied === undefined) return undefined;
+  onClose(config.LEDGER_STORE, () => copied.close());
+  // A slice at a time, so that a shutdown need not wait for a backlog. It rests after the last one:
+  // what came meanwhile can wait for a second.
+  const pass = async () => {
+    const { moreFollows } = await copied.copy({ counting: false, slicesMax: 1 });
+    return moreFollows ? 1 : 0;
+  };
+  const loop = runLoop(pass, { name: 'copy ledger', idleMs: copyEveryMs, logger });
+  onClose('copying', () => loop.stop());
+  return copied.copy;
 }

@@ -24,6 +24,9 @@ export type AuditMetrics = {
   inFlight: Gauge<'check'>;
   /** Age of the oldest of what was in flight at the last scheduled audit. */
   inFlightOldestSeconds: Gauge<'check'>;
+  /** What waits for others, 100 per check and partner at most, and the age of the oldest. */
+  waiting: Gauge<'check'>;
+  waitingOldestSeconds: Gauge<'check'>;
   /** Time that each check took in the last audit that this auditor made. */
   checkSeconds: Gauge<'check'>;
   /** Scheduled audits that this auditor made. */
@@ -115,6 +118,14 @@ function auditMetrics(registry: Registry): AuditMetrics {
     inFlightOldestSeconds: perCheck(
       'triplock_audit_in_flight_oldest_seconds',
       'Age of the oldest id in flight at the last scheduled audit; 0 if there was none.',
+    ),
+    waiting: perCheck(
+      'triplock_audit_waiting',
+      'Ids that wait for a customer, a bank or a partner’s endpoint, at most 100 per partner.',
+    ),
+    waitingOldestSeconds: perCheck(
+      'triplock_audit_waiting_oldest_seconds',
+      'How long the oldest id has waited for others at the last scheduled audit; 0 if none did.',
     ),
     checkSeconds: perCheck(
       'triplock_audit_check_seconds',

@@ -47,24 +47,26 @@ UPDATE provider_walks SET newest = NULL, cursor = NULL WHERE kind = $1 AND curso
 -- ahead once does not make later ones seem known.
 WITH page AS (
   SELECT * FROM json_to_recordset($2::json) AS row (
-    id text, status text, amount bigint, currency text, created_at timestamptz, intent_id text,
-    txn_id uuid, partner_id text
+    id text, status text, waits_for text, amount bigint, currency text, created_at timestamptz,
+    intent_id text, txn_id uuid, partner_id text
   )
 ), recorded AS (
   INSERT INTO provider_journal AS known
-    (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
-  SELECT $1, id, status, amount, currency, created_at, intent_id, txn_id, partner_id
+    (kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
+  SELECT $1, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id
   FROM page
   WHERE txn_id IS NOT NULL
     OR EXISTS (SELECT FROM provider_journal AS ours
                WHERE ours.kind = 'intent' AND ours.id = page.intent_id)
   ORDER BY id
   ON CONFLICT (kind, id) DO UPDATE SET
-    status = CASE
-      WHEN known.status IN ('succeeded', 'failed')
-        AND excluded.status IN ('pending', 'unconfirmed') THEN known.status
-      ELSE excluded.status
-    END,
+    (status, waits_for) = (
+      SELECT CASE WHEN ended THEN known.status ELSE excluded.status END,
+             CASE WHEN NOT ended THEN excluded.waits_for END
+      FROM (SELECT known.status IN ('succeeded', 'failed')
+               AND excluded.status IN ('pending', 'unconfirmed')
+      ) AS t (ended)
+    ),
     amount = excluded.amount,
     currency = excluded.currency,
     intent_id = excluded.intent_id,
@@ -153,18 +155,42 @@ WHERE refunds.status = 'succeeded' AND transactions.state = 'succeeded'
 ORDER BY refunds.seen_at
 LIMIT $1
 
+-- name: findUnfinishedToReview
+-- Intents and refunds that are not final in the journal and whose transactions are pending, those
+-- seen longest ago first: an intent that was listed while it was being confirmed may wait for its
+-- customer by now, and one that waited may have ended. Nobody has looked at them for some seconds,
+-- or a minute where the provider said whom it waits for.
+--
+-- $1 rows at most.
+-- A row: kind and id of one to ask about.
+SELECT journal.kind, journal.id
+FROM ledger.transactions
+JOIN auditor.provider_journal AS journal
+  ON journal.kind = CASE transactions.kind WHEN 'refund' THEN 'refund' ELSE 'intent' END
+ AND journal.id = CASE transactions.kind
+   WHEN 'refund' THEN transactions.provider_refund_id
+   ELSE transactions.provider_intent_id
+ END
+WHERE transactions.state = 'pending'
+  AND journal.status IN ('unconfirmed', 'pending')
+  AND journal.seen_at < now()
+    - CASE WHEN journal.waits_for IS NULL THEN interval '5 seconds' ELSE interval '1 minute' END
+ORDER BY journal.seen_at
+LIMIT $1
+
 -- name: noteRead
 -- Records in the journal what the provider answered about one.
 --
 -- $1 a JSON object with the fields below.
 INSERT INTO provider_journal AS known
-  (kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id)
-SELECT kind, id, status, amount, currency, created_at, intent_id, txn_id, partner_id
+  (kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
+SELECT kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id
 FROM json_to_record($1::json) AS row (
-  kind text, id text, status text, amount bigint, currency text, created_at timestamptz,
-  intent_id text, txn_id uuid, partner_id text
+  kind text, id text, status text, waits_for text, amount bigint, currency text,
+  created_at timestamptz, intent_id text, txn_id uuid, partner_id text
 )
-ON CONFLICT (kind, id) DO UPDATE SET status = excluded.status, seen_at = now()
+ON CONFLICT (kind, id) DO UPDATE SET
+  status = excluded.status, waits_for = excluded.waits_for, seen_at = now()
 
 -- name: forgetOne
 -- Removes from the journal what the provider has no longer.

@@ -19,12 +19,13 @@ const sql = loadStatements(import.meta.url, 'provider-journal.sql', [
   'ownIntents',
   'findDoubtful',
   'findRefundsToReview',
+  'findUnfinishedToReview',
   'noteRead',
   'forgetOne',
 ]);
 
 /** A part that could not be asked, so that nothing is known of what it would have shown. */
-export type NotCompared = { part: 'provider'; why: string; next: string };
+export type NotCompared = { part: 'provider' | 'claims'; why: string; next: string };
 
 /** What bringing the copy up to date came to. */
 export type CaughtUp =
@@ -117,7 +118,7 @@ const doubtfulMax = 100;
 
 /**
  * Refunds that agree and may not for ever, per audit: it takes seconds, and tens of thousands a
- * day.
+ * day. As many of what is not final.
  */
 const reviewedMax = 50;
 
@@ -125,15 +126,15 @@ type Copying = { database: Queryable; journal: ProviderJournal };
 
 /**
  * Brings the copy of the provider's journal up to date: what is new since the last time, what does
- * not agree with the ledger, and some refunds, one after the other, that may have been
- * sent back since.
- * Everything that the provider had shown to any caller before is in it then. Any number may
- * walk at once, and one that was interrupted is gone on with.
+ * not agree with the ledger, what is not final, and some refunds, one after the other, that may
+ * have been sent back since. Everything that the provider had shown to any caller before is in it
+ * then. Any number may walk at once, and one that was interrupted is gone on with.
  */
 export async function walkJournal(copying: Copying): Promise<void> {
   for (const kind of journalKinds) await walk(copying, kind);
   const { database } = copying;
   await readAgain(copying, await database.query<ById>(sql.findDoubtful, [doubtfulMax]));
+  await readAgain(copying, await database.query<ById>(sql.findUnfinishedToReview, [reviewedMax]));
   await readAgain(copying, await database.query<ById>(sql.findRefundsToReview, [reviewedMax]));
 }
 
@@ -191,7 +192,8 @@ async function known(
 
 /** @throws ProviderError for a row of which nobody can say what it means for money. */
 function rowOf(row: JournalRow) {
-  const { kind, id, status, amount, currency, createdAt, intentId, txnId, partnerId } = row;
+  const { kind, id, status, waitsFor, amount, currency, createdAt, intentId } = row;
+  const { txnId, partnerId } = row;
   if (status === 'unknown') {
     const type = 'unknown_status';
     throw new ProviderError({ type, code: id, statusCode: undefined, requestId: undefined });
@@ -199,6 +201,7 @@ function rowOf(row: JournalRow) {
   const ours = txnId === undefined ? {} : { txn_id: txnId, partner_id: partnerId };
   return {
     ...{ kind, id, status, amount: Number(amount), currency, created_at: createdAt },
+    ...(waitsFor === undefined ? {} : { waits_for: waitsFor }),
     ...(intentId === undefined ? {} : { intent_id: intentId }),
     ...ours,
   };

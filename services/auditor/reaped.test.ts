@@ -33,15 +33,18 @@ async function anAgingSystem(context: TestContext) {
       withoutTriggers([
         `UPDATE ledger.outbox SET created_at = created_at - interval '${days} days',
            published_at = published_at - interval '${days} days'`,
+        `UPDATE auditor.published SET first_seen = first_seen - interval '${days} days'`,
         `UPDATE notifier.inbox SET received_at = received_at - interval '${days} days'`,
         `UPDATE notifier.deliveries SET created_at = created_at - interval '${days} days',
            finished_at = finished_at - interval '${days} days'`,
+        `UPDATE notifier.delivery_attempts
+           SET recorded_at = recorded_at - interval '${days} days'`,
       ]),
     reap: {
       outbox: () => openPostgresOutbox(owners.ledger).reap(horizon),
       inbox: () => openInbox(owners.notifier, 'partner-notifier').reap(horizon),
       deliveries: async () => {
-        const sql = `SELECT reap_deliveries(interval '30 days', 100) AS reaped`;
+        const sql = `SELECT reap_deliveries(interval '30 days', interval '90 days', 100) AS reaped`;
         const [row] = await owners.notifier.query<{ reaped: number }>(sql);
         return row!.reaped;
       },

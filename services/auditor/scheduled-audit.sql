@@ -17,15 +17,17 @@ RETURNING run
 -- Leaves what a scheduled audit found, for every auditor to report.
 --
 -- $1 run, $2 milliseconds it took, $3 rest as when the run was taken, $4 drift and $5 what is in
--- flight, each as a JSON object of counts by check, $6 since when it is, as times by check.
--- Of a run that was overtaken only its time is kept: the next run is due later for it, or audits
--- that take ever longer would overtake one another for ever.
+-- flight, each as a JSON object of counts by check, $6 since when it is, as times by check, $7 and
+-- $8 the same of what waits for others. Of a run that was overtaken only its time is kept: the next
+-- run is due later for it, or audits that take ever longer would overtake one another for ever.
 UPDATE scheduled_audit SET
   took_ms = CASE WHEN run = $1 THEN $2::integer ELSE greatest(took_ms, $2::integer) END,
   due_at = greatest(due_at, now() + $2::integer * $3::integer * interval '1 millisecond'),
   drift = CASE WHEN run = $1 THEN $4::json ELSE drift END,
   in_flight = CASE WHEN run = $1 THEN $5::json ELSE in_flight END,
   in_flight_since = CASE WHEN run = $1 THEN $6::json ELSE in_flight_since END,
+  waiting = CASE WHEN run = $1 THEN $7::json ELSE waiting END,
+  waiting_since = CASE WHEN run = $1 THEN $8::json ELSE waiting_since END,
   ended_at = CASE WHEN run = $1 THEN now() ELSE ended_at END
 
 -- name: readLastRun
@@ -36,5 +38,7 @@ SELECT
   ended_at AS "endedAt",
   drift,
   in_flight AS "inFlight",
-  in_flight_since AS "inFlightSince"
+  in_flight_since AS "inFlightSince",
+  waiting,
+  waiting_since AS "waitingSince"
 FROM scheduled_audit

@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { aPayment, createTestDatabase } from '@triplock/testing';
-import { auditRoute } from './audit.ts';
+import type { Gauge } from '@triplock/runtime';
+import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
+import { auditRoute } from './audit-route.ts';
 import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
 import { ownersOf } from './test/event-hops.ts';
-import { anAuditorOf, lagOf, wholeSystem } from './test/whole-system.ts';
+import { anAuditorOf, lagOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 const everyMs = 60_000;
 
+/** An audit that found nothing. */
+const nothing = { drift: {}, inFlight: {}, inFlightSince: {}, waiting: {}, waitingSince: {} };
+
 /** Auditors on one database, and the system that they audit. */
-async function scheduledAudits(context: TestContext, ourMs: number, outsiderMs = ourMs) {
+async function scheduledAudits(context: TestContext, overdueMs: number) {
   const store = await createTestDatabase(context);
   const owner = store.open();
   const system = wholeSystem(ownersOf(store));
@@ -19,13 +23,15 @@ async function scheduledAudits(context: TestContext, ourMs: number, outsiderMs =
     const { metrics } = auditor;
     const pass = scheduledAudit(auditor, {
       runs: openAuditRuns(database, everyMs),
-      overdueMs: { system: ourMs, outsider: outsiderMs, bank: outsiderMs },
+      overdueMs,
     });
-    const drift = async () =>
-      (await metrics.drift.get()).values
+    const shown = async (gauge: Gauge<'check'>) =>
+      (await gauge.get()).values
         .filter(({ value }) => value > 0)
         .map(({ labels, value }) => [labels['check'], value]);
-    return { pass, drift, database };
+    const drift = () => shown(metrics.drift);
+    const waiting = () => shown(metrics.waiting);
+    return { pass, drift, waiting, database };
   };
   const audits = async () => {
     const sql = `SELECT run::int, extract(epoch FROM due_at - now())::int AS due, took_ms AS "tookMs"
@@ -50,23 +56,36 @@ test('a scheduled audit calls what is overdue drift, and nothing before', async 
   }
 });
 
-test('a customer and a partner may take longer than the system itself', async (context) => {
-  const { system, anAuditor, makeDue } = await scheduledAudits(context, -1, 3_600_000);
-  const { pass, drift } = anAuditor();
-  const [authenticating, redelivered] = [aPayment({ paymentMethod: 'pm_card_visa' }), aPayment()];
-  await system.accept(authenticating);
-  await system.begin(authenticating);
-  await system.storeIntent(authenticating, 'pi-1');
-  await system.pay(redelivered);
-  await system.break(
-    `UPDATE notifier.deliveries SET state = 'pending', finished_at = NULL, first_attempt_at = NULL,
-       created_at = now() - interval '9 days', next_attempt_at = now()`,
-  );
+test('a customer, a bank and a partner may take longer than the system itself, and are no drift', async (context) => {
+  const { system, anAuditor, makeDue } = await scheduledAudits(context, -1);
+  const { pass, drift, waiting } = anAuditor();
+  const card = () => aPayment({ paymentMethod: 'pm_card_visa' });
+  const [authenticating, banking] = [card(), card()];
+  for (const [payment, waitsFor] of [
+    [authenticating, 'customer'],
+    [banking, 'bank'],
+  ] as const) {
+    await system.accept(payment);
+    await system.begin(payment);
+    await system.askOutside(payment, waitsFor);
+  }
+  const [refused, parked, givenUp] = [aPayment(), aPayment(), aPayment()];
+  for (const payment of [refused, parked, givenUp]) await system.pay(payment);
+  await system.failToDeliver(succeededEvent(refused).event_id, 'pending');
+  await system.failToDeliver(succeededEvent(parked).event_id, 'parked');
+  await system.failToDeliver(succeededEvent(givenUp).event_id, 'failed');
   await pass();
-  // There is nobody to ask about the card.
+  // There is nobody to ask about the cards.
   assert.deepEqual(await drift(), [['not-compared', 1]]);
+  assert.deepEqual((await waiting()).sort(), [
+    ['bank-unfinished', 1],
+    ['card-unfinished', 1],
+    ['delivery-given-up', 1],
+    ['delivery-parked', 1],
+    ['delivery-refused', 1],
+  ]);
 
-  const unasked = aPayment({ paymentMethod: 'pm_card_visa' });
+  const unasked = card();
   await system.accept(unasked);
   await system.begin(unasked);
   await makeDue();
@@ -75,6 +94,29 @@ test('a customer and a partner may take longer than the system itself', async (c
     ['ledger-unfinished', 1],
     ['not-compared', 1],
   ]);
+});
+
+test('what Kafka lost is drift until it is acknowledged, each loss by itself, and the metric says so', async (context) => {
+  const { system, anAuditor, makeDue } = await scheduledAudits(context, 3_600_000);
+  const { pass, drift } = anAuditor();
+  const lose = `
+    INSERT INTO auditor.accepted_lost (topic, kafka_partition, from_offset, to_offset, why, whole_at)
+    VALUES ('payments.accepted.v1', $1, 0, 3, 'dropped', now())`;
+  for (const partition of [0, 1]) await system.break(lose, [partition]);
+  const acknowledge = (id: number) =>
+    system.break(
+      `INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+       VALUES ('acknowledge', $1, 'ada', 'sent again')`,
+      [`lost:${id}`],
+    );
+  const found: unknown[] = [];
+  for (const acknowledged of [undefined, 1, 2]) {
+    if (acknowledged !== undefined) await acknowledge(acknowledged);
+    await makeDue();
+    await pass();
+    found.push(await drift());
+  }
+  assert.deepEqual(found, [[['accepted-lost', 2]], [['accepted-lost', 1]], []]);
 });
 
 test('of many auditors one audits when it is due, and all report what it found', async (context) => {
@@ -102,14 +144,14 @@ test('an audit that takes long comes less often, and is not begun by another bef
   await makeDue(10_000);
   const run = await runs.take();
   assert.equal((await audits()).due, 100);
-  await runs.end(run!, { tookMs: 20_000, drift: {}, inFlight: {}, inFlightSince: {} });
+  await runs.end(run!, { ...nothing, tookMs: 20_000 });
   assert.partialDeepStrictEqual(await audits(), { due: 180, tookMs: 20_000 });
 });
 
 test('audits that outlast the time between two come less often at last, and one is recorded', async (context) => {
   const { anAuditor, audits, makeDue } = await scheduledAudits(context, 0);
   const runs = openAuditRuns(anAuditor().database, everyMs);
-  const found = { tookMs: 90_000, drift: {}, inFlight: {}, inFlightSince: {} };
+  const found = { ...nothing, tookMs: 90_000 };
   const overtaken = await runs.take();
   await makeDue();
   const run = await runs.take();
@@ -128,14 +170,50 @@ test('an auditor that was overtaken leaves no result', async (context) => {
   await makeDue();
   const run = await runs.take();
   const found = (ids: number) => ({
+    ...nothing,
     tookMs: ids,
     drift: { 'event-parked': ids },
-    inFlight: {},
-    inFlightSince: {},
   });
   await runs.end(run!, found(1));
   await runs.end(overtaken!, found(2));
   assert.partialDeepStrictEqual(await runs.last(), { ...found(1), tookMs: 2 });
+});
+
+test('an audit that takes long says how far it is, and its ticket gives the result of the same one', async (context) => {
+  const { database } = (await scheduledAudits(context, 0)).anAuditor();
+  const auditor = anAuditorOf(database);
+  const asked = Promise.withResolvers<void>();
+  let audits = 0;
+  const catchUp = async () => {
+    audits += 1;
+    await asked.promise;
+    return auditor.journal.catchUp();
+  };
+  const patience = { answerAfterMs: 10, abandonAfterMs: 60_000 };
+  const ask = auditRoute({ ...auditor, journal: { ...auditor.journal, catchUp } }, patience);
+  const { status, body } = await ask(new URLSearchParams());
+  assert.equal(status, 202);
+  const { ticket, progress } = body as { ticket: string; progress: string };
+  assert.equal(progress, 'begun');
+  const again = () => ask(new URLSearchParams({ ticket }));
+  assert.equal((await again()).status, 202);
+  asked.resolve();
+  const answer = await eventually(async () => {
+    const later = await again();
+    return later.status !== 202 && later;
+  });
+  assert.partialDeepStrictEqual(answer, { status: 200, body: { ok: true } });
+  assert.deepEqual([(await again()).status, audits], [404, 1]);
+});
+
+test('an audit that nobody asks for any more ends', async (context) => {
+  const { database } = (await scheduledAudits(context, 0)).anAuditor();
+  const auditor = anAuditorOf(database);
+  const never = { ...auditor.journal, catchUp: () => new Promise<never>(() => undefined) };
+  const patience = { answerAfterMs: 1, abandonAfterMs: 1 };
+  const ask = auditRoute({ ...auditor, journal: never }, patience);
+  const { ticket } = (await ask(new URLSearchParams())).body as { ticket: string };
+  await eventually(async () => (await ask(new URLSearchParams({ ticket }))).status === 404);
 });
 
 test('an audit that cannot see says so and gives no result', async (context) => {

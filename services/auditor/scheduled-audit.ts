@@ -1,8 +1,10 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import type { Logger, Pass } from '@triplock/runtime';
-import { observe, resultOf, type Auditor, type Finding, type Observations } from './audit.ts';
-import { checks, type WaitsFor } from './checks.ts';
+import { observe, resultOf, type Auditor, type Observations } from './audit.ts';
+import { checks, type Rule } from './checks.ts';
 import type { AuditorMetrics } from './metrics.ts';
+import { checksOfClosed } from './slices.ts';
+import type { Finding } from './windows.ts';
 
 const sql = loadStatements(import.meta.url, 'scheduled-audit.sql', [
   'takeRun',
@@ -10,15 +12,19 @@ const sql = loadStatements(import.meta.url, 'scheduled-audit.sql', [
   'readLastRun',
 ]);
 
-/** When audits are run, and from when on what is in flight counts as drift. */
-export type Schedule = {
-  runs: AuditRuns;
-  /** Milliseconds, by who has to do something. */
-  overdueMs: Readonly<Record<WaitsFor, number>>;
-};
+/** When audits are run, and for how many milliseconds something may be in flight. */
+export type Schedule = { runs: AuditRuns; overdueMs: number };
 
 /** Whatever an audit can find, so that what it does not find is shown as 0. */
-const findable = [...checks.map(({ name }) => name), 'sums-differ', 'not-compared'];
+const findable = [
+  ...checks.map(({ name }) => name),
+  ...checksOfClosed,
+  'sums-differ',
+  'not-compared',
+];
+const awaitable = checks
+  .filter(({ holds }) => holds === 'once others acted')
+  .map(({ name }) => name);
 
 /**
  * A pass that audits when a run is due and this auditor gets it, and otherwise shows what another
@@ -54,27 +60,35 @@ async function observeCounted(auditor: Auditor): Promise<Observations> {
 }
 
 function report(seen: Observations, overdueMs: Schedule['overdueMs'], logger: Logger) {
-  const { drift, inFlight, counts, settledDown } = resultOf(seen, { final: false });
+  const { drift, inFlight, waiting, counts, settledDown } = resultOf(seen, { final: false });
   const overdue = seen.findings
-    .filter(({ holds, since, waitsFor = 'system' }) => {
-      return holds === 'in the end' && Date.now() - +since > overdueMs[waitsFor];
+    .filter(({ holds, rows }) => {
+      return holds === 'in the end' && Date.now() - +rows[0]!.since > overdueMs;
     })
-    .map(({ check, ids }) => ({ check, ids }));
+    .map(({ check, rows }) => ({ check, ids: rows.map(({ id }) => id) }));
   const wrong = [...drift, ...overdue];
   // Sums have no age of their own: they are wrong when nothing is left that could mend them.
   const restsOnSums = inFlight.waiting.every(({ check }) => check === 'sums-differ');
   const idle = Object.values(inFlight.lag).every((lag) => lag === 0);
   if (idle && restsOnSums) wrong.push(...inFlight.waiting);
   if (wrong.length > 0) logger.error({ drift: wrong, counts }, 'the audit found drift');
-  else logger.info({ counts, settledDown, lag: inFlight.lag }, 'the audit found no drift');
-  const since = seen.findings
-    .filter(({ holds }) => holds === 'in the end')
-    .map((finding) => [finding.check, finding.since.toISOString()]);
+  else logger.info({ counts, settledDown, lag: inFlight.lag, waiting }, 'the audit found no drift');
   return {
     drift: countsOf(wrong),
     inFlight: countsOf(inFlight.waiting),
-    inFlightSince: Object.fromEntries(since) as Record<string, string>,
+    inFlightSince: sinceOf(seen, 'in the end'),
+    waiting: Object.fromEntries(
+      seen.findings
+        .filter(({ holds }) => holds === 'once others acted')
+        .map(({ check, rows }) => [check, rows.length]),
+    ),
+    waitingSince: sinceOf(seen, 'once others acted'),
   };
+}
+
+function sinceOf({ findings }: Observations, holds: Rule['holds']): TimesByCheck {
+  const dated = findings.filter((finding) => finding.holds === holds);
+  return Object.fromEntries(dated.map(({ check, rows }) => [check, rows[0]!.since.toISOString()]));
 }
 
 function countsOf(findings: readonly Finding[]): CountsByCheck {
@@ -89,6 +103,10 @@ function setGauges(metrics: AuditorMetrics, last: LastRun): void {
     metrics.inFlight.set({ check }, last.inFlight[check] ?? 0);
     metrics.inFlightOldestSeconds.set({ check }, ageOf(last.inFlightSince[check], last.endedAt));
   }
+  for (const check of awaitable) {
+    metrics.waiting.set({ check }, last.waiting[check] ?? 0);
+    metrics.waitingOldestSeconds.set({ check }, ageOf(last.waitingSince[check], last.endedAt));
+  }
 }
 
 /** By the clock of the database at both ends. */
@@ -100,13 +118,17 @@ function ageOf(since: string | undefined, endedAt: Date | null): number {
 /** How many ids each check found. */
 export type CountsByCheck = Readonly<Record<string, number>>;
 
+/** Since when the oldest that a check found has been so, in the form of ISO 8601. */
+export type TimesByCheck = Readonly<Record<string, string>>;
+
 /** What a scheduled audit came to. */
 export type AuditFound = {
   tookMs: number;
   drift: CountsByCheck;
   inFlight: CountsByCheck;
-  /** Since when the oldest of what is in flight has been so, by check, in the form of ISO 8601. */
-  inFlightSince: Readonly<Record<string, string>>;
+  inFlightSince: TimesByCheck;
+  waiting: CountsByCheck;
+  waitingSince: TimesByCheck;
 };
 
 /** The last one, as all auditors show it; it has not ended before the first. */
@@ -134,9 +156,10 @@ export function openAuditRuns(database: Queryable, everyMs: number): AuditRuns {
       const [row] = await database.query<{ run: bigint }>(sql.takeRun, [everyMs, restFactor]);
       return row?.run;
     },
-    async end(run, { tookMs, drift, inFlight, inFlightSince }) {
-      const found = [drift, inFlight, inFlightSince].map((each) => JSON.stringify(each));
-      await database.query(sql.endRun, [run, Math.round(tookMs), restFactor, ...found]);
+    async end(run, { tookMs, drift, inFlight, inFlightSince, waiting, waitingSince }) {
+      const found = [drift, inFlight, inFlightSince, waiting, waitingSince];
+      const json = found.map((each) => JSON.stringify(each));
+      await database.query(sql.endRun, [run, Math.round(tookMs), restFactor, ...json]);
     },
     async last() {
       const [row] = await database.query<LastRun>(sql.readLastRun);

@@ -9,6 +9,7 @@ export const auditor = {
   role: 'triplock_auditor',
   schema: 'auditor',
   ledger: 'audits',
+  claims: 'reads',
   kafka: {
     topics: ['accepted', 'deadLetter'],
     groups: { LEDGER_GROUP: 'ledger-worker', AUDITOR_GROUP: 'auditor' },

@@ -1,16 +1,30 @@
-/** The layers in which each figure must be the same. */
+/**
+ * Where each figure must be the same: in every one of these together. What waits for a customer or
+ * a bank (`unfinished`) has no event yet, and what waits for a partner's endpoint (`undelivered`)
+ * is not delivered.
+ */
 const layersOf = {
-  payments: ['accepted', 'ledger', 'published', 'delivered'],
-  gross: ['ledger', 'published', 'delivered'],
-  refunds: ['ledger', 'published', 'delivered'],
-  charged: ['ledger', 'provider'],
-  givenBack: ['ledger', 'provider'],
+  payments: [
+    ['accepted'],
+    ['ledger'],
+    ['published', 'unfinished'],
+    ['delivered', 'undelivered', 'unfinished'],
+  ],
+  gross: [['ledger'], ['published'], ['delivered', 'undelivered']],
+  refunds: [['ledger'], ['published'], ['delivered', 'undelivered']],
+  charged: [['ledger'], ['provider']],
+  givenBack: [['ledger'], ['provider']],
 } as const;
 type Figures = typeof layersOf;
 type Figure = keyof Figures;
 const figures = Object.keys(layersOf) as Figure[];
 
-/** A row of sum-everything.sql; counts and sums come as text, because they may be large. */
+/** What a figure is shown of. */
+type Layer<Of extends Figure> = Figures[Of][number][number];
+const layersShown = <Of extends Figure>(figure: Of) =>
+  [...new Set(layersOf[figure].flat())] as Layer<Of>[];
+
+/** A row of windows.sql; counts and sums come as text, because they may be large. */
 export type SumRow = {
   partner: string;
   currency: string;
@@ -28,34 +42,56 @@ export type LayerSum = { count: number; amount: number | string };
 
 /**
  * What the layers have of one partner and currency: first of its payments, whatever became of them.
- * What a partner does not want any more counts as delivered here.
  */
-export type PartnerSums = Record<Figures['payments'][number], LayerSum> & {
+export type PartnerSums = Record<Layer<'payments'>, LayerSum> & {
   partner: string;
   currency: string;
   /** Payments that succeeded. */
-  gross: Record<Figures['gross'][number], LayerSum>;
+  gross: Record<Layer<'gross'>, LayerSum>;
   /** What of them was given back. */
-  refunds: Record<Figures['refunds'][number], LayerSum>;
+  refunds: Record<Layer<'refunds'>, LayerSum>;
   /** The one without the other, as the ledger has it; minor units. */
   net: number | string;
   /** The part of the gross that was charged to cards, and of the refunds that went back to them. */
   cards: {
-    charged: Record<Figures['charged'][number], LayerSum>;
-    givenBack: Record<Figures['givenBack'][number], LayerSum>;
+    charged: Record<Layer<'charged'>, LayerSum>;
+    givenBack: Record<Layer<'givenBack'>, LayerSum>;
   };
 };
+
+/** Sums of several windows of time, or of what they have too much of, in one. */
+export function addSums(rows: readonly SumRow[]): SumRow[] {
+  const groups = Map.groupBy(rows, keyOf).values();
+  return [...groups].map((group) => {
+    const total = (of: 'count' | 'amount') =>
+      String(group.reduce((sum, row) => sum + BigInt(row[of]), 0n));
+    return { ...group[0]!, count: total('count'), amount: total('amount') };
+  });
+}
+
+/** Of which figures, as `figure/layer/partner/currency`, two have not the same. */
+export function differingKeys(some: readonly SumRow[], others: readonly SumRow[]): string[] {
+  const negative = others.map(({ count, amount, ...row }) => {
+    return { ...row, count: String(-BigInt(count)), amount: String(-BigInt(amount)) };
+  });
+  return addSums([...some, ...negative])
+    .filter(({ count, amount }) => count !== '0' || amount !== '0')
+    .map(keyOf);
+}
+
+const keyOf = ({ figure, layer, partner, currency }: SumRow) =>
+  `${figure}/${layer}/${partner}/${currency}`;
 
 /** The sums as the audit shows them. */
 export function renderSums(rows: readonly SumRow[]): PartnerSums[] {
   return byPartner(rows).map(({ partner, currency, sumOf }) => {
     const show = <Of extends Figure>(figure: Of) =>
       Object.fromEntries(
-        layersOf[figure].map((layer) => {
+        layersShown(figure).map((layer) => {
           const { count, amount } = sumOf(figure, layer);
           return [layer, { count: Number(count), amount: jsonInteger(amount) }];
         }),
-      ) as Record<Figures[Of][number], LayerSum>;
+      ) as Record<Layer<Of>, LayerSum>;
     const net = sumOf('gross', 'ledger').amount - sumOf('refunds', 'ledger').amount;
     return {
       ...{ partner, currency, ...show('payments') },
@@ -80,12 +116,18 @@ export function differingSums(
 }
 
 function isOfProvider(figure: Figure): boolean {
-  return layersOf[figure].some((layer) => layer === 'provider');
+  return layersShown(figure).some((layer) => layer === 'provider');
 }
 
 function isOff(figure: Figure, sumOf: PartnerRows['sumOf']): boolean {
-  const [first, ...others] = layersOf[figure].map((layer) => sumOf(figure, layer));
+  const [first, ...others] = layersOf[figure].map((layers) =>
+    layers.map((layer) => sumOf(figure, layer)).reduce(together),
+  );
   return others.some(({ count, amount }) => count !== first!.count || amount !== first!.amount);
+}
+
+function together(one: Sum, other: Sum): Sum {
+  return { count: one.count + other.count, amount: one.amount + other.amount };
 }
 
 type Sum = { count: bigint; amount: bigint };
@@ -98,7 +140,8 @@ type PartnerRows = {
 
 function byPartner(rows: readonly SumRow[]): PartnerRows[] {
   const groups = Map.groupBy(rows, ({ partner, currency }) => `${partner}/${currency}`);
-  return [...groups.values()].map((group) => {
+  const sorted = [...groups].toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return sorted.map(([, group]) => {
     const sums = new Map(
       group.map(({ figure, layer, count, amount }) => {
         return [`${figure}/${layer}`, { count: BigInt(count), amount: BigInt(amount) }];

@@ -1,10 +1,9 @@
+import { claimSettings, missingForClaims } from '@triplock/claim-stores';
 import { topics } from '@triplock/contracts';
 import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
 import {
   addresses,
   integer,
-  isSet,
-  oneOf,
   port,
   readSettings,
   serviceSettings,
@@ -15,7 +14,6 @@ import {
   type Setting,
 } from '@triplock/runtime';
 import { isIP } from 'node:net';
-import { claimStoreNames, claimStores } from './accept/claim-stores.ts';
 
 const rate = integer({ min: 1, max: 1_000_000 });
 
@@ -43,19 +41,7 @@ export const settings = {
   /** Partners come in here. */
   HTTP_HOST: withDefault(text, '127.0.0.1'),
   HTTP_PORT: port,
-  /** Where claims are kept. `none` takes guard 1 away and is refused in production. */
-  CLAIMS: withDefault(oneOf(claimStoreNames), 'redis'),
-  /** Claims in `redis`, where its maxmemory-policy has to be noeviction; the cache of `hybrid`. */
-  REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
-  /** Claims in `postgres` and `hybrid`, as the role triplock_claims. */
-  CLAIMS_DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
-  /**
-   * Claims in `dynamodb`. The endpoint is that of DynamoDB Local; without one it is the service's.
-   */
-  DYNAMODB_TABLE: withDefault(text, 'triplock-claims'),
-  DYNAMODB_REGION: withDefault(text, undefined),
-  DYNAMODB_ENDPOINT: withDefault(url(['http:', 'https:']), undefined),
-  CLAIM_NAMESPACE: withDefault(text, 'triplock'),
+  ...claimSettings,
   KAFKA_BROKERS: addresses,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   /** Whose committed offsets show how far the ledger is, when claims were lost. */
@@ -76,20 +62,10 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  const missing = [...missingForClaims(process.env), ...missingForLedger(process.env)];
+  const missing = [...missingForClaims(process.env, 'claims'), ...missingForLedger(process.env)];
   const config = readSettings(process.env, settings, missing);
   if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
     throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
   }
   return config;
-}
-
-function missingForClaims(environment: NodeJS.ProcessEnv): string[] {
-  const store = environment['CLAIMS']?.trim() || 'redis';
-  // Another name is malformed, which the table says.
-  const named = claimStoreNames.find((name) => name === store);
-  if (named === undefined) return [];
-  return claimStores[named].needs
-    .filter((name) => !isSet(environment, name))
-    .map((name) => `${name} is missing: CLAIMS=${store} needs it`);
 }

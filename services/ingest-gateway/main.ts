@@ -1,3 +1,4 @@
+import { openClaims } from '@triplock/claim-stores';
 import { openLedgerStore } from '@triplock/ledgers';
 import {
   openPartners,
@@ -10,7 +11,6 @@ import type { TxnId } from '@triplock/payments';
 import { openDatabase } from '@triplock/postgres';
 import { explainListenError, runService, shareReads, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
-import { openClaims } from './accept/claim-stores.ts';
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { readConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';

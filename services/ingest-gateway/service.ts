@@ -19,7 +19,7 @@ export const ingestGateway = {
   settings,
   role: 'triplock_gateway',
   ledger: 'reads',
-  claims: true,
+  claims: 'takes',
   kafka: { topics: ['accepted'], groups: { LEDGER_GROUP: 'ledger-worker' } },
   crashPoints: ['gateway.claimed', 'gateway.produced', 'gateway.completed'],
   metrics: ['triplock_gateway_'],

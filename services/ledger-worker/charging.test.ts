@@ -100,8 +100,8 @@ test('an end that the ledger refuses holds back no other payment, raises an alar
 
   await letTimePass();
   assert.equal(await worker.resolve(), 0);
-  assert.equal(worker.metrics.resolved.counted().unstorable, 1);
-  assert.equal((await worker.metrics.unstorable.get()).values[0]?.value, 2);
+  assert.equal(worker.metrics.resolved.counted().stuck, 1);
+  assert.equal(worker.metrics.stuck.counted().unstorable, 2);
 
   message = 'an answer';
   await letTimePass();

@@ -34,7 +34,7 @@ export const settings = {
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   /**
    * Whether production starts where a standby streams and commits wait for none. A failover to it
-   * loses payments unless the groups are rewound.
+   * loses payments unless what it lacks is read again (`npm run rewind`).
    */
   ASYNCHRONOUS_STANDBYS: withDefault(oneOf(['refused', 'accepted']), 'refused' as const),
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),

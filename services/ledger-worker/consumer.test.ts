@@ -3,12 +3,7 @@ import { test } from 'node:test';
 import { openPostgresLedger } from '@triplock/ledger';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestTopic, eventually } from '@triplock/testing';
-import {
-  readTopicRetention,
-  type ReceivedRecord,
-  type RecordBatch,
-  type TopicRetention,
-} from '@triplock/transport';
+import { readTopicRetention, type ReceivedRecord, type TopicRetention } from '@triplock/transport';
 import { checkRetention, meterLag } from './consumer.ts';
 import { workerMetrics } from './metrics.ts';
 import {
@@ -157,16 +152,6 @@ function deadLetterAt(all: readonly ReceivedRecord[], offset: number): ReceivedR
   return found;
 }
 
-/** Records `from` to before `to` of a partition that ends at `end`. */
-function aBatch(partition: number, [from, to, end]: [bigint, bigint, bigint]): RecordBatch {
-  const records: ReceivedRecord[] = [];
-  for (let offset = from; offset < to; offset += 1n) {
-    const at = { topic: 't', partition, offset };
-    records.push({ ...at, key: null, value: null, headers: {}, timestamp: '0' });
-  }
-  return { partition, records, end, heartbeat: async () => undefined, isStale: () => false };
-}
-
 test('the lag is shown of the partitions that are assigned, and of no others', async () => {
   const metrics = workerMetrics(createMetrics('test'));
   const meter = meterLag(metrics);
@@ -176,14 +161,14 @@ test('the lag is shown of the partitions that are assigned, and of no others', a
     );
   meter.assigned([0, 1]);
   assert.deepEqual(await lag(), { 0: 0, 1: 0 });
-  const batch = aBatch(0, [10n, 15n, 100n]);
-  meter.at(batch, 'begun');
+  const committed = { partition: 0, next: 15n, end: 100n };
+  meter.at({ ...committed, next: 10n });
   assert.deepEqual(await lag(), { 0: 90, 1: 0 });
-  meter.at(batch, 'committed');
+  meter.at(committed);
   assert.deepEqual(await lag(), { 0: 85, 1: 0 });
 
   meter.assigned([1, 2]);
-  meter.at(batch, 'committed');
+  meter.at(committed);
   assert.deepEqual(await lag(), { 1: 0, 2: 0 });
   meter.assigned([]);
   assert.deepEqual(await lag(), {});
@@ -197,6 +182,7 @@ const kept = {
   segmentMs: 7 * dayMs,
   retentionBytes: Infinity,
   keepsEveryRecord: true,
+  stampedBy: 'broker',
 } as const;
 const check = (retention: TopicRetention) => checkRetention('accepted', retention, logger);
 
@@ -213,6 +199,12 @@ test('a topic that drops records while their claims still answer is refused', ()
     message:
       'topic accepted keeps records for 24 hours (retention.ms): it must be more than the 24 hours for which a claim answers retries',
   });
+});
+
+test('a topic whose records have the time of whoever appends them is refused', async (context) => {
+  const topic = await createTestTopic(context, { timestamps: 'CreateTime' });
+  const real = await readTopicRetention({ ...topic, clientId: 'test', logger });
+  assert.throws(() => check(real), /slow clock.*message.timestamp.type=LogAppendTime/);
 });
 
 test('a broker that does not report its retention refuses nothing', () => {

@@ -1,20 +1,21 @@
 import { claimLifeMs } from '@triplock/contracts';
 import type { Logger } from '@triplock/runtime';
-import type { LogGap, RecordBatch, TopicRetention } from '@triplock/transport';
+import type { LogGap, RecordBatch, SkippedOffsets, TopicRetention } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
 import type { RecordOutcome } from './records.ts';
 import { settleBatch } from './settling.ts';
 import type { Worker } from './worker.ts';
 
 /**
- * The calls that a consumer makes: what was lost before it began, which partitions it has, and for
- * each batch two.
+ * The calls that a consumer makes: what was lost before it began, which partitions it has, for each
+ * batch two, and one for offsets without a record.
  */
 export type PaymentsHandler = {
   onLost(gap: LogGap): void;
   onAssigned(partitions: readonly number[]): void;
   handle(batch: RecordBatch): Promise<void>;
   onCommitted(batch: RecordBatch): Promise<void>;
+  onSkipped(skipped: SkippedOffsets): Promise<void>;
 };
 
 /** Settles each batch of the accepted topic and reports what became of its records. */
@@ -33,7 +34,7 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
     },
     onAssigned: lag.assigned,
     handle: async (batch) => {
-      lag.at(batch, 'begun');
+      lag.at({ ...batch, next: batch.records[0]!.offset });
       await metrics.batchSeconds.time(
         () => settle(batch),
         () => 'settled',
@@ -41,9 +42,10 @@ export function paymentsHandler(worker: Worker): PaymentsHandler {
       );
     },
     onCommitted: async (batch) => {
-      lag.at(batch, 'committed');
+      lag.at(batch);
       await crashPoints.reached('worker.offset-committed');
     },
+    onSkipped: async (skipped) => lag.at(skipped),
   };
 }
 
@@ -69,7 +71,7 @@ function report(
   { partition, records }: RecordBatch,
   outcomes: readonly RecordOutcome[],
 ): void {
-  // Kafka's own time of a record, in milliseconds: when the gateway appended it.
+  // Kafka's own time of a record, in milliseconds: when the broker got it.
   metrics.recordAge.observe((Date.now() - Number(records[0]!.timestamp)) / 1_000);
   for (const [outcome, some] of Map.groupBy(outcomes, (each) => each.outcome)) {
     metrics.records.count(outcome, some.length);
@@ -97,8 +99,8 @@ function report(
 export type LagMeter = {
   /** The group was joined: what is not assigned any more is another worker's to report. */
   assigned(partitions: readonly number[]): void;
-  /** How far a batch is: begun, or committed. */
-  at(batch: RecordBatch, progress: 'begun' | 'committed'): void;
+  /** How far a partition is, and where it ends. */
+  at(progress: Pick<RecordBatch, 'partition' | 'next' | 'end'>): void;
 };
 
 /**
@@ -113,11 +115,9 @@ export function meterLag({ lag }: WorkerMetrics): LagMeter {
       own.clear();
       for (const partition of partitions) own.add(partition);
     },
-    at: ({ partition, records, end }, progress) => {
+    at: ({ partition, next, end }) => {
       // Of a batch that outlived its assignment the next owner knows better.
-      if (!own.has(partition)) return;
-      const next = progress === 'begun' ? records[0]!.offset : records.at(-1)!.offset + 1n;
-      lag.set({ partition }, Number(end - next));
+      if (own.has(partition)) lag.set({ partition }, Number(end - next));
     },
   };
 }
@@ -137,10 +137,16 @@ export function checkRetention(topic: string, retention: TopicRetention, logger:
     logger.warn({ topic, why }, 'Kafka did not report its retention: not checked');
     return;
   }
-  const { retentionMs, retentionBytes, keepsEveryRecord } = retention;
+  const { retentionMs, retentionBytes, keepsEveryRecord, stampedBy } = retention;
   if (!keepsEveryRecord) {
     throw new Error(
       `topic ${topic} is compacted and may drop unread payments: set cleanup.policy to delete`,
+    );
+  }
+  if (stampedBy === 'producer') {
+    throw new Error(
+      `topic ${topic} has the time of its records from those who append them, and drops early what one with a slow clock appends: ` +
+        `set it with kafka-configs --alter --entity-type topics --entity-name ${topic} --add-config message.timestamp.type=LogAppendTime`,
     );
   }
   if (retentionMs <= claimLifeMs) {

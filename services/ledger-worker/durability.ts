@@ -35,7 +35,7 @@ export async function requireDurableLedger(
   throw new Error(
     `PostgreSQL has ${asynchronous} asynchronous standby(s) and waits for none, so a failover may ` +
       'lose accepted payments: set synchronous_standby_names, or ASYNCHRONOUS_STANDBYS=accepted ' +
-      'and rewind the groups after each failover',
+      'and run `npm run rewind` after each failover',
   );
 }
 

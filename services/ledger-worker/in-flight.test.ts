@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ReservedRefund } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import type { CreateOutcome, Unknown } from '@triplock/provider';
 import { createCrashPoints, createLogger, createMetrics, openSlots } from '@triplock/runtime';
-import { aPayment } from '@triplock/testing';
+import { aPayment, aRefund } from '@triplock/testing';
 import { finishForBatch } from './in-flight.ts';
 import { workerMetrics } from './metrics.ts';
 import { traceparent } from './test/pipeline.ts';
@@ -44,7 +45,7 @@ function aWorker(handOverMs = 5_000) {
     return finishForBatch(worker, { kind: 'payment', payment, traceparent, posted: 'now' });
   };
   const drain = async () => void (await Promise.all(worker.inFlight));
-  return { ask, asked, slots: worker.slots, drain };
+  return { worker, ask, asked, slots: worker.slots, drain };
 }
 
 test('a provider that wants to be left alone for an hour has it, and no slot is kept for it', async () => {
@@ -67,6 +68,38 @@ test('a batch waits for what the provider is soon to be asked', async () => {
   const { ask, asked, slots } = aWorker();
   assert.equal(await ask('first', { sent: false, retryAfterMs: 10 }), 'declined');
   assert.deepEqual([asked, slots.free()], [['first', 'first'], 1]);
+});
+
+test('the second try of a refund looks for what the first may have done before it asks again', async () => {
+  const { worker, drain } = aWorker();
+  const calls: string[] = [];
+  const given = [{ outcome: 'none' }, { outcome: 'succeeded', refundId: 're_1' }];
+  const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+  const accepted = aRefund(payment, { amount: 1n });
+  const row = { ...accepted, state: 'pending', version: 2, settledAt: null } as const;
+  const provider = { name: 'stripe', intentId: 'pi_1', chargeId: 'ch_1' } as const;
+  const refund = { ...row, money: payment.details.money, provider } as ReservedRefund;
+  const asking = {
+    ...worker,
+    refunds: {
+      find: async () => refund,
+      settle: async () => ({ outcome: 'settled' }),
+    },
+    provider: {
+      findRefund: async () => {
+        calls.push('look');
+        return given.shift();
+      },
+      refund: async () => {
+        calls.push('ask');
+        return { outcome: 'unknown', error: new Error('reset'), kept: false, sent: true };
+      },
+    },
+  } as unknown as Worker;
+  const work = { kind: 'refund', refund, traceparent, asked: 'never' } as const;
+  assert.equal(await finishForBatch(asking, work), 'handed-over');
+  await drain();
+  assert.deepEqual(calls, ['ask', 'look', 'look']);
 });
 
 test('a batch that goes on before there is a slot has its work not begun', async () => {

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { UnpostableError } from '@triplock/ledger';
+import { UnpostableError, UnreadableRowError } from '@triplock/ledger';
 import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
 import { chargePayment } from './charging.ts';
-import type { AttemptOutcomeName } from './metrics.ts';
+import type { AttemptOutcomeName, StuckReason } from './metrics.ts';
 import { giveBack, type RefundToGive } from './refunds.ts';
-import type { AttemptOutcome, Worker } from './worker.ts';
+import type { AttemptOutcome, Stuck, Worker } from './worker.ts';
 
 /**
  * What the provider has to be asked for: it is pending in the ledger, by this worker or another.
@@ -69,25 +69,46 @@ export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void
 }
 
 /**
- * Makes an attempt whose end may be one that the ledger can never store, such as a text of the
- * provider that it refuses. Thrown, that would hold back its partition for ever; as an outcome it
- * leaves one row pending, which the resolver looks at again and an alarm tells of.
+ * Makes an attempt that may meet what no other attempt will change: an end that the ledger can
+ * never store, such as a text of the provider that it refuses, or a row that cannot be read.
+ * Thrown, that would hold back its partition for ever; as an outcome it leaves one row pending,
+ * which the resolver looks at again and an alarm reports.
  *
  * @throws in an outage, as the attempt does.
  */
-export async function unlessUnstorable<Outcome>(
-  { metrics, logger }: Worker,
+export async function unlessStuck<Outcome>(
+  worker: Worker,
   txnId: TxnId,
   attempt: () => Promise<Outcome>,
-): Promise<Outcome | { outcome: 'unstorable' }> {
+): Promise<Outcome | Stuck> {
   try {
     return await attempt();
-  } catch (err) {
-    if (!(err instanceof UnpostableError)) throw err;
-    metrics.unstorable.inc();
-    logger.error({ err, txnId }, 'the ledger refuses to store how a transaction ended');
-    return { outcome: 'unstorable' };
+  } catch (error) {
+    const because = stuckBecause(error);
+    if (because === undefined) throw error;
+    reportStuck(worker, { txnId, because, error });
+    return { outcome: 'stuck', because };
   }
+}
+
+function stuckBecause(error: unknown): Stuck['because'] | undefined {
+  if (error instanceof UnpostableError) return 'unstorable';
+  return error instanceof UnreadableRowError ? 'unreadable' : undefined;
+}
+
+const stuckMessages = {
+  unreadable: 'a pending transaction cannot be read',
+  unstorable: 'the ledger refuses to store how a transaction ended',
+  refused: 'the provider refuses every call for a transaction until a person has mended that',
+} as const satisfies Record<StuckReason, string>;
+
+/** Reports a transaction that needs a person, each time that it is looked at and still does. */
+export function reportStuck(
+  { metrics, logger }: Worker,
+  { txnId, because, error }: { txnId: TxnId; because: StuckReason; error: unknown },
+): void {
+  metrics.stuck.count(because);
+  logger.error({ err: error, txnId, because }, stuckMessages[because]);
 }
 
 /** How a batch and the work that it waits for speak to each other. */
@@ -157,6 +178,16 @@ type Attempted = AttemptOutcome | { outcome: 'already-recorded' };
 
 /** One attempt; only the first may go by what was read before, later others may have been at it. */
 async function attempt(worker: Worker, work: InFlight, isFirst: boolean): Promise<Attempted> {
+  const { charges, refunds } = worker.metrics;
+  const outcome = await unlessStuck(worker, txnIdOf(work), () =>
+    attemptOnce(worker, work, isFirst),
+  );
+  if (outcome.outcome === 'already-recorded') return outcome;
+  (work.kind === 'payment' ? charges : refunds).count(nameOf(outcome));
+  return outcome;
+}
+
+async function attemptOnce(worker: Worker, work: InFlight, isFirst: boolean): Promise<Attempted> {
   switch (work.kind) {
     case 'payment': {
       const payment =
@@ -164,20 +195,12 @@ async function attempt(worker: Worker, work: InFlight, isFirst: boolean): Promis
           ? justPosted(work.payment)
           : await unfinishedPayment(worker, work.payment);
       if (payment === undefined) return { outcome: 'already-recorded' };
-      const card = { payment, traceparent: work.traceparent };
-      const outcome = await unlessUnstorable(worker, payment.txnId, () =>
-        chargePayment(worker, card),
-      );
-      worker.metrics.charges.count(nameOf(outcome));
-      return outcome;
+      return chargePayment(worker, { payment, traceparent: work.traceparent });
     }
     case 'refund': {
       const refund = isFirst ? work : await unfinishedRefund(worker, work);
       if (refund === undefined) return { outcome: 'already-recorded' };
-      const { txnId } = refund.refund;
-      const outcome = await unlessUnstorable(worker, txnId, () => giveBack(worker, refund));
-      worker.metrics.refunds.count(nameOf(outcome));
-      return outcome;
+      return giveBack(worker, refund);
     }
     default:
       return work satisfies never;
@@ -213,7 +236,7 @@ function batchOutcomeOf(
       if (kind === 'payment') return outcome.state === 'succeeded' ? 'charged' : 'declined';
       return outcome.state === 'succeeded' ? 'refunded' : 'refund-failed';
     case 'waiting':
-    case 'unstorable':
+    case 'stuck':
       return 'handed-over';
     case 'taken-over':
       return isFinal(outcome.state) ? 'already-recorded' : 'handed-over';
@@ -228,10 +251,20 @@ function nameOf(outcome: AttemptOutcome): AttemptOutcomeName {
   return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
 }
 
-function reportUnknown({ metrics, logger }: Worker, work: InFlight, { error }: Unknown): void {
+function reportUnknown(worker: Worker, work: InFlight, because: Unknown): void {
   const { acceptedAt } = work.kind === 'payment' ? work.payment : work.refund;
-  metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
-  logger.warn({ err: error, txnId: txnIdOf(work) }, 'the outcome at the provider is unknown');
+  reportStillUnknown(worker, { txnId: txnIdOf(work), acceptedAt, because });
+}
+
+/** Reports that nobody knows what became of a call, and whether it takes a person to learn it. */
+export function reportStillUnknown(
+  worker: Worker,
+  { txnId, acceptedAt, because }: { txnId: TxnId; acceptedAt: Date; because: Unknown },
+): void {
+  const { error, untilMended } = because;
+  worker.metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
+  if (untilMended) reportStuck(worker, { txnId, because: 'refused', error });
+  else worker.logger.warn({ err: error, txnId }, 'the outcome at the provider is unknown');
 }
 
 function txnIdOf(work: InFlight) {

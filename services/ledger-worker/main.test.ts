@@ -11,11 +11,14 @@ import {
   ofDeadLetters,
   startService,
 } from '@triplock/testing';
-import { createLogger, createMetrics } from '@triplock/runtime';
+import { PostgresDurabilityError } from '@triplock/postgres';
+import { createLogger, createMetrics, type Mode } from '@triplock/runtime';
 import { openGroupCommit } from '@triplock/transport';
-import { closedWayTo } from './test/forwarder.ts';
+import { durabilityPass, requireDurableLedger, type StandbyPolicy } from './durability.ts';
+import { closedWayTo, ledgerCounts, recordOf, settingsOf } from './test/pipeline.ts';
 import { workerMetrics } from './metrics.ts';
-import { ledgerCounts, recordOf, settingsOf } from './test/pipeline.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
   startService(context, new URL('main.ts', import.meta.url), settings);
@@ -26,7 +29,6 @@ async function aSetup(context: TestContext) {
   const store = await createTestDatabase(context);
   const accepted = await createTestTopic(context);
   const dead = await createTestTopic(context, ofDeadLetters);
-  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const log = openGroupCommit({ ...accepted, clientId: 'test', logger });
   context.after(() => log.close());
   const settings = settingsOf(store.url('triplock_ledger'), { accepted, dead });
@@ -155,4 +157,44 @@ test('each call of the provider is there from the start, by what may be known of
   const counts = values.filter(({ metricName }) => metricName?.endsWith('_count'));
   assert.equal(counts.length, 12);
   assert.ok(counts.every(({ value }) => value === 0));
+});
+
+/** A watch on a ledger with so many standbys that no commit waits for. */
+function aWatch(standbys: () => number | Error) {
+  const metrics = workerMetrics(createMetrics('test'));
+  const readDurability = async () => {
+    const now = standbys();
+    if (now instanceof Error) throw now;
+    return { asynchronousStandbys: now };
+  };
+  const boot = (mode: Mode, policy: StandbyPolicy) =>
+    requireDurableLedger({ readDurability, metrics, logger }, { mode, standbys: policy });
+  const alarm = async () => (await metrics.asynchronousStandbys.get()).values[0]?.value;
+  return { boot, look: durabilityPass({ readDurability, metrics, logger }), alarm };
+}
+
+test('production does not start on a ledger whose failover may lose payments, unless a setting accepts it', async () => {
+  const { boot } = aWatch(() => 1);
+  await assert.rejects(
+    boot('production', 'refused'),
+    /synchronous_standby_names, or ASYNCHRONOUS_STANDBYS=accepted/,
+  );
+  await boot('production', 'accepted');
+  await boot('demo', 'refused');
+  await aWatch(() => 0).boot('production', 'refused');
+});
+
+test('a ledger that is away does not end the boot, one that loses commits does in every mode', async () => {
+  await aWatch(() => new Error('away')).boot('production', 'refused');
+  const { boot } = aWatch(() => new PostgresDurabilityError('fsync', 'triplock_ledger'));
+  await assert.rejects(boot('test', 'accepted'), PostgresDurabilityError);
+});
+
+test('a standby that is attached later, or leaves, is counted and stops nothing', async () => {
+  let standbys = 0;
+  const { look, alarm } = aWatch(() => standbys);
+  for (standbys of [0, 2, 2, 0]) {
+    assert.equal(await look(), 0);
+    assert.equal(await alarm(), standbys);
+  }
 });

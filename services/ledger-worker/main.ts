@@ -34,7 +34,12 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());
 
-  const provider = openProvider(config, { metrics, logger, onClosed: () => resolver.wake() });
+  const provider = openProvider(config, {
+    metrics,
+    logger,
+    // eslint-disable-next-line @typescript-eslint/no-use-before-define -- first called with it
+    onClosed: () => resolver.wake(),
+  });
   const postRowsMax = config.POST_ROWS_MAX;
   const statementsMax = config.POST_STATEMENTS_MAX;
   const worker: Worker = {

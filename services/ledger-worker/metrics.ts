@@ -13,7 +13,10 @@ import {
 
 /** What one attempt to charge or give back came to. */
 export type AttemptOutcomeName =
-  'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over' | 'unstorable';
+  'succeeded' | 'failed' | 'waiting' | 'unknown' | 'taken-over' | 'stuck';
+
+/** Why a transaction needs a person; `refused`: the provider refuses us, whatever the payment. */
+export type StuckReason = 'unreadable' | 'unstorable' | 'refused';
 
 /** What a webhook of the provider came to. */
 export type ProviderEventOutcome =
@@ -48,13 +51,13 @@ export type ProviderMetrics = {
   /** Attempts to give a refund back at the provider, by outcome. */
   refunds: Tally<AttemptOutcomeName>;
   /** Pending transactions handled by the resolver, by outcome. */
-  resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'unstorable' | 'failed'>;
+  resolved: Tally<'settled' | 'waiting' | 'unknown' | 'taken-over' | 'stuck' | 'failed'>;
   /** Calls that were sent, seconds. */
   calls: Histogram<'call' | 'outcome'>;
   /** 1 while calls are given up unsent, because the provider is in trouble. */
   circuitOpen: Gauge;
-  /** Attempts that the ledger refuses to store the end of: above 0 a person has to act. */
-  unstorable: Counter;
+  /** Looks at transactions that come to no end before a person has acted, by reason. */
+  stuck: Tally<StuckReason>;
   /** Webhooks from the provider, by outcome. */
   providerEvents: Tally<ProviderEventOutcome>;
   /** Webhooks by which a refund failed that had succeeded: above 0 a person has to act. */
@@ -160,7 +163,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
   const registers = [registry];
   const attempts = (name: string, help: string) => {
     const ended = { succeeded: 0, failed: 0 } as const;
-    const values = { ...ended, waiting: 0, unknown: 0, 'taken-over': 0, unstorable: 0 } as const;
+    const values = { ...ended, waiting: 0, unknown: 0, 'taken-over': 0, stuck: 0 } as const;
     return new Tally<AttemptOutcomeName>({ name, help, label: 'outcome', values, registers });
   };
   return {
@@ -173,7 +176,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
       name: 'triplock_worker_resolved_total',
       help: 'Pending transactions handled by the resolver, by outcome.',
       label: 'outcome',
-      values: { settled: 0, waiting: 0, unknown: 0, 'taken-over': 0, unstorable: 0, failed: 0 },
+      values: { settled: 0, waiting: 0, unknown: 0, 'taken-over': 0, stuck: 0, failed: 0 },
       registers,
     }),
     calls: callsHistogram(registry),
@@ -182,9 +185,11 @@ function providerMetrics(registry: Registry): ProviderMetrics {
       help: '1 while calls to the provider are suspended because it is failing.',
       registers,
     }),
-    unstorable: new Counter({
-      name: 'triplock_worker_unstorable_total',
-      help: 'Attempts whose end the ledger refuses to store: a person has to act.',
+    stuck: new Tally<StuckReason>({
+      name: 'triplock_worker_stuck_total',
+      help: 'Looks at transactions that come to no end before a person has acted, by reason.',
+      label: 'reason',
+      values: { unreadable: 0, unstorable: 0, refused: 0 },
       registers,
     }),
     ...webhookCounters(registry),

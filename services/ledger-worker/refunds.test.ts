@@ -11,8 +11,14 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { ledgerWorker } from './service.ts';
-import { aCard, aTransfer, refundingAt } from './test/refunding.ts';
-import { ledgerCounts, outcomesOf } from './test/pipeline.ts';
+import {
+  aCard,
+  aTransfer,
+  ledgerCounts,
+  outcomesOf,
+  refundingAt,
+  traceparent,
+} from './test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -177,6 +183,40 @@ test('of two refunds under one key the first stands; that one and what nobody ca
   const reported = await owner.query(`
     SELECT FROM ledger.outbox WHERE event_type = 'payment.key_conflict'`);
   assert.equal(reported.length, 1);
+});
+
+test('a refund that was given back by a worker which died is found by the resolver, not given again', async (context) => {
+  const { worker, pay, letTimePass, cameTo } = await aRefunding(context);
+  const card = aCard();
+  await pay(card);
+  await worker.allCommitted();
+  const refund = aRefund(card, { amount: 400n });
+  const posted = await worker.refunds.post({ refund, traceparent, settledAt: new Date() });
+  assert.equal(posted.outcome, 'reserved');
+  // In our name and without our key: as after a day, when the provider has forgotten it.
+  const { provider } = (await worker.ledger.find(card.txnId))!;
+  const ours = { payment_intent: provider!.intentId, 'metadata[txn_id]': refund.txnId };
+  await refundAtProvider({ ...ours, amount: '400' });
+  await letTimePass();
+  assert.equal(await worker.resolve(), 1);
+  assert.deepEqual(await cameTo(card), { succeeded: 1 });
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 400 });
+});
+
+test('a refusal is believed only after the provider’s list: the money may have gone back for this very refund', async (context) => {
+  const { worker, pay, refund, cameTo, givenBack } = await aRefunding(context);
+  const card = aCard();
+  await pay(card);
+  await worker.allCommitted();
+  const whole = aRefund(card);
+  const { provider } = (await worker.ledger.find(card.txnId))!;
+  const ours = { payment_intent: provider!.intentId, 'metadata[txn_id]': whole.txnId };
+  await refundAtProvider({ ...ours, amount: '1000' });
+  await refund(whole);
+  await worker.allCommitted();
+  assert.deepEqual(await cameTo(card), { succeeded: 1 });
+  assert.deepEqual(await givenBack(card), { refunded: 1_000n, reserved: 1_000n });
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 1_000 });
 });
 
 const faults = [

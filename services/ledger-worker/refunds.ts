@@ -1,4 +1,9 @@
-import { UnpostableError, type RefundOutcome, type ReservedRefund } from '@triplock/ledger';
+import {
+  UnpostableError,
+  UnreadableRowError,
+  type RefundOutcome,
+  type ReservedRefund,
+} from '@triplock/ledger';
 import type { Settlement } from '@triplock/payments';
 import type { RefundAtProvider, RefundRequest } from '@triplock/provider';
 import type { RefundRecord } from './records.ts';
@@ -7,8 +12,14 @@ import type { AttemptOutcome, Worker } from './worker.ts';
 /** Payments whose refunds are posted side by side: half of the ledger's connections. */
 const paymentsMax = 4;
 
-/** What posting one refund came to; `unpostable`: no ledger will ever store it. */
-export type RefundPostResult = RefundOutcome | { outcome: 'unpostable'; detail: string };
+/**
+ * What posting one refund came to. `unpostable`: no ledger will ever store it; `unreadable`: it is
+ * in the ledger already, and its row makes no sense.
+ */
+export type RefundPostResult =
+  | RefundOutcome
+  | { outcome: 'unpostable'; detail: string }
+  | { outcome: 'unreadable'; error: UnreadableRowError };
 
 /** A refund and what posting it came to. */
 export type PostedRefund = { refund: RefundRecord; result: RefundPostResult };
@@ -30,6 +41,7 @@ export async function postRefunds(
     try {
       return await ledger.post(posting);
     } catch (error) {
+      if (error instanceof UnreadableRowError) return { outcome: 'unreadable', error };
       if (!(error instanceof UnpostableError)) throw error;
       return { outcome: 'unpostable', detail: error.message };
     }

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
-import type { CircuitBreaker } from '@triplock/provider';
-import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
+import { openStripe, type CircuitBreaker, type Provider } from '@triplock/provider';
+import {
+  aPayment,
+  aRefund,
+  createTestStripe,
+  eventually,
+  type TestStripe,
+} from '@triplock/testing';
 import { aPipeline, aProvider, recordOf, traceparent } from './test/pipeline.ts';
 
 let stripe: TestStripe;
@@ -122,4 +128,86 @@ test('while the provider is left alone no row is taken, and then one tries befor
     await resolve();
     return (await settled()) === 30;
   });
+});
+
+/** Lets everything that is pending be due. */
+const letTimePass = ({ owner }: { owner: { query(sql: string): Promise<unknown> } }) =>
+  owner.query(`
+    UPDATE ledger.transactions SET due_at = now(), version = version + 1
+    WHERE state = 'pending'`);
+
+test('while the provider is left alone the resolver goes on with what needs none', async (context) => {
+  const { begin, drain, owner, due, ledger, refunds, settled } = await aBusyWorker(context);
+  await stripe.control('POST', '/faults', { fault: 'unavailable' });
+  await due(slotsMax * 4);
+  await eventually(async () => (await begin()) === 0);
+  await drain();
+  // Posted by a worker that died before it settled them.
+  const transfers = Array.from({ length: slotsMax * 2 }, () => aPayment());
+  await ledger.post(transfers.map((payment) => ({ payment, traceparent })));
+  const late = aRefund(transfers[0]!);
+  const posted = await refunds.post({ refund: late, traceparent, settledAt: new Date() });
+  assert.deepEqual(posted, { outcome: 'waiting' });
+  await letTimePass({ owner });
+  while ((await begin()) > 0) await drain();
+  await drain();
+  // The refund goes on as soon as its payment is settled, and both without the provider.
+  await eventually(async () => {
+    await begin();
+    await drain();
+    return (await settled()) === transfers.length + 1;
+  });
+  assert.equal((await refunds.find(late.txnId))?.state, 'succeeded');
+});
+
+test('a row that cannot be read raises an alarm, holds up none of the others, and is finished once mended', async (context) => {
+  const { due, resolve, settled, metrics, owner } = await aBusyWorker(context);
+  await due(3);
+  const write = (details: string | null) =>
+    owner.transaction(async (tx) => {
+      const table = 'ALTER TABLE ledger.transactions';
+      await tx.query(`${table} DROP CONSTRAINT IF EXISTS transactions_details_check`);
+      await tx.query(`${table} DISABLE TRIGGER transactions_change_forward`);
+      await tx.query(
+        `UPDATE ledger.transactions SET details = $1
+         WHERE txn_id = (SELECT min(txn_id::text)::uuid FROM ledger.transactions)`,
+        [details],
+      );
+      await tx.query(`${table} ENABLE TRIGGER transactions_change_forward`);
+    });
+  await write('no JSON');
+  for (const looks of [1, 2]) {
+    await resolve();
+    assert.equal(await settled(), 2);
+    assert.equal(metrics.stuck.counted().unreadable, looks);
+    await letTimePass({ owner });
+  }
+  await write(null);
+  await resolve();
+  assert.equal(await settled(), 3);
+});
+
+test('a payment that the provider refuses for no fault of its own stays pending with an alarm, and is charged once mended', async (context) => {
+  await stripe.control('POST', '/reset');
+  const pipeline = await aPipeline(context);
+  const { url: apiUrl } = stripe;
+  let apiKey = 'a key that was revoked';
+  // Each call by the key of its time, as after a restart with another one.
+  const now = () => openStripe({ apiKey, apiUrl, timeoutMs: 5_000 });
+  const calls: Pick<Provider, 'createIntent' | 'confirmIntent'> = {
+    createIntent: (request) => now().createIntent(request),
+    confirmIntent: (request) => now().confirmIntent(request),
+  };
+  const provider = { ...aProvider(stripe), ...calls };
+  const worker = pipeline.work({ provider, handOverMs: 100 });
+  const payment = aCard();
+  await worker.ledger.post([{ payment, traceparent }]);
+  await letTimePass(pipeline);
+  await worker.resolve();
+  assert.equal(worker.metrics.stuck.counted().refused, 1);
+  assert.equal((await worker.ledger.find(payment.txnId))?.state, 'pending');
+  apiKey = stripe.apiKey;
+  await letTimePass(pipeline);
+  assert.equal(await worker.resolve(), 1);
+  assert.equal((await worker.ledger.find(payment.txnId))?.state, 'succeeded');
 });

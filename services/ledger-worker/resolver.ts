@@ -1,7 +1,7 @@
 import type { DueTransaction } from '@triplock/ledger';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
 import { chargePayment } from './charging.ts';
-import { keepInFlight, unlessUnstorable } from './in-flight.ts';
+import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './in-flight.ts';
 import { bookTransferOf } from './posting.ts';
 import { giveBack } from './refunds.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
@@ -14,7 +14,8 @@ const leaseMs = 15_000;
  * The resolver: finishes pending transactions that nobody has finished in time, because a
  * worker died, the provider was away, or a customer takes long. Several resolvers share the work.
  * One that fails is due again later, and its version keeps a late worker from writing. While the
- * provider is left alone nothing is taken, so that rows are not put off for nothing.
+ * provider is left alone only what ends in the ledger is taken: a card would be put off for
+ * nothing, and a book transfer or a refund that waits need not know of the provider at all.
  *
  * A pass takes as many due rows as there are slots for, and begins with each. It waits for a slot
  * and for no row's end, so that one slow row leaves the others' slots to the next pass.
@@ -26,11 +27,13 @@ export function resolverPass(worker: Worker): Pass {
 
   return async () => {
     await slots.take('resolver');
-    const wanted = Math.min(expected, provider.callersMax());
-    const held = wanted === 0 ? 1 : 1 + slots.takeFree(wanted - 1);
+    const callersMax = provider.callersMax();
+    const rows = callersMax === 0 ? 'settled-here' : 'all';
+    const wanted = rows === 'all' ? Math.min(expected, callersMax) : expected;
+    const held = 1 + slots.takeFree(wanted - 1);
     let due: DueTransaction[] = [];
     try {
-      if (wanted > 0) due = await takeDue({ limit: held, leaseMs });
+      due = await takeDue({ limit: held, leaseMs, rows });
     } finally {
       for (let unused = held - due.length; unused > 0; unused -= 1) slots.release();
     }
@@ -48,22 +51,24 @@ export function resolverPass(worker: Worker): Pass {
 
 async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
   const { logger, metrics } = worker;
+  if (due.kind === 'unreadable') {
+    metrics.resolved.count('stuck');
+    return reportStuck(worker, { ...due, because: 'unreadable' });
+  }
   const { txnId, partnerId, acceptedAt } = due.kind === 'payment' ? due.payment : due.refund;
   // In the trace of the request, however long ago that was: the row has kept its context.
   const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
   const span = { name: `resolve ${due.kind}`, parent: due.traceparent, attributes };
   try {
     const ended = await inSpan(span, () =>
-      unlessUnstorable(worker, txnId, () =>
+      unlessStuck(worker, txnId, () =>
         finish(worker, { ...due, traceparent: carriedTraceparent(due.traceparent) }),
       ),
     );
     const { outcome } = ended;
     metrics.resolved.count(outcome);
     if (outcome === 'unknown') {
-      const { error } = ended.because;
-      metrics.unknownAge.observe((Date.now() - acceptedAt.getTime()) / 1_000);
-      logger.warn({ err: error, txnId }, 'the outcome of a transaction is still unknown');
+      reportStillUnknown(worker, { txnId, acceptedAt, because: ended.because });
     } else {
       logger.info({ txnId, outcome }, 'pending transaction taken up by the resolver');
     }
@@ -73,7 +78,10 @@ async function resolve(worker: Worker, due: DueTransaction): Promise<void> {
   }
 }
 
-async function finish(worker: Worker, due: DueTransaction): Promise<AttemptOutcome> {
+/** One that was read. */
+type Readable = Exclude<DueTransaction, { kind: 'unreadable' }>;
+
+async function finish(worker: Worker, due: Readable): Promise<AttemptOutcome> {
   switch (due.kind) {
     case 'payment':
       if (due.payment.details.paymentMethod !== undefined) return chargePayment(worker, due);

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aPayment, eventually } from '@triplock/testing';
 import type { RecordBatch } from '@triplock/transport';
-import { closedWayTo } from './test/forwarder.ts';
+import { aPipeline, closedWayTo, ledgerCounts, outcomesOf, recordOf } from './test/pipeline.ts';
 import { settleBatch } from './settling.ts';
-import { aPipeline, ledgerCounts, outcomesOf, recordOf } from './test/pipeline.ts';
 
 const once = { rows: 3, entries: 3, events: 3 };
 
@@ -62,6 +61,27 @@ test('while the ledger is away nothing is committed or dead-lettered, and then a
   assert.deepEqual(await ledgerCounts(owner), once);
 });
 
+test('a batch ends only once its dead letters are durable', async (context) => {
+  const { work } = await aPipeline(context);
+  const { worker } = work();
+  const batch: RecordBatch = {
+    partition: 0,
+    records: [
+      {
+        ...{ topic: 't', partition: 0, offset: 0n, timestamp: '0', headers: {} },
+        ...{ key: Buffer.from('k'), value: Buffer.from('poison') },
+      },
+    ],
+    next: 1n,
+    end: 1n,
+    heartbeat: async () => undefined,
+    isStale: () => false,
+  };
+  const append = () => Promise.reject(new Error('the brokers are away'));
+  const deadLetters = { ...worker.deadLetters, append };
+  await assert.rejects(settleBatch({ ...worker, deadLetters }, batch), /the brokers are away/);
+});
+
 test('a worker whose partition was taken away posts nothing more', async (context) => {
   const { work, owner } = await aPipeline(context);
   const { worker: idle } = work();
@@ -78,6 +98,7 @@ test('a worker whose partition was taken away posts nothing more', async (contex
   const batch: RecordBatch = {
     partition: 0,
     records: [{ ...record, headers: Object.fromEntries(bytes) }],
+    next: 1n,
     end: 1n,
     heartbeat: () => Promise.reject(new Error('another member has it')),
     isStale: () => true,

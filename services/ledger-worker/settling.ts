@@ -2,7 +2,7 @@ import { isFinal } from '@triplock/payments';
 import { annotateSpan } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
 import { appendDeadLetters, keyConflict, unpostable } from './dead-letters.ts';
-import { finishForBatch, unlessUnstorable } from './in-flight.ts';
+import { finishForBatch, reportStuck, unlessStuck } from './in-flight.ts';
 import { isBookTransfer, type BookTransfer, type PostResult } from './posting.ts';
 import {
   decodeRecords,
@@ -98,7 +98,7 @@ async function finishPayment(
     }
     case 'unfinished': {
       if (isBookTransfer(posting)) {
-        const resumed = await unlessUnstorable(worker, txnId, () =>
+        const resumed = await unlessStuck(worker, txnId, () =>
           resume(worker, posting, result.version),
         );
         return { outcome: typeof resumed === 'string' ? resumed : 'handed-over', txnId };
@@ -156,6 +156,9 @@ async function finishRefund(
     }
     case 'key-conflict':
       return keyConflict(record, await worker.refunds.recordKeyConflict(posting));
+    case 'unreadable':
+      reportStuck(worker, { txnId, because: 'unreadable', error: result.error });
+      return { outcome: 'handed-over', txnId };
     case 'unpostable':
       return unpostable(record, result.detail);
     default:

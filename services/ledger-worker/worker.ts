@@ -46,5 +46,11 @@ export type AttemptOutcome =
   | { outcome: 'unknown'; because: Unknown }
   /** Another worker is at it, or has finished it. */
   | { outcome: 'taken-over'; state: TransactionState }
-  /** The ledger refuses what it came to; pending until a person has mended that. */
-  | { outcome: 'unstorable' };
+  /** It will not come to its end before a person has acted; pending until then. */
+  | Stuck;
+
+/**
+ * A transaction that nothing brings to its end by itself. `unreadable`: its row makes no sense;
+ * `unstorable`: the ledger refuses to store how it ended.
+ */
+export type Stuck = { outcome: 'stuck'; because: 'unreadable' | 'unstorable' };

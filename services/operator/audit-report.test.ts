@@ -23,7 +23,7 @@ const clean: AuditReport = {
     published: 2,
     inbox: 2,
     deliveries: 2,
-    unwanted: 0,
+    undelivered: 0,
   },
   sums: [
     {
@@ -33,6 +33,8 @@ const clean: AuditReport = {
       ledger: sum,
       published: sum,
       delivered: sum,
+      unfinished: none,
+      undelivered: none,
       gross: { ledger: sum, published: sum, delivered: sum },
       refunds: { ledger: none, published: none, delivered: none },
       net: 5_000,
@@ -43,6 +45,8 @@ const clean: AuditReport = {
     },
   ],
   drift: [],
+  waiting: [],
+  lost: [],
   inFlight: { lag: {}, waiting: [] },
   notCompared: [],
 };
@@ -63,11 +67,11 @@ test('records that Kafka lost come with what a person has to do', () => {
   assert.match(text, /audit -- acknowledge ID --reason TEXT/);
 });
 
-test('webhooks that nobody wants are counted where there are any', () => {
-  assert.doesNotMatch(renderAudit(clean).join('\n'), /not wanted/);
+test('webhooks that wait for an endpoint are counted where there are any', () => {
+  assert.doesNotMatch(renderAudit(clean).join('\n'), /undelivered/);
   const { counts } = clean;
-  const lines = renderAudit({ ...clean, counts: { ...counts, unwanted: 31 } });
-  assert.match(lines[0]!, /not wanted/);
+  const lines = renderAudit({ ...clean, counts: { ...counts, undelivered: 31 } });
+  assert.match(lines[0]!, /undelivered/);
   assert.ok(lines.slice(0, 3).some((line) => /\b31$/.test(line.trimEnd())));
 });
 
@@ -75,6 +79,21 @@ test('a clean audit shows equal sums for every layer', () => {
   const text = renderAudit(clean).join('\n');
   assert.match(text, /acme {2,}payments( {2,}50\.00 EUR){4} {2}equal/);
   assert.match(text, /no drift/);
+});
+
+test('what waits for others is listed with for whom and since when, and its sums are equal', () => {
+  const since = '2026-01-02T03:04:05.000Z';
+  const ids = ['e1', 'e2', 'e3', 'e4', 'e5', 'e6', 'e7'];
+  const waiting = [{ for: 'endpoint of acme', ids, since }];
+  const layers = { delivered: none, undelivered: sum };
+  const sums = clean.sums.map((each) => ({ ...each, ...layers }));
+  const text = renderAudit({ ...clean, sums, waiting }).join('\n');
+  assert.match(text, /no drift/);
+  assert.match(text, /payments( {2,}50\.00 EUR){3} {2,}0\.00 EUR {2}equal, 50\.00 EUR waiting/);
+  assert.match(
+    text,
+    /endpoint of acme, since 2026-01-02T03:04:05\.000Z: e1 e2 e3 e4 e5 and 2 more/,
+  );
 });
 
 test('refunds are shown with what is left after them', () => {
@@ -132,6 +151,8 @@ const found = (...drift: Finding[]): AuditReport => ({
   counts: zero as AuditReport['counts'],
   sums: [],
   drift,
+  waiting: [],
+  lost: [],
   inFlight: { lag: { worker: 3 }, waiting: [waiting] },
   notCompared: [],
 });

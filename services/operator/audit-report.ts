@@ -5,25 +5,29 @@ export type LayerSum = { count: number; amount: number | string };
 
 /**
  * What the layers have of one partner and currency: first of its payments, whatever became of them.
+ * `unfinished` ones wait for a customer or a bank and have no event yet; `undelivered` webhooks
+ * wait for the partner's endpoint.
  */
 export type PartnerSums = {
   partner: string;
   currency: string;
   /** Payments that succeeded. */
-  gross: Readonly<Partial<Record<SummedLayer, LayerSum>>>;
+  gross: Layers;
   /** What of them was given back. */
-  refunds: Readonly<Partial<Record<SummedLayer, LayerSum>>>;
+  refunds: Layers;
   net: number | string;
   /** What the provider charged and gave back, and what the ledger says it did. */
-  cards: {
-    charged: Readonly<Partial<Record<SummedLayer, LayerSum>>>;
-    givenBack: Readonly<Partial<Record<SummedLayer, LayerSum>>>;
-  };
-} & Record<Exclude<SummedLayer, 'provider'>, LayerSum>;
+  cards: { charged: Layers; givenBack: Layers };
+} & Record<Exclude<SummedLayer, 'provider'> | SummedWait, LayerSum>;
+
+type Layers = Readonly<Partial<Record<SummedLayer | SummedWait, LayerSum>>>;
 
 /** The layers that are summed, in the order of a payment's way. */
 const summedLayers = ['accepted', 'provider', 'ledger', 'published', 'delivered'] as const;
 export type SummedLayer = (typeof summedLayers)[number];
+
+/** What waits for others between two layers. */
+type SummedWait = 'unfinished' | 'undelivered';
 
 /** What is counted, in the order in which it is shown. */
 export const countedThings = [
@@ -36,7 +40,7 @@ export const countedThings = [
   'published',
   'inbox',
   'deliveries',
-  'unwanted',
+  'undelivered',
 ] as const;
 
 /** The auditor's answer, as it serves and `npm run audit -- --json` prints it. */
@@ -49,6 +53,10 @@ export type AuditReport = {
   sums: readonly PartnerSums[];
   /** Checks that found something, and the ids they found. */
   drift: readonly Finding[];
+  /** What others have to do, and since when: a customer, a bank or an endpoint of a partner's. */
+  waiting: readonly { for: string; ids: readonly string[]; since: string }[];
+  /** Offsets, both included, that Kafka lost and nobody has acknowledged: drift, too. */
+  lost: readonly { partition: number; from: number; to: number; seen_at: string }[];
   /** What may still come right by itself; in a final audit it counts as drift as well. */
   inFlight: { lag: Readonly<Record<string, number>>; waiting: readonly Finding[] };
   /** Parts that could not be asked, and what to do about it. */
@@ -73,6 +81,7 @@ export function renderAudit(report: AuditReport): string[] {
     ...renderTable(sumColumns, report.sums.flatMap(sumRows)),
     '',
     ...renderOutcome(report),
+    ...renderWaiting(report),
   ];
 }
 
@@ -86,12 +95,12 @@ const labels: Record<(typeof countedThings)[number], string> = {
   published: 'published',
   inbox: 'inbox',
   deliveries: 'delivered',
-  unwanted: 'not wanted',
+  undelivered: 'undelivered',
 };
 
 function renderCounts({ counts }: AuditReport): string[] {
-  // Few systems ever have a partner whose server answered 410 Gone.
-  const shown = countedThings.filter((name) => name !== 'unwanted' || counts.unwanted > 0);
+  // Shown where there are any: mostly every partner has an endpoint that answers.
+  const shown = countedThings.filter((name) => name !== 'undelivered' || counts.undelivered > 0);
   const columns = shown.map((name) => ({ head: labels[name], align: 'right' as const }));
   return renderTable(columns, [shown.map((name) => String(counts[name]))]);
 }
@@ -109,10 +118,11 @@ const sumColumns = [
  */
 function sumRows(sums: PartnerSums): string[][] {
   const { currency, gross, refunds, net, cards } = sums;
-  const { accepted, ledger, published, delivered } = sums;
+  const { accepted, ledger, published, delivered, unfinished, undelivered } = sums;
+  const payments = { accepted, ledger, published, delivered, unfinished, undelivered };
   const left = ['', 'net', '', '', formatMoney(net, currency), '', '', ''];
   return [
-    sumRow(sums, 'payments', { accepted, ledger, published, delivered }),
+    sumRow(sums, 'payments', payments),
     ...(isAny(cards.charged) ? [sumRow(sums, 'by card', cards.charged)] : []),
     ...(isAny(refunds) ? [sumRow(sums, 'gross', gross), sumRow(sums, 'refunds', refunds)] : []),
     ...(isAny(cards.givenBack) ? [sumRow(sums, 'to cards', cards.givenBack)] : []),
@@ -120,22 +130,44 @@ function sumRows(sums: PartnerSums): string[][] {
   ];
 }
 
-type Layers = Readonly<Partial<Record<SummedLayer, LayerSum>>>;
-
 function isAny(layers: Layers): boolean {
   return Object.values(layers).some(({ count }) => count > 0);
 }
 
 function sumRow({ partner, currency }: PartnerSums, what: string, layers: Layers): string[] {
-  const there = summedLayers.flatMap((layer) => layers[layer] ?? []);
-  const [first, ...others] = there;
-  const same = others.every((each) => each.amount === first!.amount && each.count === first!.count);
   const amounts = summedLayers.map((layer) => {
     const sum = layers[layer];
     return sum === undefined ? '' : formatMoney(sum.amount, currency);
   });
-  const outcome = same ? style.good('equal') : style.bad('differ');
+  const outcome = isEqual(layers) ? describeEqual(layers, currency) : style.bad('differ');
   return [what === 'payments' ? partner : '', what, ...amounts, outcome];
+}
+
+/** Whether every layer has the same, together with what waits for others behind it. */
+function isEqual(layers: Layers): boolean {
+  const waitsBehind: Partial<Record<SummedLayer, readonly SummedWait[]>> = {
+    published: ['unfinished'],
+    delivered: ['unfinished', 'undelivered'],
+  };
+  const sums = summedLayers.flatMap((layer) => {
+    const names = [layer, ...(waitsBehind[layer] ?? [])];
+    return layers[layer] === undefined ? [] : [together(names.map((name) => layers[name]))];
+  });
+  return sums.every((sum) => sum.amount === sums[0]!.amount && sum.count === sums[0]!.count);
+}
+
+function describeEqual({ unfinished, undelivered }: Layers, currency: string): string {
+  const { count, amount } = together([unfinished, undelivered]);
+  if (count === 0) return style.good('equal');
+  return `${style.good('equal')}, ${formatMoney(amount, currency)} waiting`;
+}
+
+function together(sums: readonly (LayerSum | undefined)[]) {
+  const there = sums.filter((sum) => sum !== undefined);
+  return {
+    count: there.reduce((all, { count }) => all + count, 0),
+    amount: there.reduce((all, { amount }) => all + BigInt(amount), 0n),
+  };
 }
 
 function renderOutcome({ ok, drift, settledDown, notCompared }: AuditReport): string[] {
@@ -149,9 +181,20 @@ function renderOutcome({ ok, drift, settledDown, notCompared }: AuditReport): st
   );
   const hints = [
     ...(drift.some(({ check }) => beside.has(check)) ? [oneAccount] : []),
-    ...(drift.some(({ check }) => check === 'accepted-lost') ? [lostForGood] : []),
+    ...(drift.some(({ check }) => lostChecks.has(check)) ? [lostForGood] : []),
   ];
   return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...hints, ...unseen];
+}
+
+const shownMax = 5;
+
+function renderWaiting({ waiting }: AuditReport): string[] {
+  if (waiting.length === 0) return [];
+  const rows = waiting.map(({ for: whom, ids, since }) => {
+    const more = ids.length > shownMax ? ` and ${ids.length - shownMax} more` : '';
+    return `  ${whom}, since ${since}: ${ids.slice(0, shownMax).join(' ')}${more}`;
+  });
+  return ['waiting for others, which is no drift:', ...rows];
 }
 
 /** Checks that find what the provider has and the ledger does not. */
@@ -161,6 +204,8 @@ const oneAccount =
   '  Was it another Triplock on the same Stripe account, or this one before `down --volumes`? ' +
   'Give each system an account of its own; the audit cannot tell them apart.';
 
+const lostChecks = new Set(['accepted-lost', 'claim-unaccounted']);
+
 const lostForGood =
-  '  Kafka lost these offsets before they were read: only the partners know those payments. Once they ' +
-  'are served: npm run audit -- acknowledge ID --reason TEXT';
+  '  Kafka lost these offsets before they were read; claim-unaccounted names the payments as far as ' +
+  'claims remember them. Once their partners are served: npm run audit -- acknowledge ID --reason TEXT';

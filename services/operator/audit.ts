@@ -15,19 +15,29 @@ npm run audit -- acknowledge ID --reason TEXT [--by NAME]
 
 Reconciles every layer: the topic of accepted payments and refunds, the provider's own journal, the
 ledger, its events, what was published, the inbox and the webhooks; counts, sums per partner and
-currency, and the ids that do not agree. Exit code 0 without drift, 1 with drift, also when the
+currency, and the ids that do not agree. What came to its end long ago was compared then, in slices
+that are closed since, and of those some are compared again. Exit code 0 without drift, 1 with drift, also when the
 provider could not be asked about cards, 2 without a result: the system is not up, or what is still
 in flight cannot finish because a part of it does not work.
 
-What Kafka lost before it was read (accepted-lost) stays drift until somebody acknowledges it: that
-is recorded with who, when and why. Harmless twice; exit code 1 when nothing of that ID was lost.
+What waits for others is listed, with for whom and since when, and is no drift: a payment that its
+customer has yet to confirm or a bank to carry out, and a webhook whose partner has no endpoint, or
+one that does not take it.
+
+What Kafka lost before it was read (accepted-lost) stays drift until somebody acknowledges it, and so
+does a 202 that nothing accounts for (claim-unaccounted): that is recorded with who, when and why. A
+loss is acknowledged with the claims that are laid to it by then. Harmless twice; exit code 1 when
+nothing of that ID was lost.
 
   --wait N       seconds to wait for work in flight (${defaultWaitSeconds})
-  --everything   lists all that the provider has, not only what is new since the last audit
+  --full         compares every closed slice again, and not only some; one that is interrupted goes on
+                 where it was
+  --everything   the same, and lists all that the provider has, not only what is new to the auditor
   --reason TEXT  of an acknowledgement: what was done about the payments
   --by NAME      who acknowledges (the user of this machine)
   --home DIR     the instance on this machine (.triplock); elsewhere the settings say which system
-  --json         prints { ok, settledDown, counts, sums, drift, inFlight, notCompared }, or { outcome }
+  --json         prints { ok, settledDown, counts, sums, drift, waiting, lost, inFlight,
+                 notCompared }, or { outcome }
   --help
 
 AUDITOR_URL      an auditor's operators' port, such as http://auditor:9100
@@ -38,6 +48,7 @@ DATABASE_URL     the database, as its owner; only to acknowledge
 export function audit(caller: Caller): Promise<void> {
   const options = {
     wait: { type: 'string' },
+    full: { type: 'boolean' },
     everything: { type: 'boolean' },
     reason: { type: 'string' },
     by: { type: 'string' },
@@ -57,7 +68,7 @@ export function audit(caller: Caller): Promise<void> {
     const auditing = {
       auditorUrl,
       waitMs: (wait ?? defaultWaitSeconds) * 1_000,
-      provider: values.everything ? ('everything' as const) : ('new' as const),
+      depth: depthOf(values),
       signal: operator.signal,
       progress: (text: string) => terminal.progress(text),
     };
@@ -86,9 +97,10 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
   if (verb !== 'acknowledge' || word === undefined) {
     throw new UsageError('say acknowledge and an ID (npm run audit -- --help)');
   }
-  // The audit names a loss by its id, and by what and when it was behind that.
-  const [, id] = /^(\d{1,18})(\/.*)?$/.exec(word) ?? [];
-  if (id === undefined) throw new UsageError(`'${word}' is not what accepted-lost names`);
+  const subject = subjectOf(word);
+  if (subject === undefined) {
+    throw new UsageError(`'${word}' is not what accepted-lost or claim-unaccounted names`);
+  }
   const why = values.reason?.trim();
   if (!why) throw new UsageError('say what was done about it: --reason TEXT');
   const by = whoActs(values.by);
@@ -98,8 +110,9 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
   const database = openForCommand({ url, applicationName: 'audit', connectionsMax: 1 });
   try {
     const outcome = await withParts(operator, ['postgres'], () =>
-      recordAcknowledgement(database, BigInt(id), { by, why }),
+      recordAcknowledgement(database, subject, { by, why }),
     );
+    const [, id] = subject.split(':');
     if (outcome === 'not-found') throw new CommandError(`nothing was lost as ${id}`);
     const before = outcome === 'acknowledged-before' ? ' before; nothing was changed' : '';
     terminal.line(`${id}: acknowledged${before}`);
@@ -109,9 +122,17 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
   }
 }
 
+/** The audit names a loss by its id, with what and when it was behind that, and a claim by its. */
+function subjectOf(word: string): `lost:${string}` | `claim:${string}` | undefined {
+  const [, lost] = /^(\d{1,18})(\/.*)?$/.exec(word) ?? [];
+  if (lost !== undefined) return `lost:${BigInt(lost)}`;
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word) ? `claim:${word}` : undefined;
+}
+
 type Asked = {
   values: {
     readonly wait?: string;
+    readonly full?: boolean;
     readonly everything?: boolean;
     readonly reason?: string;
     readonly by?: string;
@@ -126,53 +147,91 @@ export type Auditing = {
   auditorUrl: string;
   /** How long to wait for work in flight; what is still missing then counts as lost. */
   waitMs: number;
-  /** Which of the provider's charges are listed: those new since the last audit, or every one. */
-  provider?: 'new' | 'everything';
+  /**
+   * What is compared again of what came to its end: some of it, which is the usual; all of it; or
+   * all of it with everything that the provider lists.
+   */
+  depth?: Depth;
   signal: AbortSignal;
   progress(text: string): void;
 };
 
-/** The audit reads every layer; with a million payments that takes a while. */
+type Depth = 'some' | 'full' | 'everything';
+
+function depthOf({ full, everything }: Asked['values']): Depth {
+  if (everything) return 'everything';
+  return full ? 'full' : 'some';
+}
+
+/** The auditor says after ten seconds how far it is, when it has no result by then. */
 const answerTimeoutMs = 60_000;
 const askAgainMs = 100;
 
 /**
- * Asks an auditor once nothing is in flight any more, or when the wait is over.
+ * Asks an auditor once nothing is in flight any more, or when the wait is over. An audit that takes
+ * longer is not given up while the auditor says how far it is.
  *
  * @throws UsageError when none answers.
  */
 export async function askAuditor(auditing: Auditing): Promise<AuditReport> {
-  const { auditorUrl, signal, progress } = auditing;
+  const { auditorUrl, signal, progress, depth = 'some' } = auditing;
   const waitMs = Math.max(auditing.waitMs, 1_000);
   const began = performance.now();
-  // Asked for once: whoever asks again joins what is under way.
-  let path = auditing.provider === 'everything' ? '/audit?everything=true' : '/audit';
+  let answeredAt = began;
+  const ask = (query: string) => {
+    const heard = (text: string) => {
+      answeredAt = performance.now();
+      progress(text);
+    };
+    return askThrough({ auditorUrl, query, signal, heard });
+  };
+  let query = depth === 'some' ? '' : `${depth}=true`;
   for (;;) {
     signal.throwIfAborted();
     const passedMs = performance.now() - began;
     const isOver = passedMs >= auditing.waitMs;
     try {
-      const report = await fetchAudit(auditorUrl, path);
+      const report = await ask(query);
+      answeredAt = performance.now();
+      query = '';
       progress(describeProgress(report, auditing.waitMs - passedMs));
       if (report.settledDown) return report;
-      if (isOver) return await fetchAudit(auditorUrl, '/audit?final=true');
+      if (isOver) return await ask('final=true');
     } catch (error) {
-      if (passedMs > waitMs) {
+      signal.throwIfAborted();
+      // Whoever asks again goes on with the list of all that the provider has.
+      if (query !== '') query = 'full=true';
+      if (performance.now() - answeredAt > waitMs) {
         const advice = `is it running, and are its database and brokers? ${wordsOf(error)}`;
         throw new UsageError(`no auditor answers at ${auditorUrl}: ${advice}`, { cause: error });
       }
     }
-    path = '/audit';
     await delay(askAgainMs, undefined, { signal });
   }
 }
 
-async function fetchAudit(auditorUrl: string, path: string): Promise<AuditReport> {
-  const answer = await fetch(new URL(path, auditorUrl), {
-    signal: AbortSignal.timeout(answerTimeoutMs),
-  });
-  if (answer.ok) return (await answer.json()) as AuditReport;
-  throw new CommandError(`it answered ${answer.status}: ${await answer.text()}`);
+type Question = {
+  auditorUrl: string;
+  query: string;
+  signal: AbortSignal;
+  heard: (progress: string) => void;
+};
+
+/** Asks for an audit until it has a result. */
+async function askThrough({ auditorUrl, query, signal, heard }: Question): Promise<AuditReport> {
+  const asked = new URLSearchParams(query);
+  for (;;) {
+    const answer = await fetch(new URL(`/audit?${asked.toString()}`, auditorUrl), {
+      signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]),
+    });
+    if (!answer.ok) {
+      throw new CommandError(`it answered ${answer.status}: ${await answer.text()}`);
+    }
+    if (answer.status === 200) return (await answer.json()) as AuditReport;
+    const { ticket, progress } = (await answer.json()) as { ticket: string; progress: string };
+    asked.set('ticket', ticket);
+    heard(progress);
+  }
 }
 
 function describeProgress({ counts }: AuditReport, leftMs: number): string {

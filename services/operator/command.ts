@@ -88,6 +88,22 @@ export function wholeNumber(text: string | undefined, wanted: NumberOption): num
   throw new UsageError(`--${option} takes a whole number from ${min} to ${max}, not '${text}'`);
 }
 
+const timeForm =
+  /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+
+/**
+ * The time after an option, as RFC 3339 writes it, or a day, which begins in UTC; nothing when the
+ * option is not given.
+ *
+ * @throws UsageError when it is no time.
+ */
+export function timeOf(text: string | undefined, { option }: { option: string }): Date | undefined {
+  if (text === undefined) return undefined;
+  const time = new Date(timeForm.test(text) ? text : Number.NaN);
+  if (!Number.isNaN(time.getTime())) return time;
+  throw new UsageError(`--${option} takes a time such as 2026-11-20T08:00:00Z, or a day`);
+}
+
 /** What an error says, with what its causes say; one line for people. */
 export function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

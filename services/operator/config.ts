@@ -7,6 +7,7 @@ import {
   readSettings,
   SettingsError,
   text,
+  type Setting,
   url,
   withDefault,
 } from '@triplock/runtime';
@@ -14,6 +15,14 @@ import { UsageError } from './command.ts';
 
 const postgresUrl = url(['postgres:', 'postgresql:']);
 const httpUrl = url(['http:', 'https:']);
+
+const names: Setting<readonly string[]> = {
+  expected: 'names, separated by commas',
+  parse: (value) => {
+    const parsed = value.split(',').map((each) => each.trim());
+    return parsed.every((each) => each !== '') ? parsed : undefined;
+  },
+};
 
 /** Where a system is. No command needs all of it, so that nothing is required here. */
 const settings = {
@@ -28,6 +37,17 @@ const settings = {
   PUBSUB_PROJECT_ID: withDefault(text, undefined),
   PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
   EVENTS_TOPIC: withDefault(text, topics.events),
+  /** The subscriptions of the consumers that keep in this database what they received. */
+  EVENTS_SUBSCRIPTIONS: withDefault(names, [
+    // --- subscriptions, by npm run generate
+    'partner-notifier',
+    'settlement-feed',
+    'auditor',
+    // --- end of subscriptions
+  ]),
+  /** The consumer groups of the workers and of the auditors, by their own settings' names. */
+  LEDGER_GROUP: withDefault(text, 'ledger-worker'),
+  AUDITOR_GROUP: withDefault(text, 'auditor'),
   /** An auditor's operators' port. */
   AUDITOR_URL: withDefault(httpUrl, undefined),
   /** The claim store, by the gateways' own settings. */

@@ -7,6 +7,7 @@ import {
   listDeadLetters,
   parseDeadLetterId,
   redrive,
+  redriveWindow,
   showDeadLetter,
   type DeadLetterSources,
 } from './dead-letter-sources.ts';
@@ -114,9 +115,101 @@ test('a webhook that was given up is due again with all its time', async (contex
   assert.deepEqual(rows, [{ state: 'pending', attempts: 9, first_attempt_at: null, due: true }]);
 });
 
+test('webhooks of a partner’s window are due again, each recorded, and a second time nothing is done', async (context) => {
+  const sources = await someSources(context);
+  const { database } = sources;
+  const add = (partner: string, day: string, state: string) =>
+    database.query(
+      `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body, state, attempts,
+         first_attempt_at, created_at, finished_at)
+       SELECT gen_random_uuid(), $1, gen_random_uuid(), '{}', $3, 9, $2, $2,
+              CASE $3 WHEN 'parked' THEN NULL ELSE $2::timestamptz + interval '1 day' END
+       FROM generate_series(1, 3)`,
+      [partner, day, state],
+    );
+  await add('acme', '2026-03-01T10:00Z', 'failed');
+  await add('acme', '2026-03-02T10:00Z', 'failed');
+  await add('acme', '2026-03-01T10:00Z', 'delivered');
+  await add('acme', '2026-03-01T10:00Z', 'parked');
+  await add('globex', '2026-03-01T10:00Z', 'failed');
+  const window = {
+    partner: 'acme',
+    since: new Date('2026-03-01'),
+    until: new Date('2026-03-02T10:00:00Z'),
+  };
+  const actor = { by: 'ada', why: 'its server is back' };
+  const twice = [
+    await redriveWindow(sources, window, actor),
+    await redriveWindow(sources, window, actor),
+  ];
+  assert.deepEqual(twice, [3, 0]);
+  const due = await database.query(
+    `SELECT deliveries.partner_id, created_at, first_attempt_at, count(*)::int
+     FROM notifier.deliveries
+     JOIN auditor.operator_acts ON subject = 'webhook:' || event_id AND done_by = 'ada'
+       AND why = 'its server is back'
+     WHERE state = 'pending' AND next_attempt_at <= now() GROUP BY 1, 2, 3`,
+  );
+  assert.deepEqual(due, [
+    {
+      ...{ partner_id: 'acme', created_at: new Date('2026-03-01T10:00:00Z') },
+      ...{ first_attempt_at: null, count: 3 },
+    },
+  ]);
+  // Two at once share what is left: each webhook is redriven by one of them.
+  const all = [window.partner, window.partner].map((partner) =>
+    redriveWindow(sources, { partner }, actor),
+  );
+  assert.deepEqual(
+    (await Promise.all(all)).reduce((one, other) => one + other),
+    3,
+  );
+  const [acts] = await database.query<{ count: number }>(
+    'SELECT count(*)::int FROM auditor.operator_acts',
+  );
+  assert.equal(acts!.count, 6);
+});
+
+test('a transaction that has been pending for long is listed, and redriven it is due at once', async (context) => {
+  const sources = await someSources(context);
+  const { database } = sources;
+  const ago = (span: string) => `now() - interval '${span}'`;
+  const insert = (id: string, age: string, provider: string) =>
+    database.query(
+      `INSERT INTO ledger.transactions (txn_id, kind, partner_id, idempotency_key, fingerprint,
+         response_version, payment_method, created_at, amount, currency, state, events, due_at,
+         provider, provider_intent_id)
+       VALUES ($1::uuid, 'payment', 'acme', $1::uuid::text, sha256('x'), 1, 'pm_card_visa', ${age}, 100, 'EUR',
+         'pending', 0, now() + interval '1 minute', ${provider}, ${provider})`,
+      [id],
+    );
+  const [stuck, young, withCustomer] = eventIds as [string, string, string];
+  await insert(stuck, ago('3 hours'), 'NULL');
+  await insert(young, ago('30 minutes'), 'NULL');
+  // Its customer may authenticate for 24 hours.
+  await insert(withCustomer, ago('3 hours'), `'stripe'`);
+  await database.query(
+    `INSERT INTO auditor.provider_journal
+       (kind, id, status, waits_for, amount, currency, created_at, txn_id, partner_id)
+     VALUES ('intent', 'stripe', 'pending', 'customer', 100, 'EUR', now(), $1, 'acme')`,
+    [withCustomer],
+  );
+  const listed = await listDeadLetters(sources);
+  assert.deepEqual(
+    listed.map(({ id, about, reason }) => [id, about, reason]),
+    [[`transaction:${stuck}`, stuck, 'pending for 3 hours']],
+  );
+  const id = parseDeadLetterId(`transaction:${stuck}`);
+  assert.ok(await showDeadLetter(sources, id));
+  assert.equal((await redrive(sources, id, request)).outcome, 'redriven');
+  const due = await database.query('SELECT txn_id FROM ledger.transactions WHERE due_at <= now()');
+  assert.deepEqual(due, [{ txn_id: stuck }]);
+});
+
 test('what is not there is not redriven, and nothing is recorded', async (context) => {
   const sources = await someSources(context);
-  for (const id of ['kafka:0:7', `outbox:${eventIds[0]}`, `webhook:${eventIds[0]}`]) {
+  const rows = ['outbox', 'webhook', 'transaction'].map((source) => `${source}:${eventIds[0]}`);
+  for (const id of ['kafka:0:7', ...rows]) {
     assert.deepEqual(await redrive(sources, parseDeadLetterId(id), request), {
       outcome: 'not-found',
     });

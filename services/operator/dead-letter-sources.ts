@@ -13,8 +13,12 @@ const statements = loadStatements(import.meta.url, 'dead-letters.sql', [
   'list',
   'showEvent',
   'showDelivery',
+  'showTransaction',
+  'wakeTransaction',
   'releaseParked',
   'renewDelivery',
+  'renewDeliveries',
+  'clock',
 ]);
 
 /** Where dead letters are kept. The database is seen as its owner sees it. */
@@ -24,10 +28,14 @@ export type DeadLetterSources = {
   topics: { accepted: string; deadLetter: string };
 };
 
-/** One dead letter: its offset in the dead-letter topic, or the event that could not go on. */
+/**
+ * One dead letter: its offset in the dead-letter topic, the event that could not go on, or the
+ * transaction that comes to no end.
+ */
 export type DeadLetterId =
   | { source: 'kafka'; partition: number; offset: bigint }
-  | { source: 'outbox' | 'webhook'; eventId: string };
+  | { source: 'outbox' | 'webhook'; eventId: string }
+  | { source: 'transaction'; txnId: string };
 
 /** One dead letter in a list. `about` is the transaction, or the key of a record that is none. */
 export type DeadLetter = {
@@ -77,6 +85,10 @@ export async function showDeadLetter(
       const attempts = await database.query(statements.showDelivery, [id.eventId]);
       return attempts.length === 0 ? undefined : { id: renderDeadLetterId(id), attempts };
     }
+    case 'transaction': {
+      const [row] = await database.query(statements.showTransaction, [id.txnId]);
+      return row && { id: renderDeadLetterId(id), ...row };
+    }
     default:
       return id satisfies never;
   }
@@ -84,8 +96,8 @@ export async function showDeadLetter(
 
 /**
  * Gives a dead letter back to where it came from: a record to the accepted topic with its original
- * key, bytes and headers, an event to the dispatchers, a webhook to the senders. The act is
- * recorded in the same transaction.
+ * key, bytes and headers, an event to the dispatchers, a webhook to the senders, a transaction to
+ * the workers' resolver. The act is recorded in the same transaction.
  *
  * Dying after Kafka's ack and before the commit leaves a redrive that nobody recorded; repeated, it
  * makes a second copy, which the ledger knows.
@@ -112,8 +124,36 @@ export function redrive(
     });
 }
 
+/** Webhooks of one partner, by when they were made: from `since` on and before `until`. */
+export type WebhookWindow = { partner: string; since?: Date; until?: Date };
+
+const webhooksAtOnce = 1_000;
+
+/**
+ * Gives every webhook of a partner's window back to the senders that was given up before this call,
+ * and returns how many. Each is recorded as if it had been redriven by its id. One that is not
+ * given up is left as it is, so calling twice does what calling once does.
+ *
+ * They go batch by batch, each with its record: a crash leaves the rest given up, for the next
+ * call.
+ */
+export async function redriveWindow(
+  { database }: Pick<DeadLetterSources, 'database'>,
+  { partner, since, until }: WebhookWindow,
+  { by, why }: Actor,
+): Promise<number> {
+  const [clock] = await database.query<{ now: string }>(statements.clock);
+  const asked = [partner, since?.toISOString(), until?.toISOString(), clock!.now, by, why];
+  let redriven = 0;
+  for (;;) {
+    const batch = await database.query(statements.renewDeliveries, [...asked, webhooksAtOnce]);
+    if (batch.length === 0) return redriven;
+    redriven += batch.length;
+  }
+}
+
 const kafkaId = /^kafka:(\d{1,9}):(\d{1,18})$/;
-const rowId = /^(outbox|webhook):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
+const rowId = /^(outbox|webhook|transaction):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
 
 /** @throws UsageError when the text is no id of a dead letter. */
 export function parseDeadLetterId(text: string): DeadLetterId {
@@ -122,15 +162,20 @@ export function parseDeadLetterId(text: string): DeadLetterId {
     return { source: 'kafka', partition: Number(record[1]), offset: BigInt(record[2]!) };
   }
   const row = rowId.exec(text);
-  if (row) return { source: row[1] as 'outbox' | 'webhook', eventId: row[2]!.toLowerCase() };
+  if (row) {
+    const uuid = row[2]!.toLowerCase();
+    if (row[1] === 'transaction') return { source: 'transaction', txnId: uuid };
+    return { source: row[1] as 'outbox' | 'webhook', eventId: uuid };
+  }
   throw new UsageError(
-    `'${text}' is no dead letter: expected kafka:<partition>:<offset>, outbox:<event id> or webhook:<event id>`,
+    `'${text}' is no dead letter: expected kafka:<partition>:<offset>, outbox:<event id>, webhook:<event id> or transaction:<id>`,
   );
 }
 
 /** The id as it is shown and recorded; a dead letter has one. */
 export function renderDeadLetterId(id: DeadLetterId): string {
   if (id.source === 'kafka') return `kafka:${id.partition}:${id.offset}`;
+  if (id.source === 'transaction') return `transaction:${id.txnId}`;
   return `${id.source}:${id.eventId}`;
 }
 
@@ -156,6 +201,8 @@ async function giveBack(
       return eventIds(await tx.query(statements.releaseParked, [id.eventId]));
     case 'webhook':
       return eventIds(await tx.query(statements.renewDelivery, [id.eventId]));
+    case 'transaction':
+      return eventIds(await tx.query(statements.wakeTransaction, [id.txnId]));
     default:
       return id satisfies never;
   }

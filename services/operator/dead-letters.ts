@@ -1,38 +1,45 @@
 import { openForCommand } from '@triplock/postgres';
-import { CommandError, runCommand, UsageError } from './command.ts';
+import { CommandError, runCommand, timeOf, UsageError } from './command.ts';
 import { required } from './config.ts';
 import {
   listDeadLetters,
   parseDeadLetterId,
   redrive,
+  redriveWindow,
   renderDeadLetterId,
   showDeadLetter,
   type DeadLetterId,
   type DeadLetterSources,
   type RedriveOutcome,
   type RedriveRequest,
+  type WebhookWindow,
 } from './dead-letter-sources.ts';
 import { describeCopyUntil, readCopyUntil } from './effects.ts';
 import { brokersOf, operatorFor, withParts, type Caller, type Operator } from './operator.ts';
-import { whoActs } from './operator-acts.ts';
-import { openTerminal, renderTable, toJson, type Terminal } from './terminal.ts';
+import { whoActs, type Actor } from './operator-acts.ts';
+import { count, openTerminal, renderTable, toJson, type Terminal } from './terminal.ts';
 
 const help = `
 npm run dead-letters -- list [options]
 npm run dead-letters -- show ID [options]
 npm run dead-letters -- redrive ID... [options]
+npm run dead-letters -- redrive --partner P [--since T] [--until T] [options]
 
 What could not go on and was set aside: records that are no payment (kafka:<partition>:<offset> of
-the dead-letter topic), events that cannot be published (outbox:<event id>) and webhooks that were
-given up (webhook:<event id>). Redriving gives it back to where it came from, is recorded with who,
-when and why, and is harmless twice. Exit code 1 when an ID is not there, 2 when the system or a part
-of it is not up.
+the dead-letter topic), events that cannot be published (outbox:<event id>), webhooks that were given
+up (webhook:<event id>) and payments and refunds that have been pending for an hour, or for 25 where
+a customer or a bank may be at work (transaction:<id>; the workers' log says why). Redriving gives it
+back to where it came from, is recorded with who, when and why, and is harmless twice. Exit code 1
+when an ID is not there, 2 when the system or a part of it is not up.
 
+  --partner P  all webhooks of this partner that were given up
+  --since T    only those made from then on: 2026-11-20T08:00:00Z, or a day
+  --until T    only those made before then
   --why TEXT   why it is redriven
   --by NAME    who redrives it (the user of this machine)
   --again      also what was redriven before
   --home DIR   the instance on this machine (.triplock); elsewhere the settings say which system
-  --json       prints { letters }, the dead letter, or { results }
+  --json       prints { letters }, the dead letter, { results }, or { partner, since, until, redriven }
   --help
 
 DATABASE_URL   the database, as its owner
@@ -44,7 +51,8 @@ LEDGER_STORE   where the ledger is: postgres (default) or spanner
 type Action =
   | { verb: 'list' }
   | { verb: 'show'; id: DeadLetterId }
-  | { verb: 'redrive'; ids: readonly DeadLetterId[]; request: RedriveRequest };
+  | { verb: 'redrive'; ids: readonly DeadLetterId[]; request: RedriveRequest }
+  | { verb: 'redrive-window'; window: WebhookWindow; actor: Actor };
 
 /** `dead-letters`: lists what was set aside, shows it and gives it back. */
 export function deadLetters(caller: Caller): Promise<void> {
@@ -56,6 +64,9 @@ export function deadLetters(caller: Caller): Promise<void> {
         why: { type: 'string' },
         by: { type: 'string' },
         again: { type: 'boolean' },
+        partner: { type: 'string' },
+        since: { type: 'string' },
+        until: { type: 'string' },
         json: { type: 'boolean' },
       },
       wordsMax: 1_001,
@@ -72,10 +83,11 @@ export function deadLetters(caller: Caller): Promise<void> {
 }
 
 /** @throws UsageError before anything is opened when the words make no action. */
-function actionOf(
-  [verb, ...words]: readonly string[],
-  asked: { why?: string; by?: string; again?: boolean },
-): Action {
+function actionOf([verb, ...words]: readonly string[], asked: Asked): Action {
+  const window = windowOf(asked);
+  if (window !== undefined && (verb !== 'redrive' || words.length > 0)) {
+    throw new UsageError('--partner goes with redrive, and without an ID');
+  }
   const ids = words.map(parseDeadLetterId);
   const [first] = ids;
   switch (verb) {
@@ -86,13 +98,10 @@ function actionOf(
       if (first === undefined || ids.length > 1) throw new UsageError('show takes an ID');
       return { verb, id: first };
     case 'redrive': {
-      if (first === undefined) throw new UsageError('redrive takes an ID');
-      const request = {
-        by: whoActs(asked.by),
-        why: asked.why ?? null,
-        again: asked.again ?? false,
-      };
-      return { verb, ids, request };
+      const actor = () => ({ by: whoActs(asked.by), why: asked.why ?? null });
+      if (window !== undefined) return { verb: 'redrive-window', window, actor: actor() };
+      if (first === undefined) throw new UsageError('redrive takes an ID, or --partner');
+      return { verb, ids, request: { ...actor(), again: asked.again ?? false } };
     }
     case undefined:
     default:
@@ -100,12 +109,35 @@ function actionOf(
   }
 }
 
+type Asked = {
+  readonly why?: string;
+  readonly by?: string;
+  readonly again?: boolean;
+  readonly partner?: string;
+  readonly since?: string;
+  readonly until?: string;
+};
+
+function windowOf({ partner, ...asked }: Asked): WebhookWindow | undefined {
+  const [since, until] = (['since', 'until'] as const).map((option) => {
+    return timeOf(asked[option], { option });
+  });
+  if (partner === undefined) {
+    if (since === undefined && until === undefined) return undefined;
+    throw new UsageError('--since and --until go with --partner');
+  }
+  if (since !== undefined && until !== undefined && since >= until) {
+    throw new UsageError('--until is not after --since');
+  }
+  return { partner, ...(since && { since }), ...(until && { until }) };
+}
+
 /** The outbox of such a ledger is not in the database that redriving changes. */
 function refuseParkedInSpanner({ config }: Operator, action: Action): void {
   if (config.LEDGER_STORE !== 'spanner' || action.verb !== 'redrive') return;
-  if (action.ids.every(({ source }) => source !== 'outbox')) return;
+  if (action.ids.every(({ source }) => source === 'kafka' || source === 'webhook')) return;
   throw new CommandError(
-    'a parked event is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
+    'a parked event or a pending transaction is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
   );
 }
 
@@ -141,6 +173,12 @@ async function act(sources: DeadLetterSources, action: Action, terminal: Termina
     }
     case 'redrive':
       return redriveAll(sources, action, terminal);
+    case 'redrive-window': {
+      const { window, actor } = action;
+      const redriven = await redriveWindow(sources, window, actor);
+      terminal.line(`${count(redriven, 'webhook')} of ${window.partner} redriven`);
+      return terminal.result({ ...window, redriven });
+    }
     default:
       return action satisfies never;
   }

@@ -9,7 +9,11 @@ export {
   type EventRow,
   type Receipt,
 } from './effects.ts';
+export { checkHistory, renderHistory } from './history/check-history.ts';
+export { readHistory } from './history/history.ts';
+export { followWebhooks, openHistory, type HistoryRecorder } from './history/record-history.ts';
 export { operate, type OperatorCommand } from './operate.ts';
 export type { Caller, FoundSystem, Part } from './operator.ts';
+export { lackingEvents } from './republish.ts';
 export { claimStoreNames, readRecords, type RecordsSeen } from './payment-trace.ts';
 export * from './terminal.ts';

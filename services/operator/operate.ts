@@ -4,6 +4,7 @@ import { migrate } from './migrate.ts';
 import type { Caller } from './operator.ts';
 import { partners } from './partners.ts';
 import { republish } from './republish.ts';
+import { rewind } from './rewind.ts';
 import { trace } from './trace.ts';
 
 /** Every command of the operators, with what it does. */
@@ -12,6 +13,7 @@ const commands = {
   trace: [trace, 'follows one payment through all layers'],
   'dead-letters': [deadLetters, 'lists what was set aside, and redrives it'],
   republish: [republish, 'publishes settled events again from the outbox'],
+  rewind: [rewind, 'brings a database that lost its newest commits what it lacks'],
   partners: [partners, 'manages partners and their API keys'],
   migrate: [migrate, 'brings the schema of a database up to date'],
 } as const satisfies Record<string, readonly [(caller: Caller) => Promise<void>, string]>;

@@ -34,25 +34,44 @@ WITH act AS (
 )
 SELECT nullif(reaped_before, '-infinity') AS "leftBefore" FROM ledger.outbox_horizon
 
+-- name: recordRewind
+-- Says who has the groups read again since when, and why.
+--
+-- $1 since when, $2 who, $3 why or null. No row, ever.
+INSERT INTO auditor.operator_acts (act, subject, done_by, why)
+VALUES ('rewind', 'since ' || $1::text, $2, $3)
+
 -- name: recordAcknowledgement
 -- Records who knows of a loss and what they did about it; from then on it is no drift.
 --
--- $1 id of what was lost, $2 who, $3 the reason. One row where that was lost: whether it is
--- recorded now, or was acknowledged before and nothing was written. No row: nothing of that id was
--- lost. Of two at once on one id the second waits for the first, by a lock that is taken before.
+-- $1 what it is, `lost:<id>` or `claim:<txn_id>`, $2 who, $3 the reason. One row where the audit
+-- found that: whether it is recorded now, or was acknowledged before and nothing was written. A
+-- loss to which claims were laid since is acknowledged once more, for them. No row: nothing of that
+-- id was lost. Of two at once on one id the second waits for the first, by a lock that is taken
+-- before.
 WITH lost AS (
-  SELECT 'lost:' || lost_id AS subject FROM auditor.accepted_lost WHERE lost_id = $1
+  SELECT 'lost:' || lost_id AS subject, (
+    SELECT max(confirmed_at) FROM auditor.claims_unaccounted
+    WHERE claims_unaccounted.lost_id = accepted_lost.lost_id
+  ) AS named_at
+  FROM auditor.accepted_lost
+  UNION ALL
+  SELECT 'claim:' || txn_id, NULL FROM auditor.claims_unaccounted WHERE confirmed_at IS NOT NULL
 ),
 recorded AS (
   INSERT INTO auditor.operator_acts (act, subject, done_by, why)
   SELECT 'acknowledge', subject, $2, $3
   FROM lost
-  WHERE NOT EXISTS (
+  WHERE subject = $1 AND NOT EXISTS (
     SELECT FROM auditor.operator_acts AS before
     WHERE before.act = 'acknowledge' AND before.subject = lost.subject
+      AND before.done_at >= coalesce(named_at, before.done_at)
   )
+  LIMIT 1
   RETURNING subject
 )
 SELECT CASE WHEN recorded.subject IS NULL THEN 'acknowledged-before' ELSE 'acknowledged' END
   AS outcome
 FROM lost LEFT JOIN recorded USING (subject)
+WHERE lost.subject = $1
+LIMIT 1

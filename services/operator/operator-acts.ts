@@ -6,6 +6,7 @@ const statements = loadStatements(import.meta.url, 'operator-acts.sql', [
   'lastRedrives',
   'recordRedrive',
   'recordRepublish',
+  'recordRewind',
   'recordAcknowledgement',
 ]);
 
@@ -68,19 +69,31 @@ export async function recordRepublish(
   return rows[0]!.leftBefore;
 }
 
+/** Records that what was accepted since a time is read again. */
+export async function recordRewind(
+  database: Queryable,
+  since: Date,
+  { by, why }: Actor,
+): Promise<void> {
+  await database.query(statements.recordRewind, [since.toISOString(), by, why]);
+}
+
 /** What came of acknowledging a loss. */
 export type Acknowledgement = 'acknowledged' | 'acknowledged-before' | 'not-found';
 
-/** Records that somebody knows of records that Kafka lost, so that the audit may pass again. */
+/**
+ * Records that somebody knows of records that Kafka lost, or of a claim that nothing accounts for,
+ * so that the audit may pass again.
+ */
 export async function recordAcknowledgement(
   database: Database,
-  lostId: bigint,
+  subject: `lost:${string}` | `claim:${string}`,
   { by, why }: Actor,
 ): Promise<Acknowledgement> {
   return database.transaction(async (tx) => {
-    await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`lost:${lostId}`]);
+    await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [subject]);
     const [row] = await tx.query<{ outcome: Acknowledgement }>(statements.recordAcknowledgement, [
-      lostId,
+      subject,
       by,
       why,
     ]);

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createTestDatabase, freePort } from '@triplock/testing';
 import { CommandError, UsageError, wholeNumber } from './command.ts';
 import { askPart, withParts, type Unasked } from './operator.ts';
+import { parseSince, republishEvents } from './republish.ts';
 import { runOperator } from './test/run-operator.ts';
+import { count, formatMoney, formatSpan, pad, renderTable, style, widthOf } from './terminal.ts';
 
 const { signal } = new AbortController();
 
@@ -53,6 +56,7 @@ test('every command says what to set of what it lacks, and takes --help', async 
     ['DATABASE_URL', 'trace', '37585521-60c9-8d90-a37f-2e1b8a7081e6'],
     ['DATABASE_URL', 'dead-letters', 'list'],
     ['DATABASE_URL', 'republish', '--since', '2026-01-01', '--by', 'ada'],
+    ['DATABASE_URL', 'rewind', '--since', '2026-01-01', '--by', 'ada'],
     ['PARTNERS_DATABASE_URL', 'partners', 'list'],
     ['DATABASE_URL', 'migrate'],
   ];
@@ -86,4 +90,208 @@ test('anything else is refused by the name of the option', () => {
       },
     );
   }
+});
+
+test('money is shown in major units with its currency, to the last minor unit', () => {
+  assert.equal(formatMoney(1_250n, 'EUR'), '12.50 EUR');
+  assert.equal(formatMoney(5, 'USD'), '0.05 USD');
+  assert.equal(formatMoney(1_250, 'JPY'), '1 250 JPY');
+  assert.equal(formatMoney(1_250, 'KWD'), '1.250 KWD');
+  assert.equal(formatMoney('99999999999999999999', 'EUR'), '999 999 999 999 999 999.99 EUR');
+  assert.equal(formatMoney(-5n, 'EUR'), '-0.05 EUR');
+});
+
+test('columns are as wide as their widest cell, and figures end on one line', () => {
+  const columns = [{ head: 'name' }, { head: 'n', align: 'right' as const }];
+  const lines = renderTable(columns, [
+    ['a', '1'],
+    ['longer', '1000'],
+  ]);
+  assert.deepEqual(lines, ['name       n', 'a          1', 'longer  1000']);
+});
+
+test('a colour takes no column', () => {
+  assert.equal(widthOf('\u001b[32mok\u001b[39m'), 2);
+  assert.equal(pad('\u001b[32mok\u001b[39m', 4).slice(-2), '  ');
+});
+
+test('there is no colour where nobody sees it', () => {
+  // Tests write to a pipe, as a log or another program does.
+  assert.equal(style.bad('text'), 'text');
+});
+
+test('counts and spans are read out as people say them', () => {
+  assert.equal(count(1, 'row'), '1 row');
+  assert.equal(count(2, 'row'), '2 rows');
+  assert.equal(count(0, 'entry', 'entries'), '0 entries');
+  const spans = [3.4, 1_440, 125_000, 86_399_000].map(formatSpan);
+  assert.deepEqual(spans, ['3 ms', '1.4 s', '2 min 5 s', '23 h 59 min']);
+});
+
+test('a loss is acknowledged once, with who and why, by its id or by what the audit names', async (context) => {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  const settings = { DATABASE_URL: store.url() };
+  const [lost] = await owner.query<{ lost_id: bigint }>(
+    `INSERT INTO auditor.accepted_lost
+       (topic, kafka_partition, from_offset, to_offset, why, whole_at)
+     VALUES ('payments.accepted.v1', 3, 120, 123, 'dropped', now()) RETURNING lost_id`,
+  );
+  const id = String(lost!.lost_id);
+  const acknowledge = (subject: string, ...more: string[]) =>
+    runOperator(['audit', 'acknowledge', subject, '--by', 'ada', ...more], settings);
+  const first = await acknowledge(`${id}/payments.accepted.v1/3/120-122`, '--reason', 'sent again');
+  assert.deepEqual([first.code, first.stdout], [0, `${id}: acknowledged\n`], first.stderr);
+  const again = await acknowledge(id, '--reason', 'once more', '--json');
+  assert.deepEqual(JSON.parse(again.stdout), { outcome: 'acknowledged-before' });
+  assert.equal((await acknowledge('4712', '--reason', 'a slip')).code, 1);
+  assert.deepEqual(
+    await owner.query('SELECT act, subject, done_by, why FROM auditor.operator_acts'),
+    [{ act: 'acknowledge', subject: `lost:${id}`, done_by: 'ada', why: 'sent again' }],
+  );
+});
+
+test('a claim that nothing accounts for is acknowledged by its id, and a loss once more when claims are laid to it', async (context) => {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  const settings = { DATABASE_URL: store.url() };
+  const acknowledge = async (id: string) => {
+    const words = ['audit', 'acknowledge', id, '--by', 'ada', '--reason', 'served', '--json'];
+    const { stdout, stderr } = await runOperator(words, settings);
+    return stdout === '' ? stderr : (JSON.parse(stdout) as { outcome: string }).outcome;
+  };
+  await owner.query(
+    `INSERT INTO auditor.accepted_lost
+       (topic, kafka_partition, from_offset, to_offset, why, whole_at)
+     VALUES ('payments.accepted.v1', 0, 1, 3, 'dropped', now())`,
+  );
+  assert.equal(await acknowledge('1'), 'acknowledged');
+  const one = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
+  const other = '66b9d384-d57e-8dad-9491-3751cc7aa855';
+  for (const [id, lost] of [
+    [one, 1],
+    [other, null],
+  ]) {
+    await owner.query(
+      `INSERT INTO auditor.claims_unaccounted (
+         txn_id, fingerprint, partner_id, accepted_at, topic, kafka_partition, before_offset,
+         confirmed_at, lost_id
+       )
+       VALUES ($1, decode(repeat('07', 32), 'hex'), 'acme', now(), 'payments.accepted.v1', 0, 3,
+         now(), $2)`,
+      [id, lost],
+    );
+  }
+  assert.equal(await acknowledge('1'), 'acknowledged');
+  assert.equal(await acknowledge('1'), 'acknowledged-before');
+  assert.equal(await acknowledge(other), 'acknowledged');
+  const stranger = '328391a9-46c9-8809-a8b6-3591db80e499';
+  assert.match(await acknowledge(stranger), /nothing was lost as 328391a9/);
+  const acts = await owner.query<{ subject: string }>(
+    'SELECT subject FROM auditor.operator_acts ORDER BY act_id',
+  );
+  assert.deepEqual(
+    acts.map(({ subject }) => subject),
+    ['lost:1', 'lost:1', `claim:${other}`],
+  );
+});
+
+test('an acknowledgement without an id or a reason is refused before anything is opened', async () => {
+  for (const words of [
+    ['acknowledge', '7'],
+    ['acknowledge'],
+    ['acknowledge', 'x', '--reason', 'y'],
+  ]) {
+    const { code, stderr } = await runOperator(['audit', ...words]);
+    assert.equal(code, 2, stderr);
+  }
+  assert.match((await runOperator(['audit', 'acknowledge', '7'])).stderr, /--reason TEXT/);
+});
+
+test('partners of a system elsewhere are managed by its database', async (t) => {
+  const store = await createTestDatabase(t);
+  const run = (...words: string[]) =>
+    runOperator(['partners', ...words, '--json'], {
+      PARTNERS_DATABASE_URL: store.url('triplock_partners'),
+    });
+  const added = await run('add', 'acme');
+  assert.equal(added.code, 0, added.stderr);
+  const { id, apiKey } = JSON.parse(added.stdout) as Record<string, string>;
+  assert.equal(id, 'acme');
+  const listed = JSON.parse((await run('list')).stdout) as {
+    id: string;
+    keys: { prefix: string }[];
+  }[];
+  assert.deepEqual(
+    listed.map((partner) => partner.id),
+    ['acme'],
+  );
+  assert.ok(apiKey!.startsWith(listed[0]!.keys[0]!.prefix));
+  const again = await run('add', 'acme');
+  assert.deepEqual(
+    [again.code, again.stderr.trim()],
+    [1, 'triplock partners: there is a partner acme already'],
+  );
+});
+
+test('a database that does not answer is reported in one line, without its password', async () => {
+  const port = await freePort();
+  // The second has two addresses on many a machine.
+  for (const host of ['127.0.0.1', 'localhost']) {
+    const url = `postgres://triplock_partners:hunter2@${host}:${port}/triplock`;
+    const { code, stderr } = await runOperator(['partners', 'list'], {
+      PARTNERS_DATABASE_URL: url,
+    });
+    assert.equal(code, 1);
+    const beginning = `triplock partners: postgres://${host}:${port}/triplock: connect ECONNREFUSED`;
+    assert.ok(stderr.startsWith(beginning), stderr);
+    assert.equal(stderr.trim().split('\n').length, 1, stderr);
+  }
+});
+
+test('a batch is given out only after the one before was published, until none is left', async () => {
+  const batches = [3, 2, 0];
+  const steps: string[] = [];
+  let waiting = 0;
+  const total = await republishEvents(
+    {
+      outbox: {
+        republish: () => {
+          assert.equal(waiting, 0);
+          waiting = batches.shift()!;
+          steps.push(`gave ${waiting}`);
+          return Promise.resolve(waiting);
+        },
+      },
+      waiting: () => Promise.resolve(waiting),
+      rest: () => Promise.resolve((waiting -= 1)),
+      progress: (state) => steps.push(`${state.republished} given, ${state.waiting} wait`),
+    },
+    { since: new Date(0), until: new Date(1) },
+  );
+  assert.equal(total, 5);
+  assert.deepEqual(steps, [
+    'gave 3',
+    '3 given, 3 wait',
+    '3 given, 2 wait',
+    '3 given, 1 wait',
+    'gave 2',
+    '5 given, 2 wait',
+    '5 given, 1 wait',
+    'gave 0',
+  ]);
+});
+
+const now = new Date('2026-11-21T12:00:00Z');
+
+test('a time or a day that has begun is taken', () => {
+  assert.equal(+parseSince('2026-11-21T10:00:00+02:00', now), Date.UTC(2026, 10, 21, 8));
+  assert.equal(+parseSince('2026-11-20', now), Date.UTC(2026, 10, 20));
+});
+
+test('what is no time, has no zone or lies ahead is refused', () => {
+  for (const text of [undefined, '', 'yesterday', '2026-13-01', '2026-11-20T10:00:00', '1']) {
+    assert.throws(() => parseSince(text, now), /--since takes a time/);
+  }
+  assert.throws(() => parseSince('2026-11-22', now), /lies ahead/);
 });

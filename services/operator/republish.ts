@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Outbox } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
-import { openForCommand, type Database } from '@triplock/postgres';
+import { loadSql, openForCommand, type Database, type Queryable } from '@triplock/postgres';
 import { openPublisher } from '@triplock/transport';
-import { runCommand, UsageError, wordsOf } from './command.ts';
-import { required } from './config.ts';
+import { runCommand, timeOf, UsageError, wordsOf } from './command.ts';
+import { required, type Config } from './config.ts';
 import { operatorFor, withParts, type Caller, type Operator } from './operator.ts';
 import { recordRepublish, whoActs } from './operator-acts.ts';
 import { count, openTerminal } from './terminal.ts';
@@ -28,6 +28,8 @@ DATABASE_URL       the database, as its owner
 PUBSUB_PROJECT_ID  whose events topic the dispatchers publish to; PUBSUB_EMULATOR_HOST for an emulator
 LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
 `;
+
+const lackingEventsSql = loadSql(import.meta.url, 'lacking-events.sql');
 
 const lookAgainMs = 200;
 
@@ -162,18 +164,42 @@ export async function republishEvents(
   }
 }
 
-const form = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+/**
+ * How many published events some consumer has not received, because the broker forgot them or the
+ * consumers did; with `wait-again` they wait for a dispatcher from now on. Of an outbox in
+ * PostgreSQL only.
+ */
+export async function lackingEvents(
+  database: Queryable,
+  then: 'only-counted' | 'wait-again',
+): Promise<number> {
+  const parameters = [then === 'wait-again'];
+  const [row] = await database.query<{ events: number }>(lackingEventsSql, parameters);
+  return row!.events;
+}
+
+/** Lets all events wait again that were published in a stretch of time, without waiting for it. */
+export async function republishAtOnce(
+  config: Config,
+  database: Database,
+  range: Range,
+): Promise<void> {
+  const settings = { ...config, SPANNER_TRANSACTIONS_MAX: 1 };
+  const { store, outbox } = await openLedgerStore(settings, () => database);
+  try {
+    while ((await outbox.republish({ ...range, rowsMax: batchRowsMax })) > 0);
+  } finally {
+    if (store !== 'postgres') await outbox.close();
+  }
+}
 
 /**
- * A time as RFC 3339 writes it, or a day, which begins in UTC.
+ * When to begin.
  *
- * @throws UsageError when the text is neither, or lies ahead.
+ * @throws UsageError when it is no time, or lies ahead.
  */
 export function parseSince(text: string | undefined, now: Date): Date {
-  const time = new Date(text !== undefined && form.test(text) ? text : NaN);
-  if (Number.isNaN(time.getTime())) {
-    throw new UsageError('--since takes a time such as 2026-11-20T08:00:00Z, or a day');
-  }
+  const time = timeOf(text ?? '', { option: 'since' })!;
   if (time >= now) throw new UsageError(`--since lies ahead: it is ${now.toISOString()}`);
   return time;
 }

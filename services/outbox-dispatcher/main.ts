@@ -26,6 +26,8 @@ await runService(outboxDispatcher, readConfig, async (config, service) => {
     openDatabase({
       url: config.DATABASE_URL,
       applicationName: config.INSTANCE_NAME,
+      // Not asked how lasting its commits are: a mark that vanishes is a second publish, which the
+      // inboxes know, and the events themselves are the worker's commits.
       onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
     }),
   );

@@ -17,6 +17,11 @@ export const settings = {
   ...consumerSettings('partner-notifier'),
   /** How long a delivered webhook can still be looked at and sent again. */
   DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
+  /**
+   * How long a webhook that was given up can still be sent again, and one that is parked waits for
+   * an endpoint.
+   */
+  UNDELIVERED_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 2_160),
   /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave slots. */
   WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),
   WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),

@@ -2,15 +2,19 @@
 -- migrations/0001-baseline.sql.
 
 -- name: insertDeliveries
--- Makes the deliveries of events; runs in the transaction of their inbox rows.
+-- Makes the deliveries of events; runs in the transaction of their inbox rows. Those of a partner
+-- without an open endpoint are parked. One that is set at the same moment may not be seen: the
+-- sender looks for it (releaseDeliveries).
 --
 -- Of each event $1 its id, $2 partner id, $3 transaction id, $4 body, $5 traceparent or null.
 -- Nothing happens for an event that has a delivery: its inbox row was removed long ago, the
 -- delivery was not.
-INSERT INTO deliveries (event_id, partner_id, txn_id, body, traceparent)
-SELECT event_id, partner_id, txn_id, body, traceparent
+INSERT INTO deliveries (event_id, partner_id, txn_id, body, traceparent, state)
+SELECT event_id, partner_id, txn_id, body, traceparent,
+       CASE WHEN endpoint.partner_id IS NULL THEN 'parked' ELSE 'pending' END
 FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[])
   AS t (event_id, partner_id, txn_id, body, traceparent)
+LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
 ORDER BY event_id
 ON CONFLICT (event_id) DO NOTHING
 
@@ -64,54 +68,111 @@ RETURNING deliveries.event_id, partner_id, txn_id, body, attempts AS attempt,
 -- Records what attempts came to, each for the sender that still holds the delivery.
 --
 -- $1 event ids, $2 attempts, $3 what each came to (`delivered`, `refused`, `unanswered`,
--- `unsendable`), $4 HTTP statuses or nulls, $5 errors or nulls, $6 milliseconds each took,
--- $7 milliseconds until its next attempt, $8 milliseconds after the first attempt when there shall
--- be no further one. All of one length.
+-- `unsendable`, or `not-sent` where there was no open endpoint to send to), $4 HTTP statuses or
+-- nulls, $5 errors or nulls, $6 milliseconds each took, $7 milliseconds until its next attempt,
+-- $8 milliseconds after the first attempt when there shall be no further one. All of one length.
 -- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes again,
--- `failed` was given up. No row: another sender took the delivery over, and nothing was written.
+-- `parked` waits for an endpoint, `failed` was given up. No row: another sender took the delivery
+-- over, or the attempt was recorded before, which ended its lease, and nothing was written.
+--
+-- Whether there is an open endpoint is asked here once more: a 410 Gone has just disabled it, or
+-- its partner has just set it. What was not sent is no attempt that failed, and leaves no trace.
 WITH made AS (
-  SELECT event_id, attempt, outcome, status, error, took_ms,
-         now() + next_in_ms * interval '1 millisecond' AS next_at,
-         patience_ms * interval '1 millisecond' AS patience
+  SELECT t.*, first_attempt_at, now() + next_in_ms * interval '1 millisecond' AS next_at,
+         patience_ms * interval '1 millisecond' AS patience,
+         endpoint.partner_id IS NOT NULL AS has_endpoint
   FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::text[], $6::integer[],
               $7::bigint[], $8::bigint[])
        AS t (event_id, attempt, outcome, status, error, took_ms, next_in_ms, patience_ms)
+  JOIN deliveries USING (event_id)
+  LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
+), decided AS (
+  SELECT *, CASE
+    WHEN outcome = 'delivered' THEN 'delivered'
+    WHEN NOT has_endpoint THEN 'parked'
+    WHEN outcome = 'not-sent' THEN 'pending'
+    WHEN next_at > first_attempt_at + patience THEN 'failed'
+    ELSE 'pending'
+  END AS end_state
+  FROM made
 ), recorded AS (
   UPDATE deliveries SET
-    state = CASE
-      WHEN outcome = 'delivered' THEN 'delivered'
-      WHEN next_at > first_attempt_at + patience THEN 'failed'
-      ELSE 'pending'
-    END,
-    finished_at = CASE
-      WHEN outcome = 'delivered' OR next_at > first_attempt_at + patience THEN now()
-    END,
-    next_attempt_at = next_at,
+    state = end_state,
+    finished_at = CASE WHEN end_state IN ('delivered', 'failed') THEN now() END,
+    next_attempt_at = CASE WHEN end_state = 'parked' OR outcome = 'not-sent' THEN now() ELSE next_at END,
+    first_attempt_at = CASE WHEN outcome <> 'not-sent' THEN deliveries.first_attempt_at END,
     lease_owner = NULL,
-    last_outcome = outcome,
-    last_status = status,
-    last_error = error
-  FROM made
-  WHERE deliveries.event_id = made.event_id AND attempts = attempt AND state = 'pending'
-  RETURNING deliveries.event_id, attempt, state, status, error, took_ms
+    last_outcome = CASE WHEN outcome = 'not-sent' THEN last_outcome ELSE outcome END,
+    last_status = CASE WHEN outcome = 'not-sent' THEN last_status ELSE status END,
+    last_error = CASE WHEN outcome = 'not-sent' THEN last_error ELSE error END
+  FROM decided
+  WHERE deliveries.event_id = decided.event_id AND attempts = attempt AND state = 'pending'
+    AND lease_owner IS NOT NULL
+  RETURNING deliveries.event_id, attempt, state, outcome, status, error, took_ms
 ), logged AS (
   INSERT INTO delivery_attempts (event_id, attempt, status, error, took_ms)
-  SELECT event_id, attempt, status, error, took_ms FROM recorded
+  SELECT event_id, attempt, status, error, took_ms FROM recorded WHERE outcome <> 'not-sent'
 )
 SELECT event_id, attempt, state FROM recorded
 
--- name: measureBacklog
--- How much is still to be delivered.
+-- name: releaseDeliveries
+-- Makes parked deliveries due whose partner has an open endpoint by now, with all the time for
+-- attempts before them, oldest first within a partner.
 --
--- One row: deliveries that wait, and the age in seconds of the oldest, 0 when there is none.
-SELECT count(*)::integer AS waiting,
-       coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS oldest_seconds
-FROM deliveries
-WHERE state = 'pending'
+-- $1 deliveries at most. A row: one was released. No row: nothing that is parked has an endpoint.
+-- Goes by what is there and not by what changed: an endpoint that was set while nobody looked, or
+-- while a delivery was being parked, is found by the next look, and a crash in between leaves what
+-- was not released for it.
+WITH RECURSIVE parked (partner_id) AS (
+  -- One look into the index for each partner, however much of it is parked.
+  (SELECT min(partner_id) FROM deliveries WHERE state = 'parked')
+  UNION ALL
+  SELECT (SELECT min(partner_id) FROM deliveries
+          WHERE state = 'parked' AND partner_id > parked.partner_id)
+  FROM parked WHERE parked.partner_id IS NOT NULL
+), chosen AS MATERIALIZED (
+  SELECT next.event_id
+  FROM parked
+  JOIN partners.open_webhook_endpoints USING (partner_id)
+  CROSS JOIN LATERAL (
+    SELECT event_id
+    FROM deliveries
+    WHERE state = 'parked' AND partner_id = parked.partner_id
+    ORDER BY next_attempt_at
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+  ) AS next
+  LIMIT $1
+)
+UPDATE deliveries SET state = 'pending', next_attempt_at = now(), first_attempt_at = NULL
+FROM chosen
+WHERE deliveries.event_id = chosen.event_id
+RETURNING deliveries.event_id
+
+-- name: measureBacklog
+-- How much is still to be delivered, and how much waits for an endpoint.
+--
+-- One row: deliveries that a sender has still to send, and the age in seconds of the oldest, 0 when
+-- there is none; and the same of those that are parked, from when they were.
+SELECT pending.*, parked.*
+FROM (
+  SELECT count(*)::integer AS waiting,
+         coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS oldest_seconds
+  FROM deliveries WHERE state = 'pending'
+) AS pending, (
+  SELECT count(*)::integer AS parked,
+         coalesce(extract(epoch FROM now() - min(next_attempt_at)), 0)::float8
+           AS oldest_parked_seconds
+  FROM deliveries WHERE state = 'parked'
+) AS parked
 
 -- name: reapDeliveries
--- Removes webhooks that were delivered long ago, with their attempts, oldest first.
+-- Removes webhooks that were delivered, given up or parked long ago, with their attempts, oldest
+-- first.
 --
--- $1 milliseconds for which they are kept, a day at least; $2 deliveries at most.
+-- $1 milliseconds for which delivered ones are kept and $2 those for which the others are, a day at
+-- least; $3 deliveries at most.
 -- Always one row: how many were removed. 0: none is old enough.
-SELECT reap_deliveries($1::float8 * interval '1 millisecond', $2::integer) AS reaped
+SELECT reap_deliveries(
+  $1::float8 * interval '1 millisecond', $2::float8 * interval '1 millisecond', $3::integer
+) AS reaped

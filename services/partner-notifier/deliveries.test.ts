@@ -1,60 +1,17 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { PartnerId } from '@triplock/payments';
-import type { Queryable } from '@triplock/postgres';
-import { createMetrics } from '@triplock/runtime';
-import { createTestDatabase } from '@triplock/testing';
+import { createTestDatabase, type LostAnswerCase, testLostAnswers } from '@triplock/testing';
+import { openDeliveries, type AttemptRecord } from './deliveries.ts';
 import {
-  openDeliveries,
-  reapDeliveries,
-  type AttemptRecord,
-  type LeaseRequest,
-} from './deliveries.ts';
-import { notifierMetrics } from './metrics.ts';
-
-const anHour = 3_600_000;
-const dayMs = 24 * anHour;
-const notDelivered: AttemptRecord = {
-  outcome: 'refused',
-  status: 500,
-  error: 'answered 500',
-  tookMs: 12.5,
-  nextInMs: 5_000,
-  giveUpAfterMs: 24 * anHour,
-};
-const delivered: AttemptRecord = {
-  ...notDelivered,
-  outcome: 'delivered',
-  status: 204,
-  error: null,
-};
-
-async function queues(context: TestContext, lengths: Readonly<Record<string, number>>) {
-  const store = await createTestDatabase(context);
-  const database = store.open('triplock_notifier');
-  for (const [partner, length] of Object.entries(lengths)) {
-    await insert(database, partner, length);
-  }
-  const deliveries = openDeliveries(database);
-  const lease = (wish: Partial<LeaseRequest> = {}) =>
-    deliveries.lease({
-      owner: 'a',
-      leaseMs: anHour,
-      deliveriesMax: 1_000,
-      perPartnerMax: 1_000,
-      underWay: new Map(),
-      ...wish,
-    });
-  return { database, owner: store.open(), deliveries, lease };
-}
-
-function insert(database: Queryable, partner: string, rows: number): Promise<unknown> {
-  return database.query(
-    `INSERT INTO deliveries (event_id, partner_id, txn_id, body)
-     SELECT gen_random_uuid(), $1, gen_random_uuid(), '{"type":"payment.failed"}' FROM generate_series(1, $2::integer)`,
-    [partner, rows],
-  );
-}
+  anHour,
+  delivered,
+  insert,
+  notDelivered,
+  queues,
+  retention,
+  setEndpoint,
+} from './test/webhooks.ts';
 
 function partnersOf(leased: readonly { partnerId: string }[]): Record<string, number> {
   const counts: Record<string, number> = {};
@@ -205,37 +162,58 @@ test('a sender cannot change what a webhook says, to whom it goes, or under whic
   await assert.rejects(database.query(settled), /permission denied/);
 });
 
-test('delivered webhooks are removed with their attempts, those that wait or were given up stay', async (context) => {
+/** One webhook that waits; only what `deliveries` asks goes by the relay. */
+async function oneByRelay(context: TestContext) {
   const store = await createTestDatabase(context);
-  const database = store.open('triplock_notifier');
-  await insert(database, 'acme', 4);
-  const rows = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
-  const [delivered, failed, waiting, young] = rows.map(({ id }) => id);
-  const end = (eventId: string | undefined, state: string, days: number) =>
-    database.query(
-      `UPDATE deliveries SET state = $2, finished_at = now() - $3 * interval '1 day'
-       WHERE event_id = $1`,
-      [eventId, state, days],
-    );
-  await end(delivered, 'delivered', 31);
-  await end(failed, 'failed', 31);
-  await end(young, 'delivered', 29);
-  await database.query(
-    'INSERT INTO delivery_attempts (event_id, attempt, took_ms) VALUES ($1, 1, 7)',
-    [delivered],
-  );
+  const past = store.open('triplock_notifier');
+  await setEndpoint(store.open(), 'acme');
+  await insert(past, 'acme', 1);
+  const { database, relay } = await store.openByRelay('triplock_notifier');
+  const stored = () =>
+    past.query(`
+      SELECT delivery.state, delivery.attempts, attempt.attempt, attempt.status
+      FROM deliveries AS delivery LEFT JOIN delivery_attempts AS attempt USING (event_id)`);
+  const grow = () =>
+    store.open().query(`UPDATE notifier.deliveries SET finished_at = now() - interval '31 days'`);
+  return { relay, deliveries: openDeliveries(database), past: openDeliveries(past), stored, grow };
+}
 
-  const metrics = notifierMetrics(createMetrics('test'));
-  const pass = reapDeliveries(openDeliveries(database), metrics, 30 * dayMs);
-  assert.equal(await pass(), 1);
-  assert.equal(await pass(), 0);
-  const left = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
-  assert.deepEqual(left.map(({ id }) => id).sort(), [failed, waiting, young].sort());
-  assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
-});
+const atMost = { deliveriesMax: 10, perPartnerMax: 10, underWay: new Map() };
+const one = { owner: 'a', leaseMs: anHour, ...atMost };
 
-test('the notifier deletes deliveries by the reaper only', async (context) => {
-  const database = (await createTestDatabase(context)).open('triplock_notifier');
-  await assert.rejects(database.query('DELETE FROM deliveries'), /permission denied/);
-  await assert.rejects(database.query(`SELECT reap_deliveries('1 hour', 1)`), /a day/);
-});
+function recording(attempt: AttemptRecord): LostAnswerCase<OneByRelay> {
+  return {
+    prepare: async ({ deliveries, past, stored }) => {
+      const [leased] = await past.lease(one);
+      return { operation: () => deliveries.record(leased!, attempt), stored };
+    },
+    // Recorded by the call that heard nothing of it: the lease is over.
+    orElse: ['overtaken'],
+  };
+}
+
+type OneByRelay = Awaited<ReturnType<typeof oneByRelay>>;
+
+testLostAnswers<OneByRelay>(
+  {
+    'recording a webhook that was delivered': recording(delivered),
+    'recording an attempt that failed': recording(notDelivered),
+    'leasing a webhook': {
+      prepare: async ({ deliveries, past, stored }) => ({
+        operation: async () => (await deliveries.lease({ ...one, leaseMs: 0 })).length,
+        // It is not sent by the call that heard nothing of it, and not lost: it is due again.
+        stored: async () => [(await past.lease(one)).length, (await stored()).length],
+      }),
+    },
+    'removing what was delivered': {
+      prepare: async ({ deliveries, past, stored, grow }) => {
+        const [leased] = await past.lease(one);
+        await past.record(leased!, delivered);
+        await grow();
+        return { operation: () => deliveries.reap(retention, 10), stored };
+      },
+      orElse: [0],
+    },
+  },
+  oneByRelay,
+);

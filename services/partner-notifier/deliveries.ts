@@ -4,11 +4,12 @@ import type { EventId, PartnerId, TxnId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { inBatches, inBatchSpan, type Pass } from '@triplock/runtime';
 import type { NotifierMetrics } from './metrics.ts';
-import type { WebhookOutcome } from './webhook-client.ts';
+import type { AttemptOutcome } from './webhook-client.ts';
 const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'insertDeliveries',
   'leaseDeliveries',
   'recordAttempts',
+  'releaseDeliveries',
   'measureBacklog',
   'reapDeliveries',
 ]);
@@ -19,6 +20,7 @@ const sql = loadStatements(import.meta.url, 'deliveries.sql', [
  *
  * A crash before the commit leaves nothing, and Pub/Sub redelivers. After the commit, inbox row and
  * delivery are durable: the redelivered event is a duplicate, and any sender takes the delivery.
+ * Where the partner has no open endpoint it is parked until there is one.
  */
 export const notifyPartners: Effect<PaymentEvent> = async (tx, events) => {
   await tx.query(sql.insertDeliveries, [
@@ -67,7 +69,7 @@ export type LeaseRequest = {
 
 /** What one attempt came to and when the next one is due, should there be one. */
 export type AttemptRecord = {
-  outcome: WebhookOutcome['outcome'];
+  outcome: AttemptOutcome['outcome'];
   status: number | null;
   error: string | null;
   tookMs: number;
@@ -75,20 +77,40 @@ export type AttemptRecord = {
   giveUpAfterMs: number;
 };
 
-/** `overtaken`: the lease ended and another sender has the delivery; nothing was written. */
-export type RecordOutcome = 'delivered' | 'pending' | 'failed' | 'overtaken';
+/**
+ * `parked`: it waits for its partner to have an open endpoint. `overtaken`: the lease ended and
+ * another sender has the delivery, or this very attempt was recorded before, by a call whose answer
+ * was lost; nothing was written.
+ */
+export type RecordOutcome = 'delivered' | 'pending' | 'parked' | 'failed' | 'overtaken';
+
+/** How much is still to be sent, and how much waits for an endpoint; the age of the oldest each. */
+export type Backlog = {
+  waiting: number;
+  oldestSeconds: number;
+  parked: number;
+  oldestParkedSeconds: number;
+};
+
+/** For how long webhooks are kept, from when they were delivered, and given up or parked. */
+export type Retention = { deliveredMs: number; undeliveredMs: number };
 
 /** The delivery rows, for senders. */
 export type Deliveries = {
   lease(request: LeaseRequest): Promise<LeasedDelivery[]>;
   /** Resolves when it is durable. Attempts that end together are recorded together. */
   record(delivery: LeasedDelivery, record: AttemptRecord): Promise<RecordOutcome>;
-  backlog(): Promise<{ waiting: number; oldestSeconds: number }>;
   /**
-   * Removes up to `rowsMax` webhooks that were delivered longer than `keepMs` ago, a day at least,
-   * and returns how many. One that waits or was given up stays.
+   * Makes up to `rowsMax` parked deliveries due whose partner has an open endpoint by now, and
+   * returns how many. A crash leaves the rest to the next call.
    */
-  reap(horizon: { keepMs: number; rowsMax: number }): Promise<number>;
+  release(rowsMax: number): Promise<number>;
+  backlog(): Promise<Backlog>;
+  /**
+   * Removes up to `rowsMax` webhooks that have been kept for long enough, a day at least, and
+   * returns how many. One that a sender is still to send stays.
+   */
+  reap(retention: Retention, rowsMax: number): Promise<number>;
 };
 
 // Fewer and larger transactions cost less; a delivery keeps its slot for this much longer.
@@ -113,44 +135,62 @@ export function openDeliveries(database: Database): Deliveries {
       return rows.map(fromRow);
     },
     record: (delivery, attempt) => record({ delivery, record: attempt }),
-    async backlog() {
-      const [row] = await database.query<{ waiting: number; oldest_seconds: number }>(
-        sql.measureBacklog,
-      );
-      return { waiting: row!.waiting, oldestSeconds: row!.oldest_seconds };
+    async release(rowsMax) {
+      return (await database.query(sql.releaseDeliveries, [rowsMax])).length;
     },
-    async reap({ keepMs, rowsMax }) {
-      const parameters = [keepMs, rowsMax];
+    async backlog() {
+      const [row] = await database.query<BacklogRow>(sql.measureBacklog);
+      const { waiting, oldest_seconds, parked, oldest_parked_seconds } = row!;
+      return {
+        ...{ waiting, oldestSeconds: oldest_seconds },
+        ...{ parked, oldestParkedSeconds: oldest_parked_seconds },
+      };
+    },
+    async reap({ deliveredMs, undeliveredMs }, rowsMax) {
+      const parameters = [deliveredMs, undeliveredMs, rowsMax];
       const [row] = await database.query<{ reaped: number }>(sql.reapDeliveries, parameters);
       return row!.reaped;
     },
   };
 }
 
-/** A pass that measures what is still to be delivered. It never has more to do, so it rests. */
+/**
+ * A pass that measures what is still to be delivered, and what waits for an endpoint. It never has
+ * more to do, so it rests.
+ */
 export function measureBacklog(deliveries: Deliveries, metrics: NotifierMetrics): Pass {
   return async () => {
-    const { waiting, oldestSeconds } = await deliveries.backlog();
+    const { waiting, oldestSeconds, parked, oldestParkedSeconds } = await deliveries.backlog();
     metrics.waiting.set(waiting);
     metrics.oldestSeconds.set(oldestSeconds);
+    metrics.parked.set(parked);
+    metrics.oldestParkedSeconds.set(oldestParkedSeconds);
     return 0;
   };
 }
 
 /** So few that a batch is done in some milliseconds and holds up no attempt. */
-const reapRowsMax = 500;
+const batchMax = 500;
 
 /**
- * A pass that removes one small batch of webhooks that were delivered longer ago than they are
- * kept. The loop comes again at once while there is more.
+ * A pass that releases one batch of what was parked for want of an endpoint. The loop comes again
+ * at once while there is more.
+ */
+export function releaseDeliveries(deliveries: Deliveries): Pass {
+  return () => deliveries.release(batchMax);
+}
+
+/**
+ * A pass that removes one small batch of webhooks that have been kept for long enough. The loop
+ * comes again at once while there is more.
  */
 export function reapDeliveries(
   deliveries: Deliveries,
   metrics: NotifierMetrics,
-  keepMs: number,
+  retention: Retention,
 ): Pass {
   return async () => {
-    const reaped = await deliveries.reap({ keepMs, rowsMax: reapRowsMax });
+    const reaped = await deliveries.reap(retention, batchMax);
     metrics.reaped.count('deliveries', reaped);
     return reaped;
   };
@@ -180,6 +220,13 @@ async function recordMany(
     ({ delivery: { eventId, attempt } }) => states.get(`${eventId} ${attempt}`) ?? 'overtaken',
   );
 }
+
+type BacklogRow = {
+  waiting: number;
+  oldest_seconds: number;
+  parked: number;
+  oldest_parked_seconds: number;
+};
 
 type LeasedRow = {
   event_id: EventId;

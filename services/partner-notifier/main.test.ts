@@ -14,7 +14,7 @@ import {
   type TestService,
 } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
-import { aReceiver } from './test/receiver.ts';
+import { aReceiver } from './test/webhooks.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
 
@@ -97,4 +97,20 @@ test('a notifier whose inbox would forget before the outbox does says so and doe
   const { exitCode, stdout } = await begin().ended;
   assert.equal(exitCode, 1);
   assert.match(stdout, /INBOX_RETENTION_HOURS is 720 and the dispatchers' .* for 744 hours/);
+});
+
+test('a notifier whose commits do not wait for the disk acknowledges nothing, and the webhook comes later', async (context) => {
+  const { begin, start, publish, receiver, store } = await aNotifier(context);
+  const lossy = new URL(store.url('triplock_notifier'));
+  lossy.searchParams.set('options', '-c synchronous_commit=off');
+  const notifier = begin({ DATABASE_URL: lossy.href });
+  await publish(succeeded(aPayment()));
+  await eventually(async () => {
+    const ready = await notifier.admin('/readyz');
+    return ready.status === 503 && /synchronous_commit/.test(await ready.text());
+  });
+  assert.deepEqual(await store.open().query('SELECT FROM notifier.inbox'), []);
+  await notifier.terminate();
+  await start();
+  await eventually(async () => receiver.received.length === 1);
 });

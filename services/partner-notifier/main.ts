@@ -1,9 +1,15 @@
 import { consumeEvents } from '@triplock/consumer';
 import { openPartners, targetPolicyOf } from '@triplock/partners';
-import { openDatabase } from '@triplock/postgres';
+import { openDatabase, readDurability } from '@triplock/postgres';
 import { runLoop, runService, type Pass } from '@triplock/runtime';
 import { readConfig, type Config } from './config.ts';
-import { measureBacklog, notifyPartners, openDeliveries, reapDeliveries } from './deliveries.ts';
+import {
+  measureBacklog,
+  notifyPartners,
+  openDeliveries,
+  reapDeliveries,
+  releaseDeliveries,
+} from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
@@ -13,6 +19,8 @@ import { createSender, runSender, type Notifier } from './webhook-sender.ts';
 const leaseMarginMs = 30_000;
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
+// What was parked is sent this long after its partner has set an endpoint.
+const releaseEveryMs = 1_000;
 const hourMs = 3_600_000;
 
 await runService(partnerNotifier, readConfig, async (config, service) => {
@@ -21,6 +29,8 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   const database = openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
+    // An event is acknowledged after the commit: one that vanished would not be sent again.
+    onConnect: readDurability,
     onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
   });
   service.onClose('database', () => database.close());
@@ -45,8 +55,12 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   );
   service.onClose('sender', () => sender.stop());
   runPass('measure backlog', backlogEveryMs, measureBacklog(deliveries, metrics));
-  const keepMs = config.DELIVERIES_RETENTION_HOURS * hourMs;
-  runPass('reap deliveries', reapEveryMs, reapDeliveries(deliveries, metrics, keepMs));
+  runPass('release deliveries', releaseEveryMs, releaseDeliveries(deliveries));
+  const retention = {
+    deliveredMs: config.DELIVERIES_RETENTION_HOURS * hourMs,
+    undeliveredMs: config.UNDELIVERED_RETENTION_HOURS * hourMs,
+  };
+  runPass('reap deliveries', reapEveryMs, reapDeliveries(deliveries, metrics, retention));
 
   const events = await consumeEvents(service, config, {
     name: 'partner-notifier',

@@ -1,21 +1,24 @@
 import { Counter, Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
-import type { WebhookOutcome } from './webhook-client.ts';
+import type { AttemptOutcome } from './webhook-client.ts';
 
 /** What the notifier counts, beside its inbox. */
 export type NotifierMetrics = {
   /** Attempts by what they came to. */
-  attempts: Tally<WebhookOutcome['outcome']>;
-  attemptSeconds: Durations<WebhookOutcome['outcome'] | 'failed'>;
+  attempts: Tally<AttemptOutcome['outcome']>;
+  attemptSeconds: Durations<AttemptOutcome['outcome'] | 'failed'>;
   /** Deliveries without success to the last attempt: each needs a person. */
   givenUp: Counter;
   /** Endpoints that were disabled by a 410 Gone. */
   endpointsGone: Counter;
   /** Attempts that were answered after their lease had ended. */
   overtaken: Counter;
-  /** Inbox rows and delivered webhooks that were removed by age. */
+  /** Inbox rows and webhooks that were removed by age. */
   reaped: Tally<'inbox' | 'deliveries'>;
   waiting: Gauge;
   oldestSeconds: Gauge;
+  /** Deliveries whose partner has no open endpoint: nobody tries them. */
+  parked: Gauge;
+  oldestParkedSeconds: Gauge;
 };
 
 /** Registers the notifier's metrics. */
@@ -24,16 +27,16 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
   return {
     attempts: new Tally({
       name: 'triplock_webhook_attempts_total',
-      help: 'Webhook attempts, by outcome.',
+      help: 'Webhook attempts, by outcome. not-sent: there was no open endpoint any more.',
       label: 'outcome',
-      values: { delivered: 0, refused: 0, unanswered: 0, unsendable: 0 },
+      values: { delivered: 0, refused: 0, unanswered: 0, unsendable: 0, 'not-sent': 0 },
       registers,
     }),
     attemptSeconds: new Durations({
       name: 'triplock_webhook_attempt_seconds',
       help: 'Duration of one attempt, including look-ups. failed: the database was unavailable.',
       buckets: usualBuckets,
-      outcomes: ['delivered', 'refused', 'unanswered', 'unsendable', 'failed'],
+      outcomes: ['delivered', 'refused', 'unanswered', 'unsendable', 'not-sent', 'failed'],
       registers,
     }),
     givenUp: new Counter({
@@ -60,12 +63,22 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     }),
     waiting: new Gauge({
       name: 'triplock_webhooks_waiting',
-      help: 'Deliveries still to be made.',
+      help: 'Deliveries still to be made to an open endpoint.',
       registers,
     }),
     oldestSeconds: new Gauge({
       name: 'triplock_webhooks_oldest_waiting_seconds',
-      help: 'Age of the oldest delivery still to be made.',
+      help: 'Age of the oldest delivery still to be made to an open endpoint.',
+      registers,
+    }),
+    parked: new Gauge({
+      name: 'triplock_webhooks_parked',
+      help: 'Deliveries parked because their partner has no open endpoint.',
+      registers,
+    }),
+    oldestParkedSeconds: new Gauge({
+      name: 'triplock_webhooks_oldest_parked_seconds',
+      help: 'How long the oldest parked delivery has waited for an endpoint.',
       registers,
     }),
   };

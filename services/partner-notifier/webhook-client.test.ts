@@ -6,7 +6,7 @@ import { isAllowedAddress, type TargetPolicy } from '@triplock/partners';
 import type { EventId } from '@triplock/payments';
 import { freePort } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
-import { aReceiver } from './test/receiver.ts';
+import { aReceiver } from './test/webhooks.ts';
 import {
   checkedLookup,
   createSendWebhook,

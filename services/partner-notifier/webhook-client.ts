@@ -24,6 +24,9 @@ export type WebhookOutcome =
   /** Nothing was sent, because it must not or cannot be. */
   | { outcome: 'unsendable'; error: string };
 
+/** The same, or nothing: its partner had no open endpoint any more when it was to be made. */
+export type AttemptOutcome = WebhookOutcome | { outcome: 'not-sent' };
+
 /** Sends one attempt. It never rejects. */
 export type SendWebhook = (request: WebhookRequest) => Promise<WebhookOutcome>;
 

@@ -11,9 +11,9 @@ import {
 import type { EventId, PartnerId } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, eventually, succeeded } from '@triplock/testing';
-import { notifyPartners, openDeliveries } from './deliveries.ts';
+import { notifyPartners, openDeliveries, releaseDeliveries } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
-import { aReceiver } from './test/receiver.ts';
+import { aReceiver } from './test/webhooks.ts';
 import { createSendWebhook } from './webhook-client.ts';
 import { createSender, type SendLimits } from './webhook-sender.ts';
 
@@ -55,6 +55,8 @@ async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {})
       await inbox.receive([{ ...eventOf(event), payloadHash: 'hash' }], notifyPartners);
       return event.event_id;
     },
+    release: releaseDeliveries(notifier.deliveries),
+    disable: () => store.open().query('UPDATE partners.webhook_endpoints SET disabled_at = now()'),
     setUrl: (url: string) => endpoints.setUrl({ partnerId: 'acme' as PartnerId, url }),
     show: () => endpoints.show('acme' as PartnerId),
     askAgain: (eventId: EventId) =>
@@ -111,7 +113,7 @@ test('dead endpoints hold up nobody, also when together they could fill all slot
 });
 
 test('a server that answers 410 Gone is sent nothing until its endpoint is set again', async (context) => {
-  const { sender, endpoint, notify, states, setUrl, show } = await aNotifier(context);
+  const { sender, release, endpoint, notify, states, setUrl, show } = await aNotifier(context);
   const receiver = await aReceiver(context);
   await endpoint('acme', receiver.url);
   receiver.answerWith((response) => void response.writeHead(410).end());
@@ -121,35 +123,55 @@ test('a server that answers 410 Gone is sent nothing until its endpoint is set a
     await sender.settled();
   }
   assert.equal(receiver.received.length, 1);
-  assert.deepEqual(await states(), ['pending 3']);
+  await notify('acme');
+  assert.equal(await sender.pass(), 0);
+  assert.deepEqual(await states(), ['parked 1', 'parked 0']);
   assert.ok((await show())?.disabledAt instanceof Date);
 
   receiver.answerWith((response) => void response.writeHead(204).end());
   const set = await setUrl(receiver.url);
   assert.deepEqual([set.outcome, set.endpoint.disabledAt], ['changed', undefined]);
+  assert.equal(await release(), 2);
   await sender.pass();
   await sender.settled();
-  assert.deepEqual(await states(), ['delivered 4']);
+  assert.deepEqual(await states(), ['delivered 2', 'delivered 1']);
   assert.equal((await show())?.disabledAt, undefined);
 });
 
-test('a partner without an endpoint is waited for until it has one', async (context) => {
-  const { sender, endpoint, notify, states } = await aNotifier(context);
-  await notify('acme');
-  await sender.pass();
-  await sender.settled();
-  assert.deepEqual(await states(), ['pending 1']);
+test('nothing is tried without an endpoint, and all of it is sent once there is one', async (context) => {
+  const { sender, release, endpoint, notify, states, metrics } = await aNotifier(context);
+  const ids = [await notify('acme'), await notify('acme')];
+  for (let pass = 0; pass < 3; pass += 1) {
+    assert.deepEqual([await release(), await sender.pass()], [0, 0]);
+  }
+  assert.deepEqual(await states(), ['parked 0', 'parked 0']);
   const receiver = await aReceiver(context);
   await endpoint('acme', receiver.url);
+  assert.equal(await release(), 2);
   await sender.pass();
   await sender.settled();
-  assert.deepEqual(await states(), ['delivered 2']);
+  assert.deepEqual(await states(), ['delivered 1', 'delivered 1']);
+  const received = receiver.received.map(({ headers }) => headers['webhook-id']);
+  assert.deepEqual(received.sort(), ids.sort());
+  assert.deepEqual(metrics.attempts.counted(), { delivered: 2 });
+});
+
+test('an endpoint that is gone between a lease and its attempt parks the webhook untried', async (context) => {
+  const { sender, endpoint, notify, states, disable, metrics } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  await disable();
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['parked 1']);
+  assert.deepEqual([receiver.received, metrics.attempts.counted()], [[], { 'not-sent': 1 }]);
 });
 
 test('a delivery that fails to the end is given up and counted', async (context) => {
   const { sender, endpoint, notify, states, metrics, giveUpAfter } = await aNotifier(context);
   const receiver = await aReceiver(context);
-  receiver.answerWith((response) => void response.writeHead(410).end());
+  receiver.answerWith((response) => void response.writeHead(500).end());
   await endpoint('acme', receiver.url);
   giveUpAfter(-1);
   await notify('acme');

@@ -11,9 +11,9 @@ import {
   type Loop,
   type Pass,
 } from '@triplock/runtime';
-import type { Deliveries, LeasedDelivery, RecordOutcome } from './deliveries.ts';
+import type { AttemptRecord, Deliveries, LeasedDelivery, RecordOutcome } from './deliveries.ts';
 import type { NotifierMetrics } from './metrics.ts';
-import type { SendWebhook, WebhookOutcome } from './webhook-client.ts';
+import type { AttemptOutcome, SendWebhook } from './webhook-client.ts';
 
 /** What sends webhooks stands on. */
 export type Notifier = {
@@ -187,15 +187,11 @@ async function attempt(
   { partners, send, metrics, logger }: Notifier,
   { partnerId, eventId, body }: LeasedDelivery,
   signal: AbortSignal,
-): Promise<WebhookOutcome> {
+): Promise<AttemptOutcome> {
   // Asked now and not when the event came: a partner that repairs its endpoint gets what waits.
   const endpoint = await partners.webhookEndpoint(partnerId);
-  if (endpoint === undefined) {
-    return { outcome: 'unsendable', error: 'the partner has no webhook endpoint' };
-  }
-  if (endpoint.disabled) {
-    return { outcome: 'unsendable', error: 'the webhook endpoint is disabled since a 410 Gone' };
-  }
+  // What was made or asked for again before the endpoint was gone; it is parked.
+  if (endpoint === undefined) return { outcome: 'not-sent' };
   const outcome = await send({ endpoint, eventId, body, signal });
   if (outcome.outcome === 'refused' && outcome.status === gone) {
     if (await partners.disableEndpoint({ partnerId, version: endpoint.version })) {
@@ -209,7 +205,7 @@ async function attempt(
   return outcome;
 }
 
-function whatToKeep(outcome: WebhookOutcome): { status: number | null; error: string | null } {
+function whatToKeep(outcome: AttemptOutcome): Pick<AttemptRecord, 'status' | 'error'> {
   switch (outcome.outcome) {
     case 'delivered':
       return { status: outcome.status, error: null };
@@ -218,6 +214,8 @@ function whatToKeep(outcome: WebhookOutcome): { status: number | null; error: st
     case 'unanswered':
     case 'unsendable':
       return { status: null, error: outcome.error };
+    case 'not-sent':
+      return { status: null, error: null };
     default:
       return outcome satisfies never;
   }
@@ -226,7 +224,7 @@ function whatToKeep(outcome: WebhookOutcome): { status: number | null; error: st
 function report(
   { metrics, logger }: Notifier,
   { eventId, txnId, partnerId, attempt: number }: LeasedDelivery,
-  { outcome, recorded }: { outcome: WebhookOutcome; recorded: RecordOutcome },
+  { outcome, recorded }: { outcome: AttemptOutcome; recorded: RecordOutcome },
 ): void {
   metrics.attempts.count(outcome.outcome);
   const facts = { eventId, txnId, partnerId, attempt: number, ...outcome };
@@ -236,6 +234,8 @@ function report(
       return logger.info(facts, 'webhook delivered, not at the first attempt');
     case 'pending':
       return logger.warn(facts, 'webhook not delivered, will retry');
+    case 'parked':
+      return logger.info(facts, 'webhook parked: its partner has no open endpoint');
     case 'failed':
       metrics.givenUp.inc();
       return logger.error(facts, 'webhook given up: the partner did not get it');

@@ -34,7 +34,7 @@ async function aFeed(context: TestContext) {
   };
   const owner = store.open();
   const batches = () => owner.query('SELECT gross, payments FROM settlement.batches');
-  return { begin, publish, batches, owner };
+  return { begin, publish, batches, owner, url: store.url('triplock_settlement') };
 }
 
 test('a feed that is killed before it acknowledges adds each event once, however often it comes', async (context) => {
@@ -64,4 +64,24 @@ test('a feed whose inbox would forget before the outbox does says so and does no
   const { exitCode, stdout } = await begin().ended;
   assert.equal(exitCode, 1);
   assert.match(stdout, /INBOX_RETENTION_HOURS is 720 and the dispatchers' .* for 744 hours/);
+});
+
+test('a feed whose commits do not wait for the disk adds and acknowledges nothing', async (context) => {
+  const { begin, publish, batches, url } = await aFeed(context);
+  const lossy = new URL(url);
+  lossy.searchParams.set('options', '-c synchronous_commit=off');
+  const feed = begin({ DATABASE_URL: lossy.href });
+  await publish(succeeded(aPayment()));
+  await eventually(async () => {
+    const ready = await feed.admin('/readyz');
+    return ready.status === 503 && /synchronous_commit/.test(await ready.text());
+  });
+  assert.deepEqual(await batches(), []);
+  await feed.terminate();
+  const lasting = begin();
+  await lasting.ready();
+  await eventually(async () => {
+    assert.deepEqual(await batches(), [{ gross: 1_250n, payments: 1n }]);
+    return true;
+  });
 });

@@ -1,5 +1,5 @@
 import { consumeEvents } from '@triplock/consumer';
-import { openDatabase } from '@triplock/postgres';
+import { openDatabase, readDurability } from '@triplock/postgres';
 import { Counter, runService } from '@triplock/runtime';
 import { readConfig } from './config.ts';
 import { settlementFeed } from './service.ts';
@@ -10,6 +10,8 @@ await runService(settlementFeed, readConfig, async (config, service) => {
   const database = openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
+    // An event is acknowledged after the commit: one that vanished would not be sent again.
+    onConnect: readDurability,
     onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
   });
   service.onClose('database', () => database.close());

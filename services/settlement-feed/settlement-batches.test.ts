@@ -14,7 +14,14 @@ import { openPostgresLedger } from '@triplock/ledger';
 import type { AcceptedPayment, Settlement } from '@triplock/payments';
 import { migrate, migrationSets } from '@triplock/postgres';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, aRefund, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
+import {
+  aPayment,
+  aRefund,
+  createTestDatabase,
+  messageOf,
+  succeeded,
+  testLostAnswers,
+} from '@triplock/testing';
 import { addToBatches } from './settlement-batches.ts';
 
 async function aFeed(context: TestContext) {
@@ -199,3 +206,34 @@ test('what was settled before there was a feed is in its batches, and its events
   );
   assert.deepEqual(await batches(), expected);
 });
+
+async function aFeedByRelay(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const { database, relay } = await store.openByRelay('triplock_settlement');
+  const past = store.open('triplock_settlement');
+  const stored = () => past.query('SELECT gross, refunds, payments, refund_count FROM batches');
+  return { relay, inbox: openInbox(database, 'settlement-feed'), stored };
+}
+
+const paid = aPayment({ amount: 700n });
+const moved = [succeeded(paid), refunded(paid, '2026-01-02T23:00:00.000Z', 200n)].map((event) => ({
+  ...eventOf(event),
+  payloadHash: createHash('sha256').update(event.event_id).digest('hex'),
+}));
+
+testLostAnswers<Awaited<ReturnType<typeof aFeedByRelay>>>(
+  {
+    'adding a payment and its refund to their batch': {
+      prepare: async ({ inbox, stored }) => ({
+        operation: async () =>
+          (await inbox.receive(moved, addToBatches)).map(({ outcome }) => outcome),
+        stored,
+      }),
+      orElse: [
+        ['duplicate', 'applied'],
+        ['duplicate', 'duplicate'],
+      ],
+    },
+  },
+  aFeedByRelay,
+);

@@ -45,7 +45,7 @@ async function findSystem(home: string | undefined): Promise<FoundSystem> {
   };
 }
 
-/** What the operators' commands are told of a system. */
+/** What the operators' commands are given of a system. */
 function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
   const { databases, dynamodb, spannerDatabase, spanner, services } = endpoints;
   const auditor = services.find(({ service }) => service === 'auditor');

@@ -8,13 +8,13 @@ import { kafkaProperties } from '../parts/kafka.ts';
 import { type ComposeService, containerOf, containers } from '../test/compose.ts';
 
 test('Kafka in a container is set as the native one, but for its listeners', () => {
-  const told = containerOf('kafka').environment!;
+  const given = containerOf('kafka').environment!;
   const lines = kafkaProperties({ ports: {}, log: '' }).trim().split('\n');
   const properties = lines.map((line) => line.split('=') as [string, string]);
   const placed = /listener|voters|log\.dirs/;
   for (const [name, value] of properties.filter(([each]) => !placed.test(each))) {
     const variable = `KAFKA_${name.toUpperCase().replaceAll('.', '_')}`;
-    assert.equal(String(told[variable]), value, variable);
+    assert.equal(String(given[variable]), value, variable);
   }
 });
 

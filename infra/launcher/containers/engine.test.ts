@@ -18,11 +18,11 @@ async function upOn(t: TestContext, engine: FakeEngine, more: More = {}) {
   const up = ['up', '--parts', 'docker', '--home', home];
   const { code, stderr } = await runScript(up, { ...engine.environment, ...environment });
   const { parts } = readState(homeAt(home));
-  return { code, said: stderr.trim(), parts, endpoints: existsSync(homeAt(home).endpoints) };
+  return { code, printed: stderr.trim(), parts, endpoints: existsSync(homeAt(home).endpoints) };
 }
 
 /** One sentence with the next step, and a home that is as if nothing had been tried. */
-const refused = (said: string) => ({ code: 1, said, parts: undefined, endpoints: false });
+const refused = (printed: string) => ({ code: 1, printed, parts: undefined, endpoints: false });
 
 test('an engine with too little memory, and one without compose, are refused in one sentence', async (t) => {
   const small = fakeEngine(t, `info*) echo 2147483648;;`);
@@ -38,11 +38,11 @@ test('an engine with too little memory, and one without compose, are refused in 
 
 test('a port that is taken is named with its variable, and what had started is removed', async (t) => {
   const engine = fakeEngine(t, `${able} *' up '*) echo '${takenPort}' >&2; exit 1;;`);
-  const { said, ...rest } = await upOn(t, engine, {
+  const { printed, ...rest } = await upOn(t, engine, {
     environment: { TRIPLOCK_GATEWAY_PORTS: '18080-18081' },
   });
   assert.equal(
-    said,
+    printed,
     'triplock up: port 18080 is taken: free it, or set TRIPLOCK_GATEWAY_PORTS to another',
   );
   assert.deepEqual(rest, { code: 1, parts: undefined, endpoints: false });
@@ -58,10 +58,10 @@ test('a volume of another version is refused in the words of the step that found
 test('ports that are no ports are refused before anything starts', async (t) => {
   const engine = fakeEngine(t, able);
   const sentence = 'TRIPLOCK_GATEWAY_PORTS: expected a port, or ports such as 18080-18081';
-  const { code, said } = await upOn(t, engine, {
+  const { code, printed } = await upOn(t, engine, {
     environment: { TRIPLOCK_GATEWAY_PORTS: 'http' },
   });
-  assert.deepEqual({ code, said }, { code: 2, said: `triplock up: ${sentence}` });
+  assert.deepEqual({ code, printed }, { code: 2, printed: `triplock up: ${sentence}` });
   assert.ok(engine.calls().every((call) => !call.includes(' up ')));
   t.after(() => delete process.env['TRIPLOCK_GATEWAY_PORTS']);
   for (const text of ['18081-18080', '70000', '0', '1-2-3']) {
@@ -70,17 +70,17 @@ test('ports that are no ports are refused before anything starts', async (t) => 
   }
 });
 
-test('an engine that ends in between is told, and the home remembers what may be left', async (t) => {
+test('an engine that ends in between is reported, and the home remembers what may be left', async (t) => {
   const engine = fakeEngine(
     t,
     `info*) grep -q ' up ' "$(dirname "$0")/calls" || echo 8589934592;; 'compose version'*) echo 2;; *' up '*) exit 1;;`,
   );
   const home = testHome(t);
-  const { code, said, parts } = await upOn(t, engine, { home });
+  const { code, printed, parts } = await upOn(t, engine, { home });
   const next = 'start it, then call up again, or npm run down';
   assert.deepEqual(
-    { code, said, parts },
-    { code: 1, said: `triplock up: the container engine has ended: ${next}`, parts: 'docker' },
+    { code, printed, parts },
+    { code: 1, printed: `triplock up: the container engine has ended: ${next}`, parts: 'docker' },
   );
   const back = fakeEngine(t, able);
   const down = await runScript(['down', '--volumes', '--home', home], back.environment);
@@ -109,28 +109,28 @@ async function chosenOn(t: TestContext, answers: string, given: Record<string, s
   const before = { ...process.env };
   t.after(() => void (process.env = before));
   process.env = { ...before, ...environment, ...given };
-  const said: string[] = [];
-  return { ...(await chooseParts((line) => said.push(line))), said: said.join('\n') };
+  const printed: string[] = [];
+  return { ...(await chooseParts((line) => printed.push(line))), printed: printed.join('\n') };
 }
 
 test('containers where an engine has the images, else processes', async (t) => {
   const has = `'image ls'*) printf '${images.join('\\n')}\\n';;`;
-  const { said, ...chosen } = await chosenOn(t, `${able} ${needs} ${has}`);
+  const { printed, ...chosen } = await chosenOn(t, `${able} ${needs} ${has}`);
   assert.deepEqual(chosen, { parts: 'docker' });
-  assert.match(said, /^containers: .*--parts native/);
-  assert.deepEqual(await chosenOn(t, 'info*) exit 1;;'), { parts: 'native', said: '' });
+  assert.match(printed, /^containers: .*--parts native/);
+  assert.deepEqual(await chosenOn(t, 'info*) exit 1;;'), { parts: 'native', printed: '' });
   const lacking = await chosenOn(t, `${able} ${needs} 'image ls'*) echo node:24-slim;;`);
   assert.deepEqual(lacking, {
     parts: 'native',
     otherwise: 'docker',
-    said: 'processes rather than containers: the engine has no redis:8-alpine',
+    printed: 'processes rather than containers: the engine has no redis:8-alpine',
   });
 });
 
 test('an engine that is unfit is passed over with a word, and parts that are given stay', async (t) => {
   const small = await chosenOn(t, 'info*) echo 1073741824;;');
   assert.equal(small.parts, 'native');
-  assert.match(small.said, /^processes rather than containers: .* 1.0 GB of memory/);
+  assert.match(small.printed, /^processes rather than containers: .* 1.0 GB of memory/);
   const given = await chosenOn(t, able, { REDIS_URL: 'redis://127.0.0.1:6379' });
-  assert.deepEqual(given, { parts: 'native', said: '' });
+  assert.deepEqual(given, { parts: 'native', printed: '' });
 });

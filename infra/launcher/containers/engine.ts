@@ -23,7 +23,7 @@ export function projectOf({ folder }: Home): string {
   return `triplock-${createHash('sha256').update(folder).digest('hex').slice(0, 8)}`;
 }
 
-/** Asks the engine; throws what it said when it refuses. */
+/** Asks the engine; throws what it printed when it refuses. */
 export async function docker(...args: readonly string[]): Promise<string> {
   return (await dockerOutput(...args)).stdout.trim();
 }
@@ -124,7 +124,7 @@ export async function compose(run: ComposeRun): Promise<void> {
   if (code !== 0) throw new ComposeFailed(words);
 }
 
-/** What docker compose said before it gave up. */
+/** What docker compose printed before it gave up. */
 export class ComposeFailed extends Error {
   override name = 'ComposeFailed';
   readonly words: readonly string[];

@@ -36,7 +36,7 @@ export const credentialFiles = {
 };
 
 /**
- * What a service is told by files, because it is secret or follows from what the step before the
+ * What a service is given as files, because it is secret or follows from what the step before the
  * services finds. Each service has a volume of its own for them, and sees no other's.
  */
 export const settingsInFiles = [

@@ -44,7 +44,7 @@ export function publishedRanges(folder: string, replicas: number): Record<string
   return Object.fromEntries(wide) as Record<string, string>;
 }
 
-/** The variable that tells the port. */
+/** The variable that holds the port. */
 export function variableOf(
   port: number,
   published: Readonly<Record<string, string>>,

@@ -132,7 +132,7 @@ async function stopWhatStarted(
   if (started.length > 0) await docker('rm', '--force', ...started.map((each) => each.container));
 }
 
-/** The sentence in what compose said that a person can act on. */
+/** The sentence in what compose printed that a person can act on. */
 async function explain(
   session: Session,
   { words }: ComposeFailed,
@@ -148,11 +148,11 @@ async function explain(
   const step = await stepsWords(session);
   if (step !== undefined) return step;
   const dead = (await containersOf(home)).find(({ state }) => state === 'gone');
-  const said = dead ? await lastWords(dead) : words.slice(-15);
+  const printed = dead ? await lastWords(dead) : words.slice(-15);
   const first = dead
     ? `${dead.name} ended before it was ready`
     : 'the containers did not get ready';
-  return [first, ...said.map((line) => `  ${line}`)].join('\n');
+  return [first, ...printed.map((line) => `  ${line}`)].join('\n');
 }
 
 /** The sentence of a step before the services that failed. */

@@ -75,14 +75,14 @@ type Said = { partners: { apiKey: string }[] } & Record<string, unknown>;
 async function statusOn({ environment }: { environment: { PATH: string } }, home: string) {
   const { stdout, stderr } = await runScript(['status', '--json', '--home', home], environment);
   const status = JSON.parse(stdout) as Said;
-  return { status, told: stderr, apiKeys: status.partners.map(({ apiKey }) => apiKey) };
+  return { status, printed: stderr, apiKeys: status.partners.map(({ apiKey }) => apiKey) };
 }
 
 test('what docker compose brought up is found by every command, with its stores and ports', async (t) => {
   const [engine, home] = [fakeEngineWith(t), testFolder(t)];
   engine.bring({ apiKey: 'first' });
-  const { status, told, apiKeys } = await statusOn(engine, home);
-  assert.match(told, /goes on with the containers that docker compose brought up/);
+  const { status, printed, apiKeys } = await statusOn(engine, home);
+  assert.match(printed, /goes on with the containers that docker compose brought up/);
   const { gateways, claims, ledger, dynamodb } = status;
   assert.deepEqual(
     { apiKeys, gateways, claims, ledger, dynamodb },
@@ -96,7 +96,7 @@ test('what docker compose brought up is found by every command, with its stores 
   );
   const { parts, replicas } = readState(homeAt(home));
   assert.deepEqual({ parts, replicas }, { parts: 'docker', replicas: 1 });
-  assert.equal((await statusOn(engine, home)).told, '');
+  assert.equal((await statusOn(engine, home)).printed, '');
 });
 
 test('made anew it has other credentials, and every command has those', async (t) => {

@@ -56,12 +56,12 @@ function isWhole(records: readonly ContainerRecord[]): boolean {
   return [...needed, ...optional].every((name) => there.has(name));
 }
 
-/** Where the gateways were told that claims and the ledger are. */
+/** Where the gateways find, by their environment, that claims and the ledger are. */
 function storesOf(records: readonly ContainerRecord[]): Pick<State, 'claims' | 'ledger'> {
   const gateway = records.find(({ name }) => serviceOf(name) === 'ingest-gateway');
-  const told = parseEnv((gateway?.environment ?? []).join('\n'));
-  const claims = parseClaimStore(told['CLAIMS'], 'CLAIMS=');
-  const ledger = parseLedgerStore(told['LEDGER_STORE'], 'LEDGER_STORE=');
+  const given = parseEnv((gateway?.environment ?? []).join('\n'));
+  const claims = parseClaimStore(given['CLAIMS'], 'CLAIMS=');
+  const ledger = parseLedgerStore(given['LEDGER_STORE'], 'LEDGER_STORE=');
   return { ...(claims && { claims }), ...(ledger && { ledger }) };
 }
 

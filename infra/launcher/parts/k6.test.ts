@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { LauncherError } from '../errors.ts';
 import { findK6 } from './k6.ts';
 
-test('where k6 cannot be had the ways to get it are told', async (t) => {
+test('where k6 cannot be had the ways to get it are named', async (t) => {
   const { PATH } = process.env;
   t.after(() => void (process.env['PATH'] = PATH));
   process.env['PATH'] = import.meta.dirname;

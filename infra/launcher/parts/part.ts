@@ -36,7 +36,7 @@ export type Part = {
   ports: readonly PortRequest[];
   /** Finds the program on this machine, or fetches it into the cache. */
   fetch(session: Session): Promise<Fetched>;
-  /** What the services are told, from the ports. */
+  /** What the services are given, from the ports. */
   address(site: { session: Pick<Session, 'credentials'>; ports: Site['ports'] }): string;
   /** Asks the server something that only a ready one answers; throws when it does not. */
   probe(address: string): Promise<void>;

@@ -178,11 +178,12 @@ export async function clearRemains(session: Session, cluster: string): Promise<v
   const memory = sharedMemoryOf(lockFile);
   if (memory === undefined) return;
   const deadline = Date.now() + waitMs;
-  for (let told = false; ; told = true) {
+  for (let reported = false; ; reported = true) {
     const attached = attachedTo(memory);
     if (attached === undefined) return;
     if (attached === 0) break;
-    if (!told) session.report('postgres: backends of the killed server are still at work, waiting');
+    if (!reported)
+      session.report('postgres: backends of the killed server are still at work, waiting');
     if (Date.now() > deadline) throw stillAtWork();
     await delay(lookAgainMs, undefined, { signal: session.signal });
   }

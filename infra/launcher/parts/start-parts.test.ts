@@ -67,7 +67,7 @@ test('down leaves no process and no port and keeps the data; forgetting leaves n
   assert.deepEqual(readdirSync(home), []);
 });
 
-test('a taken port is told, and another one is used and remembered', async (t) => {
+test('a taken port is reported, and another one is used and remembered', async (t) => {
   const home = testHome(t);
   const { redis } = await bringUpParts({ home });
   await takeDown({ home });

@@ -148,7 +148,7 @@ async function awaitPart(
   session.report(`${part.name}: ready on ${withoutPassword(address)} (${seconds} s)`);
 }
 
-/** Everything else was told the old port, so a running part does not move. */
+/** Everything else was given the old port, so a running part does not move. */
 function refuseMove(part: Part, ports: Readonly<Record<string, number>>): void {
   for (const request of part.ports) {
     const asked = askedPort(request);

@@ -25,9 +25,12 @@ async function aHomeWithStores(t: TestContext) {
   t.after(() => rmSync(folder, { recursive: true }));
   const [redis, database] = await Promise.all([createTestRedis(t), createTestDatabase(t)]);
   const url = database.url('triplock_claims');
-  const said: string[] = [];
+  const reported: string[] = [];
   const { signal } = new AbortController();
-  const session = openSession(createHome(folder), { report: (line) => said.push(line), signal });
+  const session = openSession(createHome(folder), {
+    report: (line) => reported.push(line),
+    signal,
+  });
   const addresses = { redis: redis.url } as Addresses;
   const databases = { claims: url } as DatabaseUrls;
   const named = { namespace: 'triplock', logger };
@@ -38,7 +41,7 @@ async function aHomeWithStores(t: TestContext) {
   t.after(() => Promise.all([stores.redis.close(), stores.postgres.close()]));
   const keepIn = (store: ClaimStore) =>
     provisionClaims(gatewaysOf(session), { store, addresses, databases });
-  return { stores, keepIn, said, session };
+  return { stores, keepIn, reported, session };
 }
 
 /** Makes every bucket remember without a gap, as on an empty system. */
@@ -52,36 +55,36 @@ async function warmUp(claims: Claims): Promise<void> {
 const outcomeOf = async (claims: Claims) => (await claims.read(anyId)).outcome;
 
 test('the first store and one that stays are left as they are', async (t) => {
-  const { stores, keepIn, said } = await aHomeWithStores(t);
+  const { stores, keepIn, reported } = await aHomeWithStores(t);
   await warmUp(stores.redis);
   await keepIn('redis');
   await keepIn('redis');
   assert.equal(await outcomeOf(stores.redis), 'unknown');
-  assert.deepEqual(said, []);
+  assert.deepEqual(reported, []);
 });
 
-test('a store that others stood in for is cold when it comes back, and that is said in one line', async (t) => {
-  const { stores, keepIn, said } = await aHomeWithStores(t);
+test('a store that others stood in for is cold when it comes back, and one line reports it', async (t) => {
+  const { stores, keepIn, reported } = await aHomeWithStores(t);
   await keepIn('redis');
   await warmUp(stores.redis);
   await keepIn('postgres');
   assert.match(
-    said.join('\n'),
+    reported.join('\n'),
     /^claims: kept in postgres from now on and no longer in redis; .*$/,
   );
   assert.equal(await outcomeOf(stores.postgres), 'cold');
   await warmUp(stores.postgres);
   await keepIn('redis');
-  assert.equal(said.length, 2);
+  assert.equal(reported.length, 2);
   assert.equal(await outcomeOf(stores.redis), 'cold');
 });
 
 test('a cache before PostgreSQL comes and goes without a word', async (t) => {
-  const { stores, keepIn, said } = await aHomeWithStores(t);
+  const { stores, keepIn, reported } = await aHomeWithStores(t);
   await keepIn('postgres');
   await warmUp(stores.postgres);
   await keepIn('hybrid');
   await keepIn('postgres');
   assert.equal(await outcomeOf(stores.postgres), 'unknown');
-  assert.deepEqual(said, []);
+  assert.deepEqual(reported, []);
 });

@@ -7,10 +7,10 @@ import { ledgerOf } from './ledger.ts';
 
 async function aDatabase(context: TestContext) {
   const store = await createTestDatabase(context);
-  const said: string[] = [];
+  const reported: string[] = [];
   const server = { url: store.url(), origin: 'given' } as const;
-  const provision = () => provisionDatabase(server, (line) => said.push(line));
-  return { database: store.open(), provision, said };
+  const provision = () => provisionDatabase(server, (line) => reported.push(line));
+  return { database: store.open(), provision, reported };
 }
 
 const refused = (sentence: RegExp) => (error: unknown) => {

@@ -12,11 +12,19 @@ const deadLetterBytesMax = { name: 'max.message.bytes', value: String(2 * 1024 *
 // and the limit on a record's size then counts what a consumer really gets.
 const unpacked = { name: 'compression.type', value: 'uncompressed' };
 
+// Retention goes by a record's time, so the broker gives it: a gateway whose clock is a week behind
+// would have its records dropped at once.
+const stampedByBroker = { name: 'message.timestamp.type', value: 'LogAppendTime' };
+
 /** Partitions bound how many workers share the load; dead letters are few. */
 function topicsOf({ acceptedTopic, deadLetterTopic }: Names): ITopicConfig[] {
   return [
-    { topic: acceptedTopic, numPartitions: 12, configEntries: [unpacked] },
-    { topic: deadLetterTopic, numPartitions: 3, configEntries: [deadLetterBytesMax, unpacked] },
+    { topic: acceptedTopic, numPartitions: 12, configEntries: [unpacked, stampedByBroker] },
+    {
+      topic: deadLetterTopic,
+      numPartitions: 3,
+      configEntries: [deadLetterBytesMax, unpacked, stampedByBroker],
+    },
   ];
 }
 

@@ -65,7 +65,7 @@ export function rate(counter: string, { by, only = '' }: { by: string; only?: st
   };
 }
 
-/** The time that half, and the time that 99 of a hundred stay below, by one label if told. */
+/** The time that half, and the time that 99 of a hundred stay below, by one label if given. */
 export function halfAndMost(
   histogram: string,
   { by, only = '' }: { by?: string; only?: string } = {},
@@ -80,7 +80,7 @@ export function halfAndMost(
   ];
 }
 
-/** A gauge as the replicas tell it, the greatest of them. */
+/** A gauge as the replicas report it, the greatest of them. */
 export function greatest(gauge: string, legend: string, by?: string): Query {
   const expr = `max${by === undefined ? '' : ` by (${by})`} (${gauge}{instance=~"$instance"})`;
   return { expr, legend };

@@ -59,7 +59,7 @@ test('panels lie beside one another and on no other', () => {
   }
 });
 
-test('every alert has a severity, tells what it is, and has its runbook; no runbook is without one', () => {
+test('every alert has a severity, says what it is, and has its runbook; no runbook is without one', () => {
   const alerts = alertRules();
   assert.ok(alerts.length > 20);
   const sections = runbooks();

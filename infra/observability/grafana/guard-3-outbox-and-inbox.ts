@@ -175,15 +175,22 @@ export const guard3: Dashboard = {
         }),
         lines({
           title: 'Webhooks waiting',
-          description: 'Deliveries still to be made, including those between two attempts.',
+          description:
+            'Deliveries still to be made, including those between two attempts. parked: for want of an endpoint.',
           unit: 'short',
-          queries: [greatest('triplock_webhooks_waiting', 'webhooks')],
+          queries: [
+            greatest('triplock_webhooks_waiting', 'webhooks'),
+            greatest('triplock_webhooks_parked', 'parked'),
+          ],
         }),
         lines({
           title: 'Oldest webhook waiting',
           description: 'It grows while a partner’s server is down, up to a day.',
           unit: 's',
-          queries: [greatest('triplock_webhooks_oldest_waiting_seconds', 'oldest')],
+          queries: [
+            greatest('triplock_webhooks_oldest_waiting_seconds', 'oldest'),
+            greatest('triplock_webhooks_oldest_parked_seconds', 'parked'),
+          ],
         }),
         lines({
           title: 'Overtaken',

@@ -51,8 +51,8 @@ export const whereIsMyPayment: Dashboard = {
           age: 'triplock_audit_in_flight_oldest_seconds{check="ledger-unfinished"}',
         }),
         ...stage('2b. Cards that wait for a customer', 'at the last audit, up to 100', {
-          count: 'triplock_audit_in_flight{check="card-unfinished"}',
-          age: 'triplock_audit_in_flight_oldest_seconds{check="card-unfinished"}',
+          count: 'triplock_audit_waiting{check="card-unfinished"}',
+          age: 'triplock_audit_waiting_oldest_seconds{check="card-unfinished"}',
         }),
         ...stage('3. Final, not published', 'in the outbox, for a dispatcher', {
           count: 'triplock_outbox_pending_rows',
@@ -65,6 +65,10 @@ export const whereIsMyPayment: Dashboard = {
         ...stage('5. Admitted, not delivered', 'for the partner’s server', {
           count: 'triplock_webhooks_waiting',
           age: 'triplock_webhooks_oldest_waiting_seconds',
+        }),
+        ...stage('5b. Parked', 'for their partner to set an endpoint', {
+          count: 'triplock_webhooks_parked',
+          age: 'triplock_webhooks_oldest_parked_seconds',
         }),
       ],
     },
@@ -100,6 +104,13 @@ export const whereIsMyPayment: Dashboard = {
             'Ids by check, up to 100 each. The check’s name says which two layers it compares.',
           unit: 'short',
           queries: [{ expr: 'max by (check) (triplock_audit_in_flight) > 0', legend: '{{check}}' }],
+        }),
+        table({
+          title: 'What waits for others',
+          description:
+            'Customers, banks and partners’ endpoints, by check, up to 100 of each partner. No drift.',
+          unit: 'short',
+          queries: [{ expr: 'max by (check) (triplock_audit_waiting) > 0', legend: '{{check}}' }],
         }),
         table({
           title: 'For how long',

@@ -1,18 +1,18 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
-import { createRandom, faultKinds, type FaultOrder } from '../faults.ts';
+import { type FaultOrder, createRandom, faultKinds } from '../faults.ts';
 import { operations } from '../requests.ts';
 import {
-  commitChange,
-  webhookOrders,
   type Dials,
   type Engine,
   type WebhookSettings,
+  commitChange,
+  webhookOrders,
 } from '../engine.ts';
-import { authenticateCustomer, type Authentication } from '../operations/confirmations.ts';
+import { type Authentication, authenticateCustomer } from '../operations/confirmations.ts';
 import { settleNow } from '../settling.ts';
-import { auditAccount } from './audit.ts';
+import { auditAccount } from '../store/account.ts';
 
 const strict = { type: 'object', additionalProperties: false } as const;
 const milliseconds = { type: 'integer', minimum: 0, maximum: 86_400_000 } as const;

@@ -11,6 +11,7 @@
 -- ARGV[7]  lease in milliseconds
 -- ARGV[8]  life of the record in milliseconds
 -- ARGV[9]  epoch in which the ledger was asked and has no such id, or ''
+-- ARGV[10] time that this server should show, milliseconds (see warm-marker.lua)
 --
 -- Replies: { 'claimed', accepted_at }               ours; accepted_at of the first claim
 --          { 'completed', status, location, body }  done before, the stored answer
@@ -23,8 +24,8 @@
 --
 -- The order of the checks is the promise. The fingerprint comes first, so that a reused key is
 -- told from a retry in every state of the record. A record that exists is right even while the
--- bucket is cold: it was written after the loss. The record's life begins with the first claim and
--- is never extended, because a partner was promised 24 hours and the marker counts on no more.
+-- bucket is cold: it was written after the loss. The record's life begins anew with every claim and
+-- with the completion, so nothing that is appended under a claim is forgotten within 24 hours.
 
 local now = server_now()
 local lease_until = now + ARGV[7]
@@ -44,10 +45,11 @@ if record[1] then
     return { 'in-flight', record[4] - now }
   end
   redis.call('HSET', KEYS[2], 'state', 'in-flight', 'owner', ARGV[2], 'lease_until', lease_until)
+  redis.call('PEXPIRE', KEYS[2], ARGV[8])
   return { 'claimed', record[5] }
 end
 
-local cold = coldness(KEYS[1], ARGV[1], ARGV[8], now)
+local cold = coldness(KEYS[1], { history = ARGV[1], time = ARGV[10] }, ARGV[8], now)
 -- The ledger's answer holds only in the epoch it was asked in: after another loss a request may
 -- have claimed, produced and been forgotten since.
 if cold and (ARGV[9] == '' or cold[2] ~= ARGV[9]) then

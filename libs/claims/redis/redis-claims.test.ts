@@ -3,10 +3,20 @@ import { describe, it, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
-import { createTestKeyspace, createTestRelay, testNamespace, testPart } from '@triplock/testing';
+import {
+  createTestKeyspace,
+  createTestRedis,
+  createTestRelay,
+  eventually,
+  testNamespace,
+  testPart,
+} from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { describeClaims } from '../claims.conformance.ts';
-import { openRedisClaims, scripts, type ScriptName } from './redis-claims.ts';
+import { ClaimsUnavailableError, type Claims } from '../claims.ts';
+import { aClaim, expectOutcome, warmUp } from '../test/claims-under-test.ts';
+import { openRedisClaims, openRedisWalk, scripts, type ScriptName } from './redis-claims.ts';
+import { RedisPolicyError } from './redis-server.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
@@ -23,6 +33,11 @@ describeClaims('redis', async (test, times) => {
   return {
     claims: await open(relay.url),
     another: () => open(url),
+    async openWalk() {
+      const walk = await openRedisWalk({ url: relay.url, namespace, logger, ...times });
+      test.after(() => walk.close());
+      return walk;
+    },
     forget,
     age: (txnId, ms) => ageRecord(redis, { namespace, txnId, ms }),
     relay,
@@ -53,14 +68,22 @@ async function bareScripts(test: TestContext) {
     await redis.del(marker, record);
     await redis.quit();
   });
-  assert.deepEqual(await redis.noteLoss(marker, 'run', 'epoch'), ['epoch', '']);
+  const writes = /master_replid:(\w+)/.exec(await redis.info('replication'))?.[1];
+  const history = `run/${writes}`;
+  const noteLoss = (epoch: string, known = history, nowMs = Date.now()) =>
+    redis.noteLoss(marker, known, epoch, nowMs);
+  assert.deepEqual(await noteLoss('epoch'), ['epoch', '']);
   await redis.setBarrier(marker, 'epoch', '{}', '1');
-  const claim = (token: string, times: { leaseMs: number; lifeMs: number }) =>
+  const claim = (
+    token: string,
+    times: { leaseMs: number; lifeMs: number },
+    { known = history, nowMs = Date.now(), ledgerCheckedIn = '' } = {},
+  ) =>
     redis.claimRecord(
-      ...[marker, record, 'run', token, 'print', 'acme', 1_000, '{}'],
-      ...[times.leaseMs, times.lifeMs, ''],
+      ...[marker, record, known, token, 'print', 'acme', 1_000, '{}'],
+      ...[times.leaseMs, times.lifeMs, ledgerCheckedIn, nowMs],
     );
-  return { redis, marker, record, claim };
+  return { redis, marker, record, claim, noteLoss, history };
 }
 
 describe('the scripts', () => {
@@ -72,16 +95,23 @@ describe('the scripts', () => {
     assert.equal(((await claim('other', times)) as string[])[0], 'in-flight');
   });
 
-  it('nothing but the first claim sets how long the record lives', async (t) => {
+  it('a claim and a completion begin the life of the record anew, and nothing else does', async (t) => {
     const { redis, record, claim } = await bareScripts(t);
-    await claim('first', { leaseMs: 0, lifeMs: 60_000 });
-    await redis.pexpire(record, 30_000);
-    await claim('second', { leaseMs: 0, lifeMs: 60_000 });
-    await redis.releaseRecord(record, 'second');
-    await claim('third', { leaseMs: 0, lifeMs: 60_000 });
-    await redis.completeRecord(record, 'third', 202, '/', '{}');
-    const left = await redis.pttl(record);
-    assert.ok(left > 0 && left <= 30_000, `${left} ms left`);
+    const times = { leaseMs: 0, lifeMs: 60_000 };
+    /** What is left of a life of a minute, of which half was over. */
+    const leftAfter = async (step: () => Promise<unknown>) => {
+      await redis.pexpire(record, 30_000);
+      await step();
+      return (await redis.pttl(record)) > 30_000 ? 'all' : 'half';
+    };
+    await claim('first', times);
+    assert.equal(await leftAfter(() => claim('second', times)), 'all');
+    assert.equal(await leftAfter(() => redis.releaseRecord(record, 'second')), 'half');
+    const completeAs = (token: string) => () =>
+      redis.completeRecord(record, token, 202, '/', '{}', times.lifeMs);
+    assert.equal(await leftAfter(completeAs('first')), 'half');
+    assert.equal(await leftAfter(completeAs('second')), 'all');
+    assert.equal(await leftAfter(() => claim('third', times)), 'half');
   });
 
   it('a cold claim leaves no key behind', async (t) => {
@@ -93,15 +123,118 @@ describe('the scripts', () => {
     assert.equal(await redis.hget(marker, 'history'), 'another history');
   });
 
+  it('a server that is not as the caller knows it proves nothing, whatever its markers say', async (t) => {
+    const { redis, marker, record, claim, noteLoss, history } = await bareScripts(t);
+    const times = { leaseMs: 60_000, lifeMs: 60_000 };
+    const other = `run/${'0'.repeat(40)}`;
+    const dayMs = 86_400_000;
+    for (const told of [
+      { known: other, markedBy: other },
+      { nowMs: Date.now() - dayMs, markedBy: history },
+      { nowMs: Date.now() + dayMs, markedBy: history },
+    ]) {
+      await redis.hset(marker, 'history', told.markedBy);
+      const { known, nowMs } = { known: history, nowMs: Date.now(), ...told };
+      for (const ledgerCheckedIn of ['', 'epoch']) {
+        const reply = await claim('token', times, { known, nowMs, ledgerCheckedIn });
+        assert.deepEqual(reply, ['cold', '', '']);
+      }
+      const read = await redis.readRecord(marker, record, known, times.lifeMs, nowMs);
+      assert.deepEqual(read, ['cold', '', '']);
+      await assert.rejects(noteLoss('next epoch', known, nowMs), /not the server/);
+    }
+    assert.equal(await redis.exists(record), 0);
+    assert.equal(await redis.hget(marker, 'epoch'), 'epoch');
+  });
+
   it('a marker of another history gives way whole, warmth and barrier included', async (t) => {
-    const { redis, marker } = await bareScripts(t);
-    assert.deepEqual(await redis.noteLoss(marker, 'next history', 'next epoch'), [
-      'next epoch',
-      '',
-    ]);
+    const { redis, marker, noteLoss, history } = await bareScripts(t);
+    const next = history.replace('run', 'next run');
+    assert.deepEqual(await noteLoss('next epoch', next), ['next epoch', '']);
     const { since, ...rest } = await redis.hgetall(marker);
-    assert.deepEqual(rest, { epoch: 'next epoch', history: 'next history' });
+    assert.deepEqual(rest, { epoch: 'next epoch', history: next });
     assert.match(since!, /^\d{13}$/);
     assert.equal(await redis.ttl(marker), -1);
+  });
+});
+
+async function openOn(test: TestContext, url: string): Promise<Claims> {
+  const claims = await openRedisClaims({ url, namespace: 'own', logger });
+  test.after(() => claims.close());
+  return claims;
+}
+
+/** How long the promise took to reject; it must, and with the error that means "unknown". */
+async function rejectionMs(work: Promise<unknown>): Promise<number> {
+  const begin = performance.now();
+  await assert.rejects(work, ClaimsUnavailableError);
+  return performance.now() - begin;
+}
+
+describe('claims on a redis that is away', { concurrency: 2 }, () => {
+  it('a redis that stands still makes claims unknown within two seconds, then at once', async (t) => {
+    const server = await createTestRedis(t);
+    const claims = await openOn(t, server.url);
+    const request = aClaim();
+    await warmUp(claims, request);
+    server.pause();
+    const waits = await Promise.all(
+      Array.from({ length: 200 }, () => rejectionMs(claims.claim(request))),
+    );
+    assert.ok(Math.max(...waits) < 2_000, `slowest ${Math.max(...waits)} ms`);
+    await eventually(async () => (await rejectionMs(claims.claim(request))) < 100);
+    await assert.rejects(claims.ping());
+    server.resume();
+    await eventually(() => claims.ping().then(() => true));
+    // One of the unanswered claims reached the server after all. Nobody works on it, so it is
+    // released long before its lease of 30 s is over.
+    await eventually(async () => (await claims.claim(request)).outcome === 'claimed');
+  });
+
+  it('a killed redis makes claims fail at once, and they work again when it is back', async (t) => {
+    const server = await createTestRedis(t);
+    const claims = await openOn(t, server.url);
+    await server.kill();
+    assert.ok((await rejectionMs(claims.claim(aClaim()))) < 1_000);
+    await server.start();
+    const cold = await eventually(() => claims.claim(aClaim()));
+    assert.deepEqual(cold, { outcome: 'cold' });
+  });
+
+  it('claims can be opened while redis is away and work once it comes', async (t) => {
+    const server = await createTestRedis(t, { running: false });
+    const claims = await openOn(t, server.url);
+    await assert.rejects(claims.claim(aClaim()), ClaimsUnavailableError);
+    await server.start();
+    await eventually(() => claims.ping().then(() => true));
+  });
+});
+
+describe('claims on a redis that evicts', { concurrency: 2 }, () => {
+  const evicting = { running: true, args: ['--maxmemory-policy', 'volatile-lru'] };
+
+  it('any policy but noeviction is refused at the start, whether or not memory is limited', async (t) => {
+    const server = await createTestRedis(t, evicting);
+    await assert.rejects(openOn(t, server.url), (error: Error) => {
+      assert.ok(error instanceof RedisPolicyError);
+      assert.match(error.message, /maxmemory-policy volatile-lru.*set maxmemory-policy noeviction/);
+      return true;
+    });
+  });
+
+  it('a policy that is only seen later makes claims and readiness fail until it is put right', async (t) => {
+    const server = await createTestRedis(t, { ...evicting, running: false });
+    const claims = await openOn(t, server.url);
+    await server.start();
+    await eventually(() =>
+      claims.ping().then(
+        () => false,
+        (error: Error) => /volatile-lru/.test(error.message),
+      ),
+    );
+    await assert.rejects(claims.claim(aClaim()), /volatile-lru/);
+    await server.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+    await eventually(() => claims.ping().then(() => true));
+    expectOutcome(await claims.claim(aClaim()), 'cold');
   });
 });

@@ -19,12 +19,30 @@ local function server_now()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Whether what the caller knows of this server is true at this very moment: it is a primary, its
+-- stream of writes is the one of `history`, and its clock shows about the time that the caller
+-- counts on. A connection does not say so: a primary that is demoted keeps its clients and answers
+-- reads, a proxy may lead to another server from one command to the next, and a clock that is set
+-- ahead by a day ends every claim at once.
+local clock_jump_ms = 60000
+local function is_as_known(history, expected_ms, now)
+  if math.abs(now - expected_ms) > clock_jump_ms then
+    return false
+  end
+  local info = redis.call('INFO', 'replication')
+  local writes = string.match(history, '[^/]*$')
+  return string.find(info, 'role:master', 1, true) ~= nil
+    and string.find(info, 'master_replid:' .. writes, 1, true) ~= nil
+end
+
 -- What the bucket's silence about an id is worth. Returns nil when an id without a record was
 -- certainly not claimed within the life of a claim; else { 'cold', epoch, barrier }, each '' when
--- there is none. A marker of another history names no epoch: its time has ended.
-local function coldness(marker_key, history, life_ms, now)
+-- there is none. A marker of another history names no epoch: its time has ended. `server` is what
+-- the caller knows of it: its history, and the time it should show.
+local function coldness(marker_key, server, life_ms, now)
   local marker = redis.call('HMGET', marker_key, 'epoch', 'history', 'since', 'barrier', 'warm')
-  if not marker[1] or marker[2] ~= history then
+  if not marker[1] or marker[2] ~= server.history
+    or not is_as_known(server.history, server.time, now) then
     return { 'cold', '', '' }
   end
   if marker[5] == '1' or marker[3] + life_ms <= now then

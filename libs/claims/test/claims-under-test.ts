@@ -11,18 +11,27 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import type { TestRelay } from '@triplock/testing';
-import type { ClaimOutcome, ClaimRequest, Claims, BucketEpoch } from '../claims.ts';
+import type {
+  BucketEpoch,
+  ClaimOutcome,
+  ClaimRequest,
+  Claims,
+  ClaimWalk,
+  CompletedClaim,
+} from '../claims.ts';
 
 /** A store under test, and what only its owner can do to it. */
 export type ClaimsUnderTest = {
   claims: Claims;
   /** Opens the same store once more, as a second gateway does. */
   another(): Promise<Claims>;
+  /** Opens it for whoever compares all claims with the ledger, by the relay. */
+  openWalk(): Promise<ClaimWalk>;
   /** Loses all that it holds, as FLUSHALL or a dropped table would. */
   forget(): Promise<void>;
   /** Makes a claim so many milliseconds older, by changing what is stored. */
   age(txnId: TxnId, ms: number): Promise<void>;
-  /** The way by which `claims` reaches its store. */
+  /** The way by which `claims` and walks reach the store. */
   relay: TestRelay;
 };
 
@@ -37,7 +46,7 @@ export const hourMs = 3_600_000;
 /**
  * Nothing ends while the test runs, unless the claim is made older; a busy machine is waited for.
  */
-export const lasting = { leaseMs: hourMs, lifeMs: 24 * hourMs, answerTimeoutMs: 15_000 };
+export const lasting = { leaseMs: hourMs, lifeMs: 24 * hourMs, answerTimeoutMs: 120_000 };
 
 /** A request for an id of its own; the same twice when given what the first one was. */
 export function aClaim(wish: Partial<ClaimRequest> = {}): ClaimRequest {
@@ -93,3 +102,38 @@ export function expectOutcome<Outcome extends ClaimOutcome['outcome']>(
   assert.equal(actual.outcome, outcome);
   return actual as Extract<ClaimOutcome, { outcome: Outcome }>;
 }
+
+/** A request that was claimed and completed. */
+export async function complete(claims: Claims, request: ClaimRequest): Promise<void> {
+  await warmUp(claims, request);
+  const { token } = expectOutcome(await claims.claim(request), 'claimed');
+  assert.equal(await claims.complete({ ...request, token }, anAnswer), 'completed');
+}
+
+/** All that a whole walk gives, sorted, and how many claims each step gave. */
+export async function wholeWalk(
+  walk: ClaimWalk,
+  { limit, between }: { limit: number; between?: () => Promise<unknown> },
+): Promise<{ claims: CompletedClaim[]; steps: number[] }> {
+  const found = new Map<TxnId, CompletedClaim>();
+  const steps: number[] = [];
+  for (let after: string | undefined; ;) {
+    const { claims, next } = await walk.walk({ limit, ...(after !== undefined && { after }) });
+    for (const claim of claims) found.set(claim.txnId, claim);
+    steps.push(claims.length);
+    if (next === undefined) return { claims: [...found.values()].sort(byId), steps };
+    after = next;
+    await between?.();
+  }
+}
+
+/** What a walk gives of requests that were completed. */
+export function walked(requests: readonly ClaimRequest[]): CompletedClaim[] {
+  return requests
+    .map(({ txnId, partnerId, fingerprint, acceptedAt }) => {
+      return { txnId, partnerId, fingerprint, acceptedAt };
+    })
+    .sort(byId);
+}
+
+const byId = (one: CompletedClaim, other: CompletedClaim) => (one.txnId < other.txnId ? -1 : 1);

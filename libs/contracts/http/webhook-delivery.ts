@@ -11,7 +11,7 @@ const timeOrNull = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], ...time, description });
 
 /** What can have become of a webhook delivery. */
-export const webhookDeliveryStates = ['pending', 'delivered', 'failed'] as const;
+export const webhookDeliveryStates = ['pending', 'parked', 'delivered', 'failed'] as const;
 
 /** Why the last attempt at a delivery did not succeed. */
 const webhookErrors = ['refused', 'unanswered', 'unsendable'] as const;
@@ -29,7 +29,9 @@ export const webhookDeliverySchema = Type.Object(
     status: Type.Unsafe<string>({
       type: 'string',
       enum: webhookDeliveryStates,
-      description: '`failed` was given up after 24 hours of attempts',
+      description:
+        '`parked` waits, untried, for you to set an endpoint: you have none, or its server answered ' +
+        '`410 Gone`; `failed` was given up after 24 hours of attempts',
     }),
     attempts: Type.Integer({ minimum: 0, description: 'attempts begun' }),
     last_status: Type.Unsafe<number | null>({
@@ -40,8 +42,8 @@ export const webhookDeliverySchema = Type.Object(
       enum: [...webhookErrors, null],
       description:
         '`refused`: answered with another status than 2xx; `unanswered`: no connection or no answer ' +
-        'in time, it may have arrived; `unsendable`: nothing was sent, because the endpoint is ' +
-        'missing or its address is not allowed',
+        'in time, it may have arrived; `unsendable`: nothing was sent, because the address of the ' +
+        'endpoint is not allowed',
     }),
     created_at: Type.String(time),
     delivered_at: timeOrNull('null until it is delivered'),
@@ -88,7 +90,7 @@ export const redeliveryRequestSchema = Type.Object(
       Type.Unsafe<(typeof webhookDeliveryStates)[number]>({
         type: 'string',
         enum: webhookDeliveryStates,
-        description: 'pending, delivered or failed',
+        description: 'pending, parked, delivered or failed',
       }),
     ),
   },

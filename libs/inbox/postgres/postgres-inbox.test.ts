@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Queryable } from '@triplock/postgres';
-import { createTestDatabase } from '@triplock/testing';
+import { createTestDatabase, testLostAnswers } from '@triplock/testing';
 import { anEvent, inboxConformance, type InboxUnderTest } from '../inbox.conformance.ts';
+import type { ReceivedEvent } from '../inbox.ts';
 import { openInbox, openRefusedMessages } from './postgres-inbox.ts';
 
-async function openUnderTest(context: TestContext): Promise<InboxUnderTest<Queryable>> {
+/** Only `inbox` goes by the relay. */
+async function openUnderTest(context: TestContext) {
   const store = await createTestDatabase(context);
   const owner = store.open();
   await owner.query(`
@@ -14,23 +16,84 @@ async function openUnderTest(context: TestContext): Promise<InboxUnderTest<Query
     )`);
   await owner.query('GRANT SELECT, INSERT ON notifier.effects TO triplock_notifier');
   const database = store.open('triplock_notifier');
+  const { database: byRelay, relay } = await store.openByRelay('triplock_notifier');
   return {
-    inbox: openInbox(database, 'partner-notifier'),
+    ...{ owner, relay, byRelay },
+    inbox: openInbox(byRelay, 'partner-notifier'),
+    before: openInbox(database, 'partner-notifier'),
     other: openInbox(database, 'another'),
-    effect: async (tx, events) => {
+    effect: async (tx: Queryable, events: readonly ReceivedEvent[]) => {
       for (const event of events) {
         const row = [event.id, event.sequence ?? null];
         await tx.query('INSERT INTO effects (event_id, sequence) VALUES ($1, $2)', row);
       }
     },
-    effects: () => database.query('SELECT event_id AS "eventId", sequence FROM effects ORDER BY n'),
-    reap: async (eventId) => {
+    effects: () =>
+      database.query<{ eventId: string; sequence: number | null }>(
+        'SELECT event_id AS "eventId", sequence FROM effects ORDER BY n',
+      ),
+    reap: async (eventId: string) => {
       await owner.query('DELETE FROM notifier.inbox WHERE event_id = $1', [eventId]);
     },
-  };
+  } satisfies InboxUnderTest<Queryable> & Record<string, unknown>;
 }
 
 inboxConformance('inbox on PostgreSQL', openUnderTest);
+
+type ByRelay = Awaited<ReturnType<typeof openUnderTest>>;
+
+const { orderingKey } = anEvent();
+const [first, second, third] = [1, 2, 3].map((sequence) => anEvent({ orderingKey, sequence }));
+const altered = { ...first!, payloadHash: 'of other bytes' };
+
+const receiving = (events: readonly ReceivedEvent[], known: readonly ReceivedEvent[] = []) => ({
+  prepare: async ({ inbox, before, effect, effects }: ByRelay) => {
+    await before.receive(known, effect);
+    const operation = async () =>
+      (await inbox.receive(events, effect)).map(({ outcome }) => outcome);
+    return { operation, stored: effects };
+  },
+});
+
+testLostAnswers<ByRelay>(
+  {
+    'receiving events of several payments': {
+      ...receiving([first!, anEvent(), anEvent({ sequence: undefined })]),
+      orElse: [['duplicate', 'duplicate', 'duplicate']],
+    },
+    'receiving two events of a payment': {
+      ...receiving([first!, second!]),
+      orElse: [
+        ['duplicate', 'applied'],
+        ['duplicate', 'duplicate'],
+      ],
+    },
+    'receiving what is known, altered and early': receiving([first!, altered, third!], [first!]),
+    'removing old inbox rows': {
+      prepare: async ({ inbox, before, effect, owner }) => {
+        await before.receive([first!], effect);
+        await owner.query(`UPDATE notifier.inbox SET received_at = now() - interval '31 days'`);
+        return {
+          operation: () => inbox.reap({ keepMs: 30 * 86_400_000, rowsMax: 10 }),
+          stored: () => owner.query('SELECT FROM notifier.inbox'),
+        };
+      },
+      orElse: [0],
+    },
+    'recording a refused message': {
+      prepare: async ({ byRelay, owner }) => {
+        const message = { id: '17', data: Buffer.from([0, 255]), attributes: {} };
+        const refused = openRefusedMessages(byRelay, 'partner-notifier');
+        return {
+          operation: () => refused.record(message, { reason: 'not_json', detail: 'unexpected' }),
+          stored: () => owner.query('SELECT message_id, data FROM notifier.refused_messages'),
+        };
+      },
+      orElse: ['known'],
+    },
+  },
+  openUnderTest,
+);
 
 test('a consumer cannot unmake what took effect', async (context) => {
   const database = (await createTestDatabase(context)).open('triplock_notifier');

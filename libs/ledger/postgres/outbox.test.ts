@@ -3,9 +3,12 @@ import { test, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, deriveId, type EventId, type TxnId } from '@triplock/payments';
 import type { Database, Queryable } from '@triplock/postgres';
-import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
-import { outboxConformance } from '../test/outbox.conformance.ts';
-import type { OutboxUnderTest } from '../test/under-test.ts';
+import { aPayment, createTestDatabase, eventually, testLostAnswers } from '@triplock/testing';
+import {
+  lostAnswersOfOutbox,
+  type OutboxByRelay,
+  outboxConformance,
+} from '../test/outbox.conformance.ts';
 import { openPostgresOutbox } from './outbox.ts';
 
 const appendSql = `
@@ -15,9 +18,10 @@ const appendSql = `
 
 async function openUnderTest(
   context: TestContext,
-): Promise<OutboxUnderTest & { database: Database; grow(age: string): Promise<unknown> }> {
+): Promise<OutboxByRelay & { database: Database; grow(age: string): Promise<unknown> }> {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_ledger');
+  const { database: byRelay, relay } = await store.openByRelay('triplock_ledger');
   const sequences = new Map<TxnId, number>();
   const append = async (tx: Queryable, paymentId: TxnId) => {
     const sequence = (sequences.get(paymentId) ?? 0) + 1;
@@ -28,12 +32,13 @@ async function openUnderTest(
   };
   return {
     database,
+    relay,
     /** Makes everything published so much older. */
     grow: (age) =>
       store
         .open()
         .query('UPDATE ledger.outbox SET published_at = published_at - $1::interval', [age]),
-    outbox: openPostgresOutbox(store.open('triplock_ledger')),
+    outbox: openPostgresOutbox(byRelay),
     another: openPostgresOutbox(store.open('triplock_ledger')),
     append: (paymentId) => append(database, paymentId),
     appendLate: async (paymentId) => {
@@ -60,6 +65,47 @@ async function openUnderTest(
 }
 
 outboxConformance('outbox on PostgreSQL', openUnderTest);
+lostAnswersOfOutbox('outbox on PostgreSQL whose answers are lost', openUnderTest);
+
+type Upkept = Awaited<ReturnType<typeof openUnderTest>>;
+
+const published = aPayment();
+
+/** An event of a month ago. */
+async function publishLongAgo({ another, append, grow }: Upkept): Promise<EventId> {
+  const eventId = await append(published.txnId);
+  const { leases } = await another.leaseBuckets({ owner: 'a', leaseMs: 60_000 });
+  await another.markPublished(leases[bucketOf(published.txnId, bucketCount)]!, [eventId]);
+  await grow('31 days');
+  return eventId;
+}
+
+testLostAnswers<Upkept>(
+  {
+    reap: {
+      prepare: async (store) => {
+        await publishLongAgo(store);
+        return {
+          operation: () => store.outbox.reap({ keepMs: 30 * 86_400_000, rowsMax: 10 }),
+          stored: () => store.database.query('SELECT FROM ledger.outbox'),
+        };
+      },
+      orElse: [0],
+    },
+    republish: {
+      prepare: async (store) => {
+        const eventId = await publishLongAgo(store);
+        const range = { since: new Date(0), until: new Date(), rowsMax: 10 };
+        return {
+          operation: () => store.outbox.republish(range),
+          stored: () => store.stateOf(eventId),
+        };
+      },
+      orElse: [0],
+    },
+  },
+  openUnderTest,
+);
 
 test('a bucket cannot pass on between the comparison of a mark and its commit', async (context) => {
   const { outbox, append, database } = await openUnderTest(context);

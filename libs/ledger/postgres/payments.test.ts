@@ -3,8 +3,8 @@ import { test, type TestContext } from 'node:test';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { aPayment, createTestDatabase, eventually, freePort } from '@triplock/testing';
 import { chargingConformance } from '../test/charging.conformance.ts';
-import type { ChargingUnderTest } from '../test/under-test.ts';
 import { ledgerConformance } from '../test/ledger.conformance.ts';
+import { type LedgerByRelay, lostAnswers } from '../test/lost-answers.conformance.ts';
 import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
 import { refundsConformance } from '../test/refunds.conformance.ts';
 import { openPostgresLedger } from './payments.ts';
@@ -12,21 +12,33 @@ import { openPostgresRefunds } from './refunds.ts';
 import { takeDueFrom } from './unfinished.ts';
 import { wakeDueIn } from './unfinished.ts';
 
-async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
+async function openUnderTest(context: TestContext): Promise<LedgerByRelay> {
   const store = await createTestDatabase(context);
   const owner = store.open();
-  const [one, two] = [store.open('triplock_ledger'), store.open('triplock_ledger')];
+  const { database: one, relay } = await store.openByRelay('triplock_ledger');
+  const two = store.open('triplock_ledger');
   return {
+    relay,
     ledger: openPostgresLedger(one),
     another: openPostgresLedger(two),
     refunds: openPostgresRefunds(one),
     otherRefunds: openPostgresRefunds(two),
     takeDue: takeDueFrom(one),
-    wakeDue: wakeDueIn(two),
+    wakeDue: wakeDueIn(one),
     letTimePass: async () => {
       await owner.query(`
         UPDATE ledger.transactions SET due_at = now(), version = version + 1
         WHERE state = 'pending'`);
+    },
+    writeDetails: async (txnId, details) => {
+      await owner.query(`
+        ALTER TABLE ledger.transactions DISABLE TRIGGER transactions_change_forward,
+          DROP CONSTRAINT IF EXISTS transactions_details_check`);
+      const sql = 'UPDATE ledger.transactions SET details = $2 WHERE txn_id = $1';
+      await owner.query(sql, [txnId, details]);
+      await owner.query(
+        'ALTER TABLE ledger.transactions ENABLE TRIGGER transactions_change_forward',
+      );
     },
     entries: () =>
       owner.query(`
@@ -42,6 +54,7 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
 ledgerConformance('ledger on PostgreSQL', openUnderTest);
 chargingConformance('charging on PostgreSQL', openUnderTest);
 refundsConformance('refunds on PostgreSQL', openUnderTest);
+lostAnswers('ledger on PostgreSQL whose answers are lost', openUnderTest);
 
 const transfer = (wish: Parameters<typeof aPayment>[0] = {}): Posting => ({
   payment: aPayment(wish),

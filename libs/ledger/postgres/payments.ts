@@ -135,9 +135,9 @@ function settlementRow(payment: Payment, event: PaymentEvent): object {
  */
 function settlePayment(database: Database, request: SettleRequest): Promise<SettleOutcome> {
   const { traceparent } = request;
-  const parameters = settleParameters(request, request.chargeId);
   return blamingInput(() =>
     database.transaction(async (tx) => {
+      const parameters = settleParameters(request, request.chargeId);
       const [row] = await tx.query<PaymentRow>(settleSql, parameters);
       if (row === undefined) return { outcome: 'stale' };
       const payment = paymentOf(row);

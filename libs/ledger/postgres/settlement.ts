@@ -14,6 +14,7 @@ import {
 } from '@triplock/payments';
 import { databaseErrorKind, loadSql, type Database, type Queryable } from '@triplock/postgres';
 import { UnpostableError, type Posting } from '../ledger.ts';
+import { refuseBadTexts } from '../outcomes.ts';
 import type { RefundPosting } from '../refunds.ts';
 
 const appendSettlementSql = loadSql(import.meta.url, 'append-settlement.sql');
@@ -22,13 +23,18 @@ const recordKeyConflictSql = loadSql(import.meta.url, 'record-key-conflict.sql')
 /** A final state for one row; what `settle.sql` and `settle-refund.sql` have in common. */
 type SettledAs = { txnId: TxnId; version: number; result: Settlement; settledAt: Date };
 
-/** The parameters of both, in their order; `providerId` is what the provider calls it. */
+/**
+ * The parameters of both, in their order; `providerId` is what the provider calls it.
+ *
+ * @throws UnpostableError for a text that no ledger holds.
+ */
 export function settleParameters(
   { txnId, version, result, settledAt }: SettledAs,
   providerId: string | undefined,
 ): unknown[] {
   const failure = result.state === 'failed' ? result.failure : undefined;
   const { code, message } = failure ?? { code: null, message: null };
+  refuseBadTexts([code, message, providerId]);
   return [txnId, version, result.state, code, message, settledAt, providerId ?? null];
 }
 

@@ -6,7 +6,7 @@ import type {
   StoreIntentOutcome,
   StoreIntentRequest,
 } from '../ledger.ts';
-import type { RowState } from '../outcomes.ts';
+import { refuseBadTexts, type RowState } from '../outcomes.ts';
 import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
 import { paymentOf, refundOf, type PaymentRow, type RefundRow } from '../rows.ts';
 import { blamingInput } from './settlement.ts';
@@ -107,6 +107,7 @@ export async function storeIntent(
   database: Queryable,
   { txnId, version, provider, intentId }: StoreIntentRequest,
 ): Promise<StoreIntentOutcome> {
+  refuseBadTexts([intentId]);
   const parameters = [txnId, version, provider, intentId];
   const [row] = await blamingInput(() =>
     database.query<{ version: number }>(sql.storeIntent, parameters),
@@ -119,6 +120,7 @@ export async function storeRefundId(
   database: Queryable,
   { txnId, version, refundId }: StoreRefundIdRequest,
 ): Promise<StoreIntentOutcome> {
+  refuseBadTexts([refundId]);
   const parameters = [txnId, version, refundId];
   const [row] = await blamingInput(() =>
     database.query<{ version: number }>(sql.storeRefundId, parameters),

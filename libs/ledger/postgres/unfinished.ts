@@ -1,6 +1,7 @@
 import { traceparentOf, type TransactionKind, type TxnId } from '@triplock/payments';
 import { loadSql, type Database } from '@triplock/postgres';
 import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
+import { UnreadableRowError } from '../rows.ts';
 import { findPayment, findRefund } from './transactions.ts';
 
 const takeDueSql = loadSql(import.meta.url, 'take-due.sql');
@@ -12,11 +13,29 @@ type DueRow = { txn_id: TxnId; kind: TransactionKind; version: number; tracepare
 
 /** Takes due transactions of the ledger in PostgreSQL, as the role `triplock_ledger`. */
 export function takeDueFrom(database: Database): TakeDue {
-  return async ({ limit, leaseMs }) => {
-    const rows = await database.query<DueRow>(takeDueSql, [limit, leaseMs]);
-    const due = await Promise.all(rows.map((row) => read(database, row)));
+  return async ({ limit, leaseMs, rows: wanted = 'all' }) => {
+    const parameters = [limit, leaseMs, wanted === 'settled-here'];
+    const rows = await database.query<DueRow>(takeDueSql, parameters);
+    const due = await Promise.all(
+      rows.map((row) =>
+        read(database, row).catch((error: unknown): DueTransaction => {
+          if (!isUnreadable(error)) throw error;
+          return { kind: 'unreadable', txnId: row.txn_id, error };
+        }),
+      ),
+    );
     return due.filter((each) => each !== undefined);
   };
+}
+
+/**
+ * Whether it is this very row that cannot be read: it makes no sense here, or the server finds it
+ * damaged (SQLSTATE class XX, such as data_corrupted) or wrongly encoded (class 22).
+ */
+function isUnreadable(error: unknown): boolean {
+  if (error instanceof UnreadableRowError) return true;
+  const { code } = error as { code?: unknown };
+  return typeof code === 'string' && /^(XX|22)[0-9A-Z]{3}$/.test(code);
 }
 
 /** As it was taken: a worker that changed it since has it now, or has finished it. */

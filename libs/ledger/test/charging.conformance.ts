@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
-import { pendingOf, posting, settledNow, traceparent } from './example-postings.ts';
-import type { ChargingUnderTest } from './under-test.ts';
+import {
+  type ChargingUnderTest,
+  pendingOf,
+  posting,
+  settledNow,
+  traceparent,
+} from './under-test.ts';
 import { waking } from './waking.conformance.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
@@ -81,7 +86,9 @@ function due(open: Open): void {
     await letTimePass();
     const taken = await takeDue({ limit: 10, leaseMs: 60_000 });
     assert.deepEqual(taken.map(({ kind }) => kind).sort(), ['payment', 'refund']);
-    assert.ok(taken.every((each) => each.traceparent === traceparent));
+    assert.ok(
+      taken.every((each) => each.kind !== 'unreadable' && each.traceparent === traceparent),
+    );
     assert.deepEqual(await takeDue({ limit: 10, leaseMs: 60_000 }), []);
   });
 
@@ -171,6 +178,101 @@ function due(open: Open): void {
     assert.deepEqual(await ledger.storeIntent({ ...intent, version: 1 }), { outcome: 'stale' });
     const { version } = taken.payment;
     assert.equal((await ledger.storeIntent({ ...intent, version })).outcome, 'stored');
+  });
+
+  test('a row that cannot be read is reported by its id, holds up no other, and is taken again once mended', async (context) => {
+    const { ledger, takeDue, letTimePass, writeDetails } = await open(context);
+    const payments = Array.from({ length: 3 }, card);
+    await ledger.post(payments.map(pendingOf));
+    const damaged = payments[1]!.txnId;
+    await writeDetails(damaged, '{"description":');
+    const look = async () => {
+      await letTimePass();
+      const due = await takeDue({ limit: 10, leaseMs: 60_000 });
+      const of = (kind: string) => due.filter((each) => each.kind === kind);
+      return { due, readable: of('payment').length, unreadable: of('unreadable') };
+    };
+    for (let n = 0; n < 2; n += 1) {
+      const { due, readable, unreadable } = await look();
+      assert.deepEqual([due.length, readable], [3, 2]);
+      assert.ok(unreadable[0]?.kind === 'unreadable' && unreadable[0].txnId === damaged);
+    }
+    await writeDetails(damaged, '{"description":"mended"}');
+    assert.equal((await look()).readable, 3);
+  });
+
+  test('what ends in the ledger alone is taken without the cards, longest due first', async (context) => {
+    const { ledger, refunds, takeDue, letTimePass } = await open(context);
+    const [charged, transfer, unposted] = [card(), aPayment({ amount: 100n }), card()];
+    await ledger.post([pendingOf(charged), pendingOf(card()), pendingOf(transfer)]);
+    await ledger.storeIntent({ txnId: charged.txnId, version: 1, ...stripe, intentId: 'pi_1' });
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    const end = { txnId: charged.txnId, version: 2, traceparent, chargeId: 'ch_1' };
+    await ledger.settle({ ...end, ...settlement });
+    // One refund is reserved and the provider's to give; the other waits for its payment.
+    assert.equal((await refunds.post(posting(aRefund(charged)))).outcome, 'reserved');
+    const waits = aRefund(unposted);
+    assert.deepEqual(await refunds.post(posting(waits)), { outcome: 'waiting' });
+    await letTimePass();
+    const idsOf = (due: Awaited<ReturnType<typeof takeDue>>) =>
+      due.map((each) =>
+        each.kind === 'payment' ? each.payment.txnId : each.kind === 'refund' && each.refund.txnId,
+      );
+    const here = await takeDue({ limit: 10, leaseMs: 60_000, rows: 'settled-here' });
+    assert.deepEqual(idsOf(here).sort(), [transfer.txnId, waits.txnId].sort());
+    const others = await takeDue({ limit: 10, leaseMs: 60_000 });
+    assert.equal(others.length, 2);
+  });
+
+  test('of several that are due the longest due is taken first', async (context) => {
+    const { ledger, takeDue, wakeDue } = await open(context);
+    const [later, first] = [card(), card()];
+    for (const [n, { txnId, ...payment }] of [later, first].entries()) {
+      await ledger.post([pendingOf({ txnId, ...payment })]);
+      await ledger.storeIntent({ txnId, version: 1, ...stripe, intentId: `pi_${n}` });
+    }
+    // The last one changes no time, and moves the row behind the other on the disk.
+    for (const [n, intentId] of ['pi_1', 'pi_0', 'pi_1'].entries()) {
+      const event = { ...stripe, eventId: `evt_${n}`, type: 'payment_intent.succeeded', intentId };
+      await wakeDue(event, { graceMs: 0 });
+    }
+    for (const { txnId } of [first, later]) {
+      const [taken] = await takeDue({ limit: 1, leaseMs: 60_000 });
+      assert.ok(taken?.kind === 'payment' && taken.payment.txnId === txnId);
+    }
+  });
+
+  test('a refund is not settled as a payment, nor a payment as a refund', async (context) => {
+    const { ledger, refunds } = await open(context);
+    const payment = card();
+    const refund = aRefund(payment);
+    await ledger.post([pendingOf(payment)]);
+    await refunds.post(posting(refund));
+    const failure = { code: 'refused', message: 'refused' };
+    const result = { state: 'failed' as const, failure };
+    const end = { version: 1, result, settledAt: settledNow, traceparent };
+    const settled = await ledger.settle({ txnId: refund.txnId, ...end });
+    assert.deepEqual(settled, { outcome: 'stale' });
+    assert.deepEqual(await refunds.settle({ txnId: payment.txnId, ...end }), { outcome: 'stale' });
+    assert.equal((await ledger.find(payment.txnId))?.state, 'pending');
+    assert.equal((await refunds.find(refund.txnId))?.state, 'pending');
+  });
+
+  test('whoever has an old version of a refund stores no id of the provider on it', async (context) => {
+    const { ledger, refunds } = await open(context);
+    const payment = card();
+    const { txnId } = payment;
+    await ledger.post([pendingOf(payment)]);
+    await ledger.storeIntent({ txnId, version: 1, ...stripe, intentId: 'pi_1' });
+    const settlement = { result: { state: 'succeeded' as const }, settledAt: settledNow };
+    await ledger.settle({ txnId, version: 2, traceparent, chargeId: 'ch_1', ...settlement });
+    const refund = aRefund(payment);
+    const reserved = await refunds.post(posting(refund));
+    assert.ok(reserved.outcome === 'reserved');
+    const { version } = reserved.refund;
+    const old = { txnId: refund.txnId, version: version - 1, refundId: 're_1' };
+    assert.deepEqual(await refunds.storeRefundId(old), { outcome: 'stale' });
+    assert.equal((await refunds.find(refund.txnId))?.provider?.refundId, undefined);
   });
 
   test('what is final is never due', async (context) => {

@@ -1,5 +1,4 @@
 export * from './charging.conformance.ts';
-export * from './example-postings.ts';
 export * from './ledger.conformance.ts';
 export * from './outbox.conformance.ts';
 export * from './refunds.conformance.ts';

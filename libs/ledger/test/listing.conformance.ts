@@ -3,8 +3,13 @@ import { test, type TestContext } from 'node:test';
 import type { AcceptedPayment, PartnerId, TxnId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
 import fc from 'fast-check';
-import { bookTransferOf, pendingOf, settledAs, settledNow } from './example-postings.ts';
-import type { LedgerUnderTest } from './under-test.ts';
+import {
+  bookTransferOf,
+  type LedgerUnderTest,
+  pendingOf,
+  settledAs,
+  settledNow,
+} from './under-test.ts';
 import type { Ledger, ListRequest } from '../ledger.ts';
 
 type Open = (context: TestContext) => Promise<LedgerUnderTest>;

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
-import { aPayment } from '@triplock/testing';
+import {
+  aPayment,
+  type LostAnswerCase,
+  type StatementRelay,
+  testLostAnswers,
+} from '@triplock/testing';
 import { a, b, leasing } from './leasing.conformance.ts';
-import type { OpenOutbox as Open } from './under-test.ts';
+import type { OpenOutbox as Open, OutboxUnderTest } from './under-test.ts';
 import type { BucketLease, OutboxEvent } from '../outbox.ts';
 
 /** What every outbox promises to dispatchers, whatever it is stored in. */
@@ -177,6 +182,79 @@ function lag(open: Open): void {
     await outbox.markPublished(leaseOf(leases, first), ids);
     assert.equal((await outbox.pending()).rows, 1);
   });
+}
+
+/** An outbox whose answers can be lost; only `outbox` goes by the relay. */
+export type OutboxByRelay = OutboxUnderTest & { relay: StatementRelay };
+
+const leased = aPayment();
+
+/** Two events of a payment, and the lease of their bucket. */
+async function aLeasedPayment({ another, append }: OutboxByRelay) {
+  const { txnId } = leased;
+  const written = [await append(txnId), await append(txnId)] as const;
+  const { leases } = await another.leaseBuckets(a);
+  const lease = leaseOf(leases, txnId);
+  const take = async () => (await another.take(leases, 100)).map(idOf);
+  return { written, leases, lease, take };
+}
+
+const dispatching: Record<string, LostAnswerCase<OutboxByRelay>> = {
+  leaseBuckets: {
+    prepare: async ({ outbox, another }) => ({
+      operation: () => outbox.leaseBuckets(a),
+      // The same epochs: what is under way for a bucket stays its owner's.
+      stored: async () => [await another.leaseBuckets(a), await another.leaseBuckets(b)],
+    }),
+  },
+  releaseBuckets: {
+    prepare: async ({ outbox, another }) => {
+      await another.leaseBuckets(a);
+      return {
+        operation: () => outbox.releaseBuckets('a'),
+        stored: () => another.leaseBuckets(b),
+      };
+    },
+  },
+  'take and pending': {
+    prepare: async (store) => {
+      const { leases, take } = await aLeasedPayment(store);
+      const read = async () => [
+        (await store.outbox.take(leases, 100)).map(idOf),
+        (await store.outbox.pending()).rows,
+      ];
+      return { operation: read, stored: take };
+    },
+  },
+  markPublished: {
+    prepare: async (store) => {
+      const { written, lease, take } = await aLeasedPayment(store);
+      return {
+        operation: () => store.outbox.markPublished(lease, [written[0]]),
+        stored: async () => [await take(), await Promise.all(written.map(store.stateOf))],
+      };
+    },
+    // Marked by the call that heard nothing of it.
+    orElse: [0],
+  },
+  park: {
+    prepare: async (store) => {
+      const { written, lease, take } = await aLeasedPayment(store);
+      return {
+        operation: () => store.outbox.park(lease, { eventId: written[0], reason: 'too large' }),
+        stored: async () => [await take(), await Promise.all(written.map(store.stateOf))],
+      };
+    },
+    orElse: [0],
+  },
+};
+
+/** What every outbox promises to a dispatcher whose answers are lost. */
+export function lostAnswersOfOutbox(
+  name: string,
+  open: (context: TestContext) => Promise<OutboxByRelay>,
+): void {
+  suite(name, () => testLostAnswers(dispatching, open));
 }
 
 const idOf = (row: OutboxEvent): EventId => row.id;

@@ -3,8 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { aRefund, type aPayment } from '@triplock/testing';
 import fc from 'fast-check';
 import type { RefundOutcome } from '../refunds.ts';
-import { aTransfer, posting } from './example-postings.ts';
-import type { RefundsUnderTest } from './under-test.ts';
+import { aTransfer, posting, type RefundsUnderTest } from './under-test.ts';
 
 /**
  * The part of the refunds' promises that is about their cap; `rounds` payments are refunded at

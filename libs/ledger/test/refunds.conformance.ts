@@ -7,11 +7,12 @@ import {
   bookTransferOf,
   pendingOf,
   posting,
+  type RefundsUnderTest,
   settledNow,
   traceparent,
-} from './example-postings.ts';
+} from './under-test.ts';
 import { refundCap } from './refund-cap.conformance.ts';
-import type { RefundsUnderTest } from './under-test.ts';
+import { UnpostableError } from '../ledger.ts';
 import type { RefundOutcome, Refunds, ReservedRefund } from '../refunds.ts';
 
 type Open = (context: TestContext) => Promise<RefundsUnderTest>;
@@ -222,6 +223,23 @@ function cardRefunds(open: Open): void {
     assert.deepEqual(stored, { outcome: 'stored', version: first.version + 1 });
     const late = settlementOf(first, { state: 'succeeded' });
     assert.deepEqual(await store.refunds.settle(late), { outcome: 'stale' });
+  });
+
+  test('an end of a refund that can never be stored is unpostable, and its amount stays held', async (context) => {
+    const store = await open(context);
+    const payment = await aCharge(store);
+    const reserved = reservedOf(await store.refunds.post(posting(aRefund(payment))));
+    const { txnId, version } = reserved;
+    const end = settlementOf(reserved, { state: 'succeeded' });
+    for (const bad of ['a NUL \0', 'half a surrogate \ud800']) {
+      const named = { txnId, version, refundId: bad };
+      await assert.rejects(store.refunds.storeRefundId(named), UnpostableError, bad);
+      const failed = { state: 'failed', failure: { code: 'refused', message: bad } } as const;
+      const ends = [settlementOf(reserved, failed), { ...end, refundId: bad }];
+      for (const each of ends) await assert.rejects(store.refunds.settle(each), UnpostableError);
+    }
+    assert.deepEqual(await store.refunds.find(txnId), reserved);
+    assert.deepEqual(await store.refunds.settle(end), { outcome: 'settled' });
   });
 }
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Settlement, TxnId } from '@triplock/payments';
 import { aPayment } from '@triplock/testing';
-import { pendingOf, settledNow, traceparent } from './example-postings.ts';
-import type { LedgerUnderTest } from './under-test.ts';
+import { UnpostableError } from '../ledger.ts';
+import { type LedgerUnderTest, pendingOf, settledNow, traceparent } from './under-test.ts';
 
 /** The part of the ledger's promises that is about settling what was posted before. */
 export function settling(open: (context: TestContext) => Promise<LedgerUnderTest>): void {
@@ -57,6 +57,31 @@ export function settling(open: (context: TestContext) => Promise<LedgerUnderTest
     const unknown = settlementOf(aPayment().txnId, { state: 'succeeded' });
     assert.deepEqual(await ledger.settle(unknown), { outcome: 'stale' });
     assert.deepEqual([await entries(), await events()], [[], []]);
+  });
+
+  test('an end that can never be stored is unpostable, leaves the payment pending, and another end goes in', async (context) => {
+    const { ledger, entries, events } = await open(context);
+    const payment = aPayment({ paymentMethod: 'pm_card_visa' });
+    const { txnId } = payment;
+    await ledger.post([pendingOf(payment)]);
+    for (const bad of ['a NUL \0', 'half a surrogate \ud800']) {
+      const intent = { txnId, version: 1, provider: 'stripe', intentId: bad } as const;
+      await assert.rejects(ledger.storeIntent(intent), UnpostableError, bad);
+      for (const failure of [
+        { code: bad, message: 'declined' },
+        { code: 'card_declined', message: bad },
+      ]) {
+        const end = settlementOf(txnId, { state: 'failed', failure });
+        await assert.rejects(ledger.settle(end), UnpostableError, bad);
+      }
+      const charged = { ...settlementOf(txnId, { state: 'succeeded' }), chargeId: bad };
+      await assert.rejects(ledger.settle(charged), UnpostableError, bad);
+    }
+    const row = await ledger.find(txnId);
+    assert.deepEqual([row?.state, row?.version], ['pending', 1]);
+    assert.deepEqual([await entries(), await events()], [[], []]);
+    const end = settlementOf(txnId, { state: 'succeeded' });
+    assert.deepEqual(await ledger.settle(end), { outcome: 'settled' });
   });
 }
 

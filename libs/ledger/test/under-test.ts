@@ -1,6 +1,13 @@
 import type { TestContext } from 'node:test';
-import type { EventId, TxnId } from '@triplock/payments';
-import type { Ledger } from '../ledger.ts';
+import type {
+  AcceptedPayment,
+  AcceptedRefund,
+  EventId,
+  Settlement,
+  TxnId,
+} from '@triplock/payments';
+import { aPayment } from '@triplock/testing';
+import type { Ledger, Posting, PostOutcome } from '../ledger.ts';
 import type { Outbox } from '../outbox.ts';
 import type { Refunds } from '../refunds.ts';
 import type { TakeDue, WakeDue } from '../unfinished.ts';
@@ -32,6 +39,8 @@ export type ChargingUnderTest = RefundsUnderTest & {
   wakeDue: WakeDue;
   /** Lets every pending row be due now, as time does. */
   letTimePass(): Promise<void>;
+  /** Writes a row's column `details` past every check, as damage does. */
+  writeDetails(txnId: TxnId, details: string | null): Promise<void>;
 };
 
 /** An outbox to try, and a way to fill it. */
@@ -51,3 +60,33 @@ export type OutboxUnderTest = {
 
 /** Opens an empty outbox for one test. */
 export type OpenOutbox = (context: TestContext) => Promise<OutboxUnderTest>;
+
+export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+/** When everything here is settled. */
+export const settledNow = new Date('2026-03-04T05:06:07.089Z');
+
+export function bookTransferOf(payment: AcceptedPayment): Posting {
+  return settledAs(payment, { state: 'succeeded' });
+}
+
+export function settledAs(payment: AcceptedPayment, result: Settlement): Posting {
+  return { payment, traceparent, settlement: { result, settledAt: settledNow } };
+}
+
+export function pendingOf(payment: AcceptedPayment): Posting {
+  return { payment, traceparent };
+}
+
+export function count(outcomes: readonly PostOutcome[], wanted: PostOutcome['outcome']): number {
+  return outcomes.filter(({ outcome }) => outcome === wanted).length;
+}
+
+/** A refund as a worker posts it. */
+export const posting = (refund: AcceptedRefund) => ({ refund, traceparent, settledAt: settledNow });
+
+/** A book transfer of 100 that is in the ledger. */
+export async function aTransfer({ ledger }: RefundsUnderTest, amount = 100n) {
+  const payment = aPayment({ amount });
+  await ledger.post([bookTransferOf(payment)]);
+  return payment;
+}

@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
-import { pendingOf, posting, settledNow, traceparent } from './example-postings.ts';
+import {
+  type ChargingUnderTest,
+  pendingOf,
+  posting,
+  settledNow,
+  traceparent,
+} from './under-test.ts';
 import { ownMs } from '../unfinished.ts';
-import type { ChargingUnderTest } from './under-test.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
 

@@ -13,12 +13,12 @@ WHERE sha256 = ANY ($1::bytea[]) AND revoked_at IS NULL
 -- Where a partner's webhooks go, and what they are signed with.
 --
 -- $1 partner id.
--- A row: its URL, the secrets that are good now, newest first, whether it is disabled, and its
--- version, another one after every change; as text, which a Date would round. No row: the partner
--- has no endpoint.
+-- A row: its URL, the secrets that are good now, newest first, and its version, another one after
+-- every change; as text, which a Date would round. No row: the partner has no open endpoint: it has
+-- set none, or its server wants no more webhooks.
 SELECT url, CASE WHEN second_secret_until <= now() THEN secrets - 1 ELSE secrets END AS secrets,
-       disabled_at IS NOT NULL AS disabled, updated_at::text AS version
-FROM partners.webhook_endpoints
+       updated_at::text AS version
+FROM partners.open_webhook_endpoints
 WHERE partner_id = $1
 
 -- name: disableWebhookEndpoint

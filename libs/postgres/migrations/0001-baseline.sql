@@ -33,7 +33,7 @@ CREATE SCHEMA claims;
 CREATE SCHEMA partners;
 
 GRANT USAGE ON SCHEMA ledger TO triplock_ledger, triplock_gateway, triplock_auditor;
-GRANT USAGE ON SCHEMA claims TO triplock_claims;
+GRANT USAGE ON SCHEMA claims TO triplock_claims, triplock_auditor;
 GRANT USAGE ON SCHEMA partners TO triplock_partners, triplock_gateway, triplock_auditor;
 
 ALTER ROLE triplock_ledger SET search_path = ledger;

@@ -14,6 +14,25 @@ export type SortedError =
 /** What the partner chose; a refusal that names another parameter is a mistake of ours. */
 const partnersOwn = ['payment_method', 'amount', 'currency'];
 
+/**
+ * What is wrong with the account, the key or this program, and with no payment: every other one is
+ * refused as well until a person has mended it (docs.stripe.com/error-codes).
+ */
+const ofTheAccount = [
+  'account_invalid',
+  'api_key_expired',
+  'balance_insufficient',
+  'livemode_mismatch',
+  'not_allowed_on_standard_account',
+  'parameters_exclusive',
+  'platform_account_required',
+  'platform_api_key_expired',
+  'progressive_onboarding_limit_exceeded',
+  'secret_key_required',
+  'testmode_charges_only',
+  'tls_version_unsupported',
+];
+
 /** Why a charge cannot be given back (docs.stripe.com/error-codes). */
 const notRefundable = [
   'charge_already_refunded',
@@ -24,21 +43,30 @@ const notRefundable = [
 
 /**
  * Sorts an error by docs.stripe.com/error-low-level and docs.stripe.com/api/errors. Only what is
- * certain, and the partner's, is a refusal: a wrong API key or URL, an account that is not set up,
- * a parameter that Stripe no longer knows, a lost answer or a 500 say nothing about the payment.
+ * certain, and about this request, is a refusal: by a 400 Stripe says that it did nothing, and the
+ * same request would be refused for ever. A wrong API key or URL (401, 403, 404), an account that
+ * is not set up, a parameter that Stripe no longer knows, a lost answer or a 500 say nothing about
+ * the payment: all but the last two are `untilMended`.
  */
 export function sortError(error: unknown): SortedError {
   const { errors } = Stripe;
   if (error instanceof errors.StripeCardError) return refused(error);
   if (error instanceof errors.StripeInvalidRequestError) {
     if (error.code === 'payment_intent_unexpected_state') return { outcome: 'unexpected-state' };
-    const theirs = partnersOwn.includes(error.param ?? '');
-    if (theirs || notRefundable.includes(error.code ?? '')) return refused(error);
+    if (isAboutRequest(error) || notRefundable.includes(error.code ?? '')) return refused(error);
   }
   return unknownBecause(error);
 }
 
-function refused(error: InstanceType<typeof Stripe.errors.StripeError>): SortedError {
+type StripeError = InstanceType<typeof Stripe.errors.StripeError>;
+
+/** Whether it names what the partner chose, or names nothing and is not the account's trouble. */
+function isAboutRequest({ statusCode, param, code }: StripeError): boolean {
+  if (param) return partnersOwn.includes(param);
+  return statusCode === 400 && !ofTheAccount.includes(code ?? '');
+}
+
+function refused(error: StripeError): SortedError {
   // `rawType` is Stripe's own name; `type` is what the client calls its class.
   const code = error.decline_code || error.code || error.rawType || 'invalid_request_error';
   return { outcome: 'refused', failure: failureOf(code, error.message) };
@@ -74,14 +102,23 @@ export function unknownBecause(error: unknown): Unknown {
     kept: isKept(error),
     sent: true,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(isUntilMended(error) ? { untilMended: true } : {}),
   };
+}
+
+/** The definite answers that no payment can help (docs.stripe.com/api/errors). */
+function isUntilMended(error: StripeError): boolean {
+  const { statusCode } = error;
+  if (statusCode === 401 || statusCode === 403) return true;
+  const { StripeInvalidRequestError } = Stripe.errors;
+  return error instanceof StripeInvalidRequestError && (statusCode === 400 || statusCode === 404);
 }
 
 /**
  * Only a replay proves that an answer is kept under its key: a gateway's 503 or 504 may be about a
  * call that is still running. A key of other parameters is as good as kept.
  */
-function isKept(error: InstanceType<typeof Stripe.errors.StripeError>): boolean {
+function isKept(error: StripeError): boolean {
   if (error instanceof Stripe.errors.StripeIdempotencyError) return true;
   return error.headers?.['idempotent-replayed'] === 'true';
 }

@@ -142,6 +142,7 @@ export function journalRowOf(listed: Listed): JournalRow {
     kind,
     id,
     status,
+    ...waitsForOf(listed),
     amount: BigInt(amount),
     currency: currency.toUpperCase(),
     createdAt: new Date(created * 1_000),
@@ -185,6 +186,16 @@ const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStat
     canceled: 'failed',
   },
 };
+
+/**
+ * docs.stripe.com/payments/paymentintents/lifecycle and /refunds: the customer authenticates, or
+ * says where the money shall go; the bank carries a payment or a refund out.
+ */
+function waitsForOf({ object, status }: Listed): Pick<JournalRow, 'waitsFor'> {
+  if (object === 'charge') return {};
+  if (status === 'requires_action') return { waitsFor: 'customer' };
+  return status === 'processing' || status === 'pending' ? { waitsFor: 'bank' } : {};
+}
 
 /** Asks again what may come right by itself: reading twice does no harm. */
 async function withRetries<Answer>(ask: () => Promise<Answer>): Promise<Answer> {

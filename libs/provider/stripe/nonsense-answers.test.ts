@@ -58,7 +58,11 @@ async function answering(context: TestContext) {
     const ended = await calls[call]();
     return 'failure' in ended ? ended.failure : undefined;
   };
-  return { outcome, failure, names: Object.keys(calls) as Name[] };
+  const ended = async (call: Name, next: Answer) => {
+    answer = next;
+    return calls[call]();
+  };
+  return { outcome, failure, ended, names: Object.keys(calls) as Name[] };
 }
 
 test('an answer that is no answer of Stripe’s is unknown, whatever was asked', async (context) => {
@@ -126,14 +130,14 @@ test('an answer about another payment, amount or currency is unknown, however it
 
 test('a text that a ledger would refuse is made storable, and kept short', async (context) => {
   const { failure } = await answering(context);
-  const said = { code: 'card\0declined', message: `no\0 \ud800 ${'long '.repeat(1_000)}` };
-  const declined = { ...intent, status: 'requires_payment_method', last_payment_error: said };
-  const refused = { error: { ...said, type: 'invalid_request_error', param: 'amount' } };
+  const odd = { code: 'card\0declined', message: `no\0 \ud800 ${'long '.repeat(1_000)}` };
+  const declined = { ...intent, status: 'requires_payment_method', last_payment_error: odd };
+  const refused = { error: { ...odd, type: 'invalid_request_error', param: 'amount' } };
   const failures = [
     await failure('read', { body: declined }),
     await failure('create', { body: refused, status: 400 }),
     await failure('refund', { body: refused, status: 400 }),
-    await failure('refund', { body: { ...given, status: 'failed', failure_reason: said.code } }),
+    await failure('refund', { body: { ...given, status: 'failed', failure_reason: odd.code } }),
   ];
   for (const each of failures) {
     assert.equal(each?.code, 'card\ufffddeclined');
@@ -158,4 +162,54 @@ test('the same answers about ours are believed', async (context) => {
   assert.equal(await outcome('refund', { body: given }), 'succeeded');
   assert.equal(await outcome('find', { body: listed(given) }), 'succeeded');
   assert.equal(await outcome('find', { body: { ...listed(given), data: [] } }), 'none');
+});
+
+const refusal = (error: object, status = 400): Answer => {
+  return { status, body: { error: { type: 'invalid_request_error', message: 'no', ...error } } };
+};
+
+test('what Stripe refuses of a request for good is refused, with its code or type', async (context) => {
+  const { failure } = await answering(context);
+  const refusals = [
+    [refusal({}), 'invalid_request_error'],
+    [refusal({ code: 'payment_method_unactivated' }), 'payment_method_unactivated'],
+    [refusal({ code: 'amount_too_small', param: 'amount' }), 'amount_too_small'],
+    [refusal({ code: 'resource_missing', param: 'payment_method' }), 'resource_missing'],
+  ] as const;
+  for (const [answer, code] of refusals) {
+    assert.equal((await failure('create', answer))?.code, code);
+    assert.equal((await failure('refund', answer))?.code, code);
+  }
+});
+
+test('what Stripe refuses whatever the payment is says nothing of it, and waits until it is mended', async (context) => {
+  const { ended, names } = await answering(context);
+  const mistakes = [
+    refusal({ message: 'Invalid API Key provided' }, 401),
+    refusal({ message: 'The provided key does not have the required permissions' }, 403),
+    refusal({ code: 'resource_missing', param: 'intent' }, 404),
+    refusal({ code: 'parameter_unknown', param: 'automatic_payment_methods' }),
+    refusal({ code: 'balance_insufficient' }),
+    refusal({ code: 'testmode_charges_only' }),
+  ];
+  for (const answer of mistakes) {
+    for (const name of names) {
+      const outcome = await ended(name, answer);
+      const what = `${name}: ${JSON.stringify(answer)}`;
+      assert.ok(outcome.outcome === 'unknown' && outcome.untilMended, what);
+    }
+  }
+  for (const answer of [{ status: 500 }, { status: 503 }, { status: 429 }, { status: 409 }]) {
+    const body = { error: { type: 'api_error', message: 'later' } };
+    for (const name of names) {
+      const outcome = await ended(name, { ...answer, body });
+      assert.ok(outcome.outcome === 'unknown' && !outcome.untilMended, `${name} ${answer.status}`);
+    }
+  }
+});
+
+test('an intent whose confirmation is refused for good, and that cannot be taken back, is not failed', async (context) => {
+  const { ended } = await answering(context);
+  // Each call is refused, so nobody knows whether the intent could still be confirmed.
+  assert.equal((await ended('confirm', refusal({}))).outcome, 'unknown');
 });

@@ -91,7 +91,8 @@ async function readIntent(stripe: Stripe, asked: IntentQuery): Promise<IntentOut
 /** Reading and cancelling can be refused by mistake only, which says nothing about the charge. */
 function certain(outcome: IntentOutcome | Refused): IntentOutcome {
   if (outcome.outcome !== 'refused') return outcome;
-  return unknownBecause(new Error(`the provider refused: ${outcome.failure.code}`));
+  const error = new Error(`the provider refused: ${outcome.failure.code}`);
+  return { ...unknownBecause(error), untilMended: true };
 }
 
 /** What a call made of an intent; when its state forbade the call, that state. */

@@ -106,17 +106,30 @@ function takeOver(
   { version, state }: Extract<Decision, { outcome: 'take-over' }>,
 ): Promise<Written> {
   const { latest } = table.now();
+  const life = lifeFrom(latest, layout);
   onWrite();
   return table.update(recordOf(layout, request.txnId), {
-    change:
-      'SET #state = :mine, #owner = :token, #lease_until = :until, #version = #version + :one',
+    change: `SET #state = :mine, #owner = :token, #lease_until = :until, #version = #version + :one, ${life.change}`,
     // The version is another after every takeover, and the state after a release or a completion.
     condition: '#version = :version AND #state = :state',
     values: {
       ...{ ':mine': 'in-flight', ':token': token, ':until': latest + layout.leaseMs, ':one': 1 },
       ...{ ':version': version, ':state': state },
+      ...life.values,
     },
   });
+}
+
+/**
+ * What begins the life of a record anew, as every claim and its completion do: what is accepted
+ * under it is then not forgotten sooner.
+ */
+export function lifeFrom(latestMs: number, { lifeMs }: Layout) {
+  const expiresAt = latestMs + lifeMs;
+  return {
+    change: '#expires_at = :expires_at, #leaves_at = :leaves_at',
+    values: { ':expires_at': expiresAt, ':leaves_at': leavesAt(expiresAt) },
+  };
 }
 
 /** What a record, or that there is none, means for a claim. */

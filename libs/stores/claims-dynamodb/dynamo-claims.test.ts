@@ -12,7 +12,7 @@ import { ClaimsUnavailableError } from '@triplock/claims';
 import { describeClaims } from '@triplock/claims/conformance';
 import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { createClaimsTable, DynamoTableError } from './claims-table.ts';
-import { openDynamoClaims } from './dynamo-claims.ts';
+import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
 import { connectDynamo, dynamoSettings } from './dynamo-client.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -31,6 +31,12 @@ describeClaims('dynamodb', async (test, times) => {
   return {
     claims: await open(relay.url),
     another: () => open(address.emulator),
+    async openWalk() {
+      const emulator = relay.url;
+      const walk = await openDynamoWalk({ ...address, logger, emulator, namespace, ...times });
+      test.after(() => walk.close());
+      return walk;
+    },
     forget: () => address.deleteItems(`${namespace}#`),
     async age(txnId, ms) {
       await address.addTo(`${namespace}#claim#${txnId}`, { lease_until: -ms, expires_at: -ms });

@@ -7,12 +7,21 @@ import {
   type ClaimOwner,
   type Claims,
   type ClaimsOptions,
+  type ClaimWalk,
   type OwnerToken,
   type PendingRead,
 } from '@triplock/claims';
 import type { StoredAnswer } from '@triplock/contracts';
-import type { PartnerId } from '@triplock/payments';
-import { claimItem, lookUp, markerOf, readMarker, recordOf, type Layout } from './claim-items.ts';
+import type { Fingerprint, PartnerId, TxnId } from '@triplock/payments';
+import {
+  claimItem,
+  lifeFrom,
+  lookUp,
+  markerOf,
+  readMarker,
+  recordOf,
+  type Layout,
+} from './claim-items.ts';
 import { openTable } from './claims-table.ts';
 import type {
   Condition,
@@ -21,6 +30,7 @@ import type {
   Table,
   Written,
 } from './dynamo-client.ts';
+import type { Moment } from './service-clock.ts';
 
 /** Where claims live. `namespace` begins every key, so that several systems can share a table. */
 export type DynamoClaimsOptions = DynamoAddress & ClaimsOptions;
@@ -104,6 +114,45 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
   };
 }
 
+const walked = ['id', 'partner', 'fingerprint', 'accepted_at', 'expires_at'];
+
+/**
+ * Walks over the items of the table, those of other systems too: each step reads and is billed for
+ * `limit` items, whatever it gives of them.
+ *
+ * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
+ */
+export async function openDynamoWalk(options: DynamoClaimsOptions): Promise<ClaimWalk> {
+  const dynamo = await openTable(options);
+  const layout: Layout = { ...claimTimes, ...options };
+  const prefix = recordOf(layout, '' as TxnId);
+  const completed = {
+    condition: 'begins_with(#id, :prefix) AND #state = :completed',
+    values: { ':prefix': prefix, ':completed': 'completed' },
+  };
+  return {
+    walk: (step) =>
+      dynamo.inTime(async (table) => {
+        const { items, next } = await table.scan({ ...step, ...completed, attributes: walked });
+        const { earliest } = table.now();
+        const living = items.filter((item) => Number(item['expires_at']) > earliest);
+        const claims = living.map((item) => ({
+          txnId: String(item['id']).slice(prefix.length) as TxnId,
+          partnerId: item['partner'] as PartnerId,
+          fingerprint: item['fingerprint'] as Fingerprint,
+          acceptedAt: new Date(Number(item['accepted_at'])),
+        }));
+        return next === undefined ? { claims } : { claims, next };
+      }),
+    shown: (txnId) =>
+      dynamo.inTime(async (table) => {
+        const item = await table.get(recordOf(layout, txnId));
+        return item === undefined ? undefined : String(item['shown']);
+      }),
+    close: async () => dynamo.close(),
+  };
+}
+
 /** Begins a new epoch for a marker that is missing or names another table. */
 async function noteLoss(table: Table, id: string): Promise<BucketMarker> {
   const [tableId, marker] = await Promise.all([table.tableId(), table.get(id)]);
@@ -119,32 +168,38 @@ async function noteLoss(table: Table, id: string): Promise<BucketMarker> {
   return put.outcome === 'written' ? { epoch } : readMarker(put.item!);
 }
 
+type Step = Condition & { change: string };
+
 /** What only the last owner may do, while the record lives. */
 function ownersSteps(dynamo: DynamoConnection, layout: Layout) {
-  const end = (owner: ClaimOwner, step: Condition & { change: string }): Promise<Written> =>
+  const end = (owner: ClaimOwner, stepAt: (now: Moment) => Step): Promise<Written> =>
     dynamo.inTime(async (table) => {
       // A connection that has asked nothing yet does not know the time.
       await table.tableId();
-      const { earliest } = table.now();
-      const values = { ...step.values, ':token': owner.token, ':now': earliest };
+      const now = table.now();
+      const step = stepAt(now);
+      const values = { ...step.values, ':token': owner.token, ':now': now.earliest };
       return table.update(recordOf(layout, owner.txnId), { ...step, values });
     });
   return {
     async complete(owner: ClaimOwner, { status, location, body }: StoredAnswer) {
       const answer = { ':status': status, ':location': location, ':body': body };
-      const { outcome } = await end(owner, {
-        change: 'SET #state = :to, #status = :status, #location = :location, #body = :body',
-        condition: '#owner = :token AND #expires_at > :now',
-        values: { ':to': 'completed', ...answer },
+      const { outcome } = await end(owner, ({ latest }) => {
+        const life = lifeFrom(latest, layout);
+        return {
+          change: `SET #state = :to, #status = :status, #location = :location, #body = :body, ${life.change}`,
+          condition: '#owner = :token AND #expires_at > :now',
+          values: { ':to': 'completed', ...answer, ...life.values },
+        };
       });
       return outcome === 'written' ? 'completed' : 'lost';
     },
     async release(owner: ClaimOwner) {
-      const { outcome } = await end(owner, {
+      const { outcome } = await end(owner, () => ({
         change: 'SET #state = :to',
         condition: '#owner = :token AND #expires_at > :now AND #state <> :completed',
         values: { ':to': 'released', ':completed': 'completed' },
-      });
+      }));
       return outcome === 'written' ? 'released' : 'lost';
     },
   } as const;

@@ -6,6 +6,7 @@ import {
   GetItemCommand,
   PutItemCommand,
   ResourceNotFoundException,
+  ScanCommand,
   UpdateItemCommand,
   type AttributeValue,
   type DynamoDBClientConfig,
@@ -32,6 +33,9 @@ export type Item = Readonly<Record<string, string | number | boolean>>;
 /** A condition as DynamoDB writes it. Attributes are written `#name`, values `:name`. */
 export type Condition = { condition: string; values: Item };
 
+/** A step over a table: from behind an id, or from the beginning. */
+export type Scan = Condition & { after?: string; limit: number; attributes: readonly string[] };
+
 /** What a conditional write came to; when it was refused, the item as it is. */
 export type Written = { outcome: 'written' } | { outcome: 'refused'; item: Item | undefined };
 
@@ -39,6 +43,11 @@ export type Written = { outcome: 'written' } | { outcome: 'refused'; item: Item 
 export type Table = {
   /** Reads what was last written. */
   get(id: string): Promise<Item | undefined>;
+  /**
+   * Reads some items of the whole table, in an order of the service's own: looks at up to `limit`
+   * of them, and gives those attributes of the ones that meet the condition.
+   */
+  scan(step: Scan): Promise<{ items: Item[]; next?: string }>;
   put(item: Item, unless: Condition): Promise<Written>;
   /** `change` is an update expression with the condition's values. */
   update(id: string, change: Condition & { change: string }): Promise<Written>;
@@ -78,6 +87,12 @@ export function connectDynamo(
         const read = new GetItemCommand({ ...keyed(id), ConsistentRead: true });
         const { Item: item } = await client.send(read, during);
         return item && fromAttributes(item);
+      },
+      scan: async (step) => {
+        const scan = new ScanCommand({ TableName, ...scanning(step) });
+        const { Items: items = [], LastEvaluatedKey: last } = await client.send(scan, during);
+        const next = last?.['id']?.S;
+        return { items: items.map(fromAttributes), ...(next !== undefined && { next }) };
       },
       put: (item, unless) => {
         const put = { TableName, Item: toAttributes(item), ...conditional(unless) };
@@ -139,12 +154,27 @@ function nameOf({ TableId, CreationDateTime }: TableDescription): string {
   return TableId ?? `made at ${CreationDateTime!.toISOString()}`;
 }
 
+/** Many plain words are reserved, so every attribute is named this way. */
+function namesIn(expressions: string): Record<string, string> {
+  const names = new Set(expressions.match(/#\w+/g));
+  return Object.fromEntries([...names].map((name) => [name, name.slice(1)]));
+}
+
+function scanning({ after, limit: Limit, attributes, condition, values }: Scan) {
+  const shown = attributes.map((name) => `#${name}`).join(', ');
+  return {
+    ...{ Limit, ConsistentRead: true, ProjectionExpression: shown },
+    ...(after !== undefined && { ExclusiveStartKey: toAttributes({ id: after }) }),
+    FilterExpression: condition,
+    ExpressionAttributeNames: namesIn(`${condition} ${shown}`),
+    ExpressionAttributeValues: toAttributes(values),
+  };
+}
+
 function conditional({ condition, values }: Condition, change = '') {
-  const names = new Set(`${condition} ${change}`.match(/#\w+/g));
   return {
     ConditionExpression: condition,
-    // Many plain words are reserved, so every attribute is named this way.
-    ExpressionAttributeNames: Object.fromEntries([...names].map((name) => [name, name.slice(1)])),
+    ExpressionAttributeNames: namesIn(`${condition} ${change}`),
     ...(Object.keys(values).length > 0 && { ExpressionAttributeValues: toAttributes(values) }),
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD' as const,
   };

@@ -17,9 +17,10 @@
 -- The order of the checks is the promise: the fingerprint first, so that a reused key is told from
 -- a retry in every state of the record. `found` is looked at before anything is locked, so replays
 -- and waits write nothing; what ON CONFLICT meets is checked once more, because only there it is
--- sure. A record that expired is none: its row is written over as a first claim's. The time is the
--- server's, read once; who waits for a racing claim has an older one, which makes leases look
--- longer and never shorter.
+-- sure. A record that expired is none: its row is written over as a first claim's. Every claim
+-- begins the record's life anew, so that what is accepted under it is not forgotten sooner. The
+-- time is the server's, read once; who waits for a racing claim has an older one, which makes
+-- leases look longer and never shorter.
 WITH asked AS MATERIALIZED (
   SELECT clock_timestamp() AS at
 ),
@@ -53,8 +54,7 @@ written AS (
     state = excluded.state,
     owner = excluded.owner,
     lease_until = excluded.lease_until,
-    expires_at = CASE WHEN c.expires_at > (SELECT at FROM asked)
-      THEN c.expires_at ELSE excluded.expires_at END,
+    expires_at = excluded.expires_at,
     partner = CASE WHEN c.expires_at > (SELECT at FROM asked)
       THEN c.partner ELSE excluded.partner END,
     accepted_at = CASE WHEN c.expires_at > (SELECT at FROM asked)

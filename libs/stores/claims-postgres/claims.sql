@@ -3,11 +3,13 @@
 -- name: complete
 -- Stores the answer of a claim for replay. One atomic step.
 --
--- $1 namespace, $2 txn_id, $3 owner token, $4 status, $5 location, $6 body.
+-- $1 namespace, $2 txn_id, $3 owner token, $4 status, $5 location, $6 body, $7 life of the record
+-- in milliseconds, which begins anew: an answer is kept for so long from when it was given.
 -- A row: the answer is stored, also when this owner had stored it before. No row: the claim is
 -- another owner's or gone, and nothing was written. The last owner may complete after its lease or
 -- its release: as long as it was not taken over, its answer is the only one.
-UPDATE claims SET state = 'completed', status = $4, location = $5, body = $6
+UPDATE claims SET state = 'completed', status = $4, location = $5, body = $6,
+  expires_at = clock_timestamp() + $7 * interval '1 ms'
 WHERE namespace = $1 AND txn_id = $2 AND owner = $3 AND expires_at > clock_timestamp()
 RETURNING txn_id
 
@@ -39,6 +41,27 @@ SELECT
 FROM (SELECT clock_timestamp() AS at) AS asked
 LEFT JOIN claims AS c ON c.namespace = $1 AND c.txn_id = $2 AND c.expires_at > asked.at
 LEFT JOIN warm_markers AS m ON m.namespace = $1 AND m.bucket = $3 AND m.history = current_history()
+
+-- name: walk
+-- Some claims in the order of their ids, for whoever compares all of them with the ledger. Writes
+-- nothing, and needs no right to.
+--
+-- $1 namespace, $2 txn_id behind which to go on, null = from the first, $3 rows at most.
+-- A row: a claim, and whether it is completed and lives. Fewer rows than $3: they were the last.
+SELECT
+  txn_id, partner, fingerprint, accepted_at,
+  state = 'completed' AND expires_at > clock_timestamp() AS is_completed
+FROM claims.claims
+WHERE namespace = $1 AND txn_id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+ORDER BY txn_id
+LIMIT $3
+
+-- name: shown
+-- What a read shows of a claim that lives, for whoever walks.
+--
+-- $1 namespace, $2 txn_id. No row: there is no such claim.
+SELECT shown FROM claims.claims
+WHERE namespace = $1 AND txn_id = $2 AND expires_at > clock_timestamp()
 
 -- name: reap
 -- Takes claims out that expired more than an hour ago, oldest first.

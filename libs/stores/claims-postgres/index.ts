@@ -1,5 +1,6 @@
 export {
   openPostgresClaims,
+  openPostgresWalk,
   type PostgresClaims,
   type PostgresClaimsOptions,
   type TimedClaims,

@@ -7,7 +7,7 @@ import { createTestDatabase, createTestRelay, eventually, testNamespace } from '
 import type { ClaimOutcome } from '@triplock/claims';
 import { describeClaims } from '@triplock/claims/conformance';
 import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
-import { openPostgresClaims } from './postgres-claims.ts';
+import { openPostgresClaims, openPostgresWalk } from './postgres-claims.ts';
 import { ageRow, forgetRows } from './test/claim-rows.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -30,7 +30,9 @@ async function anExpiredClaim(t: TestContext, ago: string) {
   await warmUp(claims, request);
   await claims.claim(request);
   await owner.query(
-    `UPDATE claims.claims SET expires_at = now() - $2::interval WHERE namespace = $1`,
+    `UPDATE claims.claims
+     SET expires_at = now() - $2::interval, claimed_at = now() - $2::interval - interval '1 day'
+     WHERE namespace = $1`,
     [namespace, ago],
   );
   return { claims, namespace, request };
@@ -44,6 +46,9 @@ describeClaims('postgres', async (test, times) => {
   const namespace = testNamespace('claims');
   const url = suite.url('triplock_claims');
   const relay = await createTestRelay(test, url);
+  // As the auditor, over the same way.
+  const byAuditor = new URL(suite.url('triplock_auditor'));
+  byAuditor.host = new URL(relay.url).host;
   const open = async (way: string) => {
     const named = { namespace, applicationName: 'test', logger };
     const claims = await openPostgresClaims({ url: way, ...named, ...times });
@@ -53,6 +58,12 @@ describeClaims('postgres', async (test, times) => {
   return {
     claims: await open(relay.url),
     another: () => open(url),
+    async openWalk() {
+      const named = { namespace, applicationName: 'test', logger };
+      const walk = openPostgresWalk({ url: byAuditor.href, ...named, ...times });
+      test.after(() => walk.close());
+      return walk;
+    },
     forget: () => forgetRows(suiteOwner, namespace),
     age: (txnId, ms) => ageRow(suiteOwner, { namespace, txnId, ms }),
     relay,
@@ -107,14 +118,24 @@ describe('claims in postgres', () => {
     const expired = [];
     for (let each = 0; each < 3; each += 1) expired.push(await anExpiredClaim(t, '61 minutes'));
     const young = await anExpiredClaim(t, '59 minutes');
+    // Claimed long ago, and kept by an answer that came late.
+    const late = await openClaims(t);
+    const kept = aClaim();
+    await warmUp(late.claims, kept);
+    await late.claims.claim(kept);
+    await owner.query(
+      `UPDATE claims.claims SET claimed_at = now() - interval '2 days' WHERE namespace = $1`,
+      [late.namespace],
+    );
     const { claims } = young;
     const reaped = [];
     for (let pass = 0; pass < 3; pass += 1) reaped.push(await claims.reap({ rowsMax: 2 }));
     assert.deepEqual(reaped, [2, 1, 0]);
     const left = await owner.query(`SELECT FROM claims.claims WHERE namespace = ANY($1)`, [
-      [...expired, young].map(({ namespace }) => namespace),
+      [...expired, young, late].map(({ namespace }) => namespace),
     ]);
-    assert.equal(left.length, 1);
+    assert.equal(left.length, 2);
+    expectOutcome(await late.claims.claim(kept), 'in-flight');
     expectOutcome(await claims.claim(young.request), 'claimed');
   });
 
@@ -129,22 +150,16 @@ describe('claims in postgres', () => {
     }
   });
 
-  it('a claim that commits between look and write is decided by what it is', async (t) => {
-    const { claims, namespace } = await openClaims(t);
-    const request = aClaim();
-    await warmUp(claims, request);
-    const other = { ...request, fingerprint: aFingerprint() };
-    let claiming: Promise<ClaimOutcome> | undefined;
+  /** Runs a step that waits for a row which it did not see, and then meets it. */
+  async function meeting<Outcome>(
+    insert: string,
+    values: readonly unknown[],
+    step: () => Promise<Outcome>,
+  ): Promise<Outcome> {
+    let underWay: Promise<Outcome> | undefined;
     await owner.transaction(async (tx) => {
-      // Unseen by the claim below, which meets it only when it writes.
-      await tx.query(
-        `INSERT INTO claims.claims (namespace, txn_id, fingerprint, state, owner, lease_until,
-           expires_at, partner, accepted_at, shown)
-         VALUES ($1, $2, $3, 'released', gen_random_uuid(), now(), now() + interval '1 day',
-           'acme', now(), '{}')`,
-        [namespace, request.txnId, request.fingerprint],
-      );
-      claiming = claims.claim(other);
+      await tx.query(insert, [...values]);
+      underWay = step();
       await eventually(async () => {
         const waiting = await owner.query(
           `SELECT FROM pg_stat_activity
@@ -153,8 +168,59 @@ describe('claims in postgres', () => {
         return waiting.length > 0;
       });
     });
-    expectOutcome(await claiming!, 'reused');
-    expectOutcome(await claims.claim(request), 'claimed');
+    return underWay!;
+  }
+
+  for (const [state, leaseLeft, expected] of [
+    ['released', '1 hour', 'claimed'],
+    ['in-flight', '1 hour', 'in-flight'],
+    ['completed', '-1 hour', 'completed'],
+  ] as const) {
+    it(`a claim that commits ${state} between look and write is decided by what it is`, async (t) => {
+      const { claims, namespace } = await openClaims(t);
+      for (const isReuse of [true, false]) {
+        const request = aClaim();
+        await warmUp(claims, request);
+        const asked = isReuse ? { ...request, fingerprint: aFingerprint() } : request;
+        const answer = state === 'completed' ? [202, '/', '{}'] : [null, null, null];
+        const outcome = await meeting<ClaimOutcome>(
+          `INSERT INTO claims.claims (namespace, txn_id, fingerprint, state, owner, lease_until,
+             expires_at, partner, accepted_at, shown, status, location, body)
+           VALUES ($1, $2, $3, $4, gen_random_uuid(), now() + $5::interval,
+             now() + interval '1 day', 'acme', now(), '{}', $6, $7, $8)`,
+          [namespace, request.txnId, request.fingerprint, state, leaseLeft, ...answer],
+          () => claims.claim(asked),
+        );
+        expectOutcome(outcome, isReuse ? 'reused' : expected);
+      }
+    });
+  }
+
+  it('an epoch that commits between look and write is the one that both get', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const epoch = randomUUID();
+    const noted = await meeting(
+      `INSERT INTO claims.warm_markers (namespace, bucket, epoch, history, since)
+       VALUES ($1, 7, $2, claims.current_history(), now())`,
+      [namespace, epoch],
+      () => claims.noteLoss(7),
+    );
+    assert.equal(noted.epoch, epoch);
+  });
+
+  it('a history that has ended gives the next one no age', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await owner.query(
+      `UPDATE claims.warm_markers SET history = 'ended', since = since - interval '2 days'
+       WHERE namespace = $1`,
+      [namespace],
+    );
+    const bucket = bucketOfClaim(request);
+    const { epoch } = await claims.noteLoss(bucket);
+    await claims.setBarrier({ bucket, epoch, barrier: '{}', warm: false });
+    expectOutcome(await claims.claim(request), 'cold');
   });
 
   it('replays and waits write nothing', async (t) => {

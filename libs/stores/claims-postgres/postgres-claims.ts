@@ -9,12 +9,13 @@ import {
   type ClaimRequest,
   type Claims,
   type ClaimsOptions,
+  type ClaimWalk,
   type Cold,
   type OwnerToken,
   type PendingRead,
 } from '@triplock/claims';
 import { bucketCount, type StoredAnswer } from '@triplock/contracts';
-import { bucketOf, type PartnerId, type TxnId } from '@triplock/payments';
+import { bucketOf, type Fingerprint, type PartnerId, type TxnId } from '@triplock/payments';
 import {
   checkDurability,
   loadSql,
@@ -29,6 +30,8 @@ const claimSteps = loadStatements(import.meta.url, 'claims.sql', [
   'complete',
   'release',
   'read',
+  'walk',
+  'shown',
   'reap',
 ]);
 const markerSteps = loadStatements(import.meta.url, 'warm-markers.sql', [
@@ -114,7 +117,7 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       return claimOutcome(row, token);
     },
     async complete({ txnId, token }, { status, location, body }) {
-      const values = [namespace, txnId, token, status, location, body];
+      const values = [namespace, txnId, token, status, location, body, lifeMs];
       const rows = await postgres.rows(claimSteps.complete, values);
       return rows.length > 0 ? 'completed' : 'lost';
     },
@@ -143,6 +146,41 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
     },
   };
 }
+
+/**
+ * Walks over the claims in the order of their ids. The role needs no right but to read them, and
+ * gets none of their tokens: `triplock_auditor`.
+ */
+export function openPostgresWalk(options: PostgresClaimsOptions): ClaimWalk {
+  const { namespace, ...server } = options;
+  const postgres = connectPostgres({ ...server, connectionsMax: 1 });
+  return {
+    async walk({ after = null, limit }) {
+      const rows = await postgres.rows<WalkRow>(claimSteps.walk, [namespace, after, limit]);
+      const completed = rows.filter(({ is_completed }) => is_completed);
+      const claims = completed.map((row) => ({
+        txnId: row.txn_id,
+        partnerId: row.partner,
+        fingerprint: row.fingerprint,
+        acceptedAt: row.accepted_at,
+      }));
+      return rows.length < limit ? { claims } : { claims, next: rows.at(-1)!.txn_id };
+    },
+    async shown(txnId) {
+      const [row] = await postgres.rows<{ shown: string }>(claimSteps.shown, [namespace, txnId]);
+      return row?.shown;
+    },
+    close: () => postgres.close(),
+  };
+}
+
+type WalkRow = {
+  txn_id: TxnId;
+  partner: PartnerId;
+  fingerprint: Fingerprint;
+  accepted_at: Date;
+  is_completed: boolean;
+};
 
 /** No connection could be made, so nothing was asked for. */
 function wasRefused(error: unknown): boolean {

@@ -8,6 +8,7 @@ export type PostgresConnectionOptions = {
   applicationName: string;
   logger: Logger;
   answerTimeoutMs?: number;
+  connectionsMax?: number;
 };
 
 /** Connections whose every error says that the outcome is unknown. */
@@ -29,6 +30,7 @@ export function connectPostgres(options: PostgresConnectionOptions): PostgresCon
   const database = openDatabase({
     url,
     applicationName,
+    ...(options.connectionsMax !== undefined && { connectionsMax: options.connectionsMax }),
     connectTimeoutMs: answerTimeoutMs,
     // Also ends at the server what nobody here waits for any more.
     statementTimeoutMs: answerTimeoutMs,

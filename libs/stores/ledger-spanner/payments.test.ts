@@ -31,6 +31,11 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
           tx.write({ kind: 'update', table: 'transactions', row });
         }
       }),
+    writeDetails: (txnId, details) =>
+      one.transaction(async (tx) => {
+        const row = { txn_id: txnId, details, changed_at: commitTimestamp };
+        tx.write({ kind: 'update', table: 'transactions', row });
+      }),
     entries: () =>
       one.query(`
         SELECT txn_id AS txnId, debit_account AS debit, credit_account AS credit, amount

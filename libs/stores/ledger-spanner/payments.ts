@@ -8,6 +8,7 @@ import {
   paymentMovement,
   type Posting,
   type PostOutcome,
+  refuseBadTexts,
   type RowState,
   settledPayment,
   settlementEvent,
@@ -25,13 +26,7 @@ import {
   requestColumns,
   type TransactionRow,
 } from './rows.ts';
-import {
-  blamingInput,
-  recordKeyConflict,
-  refuseBadTexts,
-  settlePayment,
-  storeIntent,
-} from './settlement.ts';
+import { blamingInput, recordKeyConflict, settlePayment, storeIntent } from './settlement.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { Write } from './spanner/values.ts';
 

@@ -9,6 +9,7 @@ import {
   type RefundPosting,
   type Refunds,
   type ReservedRefund,
+  refuseBadTexts,
   resultOf,
 } from '@triplock/ledger';
 import type { AcceptedRefund, Fingerprint, Refund, TxnId } from '@triplock/payments';
@@ -29,7 +30,6 @@ import {
   recordRefundConflict,
   refundColumns,
   type RefundRows,
-  refuseBadTexts,
   settledRows,
   settleRefund,
   writeRefundEvent,
@@ -65,17 +65,20 @@ function storeRefundId(
   database: SpannerDatabase,
   { txnId, version, refundId }: Parameters<Refunds['storeRefundId']>[0],
 ): ReturnType<Refunds['storeRefundId']> {
-  return database.transaction(async (tx) => {
-    const row = await readTransaction(tx, txnId);
-    if (row?.kind !== 'refund') return { outcome: 'stale' };
-    const stored = { outcome: 'stored', version: version + 1 } as const;
-    // After a commit without an answer: the same id at the next version is this call's own.
-    const isOurs = row.provider_refund_id === refundId && isPendingAt(row, version + 1);
-    if (tx.mayHaveCommitted && isOurs) return stored;
-    if (!isPendingAt(row, version)) return { outcome: 'stale' };
-    const columns = { provider_refund_id: refundId };
-    tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
-    return stored;
+  return blamingInput(async () => {
+    refuseBadTexts([refundId]);
+    return database.transaction(async (tx) => {
+      const row = await readTransaction(tx, txnId);
+      if (row?.kind !== 'refund') return { outcome: 'stale' };
+      const stored = { outcome: 'stored', version: version + 1 } as const;
+      // After a commit without an answer: the same id at the next version is this call's own.
+      const isOurs = row.provider_refund_id === refundId && isPendingAt(row, version + 1);
+      if (tx.mayHaveCommitted && isOurs) return stored;
+      if (!isPendingAt(row, version)) return { outcome: 'stale' };
+      const columns = { provider_refund_id: refundId };
+      tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
+      return stored;
+    });
   });
 }
 

@@ -9,6 +9,7 @@ import {
   type Posting,
   refundMovement,
   type RefundPosting,
+  refuseBadTexts,
   settlementEvent,
   type SettleOutcome,
   type SettleRefundRequest,
@@ -17,7 +18,7 @@ import {
   type StoreIntentRequest,
   UnpostableError,
 } from '@triplock/ledger';
-import type { EventId, TxnId } from '@triplock/payments';
+import type { EventId, Settlement, TxnId } from '@triplock/payments';
 import {
   finalColumns,
   insertEntry,
@@ -41,8 +42,9 @@ export function settlePayment(
   request: SettleRequest,
 ): Promise<SettleOutcome> {
   const { txnId, result, settledAt, traceparent, chargeId } = request;
-  return blamingInput(() =>
-    database.transaction(async (tx) => {
+  return blamingInput(async () => {
+    refuseBadEnd(result, chargeId);
+    return database.transaction(async (tx) => {
       const row = await readTransaction(tx, txnId);
       if (row === undefined || row.kind === 'refund') return { outcome: 'stale' };
       if (!isPendingAt(row, request.version)) return ownDoing(tx, row, request);
@@ -69,8 +71,14 @@ export function settlePayment(
       tx.write(insertEvent(settlementEvent(settled, Number(events)), traceparent));
       await wakeRefunds(tx, txnId);
       return { outcome: 'settled' };
-    }),
-  );
+    });
+  });
+}
+
+/** Refuses what a provider says of an end where no ledger holds it. @throws UnpostableError */
+function refuseBadEnd(result: Settlement, providerId: string | undefined): void {
+  const failure = result.state === 'failed' ? result.failure : undefined;
+  refuseBadTexts([failure?.code, failure?.message, providerId]);
 }
 
 /** Whether a row can still be changed by who saw that version of it. */
@@ -118,17 +126,21 @@ export function storeIntent(
   database: SpannerDatabase,
   { txnId, version, provider, intentId }: StoreIntentRequest,
 ): Promise<StoreIntentOutcome> {
-  return database.transaction(async (tx) => {
-    const row = await readTransaction(tx, txnId);
-    if (row?.kind !== 'payment') return { outcome: 'stale' };
-    const stored = { outcome: 'stored', version: version + 1 } as const;
-    // After a commit without an answer: the same intent at the next version is this call's own.
-    const isOurs = row.provider_intent_id === intentId && isPendingAt(row, version + 1);
-    if (tx.mayHaveCommitted && isOurs) return stored;
-    if (!isPendingAt(row, version) || row.provider_intent_id !== null) return { outcome: 'stale' };
-    const columns = { provider, provider_intent_id: intentId };
-    tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
-    return stored;
+  return blamingInput(async () => {
+    refuseBadTexts([intentId]);
+    return database.transaction(async (tx) => {
+      const row = await readTransaction(tx, txnId);
+      if (row?.kind !== 'payment') return { outcome: 'stale' };
+      const stored = { outcome: 'stored', version: version + 1 } as const;
+      // After a commit without an answer: the same intent at the next version is this call's own.
+      const isOurs = row.provider_intent_id === intentId && isPendingAt(row, version + 1);
+      if (tx.mayHaveCommitted && isOurs) return stored;
+      const isOpen = isPendingAt(row, version) && row.provider_intent_id === null;
+      if (!isOpen) return { outcome: 'stale' };
+      const columns = { provider, provider_intent_id: intentId };
+      tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
+      return stored;
+    });
   });
 }
 
@@ -140,6 +152,7 @@ export async function settleRefund(
   tx: SpannerTransaction,
   request: SettleRefundRequest,
 ): Promise<SettleOutcome> {
+  refuseBadEnd(request.result, request.refundId);
   const row = await readTransaction(tx, request.txnId);
   if (row?.kind !== 'refund') return { outcome: 'stale' };
   if (!isPendingAt(row, request.version)) return ownDoing(tx, row, request);
@@ -243,22 +256,5 @@ export async function blamingInput<Result>(write: () => Promise<Result>): Promis
   } catch (error) {
     if (!(error instanceof WriteRefusedError)) throw error;
     throw new UnpostableError(error.message, { cause: error });
-  }
-}
-
-/**
- * Refuses a text that the ledgers do not hold alike: on the way to Spanner half a surrogate would
- * silently become another character, and PostgreSQL stores no NUL.
- *
- * @throws UnpostableError
- */
-export function refuseBadTexts(values: readonly unknown[]): void {
-  for (const value of values) {
-    if (typeof value === 'object' && value !== null) {
-      refuseBadTexts([...Object.keys(value), ...Object.values(value as Record<string, unknown>)]);
-    }
-    if (typeof value !== 'string') continue;
-    if (!value.isWellFormed()) throw new UnpostableError('a text holds half a surrogate pair');
-    if (value.includes('\0')) throw new UnpostableError('a text holds a NUL character');
   }
 }

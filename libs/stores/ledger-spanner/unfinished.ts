@@ -1,4 +1,10 @@
-import type { DueTransaction, TakeDue, WakeDue } from '@triplock/ledger';
+import {
+  type DueRows,
+  type DueTransaction,
+  type TakeDue,
+  UnreadableRowError,
+  type WakeDue,
+} from '@triplock/ledger';
 import { deriveId, traceparentOf, type TxnId } from '@triplock/payments';
 import {
   paymentFrom,
@@ -13,14 +19,20 @@ import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 import { commitTimestamp } from './spanner/values.ts';
 
-const hint =
-  'FORCE_INDEX=transactions_due, spanner_emulator.disable_query_null_filtered_index_check=true';
-const dueSql = `
+/** The index of what is due, which holds the wanted rows only, and the shard it begins with. */
+const indexOf = {
+  all: { index: 'transactions_due', shard: 'due_shard' },
+  'settled-here': { index: 'transactions_due_here', shard: 'due_here_shard' },
+} as const satisfies Record<DueRows, object>;
+
+const dueSql = ({ index, shard }: (typeof indexOf)[DueRows]) => `
   SELECT due.txn_id
   FROM UNNEST(GENERATE_ARRAY(0, 15)) AS wanted_shard,
     UNNEST(ARRAY(
-      SELECT AS STRUCT txn_id, due_at FROM transactions@{${hint}}
-      WHERE due_shard = wanted_shard AND due_at <= CURRENT_TIMESTAMP()
+      SELECT AS STRUCT txn_id, due_at FROM transactions@{
+        FORCE_INDEX=${index}, spanner_emulator.disable_query_null_filtered_index_check=true
+      }
+      WHERE ${shard} = wanted_shard AND due_at <= CURRENT_TIMESTAMP()
       ORDER BY due_at LIMIT @limit
     )) AS due
   ORDER BY due.due_at LIMIT @limit`;
@@ -36,8 +48,8 @@ type Due = Pick<TransactionRow, 'version' | 'created_at'> & { txn_id: TxnId; now
  * by their ids: locks on what is next would hold up workers that post.
  */
 export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
-  return async ({ limit, leaseMs }) => {
-    const ids = await findDue(database, limit);
+  return async ({ limit, leaseMs, rows: wanted = 'all' }) => {
+    const ids = await findDue(database, limit, wanted);
     if (ids.length === 0) return [];
     const taken = await database.transaction(async (tx) => {
       const rows = await tx.query<Due>(stillDueSql, { ids });
@@ -48,7 +60,14 @@ export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
       }
       return rows.map(({ txn_id, version }) => ({ txnId: txn_id, version: version + 1n }));
     });
-    const due = await Promise.all(taken.map((each) => read(database, each)));
+    const due = await Promise.all(
+      taken.map((each) =>
+        read(database, each).catch((error: unknown): DueTransaction => {
+          if (!(error instanceof UnreadableRowError)) throw error;
+          return { kind: 'unreadable', txnId: each.txnId, error };
+        }),
+      ),
+    );
     return due.filter((each) => each !== undefined);
   };
 }
@@ -57,17 +76,22 @@ export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
 const lookedAtMax = 256;
 
 /** Which are due, the longest first; by this process's clock, as long as they are few. */
-async function findDue(database: SpannerDatabase, limit: number): Promise<TxnId[]> {
+async function findDue(
+  database: SpannerDatabase,
+  limit: number,
+  wanted: DueRows,
+): Promise<TxnId[]> {
   const upTo = new Date();
+  const { index } = indexOf[wanted];
   const few = await database.read<{ txn_id: TxnId; due_at: Date }>({
-    ...{ table: 'transactions', index: 'transactions_due', columns: ['txn_id', 'due_at'] },
+    ...{ table: 'transactions', index, columns: ['txn_id', 'due_at'] },
     keys: { ranges: Array.from({ length: 16 }, (_, shard) => ({ prefix: [shard], upTo })) },
     limit: lookedAtMax,
   });
   const due =
     few.length < lookedAtMax
       ? few.sort((one, other) => +one.due_at - +other.due_at).slice(0, limit)
-      : await database.query<{ txn_id: TxnId }>(dueSql, { limit });
+      : await database.query<{ txn_id: TxnId }>(dueSql(indexOf[wanted]), { limit });
   return due.map(({ txn_id }) => txn_id);
 }
 

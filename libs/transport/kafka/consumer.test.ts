@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
+import { appendInTransaction, eventually } from '@triplock/testing';
 import { aGroup, numbered } from '../test/consumer-group.ts';
 import type { ReceivedRecord } from './record-batches.ts';
 
@@ -85,6 +85,59 @@ test('closing finishes and commits the batch under way, and nothing comes twice'
   consume();
   await allCommitted();
   assert.deepEqual(valuesOf(seen.slice(5)), ['later']);
+});
+
+test('a group passes what is in the log and no record: the marker of a transaction, and what was aborted', async (t) => {
+  const { brokers, topic, offsets, seen, consume, append, allCommitted } = await aGroup(t, 2);
+  const inTransaction = (value: string, end: 'commit' | 'abort') =>
+    appendInTransaction({ brokers, topic }, { message: { value, partition: 0 }, end });
+  const skipped: bigint[] = [];
+  const onSkipped = async ({ next }: { next: bigint }) => void skipped.push(next);
+  // Fetched together, and its marker by itself; by a member that has met no record yet, too.
+  await inTransaction('with its marker', 'commit');
+  await inTransaction('never', 'abort');
+  const first = consume({ onSkipped });
+  await allCommitted();
+  assert.deepEqual((await offsets.committed()).get(0), 4n);
+  await inTransaction('never', 'abort');
+  await allCommitted();
+  await first.close();
+  await inTransaction('never', 'abort');
+  consume({ onSkipped });
+  await allCommitted();
+  assert.deepEqual((await offsets.committed()).get(0), 8n);
+  assert.deepEqual(valuesOf(seen), ['with its marker']);
+  assert.ok(skipped.includes(8n), skipped.join());
+  await append({ value: 'later', partition: 0 });
+  await allCommitted();
+  assert.deepEqual(valuesOf(seen), ['with its marker', 'later']);
+});
+
+test('what holds no record is passed once its hook succeeds, and moves no offset back', async (t) => {
+  const { brokers, topic, offsets, consume, append, allCommitted } = await aGroup(t);
+  const abort = () =>
+    appendInTransaction({ brokers, topic }, { message: { value: 'never' }, end: 'abort' });
+  let failures = 0;
+  const late = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+  const consumer = consume({
+    onSkipped: async ({ next }) => {
+      if (next === 2n && (failures += 1) < 3) throw new Error('the database is away');
+      if (next === 4n) {
+        late[0].resolve();
+        await late[1].promise;
+      }
+    },
+  });
+  await abort();
+  await allCommitted();
+  assert.equal(failures, 3);
+  await abort();
+  await late[0].promise;
+  await append({ value: 'meanwhile' });
+  await allCommitted();
+  late[1].resolve();
+  await consumer.close();
+  assert.deepEqual((await offsets.committed()).get(0), 5n);
 });
 
 test('the hook after a commit sees the offset committed', async (t) => {

@@ -3,7 +3,7 @@ import type { Consumer } from 'kafkajs';
 import { supervise } from '../supervise.ts';
 import { openInquiry } from './admin.ts';
 import { findGroupGaps, type LogGap } from './log-gaps.ts';
-import { handleBatches, type RecordBatch } from './record-batches.ts';
+import { handleBatches, type RecordBatch, type SkippedOffsets } from './record-batches.ts';
 import { openKafkaClient, type BrokerConnection } from './client.ts';
 
 /**
@@ -59,6 +59,8 @@ export type MemberOptions = BrokerConnection & {
   handle(batch: RecordBatch): Promise<void>;
   /** Called after a batch's offset was committed. */
   onCommitted?(batch: RecordBatch): Promise<void>;
+  /** Called before the group's offset passes what is no record; again when it failed. */
+  onSkipped?(skipped: SkippedOffsets): Promise<void>;
   /**
    * Called when the group was joined, also again, with the partitions that are this member's now.
    */
@@ -130,9 +132,20 @@ async function startMember(
     // the member, and whoever started it starts another.
     retry: { ...retry, restartOnFailure: () => Promise.resolve(false) },
   });
-  const batches = handleBatches({ ...options, heartbeatMs: heartbeatInterval });
+  const batches = handleBatches({
+    ...options,
+    heartbeatMs: heartbeatInterval,
+    commitOffsets: (partitions) =>
+      consumer.commitOffsets(partitions.map((at) => ({ topic, ...at }))),
+  });
   const ended = endOf(consumer);
+  consumer.on('consumer.end_batch_process', ({ payload }) => {
+    const { partition, batchSize, lastOffset, highWatermark } = payload;
+    const offsets = { partition, next: BigInt(lastOffset) + 1n, end: BigInt(highWatermark) };
+    if (batchSize === 0) void batches.skip(offsets);
+  });
   consumer.on('consumer.group_join', ({ payload }) => {
+    batches.joined();
     options.onAssigned?.(payload.memberAssignment[topic] ?? []);
   });
   const join = async () => {

@@ -12,7 +12,8 @@ import { readTopic } from '../test/read-topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const limits: AppendLimits = {
-  timeoutMs: 5_000,
+  // Nothing here is about how long a busy machine takes.
+  timeoutMs: 120_000,
   gatherMs: 0,
   batchRecordsMax: 20,
   batchBytesMax: 100_000,
@@ -31,21 +32,25 @@ async function setUp(t: TestContext, partitions: number): Promise<Setup> {
 
 type Loss = {
   connect: () => Promise<IdempotentProducer>;
+  /** Bursts under loss at least. */
   rounds: number;
   /** Records of the next burst. */
   burst: () => number;
   losesReply: () => boolean;
+  /** Whether the fault has fired often enough by now; asked when the rounds are over. */
+  isEnough?: (counted: { acknowledged: number; unknown: number }) => boolean;
 };
 
+const calmRounds = 5;
+
 /** Appends in bursts while replies are lost, and finds which acknowledgements lied. */
-async function appendUnderLoss(connection: Setup, { connect, rounds, burst, losesReply }: Loss) {
+async function appendUnderLoss(connection: Setup, loss: Loss) {
+  const { connect, rounds, burst, losesReply, isEnough = () => true } = loss;
   const { network } = connection;
   const appender = appendInBatches({ connect, limits, logger });
   const acknowledged: string[] = [];
   let unknown = 0;
-  network.losesReply = losesReply;
-  for (let round = 0; round < rounds; round += 1) {
-    if (round === rounds - 5) network.losesReply = () => false;
+  const appendBurst = async () => {
     const keys = Array.from({ length: burst() }, () => randomUUID());
     const ends = await Promise.allSettled(
       keys.map((key) => appender.append({ key, value: `value of ${key}` })),
@@ -55,28 +60,38 @@ async function appendUnderLoss(connection: Setup, { connect, rounds, burst, lose
       else if (end.reason instanceof ProduceUnknownError) unknown += 1;
       else throw end.reason;
     }
-  }
+  };
+  network.losesReply = losesReply;
+  const goesOn = (round: number) =>
+    round < rounds || !isEnough({ acknowledged: acknowledged.length, unknown });
+  for (let round = 0; goesOn(round); round += 1) await appendBurst();
+  network.losesReply = () => false;
+  for (let round = 0; round < calmRounds; round += 1) await appendBurst();
   await appender.close();
   const stored = new Set((await readTopic(connection)).map((record) => record.key?.toString()));
   const missing = acknowledged.filter((key) => !stored.has(key));
-  return { acknowledged: acknowledged.length, missing, unknown };
+  return { missing };
 }
 
 test('no acknowledged record is missing from the topic, however many replies are lost', async (t) => {
   const connection = await setUp(t, 3);
   const { brokers, topic, network } = connection;
   const { connect } = network;
-  const result = await appendUnderLoss(connection, {
-    rounds: 60,
+  let [sendLimitMs, lostBefore] = [75, 0];
+  const { missing } = await appendUnderLoss(connection, {
+    rounds: 55,
     burst: () => 1 + Math.floor(Math.random() * 12),
     losesReply: () => Math.random() < 0.7,
-    connect: () =>
-      connectProducer({ brokers, clientId: 'test', logger, connect, topic, sendLimitMs: 150 }),
+    isEnough: ({ acknowledged, unknown }) =>
+      Math.min(network.lostReplies(), acknowledged, unknown) > 30,
+    connect: () => {
+      // A batch that failed although no reply was lost has met a slow machine, and not the fault.
+      if (network.lostReplies() === lostBefore) sendLimitMs *= 2;
+      lostBefore = network.lostReplies();
+      return connectProducer({ brokers, clientId: 'test', logger, connect, topic, sendLimitMs });
+    },
   });
-  assert.deepEqual(result.missing, []);
-  assert.ok(network.lostReplies() > 30, `only ${network.lostReplies()} replies were lost`);
-  assert.ok(result.unknown > 30, `only ${result.unknown} records were unknown`);
-  assert.ok(result.acknowledged > 30, `only ${result.acknowledged} records were acknowledged`);
+  assert.deepEqual(missing, []);
 });
 
 /** A producer as it must not be used: it lives on after a rejected batch. */
@@ -137,11 +152,11 @@ test('the check for missing records sees a producer that is kept after a rejecte
   // Both tries of every second batch lose their reply, so the batch is stored and rejected; the
   // next one is as long, is taken for a copy of it, and is acknowledged.
   let reply = 0;
-  const result = await appendUnderLoss(connection, {
-    rounds: 10,
+  const { missing } = await appendUnderLoss(connection, {
+    rounds: 5,
     burst: () => 3,
     losesReply: () => reply++ % 3 !== 2,
     connect: async () => kept,
   });
-  assert.notEqual(result.missing.length, 0);
+  assert.notEqual(missing.length, 0);
 });

@@ -2,16 +2,18 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
-import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
+import { commitTestOffset, createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { connectProducer } from './producer.ts';
 import { openLossyNetwork } from '../test/lossy-network.ts';
-import { openTopicOffsets, openUnreadRecords } from './offsets.ts';
+import { openGroupMover, openTopicOffsets, openUnreadRecords } from './offsets.ts';
+import { aGroup, numbered } from '../test/consumer-group.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 test('the end counts what every partition holds, times are found in it, and a group that never committed is at 0', async (t) => {
-  const connection = { ...(await createTestTopic(t, { partitions: 2 })), clientId: 'test', logger };
+  const place = await createTestTopic(t, { partitions: 2, timestamps: 'CreateTime' });
+  const connection = { ...place, clientId: 'test', logger };
   const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
   const offsets = openTopicOffsets({ ...connection, groupId: testNamespace('group') });
   t.after(() => Promise.all([producer.close(), offsets.close()]));
@@ -53,6 +55,22 @@ test('what aged out before it was read holds up no barrier', async (t) => {
   assert.deepEqual(await offsets.committed(), await offsets.end());
 });
 
+test('an offset past the end was committed to an older topic and counts as none', async (t) => {
+  const broker = await createTestTopic(t);
+  const connection = { ...broker, clientId: 'test', logger };
+  const groupId = testNamespace('group');
+  const producer = await connectProducer({ ...connection, sendLimitMs: 5_000 });
+  const offsets = openTopicOffsets({ ...connection, groupId });
+  t.after(() => Promise.all([producer.close(), offsets.close()]));
+  await producer.send([{ value: 'a' }, { value: 'b' }, { value: 'c' }]);
+  const committedAfter = async (offset: number) => {
+    await commitTestOffset(broker, { groupId, offset });
+    return (await offsets.committed()).get(0);
+  };
+  assert.equal(await committedAfter(3), 3n);
+  assert.equal(await committedAfter(4), 0n);
+});
+
 test('a broker that hangs is an error within 3 s, and the next question is answered again', async (t) => {
   const broker = await createTestTopic(t);
   const network = await openLossyNetwork(broker.brokers[0]!);
@@ -77,7 +95,7 @@ test('a broker that hangs is an error within 3 s, and the next question is answe
 const hourMs = 3_600_000;
 
 async function aTopicOf(context: TestContext, agesInHours: readonly number[]) {
-  const { brokers, topic } = await createTestTopic(context);
+  const { brokers, topic } = await createTestTopic(context, { timestamps: 'CreateTime' });
   const kafka = new Kafka({ brokers, clientId: 'test', logLevel: logLevel.NOTHING });
   const [producer, admin] = [kafka.producer(), kafka.admin()];
   await Promise.all([producer.connect(), admin.connect()]);
@@ -123,4 +141,36 @@ test('records that the topic dropped before they were read are counted', async (
     return seen.dropped > 0n && seen;
   });
   assert.equal(dropped, 1n);
+});
+
+test('a group is moved back while nobody is in it, and refused by name while somebody is', async (context) => {
+  const { brokers, topic, groupId, offsets, seen, consume, append, allCommitted } = await aGroup(
+    context,
+    2,
+  );
+  const mover = openGroupMover({ brokers, topic, groupId, clientId: 'test', logger });
+  context.after(() => mover.close());
+  assert.deepEqual(await mover.members(), []);
+  await append(...numbered(5, 0), ...numbered(5, 1));
+  const consumer = consume();
+  await allCommitted();
+  assert.deepEqual(await mover.members(), ['test']);
+  await assert.rejects(mover.moveTo(new Map([[0, 2n]])), /no running instances/);
+  await consumer.close();
+  await eventually(async () => (await mover.members()).length === 0);
+  await mover.moveTo(new Map([[0, 2n]]));
+  assert.deepEqual(
+    await offsets.committed(),
+    new Map([
+      [0, 2n],
+      [1, 5n],
+    ]),
+  );
+  seen.length = 0;
+  consume();
+  await allCommitted();
+  assert.deepEqual(
+    seen.map(({ partition, offset }) => [partition, offset]),
+    [2n, 3n, 4n].map((offset) => [0, offset]),
+  );
 });

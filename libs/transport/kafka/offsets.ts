@@ -49,6 +49,47 @@ export function openTopicOffsets(
   };
 }
 
+/** A consumer group that is to go on from elsewhere. */
+export type GroupMover = {
+  /** Who is in the group now, each by the name that it gave itself. */
+  members(): Promise<string[]>;
+  /**
+   * Has the group go on from these offsets, back or forth; those of other partitions stay. Kafka
+   * moves the offsets of a group without members only, so none can commit past it meanwhile. It
+   * takes some seconds, for which this is a member itself.
+   *
+   * @throws when the group has members, or Kafka does not answer.
+   */
+  moveTo(offsets: Offsets): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Joining an empty group takes as long as brokers wait for others who join it. */
+const moveLimitMs = 60_000;
+
+/** Opens a mover; it connects when first asked. */
+export function openGroupMover(
+  options: BrokerConnection & { topic: string; groupId: string },
+): GroupMover {
+  const { topic, groupId } = options;
+  const inquiry = openInquiry(options, moveLimitMs);
+  return {
+    members: () =>
+      inquiry.ask(async (admin) => {
+        const { groups } = await admin.describeGroups([groupId]);
+        return groups.flatMap(({ members }) => members.map(({ clientId }) => clientId)).sort();
+      }),
+    moveTo: async (offsets) => {
+      if (offsets.size === 0) return;
+      const partitions = [...offsets].map(([partition, offset]) => {
+        return { partition, offset: String(offset) };
+      });
+      await inquiry.ask((admin) => admin.setOffsets({ groupId, topic, partitions }));
+    },
+    close: () => inquiry.close(),
+  };
+}
+
 function offsetsOf(partitions: readonly { partition: number; offset: string }[]): Offsets {
   return new Map(
     partitions.map(({ partition, offset }) => {

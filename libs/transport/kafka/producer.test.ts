@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestTopic, growTestTopic } from '@triplock/testing';
 import fc from 'fast-check';
 import { Partitioners, type PartitionMetadata } from 'kafkajs';
-import { partitionOfKey, requireEveryPartition } from './producer.ts';
+import { connectProducer, partitionOfKey, requireEveryPartition } from './producer.ts';
+import { openLossyNetwork } from '../test/lossy-network.ts';
+import { readTopic } from '../test/read-topic.ts';
 
 test('a batch counts only when a broker answered for each of its partitions', () => {
   const messages = [
@@ -11,6 +15,49 @@ test('a batch counts only when a broker answered for each of its partitions', ()
   ];
   requireEveryPartition(messages, [{ partition: 3 }, { partition: 0 }]);
   assert.throws(() => requireEveryPartition(messages, [{ partition: 0 }]), /partition 3/);
+});
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+/** A producer on a topic of its own, by a network that a test can make worse. */
+async function aProducer(t: TestContext, shape: { partitions: number }) {
+  const place = await createTestTopic(t, shape);
+  const network = await openLossyNetwork(place.brokers[0]!);
+  const { connect } = network;
+  const options = { ...place, clientId: 'test', logger, connect, sendLimitMs: 5_000 };
+  const producer = await connectProducer(options);
+  t.after(async () => {
+    await producer.close();
+    await network.close();
+  });
+  return { place, network, producer };
+}
+
+test('a batch of which one partition is not in the answer is unknown, and ends its producer', async (t) => {
+  const { network, producer } = await aProducer(t, { partitions: 2 });
+  const messages = [0, 1].map((partition) => ({ value: 'a', partition }));
+  await producer.send(messages);
+  network.hidesPartition = true;
+  await assert.rejects(producer.send(messages), /no broker answered for partition [01]/);
+  network.hidesPartition = false;
+  await assert.rejects(producer.send(messages), /sends nothing more/);
+});
+
+test('a message keeps its partition over its tries, although the topic grew between them', async (t) => {
+  const { place, network, producer } = await aProducer(t, { partitions: 1 });
+  await producer.send([{ key: 'warm-up', value: '' }]);
+  const keys = Array.from({ length: 20 }, (_, at) => `key-${at}`);
+  assert.ok(keys.some((key) => partitionOfKey(key, 4) !== 0));
+  await growTestTopic(place, 4);
+  let replies = 0;
+  network.losesReply = () => (replies += 1) === 1;
+  await producer.send(keys.map((key) => ({ key, value: '' })));
+  assert.equal(network.lostReplies(), 1);
+  const stored = (await readTopic(place)).map(({ key, partition }) => [String(key), partition]);
+  assert.deepEqual(
+    stored,
+    ['warm-up', ...keys].map((key) => [key, 0]),
+  );
 });
 
 const partitionMetadata = Array.from({ length: 12 }, (_, partitionId) => ({

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   backoffMs,
   inBatches,
@@ -22,7 +23,9 @@ export type ReceivedRecord = {
 export type RecordBatch = {
   partition: number;
   records: readonly ReceivedRecord[];
-  /** The offset after the partition's last record, as it was when these were fetched. */
+  /** The offset after these, and after what follows them in the log and is no record. */
+  next: bigint;
+  /** The offset after all that the partition held when these were fetched. */
   end: bigint;
   /**
    * Keeps the session alive; call it between long steps. Throws when the partition was taken away.
@@ -35,53 +38,65 @@ export type RecordBatch = {
   isStale(): boolean;
 };
 
+/**
+ * Offsets of one partition that come before `next` and hold no record: the marker (control record)
+ * that ends a transaction, and what an aborted one had written.
+ */
+export type SkippedOffsets = { partition: number; next: bigint; end: bigint };
+
 /** What happens to a batch, and after its offset was committed. */
 export type BatchHandling = {
   topic: string;
   groupId: string;
   handle(batch: RecordBatch): Promise<void>;
   onCommitted?(batch: RecordBatch): Promise<void>;
+  onSkipped?(skipped: SkippedOffsets): Promise<void>;
+  /** Commits while no batch has come yet. */
+  commitOffsets(partitions: readonly PartitionOffset[]): Promise<void>;
   heartbeatMs: number;
   logger: Logger;
 };
 
+type PartitionOffset = { partition: number; offset: string };
+
 /** Handles batches until stopped; then it takes no other, and what failed is not tried again. */
-export type BatchHandler = { eachBatch: EachBatchHandler; stop(): void };
+export type BatchHandler = {
+  eachBatch: EachBatchHandler;
+  /** Commits past what holds no record, which kafkajs shows to no handler. */
+  skip(skipped: SkippedOffsets): Promise<void>;
+  /** The group was joined, also again: what was not committed is fetched once more. */
+  joined(): void;
+  stop(): void;
+};
 
 /** One request is small also for the largest topic that anybody would make. */
 const partitionsMax = 1_000;
+const retryPauses = { firstMs: 100, maxMs: 5_000 };
 
 /**
  * Handles a batch, then commits its end. What `handle` rejects is not committed and comes again
  * after a pause of its partition; the membership and the other partitions go on meanwhile.
+ *
+ * The end is that of what was fetched and not of its last record: were a transaction's marker left
+ * uncommitted at the end of a partition, the group would seem to be behind until somebody writes
+ * there again.
  */
 export function handleBatches(handling: BatchHandling): BatchHandler {
   const { handle, onCommitted, logger } = handling;
   const pauses = new Set<NodeJS.Timeout>();
   const failures = new Map<number, number>();
   let stopped = false;
-  let latest: EachBatchPayload;
-
-  // Partitions share a request; each has one offset in it at most, and all of them fail together.
-  const commit = inBatches(
-    async (partitions: readonly { partition: number; offset: string }[]) => {
-      const { topic } = latest.batch;
-      // Not consumer.commitOffsets: of a consumer that stops, it resolves and commits nothing.
-      await latest.commitOffsetsIfNecessary({ topics: [{ topic, partitions: [...partitions] }] });
-      return partitions.map(() => undefined);
-    },
-    { itemsMax: partitionsMax },
-  );
+  const commits = openCommits(handling);
 
   const work = async (payload: EachBatchPayload, heartbeat: Heartbeat): Promise<void> => {
     const batch = recordBatch(payload, heartbeat);
-    const last = batch.records.at(-1)!;
+    const { partition, next } = batch;
     await inBatchSpan(processBatchSpan(handling, batch), async () => {
       await handle(batch);
-      await commit({ partition: batch.partition, offset: `${last.offset + 1n}` });
+      await commits.commit({ partition, offset: `${next}` });
     });
-    payload.resolveOffset(`${last.offset}`);
-    failures.delete(batch.partition);
+    payload.resolveOffset(`${batch.records.at(-1)!.offset}`);
+    failures.delete(partition);
     await onCommitted?.(batch);
   };
 
@@ -89,7 +104,7 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
     const { partition } = payload.batch;
     const before = failures.get(partition) ?? 0;
     failures.set(partition, before + 1);
-    const pauseMs = backoffMs(before, { firstMs: 100, maxMs: 5_000 });
+    const pauseMs = backoffMs(before, retryPauses);
     logger.warn(
       { err: error, partition, pauseMs, failures: before + 1 },
       'batch failed, will retry',
@@ -105,7 +120,7 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
   return {
     eachBatch: async (payload) => {
       if (stopped) return;
-      latest = payload;
+      commits.received(payload);
       const heartbeat = keepAlive(payload.heartbeat, { intervalMs: handling.heartbeatMs, logger });
       try {
         await work(payload, heartbeat);
@@ -118,10 +133,62 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
         heartbeat.stop();
       }
     },
+    skip: commits.skip,
+    joined: commits.joined,
     stop: () => {
       stopped = true;
+      commits.joined();
       for (const timer of pauses) clearTimeout(timer);
     },
+  };
+}
+
+/** Commits the offsets of one member. */
+function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling) {
+  let latest: EachBatchPayload | undefined;
+  // By partition, what came last. Offsets that are still being skipped when something else comes
+  // are left to its commit, which is further on, or, after a join, to the next fetch.
+  const current = new Map<number, object>();
+
+  // Partitions share a request, and all of them fail together. The last offset of a partition is
+  // the furthest.
+  const commit = inBatches(
+    async (wanted: readonly (PartitionOffset & { isPast?: () => boolean })[]) => {
+      const offsets = wanted.filter(({ isPast }) => isPast?.() !== true);
+      const furthest = new Map(
+        offsets.map(({ partition, offset }) => [partition, { partition, offset }]),
+      );
+      const partitions = [...furthest.values()];
+      // Not consumer.commitOffsets: of a consumer that stops, it resolves and commits nothing.
+      if (latest === undefined) await commitOffsets(partitions);
+      else if (partitions.length > 0)
+        await latest.commitOffsetsIfNecessary({ topics: [{ topic, partitions }] });
+      return wanted.map(() => undefined);
+    },
+    { itemsMax: partitionsMax },
+  );
+
+  return {
+    commit,
+    received: (payload: EachBatchPayload) => {
+      latest = payload;
+      current.set(payload.batch.partition, payload);
+    },
+    async skip(skipped: SkippedOffsets): Promise<void> {
+      const { partition, next } = skipped;
+      current.set(partition, skipped);
+      const isPast = () => current.get(partition) !== skipped;
+      for (let failed = 0; !isPast(); failed += 1) {
+        try {
+          await onSkipped?.(skipped);
+          return await commit({ partition, offset: `${next}`, isPast });
+        } catch (error) {
+          logger.warn({ err: error, partition }, 'skipped offsets not committed, will retry');
+        }
+        await delay(backoffMs(failed, retryPauses), undefined, { ref: false });
+      }
+    },
+    joined: () => current.clear(),
   };
 }
 
@@ -130,6 +197,7 @@ function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBat
   return {
     partition,
     records: messages.map((message) => receivedRecord({ topic, partition }, message)),
+    next: BigInt(payload.batch.lastOffset()) + 1n,
     end: BigInt(highWatermark),
     heartbeat: () => heartbeat.beat(),
     isStale: () => heartbeat.lost() !== undefined || payload.isStale(),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createLogger } from '@triplock/runtime';
-import { createTestTopic } from '@triplock/testing';
+import { appendInTransaction, createTestTopic, testPart } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { openTopicReader } from './topic-reader.ts';
 
@@ -45,6 +45,18 @@ test('all records of one key are found, and no group is left on the broker', asy
     groups.filter(({ groupId }) => groupId.startsWith(topic)),
     [],
   );
+});
+
+test('a look ends where a transaction left its marker, and there is no record at its offset', async (t) => {
+  const { topic, reader } = await openTopic(t);
+  const place = { brokers: [await testPart('kafka')], topic };
+  const message = { key: 'one', value: 'in a transaction', partition: 0 };
+  await appendInTransaction(place, { message, end: 'commit' });
+  assert.deepEqual(
+    (await reader.newest()).map(({ key }) => String(key)),
+    ['one'],
+  );
+  assert.equal(await reader.at(0, 1n), undefined);
 });
 
 test('the newest records come of all partitions, and an offset past the end has none', async (t) => {

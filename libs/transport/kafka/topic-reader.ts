@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { EachBatchPayload } from 'kafkajs';
+import type { ConsumerEndBatchProcessEvent, EachBatchPayload } from 'kafkajs';
 import { openInquiry, type Inquiry } from './admin.ts';
 import { openKafkaClient, type BrokerConnection } from './client.ts';
 import { receivedRecord, type ReceivedRecord } from './record-batches.ts';
@@ -92,6 +92,7 @@ async function stretchOfKey(
   return { partition, from, to, last: from + keyedRecordsMax };
 }
 
+type Fetched = ConsumerEndBatchProcessEvent['payload'];
 type Wanted = { stretches: readonly Stretch[]; isWanted: (record: ReceivedRecord) => boolean };
 
 async function scan(
@@ -108,18 +109,26 @@ async function scan(
   const { topic } = options;
   const records: ReceivedRecord[] = [];
   const done = Promise.withResolvers<void>();
+  /** What is still to be read there; a batch fetched before the seek begins at the topic's end. */
+  const stretchAt = (partition: number, firstOffset: string | null) => {
+    const stretch = missing.get(partition);
+    const first = BigInt(firstOffset ?? -1);
+    return stretch !== undefined && first >= 0n && first < stretch.to ? stretch : undefined;
+  };
   const take = async ({ batch }: EachBatchPayload) => {
-    const stretch = missing.get(batch.partition);
-    const first = BigInt(batch.firstOffset() ?? -1);
-    // A batch fetched before the seek took hold begins at the topic's end.
-    if (stretch === undefined || first < 0n || first >= stretch.to) return;
+    const stretch = stretchAt(batch.partition, batch.firstOffset());
+    if (stretch === undefined) return;
     const received = batch.messages.map((message) => receivedRecord(batch, message));
     const inside = received.filter(({ offset: at }) => at >= stretch.from && at < stretch.to);
     records.push(...inside.filter(isWanted));
-    // The batch's last offset and not its last record's: what a transaction leaves is no record.
-    const next = BigInt(batch.lastOffset()) + 1n;
+  };
+  // After each fetch, also of one that held no record: `take` sees no transaction's marker.
+  const pass = ({ partition, firstOffset, lastOffset }: Fetched) => {
+    const stretch = stretchAt(partition, firstOffset);
+    if (stretch === undefined) return;
+    const next = BigInt(lastOffset) + 1n;
     if (next > stretch.from) stretch.from = next;
-    if (stretch.from >= stretch.to) missing.delete(batch.partition);
+    if (stretch.from >= stretch.to) missing.delete(partition);
     if (missing.size === 0) done.resolve();
   };
   const late = setTimeout(() => done.reject(new Error(`${topic} was not read in time`)), scanMaxMs);
@@ -128,6 +137,7 @@ async function scan(
   // A batch is awaited for less long than by default, which is for services that share work.
   const consumer = client.kafka.consumer({ groupId, maxWaitTimeInMs: 100 });
   consumer.on('consumer.crash', ({ payload }) => done.reject(payload.error));
+  consumer.on('consumer.end_batch_process', ({ payload }) => pass(payload));
   try {
     await consumer.connect();
     await consumer.subscribe({ topic });

@@ -104,6 +104,7 @@ test('for how long a topic keeps records is known, and of a missing one why it i
     segmentMs: 7 * 24 * 3_600_000,
     retentionBytes: Infinity,
     keepsEveryRecord: true,
+    stampedBy: 'broker',
   });
   assert.equal((await read(`${topic}.missing`)).outcome, 'unknown');
 });

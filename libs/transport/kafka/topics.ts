@@ -157,12 +157,15 @@ export type TopicRetention =
       retentionBytes: number;
       /** Old records leave by age and size only, and not because a newer one has the same key. */
       keepsEveryRecord: boolean;
+      /** Whose clock a record's age, and with it the retention, goes by. */
+      stampedBy: 'broker' | 'producer';
     }
   | { outcome: 'unknown'; why: string };
 
 /**
- * Reads how a topic is kept from the brokers (Kafka's topic configs `retention.ms`,
- * `segment.ms`, `retention.bytes` and `cleanup.policy`), within some 2 s. It never rejects.
+ * Reads how a topic is kept from the brokers (Kafka's topic configs `retention.ms`, `segment.ms`,
+ * `retention.bytes`, `cleanup.policy` and `message.timestamp.type`), within some 2 s. It never
+ * rejects.
  */
 export async function readTopicRetention(
   options: BrokerConnection & { topic: string },
@@ -176,6 +179,8 @@ export async function readTopicRetention(
       segmentMs: Number(config.valueOf('segment.ms')),
       retentionBytes: limit(config.valueOf('retention.bytes')),
       keepsEveryRecord: config.valueOf('cleanup.policy') === 'delete',
+      stampedBy:
+        config.valueOf('message.timestamp.type') === 'LogAppendTime' ? 'broker' : 'producer',
     };
   } catch (error) {
     return { outcome: 'unknown', why: explain(error) };

@@ -35,7 +35,7 @@ export function onceWithin(limitMs: number) {
 export function statusOf(error: unknown): number | undefined {
   return (error as { code?: number }).code;
 }
-export const status = { invalidArgument: 3, deadlineExceeded: 4 } as const;
+export const status = { invalidArgument: 3, deadlineExceeded: 4, unimplemented: 12 } as const;
 
 /** Credentials are looked for here, and not in the first call, before its time-out begins. */
 async function initialized<Client extends { initialize(): Promise<unknown> }>(

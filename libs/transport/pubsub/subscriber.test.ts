@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createTestSubscription, eventually } from '@triplock/testing';
 import { aSubscription } from '../test/subscription.ts';
 import type { IncomingMessage } from './in-flight-messages.ts';
-import { readSubscriptionRetention } from './subscriber.ts';
+import { readSubscriptionRetention, skipBacklog } from './subscriber.ts';
 
 test('a message arrives with its data, attributes and key, and an acked one never comes again', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);
@@ -127,4 +127,16 @@ test('of a subscription that is missing it is known why nothing is known', async
   const connection = await createTestSubscription(context);
   const answer = await readSubscriptionRetention({ ...connection, subscription: 'missing' });
   assert.equal(answer.outcome, 'unknown');
+});
+
+test('what was published before its backlog is skipped never arrives, and what comes after does', async (context) => {
+  const { connection, publish, seen, subscribe } = await aSubscription(context);
+  await publish('a', 'before 1', 'before 2');
+  await publish('b', 'before 3');
+  await skipBacklog(connection);
+  await publish('a', 'after');
+  subscribe();
+  await eventually(async () => seen.length > 0);
+  assert.deepEqual(seen, ['after']);
+  await assert.rejects(skipBacklog({ ...connection, subscription: 'missing' }));
 });

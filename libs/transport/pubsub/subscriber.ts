@@ -210,6 +210,47 @@ export async function readSubscriptionRetention(
   }
 }
 
+const skipLimitMs = 10_000;
+const skippedAtOnce = 1_000;
+
+/**
+ * Has a subscription deliver nothing any more that was published before now. Nobody may be
+ * receiving from it: what somebody has in hand still takes effect.
+ *
+ * It is a seek to now. An emulator knows no seek to a time: there all that it gives is
+ * acknowledged.
+ *
+ * @throws when the broker does not answer, or has no such subscription.
+ */
+export async function skipBacklog(
+  options: PubSubConnection & { subscription: string },
+): Promise<void> {
+  const subscription = `projects/${options.projectId}/subscriptions/${options.subscription}`;
+  const client = await openSubscriberApi(options);
+  const limit = onceWithin(skipLimitMs);
+  try {
+    const now = Date.now();
+    const time = { seconds: Math.floor(now / 1_000), nanos: (now % 1_000) * 1e6 };
+    await client.seek({ subscription, time }, limit).catch(async (error: unknown) => {
+      if (statusOf(error) !== status.unimplemented) throw error;
+      await acknowledgeAll(client, subscription);
+    });
+  } finally {
+    await client.close();
+  }
+}
+
+async function acknowledgeAll(client: v1.SubscriberClient, subscription: string): Promise<void> {
+  const limit = onceWithin(skipLimitMs);
+  const request = { subscription, maxMessages: skippedAtOnce, returnImmediately: true };
+  for (;;) {
+    const [{ receivedMessages }] = await client.pull(request, limit);
+    const ackIds = (receivedMessages ?? []).flatMap(({ ackId }) => ackId ?? []);
+    if (ackIds.length === 0) return;
+    await client.acknowledge({ subscription, ackIds }, limit);
+  }
+}
+
 type Duration = { seconds?: unknown } | null | undefined;
 
 function millisecondsOf(duration: Duration): number | undefined {

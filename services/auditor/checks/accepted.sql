@@ -1,7 +1,7 @@
 -- The topic of accepted payments against ledger and dead letters.
 --
--- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
--- No row: the check holds. checks.ts says when it must.
+-- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
+-- says when it must, and what the window from $1 until $2 is.
 
 -- name: accepted_lost
 -- Records that Kafka lost before they were read and that no person has acknowledged, as
@@ -20,12 +20,29 @@ WHERE NOT EXISTS (
   WHERE act = 'acknowledge' AND subject = 'lost:' || lost_id
 )
 
+-- name: claim_unaccounted
+-- Claims that were answered and that neither the topic, as it was read, nor ledger, dead letter or
+-- key conflict accounts for: what Kafka lost, by its ids. Whoever acknowledges a loss acknowledges
+-- those that were laid to it by then.
+SELECT txn_id::text AS id, confirmed_at AS since
+FROM auditor.claims_unaccounted AS claim
+WHERE confirmed_at IS NOT NULL
+  AND NOT auditor.is_accounted(txn_id, fingerprint)
+  AND NOT EXISTS (
+    SELECT FROM auditor.operator_acts
+    WHERE act = 'acknowledge' AND (
+      subject = 'claim:' || claim.txn_id
+      OR subject = 'lost:' || claim.lost_id AND done_at >= claim.confirmed_at
+    )
+  )
+
 -- name: accepted_unaccounted
 -- Requests in the topic that neither the ledger nor a dead letter accounts for. This is how a lost
 -- payment would look.
 SELECT accepted.txn_id::text AS id, accepted.first_seen AS since
 FROM auditor.accepted
-WHERE NOT EXISTS (
+WHERE first_seen >= $1 AND first_seen < $2
+  AND NOT EXISTS (
     SELECT FROM ledger.transactions
     WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
   )
@@ -40,7 +57,8 @@ WITH losers AS MATERIALIZED (
   SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
   FROM auditor.accepted
   JOIN ledger.transactions USING (txn_id)
-  WHERE accepted.fingerprint <> transactions.fingerprint
+  WHERE accepted.first_seen >= $1 AND accepted.first_seen < $2
+    AND accepted.fingerprint <> transactions.fingerprint
 )
 SELECT txn_id::text AS id, first_seen AS since
 FROM losers
@@ -52,10 +70,12 @@ WHERE NOT EXISTS (
 )
 
 -- name: key_conflict_unfounded
--- Key conflict events without a request that lost.
+-- Key conflict events without a request that lost, or of another partner, payment or amount than
+-- its.
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
 WHERE outbox.event_type = 'payment.key_conflict'
+  AND outbox.created_at >= $1 AND outbox.created_at < $2
   AND NOT EXISTS (
     SELECT FROM auditor.accepted
     JOIN ledger.transactions USING (txn_id)
@@ -64,24 +84,41 @@ WHERE outbox.event_type = 'payment.key_conflict'
       AND outbox.event_id = auditor.derive_id(
         'event', accepted.txn_id::text, 'payment.key_conflict', encode(accepted.fingerprint, 'hex')
       )
+      AND (
+        outbox.partner_id, outbox.payment_id,
+        outbox.payload::json ->> 'partner_id',
+        outbox.payload::json -> 'data' ->> 'id',
+        outbox.payload::json -> 'data' ->> 'fingerprint',
+        outbox.payload::json -> 'data' ->> 'amount',
+        outbox.payload::json -> 'data' ->> 'currency'
+      ) IS NOT DISTINCT FROM (
+        accepted.partner_id, coalesce(accepted.payment_id, accepted.txn_id),
+        accepted.partner_id,
+        accepted.txn_id::text,
+        encode(accepted.fingerprint, 'hex'),
+        accepted.amount::text,
+        accepted.currency
+      )
   )
 
 -- name: refused_record_not_dead_lettered
 -- Records that are no payment and were not set aside as dead letters.
 SELECT concat_ws('/', topic, kafka_partition, kafka_offset) AS id, first_seen AS since
 FROM auditor.accepted_refused AS refused
-WHERE NOT EXISTS (
-  SELECT FROM auditor.dead_letters AS dead
-  WHERE dead.topic = refused.topic
-    AND dead.kafka_partition = refused.kafka_partition
-    AND dead.kafka_offset = refused.kafka_offset
-)
+WHERE first_seen >= $1 AND first_seen < $2
+  AND NOT EXISTS (
+    SELECT FROM auditor.dead_letters AS dead
+    WHERE dead.topic = refused.topic
+      AND dead.kafka_partition = refused.kafka_partition
+      AND dead.kafka_offset = refused.kafka_offset
+  )
 
 -- name: dead_letter_unfounded
 -- Dead letters of records that the topic does not hold.
 SELECT concat_ws('/', topic, kafka_partition, kafka_offset) AS id, first_seen AS since
 FROM auditor.dead_letters AS dead
-WHERE NOT EXISTS (
+WHERE first_seen >= $1 AND first_seen < $2
+  AND NOT EXISTS (
     SELECT FROM auditor.accepted
     WHERE accepted.txn_id = dead.txn_id AND accepted.fingerprint = dead.fingerprint
   )

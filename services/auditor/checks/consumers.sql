@@ -1,14 +1,14 @@
 -- What consumers did about events against what was published.
 --
--- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
--- No row: the check holds. checks.ts says when it must.
+-- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
+-- says when it must, and what the window from $1 until $2 is.
 
 -- name: inbox_missing
 -- Events that are marked as published and that the notifier has not applied. Of one that left the
 -- inbox by age the cursor says that it was applied.
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
-WHERE outbox.state = 'published'
+WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
   AND NOT EXISTS (
     SELECT FROM notifier.inbox
     WHERE inbox.consumer = 'partner-notifier' AND inbox.event_id = outbox.event_id
@@ -29,16 +29,33 @@ SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
 LEFT JOIN settlement.cursors
   ON cursors.consumer = 'settlement-feed' AND cursors.ordering_key = outbox.payment_id
-WHERE outbox.state = 'published' AND outbox.sequence > coalesce(cursors.last_sequence, 0)
+WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
+  AND outbox.sequence > coalesce(cursors.last_sequence, 0)
 
 -- name: delivery_waiting
--- Webhooks that are still to be delivered. One that is sent once more waits since it was asked for.
-SELECT event_id::text AS id, coalesce(first_attempt_at, next_attempt_at) AS since
+-- Webhooks that the sender has still to send, or to release. One that is sent once more waits since
+-- it was asked for; one that is parked, since its partner has an endpoint.
+SELECT event_id::text AS id,
+       greatest(coalesce(first_attempt_at, next_attempt_at),
+                CASE WHEN state = 'parked' THEN endpoint.updated_at END) AS since
 FROM notifier.deliveries
-WHERE state = 'pending'
+LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
+WHERE (state = 'pending' OR state = 'parked')
   AND NOT EXISTS (
-    SELECT FROM auditor.unwanted_deliveries WHERE unwanted_deliveries.event_id = deliveries.event_id
+    SELECT FROM auditor.waiting_deliveries WHERE waiting_deliveries.event_id = deliveries.event_id
   )
+
+-- name: delivery_refused
+-- Webhooks that wait because their partner's server does not take them.
+SELECT event_id::text AS id, partner_id AS partner, since
+FROM auditor.waiting_deliveries
+WHERE because = 'refused'
+
+-- name: delivery_parked
+-- Webhooks that wait because their partner has no open endpoint.
+SELECT event_id::text AS id, partner_id AS partner, since
+FROM auditor.waiting_deliveries
+WHERE because = 'parked'
 
 -- name: inbox_unfounded
 -- Events that a consumer applied and that are not in the outbox, or with other bytes than the
@@ -51,9 +68,12 @@ FROM (
 ) AS inbox
 LEFT JOIN ledger.outbox USING (event_id)
 LEFT JOIN auditor.published USING (event_id)
-WHERE inbox.payload_hash <> published.payload_hash
-  OR outbox.event_id IS NULL
-    AND NOT auditor.left_outbox(published.txn_id, published.event_type, event_id)
+WHERE inbox.received_at >= $1 AND inbox.received_at < $2
+  AND (
+    inbox.payload_hash <> published.payload_hash
+    OR outbox.event_id IS NULL
+      AND NOT auditor.left_outbox(published.txn_id, published.event_type, event_id)
+  )
 GROUP BY event_id
 
 -- name: inbox_altered
@@ -67,87 +87,252 @@ FROM (
 GROUP BY event_id
 
 -- name: cursor_differs_from_inbox
--- Payments whose cursor is not where the newest applied event is, or that skipped one. A payment
--- older than what left the inbox by age may miss its first events there; the request's clock is a
--- gateway's and may differ from the database's by some minutes.
-SELECT applied.ordering_key::text AS id, applied.since
+-- Payments of which a consumer's cursor is behind an event that it applied, ahead of one that it
+-- did not, or ahead of all that the ledger numbered: it would take the next one for a copy. An
+-- event may have left the inbox by age. A refund whose partner has no such payment is ordered by
+-- itself.
+WITH inbox AS NOT MATERIALIZED (
+  SELECT consumer, event_id, ordering_key, sequence, received_at FROM notifier.inbox
+  UNION ALL
+  SELECT consumer, event_id, ordering_key, sequence, received_at FROM settlement.inbox
+), cursors AS NOT MATERIALIZED (
+  SELECT consumer, ordering_key, last_sequence FROM notifier.cursors
+  UNION ALL
+  SELECT consumer, ordering_key, last_sequence FROM settlement.cursors
+), inbox_horizons AS (
+  SELECT consumer, reaped_before FROM notifier.inbox_horizons
+  UNION ALL
+  SELECT consumer, reaped_before FROM settlement.inbox_horizons
+)
+SELECT ordering_key::text AS id, min(since) AS since
 FROM (
-  SELECT consumer, ordering_key, max(sequence) AS newest, min(sequence) AS oldest,
-         count(*) AS events, min(received_at) AS since
-  FROM notifier.inbox
-  WHERE sequence IS NOT NULL
-  GROUP BY consumer, ordering_key
-) AS applied
-LEFT JOIN notifier.cursors USING (consumer, ordering_key)
-WHERE cursors.last_sequence IS DISTINCT FROM applied.newest
-  OR applied.events <> applied.newest - applied.oldest + 1
-  OR applied.oldest > 1 AND NOT EXISTS (
-    SELECT FROM notifier.inbox_horizons, ledger.transactions
-    WHERE inbox_horizons.consumer = applied.consumer
-      AND transactions.txn_id = applied.ordering_key
-      AND transactions.created_at < inbox_horizons.reaped_before + interval '1 hour'
-  )
+  SELECT inbox.ordering_key, inbox.received_at AS since
+  FROM inbox
+  WHERE inbox.received_at >= $1 AND inbox.received_at < $2 AND inbox.sequence IS NOT NULL
+    AND NOT EXISTS (
+      SELECT FROM cursors
+      WHERE cursors.consumer = inbox.consumer AND cursors.ordering_key = inbox.ordering_key
+        AND cursors.last_sequence >= inbox.sequence
+    )
+  UNION ALL
+  SELECT outbox.payment_id, outbox.published_at
+  FROM ledger.outbox
+  JOIN cursors
+    ON cursors.ordering_key = outbox.payment_id AND cursors.last_sequence >= outbox.sequence
+  WHERE outbox.published_at >= $1 AND outbox.published_at < $2
+    AND NOT EXISTS (
+      SELECT FROM inbox
+      WHERE inbox.consumer = cursors.consumer AND inbox.event_id = outbox.event_id
+        AND inbox.ordering_key = outbox.payment_id AND inbox.sequence = outbox.sequence
+    )
+    AND NOT EXISTS (
+      SELECT FROM inbox_horizons
+      WHERE inbox_horizons.consumer = cursors.consumer
+        AND outbox.created_at < inbox_horizons.reaped_before
+    )
+  UNION ALL
+  SELECT settled.txn_id, settled.created_at
+  FROM auditor.settled_between($1, $2) AS settled
+  JOIN cursors ON cursors.ordering_key = settled.txn_id
+  WHERE cursors.last_sequence > CASE settled.kind WHEN 'refund' THEN 1 ELSE settled.events END
+) AS differing
+GROUP BY ordering_key
+
+-- name: reaped_differs_from_missing
+-- Tables from which more or less was removed by age than is missing from them, or of which
+-- something younger than a day was, as <table>/<missing>/<removed>/<before>. What was ever there
+-- follows from what is never removed: each end of a transaction is one event, each step of a cursor
+-- one row of an inbox, and each event that the notifier applied one delivery. A copy of a ledger
+-- may have begun when some of its events had left.
+SELECT
+  concat_ws(
+    '/', name, missing, removed,
+    to_char(reaped_before AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+  ) AS id,
+  now() AS since
+FROM (
+  SELECT name, sum(missing) AS missing, sum(removed) AS removed,
+         max(coalesce(before, '-infinity')) AS reaped_before
+  FROM (
+    SELECT 'ledger.outbox' AS name, count(*) AS missing, 0 AS removed, NULL::timestamptz AS before
+    FROM ledger.transactions WHERE state <> 'pending'
+    UNION ALL
+    SELECT 'ledger.outbox', -count(*), 0, NULL FROM ledger.outbox WHERE sequence IS NOT NULL
+    UNION ALL
+    SELECT 'ledger.outbox', 0, events, reaped_before FROM ledger.outbox_horizon
+    UNION ALL
+    SELECT 'notifier.deliveries', sum(last_sequence), 0, NULL FROM notifier.cursors
+    UNION ALL
+    SELECT 'notifier.deliveries', count(*), 0, NULL FROM notifier.inbox WHERE sequence IS NULL
+    UNION ALL
+    SELECT 'notifier.deliveries', -count(*), 0, NULL FROM notifier.deliveries
+    UNION ALL
+    SELECT 'notifier.deliveries', 0, deliveries, NULL FROM notifier.reaped_deliveries
+    UNION ALL
+    SELECT 'notifier.deliveries', 0, 0, reaped_before FROM notifier.deliveries_horizon
+    UNION ALL
+    SELECT 'notifier.inbox/' || consumer, last_sequence, 0, NULL FROM notifier.cursors
+    UNION ALL
+    SELECT 'notifier.inbox/' || consumer, -1, 0, NULL FROM notifier.inbox WHERE sequence IS NOT NULL
+    UNION ALL
+    SELECT 'notifier.inbox/' || consumer, 0, events, reaped_before FROM notifier.inbox_horizons
+    UNION ALL
+    SELECT 'settlement.inbox/' || consumer, last_sequence, 0, NULL FROM settlement.cursors
+    UNION ALL
+    SELECT 'settlement.inbox/' || consumer, -1, 0, NULL
+    FROM settlement.inbox WHERE sequence IS NOT NULL
+    UNION ALL
+    SELECT 'settlement.inbox/' || consumer, 0, events, reaped_before FROM settlement.inbox_horizons
+  ) AS counted
+  GROUP BY name
+) AS tables
+WHERE (name <> 'ledger.outbox' OR NOT EXISTS (SELECT FROM ledger.copied)) AND (
+  missing <> removed
+  OR (removed = 0) <> (reaped_before = '-infinity')
+  OR reaped_before > now() - interval '23 hours'
+)
+
+-- name: reaped_differs_from_published
+-- Partner, type and currency of which other webhooks were removed by age than were published and
+-- are no longer there, in number or to the minor unit.
+WITH gone AS (
+  SELECT published.partner_id, published.event_type, coalesce(published.currency, '') AS currency,
+         count(*) AS deliveries, coalesce(sum(published.amount), 0) AS amount
+  FROM auditor.published
+  LEFT JOIN notifier.cursors
+    ON cursors.consumer = 'partner-notifier' AND cursors.ordering_key = published.payment_id
+  WHERE NOT EXISTS (SELECT FROM notifier.deliveries WHERE deliveries.event_id = published.event_id)
+    AND (
+      published.sequence <= cursors.last_sequence
+      OR published.sequence IS NULL AND EXISTS (
+        SELECT FROM notifier.inbox
+        WHERE inbox.consumer = 'partner-notifier' AND inbox.event_id = published.event_id
+      )
+    )
+  GROUP BY 1, 2, 3
+)
+SELECT concat_ws('/', partner_id, event_type, currency) AS id,
+       greatest((SELECT reaped_before FROM notifier.deliveries_horizon), 'epoch') AS since
+FROM gone
+FULL JOIN (
+  SELECT partner_id, event_type, currency, sum(deliveries) AS deliveries, sum(amount) AS amount
+  FROM notifier.reaped_deliveries
+  GROUP BY 1, 2, 3
+) AS reaped USING (partner_id, event_type, currency)
+WHERE (gone.deliveries, gone.amount) IS DISTINCT FROM (reaped.deliveries, reaped.amount)
 
 -- name: delivery_differs_from_inbox
 -- Applied events without their delivery, and deliveries without an applied event, but for those of
 -- which one of the two left by age.
-SELECT coalesce(inbox.event_id, deliveries.event_id)::text AS id,
-       coalesce(inbox.received_at, deliveries.created_at) AS since
-FROM (SELECT * FROM notifier.inbox WHERE consumer = 'partner-notifier') AS inbox
-FULL JOIN notifier.deliveries ON deliveries.event_id = inbox.event_id
-WHERE deliveries.event_id IS NULL
-    AND inbox.received_at >= (SELECT reaped_before FROM notifier.deliveries_horizon)
-  OR inbox.event_id IS NULL
-    AND deliveries.created_at >= coalesce(
-      (SELECT reaped_before FROM notifier.inbox_horizons WHERE consumer = 'partner-notifier'),
-      '-infinity'
-    )
+SELECT event_id::text AS id, received_at AS since
+FROM notifier.inbox
+WHERE consumer = 'partner-notifier'
+  AND received_at >= $1 AND received_at < $2
+  AND received_at >= (SELECT reaped_before FROM notifier.deliveries_horizon)
+  AND NOT EXISTS (SELECT FROM notifier.deliveries WHERE deliveries.event_id = inbox.event_id)
+UNION ALL
+SELECT event_id::text, created_at
+FROM notifier.deliveries
+WHERE created_at >= $1 AND created_at < $2
+  AND created_at >= coalesce(
+    (SELECT reaped_before FROM notifier.inbox_horizons WHERE consumer = 'partner-notifier'),
+    '-infinity'
+  )
+  AND NOT EXISTS (
+    SELECT FROM notifier.inbox
+    WHERE inbox.consumer = 'partner-notifier' AND inbox.event_id = deliveries.event_id
+  )
 
 -- name: delivery_tells_otherwise
--- Deliveries to another partner than the event's, or with another content than the event.
+-- Deliveries to another partner than the event's, of another transaction, or with another content
+-- than the event.
 --
 -- An event ends with what its webhook says, so nearly always its last bytes show that they agree;
 -- only where they do not are both read.
 SELECT deliveries.event_id::text AS id, deliveries.created_at AS since
 FROM notifier.deliveries
 JOIN ledger.outbox USING (event_id)
-WHERE deliveries.partner_id <> outbox.partner_id
-  OR CASE
-    WHEN substr(convert_to(deliveries.body, 'UTF8'), 2) = substr(
-      convert_to(outbox.payload, 'UTF8'),
-      octet_length(outbox.payload) - octet_length(deliveries.body) + 2
+WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
+  AND (
+    deliveries.partner_id <> outbox.partner_id
+    OR deliveries.txn_id <> outbox.txn_id
+    OR CASE
+      WHEN substr(convert_to(deliveries.body, 'UTF8'), 2) = substr(
+        convert_to(outbox.payload, 'UTF8'),
+        octet_length(outbox.payload) - octet_length(deliveries.body) + 2
+      )
+      THEN false
+      ELSE (
+        deliveries.body::json ->> 'type',
+        deliveries.body::json ->> 'timestamp',
+        deliveries.body::json ->> 'sequence',
+        deliveries.body::json ->> 'data'
+      ) IS DISTINCT FROM (
+        outbox.payload::json ->> 'type',
+        outbox.payload::json ->> 'timestamp',
+        outbox.payload::json ->> 'sequence',
+        outbox.payload::json ->> 'data'
+      )
+    END
+  )
+
+-- name: delivery_differs_from_attempts
+-- Deliveries that say of their attempts what those were not: delivered by none that was answered
+-- with a 2xx, given up after one that was, or with another end, time or number of the last one. An
+-- attempt that was begun and not recorded leaves no row.
+SELECT deliveries.event_id::text AS id,
+       coalesce(deliveries.finished_at, deliveries.created_at) AS since
+FROM notifier.deliveries
+LEFT JOIN LATERAL (
+  SELECT attempt, status, error, recorded_at
+  FROM notifier.delivery_attempts
+  WHERE delivery_attempts.event_id = deliveries.event_id
+  ORDER BY attempt DESC
+  LIMIT 1
+) AS last ON true
+WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
+  AND (
+    (deliveries.last_outcome, deliveries.last_status, deliveries.last_error) IS DISTINCT FROM (
+      CASE
+        WHEN last.status BETWEEN 200 AND 299 THEN 'delivered'
+        WHEN last.status IS NOT NULL THEN 'refused'
+        WHEN last.attempt IS NOT NULL AND deliveries.last_outcome IN ('unanswered', 'unsendable')
+          THEN deliveries.last_outcome
+      END,
+      last.status,
+      last.error
     )
-    THEN false
-    ELSE (
-      deliveries.body::json ->> 'type',
-      deliveries.body::json ->> 'sequence',
-      deliveries.body::json ->> 'data'
+    OR last.attempt > deliveries.attempts
+    OR deliveries.state IN ('delivered', 'failed') AND (
+      deliveries.state, deliveries.attempts, deliveries.finished_at
     ) IS DISTINCT FROM (
-      outbox.payload::json ->> 'type',
-      outbox.payload::json ->> 'sequence',
-      outbox.payload::json ->> 'data'
+      CASE WHEN last.status BETWEEN 200 AND 299 THEN 'delivered' ELSE 'failed' END,
+      last.attempt,
+      last.recorded_at
     )
-  END
+  )
 
 -- name: delivery_given_up
--- Webhooks that were given up: a partner that wants them did not get them.
-SELECT event_id::text AS id, finished_at AS since
-FROM notifier.deliveries
-WHERE state = 'failed'
-  AND NOT EXISTS (
-    SELECT FROM auditor.unwanted_deliveries WHERE unwanted_deliveries.event_id = deliveries.event_id
-  )
+-- Webhooks that were given up, because their partner's server did not take them for a day. They
+-- wait for somebody to ask for them again once it does.
+SELECT event_id::text AS id, partner_id AS partner, since
+FROM auditor.waiting_deliveries
+WHERE because = 'failed'
 
 -- name: settlement_differs_from_ledger
 -- Partner, UTC day and currency of which the settlement batch is not what the ledger settled, to
--- the minor unit. Left out is what the feed has still to apply; what it applied is in batch and
--- cursor at once, and what left the outbox by age was applied long before.
+-- the minor unit, of days that end in the window. Left out is what the feed has still to apply;
+-- what it applied is in batch and cursor at once, and what left the outbox by age was applied long
+-- before. The clock that settled is a worker's, so it may differ from the database's by some
+-- minutes.
 WITH unapplied AS MATERIALIZED (
   SELECT outbox.txn_id
   FROM ledger.outbox
   LEFT JOIN settlement.cursors
     ON cursors.consumer = 'settlement-feed' AND cursors.ordering_key = outbox.payment_id
-  WHERE outbox.sequence > coalesce(cursors.last_sequence, 0)
+  WHERE outbox.created_at >= date_trunc('day', $1::timestamptz, 'UTC') - interval '1 hour'
+    AND outbox.created_at < date_trunc('day', $2::timestamptz, 'UTC') + interval '1 hour'
+    AND outbox.sequence > coalesce(cursors.last_sequence, 0)
 ), settled AS (
   SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date AS day, currency,
          coalesce(sum(amount) FILTER (WHERE kind = 'payment'), 0) AS gross,
@@ -157,13 +342,19 @@ WITH unapplied AS MATERIALIZED (
          min(settled_at) AS since
   FROM ledger.transactions
   WHERE state = 'succeeded'
+    AND settled_at >= date_trunc('day', $1::timestamptz, 'UTC')
+    AND settled_at < date_trunc('day', $2::timestamptz, 'UTC')
     AND NOT EXISTS (SELECT FROM unapplied WHERE unapplied.txn_id = transactions.txn_id)
   GROUP BY 1, 2, 3
+), batches AS (
+  SELECT * FROM settlement.batches
+  WHERE day >= ($1::timestamptz AT TIME ZONE 'UTC')::date
+    AND day < ($2::timestamptz AT TIME ZONE 'UTC')::date
 )
 SELECT concat_ws('/', partner_id, day, currency) AS id,
        coalesce(settled.since, day::timestamptz) AS since
 FROM settled
-FULL JOIN settlement.batches USING (partner_id, day, currency)
+FULL JOIN batches USING (partner_id, day, currency)
 WHERE (settled.gross, settled.refunds, settled.payments, settled.refund_count)
   IS DISTINCT FROM
   (batches.gross, batches.refunds, batches.payments, batches.refund_count)

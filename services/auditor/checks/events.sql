@@ -1,7 +1,7 @@
 -- The outbox against the ledger, and what was published against the outbox.
 --
--- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
--- No row: the check holds. checks.ts says when it must.
+-- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
+-- says when it must, and what the window from $1 until $2 is.
 
 -- name: event_unpublished
 -- Events that wait to be published.
@@ -13,34 +13,43 @@ WHERE state = 'pending'
 -- Events that are marked as published and that the auditor has not received.
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
-WHERE outbox.state = 'published'
+WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
   AND NOT EXISTS (SELECT FROM auditor.published WHERE published.event_id = outbox.event_id)
 
 -- name: event_differs_from_ledger
 -- Final transactions without their event, and events of a settlement without their transaction, or
 -- under an id that does not follow from it. An event that left the outbox by age was seen by the
 -- auditor when it was published.
-SELECT txn_id::text AS id, coalesce(settled.settled_at, events.created_at) AS since
-FROM (
+WITH settled AS MATERIALIZED (
   SELECT txn_id, partner_id, settled_at, kind || '.' || state AS event_type,
          auditor.derive_id('event', txn_id::text, kind || '.' || state) AS event_id
-  FROM ledger.transactions
+  FROM auditor.settled_between($1, $2)
   WHERE state <> 'pending'
-) AS settled
-FULL JOIN (
-  SELECT txn_id, partner_id, created_at, event_type, event_id
-  FROM ledger.outbox
-  WHERE event_type <> 'payment.key_conflict'
-) AS events USING (event_id, event_type, txn_id, partner_id)
+)
+SELECT txn_id::text AS id, settled.settled_at AS since
+FROM settled
+LEFT JOIN ledger.outbox USING (event_id, event_type, txn_id, partner_id)
 LEFT JOIN auditor.published USING (event_id, event_type, txn_id, partner_id)
-WHERE settled.settled_at IS NULL
-  OR events.created_at IS NULL AND (
+WHERE outbox.created_at IS NULL AND (
     published.first_seen IS NULL OR NOT auditor.left_outbox(txn_id, event_type, event_id)
+  )
+UNION ALL
+SELECT outbox.txn_id::text, outbox.created_at
+FROM ledger.outbox
+LEFT JOIN ledger.transactions
+  ON transactions.txn_id = outbox.txn_id
+  AND transactions.partner_id = outbox.partner_id
+  AND transactions.kind || '.' || transactions.state = outbox.event_type
+WHERE outbox.event_type <> 'payment.key_conflict'
+  AND outbox.created_at >= $1 AND outbox.created_at < $2
+  AND (
+    transactions.txn_id IS NULL
+    OR outbox.event_id <> auditor.derive_id('event', outbox.txn_id::text, outbox.event_type)
   )
 
 -- name: event_tells_otherwise
--- Events of a settlement that have another partner, payment, amount, currency or end than the
--- ledger's.
+-- Events of a settlement that have another id, partner, payment, number, time, amount, currency or
+-- end than the ledger's, or are in another bucket than their payment's.
 --
 -- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
 -- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
@@ -51,35 +60,58 @@ WHERE settled.settled_at IS NULL
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
 JOIN ledger.transactions USING (txn_id)
-WHERE outbox.event_type <> 'payment.key_conflict' AND (
-  outbox.payment_id <> transactions.txn_id
-    AND outbox.payment_id IS DISTINCT FROM transactions.payment_id
-  OR CASE
-    WHEN strpos(outbox.payload, concat(',"partner_id":"', transactions.partner_id, '","txn_id":"')) > 0
-      AND strpos(outbox.payload, concat(
-        ',"data":{"id":"', transactions.txn_id, '","object":"', transactions.kind,
-        CASE transactions.kind WHEN 'refund' THEN concat('","payment":"', transactions.payment_id) END,
-        '","status":"', transactions.state, '","amount":', transactions.amount,
-        ',"currency":"', transactions.currency, '",'
-      )) > 0
-    THEN false
-    ELSE (
-      outbox.payload::json ->> 'partner_id',
-      outbox.payload::json -> 'data' ->> 'id',
-      outbox.payload::json -> 'data' ->> 'payment',
-      outbox.payload::json -> 'data' ->> 'status',
-      outbox.payload::json -> 'data' ->> 'amount',
-      outbox.payload::json -> 'data' ->> 'currency'
-    ) IS DISTINCT FROM (
-      transactions.partner_id,
-      transactions.txn_id::text,
-      transactions.payment_id::text,
-      transactions.state,
-      coalesce(transactions.amount, transactions.requested_amount)::text,
-      transactions.currency
-    )
-  END
-)
+WHERE outbox.event_type <> 'payment.key_conflict'
+  AND outbox.created_at >= $1 AND outbox.created_at < $2
+  AND (
+    outbox.payment_id <> transactions.txn_id
+      AND outbox.payment_id IS DISTINCT FROM transactions.payment_id
+    OR outbox.bucket <> ('x' || left(outbox.payment_id::text, 4))::bit(16)::integer % 64
+    OR transactions.state = 'failed' AND (
+      outbox.payload::json -> 'data' -> 'failure' ->> 'code',
+      outbox.payload::json -> 'data' -> 'failure' ->> 'message'
+    ) IS DISTINCT FROM (transactions.failure_code, coalesce(transactions.failure_message, ''))
+    OR CASE
+      WHEN strpos(outbox.payload, concat(
+          ',"event_id":"', outbox.event_id, '","partner_id":"', transactions.partner_id,
+          '","txn_id":"', transactions.txn_id, '","payment_id":"', outbox.payment_id,
+          '","type":"', transactions.kind, '.', transactions.state, '","timestamp":"',
+          to_char(transactions.settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+          '","sequence":', outbox.sequence,
+          ',"data":{"id":"', transactions.txn_id, '","object":"', transactions.kind,
+          CASE transactions.kind WHEN 'refund' THEN concat('","payment":"', transactions.payment_id) END,
+          '","status":"', transactions.state, '","amount":', transactions.amount,
+          ',"currency":"', transactions.currency, '",'
+        )) > 0
+      THEN false
+      ELSE (
+        outbox.payload::json ->> 'event_id',
+        outbox.payload::json ->> 'partner_id',
+        outbox.payload::json ->> 'txn_id',
+        outbox.payload::json ->> 'payment_id',
+        outbox.payload::json ->> 'type',
+        (outbox.payload::json ->> 'timestamp')::timestamptz,
+        outbox.payload::json ->> 'sequence',
+        outbox.payload::json -> 'data' ->> 'id',
+        outbox.payload::json -> 'data' ->> 'payment',
+        outbox.payload::json -> 'data' ->> 'status',
+        outbox.payload::json -> 'data' ->> 'amount',
+        outbox.payload::json -> 'data' ->> 'currency'
+      ) IS DISTINCT FROM (
+        outbox.event_id::text,
+        transactions.partner_id,
+        transactions.txn_id::text,
+        outbox.payment_id::text,
+        outbox.event_type,
+        transactions.settled_at,
+        outbox.sequence::text,
+        transactions.txn_id::text,
+        transactions.payment_id::text,
+        transactions.state,
+        coalesce(transactions.amount, transactions.requested_amount)::text,
+        transactions.currency
+      )
+    END
+  )
 
 -- name: sequence_has_a_gap
 -- Payments whose events, those of their refunds included, are not numbered 1, 2, 3, … without a gap
@@ -88,15 +120,25 @@ WHERE outbox.event_type <> 'payment.key_conflict' AND (
 WITH broken AS MATERIALIZED (
   SELECT payment_id, min(created_at) AS since, max(sequence) AS newest
   FROM ledger.outbox
-  WHERE sequence IS NOT NULL
+  WHERE sequence IS NOT NULL AND payment_id IN (
+    SELECT payment_id FROM ledger.outbox WHERE created_at >= $1 AND created_at < $2
+  )
   GROUP BY payment_id
   HAVING max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*)
 ), numbered AS (
   SELECT payment_id, sequence FROM broken JOIN ledger.outbox USING (payment_id)
   WHERE sequence IS NOT NULL
   UNION ALL
-  SELECT payment_id, sequence FROM broken JOIN auditor.published USING (payment_id)
-  WHERE sequence IS NOT NULL
+  SELECT broken.payment_id, published.sequence
+  FROM broken
+  CROSS JOIN LATERAL (
+    SELECT broken.payment_id AS txn_id
+    UNION ALL
+    SELECT txn_id FROM ledger.transactions
+    WHERE kind = 'refund' AND transactions.payment_id = broken.payment_id
+  ) AS told_of
+  JOIN auditor.published USING (txn_id)
+  WHERE published.payment_id = broken.payment_id AND published.sequence IS NOT NULL
     AND NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
     AND auditor.left_outbox(txn_id, event_type, event_id)
 )
@@ -118,18 +160,44 @@ WITH missing AS MATERIALIZED (
   -- Few, and only these are worth a closer look.
   SELECT event_id, event_type, txn_id, first_seen
   FROM auditor.published
-  WHERE NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
+  WHERE first_seen >= $1 AND first_seen < $2
+    AND NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
 )
 SELECT event_id::text AS id, first_seen AS since
 FROM missing
 WHERE NOT auditor.left_outbox(txn_id, event_type, event_id)
 
 -- name: published_differs_from_outbox
--- Events that were published with other bytes than the outbox holds.
+-- Events that were published with other bytes than the outbox holds, or as another one's.
 SELECT outbox.event_id::text AS id, published.first_seen AS since
 FROM ledger.outbox
 JOIN auditor.published USING (event_id)
-WHERE published.payload_hash <> encode(sha256(convert_to(outbox.payload, 'UTF8')), 'hex')
+WHERE published.first_seen >= $1 AND published.first_seen < $2
+  AND (
+    published.payload_hash <> encode(sha256(convert_to(outbox.payload, 'UTF8')), 'hex')
+    OR (
+      published.event_type, published.txn_id, published.payment_id, published.partner_id,
+      published.sequence
+    ) IS DISTINCT FROM (
+      outbox.event_type, outbox.txn_id, outbox.payment_id, outbox.partner_id, outbox.sequence
+    )
+  )
+
+-- name: published_differs_from_ledger
+-- Events of a settlement that were published with another end, partner, amount or currency than the
+-- ledger's, also those that have left the outbox.
+SELECT published.event_id::text AS id, published.first_seen AS since
+FROM auditor.published
+JOIN ledger.transactions USING (txn_id)
+WHERE published.event_type <> 'payment.key_conflict'
+  AND published.first_seen >= $1 AND published.first_seen < $2
+  AND (published.event_type, published.partner_id, published.amount, published.currency)
+    IS DISTINCT FROM (
+      transactions.kind || '.' || transactions.state,
+      transactions.partner_id,
+      coalesce(transactions.amount, transactions.requested_amount),
+      transactions.currency
+    )
 
 -- name: published_altered
 -- Events with copies of other bytes.

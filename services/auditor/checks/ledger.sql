@@ -1,41 +1,47 @@
 -- The ledger against what was accepted, and against itself.
 --
--- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
--- No row: the check holds. checks.ts says when it must.
+-- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
+-- says when it must, and what the window from $1 until $2 is.
 
 -- name: ledger_not_accepted
 -- Ledger rows without a request in the topic.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
-FROM ledger.transactions
+FROM auditor.settled_between($1, $2) AS transactions
 WHERE NOT EXISTS (
   SELECT FROM auditor.accepted
   WHERE accepted.txn_id = transactions.txn_id AND accepted.fingerprint = transactions.fingerprint
 )
 
 -- name: ledger_unfinished
--- Transactions that are not final and are for the workers alone to finish.
-SELECT txn_id::text AS id, created_at AS since
+-- Transactions that are not final and are for the workers alone to finish: since they were
+-- accepted, or since whom they waited for has acted.
+SELECT transactions.txn_id::text AS id,
+       greatest(transactions.created_at, payments.settled_at, ended.changed_at) AS since
 FROM ledger.transactions
-WHERE state = 'pending'
+LEFT JOIN ledger.transactions AS payments ON payments.txn_id = transactions.payment_id
+LEFT JOIN auditor.provider_journal AS ended
+  ON ended.kind = CASE transactions.kind WHEN 'refund' THEN 'refund' ELSE 'intent' END
+ AND ended.id = CASE transactions.kind
+   WHEN 'refund' THEN transactions.provider_refund_id
+   ELSE transactions.provider_intent_id
+ END
+ AND ended.status IN ('succeeded', 'failed')
+WHERE transactions.state = 'pending'
   AND NOT EXISTS (
     SELECT FROM auditor.waiting_outside WHERE waiting_outside.txn_id = transactions.txn_id
   )
 
 -- name: card_unfinished
--- Transactions that are not final because a customer, a bank or the provider has yet to do
--- something.
-SELECT txn_id::text AS id, created_at AS since
+-- Payments that their customer has yet to confirm, and the refunds behind them.
+SELECT txn_id::text AS id, partner_id AS partner, created_at AS since
 FROM auditor.waiting_outside
-WHERE NOT EXISTS (
-  SELECT FROM ledger.transactions AS accepted
-  WHERE accepted.txn_id = waiting_outside.txn_id AND accepted.provider_refund_id IS NOT NULL
-)
+WHERE waits_for = 'customer'
 
--- name: refund_at_bank
--- Refunds that the provider has accepted and a bank has yet to carry out.
-SELECT txn_id::text AS id, created_at AS since
-FROM ledger.transactions
-WHERE state = 'pending' AND provider_refund_id IS NOT NULL
+-- name: bank_unfinished
+-- Payments and refunds that a bank has yet to carry out, and the refunds behind such payments.
+SELECT txn_id::text AS id, partner_id AS partner, created_at AS since
+FROM auditor.waiting_outside
+WHERE waits_for = 'bank'
 
 -- name: ledger_history_changed
 -- What a ledger in another store says of its rows, and their history does not allow: an amount, an
@@ -45,13 +51,18 @@ SELECT kind || ' ' || id AS id, first_seen AS since
 FROM ledger.copy_differences
 
 -- name: ledger_differs_from_accepted
--- Ledger rows of another kind, partner, payment, amount or currency than their request. A refund
--- has its payment's currency, and an amount that the request may leave open.
+-- Ledger rows of another kind, partner, payment, amount or currency than their request, or that
+-- keep something else of it. A refund has its payment's currency, and an amount that the request
+-- may leave open.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
-FROM ledger.transactions
+FROM auditor.settled_between($1, $2) AS transactions
 JOIN auditor.accepted USING (txn_id, fingerprint)
 WHERE (transactions.kind, transactions.partner_id, transactions.payment_id)
     IS DISTINCT FROM (accepted.kind, accepted.partner_id, accepted.payment_id)
+  OR accepted.rest <> auditor.hash_rest(
+    transactions.response_version, transactions.created_at, transactions.payment_method,
+    transactions.reference, transactions.details
+  )
   OR CASE transactions.kind
     WHEN 'refund' THEN
       transactions.requested_amount IS DISTINCT FROM accepted.amount
@@ -64,7 +75,7 @@ WHERE (transactions.kind, transactions.partner_id, transactions.payment_id)
 -- name: ledger_id_underived
 -- Ledger rows whose id does not follow from kind, partner and key.
 SELECT txn_id::text AS id, created_at AS since
-FROM ledger.transactions
+FROM auditor.settled_between($1, $2)
 WHERE txn_id <> auditor.derive_id(kind, partner_id, idempotency_key)
 
 -- name: entry_differs_from_ledger
@@ -72,7 +83,7 @@ WHERE txn_id <> auditor.derive_id(kind, partner_id, idempotency_key)
 -- the partner's payable funds or, for a refund, back to where its payment's came from, and any
 -- other moves nothing. A transaction has one entry at most.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
-FROM ledger.transactions
+FROM auditor.settled_between($1, $2) AS transactions
 LEFT JOIN ledger.entries USING (txn_id)
 LEFT JOIN ledger.entries AS paid ON paid.txn_id = transactions.payment_id
 WHERE (entries.txn_id IS NOT NULL) <> (transactions.state = 'succeeded')
@@ -93,29 +104,33 @@ WHERE (entries.txn_id IS NOT NULL) <> (transactions.state = 'succeeded')
 
 -- name: refunded_differs_from_refunds
 -- Payments that hold another amount for refunds, or say another was given back, than their refunds
--- come to; and those of which more is given back than was paid.
+-- come to; and those of which more is given back than was paid. Also payments from before the
+-- window that have a refund in it.
+WITH touched AS MATERIALIZED (
+  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE kind = 'payment'
+  UNION
+  SELECT payment_id FROM auditor.settled_between($1, $2) WHERE kind = 'refund'
+)
 SELECT payments.txn_id::text AS id, payments.created_at AS since
-FROM ledger.transactions AS payments
-LEFT JOIN (
-  SELECT payment_id, partner_id, currency,
-         sum(amount) FILTER (WHERE state <> 'failed') AS reserved,
-         sum(amount) FILTER (WHERE state = 'succeeded') AS refunded
+FROM touched
+JOIN ledger.transactions AS payments USING (txn_id)
+CROSS JOIN LATERAL (
+  SELECT coalesce(sum(amount) FILTER (WHERE state <> 'failed'), 0) AS reserved,
+         coalesce(sum(amount) FILTER (WHERE state = 'succeeded'), 0) AS refunded
   FROM ledger.transactions
-  WHERE kind = 'refund' AND amount IS NOT NULL
-  GROUP BY payment_id, partner_id, currency
-) AS refunds ON refunds.payment_id = payments.txn_id
-  AND refunds.partner_id = payments.partner_id
-  AND refunds.currency = payments.currency
+  WHERE kind = 'refund' AND payment_id = payments.txn_id
+    AND partner_id = payments.partner_id AND currency = payments.currency
+) AS refunds
 WHERE payments.kind = 'payment' AND (
-  payments.refund_reserved <> coalesce(refunds.reserved, 0)
-  OR payments.amount_refunded <> coalesce(refunds.refunded, 0)
+  payments.refund_reserved <> refunds.reserved
+  OR payments.amount_refunded <> refunds.refunded
   OR payments.refund_reserved > CASE payments.state WHEN 'succeeded' THEN payments.amount ELSE 0 END
 )
 
 -- name: refund_unfounded
 -- Refunds that hold or gave back money of no payment of their partner and currency that succeeded.
 SELECT refunds.txn_id::text AS id, refunds.created_at AS since
-FROM ledger.transactions AS refunds
+FROM auditor.settled_between($1, $2) AS refunds
 WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount IS NOT NULL
   AND NOT EXISTS (
     SELECT FROM ledger.transactions AS payments
@@ -125,3 +140,22 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
       AND payments.partner_id = refunds.partner_id
       AND payments.currency = refunds.currency
   )
+
+-- name: events_differ_from_settled
+-- Payments that count another number of events than they and their refunds have ends: the next
+-- event would have a number that was given, or leave one out. Also payments from before the window
+-- that have a refund in it.
+WITH touched AS MATERIALIZED (
+  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE kind <> 'refund'
+  UNION
+  SELECT payment_id FROM auditor.settled_between($1, $2) WHERE kind = 'refund'
+)
+SELECT payments.txn_id::text AS id, payments.created_at AS since
+FROM touched
+JOIN ledger.transactions AS payments USING (txn_id)
+WHERE payments.kind <> 'refund' AND payments.events <> (payments.state <> 'pending')::integer + (
+  SELECT count(*)
+  FROM ledger.transactions AS refunds
+  WHERE refunds.kind = 'refund' AND refunds.payment_id = payments.txn_id
+    AND refunds.partner_id = payments.partner_id AND refunds.state <> 'pending'
+)

@@ -1,12 +1,21 @@
 -- The ledger against the journal of the provider.
 --
--- Each statement takes no parameters. A row: an offending `id`, and `since` when it has been one.
--- No row: the check holds. checks.ts says when it must.
+-- A row: an offending `id`, and `since` when it has been one. No row: the check holds. checks.ts
+-- says when it must, and what the window from $1 until $2 is.
+--
+-- What the journal has of the provider is of the window in which it last learned something new of
+-- it, by the database's clock: a list may be read days later.
 
 -- name: charge_missing
 -- Card payments that succeeded and of which the provider has no successful charge.
+WITH touched AS MATERIALIZED (
+  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
+  UNION
+  SELECT txn_id FROM auditor.charges WHERE changed_at >= $1 AND changed_at < $2
+)
 SELECT txn_id::text AS id, settled_at AS since
-FROM ledger.transactions
+FROM touched
+JOIN ledger.transactions USING (txn_id)
 WHERE kind = 'payment' AND state = 'succeeded' AND payment_method IS NOT NULL
   AND NOT EXISTS (
     SELECT FROM auditor.charges
@@ -16,8 +25,14 @@ WHERE kind = 'payment' AND state = 'succeeded' AND payment_method IS NOT NULL
 -- name: given_back_otherwise
 -- Refunds of cards that ended otherwise at the provider than in the ledger: one that succeeded gave
 -- money back there, and of one that failed none went back.
+WITH touched AS MATERIALIZED (
+  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE kind = 'refund'
+  UNION
+  SELECT txn_id FROM auditor.refunds WHERE changed_at >= $1 AND changed_at < $2
+)
 SELECT booked.txn_id::text AS id, booked.settled_at AS since
-FROM ledger.transactions AS booked
+FROM touched
+JOIN ledger.transactions AS booked USING (txn_id)
 JOIN ledger.transactions AS payments ON payments.txn_id = booked.payment_id
 WHERE booked.kind = 'refund' AND booked.state <> 'pending' AND payments.payment_method IS NOT NULL
   AND (booked.state = 'succeeded') <> EXISTS (
@@ -30,7 +45,9 @@ WHERE booked.kind = 'refund' AND booked.state <> 'pending' AND payments.payment_
 -- Transactions that were charged more than once: there is never a second successful charge.
 SELECT txn_id::text AS id, max(created_at) AS since
 FROM auditor.charges
-WHERE status = 'succeeded'
+WHERE status = 'succeeded' AND txn_id IN (
+  SELECT txn_id FROM auditor.charges WHERE changed_at >= $1 AND changed_at < $2
+)
 GROUP BY txn_id
 HAVING count(*) > 1
 
@@ -40,6 +57,7 @@ HAVING count(*) > 1
 SELECT charges.id, charges.created_at AS since
 FROM auditor.charges
 WHERE charges.txn_id IS NOT NULL
+  AND charges.changed_at >= $1 AND charges.changed_at < $2
   AND NOT EXISTS (
     SELECT FROM ledger.transactions
     WHERE transactions.txn_id = charges.txn_id
@@ -50,8 +68,14 @@ WHERE charges.txn_id IS NOT NULL
 -- name: charge_differs_from_ledger
 -- Charges that took another amount, currency or partner's money than the payment says, are another
 -- charge than it names, or are of one that failed.
+WITH touched AS MATERIALIZED (
+  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
+  UNION
+  SELECT txn_id FROM auditor.charges WHERE changed_at >= $1 AND changed_at < $2
+)
 SELECT charges.id, charges.created_at AS since
-FROM auditor.charges
+FROM touched
+JOIN auditor.charges USING (txn_id)
 JOIN ledger.transactions USING (txn_id)
 WHERE charges.status = 'succeeded'
   AND (
@@ -66,6 +90,7 @@ WHERE charges.status = 'succeeded'
 SELECT intents.id, intents.created_at AS since
 FROM auditor.intents
 WHERE intents.status IN ('pending', 'succeeded')
+  AND intents.changed_at >= $1 AND intents.changed_at < $2
   AND NOT EXISTS (
     SELECT FROM ledger.transactions
     WHERE transactions.txn_id = intents.txn_id
@@ -77,7 +102,9 @@ WHERE intents.status IN ('pending', 'succeeded')
 -- Refunds that the provider made more than once.
 SELECT txn_id::text AS id, max(created_at) AS since
 FROM auditor.refunds
-WHERE status <> 'failed' AND txn_id IS NOT NULL
+WHERE status <> 'failed' AND txn_id IN (
+  SELECT txn_id FROM auditor.refunds WHERE changed_at >= $1 AND changed_at < $2
+)
 GROUP BY txn_id
 HAVING count(*) > 1
 
@@ -87,6 +114,7 @@ HAVING count(*) > 1
 SELECT refunds.id, refunds.created_at AS since
 FROM auditor.refunds
 WHERE refunds.status <> 'failed'
+  AND refunds.changed_at >= $1 AND refunds.changed_at < $2
   AND NOT EXISTS (
     SELECT FROM ledger.transactions AS booked
     JOIN ledger.transactions AS payments ON payments.txn_id = booked.payment_id
@@ -96,10 +124,15 @@ WHERE refunds.status <> 'failed'
   )
 
 -- name: given_back_differs_from_ledger
--- Refunds at the provider of another amount, currency or partner than the ledger's.
+-- Refunds at the provider of another amount, currency or partner than the ledger's, or that are
+-- another refund than it names.
 SELECT refunds.id, refunds.created_at AS since
 FROM auditor.refunds
 JOIN ledger.transactions USING (txn_id)
 WHERE refunds.status <> 'failed'
-  AND (refunds.amount, refunds.currency, refunds.partner_id)
-    IS DISTINCT FROM (transactions.amount, transactions.currency, transactions.partner_id)
+  AND refunds.changed_at >= $1 AND refunds.changed_at < $2
+  AND (
+    (refunds.amount, refunds.currency, refunds.partner_id)
+      IS DISTINCT FROM (transactions.amount, transactions.currency, transactions.partner_id)
+    OR transactions.state = 'succeeded' AND refunds.id IS DISTINCT FROM transactions.provider_refund_id
+  )

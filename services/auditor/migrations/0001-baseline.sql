@@ -12,6 +12,8 @@ CREATE TABLE accepted (
   payment_id uuid,
   currency text,
   amount bigint,
+  -- Of what the ledger keeps of the request and does not compute with: see hash_rest.
+  rest bytea NOT NULL CHECK (octet_length(rest) = 32),
   -- Where it was seen first.
   kafka_partition integer NOT NULL,
   kafka_offset bigint NOT NULL,
@@ -20,6 +22,9 @@ CREATE TABLE accepted (
   CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
   CHECK (kind = 'refund' OR amount IS NOT NULL AND currency IS NOT NULL)
 );
+-- What came in a window of time, for the audit; here and below. Rows come in that order, so an index
+-- by block ranges finds them and costs next to nothing.
+CREATE INDEX accepted_by_time ON accepted USING brin (first_seen) WITH (autosummarize = on);
 
 -- How far that topic was read, by partition. It moves in the transaction that keeps the records, so
 -- what is gone before it was passed was never kept.
@@ -50,6 +55,43 @@ CREATE TABLE accepted_lost (
   found_at timestamptz NOT NULL DEFAULT now(),
   CHECK (from_offset < to_offset)
 );
+
+-- Completed claims that nothing accounted for when they were read. One whose record was only late
+-- is forgotten; one that is confirmed stays, and is drift until its payment is posted after all or
+-- a person acknowledges it: `claim:<txn_id>`, or `lost:<id>` of the loss that it is laid to.
+CREATE TABLE claims_unaccounted (
+  txn_id uuid NOT NULL,
+  fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
+  partner_id text NOT NULL,
+  -- The gateway's clock.
+  accepted_at timestamptz NOT NULL,
+  -- Where its record would be, by its key, and the end of that partition once it was completed.
+  topic text NOT NULL,
+  kafka_partition integer NOT NULL,
+  before_offset bigint NOT NULL,
+  seen_at timestamptz NOT NULL DEFAULT now(),
+  -- When workers and auditor had passed that end without it.
+  confirmed_at timestamptz,
+  lost_id bigint REFERENCES accepted_lost,
+  PRIMARY KEY (txn_id, fingerprint)
+);
+CREATE INDEX claims_in_doubt ON claims_unaccounted (seen_at) WHERE confirmed_at IS NULL;
+
+-- How far the walk over the claims is, however many auditors run. `step` is the fence: one that was
+-- overtaken moves nothing.
+CREATE TABLE claim_walk (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  step bigint NOT NULL DEFAULT 0,
+  due_at timestamptz NOT NULL DEFAULT '-infinity',
+  -- The store's own; null at the beginning of a walk.
+  cursor text,
+  -- Why the store did not answer the last step, and when it answered one last.
+  trouble text,
+  answered_at timestamptz NOT NULL DEFAULT now(),
+  -- When a whole walk was over last.
+  walked_at timestamptz
+);
+INSERT INTO claim_walk DEFAULT VALUES;
 
 -- Records of that topic that are no payment. Each must end as a dead letter.
 CREATE TABLE accepted_refused (
@@ -97,6 +139,8 @@ CREATE TABLE published (
   last_seen timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX published_by_transaction ON published (txn_id);
+CREATE INDEX published_by_time ON published USING brin (first_seen) WITH (autosummarize = on);
+CREATE INDEX published_altered ON published (event_id) WHERE altered > 0;
 
 -- Messages that are no event, in the form that every consumer has. The other tables of an inbox the
 -- auditor has not: it applies nothing and counts every copy, which is just what an inbox is there to
@@ -120,6 +164,8 @@ CREATE TABLE provider_journal (
   -- The provider's.
   id text NOT NULL,
   status text NOT NULL CHECK (status IN ('unconfirmed', 'pending', 'succeeded', 'failed')),
+  -- Who has to act before a pending one ends, where the provider says so.
+  waits_for text CHECK (waits_for IN ('customer', 'bank')),
   amount bigint NOT NULL,
   currency text NOT NULL,
   -- The provider's clock, whole seconds.
@@ -130,9 +176,27 @@ CREATE TABLE provider_journal (
   partner_id text,
   -- When the provider reported it last.
   seen_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (kind, id)
+  -- When the provider first said what it says now. A list may be read days after what is in it was
+  -- made.
+  changed_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (kind, id),
+  CHECK (status = 'pending' OR waits_for IS NULL)
 );
 CREATE INDEX provider_journal_by_transaction ON provider_journal (txn_id, kind);
+CREATE INDEX provider_journal_by_time ON provider_journal USING brin (changed_at)
+  WITH (autosummarize = on);
+CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.changed_at := now();
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER journal_notes_changes BEFORE UPDATE ON provider_journal
+  FOR EACH ROW WHEN (
+    (NEW.status, NEW.amount, NEW.currency, NEW.intent_id, NEW.txn_id, NEW.partner_id)
+    IS DISTINCT FROM
+    (OLD.status, OLD.amount, OLD.currency, OLD.intent_id, OLD.txn_id, OLD.partner_id)
+  ) EXECUTE FUNCTION note_change();
 CREATE VIEW intents AS SELECT * FROM provider_journal WHERE kind = 'intent';
 CREATE VIEW charges AS SELECT * FROM provider_journal WHERE kind = 'charge';
 CREATE VIEW refunds AS SELECT * FROM provider_journal WHERE kind = 'refund';
@@ -176,9 +240,54 @@ CREATE TABLE scheduled_audit (
   in_flight json NOT NULL DEFAULT '{}',
   -- Times by check, of the oldest each: by that a backlog that grows old is distinguished from one
   -- that is always new.
-  in_flight_since json NOT NULL DEFAULT '{}'
+  in_flight_since json NOT NULL DEFAULT '{}',
+  -- The same of what waits for others.
+  waiting json NOT NULL DEFAULT '{}',
+  waiting_since json NOT NULL DEFAULT '{}'
 );
 INSERT INTO scheduled_audit DEFAULT VALUES;
+
+-- Windows of time whose rows have all come to their end and were compared in every layer: closed once,
+-- and only added to. A row says what all closed slices come to with this one, as the audit shows it,
+-- and its hash is over that and over the hash of the one before it.
+CREATE TABLE audit_slices (
+  -- In the order in which they were closed, without a gap.
+  nth integer PRIMARY KEY CHECK (nth >= 1),
+  from_time timestamptz NOT NULL,
+  until_time timestamptz NOT NULL,
+  counts json NOT NULL,
+  sums json NOT NULL,
+  hash bytea NOT NULL CHECK (octet_length(hash) = 32),
+  closed_at timestamptz NOT NULL DEFAULT now(),
+  CHECK (from_time < until_time),
+  CONSTRAINT closed_once EXCLUDE USING gist (tstzrange(from_time, until_time) WITH &&)
+);
+CREATE TRIGGER slices_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_slices
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
+
+CREATE FUNCTION slice_hash(
+  previous bytea, nth integer, since timestamptz, until timestamptz, counts json, sums json
+) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+  SELECT sha256(convert_to(concat_ws(
+    '|', encode(previous, 'hex'), nth, extract(epoch FROM since), extract(epoch FROM until), counts, sums
+  ), 'UTF8'))
+$$;
+
+-- Closed slices that were found otherwise than they were closed: every audit looks at them again.
+CREATE TABLE doubted_slices (
+  nth integer PRIMARY KEY,
+  since timestamptz NOT NULL DEFAULT now()
+);
+
+-- How far the audit of all closed slices is; one that was interrupted goes on there.
+CREATE TABLE full_audit (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  next_nth integer NOT NULL DEFAULT 1,
+  -- Null while none is under way.
+  begun_at timestamptz
+);
+INSERT INTO full_audit DEFAULT VALUES;
 
 -- What people did to the system by hand, such as redriving a dead letter: who, when and why. It is
 -- only added to.
@@ -214,6 +323,36 @@ BEGIN
 END
 $$;
 
+-- A hash of what the ledger keeps of a request as it came, so that the evidence of it is short. What
+-- was not sent is null, and another text than the empty one.
+CREATE FUNCTION hash_rest(
+  response_version integer, created_at timestamptz, payment_method text, reference text, details text
+) RETURNS bytea
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT sha256(convert_to(concat(
+    response_version, ' ', extract(epoch FROM created_at), E'\n', '=' || payment_method,
+    E'\n', '=' || reference, E'\n', '=' || details
+  ), 'UTF8'))
+$$;
+
+-- Whether a request that was answered is known to have gone on: it is in the topic as it was read,
+-- from where other checks follow it, in the ledger, a dead letter, or one that lost its key and was
+-- told so.
+CREATE FUNCTION is_accounted(of_txn_id uuid, of_fingerprint bytea) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (
+      SELECT FROM auditor.accepted WHERE txn_id = of_txn_id AND fingerprint = of_fingerprint
+    ) OR EXISTS (
+      SELECT FROM ledger.transactions WHERE txn_id = of_txn_id AND fingerprint = of_fingerprint
+    ) OR EXISTS (
+      SELECT FROM auditor.dead_letters WHERE txn_id = of_txn_id AND fingerprint = of_fingerprint
+    ) OR EXISTS (
+      SELECT FROM ledger.outbox WHERE event_id = auditor.derive_id(
+        'event', of_txn_id::text, 'payment.key_conflict', encode(of_fingerprint, 'hex')
+      )
+    )
+$$;
+
 -- Whether an event that is no longer in the outbox was removed by age: the ledger has the
 -- transaction whose end it reports, its id follows from that, and it was settled before what was
 -- removed. The clock that settled is a worker's, so it may differ from the database's by some
@@ -229,26 +368,93 @@ LANGUAGE sql STABLE AS $$
   )
 $$;
 
--- Pending transactions that wait for somebody outside: a payment from when its customer may confirm
--- it, the refunds behind it, and a refund that the provider has accepted and a bank has yet to carry
--- out.
+-- Transactions that were settled from `since` on and before `until`. Those that are pending are in the
+-- window that has no end.
+CREATE FUNCTION settled_between(since timestamptz, until timestamptz)
+RETURNS SETOF ledger.transactions
+LANGUAGE sql STABLE AS $$
+  SELECT * FROM ledger.transactions
+  WHERE settled_at >= since AND settled_at < until OR state = 'pending' AND until = 'infinity'
+$$;
+
+-- Pending transactions that wait for a customer or a bank, by what the provider says: payments, the
+-- refunds behind them, and refunds that the provider has accepted. A charge that is only under way is
+-- none of them, and one of which the provider knows the end is for the workers to finish.
 CREATE VIEW waiting_outside AS
-SELECT transactions.txn_id, transactions.created_at
+SELECT transactions.txn_id, transactions.partner_id, transactions.created_at, journal.waits_for
 FROM ledger.transactions
 LEFT JOIN ledger.transactions AS payments ON payments.txn_id = transactions.payment_id
-WHERE transactions.state = 'pending' AND (
-  transactions.provider_intent_id IS NOT NULL
-  OR transactions.provider_refund_id IS NOT NULL
-  OR payments.state = 'pending' AND payments.provider_intent_id IS NOT NULL
-);
+JOIN provider_journal AS journal
+  ON journal.kind = CASE WHEN transactions.provider_refund_id IS NULL THEN 'intent' ELSE 'refund' END
+ AND journal.id = CASE
+   WHEN transactions.provider_refund_id IS NOT NULL THEN transactions.provider_refund_id
+   WHEN payments.state = 'pending' THEN payments.provider_intent_id
+   ELSE transactions.provider_intent_id
+ END
+WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL;
 
--- Webhooks that their partner does not want: its server answered 410 Gone, and it has not set the
--- endpoint again. Once it has, what waits is sent, and what was given up is to be sent once more.
-CREATE VIEW unwanted_deliveries AS
-SELECT deliveries.event_id, deliveries.partner_id, deliveries.body
+-- Webhooks that wait for their partner's endpoint, and since when: `parked`, because it has none that
+-- is open; `refused`, because what it has fails; `failed`, because it failed to the last attempt.
+--
+-- An endpoint fails while a delivery is pending of which an attempt was recorded since it was made or
+-- asked for: that is the partner's server's doing and not the sender's. All that is pending to such a
+-- partner waits behind that delivery, because its slots are the partner's own.
+CREATE VIEW waiting_deliveries AS
+WITH failing AS MATERIALIZED (
+  SELECT DISTINCT partner_id
+  FROM notifier.deliveries
+  WHERE state = 'pending' AND first_attempt_at IS NOT NULL
+    AND EXISTS (
+      SELECT FROM notifier.delivery_attempts AS made
+      WHERE made.event_id = deliveries.event_id AND made.attempt >= deliveries.first_attempt
+    )
+)
+SELECT event_id, partner_id, body, 'refused' AS because,
+       coalesce(first_attempt_at, next_attempt_at) AS since
 FROM notifier.deliveries
-JOIN partners.webhook_endpoints ON webhook_endpoints.partner_id = deliveries.partner_id
-WHERE deliveries.state <> 'delivered' AND webhook_endpoints.disabled_at IS NOT NULL;
+JOIN failing USING (partner_id)
+WHERE state = 'pending'
+UNION ALL
+SELECT event_id, partner_id, body, 'parked', next_attempt_at
+FROM notifier.deliveries
+WHERE state = 'parked' AND NOT EXISTS (
+  SELECT FROM partners.open_webhook_endpoints AS endpoint
+  WHERE endpoint.partner_id = deliveries.partner_id
+)
+UNION ALL
+SELECT event_id, partner_id, body, 'failed', finished_at
+FROM notifier.deliveries
+WHERE state = 'failed';
+
+-- What became of the events that the auditor saw from `since` on and before `until`: deliveries,
+-- delivered or not, and events whose delivery left by age. The auditor and the notifier receive an
+-- event at times of their own.
+CREATE FUNCTION delivered_between(since timestamptz, until timestamptz)
+RETURNS TABLE (partner_id text, event_type text, currency text, amount bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce(deliveries.partner_id, published.partner_id),
+         CASE WHEN sent IS NULL THEN published.event_type ELSE sent ->> 'type' END,
+         CASE WHEN sent IS NULL THEN published.currency ELSE sent #>> '{data,currency}' END,
+         CASE WHEN sent IS NULL THEN published.amount ELSE (sent #>> '{data,amount}')::bigint END
+  FROM auditor.published
+  LEFT JOIN notifier.deliveries ON deliveries.event_id = published.event_id
+  CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
+  WHERE published.first_seen >= since AND published.first_seen < until
+    AND (deliveries.event_id IS NOT NULL OR published.first_seen < (
+      SELECT reaped_before + interval '1 hour' FROM notifier.deliveries_horizon
+    ))
+$$;
+
+-- Of those, the deliveries that are not delivered, and whether they wait for their partner's endpoint.
+CREATE VIEW undelivered AS
+SELECT deliveries.event_id, deliveries.partner_id, sent ->> 'type' AS event_type,
+       sent #>> '{data,currency}' AS currency, (sent #>> '{data,amount}')::bigint AS amount,
+       waiting_deliveries.event_id IS NOT NULL AS waits
+FROM notifier.deliveries
+JOIN auditor.published ON published.event_id = deliveries.event_id
+LEFT JOIN auditor.waiting_deliveries ON waiting_deliveries.event_id = deliveries.event_id
+CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
+WHERE deliveries.state = 'pending' OR deliveries.state = 'parked' OR deliveries.state = 'failed';
 
 -- The auditor adds evidence and never changes any; of the provider's journal it keeps a copy.
 GRANT SELECT, INSERT
@@ -256,10 +462,20 @@ ON accepted, accepted_refused, accepted_positions, accepted_lost, dead_letters, 
   refused_messages
 TO triplock_auditor;
 GRANT UPDATE (next_offset, whole_at) ON accepted_positions TO triplock_auditor;
+GRANT SELECT, INSERT, DELETE ON claims_unaccounted TO triplock_auditor;
+GRANT UPDATE (before_offset, confirmed_at, lost_id) ON claims_unaccounted TO triplock_auditor;
+GRANT SELECT, UPDATE (step, due_at, cursor, trouble, answered_at, walked_at) ON claim_walk
+TO triplock_auditor;
 GRANT UPDATE (copies, altered, last_seen) ON published TO triplock_auditor;
 GRANT SELECT, INSERT, UPDATE, DELETE ON provider_journal TO triplock_auditor;
 GRANT SELECT, UPDATE ON provider_walks TO triplock_auditor;
-GRANT SELECT, UPDATE (run, due_at, took_ms, ended_at, drift, in_flight, in_flight_since)
+GRANT SELECT, UPDATE (
+  run, due_at, took_ms, ended_at, drift, in_flight, in_flight_since, waiting, waiting_since
+)
 ON scheduled_audit TO triplock_auditor;
-GRANT SELECT ON operator_acts, intents, charges, refunds, waiting_outside, unwanted_deliveries
+GRANT SELECT, INSERT ON audit_slices TO triplock_auditor;
+GRANT SELECT, INSERT, DELETE ON doubted_slices TO triplock_auditor;
+GRANT SELECT, UPDATE (next_nth, begun_at) ON full_audit TO triplock_auditor;
+GRANT SELECT ON operator_acts, intents, charges, refunds, waiting_outside, waiting_deliveries,
+  undelivered
 TO triplock_auditor;

@@ -26,11 +26,16 @@ export function eventHops(owners: Owners) {
     see: (event: PaymentEvent) => recordPublished(owners.auditor, [received(event)]),
     notify: inboxHop(owners.notifier, 'partner-notifier', notify),
     addUp: inboxHop(owners.settlement, 'settlement-feed', addUp),
-    deliver: (eventId: EventId) =>
-      owners.notifier.query(
-        `UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE event_id = $1`,
-        [eventId],
-      ),
+    deliver: (eventId: EventId) => owners.notifier.query(deliverSql, [eventId]),
+    /**
+     * Leaves a delivery as one that its partner's server refused once and that is tried again, as
+     * one that has nowhere to go, or as one that was given up. Each has waited for nine days.
+     */
+    failToDeliver: async (eventId: EventId, state: 'pending' | 'parked' | 'failed') => {
+      const parameters = [eventId, state];
+      await owners.admin.query(refuseSql, parameters);
+      await owners.admin.query(failSql, parameters);
+    },
   };
 }
 
@@ -54,6 +59,39 @@ const notify: Effect<PaymentEvent> = async (tx, events) => {
     );
   }
 };
+
+/** What the sender does about a webhook that arrives at the first attempt. */
+const deliverSql = `
+  WITH delivered AS (
+    UPDATE deliveries SET
+      state = 'delivered', attempts = 1, first_attempt_at = now(), finished_at = now(),
+      last_outcome = 'delivered', last_status = 200
+    WHERE event_id = $1
+    RETURNING event_id
+  )
+  INSERT INTO delivery_attempts (event_id, attempt, status, took_ms)
+  SELECT event_id, 1, 200, 5 FROM delivered`;
+
+/** Its attempt was refused, or there was none because it was parked. */
+const refuseSql = `
+  WITH parked AS (
+    DELETE FROM notifier.delivery_attempts WHERE event_id = $1 AND $2 = 'parked'
+  )
+  UPDATE notifier.delivery_attempts
+  SET status = 500, error = 'answered 500', recorded_at = now() - interval '9 days'
+  WHERE event_id = $1 AND $2 <> 'parked'`;
+const failSql = `
+  UPDATE notifier.deliveries SET
+    state = $2, attempts = 1, first_attempt = 1, created_at = now() - interval '9 days',
+    first_attempt_at = now() - interval '9 days',
+    next_attempt_at = CASE $2 WHEN 'parked' THEN now() - interval '9 days'
+                              ELSE now() + interval '1 hour' END,
+    finished_at = CASE $2 WHEN 'failed' THEN last.recorded_at END,
+    last_outcome = CASE WHEN last.status IS NOT NULL THEN 'refused' END,
+    last_status = last.status, last_error = last.error
+  FROM (SELECT $1::uuid AS event_id) AS harmed
+  LEFT JOIN notifier.delivery_attempts AS last USING (event_id)
+  WHERE deliveries.event_id = harmed.event_id`;
 
 const addSql = `
   INSERT INTO batches AS known (partner_id, day, currency, gross, refunds, payments, refund_count)

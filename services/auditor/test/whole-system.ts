@@ -17,11 +17,14 @@ import type { Database } from '@triplock/postgres';
 import type { ProviderJournal } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import type { Offsets, ReceivedRecord } from '@triplock/transport';
-import type { Auditor, LagReaders } from '../audit.ts';
+import type { Auditor } from '../audit.ts';
+import type { LagReaders } from '../kafka-retention.ts';
 import type { LostRecords } from '../lost-records.ts';
 import { auditorMetrics } from '../metrics.ts';
 import { openJournalCopy } from '../provider-journal.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
+import { usualSlices } from '../slices.ts';
+import type { SliceLimits } from '../windows.ts';
 import { eventHops, type Owners } from './event-hops.ts';
 
 const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
@@ -151,10 +154,33 @@ function ledgerHops({ ledger, admin }: Owners) {
       const settlement = { result, settledAt: settledAt(payment) };
       return postgresLedger.post([{ payment, traceparent, settlement }]);
     },
+    /** Posts a payment that fails, which moves nothing, and tells of it. */
+    decline: async (payment: AcceptedPayment): Promise<PaymentEvent> => {
+      const failure = { code: 'declined', message: 'no' };
+      const settlement = {
+        result: { state: 'failed', failure },
+        settledAt: settledAt(payment),
+      } as const;
+      await postgresLedger.post([{ payment, traceparent, settlement }]);
+      return paymentEventOf((await postgresLedger.find(payment.txnId))!, 'payment.failed', 1);
+    },
     /** Posts a refund that has to wait for its payment. */
     beginRefund: (refund: AcceptedRefund) =>
       refunds.post({ refund, traceparent, settledAt: settledAt(refund) }),
     begin: (payment: AcceptedPayment) => postgresLedger.post([{ payment, traceparent }]),
+    /** Stores the intent of a posted card, of which the provider says whom it waits for. */
+    askOutside: async (payment: AcceptedPayment, waitsFor: 'customer' | 'bank') => {
+      const intentId = `pi-of-${payment.txnId}`;
+      const { version } = (await postgresLedger.find(payment.txnId))!;
+      const { txnId } = payment;
+      await postgresLedger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+      await admin.query(
+        `INSERT INTO auditor.provider_journal
+           (kind, id, status, waits_for, amount, currency, created_at, intent_id, txn_id, partner_id)
+         VALUES ('intent', $1, 'pending', $2, 1, 'EUR', now(), $1, $3, $4)`,
+        [intentId, waitsFor, txnId, payment.partnerId],
+      );
+    },
     conflict: (payment: AcceptedPayment) =>
       postgresLedger.recordKeyConflict({ payment, traceparent }),
     mark: (eventId: EventId) =>
@@ -211,14 +237,24 @@ export function succeededEvent(payment: AcceptedPayment): PaymentEvent {
  */
 export function anAuditorOf(
   database: Database,
-  { workerLag = 0, journal }: { workerLag?: number; journal?: ProviderJournal } = {},
+  {
+    workerLag = 0,
+    journal,
+    slices = usualSlices,
+  }: {
+    workerLag?: number;
+    journal?: ProviderJournal;
+    slices?: SliceLimits;
+  } = {},
 ): Auditor {
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   return {
     database,
+    slices,
     lag: { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) },
     journal: openJournalCopy({ database, journal, logger }),
     lost: aWholeLog(database),
+    customerOverdueMs: 25 * 3_600_000,
     metrics: auditorMetrics(createMetrics('test')),
     logger,
   };

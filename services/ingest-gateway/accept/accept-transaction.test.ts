@@ -6,7 +6,7 @@ import { startBudget } from '@triplock/runtime';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { ProduceRefusedError, ProduceUnknownError } from '@triplock/transport';
 import type { Gateway } from '../gateway.ts';
-import { anOrder, aRefundOrder, openTestGateway } from '../test/gateway.ts';
+import { anOrder, aPaymentBeside, aRefundOrder, openTestGateway } from '../test/gateway.ts';
 import { acceptTransaction, type AcceptOutcome } from './accept-transaction.ts';
 
 describe('accepting a payment', () => {
@@ -264,7 +264,7 @@ test('a gateway whose claims were lost knows nothing of refunds and payments unt
   const { pay, give, forgetClaims, appended, catchUp } = await openRefunds(t);
   const payment = await pay();
   const refund = aRefund(payment, { amount: 50n, reason: 'Ω' });
-  const [fresh, lost] = [aRefund(payment), aRefund(aPayment())];
+  const [fresh, lost] = [aRefund(payment), aRefund(aPaymentBeside(payment))];
   const { outcome } = await give(refund);
   assert.equal(outcome, 'accepted');
   await forgetClaims();

@@ -13,6 +13,7 @@ import { findRefundable } from './find-transaction.ts';
 import {
   encodeAccepted,
   findPosted,
+  recordKeyOf,
   renderAnswer,
   renderUnposted,
   type Transaction,
@@ -97,14 +98,14 @@ async function claimTransaction(
   gateway: Gateway,
   { transaction, budget }: { transaction: Transaction; budget: TimeBudget },
 ): Promise<DecidedClaim> {
-  const { txnId, partnerId, fingerprint, acceptedAt } = transaction;
-  const shown = JSON.stringify(renderUnposted(transaction));
-  const request = { txnId, partnerId, fingerprint, acceptedAt, shown };
+  const { txnId, fingerprint } = transaction;
+  const request = claimOf(transaction);
   const first = await claimInTime(gateway, request, budget);
   if (first.outcome !== 'cold') return first;
 
   gateway.metrics.metCold();
-  const checking = gateway.recovery.checkBarrier(txnId, first);
+  const ids = { txnId, recordKey: recordKeyOf(transaction) };
+  const checking = gateway.recovery.checkBarrier(ids, first);
   const { epoch, caughtUp } = await budget.hold(checking, 'recovering the claims');
   const posted = await budget.hold(findPosted(gateway, transaction), 'the ledger');
   if (posted !== undefined) {
@@ -117,6 +118,12 @@ async function claimTransaction(
   const second = await claimInTime(gateway, { ...request, ledgerCheckedIn: epoch }, budget);
   // Cold again: the claims were lost once more since the epoch was noted.
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
+}
+
+function claimOf(transaction: Transaction): ClaimRequest {
+  const { txnId, partnerId, fingerprint, acceptedAt } = transaction;
+  const shown = JSON.stringify(renderUnposted(transaction));
+  return { txnId, partnerId, fingerprint, acceptedAt, shown };
 }
 
 /** A claim that comes when the request was already answered is released: nobody works on it. */
@@ -165,11 +172,8 @@ async function releaseLate(
   }
 }
 
-async function append(
-  gateway: Gateway,
-  { transaction, traceparent, budget }: Order,
-  owner: ClaimOwner,
-): Promise<AcceptOutcome> {
+async function append(gateway: Gateway, order: Order, owner: ClaimOwner): Promise<AcceptOutcome> {
+  const { transaction, traceparent, budget } = order;
   const { log, metrics, crashPoints } = gateway;
   try {
     const answer = renderAnswer(transaction);
@@ -181,7 +185,7 @@ async function append(
       'failed',
     );
     await budget.hold(appending, 'Kafka');
-    await keepAnswer(gateway, { owner, budget, answer });
+    await keepAnswer(gateway, order, { owner, answer });
     return { outcome: 'accepted', answer };
   } catch (error) {
     // Refused or unknown: either way the record may be appended again by whoever retries, because
@@ -196,18 +200,47 @@ async function append(
  * it is accepted. A retry then takes over, appends a second copy and gives the same answer.
  */
 async function keepAnswer(
-  { claims, crashPoints, logger }: Gateway,
-  { owner, budget, answer }: { owner: ClaimOwner; budget: TimeBudget; answer: StoredAnswer },
+  gateway: Gateway,
+  order: Order,
+  { owner, answer }: { owner: ClaimOwner; answer: StoredAnswer },
 ): Promise<void> {
+  const { claims, crashPoints, logger } = gateway;
   const { txnId } = owner;
   try {
     await crashPoints.reached('gateway.produced');
-    const kept = await budget.hold(claims.complete(owner, answer), 'completing the claim');
-    if (kept === 'lost') logger.warn({ txnId }, 'the claim already had a new owner');
+    const completing = claims.complete(owner, answer);
+    const kept = await order.budget.hold(completing, 'completing the claim');
+    if (kept === 'lost') await claimAgain(gateway, order, answer);
     await crashPoints.reached('gateway.completed');
   } catch (error) {
     logger.warn({ err: error, txnId }, 'the answer was not stored, the acceptance stands');
   }
+}
+
+/**
+ * The claim was lost while its record was under way, or has a new owner. No barrier covers such a
+ * record, so until it is posted neither store would know of what is about to be answered: it is
+ * claimed in the epoch that it is now. The barrier of a loss after this covers the record.
+ */
+async function claimAgain(
+  gateway: Gateway,
+  { transaction, budget }: Order,
+  answer: StoredAnswer,
+): Promise<void> {
+  const { claims, recovery, logger } = gateway;
+  const { txnId } = transaction;
+  const request = claimOf(transaction);
+  let claim = await claimInTime(gateway, request, budget);
+  if (claim.outcome === 'cold') {
+    const checking = recovery.checkBarrier({ txnId, recordKey: recordKeyOf(transaction) }, claim);
+    const { epoch } = await budget.hold(checking, 'recovering the claims');
+    claim = await claimInTime(gateway, { ...request, ledgerCheckedIn: epoch }, budget);
+  }
+  if (claim.outcome === 'claimed') {
+    const owner = { txnId, token: claim.token };
+    await budget.hold(claims.complete(owner, answer), 'completing the claim');
+  }
+  logger.warn({ txnId, outcome: claim.outcome }, 'the claim was lost or taken over under way');
 }
 
 // A release is one round trip. What takes longer meets a claim store in trouble, and the caller

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { aClaim, aFingerprint, anAnswer, expectOutcome } from '@triplock/claims/test';
+import { claimStores } from '@triplock/claim-stores';
 import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createLogger } from '@triplock/runtime';
 import { createTestTable } from '@triplock/testing';
 import { gatewaySettings, startGateway, type GatewayProcess } from '../test/gateway-process.ts';
-import { claimStores } from './claim-stores.ts';
 
 const body = { amount: 1_250, currency: 'EUR', description: 'one  ✓' };
 
@@ -81,8 +81,8 @@ describe('claim stores of the gateway', () => {
 describe('no claim store', () => {
   it('makes every request the first, whatever was done under its key', async () => {
     const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-    const settings = {} as Parameters<typeof claimStores.none.open>[0];
-    const claims = await claimStores.none.open(settings, { namespace: 'none', logger });
+    const settings = {} as Parameters<typeof claimStores.none.claims.open>[0];
+    const claims = await claimStores.none.claims.open(settings, { namespace: 'none', logger });
     const request = aClaim();
     const first = expectOutcome(await claims.claim(request), 'claimed');
     expectOutcome(await claims.claim(request), 'claimed');

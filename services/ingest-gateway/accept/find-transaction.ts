@@ -23,6 +23,8 @@ export type FindOutcome =
 export async function findTransaction(gateway: Gateway, asked: Asked): Promise<FindOutcome> {
   const { claims, recovery, metrics } = gateway;
   const { txnId } = asked;
+  // The record of a refund has the key of its payment, which is not known here.
+  const recordKey = asked.kind === 'payment' ? txnId : undefined;
   const posted = await findPosted(gateway, asked);
   if (posted !== undefined) return showPosted(posted, asked);
   const claimed = await claims.read(txnId);
@@ -30,14 +32,14 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
     case 'pending':
       return showClaimed(claimed, asked);
     case 'unknown': {
-      if (!(await recovery.expiredArePosted())) return { outcome: 'cold' };
+      if (!(await recovery.expiredArePosted(recordKey))) return { outcome: 'cold' };
       // Asked again, because it may have been posted meanwhile.
       const late = await findPosted(gateway, asked);
       return late === undefined ? { outcome: 'not-found' } : showPosted(late, asked);
     }
     case 'cold': {
       metrics.metCold();
-      const { epoch, caughtUp } = await recovery.checkBarrier(txnId, claimed);
+      const { epoch, caughtUp } = await recovery.checkBarrier({ txnId, recordKey }, claimed);
       // Asked again, because only what the ledger says after the barrier counts.
       const late = await findPosted(gateway, asked);
       if (late !== undefined) return showPosted(late, asked);

@@ -8,10 +8,12 @@ import {
   recreateTestTopic,
   testNamespace,
 } from '@triplock/testing';
-import { openGroupCommit, openTopicOffsets } from '@triplock/transport';
+import { openGroupCommit, openTopicOffsets, partitionOfKey } from '@triplock/transport';
 import { watchExpired, watchProgress, writeBarrier } from './ledger-progress.ts';
 
 const at = (offset: bigint) => new Map([[0, offset]]);
+
+const offsetsOf = (offsets: readonly bigint[]) => new Map(offsets.entries());
 
 /** A topic of one partition of which Kafka says what a test wants it to. */
 function toldOffsets(position: { committed: bigint; end: bigint }) {
@@ -40,6 +42,42 @@ test('what a group did with a topic that was deleted says nothing about the new 
   assert.equal(await progress.hasPassed(barrier), false);
   position.committed = 50n;
   assert.equal(await progress.hasPassed(barrier), true);
+});
+
+/** A record key of this partition. */
+function keyIn(partition: number, { of }: { of: number }): string {
+  for (let n = 0; ; n += 1) if (partitionOfKey(`key-${n}`, of) === partition) return `key-${n}`;
+}
+
+test('a key waits for its own partition alone, and one that is not known for all', async () => {
+  const barrier = writeBarrier(offsetsOf([3n, 3n]));
+  const position = { committed: offsetsOf([3n, 0n]), end: offsetsOf([3n, 3n]) };
+  const progress = watchProgress({
+    committed: async () => position.committed,
+    end: async () => position.end,
+  });
+  const [posted, waiting] = [keyIn(0, { of: 2 }), keyIn(1, { of: 2 })];
+  assert.equal(await progress.hasPassed(barrier, posted), true);
+  assert.equal(await progress.hasPassed(barrier, waiting), false);
+  assert.equal(await progress.hasPassed(barrier), false);
+  position.committed = offsetsOf([0n, 3n]);
+  assert.equal(await progress.hasPassed(barrier, waiting), true);
+  assert.equal(await progress.hasPassed(barrier), true);
+});
+
+test('once partitions were added, a key waits for all that the barrier names', async () => {
+  const barrier = writeBarrier(offsetsOf([3n, 3n]));
+  const position = { committed: offsetsOf([3n, 0n, 0n]), end: offsetsOf([3n, 3n, 0n]) };
+  const progress = watchProgress({
+    committed: async () => position.committed,
+    end: async () => position.end,
+  });
+  const key = keyIn(0, { of: 2 });
+  for (let asked = 0; asked < 2; asked += 1) {
+    assert.equal(await progress.hasPassed(barrier, key), false);
+  }
+  position.committed = offsetsOf([3n, 3n, 0n]);
+  assert.equal(await progress.hasPassed(barrier, key), true);
 });
 
 test('every answer was asked for after its question', async () => {
@@ -103,4 +141,26 @@ test('what the ledger does not know was never accepted once it is less than an h
   assert.equal(await expired.arePosted(), true);
   assert.equal(asked.length, 2);
   for (const time of asked) assert.ok(Math.abs(time.getTime() - hourAgo) < 60_000);
+});
+
+test('what was known of expired claims is asked again after a while', async () => {
+  const position = { young: 3n, committed: 3n };
+  const offsets = {
+    since: async () => at(position.young),
+    committed: async () => at(position.committed),
+  };
+  const expired = watchExpired(offsets, 50);
+  assert.equal(await expired.arePosted(), true);
+  position.young = 4n; // No worker came for more than an hour.
+  await eventually(async () => (await expired.arePosted()) === false);
+});
+
+test('of expired claims, only those whose records are in a late partition are unknown', async () => {
+  const expired = watchExpired({
+    since: async () => offsetsOf([3n, 3n]),
+    committed: async () => offsetsOf([3n, 0n]),
+  });
+  assert.equal(await expired.arePosted(keyIn(0, { of: 2 })), true);
+  assert.equal(await expired.arePosted(keyIn(1, { of: 2 })), false);
+  assert.equal(await expired.arePosted(), false);
 });

@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { shareReads } from '@triplock/runtime';
-import type { Offsets, TopicOffsets } from '@triplock/transport';
+import { partitionOfKey, type Offsets, type TopicOffsets } from '@triplock/transport';
 
-/** Tells whether the ledger has posted everything that was in the topic at a barrier. */
-export type Progress = { hasPassed(barrier: string): Promise<boolean> };
+/**
+ * Tells whether the ledger has posted everything that was in the topic at a barrier; with the key
+ * of a record, everything under that key.
+ */
+export type Progress = { hasPassed(barrier: string, recordKey?: string): Promise<boolean> };
 
 type Position = { committed: Offsets; end: Offsets };
 
@@ -28,31 +31,53 @@ export function writeBarrier(end: Offsets): string {
  * for after the question: a topic may be deleted and made anew, and its offsets then start at 0.
  */
 export function watchProgress(offsets: Pick<TopicOffsets, 'committed' | 'end'>): Progress {
-  const passed = new Set<string>();
+  const passed = new Map<string, Set<number>>();
   const ask = shareReads(async (): Promise<Position> => {
     const [committed, end] = await Promise.all([offsets.committed(), offsets.end()]);
     return { committed, end };
   }, askLimits);
+  const passedOf = (text: string) => {
+    const known = passed.get(text) ?? new Set<number>();
+    passed.set(text, known);
+    if (passed.size > passedMax) passed.delete(passed.keys().next().value!);
+    return known;
+  };
   return {
-    async hasPassed(text) {
-      if (passed.has(text)) return true;
-      if (!isPassed(readBarrier(text), await ask())) return false;
-      passed.add(text);
-      if (passed.size > passedMax) passed.delete(passed.values().next().value!);
-      return true;
+    async hasPassed(text, recordKey) {
+      const barrier = readBarrier(text);
+      const known = passedOf(text);
+      const own = partitionsOf(recordKey, barrier);
+      if (own.every((partition) => known.has(partition))) return true;
+      const position = await ask();
+      const now = [...barrier.keys()].filter((each) => isPassed(each, barrier, position));
+      // Partitions were added, or the topic was made anew: the key may have had another one.
+      if (position.end.size !== barrier.size && now.length < barrier.size) return false;
+      for (const partition of now) known.add(partition);
+      return own.every((partition) => known.has(partition));
     },
   };
+}
+
+/**
+ * The partitions that may hold records of a key: one, so that a partition that stands still
+ * concerns nobody else. It holds as long as partitions are added only to a topic without records
+ * (docs/operating.md), which the order of a payment and its refunds rests on too.
+ */
+function partitionsOf(
+  recordKey: string | undefined,
+  topic: ReadonlyMap<number, unknown>,
+): number[] {
+  const all = [...topic.keys()];
+  return recordKey === undefined ? all : [partitionOfKey(recordKey, topic.size)];
 }
 
 /**
  * A topic that ends before the barrier is not the one that the barrier was read from, or lost its
  * end: what was there and is not posted can never be read, so nobody waits for it.
  */
-function isPassed(barrier: Offsets, { committed, end }: Position): boolean {
-  return [...barrier].every(
-    ([partition, offset]) =>
-      (committed.get(partition) ?? 0n) >= offset || (end.get(partition) ?? 0n) < offset,
-  );
+function isPassed(partition: number, barrier: Offsets, { committed, end }: Position): boolean {
+  const offset = barrier.get(partition) ?? 0n;
+  return (committed.get(partition) ?? 0n) >= offset || (end.get(partition) ?? 0n) < offset;
 }
 
 function readBarrier(text: string): Offsets {
@@ -61,13 +86,13 @@ function readBarrier(text: string): Offsets {
   return new Map(offsets.map(([partition, offset]) => [Number(partition), BigInt(offset)]));
 }
 
-/** Tells whether the ledger has posted everything whose claim has expired. */
-export type Expired = { arePosted(): Promise<boolean> };
+/** Tells whether the ledger has posted everything, of a record's key, whose claim has expired. */
+export type Expired = { arePosted(recordKey?: string): Promise<boolean> };
 
 /**
- * A claim lives for 24 hours from its first request, and its record may be younger: a retry after a
- * release is accepted under the same claim. So the ledger must have come much closer than that; one
- * that is later still cannot vouch, and a partner asks again.
+ * A claim lives for 24 hours from when it was last made or completed, so a record that was appended
+ * under one that has expired is older than that, less a lease. The ledger must have come much
+ * closer; one that is later still cannot vouch, and a partner asks again.
  */
 const lateMaxMs = 3_600_000;
 
@@ -79,23 +104,37 @@ const trustedMs = 600_000;
  * expired claim looks like one that never was, and the topic keeps records for longer than claims
  * live: while the workers are later than that, what the ledger does not know may yet be posted.
  *
- * The time of a record is the clock of the gateway that appended it; an hour is also for those.
+ * The time of a record is that at which its broker got it.
  */
-export function watchExpired(offsets: Pick<TopicOffsets, 'committed' | 'since'>): Expired {
-  let provenAt = -Infinity;
-  const ask = shareReads(async (): Promise<boolean> => {
+export function watchExpired(
+  offsets: Pick<TopicOffsets, 'committed' | 'since'>,
+  holdsMs = trustedMs,
+): Expired {
+  let proven = new Map<number, number>();
+  const ask = shareReads(async (): Promise<ReadonlyMap<number, number>> => {
     const askedAt = performance.now();
     const [young, committed] = await Promise.all([
       offsets.since(new Date(Date.now() - lateMaxMs)),
       offsets.committed(),
     ]);
-    const posted = [...young].every(
-      ([partition, offset]) => (committed.get(partition) ?? 0n) >= offset,
+    proven = new Map(
+      [...young].map(([partition, offset]) => {
+        const isPosted = (committed.get(partition) ?? 0n) >= offset;
+        return [partition, isPosted ? askedAt : (proven.get(partition) ?? -Infinity)];
+      }),
     );
-    if (posted) provenAt = askedAt;
-    return posted;
+    return proven;
   }, askLimits);
+  const arePosted = (recordKey: string | undefined) => {
+    const partitions = partitionsOf(recordKey, proven);
+    const since = performance.now() - holdsMs;
+    return partitions.every((each) => (proven.get(each) ?? -Infinity) > since);
+  };
   return {
-    arePosted: async () => performance.now() - provenAt < trustedMs || ask(),
+    async arePosted(recordKey) {
+      if (proven.size > 0 && arePosted(recordKey)) return true;
+      await ask();
+      return arePosted(recordKey);
+    },
   };
 }

@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { bucketCount, renderAccepted } from '@triplock/contracts';
+import {
+  bucketCount,
+  type EncodedRecord,
+  encodePaymentAccepted,
+  renderAccepted,
+} from '@triplock/contracts';
 import { startBudget } from '@triplock/runtime';
-import { aPayment } from '@triplock/testing';
-import { anOrder, openTestGateway } from '../test/gateway.ts';
+import { aPayment, appendInTransaction, aRefund } from '@triplock/testing';
+import { partitionOfKey } from '@triplock/transport';
+import { anOrder, aPaymentBeside, aRefundOrder, openTestGateway } from '../test/gateway.ts';
 import { acceptTransaction } from './accept-transaction.ts';
+import { findTransaction } from './find-transaction.ts';
 import { recoverLosses } from './loss-recovery.ts';
 
 describe('a gateway whose claims were lost', () => {
@@ -23,7 +30,8 @@ describe('a gateway whose claims were lost', () => {
 
   it('knows nothing of unposted keys until the ledger has passed the barrier', async (t) => {
     const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
-    const [payment, fresh] = [aPayment(), aPayment()];
+    const payment = aPayment();
+    const fresh = aPaymentBeside(payment);
     await acceptTransaction(gateway, anOrder(payment));
     await forgetClaims();
     assert.deepEqual(await acceptTransaction(gateway, anOrder(payment)), { outcome: 'cold' });
@@ -45,6 +53,67 @@ describe('a gateway whose claims were lost', () => {
     await forgetClaims();
     assert.equal((await acceptTransaction(gateway, anOrder(posted))).outcome, 'replayed');
     assert.equal((await acceptTransaction(gateway, anOrder(waiting))).outcome, 'cold');
+  });
+
+  it('knows what it accepts of which the claim is lost under way, before it is posted', async (t) => {
+    const { gateway, forgetClaims, catchUp, appended } = await openTestGateway(t);
+    await acceptTransaction(gateway, anOrder(aPayment()));
+    await catchUp();
+    const append = async (record: EncodedRecord) => {
+      await forgetClaims();
+      // The barrier is before the record, and is passed: the ledger has all up to there.
+      await gateway.recovery.prepare();
+      await gateway.log.append(record);
+    };
+    const payment = aPayment();
+    const losing = { ...gateway, log: { ...gateway.log, append } };
+    const accepted = await acceptTransaction(losing, anOrder(payment));
+    assert.equal(accepted.outcome, 'accepted');
+    assert.equal((await findTransaction(gateway, payment)).outcome, 'found');
+    const retry = await acceptTransaction(gateway, anOrder(payment));
+    assert.deepEqual(retry, { outcome: 'replayed', answer: renderAccepted(payment) });
+    const other = aPayment({ key: payment.key, amount: 1n });
+    assert.deepEqual(await acceptTransaction(gateway, anOrder(other)), { outcome: 'reused' });
+    assert.equal(await appended(), 2n);
+  });
+
+  it('does not wait for what is in the topic and no record: the marker of a transaction', async (t) => {
+    const { gateway, forgetClaims, catchUp, topic } = await openTestGateway(t);
+    const restored = aPayment();
+    const { key, value, headers } = encodePaymentAccepted(restored, '');
+    for (const end of ['abort', 'commit'] as const) {
+      await appendInTransaction(topic, { message: { key, value, headers }, end });
+    }
+    assert.deepEqual(await catchUp(), [restored]);
+    await forgetClaims();
+    // A key of the partition that ends with the marker.
+    const refund = aRefund(restored, { amount: 1n });
+    assert.equal((await acceptTransaction(gateway, aRefundOrder(refund))).outcome, 'accepted');
+    assert.equal((await acceptTransaction(gateway, anOrder())).outcome, 'accepted');
+  });
+
+  it('waits for the partition of a key alone, which for a refund is that of its payment', async (t) => {
+    const { gateway, forgetClaims, catchUp, topic } = await openTestGateway(t);
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    await catchUp();
+    const own = partitionOfKey(payment.txnId, 2);
+    // What no worker has read, in the other partition and then in this one.
+    const unread = (partition: number) =>
+      appendInTransaction(topic, { message: { value: 'unread', partition }, end: 'commit' });
+    await unread(1 - own);
+    await forgetClaims();
+    // Their own ids would lead to the other one.
+    const misleading = () => {
+      for (;;) {
+        const refund = aRefund(payment, { amount: 1n });
+        if (partitionOfKey(refund.txnId, 2) !== own) return aRefundOrder(refund);
+      }
+    };
+    assert.equal((await acceptTransaction(gateway, misleading())).outcome, 'accepted');
+    await unread(own);
+    await forgetClaims();
+    assert.equal((await acceptTransaction(gateway, misleading())).outcome, 'cold');
   });
 
   it('takes no answer of the ledger across another loss', async (t) => {
@@ -72,6 +141,26 @@ describe('a gateway whose claims were lost', () => {
     for (let bucket = 0; bucket < bucketCount; bucket += 1) await gateway.claims.noteLoss(bucket);
     assert.equal((await acceptTransaction(gateway, anOrder())).outcome, 'accepted');
     await catchUp();
+  });
+
+  it('reads the end of the topic only when every epoch is noted', async (t) => {
+    const { gateway, offsets, forgetClaims } = await openTestGateway(t);
+    await acceptTransaction(gateway, anOrder());
+    await forgetClaims();
+    let epochs = 0;
+    const noteLoss = async (bucket: number) => {
+      const noted = await gateway.claims.noteLoss(bucket);
+      epochs += 1;
+      return noted;
+    };
+    const epochsAtEnd: number[] = [];
+    const end = () => {
+      epochsAtEnd.push(epochs);
+      return offsets.end();
+    };
+    const claims = { ...gateway.claims, noteLoss };
+    await recoverLosses({ ...gateway, claims, offsets: { ...offsets, end } }).prepare();
+    assert.deepEqual(epochsAtEnd, [bucketCount]);
   });
 
   it('asks the topic once, however many requests meet the loss', async (t) => {
@@ -128,8 +217,10 @@ describe('a gateway that is new', () => {
 
   it('is cold when the topic is not empty, although the ledger is', async (t) => {
     const { gateway, forgetClaims } = await openTestGateway(t);
-    await acceptTransaction(gateway, anOrder());
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
     await forgetClaims();
-    assert.deepEqual(await acceptTransaction(gateway, anOrder()), { outcome: 'cold' });
+    const another = anOrder(aPaymentBeside(payment));
+    assert.deepEqual(await acceptTransaction(gateway, another), { outcome: 'cold' });
   });
 });

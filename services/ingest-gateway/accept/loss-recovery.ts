@@ -10,19 +10,23 @@ import { watchExpired, watchProgress, writeBarrier } from './ledger-progress.ts'
 export type BarrierCheck = {
   /** In which the ledger's answer holds. Ask the ledger after this, never before. */
   epoch: BucketEpoch;
-  /** Whether the ledger has posted everything that was accepted before the loss. */
+  /** Whether the ledger has posted all of it that was accepted before the loss. */
   caughtUp: boolean;
 };
 
+/** What is asked about, and the key of its record: without it the record may be anywhere. */
+export type BarrierIds = { txnId: TxnId; recordKey?: TxnId | undefined };
+
 /** What is done when the claim store lost claims. */
 export type LossRecovery = {
-  checkBarrier(txnId: TxnId, cold: Cold): Promise<BarrierCheck>;
+  checkBarrier(ids: BarrierIds, cold: Cold): Promise<BarrierCheck>;
   /**
-   * Whether the ledger, asked after this, knows everything of which the claim has expired.
+   * Whether the ledger, asked after this, knows everything under a record's key of which the claim
+   * has expired; without a key, everything.
    *
    * @throws when Kafka does not answer.
    */
-  expiredArePosted(): Promise<boolean>;
+  expiredArePosted(recordKey?: TxnId): Promise<boolean>;
   /** Notes a loss before a request meets it; does nothing where none is. */
   prepare(): Promise<void>;
 };
@@ -49,13 +53,13 @@ export function recoverLosses(stores: Stores): LossRecovery {
   const expired = watchExpired(stores.offsets);
 
   return {
-    expiredArePosted: () => expired.arePosted(),
-    async checkBarrier(txnId, { epoch, barrier }) {
+    expiredArePosted: (recordKey) => expired.arePosted(recordKey),
+    async checkBarrier({ txnId, recordKey }, { epoch, barrier }) {
       const marker =
         epoch !== undefined && barrier !== undefined
           ? { epoch, barrier }
           : (await note())[bucketOf(txnId, bucketCount)]!;
-      const caughtUp = await progress.hasPassed(marker.barrier);
+      const caughtUp = await progress.hasPassed(marker.barrier, recordKey);
       return { epoch: marker.epoch, caughtUp };
     },
     prepare: async () => void (await note()),
@@ -68,8 +72,9 @@ export function recoverLosses(stores: Stores): LossRecovery {
  * the claim store refuses when the epoch is over. Dying in between leaves buckets cold and without
  * a barrier, and the next request to meet them does the same again.
  *
- * What no barrier covers is a record that is under way at the very moment of the loss; guard 2
- * absorbs it.
+ * What no barrier covers is a record that is under way at the very moment of the loss. Whoever
+ * appended it finds its claim lost and claims again before it answers; another body that claimed
+ * in between is absorbed by guard 2.
  */
 async function noteLoss(stores: Stores): Promise<readonly Required<BucketMarker>[]> {
   const { claims, ledger, offsets, logger } = stores;

@@ -45,6 +45,11 @@ export function encodeAccepted(transaction: Transaction, traceparent: string): E
   return encodePaymentAccepted(transaction, traceparent);
 }
 
+/** The key of its record, which decides its partition: a refund stays behind its payment. */
+export function recordKeyOf(transaction: Transaction): TxnId {
+  return transaction.kind === 'refund' ? transaction.paymentId : transaction.txnId;
+}
+
 /** What a read shows until the ledger has it. */
 export function renderUnposted(transaction: Transaction): JsonObject {
   if (transaction.kind === 'refund') return renderPendingRefund(transaction);

@@ -163,8 +163,8 @@ test('an IPv6 network of 64 bits is one caller', () => {
 });
 
 test('what is no address is taken for the address of whoever says it', () => {
-  for (const said of ['', 'unknown', '_hidden', 'x'.repeat(10_000), '1.2.3.4.5']) {
-    assert.equal(from(said), '192.0.2.1');
+  for (const header of ['', 'unknown', '_hidden', 'x'.repeat(10_000), '1.2.3.4.5']) {
+    assert.equal(from(header), '192.0.2.1');
   }
 });
 

@@ -46,9 +46,9 @@ for (const [what, request] of ambiguous) {
     const edge = await startEdge(t);
     const connection = edge.connect();
     connection.send(Buffer.concat([request, Buffer.from(smuggled), paymentRequest()]));
-    const said = await connection.ended;
-    const statuses = [...said.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status);
-    assert.ok(statuses.length <= 1, said);
+    const answered = await connection.ended;
+    const statuses = [...answered.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status);
+    assert.ok(statuses.length <= 1, answered);
     assert.match(statuses[0] ?? '400', /^4\d\d$/);
     assert.deepEqual(edge.handled, []);
     await assertServed(edge);

@@ -79,9 +79,9 @@ for (const [what, bytes] of garbage) {
     const edge = await startEdge(t);
     const connection = edge.connect();
     connection.send(bytes);
-    const said = await connection.ended;
-    assert.match(said, /^(HTTP\/1\.1 400 Bad Request\r\n|$)/);
-    assert.doesNotMatch(said, /\.ts|\.js|node_modules|HPE_/);
+    const answered = await connection.ended;
+    assert.match(answered, /^(HTTP\/1\.1 400 Bad Request\r\n|$)/);
+    assert.doesNotMatch(answered, /\.ts|\.js|node_modules|HPE_/);
     assert.deepEqual(edge.handled, []);
     assert.equal((await edge.exchange(httpRequest('GET /healthz'))).status, 200);
   });

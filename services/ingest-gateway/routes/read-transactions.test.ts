@@ -6,8 +6,10 @@ import { aPayment } from '@triplock/testing';
 import fc from 'fast-check';
 import { acceptTransaction } from '../accept/accept-transaction.ts';
 import { findOwnPayment } from '../accept/find-transaction.ts';
-import { anOrder, openTestGateway } from '../test/gateway.ts';
+import { anOrder, aPaymentBeside, openTestGateway } from '../test/gateway.ts';
 import { preferredWaitSeconds, readTransaction, type Question } from './read-transactions.ts';
+
+type Opened = Awaited<ReturnType<typeof openTestGateway>>;
 
 function question(txnId: TxnId, wish: Partial<Question> = {}): Question {
   const ended = new AbortController().signal;
@@ -60,10 +62,11 @@ describe('reading a payment', () => {
   });
 
   it('does not say "not found" of what no worker has read when its claim expires', async (t) => {
-    const { gateway, expireClaim, catchUp } = await openTestGateway(t);
+    const opened = await openTestGateway(t, { timestamps: 'CreateTime' });
+    const { gateway, expireClaim, catchUp } = opened;
     const payment = aPayment();
-    const [asked, nobodys] = [question(payment.txnId), question(aPayment().txnId)];
-    // Kafka keeps the time that the gateway's clock gives a record.
+    const [asked, nobodys] = [question(payment.txnId), question(aPaymentBeside(payment).txnId)];
+    // Such a topic keeps the time that the gateway's clock gives a record.
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() - claimLifeMs });
     await acceptTransaction(gateway, anOrder(payment));
     t.mock.timers.reset();
@@ -76,6 +79,28 @@ describe('reading a payment', () => {
     assert.equal((await readTransaction(gateway, asked)).outcome, 'found');
     assert.deepEqual(await readTransaction(gateway, nobodys), { outcome: 'not-found' });
   });
+
+  for (const [gone, how] of [
+    ['has expired', (opened: Opened, txnId: TxnId) => opened.expireClaim(txnId)],
+    ['was lost', (opened: Opened) => opened.forgetClaims()],
+  ] as const) {
+    it(`finds what is posted between its two looks when the claim ${gone}`, async (t) => {
+      const opened = await openTestGateway(t);
+      const { gateway, catchUp } = opened;
+      const payment = aPayment();
+      await acceptTransaction(gateway, anOrder(payment));
+      await how(opened, payment.txnId);
+      let looks = 0;
+      const find = async (txnId: TxnId) => {
+        const found = await gateway.ledger.find(txnId);
+        if ((looks += 1) === 1) await catchUp();
+        return found;
+      };
+      const between = { ...gateway, ledger: { ...gateway.ledger, find } };
+      assert.equal((await readTransaction(between, question(payment.txnId))).outcome, 'found');
+      assert.equal(looks, 2);
+    });
+  }
 });
 
 describe('waiting for a payment', () => {

@@ -27,9 +27,10 @@ const setEndpoint: FastifySchema = {
     'host name or address, on port 443 or from 1024 on, without user or password; a demo also ' +
     'sends to its own machine. The name is resolved and judged again at every attempt, and ' +
     'redirects are not followed. Deliveries that wait go to the new URL. A server that answers ' +
-    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), deliveries wait ' +
-    'for their 24 hours as without an endpoint, and setting it again, to the same URL or another, ' +
-    'enables it.',
+    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), as good as none. ' +
+    'Without an endpoint nothing is tried: deliveries are `parked` for up to 90 days, and within ' +
+    'seconds after it is set, to the same URL or another, they are sent, with 24 hours of attempts ' +
+    'before them.',
   body: { $ref: 'WebhookEndpointRequest#' },
   response: {
     200: {

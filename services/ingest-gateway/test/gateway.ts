@@ -19,8 +19,14 @@ import {
   createTestTopic,
   eventually,
   testNamespace,
+  type TopicShape,
 } from '@triplock/testing';
-import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
+import {
+  openGroupCommit,
+  openTopicOffsets,
+  partitionOfKey,
+  runConsumer,
+} from '@triplock/transport';
 import type { Order } from '../accept/accept-transaction.ts';
 import { recoverLosses } from '../accept/loss-recovery.ts';
 import type { Transaction } from '../accept/transaction.ts';
@@ -32,13 +38,17 @@ type Accepted = AcceptedPayment | AcceptedRefund;
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
+const partitions = 2;
+
 /** A gateway on real stores of one test's own, and hands to break them with. */
-export async function openTestGateway(t: TestContext, times: { leaseMs?: number } = {}) {
-  const partitions = 2;
+export async function openTestGateway(
+  t: TestContext,
+  { timestamps, ...times }: { leaseMs?: number } & Pick<TopicShape, 'timestamps'> = {},
+) {
   const [keys, database, place] = await Promise.all([
     createTestKeyspace(t),
     createTestDatabase(t),
-    createTestTopic(t, { partitions }),
+    createTestTopic(t, { partitions, ...(timestamps && { timestamps }) }),
   ]);
   const claims = await openRedisClaims({ ...keys, ...times, logger });
   const kafka = { ...place, clientId: 'test', logger };
@@ -92,6 +102,7 @@ export async function openTestGateway(t: TestContext, times: { leaseMs?: number 
     metrics,
     database,
     offsets,
+    topic: place,
     forgetClaims: keys.forget,
     expireClaim,
     appended,
@@ -119,6 +130,15 @@ async function post(writer: Database, record: UndecodedRecord): Promise<Accepted
 /** An order for a payment, with a budget of its own. */
 export function anOrder(payment: AcceptedPayment = aPayment()): Order {
   return orderOf(payment);
+}
+
+/** Another payment, the record of which goes to the same partition. */
+export function aPaymentBeside({ txnId }: AcceptedPayment): AcceptedPayment {
+  const own = partitionOfKey(txnId, partitions);
+  for (;;) {
+    const other = aPayment();
+    if (partitionOfKey(other.txnId, partitions) === own) return other;
+  }
 }
 
 /** An order for a refund, with a budget of its own. */

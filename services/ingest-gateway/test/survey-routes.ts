@@ -37,14 +37,14 @@ export async function findMissingClaim(
     const {
       statusCode,
       payload: text,
-      headers: told,
+      headers: answered,
     } = await app.inject({
       method: method as 'POST',
       url: path,
       headers: { ...headers, ...(key !== undefined && { 'idempotency-key': key }) },
       payload: JSON.stringify(payload),
     });
-    return { status: statusCode, text, isReplay: told['idempotency-replayed'] === 'true' };
+    return { status: statusCode, text, isReplay: answered['idempotency-replayed'] === 'true' };
   };
   const key = `survey ${method} ${path}`;
   const keyless = await ask(body);

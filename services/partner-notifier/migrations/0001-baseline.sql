@@ -9,14 +9,17 @@ CREATE TABLE deliveries (
   body text NOT NULL,
   -- The context of the trace that led to it, so that an attempt is part of that trace hours later too.
   traceparent text,
-  state text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
+  -- A pending one is a sender's to send. A parked one waits for its partner to have an open endpoint,
+  -- and nobody tries it; a failed one was given up and waits for somebody to ask for it again.
+  state text NOT NULL DEFAULT 'pending'
+    CHECK (state IN ('pending', 'parked', 'delivered', 'failed')),
   -- Attempts begun. It grows with every lease, so it is also the fence: a sender that was
   -- overtaken holds an older number and records nothing.
   attempts integer NOT NULL DEFAULT 0,
-  -- The first one since it was made, or asked for again last: from it the next pause grows.
+  -- The first one since it was made, released or asked for again last: from it the next pause grows.
   first_attempt integer NOT NULL DEFAULT 1,
   first_attempt_at timestamptz,
-  -- While a sender is at work this is the end of its lease.
+  -- While a sender is at work this is the end of its lease; of a parked one, when it was parked.
   next_attempt_at timestamptz NOT NULL DEFAULT now(),
   lease_owner text,
   -- What the last recorded attempt came to. `last_error` may name what is no partner's business.
@@ -25,12 +28,19 @@ CREATE TABLE deliveries (
   last_error text,
   created_at timestamptz NOT NULL DEFAULT now(),
   finished_at timestamptz,
-  CHECK ((state = 'pending') = (finished_at IS NULL))
+  CHECK ((state IN ('pending', 'parked')) = (finished_at IS NULL))
 );
 -- What is due, partner by partner, so that one with a long queue is not read through for another.
 CREATE INDEX deliveries_due ON deliveries (partner_id, next_attempt_at) WHERE state = 'pending';
 CREATE INDEX deliveries_by_transaction ON deliveries (txn_id);
+-- For the audit's windows of time.
+CREATE INDEX deliveries_by_time ON deliveries USING brin (created_at) WITH (autosummarize = on);
+-- What is parked, partner by partner, for whoever looks for the partners that have an endpoint by now.
+CREATE INDEX deliveries_parked ON deliveries (partner_id, next_attempt_at) WHERE state = 'parked';
+-- For the reaper, oldest first.
 CREATE INDEX deliveries_delivered ON deliveries (finished_at) WHERE state = 'delivered';
+CREATE INDEX deliveries_undelivered ON deliveries (coalesce(finished_at, next_attempt_at))
+  WHERE state IN ('failed', 'parked');
 -- A partner's list, page by page; those that were given up are few and looked for most.
 CREATE INDEX deliveries_of_partner ON deliveries (partner_id, created_at DESC, event_id DESC);
 CREATE INDEX deliveries_given_up ON deliveries (partner_id, created_at DESC, event_id DESC)
@@ -50,79 +60,97 @@ CREATE TABLE delivery_attempts (
 
 -- A sender makes deliveries and sets what its attempt came to. What a webhook says, to whom and under
 -- which id was fixed when the delivery was made.
-GRANT SELECT, INSERT (event_id, partner_id, txn_id, body, traceparent),
+GRANT SELECT, INSERT (event_id, partner_id, txn_id, body, traceparent, state),
       UPDATE (state, attempts, first_attempt, next_attempt_at, lease_owner, first_attempt_at,
               last_status, last_error, last_outcome, finished_at)
 ON deliveries TO triplock_notifier;
 GRANT SELECT, INSERT ON delivery_attempts TO triplock_notifier;
 GRANT SELECT ON deliveries, delivery_attempts TO triplock_auditor;
 
--- Retention. Delivered webhooks are removed after a while, with their attempts; what they came to
--- stays as sums, by which the audit still balances. One that was given up stays until a person has
--- seen to it.
+-- Retention. Webhooks are removed a while after they were delivered, and a longer while after they were
+-- given up or parked, with their attempts; what became of them stays as sums, by which the audit still
+-- balances.
 CREATE TABLE deliveries_horizon (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-  -- Every delivery that was removed was finished before this.
+  -- Every delivery that was removed was made before this.
   reaped_before timestamptz NOT NULL DEFAULT '-infinity'
 );
 INSERT INTO deliveries_horizon DEFAULT VALUES;
 
--- Deliveries that were removed, by what they reported.
+-- Deliveries that were removed, by what had become of them and what they reported.
 CREATE TABLE reaped_deliveries (
   partner_id text NOT NULL,
+  state text NOT NULL CHECK (state IN ('delivered', 'failed', 'parked')),
   event_type text NOT NULL,
   currency text NOT NULL,
   deliveries bigint NOT NULL,
   -- In minor units.
   amount numeric NOT NULL,
-  PRIMARY KEY (partner_id, event_type, currency)
+  PRIMARY KEY (partner_id, state, event_type, currency)
 );
 
--- Removes some webhooks that were delivered longer than `keep` ago, oldest first.
+-- Removes some webhooks that were delivered longer than `keep_delivered` ago, or that were given up or
+-- parked longer than `keep_undelivered` ago, oldest first.
 --
 -- Returns how many; 0 means that none is old enough. The notifier's role may delete through this
 -- function only, and the function forgets nothing younger than a day. Reapers wait for one another
 -- at the horizon's row.
-CREATE FUNCTION reap_deliveries(keep interval, rows_max integer) RETURNS integer
+CREATE FUNCTION reap_deliveries(
+  keep_delivered interval, keep_undelivered interval, rows_max integer
+) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = notifier, pg_temp AS $$
 DECLARE
-  horizon timestamptz := now() - keep;
+  keep interval := keep_delivered;
   doomed uuid[];
 BEGIN
-  IF keep < interval '1 day' THEN
-    RAISE EXCEPTION 'deliveries are kept for a day at least, not for %', keep;
+  IF least(keep_delivered, keep_undelivered) < interval '1 day' THEN
+    RAISE EXCEPTION 'deliveries are kept for a day at least, not for %',
+      least(keep_delivered, keep_undelivered);
   END IF;
   PERFORM FROM deliveries_horizon FOR UPDATE;
+  -- One that is being sent once more is not waited for and is no longer finished afterwards.
   SELECT array_agg(event_id) INTO doomed FROM (
     SELECT event_id FROM deliveries
-    WHERE state = 'delivered' AND finished_at < horizon
+    WHERE state = 'delivered' AND finished_at < now() - keep_delivered
     ORDER BY finished_at
     LIMIT rows_max
-    -- One that is being sent once more is not waited for and is no longer delivered afterwards.
     FOR UPDATE SKIP LOCKED
   ) AS oldest;
+  IF doomed IS NULL THEN
+    keep := keep_undelivered;
+    SELECT array_agg(event_id) INTO doomed FROM (
+      SELECT event_id FROM deliveries
+      WHERE state IN ('failed', 'parked')
+        AND coalesce(finished_at, next_attempt_at) < now() - keep_undelivered
+      ORDER BY coalesce(finished_at, next_attempt_at)
+      LIMIT rows_max
+      FOR UPDATE SKIP LOCKED
+    ) AS oldest;
+  END IF;
   IF doomed IS NULL THEN
     RETURN 0;
   END IF;
   DELETE FROM delivery_attempts WHERE event_id = ANY (doomed);
   WITH gone AS (
-    DELETE FROM deliveries WHERE event_id = ANY (doomed) RETURNING partner_id, body::json AS body
+    DELETE FROM deliveries WHERE event_id = ANY (doomed)
+    RETURNING partner_id, state, body::json AS body
   )
-  INSERT INTO reaped_deliveries AS known (partner_id, event_type, currency, deliveries, amount)
-  SELECT partner_id, body ->> 'type', coalesce(body -> 'data' ->> 'currency', ''),
+  INSERT INTO reaped_deliveries AS known
+    (partner_id, state, event_type, currency, deliveries, amount)
+  SELECT partner_id, state, body ->> 'type', coalesce(body -> 'data' ->> 'currency', ''),
          count(*), coalesce(sum((body -> 'data' ->> 'amount')::numeric), 0)
   FROM gone
-  GROUP BY 1, 2, 3
-  ORDER BY 1, 2, 3
-  ON CONFLICT (partner_id, event_type, currency) DO UPDATE SET
+  GROUP BY 1, 2, 3, 4
+  ORDER BY 1, 2, 3, 4
+  ON CONFLICT (partner_id, state, event_type, currency) DO UPDATE SET
     deliveries = known.deliveries + excluded.deliveries,
     amount = known.amount + excluded.amount;
-  UPDATE deliveries_horizon SET reaped_before = greatest(reaped_before, horizon);
+  UPDATE deliveries_horizon SET reaped_before = greatest(reaped_before, now() - keep);
   RETURN cardinality(doomed);
 END
 $$;
-REVOKE EXECUTE ON FUNCTION reap_deliveries(interval, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION reap_deliveries(interval, integer) TO triplock_notifier;
+REVOKE EXECUTE ON FUNCTION reap_deliveries FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION reap_deliveries TO triplock_notifier;
 GRANT SELECT ON deliveries_horizon, reaped_deliveries TO triplock_auditor;
 
 -- Partners see their own deliveries, and ask for one again, through the gateway. It sees everything

@@ -59,3 +59,6 @@ ALTER TABLE cursors DISABLE TRIGGER cursors_begin_at_one;
 INSERT INTO cursors (consumer, ordering_key, last_sequence)
 SELECT 'settlement-feed', txn_id, events FROM ledger.transactions WHERE events > 0;
 ALTER TABLE cursors ENABLE TRIGGER cursors_begin_at_one;
+-- What had left the outbox before is applied, and was never in this inbox: as if it had left.
+INSERT INTO inbox_horizons (consumer, reaped_before, events)
+SELECT 'settlement-feed', reaped_before, events FROM ledger.outbox_horizon WHERE events > 0;

@@ -16,6 +16,8 @@ CREATE TABLE inbox (
   PRIMARY KEY (consumer, event_id)
 );
 CREATE INDEX inbox_by_age ON inbox (consumer, received_at) WHERE sequence IS NOT NULL;
+-- For the audit's windows of time.
+CREATE INDEX inbox_by_time ON inbox USING brin (received_at) WITH (autosummarize = on);
 
 -- How far a consumer is in each ordering key: every sequence up to this one took effect, none after.
 -- So a cursor begins at 1, each event moves it by one, and it is kept: this holds for the owner of

@@ -93,8 +93,16 @@ CREATE INDEX refunds_of_a_payment ON ledger.transactions (payment_id, created_at
   WHERE kind = 'refund';
 -- For whoever looks after what is due, and for what the provider reports of an intent.
 CREATE INDEX transactions_due ON ledger.transactions (due_at) WHERE state = 'pending';
+-- Those of them that need no provider, for as long as that is away: hardly any row is ever in it.
+CREATE INDEX transactions_due_here ON ledger.transactions (due_at)
+  WHERE state = 'pending'
+    AND CASE kind WHEN 'refund' THEN amount IS NULL ELSE payment_method IS NULL END;
 CREATE INDEX transactions_by_intent ON ledger.transactions (provider_intent_id)
   WHERE provider_intent_id IS NOT NULL;
+-- For the audit, which looks at what was settled in a window of time. Rows are settled in about the
+-- order in which they are written, so an index by block ranges finds them and costs next to nothing.
+CREATE INDEX transactions_settled ON ledger.transactions USING brin (settled_at)
+  WITH (autosummarize = on);
 
 -- -------------------------------------------------------------------------------------------------
 -- entries: double entry in the form of transfers. A row names both accounts, so debits equal credits
@@ -148,6 +156,8 @@ CREATE INDEX outbox_pending ON ledger.outbox (bucket, order_id) WHERE state = 'p
 CREATE INDEX outbox_parked ON ledger.outbox (payment_id, order_id) WHERE state = 'parked';
 -- Read oldest first by the reaper, and by whoever publishes again what was published since a time.
 CREATE INDEX outbox_published ON ledger.outbox (published_at) WHERE state = 'published';
+-- For the audit's windows of time.
+CREATE INDEX outbox_by_time ON ledger.outbox USING brin (created_at) WITH (autosummarize = on);
 
 -- outbox_leases: who may publish a bucket, and until when; a row for each bucket, from the beginning.
 -- The epoch grows with every new lease and is compared by every write under it, so an owner that was

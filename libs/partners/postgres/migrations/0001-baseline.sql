@@ -41,11 +41,17 @@ CREATE TABLE webhook_endpoints (
     jsonb_typeof(rotations) = 'array' AND jsonb_array_length(rotations) <= 2
   ),
   -- A server that answers 410 Gone wants no more webhooks: its endpoint is disabled until its
-  -- partner sets it again. What is to be delivered waits as it does without an endpoint.
+  -- partner sets it again, and until then it is as if there were none.
   disabled_at timestamptz,
   -- Also the version of the endpoint: another one after every change of URL or secret.
   updated_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- Endpoints that webhooks are sent to. Of a partner that is not here, because it has never set one or its
+-- server answered 410 Gone, deliveries are parked.
+CREATE VIEW open_webhook_endpoints AS
+SELECT partner_id, url, secrets, second_secret_until, updated_at FROM webhook_endpoints
+WHERE disabled_at IS NULL;
 
 -- Gives a partner's endpoint a new secret, unless it was rotated under this key. The gateway may
 -- read secrets by this alone, and only those that it made under the key that it shows.
@@ -110,9 +116,9 @@ REVOKE ALL ON FUNCTION rotate_webhook_secret FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rotate_webhook_secret TO triplock_gateway;
 -- The notifier signs and sends.
 GRANT USAGE ON SCHEMA partners TO triplock_notifier;
-GRANT SELECT ON partners, webhook_endpoints TO triplock_notifier;
+GRANT SELECT ON partners, open_webhook_endpoints TO triplock_notifier;
 REVOKE ALL ON FUNCTION disable_webhook_endpoint FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION disable_webhook_endpoint TO triplock_notifier;
 -- The auditor reads everything but secrets.
 GRANT SELECT ON partners TO triplock_auditor;
-GRANT SELECT (partner_id, url, updated_at) ON webhook_endpoints TO triplock_auditor;
+GRANT SELECT (partner_id, url, updated_at) ON open_webhook_endpoints TO triplock_auditor;

@@ -4,6 +4,7 @@ import { bucketOf, type TxnId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, createTestKeyspace, createTestRelay } from '@triplock/testing';
 import { Redis } from 'ioredis';
+import { openPostgresWalk } from '@triplock/claims-postgres';
 import { ageRow, forgetRows } from '@triplock/claims-postgres/test';
 import { openHybridClaims } from '../hybrid-claims.ts';
 
@@ -36,6 +37,12 @@ export async function openHybrid(
   return {
     claims: await open(relay.url, cache.url),
     another: () => open(url, keys.url),
+    async openWalk() {
+      const named = { namespace, applicationName: 'test', logger };
+      const walk = openPostgresWalk({ url: relay.url, ...named, ...times });
+      t.after(() => walk.close());
+      return walk;
+    },
     forget: () => forgetRows(owner, namespace),
     async age(txnId: TxnId, ms: number) {
       await ageRow(owner, { namespace, txnId, ms });

@@ -10,7 +10,10 @@ CREATE TABLE claims (
   -- Random for every claim: whoever completes or releases has to show it.
   owner uuid NOT NULL,
   lease_until timestamptz NOT NULL,
-  -- 24 hours after the first claim, however often it was taken over.
+  -- When the id was first claimed. The reaper goes by it, because it stays as it is: an index on
+  -- what every completion changes would get an entry more for each.
+  claimed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- 24 hours after it was completed, or was last claimed.
   expires_at timestamptz NOT NULL,
   partner text NOT NULL,
   accepted_at timestamptz NOT NULL,
@@ -24,7 +27,7 @@ CREATE TABLE claims (
   CHECK (num_nulls(status, location, body) IN (0, 3))
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02);
 
-CREATE INDEX claims_by_expiry ON claims (expires_at);
+CREATE INDEX claims_by_age ON claims (claimed_at);
 
 -- Since when each bucket remembers every claim without a gap. A bucket without a row is cold.
 CREATE TABLE warm_markers (
@@ -53,7 +56,8 @@ $$;
 
 -- Takes claims out that expired more than an hour ago, oldest first. Returns how many; 0 means that
 -- none did. The hour keeps a row that a statement under way has seen alive from being gone when it
--- writes. The role of the claims may delete through this function only.
+-- writes; a claim is no younger than its life and that hour. The role of the claims may delete
+-- through this function only.
 CREATE FUNCTION reap_claims(rows_max integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = claims, pg_temp AS $$
 DECLARE
@@ -61,8 +65,9 @@ DECLARE
 BEGIN
   DELETE FROM claims WHERE (namespace, txn_id) IN (
     SELECT namespace, txn_id FROM claims
-    WHERE expires_at < clock_timestamp() - interval '1 hour'
-    ORDER BY expires_at
+    WHERE claimed_at < clock_timestamp() - interval '25 hours'
+      AND expires_at < clock_timestamp() - interval '1 hour'
+    ORDER BY claimed_at
     LIMIT rows_max
     FOR UPDATE SKIP LOCKED
   );
@@ -74,3 +79,6 @@ $$;
 REVOKE EXECUTE ON FUNCTION reap_claims(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION reap_claims(integer) TO triplock_claims;
 GRANT SELECT, INSERT, UPDATE ON claims, warm_markers TO triplock_claims;
+-- The auditor compares what was promised with the ledger. Tokens and answers are none of its business.
+GRANT SELECT (namespace, txn_id, fingerprint, state, expires_at, partner, accepted_at, shown)
+ON claims TO triplock_auditor;

@@ -16,6 +16,7 @@ export async function ageRow(
   await owner.query(
     `UPDATE claims.claims
      SET lease_until = lease_until - $3 * interval '1 ms',
+         claimed_at = claimed_at - $3 * interval '1 ms',
          expires_at = expires_at - $3 * interval '1 ms'
      WHERE namespace = $1 AND txn_id = $2`,
     [namespace, txnId, ms],

@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import assert from 'node:assert/strict';
 import { bucketCount } from '@triplock/contracts';
 import { openPostgresLedger, openPostgresRefunds } from '@triplock/ledger';
 import { bookTransferOf, pendingOf, settledNow, traceparent } from '@triplock/ledger/test';
-import { bucketOf } from '@triplock/payments';
+import { bucketOf, deriveEventId } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { openSpannerOutbox } from '../outbox.ts';
 import { openSpannerLedger } from '../payments.ts';
@@ -90,6 +91,92 @@ test('what history does not allow is not copied, and is recorded', async (contex
   const ids = found.filter(({ kind }) => kind === 'transaction').map(({ id }) => id);
   assert.deepEqual(ids.sort(), [raised, undone].sort());
   assert.ok(found.some(({ kind, id }) => kind === 'rows' && id.startsWith('entries: 2 ')));
+});
+
+/** What the copy follows, or what no history rests on; every other column never changes. */
+const changing: Readonly<Record<string, string>> = {
+  'transactions.version': 'grows with every change',
+  'transactions.due_at': 'when a pending row is looked after',
+  'transactions.traceparent': 'which trace it belongs to',
+  'transactions.changed_at': 'by it the copy follows',
+  'entries.created_at': 'the time that is shown and added up is settled_at',
+  'outbox.state': 'an event waits, is published or parked',
+  'outbox.parked_reason': 'goes with the state',
+  'outbox.published_at': 'goes with the state',
+  'outbox.published_epoch': 'goes with the state',
+  'outbox.changed_at': 'by it the copy follows',
+};
+
+/** What a constraint wants of a column, where a usual value of its type is none. */
+const wanted: Readonly<Record<string, object>> = {
+  'transactions.kind': { kind: 'order' },
+  'transactions.fingerprint': { fingerprint: '0'.repeat(64) },
+  'transactions.payment_id': { payment_id: randomUUID(), kind: 'refund' },
+  'transactions.currency': { currency: 'USD' },
+  'transactions.details': { details: '{"reason":"another"}' },
+  'transactions.state': { state: 'failed', failure_code: 'another' },
+  'transactions.failure_code': { failure_code: 'another', state: 'failed' },
+  'transactions.amount_refunded': { amount_refunded: 7, refund_reserved: 7 },
+  'outbox.event_type': { event_type: 'payment.failed' },
+  'outbox.txn_id': { txn_id: randomUUID() },
+  'outbox.payment_id': { payment_id: randomUUID() },
+};
+const usual: Readonly<Record<string, unknown>> = {
+  STRING: 'another',
+  INT64: 7,
+  TIMESTAMP: new Date('2026-01-02T03:04:05.678Z'),
+};
+
+test('whatever changes in a ledger against its history is recorded, by every column', async (context) => {
+  const { spanner, ledger, copy, differences } = await openBoth(context);
+  const columns = await spanner.query<{ table: string; column: string; type: string }>(
+    `SELECT c.table_name AS \`table\`, c.column_name AS \`column\`,
+            REGEXP_EXTRACT(c.spanner_type, '^[A-Z0-9]+') AS type
+     FROM information_schema.columns AS c
+     WHERE c.table_name IN ('transactions', 'entries', 'outbox') AND c.is_generated = 'NEVER'
+       AND NOT EXISTS (
+         SELECT 1 FROM information_schema.index_columns AS k
+         WHERE k.table_name = c.table_name AND k.column_name = c.column_name
+           AND k.index_type = 'PRIMARY_KEY'
+       )`,
+  );
+  const nameOf = ({ table, column }: (typeof columns)[number]) => `${table}.${column}`;
+  const kept = columns.filter((each) => changing[nameOf(each)] === undefined);
+  assert.deepEqual(
+    columns
+      .filter((each) => !kept.includes(each))
+      .map(nameOf)
+      .sort(),
+    Object.keys(changing).sort(),
+  );
+  const payments = kept.map(() => aPayment({ amount: 100n }));
+  await ledger.post(payments.map(bookTransferOf));
+  await copy({ counting: true });
+  const changed_at = commitTimestamp;
+  const harmed = kept.map(({ table, column, type }, nth) => {
+    const { txnId: txn_id } = payments[nth]!;
+    const event_id = deriveEventId(txn_id, 'payment.succeeded');
+    const key = table === 'outbox' ? { event_id, changed_at } : { txn_id };
+    const value =
+      { bucket: (bucketOf(txn_id, bucketCount) + 1) % bucketCount }[column] ?? usual[type];
+    const row = { ...key, ...(wanted[`${table}.${column}`] ?? { [column]: value }) };
+    return { table, row, txn_id, id: table === 'outbox' ? event_id : txn_id };
+  });
+  await spanner.transaction(async (tx) => {
+    for (const { table, row, txn_id } of harmed) {
+      tx.write({ kind: 'update', table, row });
+      tx.write({ kind: 'update', table: 'transactions', row: { txn_id, changed_at } });
+    }
+  });
+  await copy({ counting: false });
+  const kinds = { transactions: 'transaction', entries: 'entry', outbox: 'event' };
+  const found = ((await differences()) as { kind: string; id: string }[]).map(
+    ({ kind, id }) => `${kind} ${id}`,
+  );
+  const unseen = kept.filter(({ table }, nth) => {
+    return !found.includes(`${kinds[table as keyof typeof kinds]} ${harmed[nth]!.id}`);
+  });
+  assert.deepEqual(unseen.map(nameOf), []);
 });
 
 test('a copier that does nothing loses the lock to the others, and what it had begun', async (context) => {

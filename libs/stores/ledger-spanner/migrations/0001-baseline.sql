@@ -54,6 +54,14 @@ CREATE TABLE IF NOT EXISTS transactions (
   shard INT64 NOT NULL AS (ABS(MOD(FARM_FINGERPRINT(txn_id), 16))) STORED,
   -- Null where an index need not hold the row.
   due_shard INT64 AS (IF(state = 'pending', ABS(MOD(FARM_FINGERPRINT(txn_id), 16)), NULL)) STORED,
+  -- Not null for those that need no provider: book transfers, and refunds yet to be reserved.
+  due_here_shard INT64 AS (
+    IF(
+      state = 'pending' AND IF(kind = 'refund', amount IS NULL, payment_method IS NULL),
+      ABS(MOD(FARM_FINGERPRINT(txn_id), 16)),
+      NULL
+    )
+  ) STORED,
   -- A provider's ids begin with the time, so they are looked up by a hash.
   intent_hash INT64 AS (FARM_FINGERPRINT(provider_intent_id)) STORED,
   unusual_state STRING(9) AS (IF(state = 'succeeded', NULL, state)) STORED,
@@ -87,6 +95,8 @@ CREATE NULL_FILTERED INDEX IF NOT EXISTS payments_by_reference
 CREATE NULL_FILTERED INDEX IF NOT EXISTS payments_not_succeeded
   ON transactions (partner_id, kind, unusual_state, shard, created_at DESC, txn_id DESC);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_due ON transactions (due_shard, due_at);
+CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_due_here
+  ON transactions (due_here_shard, due_at);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS refunds_of_a_payment
   ON transactions (payment_id, created_at DESC, txn_id DESC);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS transactions_by_intent ON transactions (intent_hash);

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Endpoints, stopProcess } from '@triplock/launcher';
+import { openForCommand } from '@triplock/postgres';
+import { eventually } from '@triplock/testing';
+import { command, home, onTheSystem, restore } from './test/system.ts';
+import { type Answer, newKey } from './test/partner.ts';
+
+const on = onTheSystem();
+
+/** A PostgreSQL that can be set back to an earlier moment, as a failover to a late standby does. */
+function openSetBack({ postgres }: Endpoints) {
+  const at = new URL(postgres);
+  const name = at.pathname.slice(1);
+  at.pathname = '/postgres';
+  const server = openForCommand({ url: at.href, applicationName: 'e2e', connectionsMax: 1 });
+  /** Nobody is connected meanwhile; services get errors, and connect again afterwards. */
+  const alone = async (work: () => Promise<unknown>) => {
+    await server.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    await eventually(async () => {
+      const left = await server.query(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1',
+        [name],
+      );
+      return left.length === 0;
+    });
+    await work();
+    await server.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+  };
+  return {
+    copy: () => alone(() => server.query(`CREATE DATABASE ${name}_standby TEMPLATE ${name}`)),
+    failOver: () =>
+      alone(async () => {
+        await server.query(`ALTER DATABASE ${name} RENAME TO ${name}_lost`);
+        await server.query(`ALTER DATABASE ${name}_standby RENAME TO ${name}`);
+      }),
+    close: async () => {
+      await server.query(`DROP DATABASE IF EXISTS ${name}_lost`);
+      await server.query(`DROP DATABASE IF EXISTS ${name}_standby`);
+      await server.close();
+    },
+  };
+}
+
+const body = { amount: 1_100, currency: 'EUR' };
+const idOf = ({ body: text }: Answer) => (JSON.parse(text) as { id: string }).id;
+
+/** The numbers of a payment's events, in the order in which its webhooks came. */
+async function sequencesOf(id: string): Promise<(number | undefined)[]> {
+  const response = await fetch(`${on.system.catcher}/received`);
+  const all = (await response.json()) as { body: { sequence?: number; data: object } }[];
+  const ofPayment = all.filter(({ body: { data } }) =>
+    Object.entries(data).some(([name, value]) => ['id', 'payment'].includes(name) && value === id),
+  );
+  return ofPayment.map(({ body: { sequence } }) => sequence);
+}
+
+test('after a failover to a standby that lacks the newest commits, a rewind brings everything accepted into the ledger, once', async (context) => {
+  const { acme, look, system } = on;
+  if (system.ledger !== 'postgres') return context.skip('a ledger in Spanner does not fail over');
+  const database = openSetBack(system);
+  context.after(() => database.close());
+  const pay = async (more: object = {}) => {
+    const key = newKey('set-back');
+    const answer = await acme.pay(key, { ...body, ...more });
+    assert.equal(answer.status, 202, answer.body);
+    return idOf(answer);
+  };
+  const untilDelivered = (ids: readonly string[]) =>
+    eventually(
+      async () => {
+        const seen = await Promise.all(ids.map((id) => look.webhooks(id)));
+        return seen.every((webhooks) => webhooks.length > 0);
+      },
+      { withinMs: 60_000, what: 'the webhooks' },
+    );
+
+  const before = await Promise.all([pay(), pay({ payment_method: 'pm_card_visa' })]);
+  await untilDelivered(before);
+  await database.copy();
+  const since = new Date();
+  await restore();
+  const transfers = await Promise.all([pay(), pay(), pay()]);
+  const card = await pay({ payment_method: 'pm_card_visa' });
+  await untilDelivered([...transfers, card]);
+  const refund = idOf(await acme.refund(before[1], newKey('set-back'), { amount: 100 }));
+  await untilDelivered([refund]);
+  const lost = [...transfers, card];
+
+  await database.failOver();
+  assert.deepEqual(await look.inLedger(lost), new Set());
+  const words = ['--since', since.toISOString(), '--by', 'ada', '--why', 'failover', '--yes'];
+  const early = await command('rewind', ...words);
+  assert.equal(early.code, 1, early.stdout + early.stderr);
+  assert.match(early.stderr, /still at work: .*ledger-worker/);
+  for (const { name } of system.services) await stopProcess({ home, name });
+  const rewound = await command('rewind', ...words);
+  assert.equal(rewound.code, 0, rewound.stdout + rewound.stderr);
+  await restore();
+
+  for (const id of [...before, ...lost]) {
+    const final = await acme.payment(id, 30);
+    assert.match(final.body, /"status":"succeeded"/);
+    const { ledger, entries } = await look.counts(id);
+    assert.deepEqual([ledger, entries], [1, 1]);
+  }
+  assert.match((await acme.refunded(refund, 30)).body, /"status":"succeeded"/);
+  const { code, stdout, stderr } = await command('audit', '--json', '--wait', '60');
+  assert.equal(code, 0, stdout + stderr);
+  for (const id of lost) assert.deepEqual([...new Set(await sequencesOf(id))], [1]);
+  assert.deepEqual([...new Set(await sequencesOf(before[1]))], [1, 2]);
+  const acts = await look.database.query(
+    `SELECT done_by, why FROM auditor.operator_acts WHERE act = 'rewind'`,
+  );
+  assert.deepEqual(acts, [{ done_by: 'ada', why: 'failover' }]);
+});

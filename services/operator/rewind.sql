@@ -1,0 +1,43 @@
+-- What the database has of what Kafka and Pub/Sub have passed: read to bring them back to it.
+
+-- name: readEvidence
+-- How far each partition of the accepted topic is surely in the ledger, by what the auditor kept.
+--
+-- $1 topic. A row for each partition that the auditor read: `read` is its next offset, `lacking`
+-- the first offset before that whose request neither the ledger nor a dead letter accounts for, and
+-- `since` when the oldest such request was seen; both null where there is none. The auditor's rows
+-- are committed with its progress, so they went back with the database, as the ledger did.
+WITH lacking AS (
+  SELECT kafka_partition, min(kafka_offset) AS first, min(first_seen) AS since
+  FROM auditor.accepted
+  WHERE NOT EXISTS (
+      SELECT FROM ledger.transactions
+      WHERE transactions.txn_id = accepted.txn_id
+        AND transactions.fingerprint = accepted.fingerprint
+    )
+    AND NOT EXISTS (
+      SELECT FROM auditor.dead_letters
+      WHERE dead_letters.txn_id = accepted.txn_id
+        AND dead_letters.fingerprint = accepted.fingerprint
+    )
+  GROUP BY kafka_partition
+)
+SELECT kafka_partition AS partition, next_offset AS read, first AS lacking, lacking.since
+FROM auditor.accepted_positions LEFT JOIN lacking USING (kafka_partition)
+WHERE topic = $1
+
+-- name: readSessions
+-- Who is at work on this database: the services, by the names that they give themselves.
+--
+-- No parameters. A row: one of them. One that has been idle for long may hold no connection.
+SELECT DISTINCT application_name AS name
+FROM pg_stat_activity
+WHERE datname = current_database() AND usename LIKE 'triplock\_%'
+ORDER BY name
+
+-- name: forgetWarmMarkers
+-- Makes claims cold that are kept in this database: they went back with it. Where they are
+-- elsewhere there is no row.
+--
+-- No parameters. The ledger answers for claims that are cold, for a day.
+DELETE FROM claims.warm_markers

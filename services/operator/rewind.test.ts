@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { encodePaymentAccepted } from '@triplock/contracts';
+import { createLogger } from '@triplock/runtime';
+import {
+  aPayment,
+  commitTestOffset,
+  createTestDatabase,
+  createTestSubscription,
+  createTestTopic,
+  eventually,
+  testNamespace,
+} from '@triplock/testing';
+import { openGroupCommit, openTopicOffsets, runConsumer } from '@triplock/transport';
+import { runOperator } from './test/run-operator.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+type Printed = {
+  done: boolean;
+  groups: { group: string; partitions: object[]; gone: object[] }[];
+  events: number;
+  atWork: string[];
+};
+
+/** Stores of one test's own, and a topic of five records that both groups have read. */
+async function aRewoundSystem(context: TestContext) {
+  const store = await createTestDatabase(context);
+  const accepted = await createTestTopic(context);
+  const deadLetters = await createTestTopic(context);
+  const pubsub = await createTestSubscription(context);
+  const [workers, auditors] = [testNamespace('workers'), testNamespace('auditors')];
+  const settings = {
+    DATABASE_URL: store.url(),
+    KAFKA_BROKERS: accepted.brokers.join(','),
+    ACCEPTED_TOPIC: accepted.topic,
+    DEAD_LETTER_TOPIC: deadLetters.topic,
+    ...{ LEDGER_GROUP: workers, AUDITOR_GROUP: auditors },
+    PUBSUB_PROJECT_ID: pubsub.projectId,
+    PUBSUB_EMULATOR_HOST: pubsub.emulatorHost,
+    EVENTS_SUBSCRIPTIONS: pubsub.subscription,
+  };
+  const kafka = { ...accepted, clientId: 'a-worker', logger };
+  const log = openGroupCommit(kafka);
+  context.after(() => log.close());
+  const append = () => log.append(encodePaymentAccepted(aPayment(), ''));
+  for (let n = 0; n < 2; n += 1) await append();
+  const before = new Date();
+  // Later than the second record by Kafka's clock, which is this one's and counts milliseconds.
+  const since = await eventually(async () => Date.now() > before.getTime() + 1 && new Date());
+  for (let n = 0; n < 3; n += 1) await append();
+  for (const groupId of [workers, auditors]) {
+    await commitTestOffset(accepted, { groupId, offset: 5 });
+  }
+  const positionOf = async (groupId: string) => {
+    const offsets = openTopicOffsets({ ...kafka, groupId });
+    const committed = await offsets.committed().finally(() => offsets.close());
+    return Number(committed.get(0));
+  };
+  const rewind = (...words: string[]) =>
+    runOperator(['rewind', '--by', 'ada', '--why', 'failover', ...words], settings);
+  /** The evidence of an auditor that has read all five, of which one is not in the ledger. */
+  const lackOf = async (offset: number) => {
+    const owner = store.open();
+    const { txnId, fingerprint } = aPayment();
+    await owner.query(
+      `INSERT INTO auditor.accepted_positions (topic, kafka_partition, next_offset)
+       VALUES ($1, 0, 5)`,
+      [accepted.topic],
+    );
+    await owner.query(
+      `INSERT INTO auditor.accepted (txn_id, fingerprint, kind, partner_id, currency, amount,
+         kafka_partition, kafka_offset, rest)
+       VALUES ($1, decode($2, 'hex'), 'payment', 'acme', 'EUR', 1, 0, $3, sha256(''))`,
+      [txnId, fingerprint, offset],
+    );
+  };
+  const owner = store.open();
+  return { store, owner, kafka, since, workers, auditors, positionOf, rewind, lackOf };
+}
+
+test('groups go back to the time, the workers’ to what the ledger lacks where that is earlier, once --yes is given', async (context) => {
+  const system = await aRewoundSystem(context);
+  const { owner, workers, auditors, positionOf, rewind, lackOf } = system;
+  await lackOf(1);
+  const since = ['--since', system.since.toISOString(), '--json'];
+  const planned = await rewind(...since);
+  assert.equal(planned.code, 0, planned.stderr);
+  const plan = JSON.parse(planned.stdout) as Printed;
+  assert.deepEqual([plan.done, plan.atWork, plan.events], [false, [], 0]);
+  assert.deepEqual(
+    plan.groups.map(({ group, partitions, gone }) => [group, partitions, gone]),
+    [
+      [workers, [{ partition: 0, from: 5, to: 1 }], []],
+      [auditors, [{ partition: 0, from: 5, to: 2 }], []],
+      [`${auditors}-dead-letters`, [{ partition: 0, from: 0, to: 0 }], []],
+    ],
+  );
+  assert.deepEqual([await positionOf(workers), await positionOf(auditors)], [5, 5]);
+  assert.deepEqual(await owner.query('SELECT FROM auditor.operator_acts'), []);
+
+  const done = await rewind(...since, '--yes');
+  assert.equal(done.code, 0, done.stderr);
+  assert.equal((JSON.parse(done.stdout) as Printed).done, true);
+  assert.deepEqual([await positionOf(workers), await positionOf(auditors)], [1, 2]);
+  const acts = await owner.query('SELECT act, done_by, why FROM auditor.operator_acts');
+  assert.deepEqual(acts, [{ act: 'rewind', done_by: 'ada', why: 'failover' }]);
+});
+
+test('while a service is at work nothing moves, and it is named', async (context) => {
+  const system = await aRewoundSystem(context);
+  const { store, kafka, workers, positionOf, rewind } = system;
+  const session = store.open('triplock_notifier');
+  await session.ping();
+  const member = runConsumer({ ...kafka, groupId: workers, handle: async () => undefined });
+  context.after(() => member.close());
+  const since = ['--since', system.since.toISOString(), '--yes'];
+  for (let joined = false; !joined;) {
+    const { code, stderr } = await rewind(...since);
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /still at work: .*Stop every service first/);
+    joined = stderr.includes('a-worker');
+  }
+  assert.equal(await positionOf(workers), 5);
+});
+
+test('cards of more than a day ago would be charged once more, so that is refused until the workers start without the provider', async (context) => {
+  const { workers, positionOf, rewind } = await aRewoundSystem(context);
+  const dayAgo = new Date(Date.now() - 86_400_000).toISOString();
+  const since = ['--since', dayAgo, '--yes'];
+  const refused = await rewind(...since);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /charged once more.*--provider-away/);
+  assert.equal(await positionOf(workers), 5);
+  const done = await rewind(...since, '--provider-away');
+  assert.equal(done.code, 0, done.stderr);
+  assert.equal(await positionOf(workers), 0);
+});

@@ -1,0 +1,294 @@
+import { loadStatements, openForCommand, type Database } from '@triplock/postgres';
+import {
+  openGroupMover,
+  openLogBounds,
+  openTopicOffsets,
+  skipBacklog,
+  type BrokerConnection,
+} from '@triplock/transport';
+import { CommandError, runCommand } from './command.ts';
+import { required, type Config } from './config.ts';
+import { brokersOf, operatorFor, withParts, type Caller, type Operator } from './operator.ts';
+import { recordRewind, whoActs } from './operator-acts.ts';
+import { lackingEvents, parseSince, republishAtOnce } from './republish.ts';
+import { count, openTerminal, renderTable, type Terminal } from './terminal.ts';
+
+const sql = loadStatements(import.meta.url, 'rewind.sql', [
+  'readEvidence',
+  'readSessions',
+  'forgetWarmMarkers',
+]);
+
+const help = `
+npm run rewind -- --since T [options]
+
+For a PostgreSQL that lost its newest commits: after a failover to an asynchronous standby, or a
+restore. Kafka and Pub/Sub have passed what it lacks, so that nobody would read it again. This takes
+them back; what is read twice conflicts with its row, which is success.
+
+  workers        read the accepted topic again from T, or from before: from the first request that the
+                 database shows to be lacking, so a T that is too late loses nothing that it shows
+  auditors       the same, from how far the database has their evidence; dead letters from the first
+  subscriptions  skip what they still hold: events of payments that are lost and will be settled anew
+  outbox         published events that some consumer lacks wait for a dispatcher again
+  claims         kept in this database are cold: the ledger answers for them
+
+It prints what it would do, and with --yes does it. Stop every service first: Kafka moves a group
+without members only, and a service that goes on remembers what is gone. Done twice it does no harm.
+The whole way, with cards and partners: docs/operating.md#backup-and-restore. Exit code 1 when a
+service is at work or Kafka no longer has a record, 2 when a part is not up.
+
+  --since T        a time before the first commit that is lost: 2026-11-20T08:00:00Z, or a day
+  --yes            does it
+  --provider-away  for a T more than 23 hours ago: workers will start without the provider, until each
+                   card charged since has its intent again; else they would charge it once more
+  --why TEXT       why it is done
+  --by NAME        who does it (the user of this machine)
+  --home DIR       the instance on this machine (.triplock); elsewhere the settings say which system
+  --json           prints { since, done, groups, subscriptions, events, atWork }
+  --help
+
+DATABASE_URL       the database, as its owner
+KAFKA_BROKERS      some brokers
+PUBSUB_PROJECT_ID  whose subscriptions they are; PUBSUB_EMULATOR_HOST for an emulator
+LEDGER_GROUP, AUDITOR_GROUP, EVENTS_SUBSCRIPTIONS  where they are not called as usual
+LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
+`;
+
+/** `rewind`: has everything read again that the database lost. */
+export function rewind(caller: Caller): Promise<void> {
+  return runCommand(
+    {
+      name: 'rewind',
+      help,
+      options: {
+        since: { type: 'string' },
+        yes: { type: 'boolean' },
+        'provider-away': { type: 'boolean' },
+        why: { type: 'string' },
+        by: { type: 'string' },
+        json: { type: 'boolean' },
+      },
+      run: async ({ values, interrupted }) => {
+        const now = new Date();
+        const since = parseSince(values.since, now);
+        const actor = { by: whoActs(values.by), why: values.why ?? null };
+        const terminal = openTerminal({ json: values.json ?? false });
+        const operator = await operatorFor(caller, { terminal, signal: interrupted() });
+        await withSystem(operator, async (system) => {
+          const plan = await planRewind(system, since);
+          show(terminal, plan);
+          if (values.yes) {
+            refuse(plan, { now, providerAway: values['provider-away'] ?? false });
+            // Before anything moves: what was begun is known also when this dies half way.
+            await recordRewind(system.database, since, actor);
+            await carryOut(system, plan);
+          }
+          terminal.line(values.yes ? 'done' : 'nothing was changed: --yes does it');
+          const { lackingSince: _, ...result } = plan;
+          terminal.result({ ...result, done: values.yes ?? false });
+          if (plan.groups.some(({ gone }) => gone.length > 0)) process.exitCode = 1;
+        });
+      },
+    },
+    caller.args,
+  );
+}
+
+/** What is rewound. */
+type RewoundSystem = {
+  /** As its owner sees it. */
+  database: Database;
+  kafka: BrokerConnection;
+  config: Config;
+};
+
+async function withSystem(
+  operator: Operator,
+  work: (system: RewoundSystem) => Promise<void>,
+): Promise<void> {
+  const { config } = operator;
+  const names = ['DATABASE_URL', 'KAFKA_BROKERS', 'PUBSUB_PROJECT_ID'] as const;
+  const { DATABASE_URL: url } = required(config, ...names);
+  if (config.LEDGER_STORE === 'spanner') required(config, 'SPANNER_DATABASE');
+  const database = openForCommand({
+    ...{ url, applicationName: 'rewind', connectionsMax: 2 },
+    // It compares whole tables.
+    statementTimeoutMs: 600_000,
+  });
+  try {
+    await withParts(operator, ['postgres', 'kafka', 'pubsub'], () =>
+      work({ database, kafka: brokersOf(operator), config }),
+    );
+  } finally {
+    operator.terminal.clear();
+    await database.close();
+  }
+}
+
+/** Where one partition of a group is, and where it is to go on. */
+type Move = { partition: number; from: bigint; to: bigint };
+
+/** A group and what becomes of it. */
+type GroupPlan = {
+  group: string;
+  topic: string;
+  partitions: Move[];
+  /** What it would have to read and Kafka no longer has. */
+  gone: Move[];
+};
+
+/** All that a rewind would do. */
+type RewindPlan = {
+  since: Date;
+  groups: GroupPlan[];
+  subscriptions: readonly string[];
+  /** Published events that some consumer lacks. */
+  events: number;
+  /** Services that have to stop before. */
+  atWork: string[];
+  /** Since when the oldest request is lacking that is known to be. */
+  lackingSince: Date | undefined;
+};
+
+/** What the database shows of one partition of the accepted topic. */
+type Evidence = {
+  partition: number;
+  /** The first offset that the auditor has not read. */
+  read: bigint;
+  /** The first one before that which the ledger lacks. */
+  lacking: bigint | null;
+  since: Date | null;
+};
+
+/** Looks at everything and changes nothing. */
+async function planRewind(system: RewoundSystem, since: Date): Promise<RewindPlan> {
+  const { database, config } = system;
+  const { ACCEPTED_TOPIC: accepted, DEAD_LETTER_TOPIC: deadLetter } = config;
+  const evidence = await database.query<Evidence>(sql.readEvidence, [accepted]);
+  const shown = new Map(evidence.map((each) => [each.partition, each]));
+  const readUntil = (partition: number) => shown.get(partition)?.read;
+  const heldUntil = (partition: number) => shown.get(partition)?.lacking ?? readUntil(partition);
+  const { LEDGER_GROUP: workers, AUDITOR_GROUP: auditors } = config;
+  const planOf = (group: string, topic: string, surelyUntil: Wanted['surelyUntil']) =>
+    planGroup(system, { group, topic, since, surelyUntil });
+  const plans = await Promise.all([
+    planOf(workers, accepted, heldUntil),
+    planOf(auditors, accepted, readUntil),
+    // They are few, and nothing shows how far they were read.
+    planOf(`${auditors}-dead-letters`, deadLetter, () => undefined),
+  ]);
+  const sessions = await database.query<{ name: string }>(sql.readSessions);
+  const members = plans.flatMap((plan) => plan.members);
+  return {
+    ...{ since, groups: plans.map(({ group }) => group) },
+    subscriptions: config.EVENTS_SUBSCRIPTIONS,
+    events: await lackingEvents(database, 'only-counted'),
+    atWork: [...new Set([...members, ...sessions.map(({ name }) => name)])].sort(),
+    lackingSince: evidence.flatMap((each) => each.since ?? []).sort((a, b) => +a - +b)[0],
+  };
+}
+
+type Wanted = Pick<GroupPlan, 'group' | 'topic'> & {
+  since: Date;
+  /** How far the database surely has a partition; nothing where it does not show. */
+  surelyUntil: (partition: number) => bigint | undefined;
+};
+
+async function planGroup(
+  { kafka }: RewoundSystem,
+  { group, topic, since, surelyUntil }: Wanted,
+): Promise<{ group: GroupPlan; members: string[] }> {
+  const at = { ...kafka, topic, groupId: group };
+  const [offsets, log, mover] = [openTopicOffsets(at), openLogBounds(at), openGroupMover(at)];
+  try {
+    const bounds = await log.bounds();
+    const [committed, accepted, members] = await Promise.all([
+      offsets.committed(),
+      offsets.since(since),
+      mover.members(),
+    ]);
+    const plan: GroupPlan = { group, topic, partitions: [], gone: [] };
+    for (const [partition, { start, end }] of bounds) {
+      const from = committed.get(partition) ?? start;
+      // Without evidence all of it may be lacking, and nothing shows that more was there.
+      const surely = surelyUntil(partition) ?? start;
+      const then = accepted.get(partition) ?? end;
+      const to = [from, then, surely].reduce((least, each) => (each < least ? each : least));
+      if (to < start) plan.gone.push({ partition, from: surely, to: start });
+      plan.partitions.push({ partition, from, to: to < start ? start : to });
+    }
+    return { group: plan, members };
+  } finally {
+    await Promise.all([offsets.close(), log.close(), mover.close()]);
+  }
+}
+
+/** Below the day for which Stripe gives the same intent for the same key, by an hour. */
+const intentsLastMs = 23 * 3_600_000;
+
+/** @throws CommandError that says what to do first. */
+function refuse(
+  { since, lackingSince, atWork }: RewindPlan,
+  { now, providerAway }: { now: Date; providerAway: boolean },
+): void {
+  if (atWork.length > 0) {
+    throw new CommandError(
+      `still at work: ${atWork.join(', ')}. Stop every service first (SIGTERM; ` +
+        '`docker compose stop`; a scale to 0) and leave the parts running, then do this again',
+    );
+  }
+  const oldest = lackingSince !== undefined && lackingSince < since ? lackingSince : since;
+  if (providerAway || now.getTime() - oldest.getTime() < intentsLastMs) return;
+  throw new CommandError(
+    `${oldest.toISOString()} is more than 23 hours ago: a card that was charged then would be ` +
+      'charged once more, by a new intent. Read docs/operating.md#backup-and-restore, and give ' +
+      '--provider-away',
+  );
+}
+
+/**
+ * Does what was planned; nobody is at work. Interrupted at any line and run again it does the rest:
+ * what moved is where it should be. Events wait again before subscriptions skip what they hold, so
+ * that nothing is skipped which no row brings back.
+ */
+async function carryOut(system: RewoundSystem, plan: RewindPlan): Promise<void> {
+  const { database, kafka, config } = system;
+  for (const { group, topic, partitions } of plan.groups) {
+    const mover = openGroupMover({ ...kafka, topic, groupId: group });
+    const back = partitions.filter(({ from, to }) => to < from);
+    try {
+      await mover.moveTo(new Map(back.map(({ partition, to }) => [partition, to])));
+    } finally {
+      await mover.close();
+    }
+  }
+  if (config.LEDGER_STORE === 'postgres') await lackingEvents(database, 'wait-again');
+  // An outbox elsewhere lost nothing, and its copy here may not show which events are lacking.
+  else await republishAtOnce(config, database, { since: plan.since, until: new Date() });
+  const { PUBSUB_PROJECT_ID: projectId } = required(config, 'PUBSUB_PROJECT_ID');
+  for (const subscription of plan.subscriptions) {
+    await skipBacklog({ projectId, emulatorHost: config.PUBSUB_EMULATOR_HOST, subscription });
+  }
+  await database.query(sql.forgetWarmMarkers);
+}
+
+function show(terminal: Terminal, plan: RewindPlan): void {
+  for (const { group, topic, partitions, gone } of plan.groups) {
+    const again = partitions.reduce((sum, { from, to }) => sum + (from - to), 0n);
+    terminal.line(`${group} reads ${count(Number(again), 'record')} of ${topic} again`);
+    const rows = partitions
+      .filter(({ from, to }) => to < from)
+      .map(({ partition, from, to }) => [partition, from, to, from - to].map(String));
+    const columns = ['partition', 'from', 'back to', 'records'].map((head) => {
+      return { head, align: 'right' as const };
+    });
+    if (rows.length > 0) for (const line of renderTable(columns, rows)) terminal.line(`  ${line}`);
+    for (const { partition, from, to } of gone) {
+      terminal.line(`  Kafka no longer has ${from} to ${to - 1n} of partition ${partition}: lost`);
+    }
+  }
+  terminal.line(`skipped: what ${plan.subscriptions.join(', ')} still hold`);
+  terminal.line(`${count(plan.events, 'published event')} that a consumer lacks will go out again`);
+  if (plan.atWork.length > 0) terminal.line(`to be stopped first: ${plan.atWork.join(', ')}`);
+}

@@ -1,0 +1,133 @@
+import type { Answered, Asked, HistoryEvent, WebhookArrived } from '../history/history.ts';
+import { ModelSystem, type Wish } from './a-history.ts';
+
+export const order = (n: number, more = {}): Wish => ({
+  ...{ partner: 'acme', kind: 'payment', key: `order-${n}` },
+  body: { amount: n * 1_000, currency: 'EUR', reference: `order-${n}`, ...more },
+});
+const refund = (key: string, body: Wish['body']): Wish => ({
+  ...{ partner: 'acme', kind: 'refund', key, of: 'order-5', body },
+});
+export const retried = order(1);
+export const plain = order(4);
+export const refunded = order(5);
+export const raced = { ...order(3), body: { amount: 7, currency: 'EUR' } };
+
+/** A day of two partners on which a little of everything happened, and nothing that may not. */
+export function aTrueHistory(): HistoryEvent[] {
+  const system = new ModelSystem();
+  const settleAll = () => system.ledger.forEach((_, id) => system.settle(id));
+
+  const [first, twin] = [system.ask(retried), system.ask(retried)];
+  system.reach(first);
+  system.reach(twin);
+  system.answer(twin);
+  system.work(first, 'accepted');
+  system.answer(first);
+  system.read('acme', retried);
+  system.send(retried);
+  system.send(order(1, { amount: 1_001 }));
+  system.send({ ...order(1, { currency: 'JPY' }), partner: 'globex' });
+  system.send({ ...plain, body: { ...plain.body, amount: 0 } });
+  system.send(plain);
+  system.send(refunded);
+  settleAll();
+  for (const each of [refund('r-1', { amount: 2_000 }), refund('r-2', {})]) system.send(each);
+  settleAll();
+  system.send(refund('r-3', { amount: 4_000 }));
+  system.read('globex', retried);
+
+  system.fault('gateway-1 killed');
+  const card = order(2, { payment_method: 'pm_card_declined' });
+  system.send(card, 'dies-after');
+  system.send(card);
+  system.pass(31_000);
+  system.send(card);
+
+  const overtaken = system.ask(raced);
+  system.reach(overtaken);
+  system.fault('claims forgotten');
+  system.forgetClaims();
+  const overtaking = system.ask({ ...raced, body: { amount: 8, currency: 'EUR' } });
+  system.reach(overtaking);
+  for (const n of [overtaken, overtaking]) system.work(n, 'accepted');
+  for (const n of [overtaken, overtaking]) system.answer(n);
+
+  settleAll();
+  for (const webhook of [...system.webhooks, system.webhooks[0]!]) system.deliver(webhook);
+  const asked = system.requests.filter((each) => each !== undefined);
+  for (const each of [...asked, retried, refunded]) system.read(each.partner, each);
+  system.over();
+  return system.events;
+}
+
+/** The n-th request under a key, from 0. */
+export function asked(events: HistoryEvent[], { partner, kind, key }: Wish, n = 0): Asked {
+  const all = events.filter((each) => each.what === 'asked' && each.kind === kind) as Asked[];
+  return all.filter((each) => each.partner === partner && each.key === key)[n]!;
+}
+
+function answerOf(events: HistoryEvent[], { n }: Asked): Answered {
+  return events.find((each) => each.what === 'answered' && each.n === n) as Answered;
+}
+
+export function answered(events: HistoryEvent[], wish: Wish, n = 0): Answered {
+  return answerOf(events, asked(events, wish, n));
+}
+
+type Json = Record<string, unknown>;
+const json = (text: string) => JSON.parse(text) as Json;
+
+/** Changes members of a JSON body; nested ones of a webhook by `data`. */
+export function change(event: { body: string }, members: Json): void {
+  const { data, ...rest } = members;
+  const old = json(event.body);
+  const inner = data === undefined ? {} : { data: { ...(old['data'] as Json), ...(data as Json) } };
+  event.body = JSON.stringify({ ...old, ...rest, ...inner });
+}
+
+/** The id that a key's 202 gave. */
+export function idOf(events: HistoryEvent[], wish: Wish): string {
+  const all = events.filter(
+    (each) => each.what === 'answered' && each.status === 202,
+  ) as Answered[];
+  const own = all.find(({ n }) => {
+    const request = events.find((each) => each.what === 'asked' && each.n === n) as Asked;
+    return (
+      request.key === wish.key && request.kind === wish.kind && request.partner === wish.partner
+    );
+  });
+  return json(own!.body)['id'] as string;
+}
+
+export function webhooks(events: HistoryEvent[], wish?: Wish): WebhookArrived[] {
+  const all = events.filter((each) => each.what === 'webhook');
+  if (wish === undefined) return all;
+  const id = idOf(events, wish);
+  return all.filter(({ body }) => (json(body)['data'] as Json)['id'] === id);
+}
+
+/** Answers to reads of a transaction by a partner, as a rule its own, in their order. */
+export function reads(events: HistoryEvent[], wish: Wish, by: string = wish.partner): Answered[] {
+  const id = idOf(events, wish);
+  const all = events.filter((each) => each.what === 'asked' && each.kind === 'read') as Asked[];
+  return all
+    .filter(({ path, partner }) => path.endsWith(id) && partner === by)
+    .map((each) => answerOf(events, each));
+}
+
+/** One more request at the end of the run, with its answer. */
+export function more(events: HistoryEvent[], wish: Wish, answer: Partial<Answered>): void {
+  const request = { ...asked(events, plain, 1), n: 9_000, key: wish.key };
+  const end = { what: 'answered', at: request.at + 1, n: 9_000, body: '{}', ...answer };
+  events.splice(0, 0, request, end as Answered);
+}
+
+/** Without a request and whatever ended it. */
+export function without(events: HistoryEvent[], ...requests: Asked[]): HistoryEvent[] {
+  const gone = new Set(requests.map(({ n }) => n));
+  return events.filter((each) => !('n' in each && gone.has(each.n)));
+}
+
+export const random = 'f47ac10b-58cc-4372-a567-0e02b2c3d479';
+export const [given, rest, tooMuch] = [refund('r-1', {}), refund('r-2', {}), refund('r-3', {})];

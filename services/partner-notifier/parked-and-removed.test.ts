@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { handlerOf } from '@triplock/consumer';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
+import { notifyPartners, reapDeliveries, type AttemptRecord } from './deliveries.ts';
+import { notifierMetrics } from './metrics.ts';
+import { isGone, notDelivered, queues, retention, setEndpoint } from './test/webhooks.ts';
+
+async function aSubscriber(context: TestContext) {
+  const database = (await createTestDatabase(context)).open('triplock_notifier');
+  const crashPoints = createCrashPoints();
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const handle = handlerOf(
+    { logger, metrics: createMetrics('test'), crashPoints },
+    {
+      name: 'partner-notifier',
+      shortName: 'notifier',
+      database,
+      effect: notifyPartners,
+      batch: { apartMs: 0, itemsMax: 100 },
+      countReaped: () => undefined,
+    },
+  );
+  const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
+  return { handle, rows, crashPoints };
+}
+
+test('an event published three times becomes one delivery with the body of the event', async (context) => {
+  const { handle, rows } = await aSubscriber(context);
+  const event = succeeded(aPayment({ metadata: { b: '2', a: '1' } }));
+  for (let copy = 0; copy < 3; copy += 1) assert.equal(await handle(messageOf(event)), 'ack');
+  const deliveries = await rows<{ body: string }>('SELECT * FROM deliveries');
+  assert.equal(deliveries.length, 1);
+  const { type, timestamp, sequence, data } = event;
+  assert.deepEqual(JSON.parse(deliveries[0]!.body), { type, timestamp, sequence, data });
+  assert.partialDeepStrictEqual(deliveries[0], {
+    event_id: event.event_id,
+    partner_id: 'acme',
+    txn_id: event.txn_id,
+    // This partner has no endpoint.
+    state: 'parked',
+    attempts: 0,
+  });
+});
+
+test('a notifier that dies between commit and acknowledgement delivers once', async (context) => {
+  const { handle, rows, crashPoints } = await aSubscriber(context);
+  const event = succeeded(aPayment());
+  crashPoints.arm({ name: 'notifier.received', action: { do: 'throw' } });
+  await assert.rejects(handle(messageOf(event)), /crash point/);
+  assert.equal((await rows('SELECT FROM deliveries')).length, 0);
+  crashPoints.arm({ name: 'notifier.committed', action: { do: 'throw' } });
+  await assert.rejects(handle(messageOf(event)), /crash point/);
+  assert.equal((await rows('SELECT FROM deliveries')).length, 1);
+  assert.equal(await handle(messageOf(event)), 'ack');
+  assert.equal((await rows('SELECT FROM deliveries')).length, 1);
+});
+
+test('what fails while its endpoint is gone is parked, and has all its time again once it is back', async (context) => {
+  const { database, owner, deliveries, lease } = await queues(context, { acme: 1 });
+  const [first] = await lease();
+  await database.query(`UPDATE deliveries SET first_attempt_at = now() - interval '3 days'`);
+  await owner.query(isGone);
+  assert.equal(await deliveries.record(first!, { ...notDelivered, status: 410 }), 'parked');
+  assert.deepEqual(await lease(), []);
+  assert.equal(await deliveries.release(100), 0);
+  assert.partialDeepStrictEqual(await deliveries.backlog(), { waiting: 0, parked: 1 });
+
+  await setEndpoint(owner, 'acme');
+  assert.equal(await deliveries.release(100), 1);
+  assert.equal(await deliveries.release(100), 0);
+  const [second] = await lease();
+  assert.deepEqual([second!.attempt, second!.failedBefore], [2, 0]);
+  assert.equal(await deliveries.record(second!, notDelivered), 'pending');
+});
+
+test('what was not sent for want of an endpoint is no attempt, and is due if one was set meanwhile', async (context) => {
+  const { database, owner, deliveries, lease } = await queues(context, { acme: 2 });
+  const notSent: AttemptRecord = {
+    ...notDelivered,
+    outcome: 'not-sent',
+    status: null,
+    error: null,
+  };
+  const [one, other] = await lease();
+  assert.equal(await deliveries.record(one!, notSent), 'pending');
+  await owner.query(isGone);
+  assert.equal(await deliveries.record(other!, notSent), 'parked');
+  assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
+  const [again, ...rest] = await lease();
+  assert.deepEqual([again!.eventId, again!.failedBefore, rest], [one!.eventId, 0, []]);
+});
+
+test('parked webhooks of one partner are released in batches, and nobody else’s with them', async (context) => {
+  const { database, owner, deliveries } = await queues(context, { acme: 5, globex: 3, zeta: 2 });
+  await database.query(`UPDATE deliveries SET state = 'parked'`);
+  await owner.query(`${isGone} WHERE partner_id <> 'globex'`);
+  assert.deepEqual([await deliveries.release(2), await deliveries.release(2)], [2, 1]);
+  assert.equal(await deliveries.release(2), 0);
+  const due = `SELECT DISTINCT partner_id FROM deliveries WHERE state = 'pending'`;
+  assert.deepEqual(await database.query(due), [{ partner_id: 'globex' }]);
+});
+
+test('senders that release at once release each webhook once', async (context) => {
+  const { database, deliveries } = await queues(context, { acme: 300 });
+  await database.query(`UPDATE deliveries SET state = 'parked'`);
+  const released = await Promise.all(Array.from({ length: 6 }, () => deliveries.release(100)));
+  const rest = await deliveries.release(1_000);
+  assert.equal(
+    released.reduce((all, each) => all + each, rest),
+    300,
+  );
+});
+
+test('webhooks are removed with their attempts when their time is over, each kind after its own', async (context) => {
+  const { database, owner, deliveries } = await queues(context, { acme: 6 });
+  const rows = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
+  const [delivered, failed, parked, waiting, young, failedLately] = rows.map(({ id }) => id);
+  const end = (eventId: string | undefined, state: string, days: number) =>
+    database.query(
+      `UPDATE deliveries SET state = $2, next_attempt_at = now() - $3 * interval '1 day',
+         finished_at = CASE $2 WHEN 'parked' THEN NULL ELSE now() - $3 * interval '1 day' END
+       WHERE event_id = $1`,
+      [eventId, state, days],
+    );
+  await end(delivered, 'delivered', 31);
+  await end(young, 'delivered', 29);
+  await end(failed, 'failed', 91);
+  await end(parked, 'parked', 91);
+  await end(failedLately, 'failed', 89);
+  await database.query(
+    'INSERT INTO delivery_attempts (event_id, attempt, took_ms) VALUES ($1, 1, 7), ($2, 1, 7)',
+    [delivered, failed],
+  );
+
+  const metrics = notifierMetrics(createMetrics('test'));
+  const pass = reapDeliveries(deliveries, metrics, retention);
+  assert.deepEqual([await pass(), await pass(), await pass()], [1, 2, 0]);
+  const left = await database.query<{ id: string }>('SELECT event_id AS id FROM deliveries');
+  assert.deepEqual(left.map(({ id }) => id).sort(), [waiting, young, failedLately].sort());
+  assert.deepEqual(await database.query('SELECT FROM delivery_attempts'), []);
+  const sums = 'SELECT state, deliveries::int FROM notifier.reaped_deliveries ORDER BY state';
+  assert.deepEqual(await owner.query(sums), [
+    { state: 'delivered', deliveries: 1 },
+    { state: 'failed', deliveries: 1 },
+    { state: 'parked', deliveries: 1 },
+  ]);
+});
+
+test('the notifier deletes deliveries by the reaper only', async (context) => {
+  const database = (await createTestDatabase(context)).open('triplock_notifier');
+  await assert.rejects(database.query('DELETE FROM deliveries'), /permission denied/);
+  for (const kept of [`'1 hour', '2 days'`, `'2 days', '1 hour'`]) {
+    await assert.rejects(database.query(`SELECT reap_deliveries(${kept}, 1)`), /a day/);
+  }
+});
