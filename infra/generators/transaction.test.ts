@@ -19,6 +19,7 @@ const edited = [
   'services/ingest-gateway/http/openapi.ts',
   'services/ingest-gateway/routes/gateway-routes.ts',
   'services/ingest-gateway/routes/every-route-claims.test.ts',
+  'services/ingest-gateway/routes/scoping.test.ts',
   'services/settlement-feed/settlement-batches.ts',
   'services/auditor/checks/ledger.sql',
   'docs/observability.md',

@@ -126,6 +126,17 @@ function inGateway(name: string, Name: string): Insertion[] {
 `,
     },
     {
+      file: 'services/ingest-gateway/routes/scoping.test.ts',
+      before: `  'GET /v1/settlements': {`,
+      text: `  'POST /v1/${name}s': { body: { amount: 5, currency: 'EUR' }, owner: 202, stranger: 202 },
+  'GET /v1/${name}s/{id}': {
+    path: ({ ${name} }) => \`/v1/${name}s/\${${name}}\`,
+    owner: 200,
+    stranger: 404,
+  },
+`,
+    },
+    {
       file: 'docs/observability.md',
       before: '| `triplock_gateway_refunds_total`',
       text: `| \`triplock_gateway_${name}s_total\` | \`outcome\` | Requests for a ${name}, by outcome. |\n`,

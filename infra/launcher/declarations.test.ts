@@ -149,6 +149,27 @@ test('each of the thirty invariants is looked for by checks that exist, or shown
   }
 });
 
+test('each asset in SECURITY.md is held by tests that exist, or is not defended', () => {
+  const [, after = ''] = read('SECURITY.md').split('## What is attacked');
+  const [section = ''] = after.split('\n## ');
+  const rows = [...section.matchAll(/^\| (?!asset|-)([^|]+)\|[^|]+\|([^|]+)\|([^|]*)\|$/gm)];
+  assert.ok(rows.length >= 20, `${rows.length} assets`);
+  for (const [, asset = '', control = '', tests = ''] of rows) {
+    const where = `SECURITY.md, ${asset.trim()}`;
+    const files = tests.split('`').slice(1);
+    assert.ok(files.length > 0 || /not defended/i.test(control), `${where}: nothing holds it`);
+    for (let n = 0; n < files.length; n += 2) {
+      const [file = '', titles = ''] = files.slice(n);
+      assert.match(file, /\.(test|conformance)\.ts$/, where);
+      const quoted = [...titles.matchAll(/“([^”]+)”/g)].map(([, title = '']) => title);
+      assert.ok(quoted.length > 0, `${where}: no test of ${file} is named`);
+      const known = titlesIn(read(file));
+      const gone = quoted.filter((title) => !known.includes(title));
+      assert.deepEqual(gone, [], `${where}: ${file} has no test of this title`);
+    }
+  }
+});
+
 test('each metric in docs/observability.md is of a service that declares how it begins', () => {
   const rows = [...read('docs/observability.md').matchAll(/^\| `(triplock_\w+)`/gm)];
   const shared = ['triplock_duplicates_caught_total'];
@@ -179,6 +200,12 @@ test('whoever looks into the inbox of more than one consumer looks into all of t
   // The audit, the trace, and what is published again to a new broker.
   assert.ok(whole.length >= 3, `only ${whole.join(', ')} look into every inbox`);
 });
+
+/** The titles of the tests in a file, with … for what differs from test to test. */
+function titlesIn(text: string): string[] {
+  const titles = text.matchAll(/^\s*(?:test|it)\(\s*(['"`])(.*?)\1,/gm);
+  return [...titles].map(([, , title = '']) => title.replaceAll(/\$\{[^}]*\}/g, '…'));
+}
 
 function mentions(text: string, table: string): boolean {
   return new RegExp(`\\b${table.replace('.', '\\.')}\\b`).test(text);

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { freePort } from '@triplock/testing';
+import { LauncherError } from './errors.ts';
 import { createHome } from './home.ts';
+import { findK6 } from './parts/k6.ts';
 import { launcher, processesOf, runScript, testHome } from './test/home.ts';
 
 test('every command explains itself', async () => {
@@ -77,4 +79,17 @@ test('a given part that does not answer is named, without its password', async (
   assert.equal(code, 1);
   assert.match(stderr, /127\.0\.0\.1:\d+.*, given by [A-Z_]+, does not answer/);
   assert.doesNotMatch(stderr, /hidden/);
+});
+
+test('where k6 cannot be had the ways to get it are named', async (t) => {
+  const { PATH } = process.env;
+  t.after(() => void (process.env['PATH'] = PATH));
+  process.env['PATH'] = import.meta.dirname;
+  const { signal } = new AbortController();
+  await assert.rejects(findK6({ report: () => undefined, signal }), (error: unknown) => {
+    assert.ok(error instanceof LauncherError);
+    assert.match(error.message, /^k6 is not on PATH, no engine has its image.*\n {2}install k6/);
+    assert.match(error.message, /docker pull grafana\/k6:\d/);
+    return true;
+  });
 });

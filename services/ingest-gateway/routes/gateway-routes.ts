@@ -9,7 +9,8 @@ import { addWebhookDeliveryRoutes } from './webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from './webhook-endpoint.ts';
 
 /**
- * Every route that a partner can call; a mutating one has its guard (every-route-claims.test.ts).
+ * Every route that a partner can call; each keeps to its partner (scoping.test.ts), and a mutating
+ * one has its guard (every-route-claims.test.ts).
  */
 export function addGatewayRoutes(app: FastifyInstance, gateway: Gateway): void {
   addTransactionRoutes(app, gateway);

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { openSettlements, openWebhookDeliveries, openWebhookEndpoints } from '@triplock/partners';
+import { deriveId } from '@triplock/payments';
+import type { Database } from '@triplock/postgres';
+import { createHttpServer } from '../http/server.ts';
+import { admitByName, openTestGateway } from '../test/gateway.ts';
+import { describeGateway } from './describe-gateway.ts';
+import { addGatewayRoutes } from './gateway-routes.ts';
+
+/** How a route is asked, and what its owner and another partner get under the same URL and key. */
+type Scope = {
+  /** Where it is not the template with the id of acme's payment. */
+  path?: (owned: Readonly<Record<string, string>>) => string;
+  /** As acme sends it; globex sends its own name where acme's stands. */
+  body?: object;
+  owner: number;
+  stranger: number;
+};
+
+const day = '2026-03-31';
+const gross = 4_242_424_242;
+const reference = 'known-to-acme-alone';
+const endpoint = 'https://acme.example/hooks';
+
+/**
+ * Every route of the OpenAPI document, in the order in which acme asks: what it makes, it reads. A
+ * route that is new needs a line here.
+ */
+const scopes: Readonly<Record<string, Scope>> = {
+  'POST /v1/payments': {
+    body: { amount: 5, currency: 'EUR', reference },
+    owner: 202,
+    stranger: 202,
+  },
+  'GET /v1/payments': { owner: 200, stranger: 200 },
+  'GET /v1/payments/{id}': { owner: 200, stranger: 404 },
+  'POST /v1/payments/{id}/refunds': { body: { amount: 1 }, owner: 202, stranger: 404 },
+  'GET /v1/payments/{id}/refunds': { owner: 200, stranger: 404 },
+  'GET /v1/refunds/{id}': {
+    path: ({ refund }) => `/v1/refunds/${refund}`,
+    owner: 200,
+    stranger: 404,
+  },
+  'GET /v1/settlements': { path: () => `/v1/settlements?date=${day}`, owner: 200, stranger: 200 },
+  'GET /v1/settlements/{date}.csv': {
+    path: () => `/v1/settlements/${day}.csv`,
+    owner: 200,
+    stranger: 200,
+  },
+  'PUT /v1/webhook-endpoint': { body: { url: endpoint }, owner: 201, stranger: 201 },
+  'GET /v1/webhook-endpoint': { owner: 200, stranger: 200 },
+  'POST /v1/webhook-endpoint/secrets': { body: {}, owner: 201, stranger: 201 },
+  'GET /v1/webhook-deliveries': { owner: 200, stranger: 200 },
+  'POST /v1/webhook-deliveries/{id}/redeliver': {
+    path: ({ delivery }) => `/v1/webhook-deliveries/${delivery}/redeliver`,
+    owner: 202,
+    stranger: 404,
+  },
+  'POST /v1/webhook-deliveries/redeliver': {
+    body: { since: new Date(Date.now() - 60_000).toISOString() },
+    owner: 202,
+    stranger: 202,
+  },
+};
+
+type Asked = { partner?: string; body?: object | undefined };
+
+/** The whole gateway on real stores, with what partners do not make themselves. */
+async function aGateway(t: TestContext) {
+  const opened = await openTestGateway(t);
+  const database = opened.database.open('triplock_gateway');
+  const owner = opened.database.open();
+  const delivery = deriveId('test', 'acme', 'delivery');
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
+  await owner.query(
+    `INSERT INTO notifier.deliveries (event_id, partner_id, txn_id, body)
+     VALUES ($1, 'acme', $1, '{"type":"payment.succeeded"}')`,
+    [delivery],
+  );
+  await owner.query(
+    `INSERT INTO settlement.batches
+       (partner_id, day, currency, gross, refunds, payments, refund_count)
+     VALUES ('acme', $1, 'EUR', $2, 0, 1, 0)`,
+    [day, gross],
+  );
+  const app = await createHttpServer({
+    logger: opened.gateway.logger,
+    admission: admitByName,
+    routes: (server) =>
+      addGatewayRoutes(server, {
+        ...opened.gateway,
+        settlements: openSettlements(database),
+        endpoints: openWebhookEndpoints(database),
+        deliveries: openWebhookDeliveries(database),
+        targetPolicy: 'public',
+      }),
+  });
+  t.after(() => app.close());
+  const ask = (request: string, { partner, body }: Asked = {}) => {
+    const [method, url] = request.split(' ') as ['GET' | 'POST' | 'PUT', string];
+    const headers = {
+      ...(partner !== undefined && { authorization: `Bearer ${partner}` }),
+      ...(method === 'POST' && { 'idempotency-key': 'the same' }),
+      ...(body && { 'content-type': 'application/json' }),
+    };
+    const payload = body && JSON.stringify(body);
+    return app.inject({ method, url, headers, ...(payload && { payload }) });
+  };
+  return { ...opened, ask, owner, delivery };
+}
+
+/** Everything that the database has of one partner, table by table. */
+async function rowsOf(owner: Database, partner: string): Promise<Record<string, string>> {
+  const tables = await owner.query<{ name: string }>(
+    `SELECT format('%I.%I', table_schema, table_name) AS name
+     FROM information_schema.columns
+     JOIN information_schema.tables USING (table_schema, table_name)
+     WHERE column_name = 'partner_id' AND table_type = 'BASE TABLE'`,
+  );
+  const rows: Record<string, string> = {};
+  for (const { name } of tables) {
+    const [found] = await owner.query<{ whole: string | null }>(
+      `SELECT string_agg(each::text, ' ' ORDER BY each::text) AS whole
+       FROM ${name} AS each WHERE partner_id = $1`,
+      [partner],
+    );
+    rows[name] = found?.whole ?? '';
+  }
+  return rows;
+}
+
+/** The routes of the document, as `METHOD /path/{id}`. */
+async function documentedRoutes(): Promise<string[]> {
+  const { paths } = JSON.parse(await describeGateway()) as { paths: Record<string, object> };
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+}
+
+test('no route shows a partner, or lets it change, what is another’s, and none answers without a key', async (t) => {
+  assert.deepEqual((await documentedRoutes()).sort(), Object.keys(scopes).sort());
+  const { ask, owner, delivery, catchUp } = await aGateway(t);
+  const owned: Record<string, string> = { delivery };
+  const requests: { route: string; request: string; body: object | undefined }[] = [];
+  for (const [route, { path, body, owner: expected }] of Object.entries(scopes)) {
+    const [method, template] = route.split(' ') as [string, string];
+    const url = path?.(owned) ?? template.replace('{id}', owned['payment']!);
+    requests.push({ route, request: `${method} ${url}`, body });
+    const answer = await ask(`${method} ${url}`, { partner: 'acme', body });
+    assert.equal(answer.statusCode, expected, `${route}, acme: ${answer.body}`);
+    if (method !== 'POST') continue;
+    const { object, id } = answer.json<{ object: string; id?: string }>();
+    if (id !== undefined) owned[object] = id;
+  }
+  await catchUp();
+
+  const marks = [...Object.values(owned), reference, endpoint, String(gross)];
+  const reads = requests.filter(({ request }) => request.startsWith('GET '));
+  const allOfAcme = async () => {
+    const seen = reads.map(async ({ request }) => (await ask(request, { partner: 'acme' })).body);
+    return { rows: await rowsOf(owner, 'acme'), seen: await Promise.all(seen) };
+  };
+  const before = await allOfAcme();
+  before.seen.forEach((body, n) => {
+    assert.ok(
+      marks.some((mark) => body.includes(mark)),
+      `${reads[n]!.route} shows acme nothing`,
+    );
+  });
+  for (const { route, request, body } of requests) {
+    const own = body && (JSON.parse(JSON.stringify(body).replaceAll('acme', 'globex')) as object);
+    const answer = await ask(request, { partner: 'globex', body: own });
+    assert.equal(answer.statusCode, scopes[route]!.stranger, `${route}, globex: ${answer.body}`);
+    const shown = marks.filter((mark) => answer.body.includes(mark));
+    assert.deepEqual(shown, [], `${route} shows globex what is acme's`);
+    assert.equal((await ask(request, { body: own })).statusCode, 401, `${route} without a key`);
+  }
+  assert.deepEqual(await allOfAcme(), before);
+});
