@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createRandom, eventually, type Random, shuffled } from '@triplock/testing';
+import { createRandom, shuffled, type Random } from '@triplock/runtime';
+import { eventually } from '@triplock/testing';
 import { type Answer, newKey, type Partner } from './test/partner.ts';
 
 /** What a partner asks for under a key; a refund names its payment. */

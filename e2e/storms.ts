@@ -10,7 +10,8 @@ import {
   deriveTxnId,
   fingerprint,
 } from '@triplock/payments';
-import { createRandom, eventually, shuffled, stripeControl } from '@triplock/testing';
+import { createRandom, shuffled } from '@triplock/runtime';
+import { eventually, stripeControl } from '@triplock/testing';
 import { type Attempt, isAccepted, markOf } from './mixed-load.ts';
 import { type Setup, command, home, restore } from './test/system.ts';
 import { type Answer, type Partner, newKey } from './test/partner.ts';

@@ -1,4 +1,5 @@
-import type { Faults, LatencyShape, Random } from './faults.ts';
+import type { Random } from '@triplock/runtime';
+import type { Faults, LatencyShape } from './faults.ts';
 import type { World } from './operations/operation.ts';
 import type { Change, KeptAnswer } from './store/journal.ts';
 import type { Clock, Store } from './store/store.ts';

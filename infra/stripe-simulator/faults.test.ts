@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createRandom } from '@triplock/runtime';
 import { eventually } from '@triplock/testing';
-import { createFaults, createRandom, drawLatencyMs, type Fault } from './faults.ts';
+import { createFaults, drawLatencyMs, type Fault } from './faults.ts';
 import { aSimulator, stripeAt, type ASimulator } from './test/simulator.ts';
 
 const strikes = (seed: number, others = 0) => {

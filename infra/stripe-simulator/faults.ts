@@ -1,3 +1,5 @@
+import { createRandom, type Random } from '@triplock/runtime';
+
 /** What can go wrong, in the order of when it does. */
 export const faultKinds = [
   // Before anything is looked at: no effect, nothing kept under the key.
@@ -122,20 +124,4 @@ export function drawLatencyMs({ medianMs, p99Ms }: LatencyShape, random: Random)
 function drawNormal(random: Random): number {
   const radius = Math.sqrt(-2 * Math.log(1 - random()));
   return radius * Math.cos(2 * Math.PI * random());
-}
-
-/**
- * A source of numbers from 0 up to 1 that a seed repeats (mulberry32; nothing secret hangs on it).
- */
-export type Random = () => number;
-
-/** The same seed gives the same numbers. */
-export function createRandom(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

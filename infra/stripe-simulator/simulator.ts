@@ -1,9 +1,10 @@
+import { createRandom } from '@triplock/runtime';
 import { fastify, type FastifyInstance } from 'fastify';
 import { addApiRoutes } from './api.ts';
 import { addAuthenticationPage } from './control/authentication-page.ts';
 import { addControlRoutes, addJournalRoute, addWebhookRoutes } from './control/routes.ts';
 import { createAlarm, type Dials, type Engine } from './engine.ts';
-import { createFaults, createRandom } from './faults.ts';
+import { createFaults } from './faults.ts';
 import { createSettling } from './settling.ts';
 import { createClock, openStore } from './store/store.ts';
 import { createDelivering } from './webhooks.ts';

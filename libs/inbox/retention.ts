@@ -1,8 +1,12 @@
-import { databaseErrorKind, loadSql, type Queryable } from '@triplock/postgres';
+import { databaseErrorKind, type Queryable } from '@triplock/postgres';
 import type { Logger, Pass } from '@triplock/runtime';
 import type { Inbox } from './inbox.ts';
 
-const outboxKept = loadSql(import.meta.url, 'postgres/outbox-kept.sql');
+// Milliseconds; the second is 0 when the outbox is empty. No row: no dispatcher has said yet.
+const outboxKept = `
+  SELECT (extract(epoch FROM kept_for) * 1000)::float8 AS kept_ms,
+    coalesce(extract(epoch FROM oldest) * 1000, 0)::float8 AS oldest_ms
+  FROM ledger.outbox_kept() WHERE kept_for IS NOT NULL`;
 
 const hourMs = 3_600_000;
 /** So few that a batch is done in some milliseconds and holds up no event. */

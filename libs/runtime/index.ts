@@ -5,6 +5,7 @@ export * from './deadline.ts';
 export * from './logger.ts';
 export * from './loop.ts';
 export * from './metrics.ts';
+export * from './random.ts';
 export * from './service-declaration.ts';
 export * from './service.ts';
 export * from './settings.ts';

@@ -1,7 +1,8 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
+import { createRandom } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
-import { type FaultOrder, createRandom, faultKinds } from '../faults.ts';
+import { type FaultOrder, faultKinds } from '../faults.ts';
 import { operations } from '../requests.ts';
 import {
   type Dials,
