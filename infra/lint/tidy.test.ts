@@ -3,7 +3,9 @@ import { posix } from 'node:path';
 import { test } from 'node:test';
 import { projectFolders, workspaceFiles, type WorkspaceFile } from './workspace-files.ts';
 
-type Manifest = Partial<Record<'dependencies' | 'devDependencies', Record<string, string>>>;
+type Manifest = Partial<Record<'dependencies' | 'devDependencies', Record<string, string>>> & {
+  exports?: string | Record<string, string>;
+};
 
 const files = workspaceFiles();
 const projects = projectFolders(files);
@@ -110,6 +112,17 @@ test('a project declares the libs that it imports', () => {
       assert.deepEqual(missing, [], path);
     }
   }
+});
+
+test('whatever a project exports is there', () => {
+  const gone = projects.flatMap((project) => {
+    const { exports = {} } = manifestOf(`${project}/package.json`);
+    const paths = typeof exports === 'string' ? [exports] : Object.values(exports);
+    return paths
+      .map((path) => posix.join(project, path))
+      .filter((path) => !files.some((file) => file.path === path));
+  });
+  assert.deepEqual(gone, []);
 });
 
 test('every path of the repository that a document names in code exists', () => {
@@ -229,8 +242,12 @@ function fileAt(path: string): WorkspaceFile {
 }
 
 function declaredBy(manifest: string): Record<string, string> {
-  const { dependencies, devDependencies } = JSON.parse(fileAt(manifest).text()) as Manifest;
+  const { dependencies, devDependencies } = manifestOf(manifest);
   return { ...dependencies, ...devDependencies };
+}
+
+function manifestOf(path: string): Manifest {
+  return JSON.parse(fileAt(path).text()) as Manifest;
 }
 
 function foldersOf(path: string): string[] {
