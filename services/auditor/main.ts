@@ -66,7 +66,7 @@ await runService(auditor, readConfig, async (config, service) => {
   const auditDatabase = openFor(config, service, {
     connectionsMax: 2,
     statementTimeoutMs: auditStatementTimeoutMs,
-    onConnect: lookUpMuch,
+    tune: lookUpMuch,
   });
   const auditor: Auditor = {
     database: auditDatabase,
@@ -130,9 +130,8 @@ function runClaimComparison(
  * Has a session look up the rows of a window one by one in the other tables, and not read those
  * whole: what is new is in memory, and the planner's usual price is that of a disk.
  */
-async function lookUpMuch(session: Queryable): Promise<void> {
-  await readDurability(session);
-  await session.query(
+function lookUpMuch(session: Queryable): Promise<unknown> {
+  return session.query(
     `SELECT set_config('random_page_cost', '1.1', false), set_config('jit', 'off', false)`,
   );
 }
@@ -195,16 +194,25 @@ function watchKafka(
   onClose('retention', () => loop.stop());
 }
 
+/** Opens the database; each session of it is durable, and `tune` is run on it. */
 function openFor(
   config: Config,
   service: Service,
-  limits: Pick<DatabaseOptions, 'connectionsMax' | 'statementTimeoutMs' | 'onConnect'>,
+  {
+    tune,
+    ...limits
+  }: Pick<DatabaseOptions, 'connectionsMax' | 'statementTimeoutMs'> & {
+    tune?: (session: Queryable) => Promise<unknown>;
+  },
 ) {
   return openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
-    // Records and events are passed after the commit: evidence that vanished would not come again.
-    onConnect: readDurability,
+    onConnect: async (session) => {
+      // Records and events are passed after the commit: evidence that vanished would not come again.
+      await readDurability(session);
+      await tune?.(session);
+    },
     onIdleError: (err) => service.logger.warn({ err }, 'an idle database connection broke'),
     ...limits,
   });
