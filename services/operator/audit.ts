@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { openForCommand } from '@triplock/postgres';
 import { isOnlyInFlight, renderAudit, type AuditReport } from './audit-report.ts';
 import { CommandError, runCommand, UsageError, wholeNumber, wordsOf } from './command.ts';
 import { required } from './config.ts';
-import { operatorFor, withParts, type Caller } from './operator.ts';
+import { operatorFor, withDatabase, withParts, type Caller } from './operator.ts';
 import { recordAcknowledgement, whoActs } from './operator-acts.ts';
 import { openTerminal } from './terminal.ts';
 
@@ -106,20 +105,14 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
   const by = whoActs(values.by);
   const terminal = openTerminal({ json: values.json ?? false });
   const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-  const { DATABASE_URL: url } = required(operator.config, 'DATABASE_URL');
-  const database = openForCommand({ url, applicationName: 'audit', connectionsMax: 1 });
-  try {
-    const outcome = await withParts(operator, ['postgres'], () =>
-      recordAcknowledgement(database, subject, { by, why }),
-    );
-    const [, id] = subject.split(':');
-    if (outcome === 'not-found') throw new CommandError(`nothing was lost as ${id}`);
-    const before = outcome === 'acknowledged-before' ? ' before; nothing was changed' : '';
-    terminal.line(`${id}: acknowledged${before}`);
-    terminal.result({ outcome });
-  } finally {
-    await database.close();
-  }
+  const outcome = await withDatabase(operator, { name: 'audit', parts: [] }, (database) =>
+    recordAcknowledgement(database, subject, { by, why }),
+  );
+  const [, id] = subject.split(':');
+  if (outcome === 'not-found') throw new CommandError(`nothing was lost as ${id}`);
+  const before = outcome === 'acknowledged-before' ? ' before; nothing was changed' : '';
+  terminal.line(`${id}: acknowledged${before}`);
+  terminal.result({ outcome });
 }
 
 /** The audit names a loss by its id, with what and when it was behind that, and a claim by its. */

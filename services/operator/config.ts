@@ -95,12 +95,20 @@ const advice = {
   SPANNER_DATABASE: 'the ledger as projects/…/instances/…/databases/…: LEDGER_STORE=spanner has it',
 } as const;
 
+/** A setting that some command cannot do without. */
+export type NeededSetting = keyof typeof advice;
+
+/** What whoever publishes again has to know of the outbox's store. */
+export function outboxSettings({ LEDGER_STORE: store }: Config): NeededSetting[] {
+  return store === 'spanner' ? ['PUBSUB_PROJECT_ID', 'SPANNER_DATABASE'] : ['PUBSUB_PROJECT_ID'];
+}
+
 /**
  * The settings that a command cannot do without.
  *
  * @throws UsageError that says of each missing one what to set.
  */
-export function required<Name extends keyof typeof advice>(
+export function required<Name extends NeededSetting>(
   config: Config,
   ...names: readonly Name[]
 ): { [Each in Name]: NonNullable<Config[Each]> } {

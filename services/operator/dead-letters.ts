@@ -1,6 +1,4 @@
-import { openForCommand } from '@triplock/postgres';
 import { CommandError, runCommand, timeOf, UsageError } from './command.ts';
-import { required } from './config.ts';
 import {
   listDeadLetters,
   parseDeadLetterId,
@@ -15,7 +13,7 @@ import {
   type WebhookWindow,
 } from './dead-letter-sources.ts';
 import { describeCopyUntil, readCopyUntil } from './effects.ts';
-import { brokersOf, operatorFor, withParts, type Caller, type Operator } from './operator.ts';
+import { brokersOf, operatorFor, withDatabase, type Caller, type Operator } from './operator.ts';
 import { whoActs, type Actor } from './operator-acts.ts';
 import { count, openTerminal, renderTable, toJson, type Terminal } from './terminal.ts';
 
@@ -146,17 +144,13 @@ async function withSources(
   operator: Operator,
   work: (sources: DeadLetterSources) => Promise<void>,
 ): Promise<void> {
-  const { config } = operator;
-  const { DATABASE_URL: url } = required(config, 'DATABASE_URL', 'KAFKA_BROKERS');
-  const database = openForCommand({ url, applicationName: 'dead-letters', connectionsMax: 2 });
-  const topics = { accepted: config.ACCEPTED_TOPIC, deadLetter: config.DEAD_LETTER_TOPIC };
-  try {
-    await withParts(operator, ['postgres', 'kafka'], () =>
-      work({ database, kafka: brokersOf(operator), topics }),
-    );
-  } finally {
-    await database.close();
-  }
+  const { ACCEPTED_TOPIC: accepted, DEAD_LETTER_TOPIC: deadLetter } = operator.config;
+  const topics = { accepted, deadLetter };
+  await withDatabase(
+    operator,
+    { name: 'dead-letters', parts: ['kafka'], settings: ['KAFKA_BROKERS'] },
+    (database) => work({ database, kafka: brokersOf(operator), topics }),
+  );
 }
 
 async function act(sources: DeadLetterSources, action: Action, terminal: Terminal): Promise<void> {

@@ -1,7 +1,8 @@
+import { openForCommand, type Database } from '@triplock/postgres';
 import { createLogger } from '@triplock/runtime';
 import type { BrokerConnection } from '@triplock/transport';
 import { CommandError, UsageError, wordsOf } from './command.ts';
-import { readConfig, required, type Config } from './config.ts';
+import { readConfig, required, type Config, type NeededSetting } from './config.ts';
 import type { Terminal } from './terminal.ts';
 
 /** What a command cannot do its work without. */
@@ -81,6 +82,35 @@ export async function withParts<Result>(
     if (signal.aborted || error instanceof CommandError) throw error;
     await refuse(error);
     throw isUnreachable(error) ? new CommandError(wordsOf(error), { cause: error }) : error;
+  }
+}
+
+/** What a command needs besides the database that it changes. */
+export type Needs = {
+  /** The command, by which the database's own lists show its sessions. */
+  name: string;
+  parts: readonly Part[];
+  settings?: readonly NeededSetting[];
+  statementTimeoutMs?: number;
+};
+
+/**
+ * Does the work on the database, as its owner, if all that it needs is there.
+ *
+ * @throws UsageError that names every setting that is missing, and as {@link withParts}.
+ */
+export async function withDatabase<Result>(
+  operator: Operator,
+  { name, parts, settings = [], ...limits }: Needs,
+  work: (database: Database) => Promise<Result>,
+): Promise<Result> {
+  const { DATABASE_URL: url } = required(operator.config, 'DATABASE_URL', ...settings);
+  const database = openForCommand({ url, applicationName: name, connectionsMax: 2, ...limits });
+  try {
+    return await withParts(operator, ['postgres', ...parts], () => work(database));
+  } finally {
+    operator.terminal.clear();
+    await database.close();
   }
 }
 

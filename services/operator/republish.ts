@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Outbox } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
-import { loadSql, openForCommand, type Database, type Queryable } from '@triplock/postgres';
+import { loadSql, type Database, type Queryable } from '@triplock/postgres';
 import { openPublisher } from '@triplock/transport';
 import { runCommand, timeOf, UsageError, wordsOf } from './command.ts';
-import { required, type Config } from './config.ts';
-import { operatorFor, withParts, type Caller, type Operator } from './operator.ts';
+import { outboxSettings, required, type Config } from './config.ts';
+import { operatorFor, withDatabase, type Caller, type Needs, type Operator } from './operator.ts';
 import { recordRepublish, whoActs } from './operator-acts.ts';
 import { count, openTerminal } from './terminal.ts';
 
@@ -51,20 +51,12 @@ export function republish(caller: Caller): Promise<void> {
         const actor = { by: whoActs(values.by), why: values.why ?? null };
         const terminal = openTerminal({ json: values.json ?? false });
         const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-        const { DATABASE_URL: url } = required(
-          operator.config,
-          'DATABASE_URL',
-          'PUBSUB_PROJECT_ID',
-        );
-        if (operator.config.LEDGER_STORE === 'spanner')
-          required(operator.config, 'SPANNER_DATABASE');
-        const database = openForCommand({ url, applicationName: 'republish', connectionsMax: 2 });
-        try {
+        const settings = outboxSettings(operator.config);
+        const needs: Needs = { name: 'republish', parts: ['pubsub'], settings };
+        await withDatabase(operator, needs, async (database) => {
           // Without the broker nothing that is given to the dispatchers would ever leave them.
-          const leftBefore = await withParts(operator, ['postgres', 'pubsub'], async () => {
-            await requireTopic(operator);
-            return recordRepublish(database, since, actor);
-          });
+          await requireTopic(operator);
+          const leftBefore = await recordRepublish(database, since, actor);
           if (leftBefore !== null && leftBefore > since) {
             terminal.line(
               `what was published before ${leftBefore.toISOString()} has left the outbox`,
@@ -73,10 +65,7 @@ export function republish(caller: Caller): Promise<void> {
           const republished = await republishRange(operator, database, { since, until });
           terminal.line(`${count(republished, 'event')} published again`);
           terminal.result({ since, until, republished, leftBefore });
-        } finally {
-          terminal.clear();
-          await database.close();
-        }
+        });
       },
     },
     caller.args,

@@ -1,4 +1,4 @@
-import { loadStatements, openForCommand, type Database } from '@triplock/postgres';
+import { loadStatements, type Database } from '@triplock/postgres';
 import {
   openGroupMover,
   openLogBounds,
@@ -7,8 +7,15 @@ import {
   type BrokerConnection,
 } from '@triplock/transport';
 import { CommandError, runCommand } from './command.ts';
-import { required, type Config } from './config.ts';
-import { brokersOf, operatorFor, withParts, type Caller, type Operator } from './operator.ts';
+import { outboxSettings, required, type Config } from './config.ts';
+import {
+  brokersOf,
+  operatorFor,
+  withDatabase,
+  type Caller,
+  type Needs,
+  type Operator,
+} from './operator.ts';
 import { recordRewind, whoActs } from './operator-acts.ts';
 import { lackingEvents, parseSince, republishAtOnce } from './republish.ts';
 import { count, openTerminal, renderTable, type Terminal } from './terminal.ts';
@@ -108,22 +115,15 @@ async function withSystem(
   work: (system: RewoundSystem) => Promise<void>,
 ): Promise<void> {
   const { config } = operator;
-  const names = ['DATABASE_URL', 'KAFKA_BROKERS', 'PUBSUB_PROJECT_ID'] as const;
-  const { DATABASE_URL: url } = required(config, ...names);
-  if (config.LEDGER_STORE === 'spanner') required(config, 'SPANNER_DATABASE');
-  const database = openForCommand({
-    ...{ url, applicationName: 'rewind', connectionsMax: 2 },
+  const needs: Needs = {
+    ...{ name: 'rewind', parts: ['kafka', 'pubsub'] },
+    settings: ['KAFKA_BROKERS', ...outboxSettings(config)],
     // It compares whole tables.
     statementTimeoutMs: 600_000,
-  });
-  try {
-    await withParts(operator, ['postgres', 'kafka', 'pubsub'], () =>
-      work({ database, kafka: brokersOf(operator), config }),
-    );
-  } finally {
-    operator.terminal.clear();
-    await database.close();
-  }
+  };
+  await withDatabase(operator, needs, (database) =>
+    work({ database, kafka: brokersOf(operator), config }),
+  );
 }
 
 /** Where one partition of a group is, and where it is to go on. */
