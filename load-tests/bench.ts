@@ -2,17 +2,19 @@ import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type System, auditSystem } from '@triplock/demo';
-import { UsageError, runCommand } from '@triplock/launcher';
+import { type SettingsOfServices, UsageError, runCommand } from '@triplock/launcher';
 import { type Terminal, openTerminal, wholeNumber } from '@triplock/operator';
 import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
-import { type BenchOptions, benchSettings, readBenchOptions } from './bench/options.ts';
+import type { Size } from './bench/many-payments.ts';
 import { type BenchReport, figuresOf, renderReport } from './bench/cost-sheet.ts';
 import { withTracing } from './bench/trace-sink.ts';
 import { type Listening, describeRig, onOwnSystem, onRunningSystem } from './systems.ts';
 import {
+  type BenchOptions,
   type MeasuredService,
   type Repetition,
   measuredServices,
+  readBenchOptions,
   sampleServices,
 } from './bench/measurements.ts';
 import { type IdleLoad, runEmptyPost, runSystem, withHelpers } from './bench/system-run.ts';
@@ -34,6 +36,7 @@ code 1 when the audit finds drift. docs/costs.md says how to read it.
   --audit N        makes so many payments in every layer by SQL instead, audits them, the first time,
                    the next, and all again, interrupted and resumed, and reads what the dispatcher's
                    looks cost meanwhile
+  --ledger-rows N  with --audit: so many more before them, of days that were reaped elsewhere
   --json           prints { ok, rig, settings, figures, audit, repetitions }
   --help
 `;
@@ -102,15 +105,40 @@ async function measureIdle(system: System, seconds: number): Promise<IdleLoad> {
 }
 
 /** On a system of its own, whose auditor audits only when it is asked. */
-async function auditAtSize(listening: Listening, payments: number): Promise<void> {
+async function auditAtSize(listening: Listening, size: Size): Promise<void> {
   const { terminal } = listening;
   const settings = { ...benchSettings(undefined, {}), auditor: { AUDIT_EVERY_MS: '86400000' } };
   const report = await onOwnSystem({ ...listening, name: 'bench', settings }, (system) =>
-    runAuditAtSize({ system, terminal }, payments),
+    runAuditAtSize({ system, terminal }, size),
   );
   for (const line of renderSizes(report)) terminal.line(line);
   terminal.result(report);
   if (!report.ok) process.exitCode = 1;
+}
+
+/**
+ * As production would have it, but for the rate of one partner, which here does the work of all,
+ * and for a CPU profile of each service where a folder for them is given.
+ */
+function benchSettings(
+  profileFolder: string | undefined,
+  tracing: SettingsOfServices[string],
+): SettingsOfServices {
+  const rate = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' };
+  const profiles = measuredServices.map((name) => [name, profileOf(name, profileFolder)] as const);
+  const each = Object.fromEntries(profiles);
+  return {
+    ...each,
+    all: { LOG_LEVEL: 'info', ...tracing },
+    'ingest-gateway': { ...each['ingest-gateway'], ...rate },
+  };
+}
+
+/** Node writes the profile when the service ends. */
+function profileOf(name: string, folder: string | undefined): Record<string, string> {
+  if (folder === undefined) return {};
+  const file = `--cpu-prof-name=${name}.cpuprofile`;
+  return { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${JSON.stringify(folder)} ${file}` };
 }
 
 await runCommand({
@@ -124,6 +152,7 @@ await runCommand({
     profile: { type: 'string' },
     tracing: { type: 'string' },
     audit: { type: 'string' },
+    'ledger-rows': { type: 'string' },
     json: { type: 'boolean' },
   },
   run: async ({ values, interrupted }) => {
@@ -140,7 +169,10 @@ await runCommand({
     const terminal = openTerminal({ json: values.json ?? false });
     const listening = { terminal, signal: interrupted() };
     const payments = wholeNumber(values.audit, { option: 'audit', min: 1, max: 100_000_000 });
-    if (payments !== undefined) return auditAtSize(listening, payments);
+    const limits = { option: 'ledger-rows', min: 0, max: 100_000_000 };
+    const ledgerRows = wholeNumber(values['ledger-rows'], limits) ?? 0;
+    if (payments !== undefined) return auditAtSize(listening, { payments, ledgerRows });
+    if (ledgerRows > 0) throw new UsageError('--ledger-rows goes with --audit');
     const measure = (system: System) => runBench({ system, terminal }, options);
     const measureOwn = (tracingSettings: Record<string, string>) => {
       const settings = benchSettings(profileFolder, tracingSettings);

@@ -7,23 +7,29 @@ import {
   type AuditReport,
   type Terminal,
 } from '@triplock/operator';
-import { loadStatements, openForCommand, type Database } from '@triplock/postgres';
+import { openForCommand, type Database } from '@triplock/postgres';
 import { describeRig, type Rig } from '../systems.ts';
 import { startHelper } from './helper-process.ts';
+import { makePayments, type Size } from './many-payments.ts';
 import type { LoadOrder, LoadReport } from './measurements.ts';
 import { orderFor } from './system-run.ts';
 
-const clones = [
-  ...['makeAuditorAccepted', 'makeLedgerTransactions', 'makeLedgerEntries', 'makeLedgerOutbox'],
-  ...['makeAuditorPublished', 'makeNotifierDeliveries', 'makeNotifierAttempts'],
-  ...['makeNotifierInbox', 'makeNotifierCursors', 'makeSettlementInbox', 'makeSettlementCursors'],
-  'makeSettlementBatches',
-] as const;
-const others = ['makeKeys', 'measureLook', 'measureBlocks'] as const;
-const sql: Readonly<Record<string, string>> = loadStatements(import.meta.url, 'audit-at-size.sql', [
-  ...clones,
-  ...others,
-]);
+// What a look of a dispatcher at all buckets reads: blocks of index and table, and what waits.
+const measureLook = `
+  EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON)
+  SELECT event.event_id
+  FROM generate_series(0, 63) AS wanted (bucket)
+  CROSS JOIN LATERAL (
+    SELECT event_id FROM ledger.outbox
+    WHERE outbox.bucket = wanted.bucket AND state = 'pending'
+    ORDER BY order_id
+    LIMIT 100
+  ) AS event`;
+// Blocks read in this database since it was made, from memory or disk, and how far slices are closed.
+const measureBlocks = `
+  SELECT (SELECT (blks_hit + blks_read)::float8 FROM pg_stat_database
+          WHERE datname = current_database()) AS blocks,
+         (SELECT coalesce(max(nth), 0) FROM auditor.audit_slices) AS slices`;
 
 /** What an audit took. */
 type Audited = { ms: number; blocks: number; slices: number };
@@ -35,55 +41,49 @@ type Looks = { median: number; max: number; events: number };
 export type SizeReport = {
   ok: boolean;
   rig: Rig;
-  payments: number;
-  days: number;
+  size: Size;
   figures: {
     first: Audited;
     next: Audited;
-    full: Audited;
-    /** How far a full audit was when it was interrupted, and what the next took from there. */
-    resumed: Audited & { from: string };
+    /** A full audit that was interrupted, and the one that went on where it had come to. */
+    interrupted: Audited & { at: number };
+    resumed: Audited;
     looks: { alone: Looks; duringFull: Looks; duringSnapshot: Looks };
   };
 };
 
-const days = 10;
-const cloneRows = 25_000;
 const abandonedMs = 31_000;
 const loadSeconds = 20;
 
 /**
- * Makes so many payments in every layer of a system, audits them in every way, and reads what the
- * dispatcher's looks cost meanwhile.
+ * Makes so many payments in a system, audits them in every way, and reads what the dispatcher's
+ * looks cost meanwhile.
  */
 export async function runAuditAtSize(
   { system, terminal }: { system: System; terminal: Terminal },
-  payments: number,
+  size: Size,
 ): Promise<SizeReport> {
   const rig = describeRig();
-  const database = openForCommand({
-    url: system.endpoints.postgres,
-    applicationName: 'bench',
-    statementTimeoutMs: 600_000,
-  });
+  const url = system.endpoints.postgres;
+  const database = openForCommand({ url, applicationName: 'bench', statementTimeoutMs: 600_000 });
   try {
     const reports: AuditReport[] = [];
     const audit = (depth: 'some' | 'full', signal = system.signal) =>
       measureAudit({ system, database, reports }, { depth, signal });
-    await makePayments({ system, database, terminal }, payments);
+    const modelId = await payModel(system);
+    await makePayments({ url, terminal, signal: system.signal }, modelId, size);
     terminal.note('the first audit, which closes what it compares');
     const first = await audit('some');
     terminal.note('the next audit');
     const next = await audit('some');
-    terminal.note('a full audit');
-    const full = await audit('full');
     terminal.note('a full audit that is interrupted, and the next');
-    const resumed = await interruptAndResume({ system, database, audit });
+    const interrupted = await interruptAudit({ system, database, slices: next.slices });
+    const resumed = await audit('full');
     const looks = await measureLooks({ system, database, terminal }, (signal) =>
       audit('full', signal),
     );
     const ok = reports.every((report) => report.ok);
-    return { ok, rig, payments, days, figures: { first, next, full, resumed, looks } };
+    return { ok, rig, size, figures: { first, next, interrupted, resumed, looks } };
   } finally {
     await database.close();
   }
@@ -91,28 +91,13 @@ export async function runAuditAtSize(
 
 type Measuring = { system: System; database: Database; terminal: Terminal };
 
-async function makePayments(
-  { system, database, terminal }: Measuring,
-  payments: number,
-): Promise<void> {
-  const answer = await system
-    .partner('acme')
-    .pay('bench-model', { amount: 1_250, currency: 'EUR' });
-  const { id } = JSON.parse(answer.body) as { id: string };
+/** The payment that the others are to be like, in every layer. */
+async function payModel(system: System): Promise<string> {
+  const partner = system.partner('acme');
+  const { body } = await partner.pay('bench-model', { amount: 1_250, currency: 'EUR' });
   const { ok } = await askAuditor(asking(system, { depth: 'some', waitMs: 60_000 }));
   if (!ok) throw new Error('the payment that the others are to be like did not come to its end');
-  for (let first = 1; first <= payments; first += cloneRows) {
-    system.signal.throwIfAborted();
-    const last = Math.min(payments, first + cloneRows - 1);
-    terminal.progress(`making payments: ${first} of ${payments}`);
-    await database.transaction(async (tx) => {
-      await tx.query('SET LOCAL session_replication_role = replica');
-      await tx.query(sql['makeKeys']!, [id, first, last, payments, days]);
-      for (const name of clones) await tx.query(sql[name]!, [id]);
-    });
-  }
-  terminal.progress('what autovacuum would do');
-  await database.query('VACUUM (ANALYZE)');
+  return (JSON.parse(body) as { id: string }).id;
 }
 
 function asking(
@@ -142,34 +127,34 @@ async function measureAudit(
 /** The statistics of a backend that has just ended its work come a second late. */
 async function readBlocks(database: Database): Promise<Blocks> {
   await delay(1_500);
-  const [row] = await database.query<Blocks>(sql['measureBlocks']!);
+  const [row] = await database.query<Blocks>(measureBlocks);
   return row!;
 }
 
-async function interruptAndResume({
+async function interruptAudit({
   system,
   database,
-  audit,
-}: Omit<Measuring, 'terminal'> & {
-  audit: (depth: 'full') => Promise<Audited>;
-}): Promise<Audited & { from: string }> {
-  const { slices } = await readBlocks(database);
-  const interrupted = new AbortController();
+  slices,
+}: Omit<Measuring, 'terminal'> & { slices: number }): Promise<Audited & { at: number }> {
+  const before = await readBlocks(database);
+  const startedAt = performance.now();
+  const ended = new AbortController();
   const position = async () => {
     const [row] = await database.query<{ next: number }>(
       'SELECT next_nth AS next FROM auditor.full_audit',
     );
     return row!.next;
   };
-  const signal = AbortSignal.any([system.signal, interrupted.signal]);
+  const signal = AbortSignal.any([system.signal, ended.signal]);
   const underway = askAuditor(asking(system, { depth: 'full', signal })).catch(() => undefined);
   while ((await position()) <= slices / 2) await delay(100, undefined, { signal: system.signal });
-  interrupted.abort();
+  ended.abort();
   await underway;
   // The auditor goes on for as long as somebody might ask for it.
   await delay(abandonedMs, undefined, { signal: system.signal });
-  const next = await position();
-  return { ...(await audit('full')), from: `slice ${next} of ${slices}` };
+  const ms = performance.now() - startedAt;
+  const { blocks } = await readBlocks(database);
+  return { ms, blocks: blocks - before.blocks, slices, at: (await position()) - 1 };
 }
 
 /** Looks beside the same load alone, while a full audit runs, and while one snapshot is held. */
@@ -220,7 +205,7 @@ async function takeLooks(
   void until.finally(() => ended.abort()).catch(() => undefined);
   const blocks: number[] = [];
   while (!ended.signal.aborted) {
-    const [row] = await database.query<Explained>(sql['measureLook']!);
+    const [row] = await database.query<Explained>(measureLook);
     const { Plan: plan } = row!['QUERY PLAN'][0];
     blocks.push(plan['Shared Hit Blocks']! + plan['Shared Read Blocks']!);
     await delay(250);
@@ -230,14 +215,14 @@ async function takeLooks(
 }
 
 /** The figures for people. */
-export function renderSizes({ rig, payments, figures }: SizeReport): string[] {
-  const { first, next, full, resumed, looks } = figures;
+export function renderSizes({ rig, size, figures }: SizeReport): string[] {
+  const { first, next, interrupted, resumed, looks } = figures;
   const right = 'right' as const;
   const audits = [
     ['the first, which closes what it compares', first],
     ['the next', next],
-    ['a full one', full],
-    [`one that goes on from ${resumed.from}`, resumed],
+    [`a full one, interrupted after slice ${interrupted.at}`, interrupted],
+    ['the one that goes on from there', resumed],
   ] as const;
   const beside = [
     ['alone', looks.alone],
@@ -245,7 +230,8 @@ export function renderSizes({ rig, payments, figures }: SizeReport): string[] {
     ['while one snapshot is held', looks.duringSnapshot],
   ] as const;
   return [
-    `${payments} payments in every layer; ${rig.cpu}, ${rig.cores} cores, ${rig.memoryGiB} GiB; ` +
+    `${size.payments} payments in every layer, ${size.ledgerRows} whose days were reaped; ` +
+      `${rig.cpu}, ${rig.cores} cores, ${rig.memoryGiB} GiB; ` +
       `${rig.commit}, load before ${rig.loadBefore}`,
     '',
     ...renderTable(

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseIdempotencyKey, parseStrictJson, validatePaymentRequest } from '@triplock/contracts';
 import { bodyOf, keyOf } from './load-generator.ts';
-import { readSample } from './measurements.ts';
-import { readBenchOptions } from './options.ts';
+import { readBenchOptions, readSample } from './measurements.ts';
 
 test('what is not given has a default', () => {
   assert.deepEqual(readBenchOptions({}), { seconds: 20, connections: 64, repeat: 3 });

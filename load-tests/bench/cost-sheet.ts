@@ -1,6 +1,7 @@
 import { type AuditReport, renderTable, style } from '@triplock/operator';
 import type { Rig } from '../systems.ts';
 import {
+  type BenchOptions,
   type EmptyPostRun,
   type MeasuredPart,
   type MeasuredService,
@@ -9,7 +10,6 @@ import {
   measuredServices,
   pipelineServices,
 } from './measurements.ts';
-import type { BenchOptions } from './options.ts';
 
 /** A figure over all repetitions. */
 export type Spread = { min: number; median: number; max: number };

@@ -1,8 +1,41 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sumSeries, type System } from '@triplock/demo';
-import { declarations, systemStatus, type ServiceName } from '@triplock/launcher';
+import { declarations, systemStatus, UsageError, type ServiceName } from '@triplock/launcher';
+import { wholeNumber } from '@triplock/operator';
 import { readMetrics } from '../systems.ts';
+
+/** Seconds of load of each run, of the system and of the empty POST, and connections. */
+export type LoadAmount = { seconds: number; connections: number };
+
+/** What was asked for on the command line. */
+export type BenchOptions = LoadAmount & {
+  repeat: number;
+  /** The share of payments that is traced; absent, tracing is off. */
+  tracing?: number;
+};
+
+/** The options' values.  @throws UsageError for one that is no number or out of range. */
+export function readBenchOptions(values: {
+  seconds?: string | undefined;
+  connections?: string | undefined;
+  repeat?: string | undefined;
+  tracing?: string | undefined;
+}): BenchOptions {
+  const { seconds, connections, repeat, tracing } = values;
+  return {
+    seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 3_600 }) ?? 20,
+    connections: wholeNumber(connections, { option: 'connections', min: 1, max: 4_096 }) ?? 64,
+    repeat: wholeNumber(repeat, { option: 'repeat', min: 1, max: 100 }) ?? 3,
+    ...(tracing !== undefined && { tracing: shareOf(tracing) }),
+  };
+}
+
+function shareOf(text: string): number {
+  const share = /^(0|1|0?\.\d+|1\.0+)$/.test(text) ? Number(text) : NaN;
+  if (share >= 0) return share;
+  throw new UsageError(`--tracing takes a share from 0 to 1, such as 0.01, not '${text}'`);
+}
 
 /** The services whose CPU a payment takes, in the order in which it meets them. */
 export const measuredServices = declarations.map(({ name }) => name as ServiceName);

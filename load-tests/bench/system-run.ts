@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { System } from '@triplock/demo';
 import type { Terminal } from '@triplock/operator';
-import type { LoadAmount } from './options.ts';
 import { startEmptyPost, type EmptyPostState } from './empty-post.ts';
 import {
   measuredParts,
@@ -11,6 +10,7 @@ import {
   sampleServices,
   watchMemory,
   type EmptyPostRun,
+  type LoadAmount,
   type LoadOrder,
   type LoadReport,
   type MeasuredPart,

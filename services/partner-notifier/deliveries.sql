@@ -27,20 +27,13 @@ ON CONFLICT (event_id) DO NOTHING
 -- may have at this sender, $5 partners and $6 how many of each are at this sender already.
 -- A row: the caller's to send until the lease ends; `attempt` must be given when recording.
 -- A delivery whose lease ended is due again: its sender died, and its webhook may have arrived.
-WITH RECURSIVE waiting (partner_id) AS (
-  -- One look into the index for each partner, however long the queues are.
-  (SELECT min(partner_id) FROM deliveries WHERE state = 'pending')
-  UNION ALL
-  SELECT (SELECT min(partner_id) FROM deliveries
-          WHERE state = 'pending' AND partner_id > waiting.partner_id)
-  FROM waiting WHERE waiting.partner_id IS NOT NULL
-), under_way AS (
+WITH under_way AS (
   SELECT * FROM unnest($5::text[], $6::integer[]) AS t (partner_id, held)
 ), due AS MATERIALIZED (
   SELECT next.event_id, next.next_attempt_at,
          coalesce(under_way.held, 0) + row_number()
            OVER (PARTITION BY waiting.partner_id ORDER BY next.next_attempt_at) AS nth
-  FROM waiting
+  FROM partners_with('pending') AS waiting
   LEFT JOIN under_way USING (partner_id)
   CROSS JOIN LATERAL (
     SELECT event_id, next_attempt_at
@@ -123,16 +116,9 @@ SELECT event_id, attempt, state FROM recorded
 -- Goes by what is there and not by what changed: an endpoint that was set while nobody looked, or
 -- while a delivery was being parked, is found by the next look, and a crash in between leaves what
 -- was not released for it.
-WITH RECURSIVE parked (partner_id) AS (
-  -- One look into the index for each partner, however much of it is parked.
-  (SELECT min(partner_id) FROM deliveries WHERE state = 'parked')
-  UNION ALL
-  SELECT (SELECT min(partner_id) FROM deliveries
-          WHERE state = 'parked' AND partner_id > parked.partner_id)
-  FROM parked WHERE parked.partner_id IS NOT NULL
-), chosen AS MATERIALIZED (
+WITH chosen AS MATERIALIZED (
   SELECT next.event_id
-  FROM parked
+  FROM partners_with('parked') AS parked
   JOIN partners.open_webhook_endpoints USING (partner_id)
   CROSS JOIN LATERAL (
     SELECT event_id

@@ -23,7 +23,7 @@ async function aSubscriber(context: TestContext) {
     },
   );
   const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
-  return { handle, rows, crashPoints };
+  return { handle, rows, crashPoints, database };
 }
 
 test('an event published three times becomes one delivery with the body of the event', async (context) => {
@@ -42,6 +42,21 @@ test('an event published three times becomes one delivery with the body of the e
     state: 'parked',
     attempts: 0,
   });
+});
+
+test('partners that have something in a state are found by the index of that state alone', async (context) => {
+  const { database } = await aSubscriber(context);
+  for (const [state, index] of Object.entries({ pending: 'due', parked: 'parked' })) {
+    const plan = await database.transaction(async (tx) => {
+      // Nothing is in the table, of which a planner would else read the whole.
+      await tx.query('SET LOCAL enable_seqscan = off');
+      return tx.query<object>(`EXPLAIN SELECT * FROM partners_with('${state}')`);
+    });
+    const lines = plan.flatMap((row) => Object.values(row));
+    const scans = lines.filter((line) => / on deliveries\b/.test(line));
+    assert.ok(scans.length > 0, lines.join('\n'));
+    for (const scan of scans) assert.match(scan, new RegExp(`using deliveries_${index} `));
+  }
 });
 
 test('a notifier that dies between commit and acknowledgement delivers once', async (context) => {

@@ -46,6 +46,24 @@ CREATE INDEX deliveries_of_partner ON deliveries (partner_id, created_at DESC, e
 CREATE INDEX deliveries_given_up ON deliveries (partner_id, created_at DESC, event_id DESC)
   WHERE state = 'failed';
 
+-- Partners that have deliveries in a state: one look into an index for each of them, however long
+-- their queues are. It is part of the statement that calls it, so a state that is written there, as
+-- `pending` or `parked`, finds the index of that state.
+CREATE FUNCTION partners_with(of_state text) RETURNS TABLE (partner_id text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  WITH RECURSIVE found (partner_id) AS (
+    (SELECT min(deliveries.partner_id) FROM deliveries WHERE state = of_state)
+    UNION ALL
+    SELECT (SELECT min(deliveries.partner_id) FROM deliveries
+            WHERE state = of_state AND deliveries.partner_id > found.partner_id)
+    FROM found WHERE found.partner_id IS NOT NULL
+  )
+  SELECT found.partner_id FROM found WHERE found.partner_id IS NOT NULL;
+END;
+REVOKE EXECUTE ON FUNCTION partners_with FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION partners_with TO triplock_notifier;
+
 -- What every recorded attempt came to.
 CREATE TABLE delivery_attempts (
   event_id uuid NOT NULL REFERENCES deliveries,
