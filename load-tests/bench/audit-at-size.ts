@@ -25,7 +25,7 @@ const measureLook = `
     ORDER BY order_id
     LIMIT 100
   ) AS event`;
-// Blocks read in this database since it was made, from memory or disk, and how far slices are closed.
+// Blocks that were read in this database, from memory or disk, and how many slices are closed.
 const measureBlocks = `
   SELECT (SELECT (blks_hit + blks_read)::float8 FROM pg_stat_database
           WHERE datname = current_database()) AS blocks,

@@ -1,6 +1,6 @@
--- Makes many payments out of one, as every layer has them, as if they had come over some days, or as
--- they are left once their days were reaped. As the owner, without triggers and in one session: what
--- is made agrees with itself, and no service made it.
+-- Makes many payments out of one, as every layer has them, as if they had come over some days, or
+-- as they are left once their days were reaped. As the owner, without triggers and in one session:
+-- what is made agrees with itself, and no service made it.
 
 -- name: keepModel
 -- The payment that all are to be like, as a temporary table `model`. $1 its transaction id.
@@ -12,9 +12,9 @@ JOIN (SELECT event_id, body FROM notifier.deliveries) AS deliveries USING (event
 WHERE txn_id = $1::uuid
 
 -- name: writeInserts
--- The statements that put each one of `made` into a layer, like the model there: rows of `layer`, its
--- `insert`, and whether its days are reaped. What of a column is a payment's own is said once for all
--- layers; everything else, and what the model has not, is as the model has it.
+-- The statements that put each one of `made` into a layer, like the model there: rows of `layer`,
+-- its `insert`, and whether its days are reaped. What of a column is a payment's own is said once
+-- for all layers; everything else, and what the model has not, is as the model has it.
 WITH layers AS (
   SELECT 'auditor.accepted'::regclass AS layer, false AS reaped, to_jsonb(its) AS its
   FROM model JOIN auditor.accepted AS its USING (txn_id)
@@ -65,19 +65,20 @@ LEFT JOIN own USING (attname)
 GROUP BY layer, reaped
 
 -- name: pauseIndexes
--- Has inserts leave the indexes of these tables alone until REINDEX: new ids are anywhere in an index,
--- so that each of millions would write another page of it. $1 the tables.
+-- Has inserts leave the indexes of these tables alone until REINDEX: new ids are anywhere in an
+-- index, so that each of millions would write another page of it. $1 the tables.
 UPDATE pg_index SET indisready = false, indisvalid = false WHERE indrelid = ANY ($1::regclass[])
 
 -- name: makeKeys
 -- Which payments are to be made: a temporary table `made` of ids, times and texts.
 --
 -- $1 the first and $2 the last number; $3 what their keys begin with; $4 when number 0 would have
--- come, and $5 seconds from one to the next; $6 whether with the texts that say what each is: of one
--- whose day was reaped, none is left.
+-- come, and $5 seconds from one to the next; $6 whether with the texts that say what each is: of
+-- one whose day was reaped, none is left.
 CREATE TEMP TABLE made ON COMMIT DROP AS
 WITH own AS (
-  SELECT n, $3::text || n AS key, auditor.derive_id('payment', model.partner_id, $3::text || n) AS txn_id,
+  SELECT n, $3::text || n AS key,
+         auditor.derive_id('payment', model.partner_id, $3::text || n) AS txn_id,
          $4::timestamptz + make_interval(secs => floor(n * $5::float8 * 1000) / 1000) AS settled_at
   FROM model, generate_series($1::integer, $2::integer) AS n
 ), timed AS (
@@ -122,9 +123,13 @@ WITH outbox AS (
 ), notified AS (
   INSERT INTO notifier.inbox_horizons (consumer, reaped_before, events)
   VALUES ('partner-notifier', $2, $1)
+  ON CONFLICT (consumer) DO UPDATE SET
+    reaped_before = excluded.reaped_before, events = excluded.events
 ), settled AS (
   INSERT INTO settlement.inbox_horizons (consumer, reaped_before, events)
   VALUES ('settlement-feed', $2, $1)
+  ON CONFLICT (consumer) DO UPDATE SET
+    reaped_before = excluded.reaped_before, events = excluded.events
 ), delivered AS (
   UPDATE notifier.deliveries_horizon SET reaped_before = $2
 )

@@ -47,7 +47,7 @@ export async function makePayments(
   const until = Date.now() - youngestMs;
   const reapedUntil = until - (days + 2) * dayMs;
   // In one session, which keeps the model.
-  const limits = { connectionsMax: 1, statementTimeoutMs: 0 };
+  const limits = { connectionsMax: 1, statementTimeoutMs: 3_600_000 };
   const database = openForCommand({ url, applicationName: 'bench', ...limits });
   try {
     await database.query(sql.keepModel, [modelId]);

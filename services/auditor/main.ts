@@ -209,7 +209,7 @@ function openFor(
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
     onConnect: async (session) => {
-      // Records and events are passed after the commit: evidence that vanished would not come again.
+      // Records and events are passed after the commit: evidence that vanished never comes again.
       await readDurability(session);
       await tune?.(session);
     },
