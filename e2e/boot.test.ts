@@ -19,7 +19,11 @@ type Boot = { code: number; output: string };
 const { PATH, NODE_COMPILE_CACHE } = process.env;
 
 /** Runs a service until it ends by itself. */
-function boot(service: string, environment: Record<string, string>): Promise<Boot> {
+function boot(
+  service: string,
+  environment: Record<string, string>,
+  words: readonly string[] = [],
+): Promise<Boot> {
   return new Promise((resolve) => {
     const options = {
       cwd: root,
@@ -28,7 +32,7 @@ function boot(service: string, environment: Record<string, string>): Promise<Boo
     };
     execFile(
       process.execPath,
-      [`services/${service}/main.ts`],
+      [`services/${service}/main.ts`, ...words],
       options,
       (error, stdout, stderr) => {
         resolve({ code: Number(error?.code ?? 0), output: stdout + stderr });
@@ -75,9 +79,86 @@ for (const [service, variables] of required) {
   });
 }
 
+/** What production refuses, by what a setting is called; the first that fits. */
+const hostile: readonly (readonly [RegExp, string])[] = [
+  [/^STRIPE_API_KEY$/, 'sk_test_hunter2'],
+  [/^STRIPE_API_URL$/, 'https://api.stripe.com.evil.example'],
+  [/_EMULATOR_HOST$/, '127.0.0.1:1'],
+  [/^REDIS_URL$/, 'redis://:hunter2@redis:6379'],
+  [/^KAFKA_BROKERS$/, 'hunter2:9092'],
+  [/DATABASE_URL$|^LEDGER_COPY_URL$/, 'postgres://nobody:hunter2@db/nothing?sslmode=require'],
+  [/^DYNAMODB_ENDPOINT$/, 'http://hunter2:8000'],
+  [/^CLAIMS$/, 'none'],
+  [/^CRASH_POINTS$/, 'gateway.claimed=kill'],
+  [/^WEBHOOK_TARGETS$/, 'private-too'],
+];
+/** Addresses that production takes as they are, and why. */
+const harmless = [
+  /^OTEL_/, // Nothing that is secret is in a span.
+  /^(AUDITOR|CATCHER)_URL$/, // Operators' ports; the network keeps others out.
+];
+
+for (const { name, settings } of declarations) {
+  test(`${name} refuses in production what is for trying out, all of it at once and by name`, async () => {
+    const given = Object.keys(settings).flatMap((setting) => {
+      const value = hostile.find(([form]) => form.test(setting))?.[1];
+      return value === undefined ? [] : [[setting, value] as const];
+    });
+    const undecided = Object.entries(settings)
+      .filter(([, { expected }]) => /URL|host:port/.test(expected))
+      .map(([setting]) => setting)
+      .filter((each) => !given.some(([setting]) => setting === each))
+      .filter((each) => !harmless.some((form) => form.test(each)));
+    assert.deepEqual(undecided, [], 'say above whether production refuses these');
+    const { code, output } = await boot(name, {
+      ...Object.fromEntries(given),
+      FIRESTORE_EMULATOR_HOST: '127.0.0.1:1',
+      NODE_TLS_REJECT_UNAUTHORIZED: '0',
+    });
+    assert.equal(code, 2, output);
+    const refused = [...output.matchAll(/^ {2}(\w+) is refused, TRIPLOCK_MODE is production: /gm)];
+    assert.deepEqual(
+      refused.map(([, setting]) => setting).sort(),
+      [
+        ...given.map(([setting]) => setting),
+        'FIRESTORE_EMULATOR_HOST',
+        'NODE_TLS_REJECT_UNAUTHORIZED',
+      ].sort(),
+    );
+    assert.doesNotMatch(output, /hunter2/);
+  });
+}
+
+test("every operator's command refuses the same, and an owner without a password", async () => {
+  for (const command of ['audit', 'trace', 'republish', 'rewind', 'partners', 'migrate']) {
+    const { code, output } = await boot(
+      'operator',
+      {
+        STRIPE_API_KEY: 'rk_test_hunter2',
+        DATABASE_URL: 'postgres://owner@db/triplock?sslmode=verify-full',
+        PARTNERS_DATABASE_URL: 'postgres://nobody:hunter2@db/triplock',
+      },
+      wordsOf[command] ?? [command],
+    );
+    assert.equal(code, 2, output);
+    for (const setting of ['STRIPE_API_KEY', 'DATABASE_URL', 'PARTNERS_DATABASE_URL']) {
+      assert.match(output, new RegExp(`${setting} is refused, TRIPLOCK_MODE is production`));
+    }
+    assert.doesNotMatch(output, /hunter2/);
+  }
+});
+
+const wordsOf: Readonly<Record<string, readonly string[]>> = {
+  trace: ['trace', '37585521-60c9-8d90-a37f-2e1b8a7081e6'],
+  republish: ['republish', '--since', '2026-01-01', '--by', 'ada'],
+  rewind: ['rewind', '--since', '2026-01-01', '--by', 'ada'],
+  partners: ['partners', 'list'],
+};
+
 /** Well-formed settings that point at ports where nothing answers. */
 function settingsFor(): Record<string, string> {
   return {
+    TRIPLOCK_MODE: 'test',
     HTTP_PORT: '1',
     REDIS_URL: 'redis://127.0.0.1:1',
     KAFKA_BROKERS: '127.0.0.1:1',

@@ -130,3 +130,12 @@ test('a migration that waits for a table lets the others through meanwhile', asy
     await reader.end();
   }
 });
+
+test("roles' passwords follow from the owner's, and from nothing that is no secret", () => {
+  const owner = (password: string) => `postgres://owner${password}@db/triplock`;
+  const password = rolePassword(owner(':one'), 'triplock_ledger');
+  assert.match(password, /^[\w-]{43}$/);
+  assert.equal(rolePassword(owner(':one'), 'triplock_ledger'), password);
+  assert.notEqual(rolePassword(owner(':two'), 'triplock_ledger'), password);
+  assert.throws(() => rolePassword(owner(''), 'triplock_ledger'), /has no password.*give it one/);
+});

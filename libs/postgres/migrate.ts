@@ -75,9 +75,15 @@ export async function migrate(
  * A role's password, derived from the superuser's, so that everybody who sets up databases on one
  * server comes to the same and none locks another's services out: roles belong to the server, not
  * to a database.
+ *
+ * @throws Error when the superuser has no password: what follows from the rest of a URL is no secret.
  */
 export function rolePassword(superuserUrl: string, role: string): string {
-  const secret = decodeURIComponent(new URL(superuserUrl).password) || superuserUrl;
+  const secret = decodeURIComponent(new URL(superuserUrl).password);
+  if (secret === '') {
+    const why = "no role's password can be derived from it";
+    throw new Error(`the URL of the database's owner has no password, and ${why}: give it one`);
+  }
   return createHmac('sha256', secret).update(role).digest('base64url');
 }
 

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
-import { withDeadline } from './deadline.ts';
+import { withDeadline } from './loop.ts';
 import type { Registry } from './metrics.ts';
 import { integer } from './settings.ts';
 

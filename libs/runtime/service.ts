@@ -3,34 +3,46 @@ import { serveAdmin, type ShownToOperators } from './admin-server.ts';
 import { crashPlan, createCrashPoints, noCrashPoints, type CrashPoints } from './crash-points.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Registry } from './metrics.ts';
+import type { Exemption, Mode } from './modes.ts';
 import type { ServiceDeclaration } from './service-declaration.ts';
 import {
   integer,
   oneOf,
   port,
+  refusedInProduction,
   SettingsError,
   text,
   withDefault,
   type Setting,
   type SettingsOf,
+  type SettingsTable,
 } from './settings.ts';
 import { isTracingWanted, tracingSettings } from './tracing/settings.ts';
 
-/** `production` refuses everything that exists to be broken on purpose. */
-export type Mode = 'production' | 'demo' | 'test';
-
 const mode: Setting<Mode> = oneOf(['production', 'demo', 'test']);
+const exemption = withDefault(oneOf(['true', 'false']), 'false' as const);
+
+/** What is refused at boot, and what production may do without. Commands have them as well. */
+export const modeSettings = {
+  TRIPLOCK_MODE: withDefault(mode, 'production'),
+  /** Databases, Redis and Kafka without TLS, where the network itself keeps others out. */
+  ALLOW_INSECURE_DATABASE: exemption,
+  ALLOW_INSECURE_REDIS: exemption,
+  ALLOW_INSECURE_KAFKA: exemption,
+} satisfies Record<Exemption, unknown> & SettingsTable;
 
 /** The settings that every service has; a service's own table is spread after them. */
 export const serviceSettings = {
-  TRIPLOCK_MODE: withDefault(mode, 'production'),
+  ...modeSettings,
   LOG_LEVEL: withDefault(oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info' as const),
   /** Health, readiness and metrics listen here: a port of its own that partners never see. */
   ADMIN_HOST: withDefault(text, '127.0.0.1'),
   ADMIN_PORT: port,
   /** Names this replica in logs, leases and claims. It must differ between replicas. */
   INSTANCE_NAME: withDefault(text, `${hostname()}-${process.pid}`),
-  CRASH_POINTS: withDefault(crashPlan, []),
+  CRASH_POINTS: refusedInProduction(withDefault(crashPlan, []), (plan) =>
+    plan.length > 0 ? 'processes would end where it says: unset it' : undefined,
+  ),
   /** How long a SIGTERM waits for held work before the process gives up on it. */
   SHUTDOWN_TIMEOUT_MS: withDefault(integer({ min: 100, max: 600_000 }), 12_000),
   ...tracingSettings,
@@ -128,9 +140,6 @@ function checkCrashPlan<Settings extends CommonSettings>(
   settings: Settings,
   declared: readonly string[],
 ): Settings {
-  if (settings.TRIPLOCK_MODE === 'production' && settings.CRASH_POINTS.length > 0) {
-    throw new SettingsError(['CRASH_POINTS is refused: TRIPLOCK_MODE is production']);
-  }
   if (!settings.CRASH_POINTS.every(({ name }) => declared.includes(name))) {
     throw new SettingsError([`CRASH_POINTS must name points of ${declared.join(', ')}`]);
   }

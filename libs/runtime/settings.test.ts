@@ -17,6 +17,7 @@ import {
   url,
   withDefault,
 } from './settings.ts';
+import { modeSettings } from './service.ts';
 
 const table = {
   NAME: text,
@@ -134,3 +135,84 @@ function problemsOf(environment: NodeJS.ProcessEnv): SettingsError {
   }
   throw new Error('the settings were read');
 }
+
+const modes = {
+  ...modeSettings,
+  STRIPE_API_KEY: withDefault(text, undefined),
+  STRIPE_API_URL: withDefault(url(['http:', 'https:']), undefined),
+  DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
+  REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
+  KAFKA_BROKERS: withDefault(addresses, undefined),
+};
+
+/** The settings that are refused, by their names. */
+function refusedOf(environment: NodeJS.ProcessEnv): string[] {
+  try {
+    readSettings(environment, modes);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof SettingsError);
+    return error.problems.map((problem) => problem.replace(/ is refused, .*/, ''));
+  }
+}
+
+test('production takes what is encrypted and live, and by name what is not encrypted', () => {
+  const plain = {
+    DATABASE_URL: 'postgres://a:b@db/c',
+    REDIS_URL: 'redis://redis',
+    KAFKA_BROKERS: 'kafka:9092',
+  };
+  assert.deepEqual(refusedOf(plain), ['DATABASE_URL', 'REDIS_URL', 'KAFKA_BROKERS']);
+  for (const [part, setting] of [
+    ['DATABASE', 'DATABASE_URL'],
+    ['REDIS', 'REDIS_URL'],
+    ['KAFKA', 'KAFKA_BROKERS'],
+  ] as const) {
+    const others = Object.keys(plain).filter((each) => each !== setting);
+    assert.deepEqual(refusedOf({ ...plain, [`ALLOW_INSECURE_${part}`]: 'true' }), others);
+    assert.deepEqual(refusedOf({ ...plain, [`ALLOW_INSECURE_${part}`]: 'false' }).length, 3);
+  }
+  const good = {
+    STRIPE_API_KEY: 'sk_live_1',
+    STRIPE_API_URL: 'https://api.stripe.com',
+    REDIS_URL: 'rediss://redis',
+  };
+  assert.deepEqual(refusedOf(good), []);
+  for (const mode of [
+    '',
+    '?sslmode=disable',
+    '?sslmode=require',
+    '?sslmode=verify-full&sslmode=prefer',
+  ]) {
+    const DATABASE_URL = `postgresql://a:b@db/c${mode}`;
+    assert.deepEqual(refusedOf({ DATABASE_URL }), ['DATABASE_URL'], mode);
+  }
+  assert.deepEqual(refusedOf({ DATABASE_URL: 'postgres://a:b@db/c?sslmode=verify-full' }), []);
+});
+
+test('a test key is refused in production, and a live one anywhere else', () => {
+  const refusedWith = (mode: string, key: string) =>
+    refusedOf({ TRIPLOCK_MODE: mode, STRIPE_API_KEY: key }).length > 0;
+  for (const kind of ['sk', 'rk']) {
+    assert.ok(refusedWith('production', `${kind}_test_1`));
+    assert.ok(!refusedWith('production', `${kind}_live_1`));
+    for (const mode of ['demo', 'test']) {
+      assert.ok(!refusedWith(mode, `${kind}_test_1`));
+      assert.ok(refusedWith(mode, `${kind}_live_1`));
+    }
+  }
+});
+
+test('only Stripe is asked in production, at whichever of its ports', () => {
+  const refused = (at: string) => refusedOf({ STRIPE_API_URL: at }).length > 0;
+  for (const at of ['https://api.stripe.com', 'https://api.stripe.com:9/'])
+    assert.ok(!refused(at), at);
+  for (const at of [
+    'http://api.stripe.com',
+    'https://api.stripe.com.evil.example',
+    'https://api.stripe.com@evil.example',
+    'https://evil.example/api.stripe.com',
+  ]) {
+    assert.ok(refused(at), at);
+  }
+});

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { refusedBy, type Mode } from './modes.ts';
 
 /** How one environment variable becomes a value. `expected` completes the sentence "expected …". */
 export type Setting<Value> = {
@@ -7,6 +8,8 @@ export type Setting<Value> = {
   readonly parse: (text: string) => Value | undefined;
   /** Used when the variable is absent or empty; without one the variable is required. */
   readonly fallback?: Value;
+  /** Why production refuses a value, and what to do; `undefined` where it does not. */
+  readonly refusedInProduction?: (value: unknown) => string | undefined;
 };
 
 /** Settings by their variables. */
@@ -30,7 +33,8 @@ export class SettingsError extends Error {
 /**
  * Reads a service's settings table from the environment. `NAME_FILE` names a file that holds the
  * value of `NAME`, so that a secret need not be in an environment, which many can look into.
- * `alsoWrong` are problems that no table can find, such as a setting that another one needs.
+ * `alsoWrong` are problems that no table can find, such as a setting that another one needs. What
+ * `TRIPLOCK_MODE` refuses is a problem as well, where the table has it.
  *
  * @throws SettingsError with all problems, so that a boot fails once and not once per variable.
  */
@@ -58,6 +62,8 @@ export function readSettings<const Table extends SettingsTable>(
       problems.push(`${name} is malformed: expected ${setting.expected}`);
     }
   }
+  const mode = values['TRIPLOCK_MODE'] as Mode | undefined;
+  if (mode !== undefined) problems.push(...refusedBy(mode, table, { values, environment }));
   problems.push(...alsoWrong);
   if (problems.length > 0) throw new SettingsError(problems);
   return values as SettingsOf<Table>;
@@ -90,6 +96,14 @@ export function withDefault<Value, const Fallback>(
   fallback: Fallback,
 ): Setting<Value | Fallback> {
   return { ...setting, fallback };
+}
+
+/** The same setting, with values that production refuses: `why` says what to do instead. */
+export function refusedInProduction<Value>(
+  setting: Setting<Value>,
+  why: (value: Value) => string | undefined,
+): Setting<Value> {
+  return { ...setting, refusedInProduction: (value) => why(value as Value) };
 }
 
 /** Any text that is not blank. */

@@ -7,7 +7,6 @@ import {
   port,
   readSettings,
   serviceSettings,
-  SettingsError,
   text,
   url,
   withDefault,
@@ -63,9 +62,5 @@ export type Config = ReturnType<typeof readConfig>;
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
   const missing = [...missingForClaims(process.env, 'claims'), ...missingForLedger(process.env)];
-  const config = readSettings(process.env, settings, missing);
-  if (config.CLAIMS === 'none' && config.TRIPLOCK_MODE === 'production') {
-    throw new SettingsError(['CLAIMS=none is refused: TRIPLOCK_MODE is production']);
-  }
-  return config;
+  return readSettings(process.env, settings, missing);
 }

@@ -3,8 +3,10 @@ import { ledgerSettings } from '@triplock/ledgers';
 import {
   address,
   addresses,
+  modeSettings,
   oneOf,
   readSettings,
+  refusedInProduction,
   SettingsError,
   text,
   type Setting,
@@ -26,8 +28,13 @@ const names: Setting<readonly string[]> = {
 
 /** Where a system is. No command needs all of it, so that nothing is required here. */
 const settings = {
+  ...modeSettings,
   /** As the database's owner; whoever only traces may be triplock_auditor. */
-  DATABASE_URL: withDefault(postgresUrl, undefined),
+  DATABASE_URL: refusedInProduction(withDefault(postgresUrl, undefined), (url) =>
+    url !== undefined && new URL(url).password === ''
+      ? "it has no password, and the roles' are derived from the owner's: give it one"
+      : undefined,
+  ),
   /** As triplock_partners. */
   PARTNERS_DATABASE_URL: withDefault(postgresUrl, undefined),
   ...ledgerSettings,
@@ -71,7 +78,7 @@ export type Config = ReturnType<typeof readConfig>;
 /**
  * Reads the settings.
  *
- * @throws UsageError that names every malformed one.
+ * @throws UsageError that names every one that is malformed, or that the mode refuses.
  */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   try {

@@ -4,8 +4,8 @@ import {
   integer,
   oneOf,
   readSettings,
+  refusedInProduction,
   serviceSettings,
-  SettingsError,
   withDefault,
 } from '@triplock/runtime';
 
@@ -26,7 +26,11 @@ export const settings = {
   WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),
   WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
   /** Where webhooks may go; by default, what the mode allows. Production allows `public` alone. */
-  WEBHOOK_TARGETS: withDefault(oneOf(targetPolicies), undefined),
+  WEBHOOK_TARGETS: refusedInProduction(
+    withDefault(oneOf(targetPolicies), undefined),
+    (targets = 'public') =>
+      targets === 'public' ? undefined : 'partners could have what is inside called: unset it',
+  ),
   /** How long one attempt may take, from the look-up of the name to the head of the answer. */
   WEBHOOK_TIMEOUT_MS: withDefault(integer({ min: 100, max: 60_000 }), 15_000),
   /** The pause after the first failed attempt; it doubles up to the longest one. */
@@ -38,12 +42,7 @@ export const settings = {
 
 /** Reads the settings, or throws a SettingsError that names all problems. */
 export function readConfig() {
-  const config = readSettings(process.env, settings);
-  const { WEBHOOK_TARGETS: targets = 'public', TRIPLOCK_MODE: mode } = config;
-  if (targets !== 'public' && mode === 'production') {
-    throw new SettingsError([`WEBHOOK_TARGETS=${targets} is refused: TRIPLOCK_MODE is production`]);
-  }
-  return config;
+  return readSettings(process.env, settings);
 }
 
 /** The settings as read. */

@@ -53,6 +53,7 @@ function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
     throw new UsageError(`no auditor runs: \`${startCommand(endpoints.home)}\` starts it again`);
   }
   return {
+    TRIPLOCK_MODE: endpoints.mode,
     DATABASE_URL: name === 'trace' ? databases.auditor : endpoints.postgres,
     PARTNERS_DATABASE_URL: databases.partners,
     KAFKA_BROKERS: endpoints.kafka,

@@ -28,7 +28,7 @@ import {
   type Sampler,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
-import { withDeadline } from '../deadline.ts';
+import { withDeadline } from '../loop.ts';
 import type { Logger } from '../logger.ts';
 import { isTraceparent, spanContextOf, useTracer } from './spans.ts';
 import { exportAllowed } from './span-export.ts';

@@ -18,6 +18,7 @@ import {
 import {
   isSet,
   oneOf,
+  refusedInProduction,
   runLoop,
   text,
   url,
@@ -85,7 +86,9 @@ const names = Object.keys(claimStores) as [ClaimStoreName, ...ClaimStoreName[]];
 /** Settings of every service that touches the claims, for its settings table. */
 export const claimSettings = {
   /** Where claims are kept. `none` takes guard 1 away and is refused in production. */
-  CLAIMS: withDefault(oneOf(names), 'redis'),
+  CLAIMS: refusedInProduction(withDefault(oneOf(names), 'redis'), (store) =>
+    store === 'none' ? 'nothing would stop a duplicate at the door: name a store' : undefined,
+  ),
   ...settingsOfStores,
 };
 

@@ -11,7 +11,7 @@ export function runOperator(
   args: readonly string[],
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Ran> {
-  const env = { NO_COLOR: '1', ...settings };
+  const env = { NO_COLOR: '1', TRIPLOCK_MODE: 'test', ...settings };
   return new Promise((resolve) => {
     execFile(process.execPath, [main, ...args], { env }, (error, stdout, stderr) => {
       const code = typeof error?.code === 'number' ? error.code : error ? 1 : 0;

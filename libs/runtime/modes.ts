@@ -1,0 +1,118 @@
+/** `production` refuses everything that exists to be broken on purpose, or that others can read. */
+export type Mode = 'production' | 'demo' | 'test';
+
+/** What a mode refuses: a setting by its name and value; gives the reason and what to do instead. */
+type Refusal = (setting: {
+  name: string;
+  value: unknown;
+  isAllowed(exemption: Exemption): boolean;
+}) => string | undefined;
+
+/** Settings that let production go without TLS where the network itself keeps others out. */
+export type Exemption = `ALLOW_INSECURE_${'DATABASE' | 'REDIS' | 'KAFKA'}`;
+
+/**
+ * Every one of these is asked of every setting of every service and command, by what the setting is
+ * called or looks like, so that a setting that is added later is asked as well.
+ */
+const refusedInProduction: readonly Refusal[] = [
+  ({ value }) =>
+    isText(value, /^[rs]k_test_/i)
+      ? 'it is a test key, which charges nobody and says that it did: give the live key (sk_live_… or rk_live_…)'
+      : undefined,
+  ({ name, value }) =>
+    name === 'STRIPE_API_URL' && !isStripe(value)
+      ? "it is not Stripe's, so whoever answers there gets the key and says what was charged: unset it"
+      : undefined,
+  ({ name, value }) =>
+    name.endsWith('_EMULATOR_HOST') && value !== undefined
+      ? 'an emulator keeps nothing: unset it, and the service itself is used'
+      : undefined,
+  ({ name, value }) =>
+    name === 'NODE_TLS_REJECT_UNAUTHORIZED' && value === '0'
+      ? 'nobody would have to prove who they are: unset it, and name your own authority by NODE_EXTRA_CA_CERTS'
+      : undefined,
+  ({ value, isAllowed }) =>
+    isText(value, /^redis:/i) && !isAllowed('ALLOW_INSECURE_REDIS')
+      ? 'it has no TLS: give rediss://, or ALLOW_INSECURE_REDIS=true where the network keeps others out'
+      : undefined,
+  ({ name, value, isAllowed }) =>
+    name.endsWith('KAFKA_BROKERS') && value !== undefined && !isAllowed('ALLOW_INSECURE_KAFKA')
+      ? 'Kafka is spoken to without TLS and login: give ALLOW_INSECURE_KAFKA=true where the network keeps others out'
+      : undefined,
+  ({ value, isAllowed }) =>
+    isText(value, /^postgres(ql)?:/i) && !hasTls(value) && !isAllowed('ALLOW_INSECURE_DATABASE')
+      ? 'it has no TLS that proves whose server it is: add ?sslmode=verify-full, or give ALLOW_INSECURE_DATABASE=true where the network keeps others out'
+      : undefined,
+  ({ name, value, isAllowed }) =>
+    name === 'DYNAMODB_ENDPOINT' &&
+    isText(value, /^http:/i) &&
+    !isAllowed('ALLOW_INSECURE_DATABASE')
+      ? 'it has no TLS: unset it, give https://, or ALLOW_INSECURE_DATABASE=true where the network keeps others out'
+      : undefined,
+];
+
+const refusedElsewhere: readonly Refusal[] = [
+  ({ value }) =>
+    isText(value, /^[rs]k_live_/i)
+      ? 'it is a live key, which charges real cards: give a test key (sk_test_… or rk_test_…)'
+      : undefined,
+];
+
+/** What is refused of one setting alone, by its own table. */
+type OwnRefusals = Readonly<
+  Record<string, { refusedInProduction?: (value: unknown) => string | undefined }>
+>;
+
+/** Settings as read; and the environment, from which emulators' clients read by themselves. */
+export type GivenSettings = {
+  values: Readonly<Record<string, unknown>>;
+  environment: NodeJS.ProcessEnv;
+};
+
+/**
+ * What the mode refuses of these settings: all of it at once, each by its name, with what to do and
+ * never with its value.
+ */
+export function refusedBy(
+  mode: Mode,
+  table: OwnRefusals,
+  { values, environment }: GivenSettings,
+): string[] {
+  const isProduction = mode === 'production';
+  const refusals = isProduction ? refusedInProduction : refusedElsewhere;
+  const isAllowed = (exemption: Exemption) => values[exemption] === 'true';
+  const readByClients = Object.entries(environment).filter(
+    ([name, value]) => readUntabled.test(name) && (value?.trim() ?? '') !== '',
+  );
+  const asked = { ...Object.fromEntries(readByClients), ...values };
+  return Object.entries(asked).flatMap(([name, value]) => {
+    const why =
+      refusals.map((refusal) => refusal({ name, value, isAllowed })).find(Boolean) ??
+      (isProduction ? table[name]?.refusedInProduction?.(value) : undefined);
+    return why === undefined ? [] : [`${name} is refused, TRIPLOCK_MODE is ${mode}: ${why}`];
+  });
+}
+
+const readUntabled = /_EMULATOR_HOST$|^NODE_TLS_REJECT_UNAUTHORIZED$/;
+
+function isText(value: unknown, form: RegExp): value is string {
+  return typeof value === 'string' && form.test(value);
+}
+
+/** Another port of Stripe's host is nobody else's, and has every call end unknown. */
+function isStripe(value: unknown): boolean {
+  if (value === undefined) return true;
+  const { protocol, hostname } = new URL(String(value));
+  return protocol === 'https:' && hostname === 'api.stripe.com';
+}
+
+/**
+ * Whether the driver asks for TLS and compares the server's name with its certificate: not with
+ * `require`, `prefer` or `no-verify`, which some versions take for no more than encrypted.
+ */
+function hasTls(url: string): boolean {
+  const modes = new URL(url).searchParams.getAll('sslmode');
+  // The driver goes by the last one.
+  return modes.at(-1) === 'verify-full';
+}
