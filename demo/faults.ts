@@ -40,7 +40,7 @@ export async function killAt(
   };
   const targets = await Promise.all(system.replicas(service).map(identify));
   try {
-    for (const { replica } of targets) await arm(replica, { name: point, action: 'kill' });
+    for (const { replica } of targets) await arm(system, replica, { name: point, action: 'kill' });
     await trigger();
     const { replica } = await untilFired(system, {
       fault: `no ${service} died at ${point}`,
@@ -49,7 +49,7 @@ export async function killAt(
     });
     return replica;
   } finally {
-    await Promise.all(targets.map((target) => disarmSurvivor(target, point)));
+    await Promise.all(targets.map((target) => disarmSurvivor(system, target, point)));
   }
 }
 
@@ -97,12 +97,13 @@ export async function pauseAt<Result>(
 ): Promise<Result> {
   const replicas = system.replicas(service);
   const hits = async () => {
-    const each = await Promise.all(replicas.map((replica) => readHits(replica, point)));
+    const each = await Promise.all(replicas.map((replica) => readHits(system, replica, point)));
     return each.reduce((sum, n) => sum + n, 0);
   };
   const before = await hits();
   try {
-    for (const replica of replicas) await arm(replica, { name: point, action: 'pause', pauseMs });
+    for (const replica of replicas)
+      await arm(system, replica, { name: point, action: 'pause', pauseMs });
     const result = await work();
     fired(`nothing stood still at ${point}`, (await hits()) > before);
     return result;
@@ -113,7 +114,7 @@ export async function pauseAt<Result>(
 
 /** From now on the crash point does nothing. */
 export async function disarmAll(system: System, { service, point }: CrashSite): Promise<void> {
-  await Promise.all(system.replicas(service).map((replica) => disarm(replica, point)));
+  await Promise.all(system.replicas(service).map((replica) => disarm(system, replica, point)));
 }
 
 /** Starts a dead replica again and gives its new process. */
@@ -151,9 +152,13 @@ async function isGone({ target, run }: Identified): Promise<boolean> {
 }
 
 /** Dying disarms as well. */
-async function disarmSurvivor(target: Identified, point: CrashPointName): Promise<void> {
+async function disarmSurvivor(
+  system: System,
+  target: Identified,
+  point: CrashPointName,
+): Promise<void> {
   if (await isGone(target)) return;
-  await disarm(target.replica, point).catch(async (error: unknown) => {
+  await disarm(system, target.replica, point).catch(async (error: unknown) => {
     if (!(await isGone(target))) throw error;
   });
 }

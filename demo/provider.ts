@@ -139,7 +139,11 @@ function control<Answer>(
   const { endpoints } = system;
   return ask(`${endpoints.stripe}/_simulator${path}`, {
     method,
-    ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    headers: {
+      authorization: `Bearer ${endpoints.controlToken}`,
+      ...(body && { 'content-type': 'application/json' }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
   });
 }
 

@@ -19,11 +19,12 @@ const adminTimeoutMs = 10_000;
 /** Asks a service's admin server. */
 export function askAdmin(
   service: ServiceEndpoint,
-  request: { path: string; method?: 'GET' | 'POST'; timeoutMs?: number },
+  request: { path: string; method?: 'GET' | 'POST'; token?: string; timeoutMs?: number },
 ): Promise<Response> {
-  const { path, method = 'GET', timeoutMs = adminTimeoutMs } = request;
+  const { path, method = 'GET', token, timeoutMs = adminTimeoutMs } = request;
   const url = new URL(path, service.health);
-  return fetch(url, { method, signal: AbortSignal.timeout(timeoutMs) });
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  return fetch(url, { method, headers, signal: AbortSignal.timeout(timeoutMs) });
 }
 
 /** A Prometheus counter, and the labels that its series must have. */
@@ -47,25 +48,44 @@ export function sumSeries(text: string, counter: Counter): number {
 }
 
 /** Times each crash point fired in this process. */
-export async function readHits(service: ServiceEndpoint, name: CrashPointName): Promise<number> {
-  const answer = await askAdmin(service, { path: '/crash-points' });
+export async function readHits(
+  { endpoints }: System,
+  service: ServiceEndpoint,
+  name: CrashPointName,
+): Promise<number> {
+  const { controlToken: token } = endpoints;
+  const answer = await askAdmin(service, { path: '/crash-points', token });
   const { hits } = (await answer.json()) as { hits: Partial<Record<string, number>> };
   return hits[name] ?? 0;
 }
 
 /** Arms a point for its next hit. */
-export async function arm(service: ServiceEndpoint, order: CrashOrder): Promise<void> {
+export async function arm(
+  system: System,
+  service: ServiceEndpoint,
+  order: CrashOrder,
+): Promise<void> {
   const { name, action, pauseMs = 0 } = order;
-  await setCrashPoint(service, `name=${name}&action=${action}&pauseMs=${pauseMs}`);
+  await setCrashPoint(system, service, `name=${name}&action=${action}&pauseMs=${pauseMs}`);
 }
 
 /** Disarms a point. */
-export async function disarm(service: ServiceEndpoint, name: CrashPointName): Promise<void> {
-  await setCrashPoint(service, `name=${name}&action=off`);
+export async function disarm(
+  system: System,
+  service: ServiceEndpoint,
+  name: CrashPointName,
+): Promise<void> {
+  await setCrashPoint(system, service, `name=${name}&action=off`);
 }
 
-async function setCrashPoint(service: ServiceEndpoint, query: string): Promise<void> {
-  const answer = await askAdmin(service, { path: `/crash-points?${query}`, method: 'POST' });
+async function setCrashPoint(
+  { endpoints }: System,
+  service: ServiceEndpoint,
+  query: string,
+): Promise<void> {
+  const { controlToken: token } = endpoints;
+  const path = `/crash-points?${query}`;
+  const answer = await askAdmin(service, { path, method: 'POST', token });
   if (answer.ok) return;
   const why = `${service.name} refuses crash points (${answer.status})`;
   throw new LauncherError(`${why}: they need TRIPLOCK_MODE=demo, which \`npm run up\` sets`);

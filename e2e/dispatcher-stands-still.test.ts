@@ -20,7 +20,8 @@ async function bothHaveHalf(): Promise<boolean> {
 
 async function crashPoints(dispatcher: string, query = '', method = 'GET') {
   const { health } = on.system.services.find(({ name }) => name === dispatcher)!;
-  const answer = await fetch(new URL(`/crash-points${query}`, health), { method });
+  const headers = { authorization: `Bearer ${on.system.controlToken}` };
+  const answer = await fetch(new URL(`/crash-points${query}`, health), { method, headers });
   assert.ok(answer.ok, `${dispatcher} has no crash points`);
   return (await answer.json()) as { hits: Record<string, number> };
 }

@@ -45,7 +45,7 @@ const on = onTheSystem(async (setup) => {
   ({ apiKey } = JSON.parse(added.stdout) as { apiKey: string });
 });
 // Whatever became of the test: the provider is well again for those that follow.
-afterEach(() => stripeControl(on.system.stripe)('DELETE', '/faults'));
+afterEach(() => stripeControl(on.system.stripe, on.system.controlToken)('DELETE', '/faults'));
 after(() => Promise.all([receiver?.close(), listener?.close()]));
 
 /** Where what was sent to the system may be found. Nowhere else, and it is found there. */
@@ -126,7 +126,7 @@ const faults = [
  * Payments that succeed, fail, wait and are answered wrongly; returns their ids by what they do.
  */
 async function payments() {
-  const control = stripeControl(on.system.stripe);
+  const control = stripeControl(on.system.stripe, on.system.controlToken);
   const transfer = String((await pay(allFields, submitted.key))['id']);
   await pay(allFields, submitted.key);
   await pay({ ...allFields, description: refused.otherBody }, submitted.key, 422);
@@ -190,7 +190,9 @@ async function refusedRequests(): Promise<void> {
 /** What waited for the customer, and for the partner's server, ends well. */
 async function endWell(waiting: string, intent: Intent): Promise<void> {
   const authenticate = `/payment_intents/${intent.id}/authenticate`;
-  await stripeControl(on.system.stripe)('POST', authenticate, { outcome: 'succeeded' });
+  await stripeControl(on.system.stripe, on.system.controlToken)('POST', authenticate, {
+    outcome: 'succeeded',
+  });
   receiver.answer = { status: 204 };
   await eventually(async () => listener.events().includes(waiting));
   const path = '/v1/webhook-deliveries';
@@ -256,7 +258,10 @@ test('secrets, card data and what partners send stay where they belong, whatever
     ...endpoint,
   };
   await endWell(waiting, intent);
-  const struck = await stripeControl(on.system.stripe)<Struck>('GET', '/faults');
+  const struck = await stripeControl(on.system.stripe, on.system.controlToken)<Struck>(
+    'GET',
+    '/faults',
+  );
   assert.deepEqual(
     struck.faults.map(({ hits }) => hits),
     faults.map(() => 1),

@@ -185,5 +185,5 @@ function providerTakes(ms: number): Promise<unknown> {
 }
 
 function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-  return stripeControl(on.system.stripe)<Answer>(method, path, body);
+  return stripeControl(on.system.stripe, on.system.controlToken)<Answer>(method, path, body);
 }

@@ -139,5 +139,5 @@ async function woken(): Promise<number> {
 }
 
 function control<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-  return stripeControl(on.system.stripe)<Answer>(method, path, body);
+  return stripeControl(on.system.stripe, on.system.controlToken)<Answer>(method, path, body);
 }

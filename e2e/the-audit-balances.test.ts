@@ -73,7 +73,7 @@ test('charges and refunds are in the ledger and at the provider, to the minor un
 });
 
 test('the audit fails and says so when the provider cannot be asked', async () => {
-  const control = stripeControl(on.system.stripe);
+  const control = stripeControl(on.system.stripe, on.system.controlToken);
   await final(
     await on.acme.pay(newKey(), { amount: 500, currency: 'SEK', payment_method: 'pm_card_visa' }),
   );
@@ -140,7 +140,9 @@ test('a card whose customer has yet to act is waited for and no drift, until it 
   const intent = `SELECT provider_intent_id AS id FROM ledger.transactions WHERE txn_id = $1`;
   const [row] = await on.look.ledger.query<{ id: string }>(intent, [id]);
   const act = `/payment_intents/${row!.id}/authenticate`;
-  await stripeControl(on.system.stripe)('POST', act, { outcome: 'succeeded' });
+  await stripeControl(on.system.stripe, on.system.controlToken)('POST', act, {
+    outcome: 'succeeded',
+  });
   await final(accepted);
   const { code, result } = await audit();
   assert.deepEqual([code, result.drift], [0, []]);

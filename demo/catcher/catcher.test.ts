@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { askAsStrangers, testControlToken } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
 import { serveCatcher } from './serve.ts';
 import {
@@ -20,12 +21,17 @@ async function aCatcher(context: TestContext, webhooksMax = 10) {
       caught: createCaughtWebhooks(webhooksMax),
       arrivals: createArrivals(webhooksMax),
       behaviour: createBehaviour(),
+      controlToken: testControlToken,
     },
     { host: '127.0.0.1', port: 0 },
   );
   context.after(() => catcher.close());
   const post = async (path: string, text = '', headers = {}) => {
-    const answer = await fetch(`${catcher.url}${path}`, { method: 'POST', body: text, headers });
+    const answer = await fetch(`${catcher.url}${path}`, {
+      method: 'POST',
+      body: text,
+      headers: { authorization: `Bearer ${testControlToken}`, ...headers },
+    });
     await answer.arrayBuffer();
     return answer.status;
   };
@@ -38,6 +44,7 @@ async function aCatcher(context: TestContext, webhooksMax = 10) {
     };
   };
   return {
+    url: catcher.url,
     post,
     send: (id: string, text = body) => post('/hooks/acme', text, signed(id, text)),
     signed,
@@ -144,4 +151,16 @@ test('who follows the arrivals gets every copy as it came, and sees when some ar
     arrivals.map(({ number }) => number),
     [3, 4, 5],
   );
+});
+
+test('how a partner answers is ordered by whoever has the token of the home, and no page elsewhere may look', async (context) => {
+  const { url, send, received } = await aCatcher(context);
+  const order = { method: 'POST', path: '/behaviour?partner=acme&status=503&times=9' };
+  for (const [who, status] of await askAsStrangers(url, order)) assert.equal(status, 403, who);
+  const look = { method: 'GET', path: '/received' };
+  for (const [who, status] of await askAsStrangers(url, look, 'from elsewhere')) {
+    assert.equal(status, 403, who);
+  }
+  assert.equal(await send('event-1'), 204);
+  assert.equal((await received())[0]?.effects, 1);
 });

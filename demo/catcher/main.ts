@@ -1,4 +1,11 @@
-import { port, readSettings, SettingsError, text, withDefault } from '@triplock/runtime';
+import {
+  controlSettings,
+  port,
+  readSettings,
+  SettingsError,
+  text,
+  withDefault,
+} from '@triplock/runtime';
 import { serveCatcher } from './serve.ts';
 import { createArrivals, createBehaviour, createCaughtWebhooks, readPartners } from './webhooks.ts';
 
@@ -8,6 +15,7 @@ const settings = {
   CATCHER_PORT: port,
   /** A JSON file: `[{ id, webhookSecret }]`. */
   CATCHER_PARTNERS_FILE: text,
+  ...controlSettings,
 };
 
 // Enough to look at; older ones are forgotten, so that a day of load does not fill the memory.
@@ -20,6 +28,7 @@ try {
     CATCHER_HOST: host,
     CATCHER_PORT: port,
     CATCHER_PARTNERS_FILE,
+    CONTROL_TOKEN: controlToken,
   } = readSettings(process.env, settings);
   const catcher = await serveCatcher(
     {
@@ -27,6 +36,7 @@ try {
       caught: createCaughtWebhooks(webhooksMax),
       arrivals: createArrivals(arrivalsMax),
       behaviour: createBehaviour(),
+      controlToken,
     },
     { host, port },
   );

@@ -5,7 +5,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { explainListenError } from '@triplock/runtime';
+import { explainListenError, refusedControl, refusedVisit } from '@triplock/runtime';
 import { type CatcherState, type CaughtFilter, receiveWebhook } from './webhooks.ts';
 
 /** A invocation catcher. */
@@ -52,6 +52,10 @@ async function answer(catcher: CatcherState, request: IncomingMessage): Promise<
     if (body === undefined) return { status: 413 };
     return { status: receiveWebhook(catcher, { partner, headers: request.headers, body }) };
   }
+  // What partners were told is not for pages elsewhere, and what they answer for nobody else.
+  const isControl = request.method === 'POST';
+  const refused = isControl ? refusedControl(request, catcher.controlToken) : refusedVisit(request);
+  if (refused !== undefined) return { status: 403, body: { error: refused } };
   switch (`${request.method} ${pathname}`) {
     case 'GET /healthz':
       return { status: 200, body: { status: 'ok' } };

@@ -8,6 +8,8 @@ export type CatcherState = {
   caught: CaughtWebhooks;
   arrivals: Arrivals;
   behaviour: Behaviour;
+  /** Who orders how a partner answers has to show it; without one nobody may. */
+  controlToken?: string | undefined;
 };
 
 /** A request to `POST /hooks/{partner}`. */

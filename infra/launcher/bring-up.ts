@@ -141,6 +141,7 @@ async function startSystem(session: Session, wanted: SystemToStart): Promise<End
     await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
   await startServices(session, servicesFor(stripe, table), {
     ...{ mode, addresses, names, databases, claims, ledger, stripe, partnersFile },
+    controlToken: session.credentials.controlToken,
     dataFolder: home.data,
     settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
   });

@@ -56,6 +56,8 @@ export type Endpoints = PartEndpoints & {
   /** The ledger's database in Spanner, `projects/…`, where it is kept there. */
   spannerDatabase?: string;
   catcher: string;
+  /** What crash points, the simulator's controls and the catcher's want to be shown. */
+  controlToken: string;
   partners: readonly PartnerCredentials[];
   /** The database's URL as each role. */
   databases: ProvisionedDatabase['roles'];
@@ -107,6 +109,7 @@ export function systemEndpoints(
       spannerDatabase: spannerDatabaseIn(system.addresses, system.names).database,
     }),
     catcher: urlsOf('catcher')[0]!,
+    controlToken: credentials.controlToken,
     partners: credentials.partners,
     databases: system.database.roles,
     services: serviceEndpoints(records),

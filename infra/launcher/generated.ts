@@ -153,7 +153,9 @@ export function wirings(): Wiring[] {
   return claimStores.flatMap((claims) =>
     ledgerStores.map((ledger): Wiring => ({
       ...networkWiring,
-      databases: databaseUrls(inNetwork.parts.postgres),
+      // Made at the first start, as the superuser's password is.
+      controlToken: 'some',
+      databases: databaseUrls(inNetwork.parts.postgres.replace('@', ':some@')),
       stripe: {
         ...simulatedStripe(inNetwork.stripe),
         webhooks: { url: inNetwork.stripeWebhooks, secrets: 'whsec_some' },

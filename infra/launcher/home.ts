@@ -64,6 +64,8 @@ export type Credentials = {
   /** Of PostgreSQL's superuser in this home. */
   postgresPassword: string;
   partners: readonly PartnerCredentials[];
+  /** Who shows it may have services fail, the provider err and partners refuse. */
+  controlToken: string;
 };
 
 /** What a partner's own endpoint has to know: no API key. */
@@ -71,11 +73,17 @@ export function webhookSecretsOf(partners: readonly PartnerCredentials[]) {
   return partners.map(({ id, webhookSecret }) => ({ id, webhookSecret }));
 }
 
-/** Reads the credentials in a file, and makes them the first time. */
+/** Reads the credentials in a file, and makes what is not there: at first all of them. */
 export function credentialsIn(file: string): Credentials {
-  const stored = readJson(file) as Credentials | undefined;
-  if (stored !== undefined) return stored;
-  const made: Credentials = {
+  const stored = readJson(file) as Partial<Credentials> | undefined;
+  const credentials = { ...newCredentials(), ...stored };
+  const has = Object.keys(stored ?? {}).length;
+  if (has < Object.keys(credentials).length) writeJson(file, credentials);
+  return credentials;
+}
+
+function newCredentials(): Credentials {
+  return {
     postgresPassword: randomBytes(24).toString('base64url'),
     partners: ['acme', 'globex'].map((id) => ({
       id,
@@ -83,9 +91,8 @@ export function credentialsIn(file: string): Credentials {
       // The form of Standard Webhooks: "whsec_" and 24 to 64 random bytes in base64.
       webhookSecret: `whsec_${randomBytes(32).toString('base64')}`,
     })),
+    controlToken: randomBytes(24).toString('base64url'),
   };
-  writeJson(file, made);
-  return made;
 }
 
 /** The value in a JSON file, or `undefined` when there is no such file or it was cut off. */

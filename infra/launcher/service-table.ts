@@ -33,7 +33,8 @@ const counterparts: readonly Service[] = [
         variable: 'TRIPLOCK_STRIPE_PORT',
       },
     ],
-    settings: ({ dataFolder, stripe: { webhooks } }) => ({
+    settings: ({ dataFolder, controlToken, stripe: { webhooks } }) => ({
+      CONTROL_TOKEN: controlToken,
       STRIPE_SIMULATOR_JOURNAL: join(dataFolder, 'stripe.jsonl'),
       ...(webhooks && {
         STRIPE_SIMULATOR_WEBHOOK_URL: webhooks.url,
@@ -54,7 +55,10 @@ const counterparts: readonly Service[] = [
         variable: 'TRIPLOCK_CATCHER_PORT',
       },
     ],
-    settings: ({ partnersFile }) => ({ CATCHER_PARTNERS_FILE: partnersFile }),
+    settings: ({ partnersFile, controlToken }) => ({
+      CONTROL_TOKEN: controlToken,
+      CATCHER_PARTNERS_FILE: partnersFile,
+    }),
   },
 ];
 

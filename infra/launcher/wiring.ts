@@ -28,6 +28,8 @@ export type Wiring = {
   ledger: LedgerStore;
   names: Names;
   stripe: StripeAccount;
+  /** What each process wants to be shown by whoever has it fail. */
+  controlToken: string;
   /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
   dataFolder: string;
   /** The file that tells the catcher the partners' secrets. */
@@ -72,6 +74,7 @@ export function settingsOf(
   const { addresses, databases } = wiring;
   const inSpanner = wiring.ledger === 'spanner';
   return {
+    CONTROL_TOKEN: wiring.controlToken,
     ...(kafka && { KAFKA_BROKERS: addresses.kafka }),
     ...(events && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
     ...(claims && claimSettings(service, wiring)),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { testControlToken } from '@triplock/testing';
 import fc from 'fast-check';
 import type { Stripe } from 'stripe';
 import type { AccountAudit } from './store/account.ts';
@@ -95,7 +96,9 @@ async function perform({ send, control }: ASimulator, wish: Act, ids: string[]):
 
 /** Read from the journal and not through the API, so that no fault is in the way. */
 async function readJournal({ url }: ASimulator, from: number) {
-  const response = await fetch(`${url}/_simulator/journal?from=${from}`);
+  const response = await fetch(`${url}/_simulator/journal?from=${from}`, {
+    headers: { authorization: `Bearer ${testControlToken}` },
+  });
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   return {
     entries: lines.map((line) => JSON.parse(line)),

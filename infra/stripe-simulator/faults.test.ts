@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRandom } from '@triplock/runtime';
-import { eventually } from '@triplock/testing';
+import { askAsStrangers, eventually } from '@triplock/testing';
 import { createFaults, drawLatencyMs, type Fault } from './faults.ts';
 import { aSimulator, stripeAt, type ASimulator } from './test/simulator.ts';
 
@@ -188,4 +188,40 @@ test('the audit finds what a caller that mints new keys does to its customers', 
     chargedTwice: [],
     sharedMetadata: [{ value: 't-1', charges: [first.latest_charge, second.latest_charge] }],
   });
+});
+
+test('no control does anything for a page elsewhere, or for who has no token of the home', async (t) => {
+  const { url, control, stripe } = await aSimulator(t);
+  const { id } = await stripe.paymentIntents.create({
+    ...{ amount: 1_999, currency: 'eur', confirm: true, return_url: 'https://shop.example' },
+    ...{ payment_method: 'pm_card_authenticationRequired', payment_method_types: ['card'] },
+  });
+  await control('POST', '/faults', { fault: 'error', operation: 'refunds.create' });
+  const state = async () => {
+    const { clock, ...rest } = await control<{ clock: { offsetMs: number } }>('GET', '');
+    return { ...rest, offsetMs: clock.offsetMs };
+  };
+  const before = await state();
+  const controls = [
+    ...['', '/audit', '/faults', '/clock', '/webhooks', '/journal'].map((path) => `GET ${path}`),
+    ...['faults', 'clock', 'settle', 'reset', 'webhooks/replay'].map((path) => `POST /${path}`),
+    ...['seed', 'settings', 'webhooks'].map((path) => `PUT /${path}`),
+    ...[`POST /payment_intents/${id}/authenticate`, 'DELETE /faults', 'DELETE /faults/1'],
+  ];
+  for (const each of controls) {
+    const [method, path] = each.split(' ') as [string, string];
+    const ask = { method, path: `/_simulator${path}`, body: '{}' };
+    for (const [who, status] of await askAsStrangers(url, ask)) {
+      assert.equal(status, 403, `${each}: ${who}`);
+    }
+  }
+  // A customer's page and Stripe's own API have no token of ours, and no page elsewhere may post.
+  for (const path of [`/_simulator/authenticate/${id}`, '/v1/refunds']) {
+    const ask = { method: 'POST', path, body: 'outcome=succeeded' };
+    for (const [who, status] of await askAsStrangers(url, ask, 'from elsewhere')) {
+      assert.equal(status, 403, `${path}: ${who}`);
+    }
+  }
+  assert.deepEqual(await state(), before);
+  assert.equal((await stripe.paymentIntents.retrieve(id)).status, 'requires_action');
 });

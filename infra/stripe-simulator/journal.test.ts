@@ -8,7 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { createTestStripe, eventually, freePort, type TestStripe } from '@triplock/testing';
+import {
+  createTestStripe,
+  eventually,
+  freePort,
+  testControlToken,
+  type TestStripe,
+} from '@triplock/testing';
 import { Stripe } from 'stripe';
 import { aSimulator, stripeAt } from './test/simulator.ts';
 
@@ -135,7 +141,9 @@ test('the journal can be read while it grows, entry by entry', async (t) => {
   const client = clientOf(stripe);
   const { id } = await client.paymentIntents.create(paid, { idempotencyKey: 'k' });
   const read = async (from: number) => {
-    const response = await fetch(`${stripe.url}/_simulator/journal?from=${from}`);
+    const response = await fetch(`${stripe.url}/_simulator/journal?from=${from}`, {
+      headers: { authorization: `Bearer ${testControlToken}` },
+    });
     const entries = (await response.text()).split('\n').filter((line) => line !== '');
     return {
       size: Number(response.headers.get('journal-size')),

@@ -1,9 +1,18 @@
-import { integer, port, readSettings, text, url, withDefault } from '@triplock/runtime';
+import {
+  controlSettings,
+  integer,
+  port,
+  readSettings,
+  text,
+  url,
+  withDefault,
+} from '@triplock/runtime';
 import { startSimulator, type SimulatorOptions } from './simulator.ts';
 
 const milliseconds = integer({ min: 0, max: 86_400_000 });
 
 const settings = {
+  ...controlSettings,
   STRIPE_SIMULATOR_HOST: withDefault(text, '127.0.0.1'),
   STRIPE_SIMULATOR_PORT: port,
   STRIPE_SIMULATOR_JOURNAL: text,
@@ -24,6 +33,7 @@ function readConfig(environment: NodeJS.ProcessEnv): Omit<SimulatorOptions, 'onB
     journal: read.STRIPE_SIMULATOR_JOURNAL,
     host: read.STRIPE_SIMULATOR_HOST,
     port: read.STRIPE_SIMULATOR_PORT,
+    controlToken: read.CONTROL_TOKEN,
     seed: read.STRIPE_SIMULATOR_SEED,
     dials: {
       latency: {

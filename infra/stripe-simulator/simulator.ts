@@ -1,4 +1,4 @@
-import { createRandom } from '@triplock/runtime';
+import { createRandom, refusedControl, refusedVisit } from '@triplock/runtime';
 import { fastify, type FastifyInstance } from 'fastify';
 import { addApiRoutes } from './api.ts';
 import { addAuthenticationPage } from './control/authentication-page.ts';
@@ -17,6 +17,8 @@ export type SimulatorOptions = {
   /** 0: any free one. */
   readonly port: number;
   readonly seed: number;
+  /** Who uses the controls has to show it; without one nobody may. */
+  readonly controlToken: string | undefined;
   readonly dials: Dials;
   /** The journal cannot be written, or work by time failed: it must not go on. */
   readonly onBroken: (error: unknown) => void;
@@ -50,7 +52,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     createAlarm(createSettling(engine), options.onBroken),
     createAlarm(createDelivering(engine), options.onBroken),
   ];
-  const app = await buildServer(engine, options.journal);
+  const app = await buildServer(engine, options);
   url = await app.listen({ host: options.host, port: options.port });
   engine.changed();
   return {
@@ -66,18 +68,31 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
 }
 
 /** One server for both: the API under `/v1` and the controls under `/_simulator`. */
-async function buildServer(engine: Engine, journal: string): Promise<FastifyInstance> {
+async function buildServer(
+  engine: Engine,
+  { journal, controlToken }: SimulatorOptions,
+): Promise<FastifyInstance> {
   // A caller that holds its connection open must not hold up the end.
   const app = fastify({
     forceCloseConnections: true,
     // Controls mean what they say: nothing unknown is dropped, nothing is made to fit.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
   });
+  // A refusal has no effect and takes no fault: it comes before a body is read.
+  app.addHook('onRequest', async (request, reply) => {
+    const refused = refusedVisit(request.raw);
+    if (refused !== undefined) return reply.code(403).send({ error: refused });
+  });
   await app.register(async (api) => addApiRoutes(api, engine));
+  // A customer's browser opens it, and has no token.
+  await app.register(async (pages) => addAuthenticationPage(pages, engine));
   await app.register(async (controls) => {
+    controls.addHook('onRequest', async (request, reply) => {
+      const refused = refusedControl(request.raw, controlToken);
+      if (refused !== undefined) return reply.code(403).send({ error: refused });
+    });
     addControlRoutes(controls, engine);
     addWebhookRoutes(controls, engine);
-    addAuthenticationPage(controls, engine);
     addJournalRoute(controls, engine, journal);
   });
   app.get('/healthz', () => ({ status: 'ok' }));

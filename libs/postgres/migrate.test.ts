@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { test, type TestContext } from 'node:test';
 import pg from 'pg';
-import { migrate, type MigrationSet } from './migrate.ts';
+import { migrate, rolePassword, type MigrationSet } from './migrate.ts';
 import { migrationSets } from './migration-sets.ts';
 import { openEmptyDatabase } from './test/empty-database.ts';
 

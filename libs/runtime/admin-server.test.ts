@@ -1,22 +1,29 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { serveAdmin, type AdminOptions } from './admin-server.ts';
 import { createCrashPoints, noCrashPoints } from './crash-points.ts';
 import { Counter, createMetrics } from './metrics.ts';
 
 const host = '127.0.0.1';
+const token = 'token-of-the-home';
+const allowed = { authorization: `Bearer ${token}` };
 
 async function startAdmin(t: TestContext, shown: Partial<AdminOptions> = {}) {
   const port = await freePort();
   const admin = await serveAdmin({
     ...{ host, port, metrics: createMetrics('test'), readiness: {} },
-    ...{ crashPoints: noCrashPoints, ...shown },
+    ...{ crashPoints: noCrashPoints, controlToken: token, ...shown },
   });
   t.after(() => admin.close());
-  return async (path: string, method = 'GET') => {
-    const response = await fetch(`http://${host}:${port}${path}`, { method });
-    return { status: response.status, text: await response.text() };
+  return async (path: string, method = 'GET', headers: Record<string, string> = allowed) => {
+    // Not fetch, which gives no other Host than the URL's.
+    const asked = request({ host, port, path, method, headers });
+    const [response] = (await once(asked.end(), 'response')) as [IncomingMessage];
+    return { status: response.statusCode, text: await text(response) };
   };
 }
 
@@ -104,6 +111,36 @@ test('an order for a crash point that makes no sense is refused', async (t) => {
     assert.equal((await ask(`/crash-points?${order}`, 'POST')).status, 400, order);
   }
   await crashPoints.reached('worker.polled');
+});
+
+test('no page elsewhere and nobody without the token of the home arms a crash point', async (t) => {
+  const crashPoints = createCrashPoints();
+  const ask = await startAdmin(t, { crashPoints });
+  const order = '/crash-points?name=worker.polled&action=throw';
+  const strangers: Record<string, string>[] = [
+    {},
+    { authorization: 'Bearer another' },
+    { authorization: `Basic ${token}` },
+    { ...allowed, origin: 'http://evil.example' },
+    { ...allowed, origin: 'null' },
+    { ...allowed, host: 'evil.example' },
+    { ...allowed, host: '127.0.0.1.evil.example:80' },
+    { ...allowed, host: '192.0.2.1' },
+    { ...allowed, host: 'a b' },
+  ];
+  for (const headers of strangers) {
+    const { status } = await ask(order, 'POST', headers);
+    assert.equal(status, 403, JSON.stringify(headers));
+    assert.equal((await ask('/crash-points', 'GET', headers)).status, 403);
+  }
+  await crashPoints.reached('worker.polled');
+  // By a container's name, and by this machine's, whoever has the token may.
+  for (const own of ['ledger-worker:9100', 'localhost', '[::1]:9100']) {
+    assert.equal((await ask(order, 'POST', { ...allowed, host: own })).status, 200, own);
+  }
+
+  const closed = await startAdmin(t, { crashPoints, controlToken: undefined });
+  assert.equal((await closed(order, 'POST')).status, 403, 'without a token nobody may');
 });
 
 test('in production there are no crash points to see or to arm', async (t) => {

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { refusedControl } from './control-access.ts';
 import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
 import { withDeadline } from './loop.ts';
 import type { Registry } from './metrics.ts';
@@ -24,6 +25,8 @@ export type AdminOptions = ShownToOperators & {
   port: number;
   metrics: Registry;
   crashPoints: CrashPoints;
+  /** Who asks for crash points has to show it; without one nobody may. */
+  controlToken?: string | undefined;
 };
 
 /** Answers one admin request with a JSON value. */
@@ -61,6 +64,10 @@ const notFound: Answer = { status: 404, body: { error: 'not found' } };
 
 async function answer(request: IncomingMessage, options: AdminOptions): Promise<Answer> {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://admin');
+  if (pathname === '/crash-points' && options.crashPoints !== noCrashPoints) {
+    const refused = refusedControl(request, options.controlToken);
+    if (refused !== undefined) return { status: 403, body: { error: refused } };
+  }
   switch (`${request.method} ${pathname}`) {
     case 'GET /healthz':
       return { status: 200, body: { status: 'ok' } };

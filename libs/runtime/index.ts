@@ -1,5 +1,6 @@
 export * from './admin-server.ts';
 export * from './concurrency.ts';
+export * from './control-access.ts';
 export * from './crash-points.ts';
 export * from './logger.ts';
 export * from './loop.ts';

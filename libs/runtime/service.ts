@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { serveAdmin, type ShownToOperators } from './admin-server.ts';
+import { controlSettings } from './control-access.ts';
 import { crashPlan, createCrashPoints, noCrashPoints, type CrashPoints } from './crash-points.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Registry } from './metrics.ts';
@@ -43,6 +44,7 @@ export const serviceSettings = {
   CRASH_POINTS: refusedInProduction(withDefault(crashPlan, []), (plan) =>
     plan.length > 0 ? 'processes would end where it says: unset it' : undefined,
   ),
+  ...controlSettings,
   /** How long a SIGTERM waits for held work before the process gives up on it. */
   SHUTDOWN_TIMEOUT_MS: withDefault(integer({ min: 100, max: 600_000 }), 12_000),
   ...tracingSettings,
@@ -84,9 +86,9 @@ export async function runService<Settings extends CommonSettings>(
     crashPoints: crashPointsFor(settings, points),
     onClose: (what, close) => void closers.push({ name: what, close }),
     serveAdmin: async (shown) => {
-      const { ADMIN_HOST: host, ADMIN_PORT: port } = settings;
+      const { ADMIN_HOST: host, ADMIN_PORT: port, CONTROL_TOKEN: controlToken } = settings;
       const { metrics, crashPoints } = service;
-      const admin = await serveAdmin({ host, port, metrics, crashPoints, ...shown });
+      const admin = await serveAdmin({ host, port, metrics, crashPoints, controlToken, ...shown });
       service.onClose('admin server', () => admin.close());
     },
   };

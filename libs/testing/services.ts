@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
+import { request, type IncomingMessage } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { eventually } from './eventually.ts';
 import type { Cleanup } from './isolation.ts';
@@ -12,6 +13,9 @@ export type ServiceEnd = {
   stdout: string;
   stderr: string;
 };
+
+/** What whatever a test starts takes for a fault that is asked of it. */
+export const testControlToken = 'control-token-of-tests';
 
 /** A service as a process of its own. */
 export type TestService = {
@@ -26,8 +30,8 @@ export type TestService = {
 };
 
 /**
- * Starts the service whose main file `main` is, with nothing but `settings` in its environment and
- * where Node keeps compiled code, which halves the start. It is killed after the test if it still
+ * Starts the service whose main file `main` is, with nothing but `settings` in its environment, the
+ * token of its crash points, and where Node keeps compiled code, which halves the start. It is killed after the test if it still
  * lives, also when it stands still.
  */
 export function startService(
@@ -37,7 +41,7 @@ export function startService(
 ): TestService {
   const { NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [fileURLToPath(main)], {
-    env: { NODE_COMPILE_CACHE, ...settings },
+    env: { NODE_COMPILE_CACHE, CONTROL_TOKEN: testControlToken, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const written = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
@@ -50,7 +54,10 @@ export function startService(
     await ended;
   });
   const admin: TestService['admin'] = async (path, method = 'GET') => {
-    const answer = await fetch(`http://127.0.0.1:${settings['ADMIN_PORT']}${path}`, { method });
+    const answer = await fetch(`http://127.0.0.1:${settings['ADMIN_PORT']}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${testControlToken}` },
+    });
     // Read to its end: an answer that nobody reads keeps its connection, and the server, open.
     return new Response(await answer.arrayBuffer(), answer);
   };
@@ -65,4 +72,42 @@ export function startService(
       return ended;
     },
   };
+}
+
+/**
+ * Asks for a fault as those who may not: without the token of the home, with another one, and with
+ * the right one from a page elsewhere, by its Origin or by a name that was made to point here.
+ *
+ * @param kind `from elsewhere`: only those of another page, for what wants no token.
+ * @returns who asked, and the status of each answer.
+ */
+export async function askAsStrangers(
+  url: string,
+  { method, path, body = '' }: { method: string; path: string; body?: string },
+  kind: 'anybody' | 'from elsewhere' = 'anybody',
+): Promise<[who: string, status: number][]> {
+  const right = { authorization: `Bearer ${testControlToken}` };
+  const { port } = new URL(url);
+  const strangers: Record<string, Record<string, string>> = {
+    ...(kind === 'anybody' && {
+      'no token': {},
+      'another token': { authorization: `Bearer ${testControlToken}x` },
+    }),
+    'a page elsewhere': { ...right, origin: 'http://evil.example' },
+    'a file or a sandboxed frame': { ...right, origin: 'null' },
+    'another port of this machine': { ...right, origin: 'http://127.0.0.1:1' },
+    'a name that points here': { ...right, host: `evil.example:${port}` },
+    'a name that looks like ours': { ...right, host: `localhost.evil.example:${port}` },
+    'an address that is not ours': { ...right, host: `192.0.2.1:${port}` },
+  };
+  const type = { 'content-type': 'text/plain', 'content-length': String(body.length) };
+  return Promise.all(
+    Object.entries(strangers).map(async ([who, headers]): Promise<[string, number]> => {
+      const asked = request(new URL(path, url), { method, headers: { ...type, ...headers } });
+      const [answer] = (await once(asked.end(body), 'response')) as [IncomingMessage];
+      answer.resume();
+      await once(answer, 'end');
+      return [who, answer.statusCode!];
+    }),
+  );
 }

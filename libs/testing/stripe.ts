@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from './eventually.ts';
 import { freePort, type Cleanup } from './isolation.ts';
+import { testControlToken } from './services.ts';
 
 /** A Stripe simulator of one test's own, to be made to fail, killed and started again. */
 export type TestStripe = {
@@ -47,6 +48,7 @@ export async function createTestStripe(
   const url = `http://127.0.0.1:${port}`;
   const env = {
     ...process.env,
+    CONTROL_TOKEN: testControlToken,
     STRIPE_SIMULATOR_PORT: String(port),
     STRIPE_SIMULATOR_JOURNAL: journal,
     STRIPE_SIMULATOR_WEBHOOK_SECRET: webhookSecret,
@@ -83,14 +85,15 @@ export async function createTestStripe(
 }
 
 /** Asks the simulator at a URL under `/_simulator`; throws when it refuses. */
-export function stripeControl(url: string): TestStripe['control'] {
+export function stripeControl(url: string, token = testControlToken): TestStripe['control'] {
   return async <Answer>(method: string, path: string, body?: unknown) => {
     const response = await fetch(`${url}/_simulator${path}`, {
       method,
-      ...(body !== undefined && {
-        body: JSON.stringify(body),
-        headers: { 'content-type': 'application/json' },
-      }),
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);

@@ -40,6 +40,7 @@ export const credentialFiles = {
  * services finds. Each service has a volume of its own for them, and sees no other's.
  */
 export const settingsInFiles = [
+  'CONTROL_TOKEN',
   'DATABASE_URL',
   'CLAIMS_DATABASE_URL',
   'LEDGER_COPY_URL',

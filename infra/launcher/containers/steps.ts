@@ -76,7 +76,7 @@ async function provision(report: Report): Promise<void> {
   for (const part of partsForStores({ claims, ledger })) {
     await awaitPart(part, inNetwork.parts[part]);
   }
-  const { postgresPassword, partners } = credentialsIn(credentialFiles.all);
+  const { postgresPassword, partners, controlToken } = credentialsIn(credentialFiles.all);
   const postgres = new URL(inNetwork.parts.postgres);
   postgres.password = postgresPassword;
   const parts = { ...inNetwork.parts, postgres: postgres.href };
@@ -94,7 +94,7 @@ async function provision(report: Report): Promise<void> {
     webhooks: { url: inNetwork.stripeWebhooks, secrets: webhookSecrets(state) },
   };
   writeJson(credentialFiles.remembered, state);
-  writeSettings({ ...networkWiring, databases, claims, ledger, stripe });
+  writeSettings({ ...networkWiring, controlToken, databases, claims, ledger, stripe });
   writeFiles('operator', {
     DATABASE_URL: owner,
     PARTNERS_DATABASE_URL: databases.partners,

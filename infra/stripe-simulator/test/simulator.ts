@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { stripeControl } from '@triplock/testing';
+import { stripeControl, testControlToken } from '@triplock/testing';
 import { Stripe } from 'stripe';
 import type { Dials } from '../engine.ts';
 import { startSimulator } from '../simulator.ts';
@@ -69,6 +69,7 @@ export async function aSimulator(
     host: '127.0.0.1',
     port: 0,
     seed: 1,
+    controlToken: testControlToken,
     dials: { ...quiet, ...wish.dials },
     onBroken: (error) => {
       throw error;

@@ -1,0 +1,52 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import { text, withDefault } from './settings.ts';
+
+/**
+ * What proves that whoever asks for a fault may have it: a secret of the home, in its endpoints.json.
+ * Without one nobody may, so that nothing can be broken that was not started to be broken.
+ */
+export const controlSettings = { CONTROL_TOKEN: withDefault(text, undefined) };
+
+/** What these rules look at. */
+export type Visit = Pick<IncomingMessage, 'headers' | 'socket'>;
+
+/**
+ * Why a request that breaks something on purpose is refused; `undefined` when it is not. A partner's
+ * webhook URL can point here in a demo, and a web page can have its visitor's browser post here: the
+ * one knows no token, and the other cannot send one (a preflight that nobody answers).
+ */
+export function refusedControl(visit: Visit, token: string | undefined): string | undefined {
+  const foreign = refusedVisit(visit);
+  if (foreign !== undefined) return foreign;
+  const [, given] = /^Bearer +(\S+)$/i.exec(visit.headers.authorization ?? '') ?? [];
+  if (token !== undefined && given !== undefined && isSame(given, token)) return undefined;
+  return 'give Authorization: Bearer and the controlToken of endpoints.json';
+}
+
+/**
+ * Why a request cannot be from this machine's own programs or pages; `undefined` when it may be. A
+ * page elsewhere has another Origin; one whose name was made to point here (DNS rebinding) has a Host
+ * that nothing of ours is called by: names of ours are `localhost` and those of containers, which
+ * have no dot.
+ */
+export function refusedVisit({ headers, socket }: Visit): string | undefined {
+  const { host = '', origin } = headers;
+  const name = URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : '.';
+  if (!isOwnName(name.replace(/^\[(.*)\]$/, '$1'), socket.localAddress)) {
+    return 'the Host is not of this system';
+  }
+  if (origin !== undefined && origin !== `http://${host}`) return 'pages elsewhere may not ask';
+  return undefined;
+}
+
+function isOwnName(name: string, localAddress: string | undefined): boolean {
+  if (isIP(name) === 0) return !name.includes('.');
+  return /^127\.|^::1$/.test(name) || name === localAddress?.replace(/^::ffff:/, '');
+}
+
+/** Takes as long whatever of it is right. */
+function isSame(given: string, token: string): boolean {
+  return timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', token, 'buffer'));
+}
