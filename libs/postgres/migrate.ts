@@ -76,7 +76,8 @@ export async function migrate(
  * server comes to the same and none locks another's services out: roles belong to the server, not
  * to a database.
  *
- * @throws Error when the superuser has no password: what follows from the rest of a URL is no secret.
+ * @throws Error when the superuser has no password: what follows from the rest of a URL is no
+ * secret.
  */
 export function rolePassword(superuserUrl: string, role: string): string {
   const secret = decodeURIComponent(new URL(superuserUrl).password);

@@ -4,8 +4,9 @@ import { isIP } from 'node:net';
 import { text, withDefault } from './settings.ts';
 
 /**
- * What proves that whoever asks for a fault may have it: a secret of the home, in its endpoints.json.
- * Without one nobody may, so that nothing can be broken that was not started to be broken.
+ * What proves that whoever asks for a fault may have it: a secret of the home, in its
+ * endpoints.json. Without one nobody may, so that nothing can be broken that was not started to
+ * be broken.
  */
 export const controlSettings = { CONTROL_TOKEN: withDefault(text, undefined) };
 
@@ -13,9 +14,10 @@ export const controlSettings = { CONTROL_TOKEN: withDefault(text, undefined) };
 export type Visit = Pick<IncomingMessage, 'headers' | 'socket'>;
 
 /**
- * Why a request that breaks something on purpose is refused; `undefined` when it is not. A partner's
- * webhook URL can point here in a demo, and a web page can have its visitor's browser post here: the
- * one knows no token, and the other cannot send one (a preflight that nobody answers).
+ * Why a request that breaks something on purpose is refused; `undefined` when it is not. A
+ * partner's webhook URL can point here in a demo, and a web page can have its visitor's browser
+ * post here: the one knows no token, and the other cannot send one (a preflight that nobody
+ * answers).
  */
 export function refusedControl(visit: Visit, token: string | undefined): string | undefined {
   const foreign = refusedVisit(visit);
@@ -26,10 +28,10 @@ export function refusedControl(visit: Visit, token: string | undefined): string 
 }
 
 /**
- * Why a request cannot be from this machine's own programs or pages; `undefined` when it may be. A
- * page elsewhere has another Origin; one whose name was made to point here (DNS rebinding) has a Host
- * that nothing of ours is called by: names of ours are `localhost` and those of containers, which
- * have no dot.
+ * Why a request cannot be from this machine's own programs or pages; `undefined` when it may be.
+ * A page elsewhere has another Origin; one whose name was made to point here (DNS rebinding) has
+ * a Host that nothing of ours is called by: names of ours are `localhost` and those of
+ * containers, which have no dot.
  */
 export function refusedVisit({ headers, socket }: Visit): string | undefined {
   const { host = '', origin } = headers;

@@ -1,7 +1,9 @@
 /** `production` refuses everything that exists to be broken on purpose, or that others can read. */
 export type Mode = 'production' | 'demo' | 'test';
 
-/** What a mode refuses: a setting by its name and value; gives the reason and what to do instead. */
+/**
+ * What a mode refuses: a setting by its name and value; gives the reason and what to do instead.
+ */
 type Refusal = (setting: {
   name: string;
   value: unknown;
@@ -102,8 +104,8 @@ function isText(value: unknown, form: RegExp): value is string {
 
 /** Another port of Stripe's host is nobody else's, and has every call end unknown. */
 function isStripe(value: unknown): boolean {
-  if (value === undefined) return true;
-  const { protocol, hostname } = new URL(String(value));
+  if (typeof value !== 'string') return true;
+  const { protocol, hostname } = new URL(value);
   return protocol === 'https:' && hostname === 'api.stripe.com';
 }
 

@@ -30,9 +30,9 @@ export type TestService = {
 };
 
 /**
- * Starts the service whose main file `main` is, with nothing but `settings` in its environment, the
- * token of its crash points, and where Node keeps compiled code, which halves the start. It is killed after the test if it still
- * lives, also when it stands still.
+ * Starts the service whose main file `main` is, with nothing but `settings` in its environment,
+ * the token of its crash points, and where Node keeps compiled code, which halves the start. It
+ * is killed after the test if it still lives, also when it stands still.
  */
 export function startService(
   test: Cleanup,
