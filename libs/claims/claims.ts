@@ -1,5 +1,5 @@
-import { claimLifeMs, type StoredAnswer } from '@triplock/contracts';
-import type { Brand, Fingerprint, PartnerId, TxnId } from '@triplock/payments';
+import { claimLifeMs } from '@triplock/contracts';
+import type { Brand, Fingerprint, PartnerId, TransactionKind, TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 
 /** Whose a claim is: random per claim, compared before anything is written again. */
@@ -32,32 +32,44 @@ export type ClaimTimes = {
   leaseMs: number;
   /** How long a claim is remembered, from when it was last made or completed. */
   lifeMs: number;
+  /** How long what a read shows is kept from when it was last written or renewed. */
+  shownMs: number;
   /** How long the store may take to answer. */
   answerTimeoutMs: number;
 };
 
 /**
  * A lease is ten times a request's limit, and an answer half of one. The life is what partners are
- * promised.
+ * promised. A payment is in the ledger within seconds, and then nobody reads its claim any more.
  */
 export const claimTimes: ClaimTimes = {
   leaseMs: 30_000,
   lifeMs: claimLifeMs,
+  shownMs: 60_000,
   answerTimeoutMs: 1_500,
 };
 
 /**
- * The longest body of an answer that every store keeps, in bytes of UTF-8. DynamoDB sets the limit:
- * an item has 400 KiB at most. Requests of 64 KiB make answers of a third of this.
+ * The longest text to be shown that every store keeps, in bytes of UTF-8. DynamoDB sets the limit:
+ * an item has 400 KiB at most. Requests of 64 KiB are shown in a third of this.
  */
-export const answerBytesMax = 256 * 1024;
+export const shownBytesMax = 256 * 1024;
 
-/** What a claim is asked for. `shown` is what a read shows while the payment is pending (JSON). */
+/**
+ * What a claim is asked for. The claim remembers for its life what is short, however long the
+ * request is: the 202 is made anew of whichever request carries its fingerprint.
+ */
 export type ClaimRequest = {
   txnId: TxnId;
   partnerId: PartnerId;
+  kind: TransactionKind;
   fingerprint: Fingerprint;
   acceptedAt: Date;
+  /** The form in which the 202 is rendered. */
+  responseVersion: number;
+  /** The key of its record in the accepted topic: a refund's is its payment's id. */
+  recordKey: TxnId;
+  /** What a read shows while the ledger has no row (JSON), kept apart and for a short time. */
   shown: string;
   /**
    * Claim although the bucket is cold, because the ledger was asked after the barrier and knows
@@ -65,6 +77,9 @@ export type ClaimRequest = {
    */
   ledgerCheckedIn?: BucketEpoch;
 };
+
+/** What the first claim of a request settled, so that all answers to it are the same bytes. */
+export type FirstClaim = Pick<ClaimRequest, 'acceptedAt' | 'responseVersion'>;
 
 /** What a bucket's marker says: since which loss it remembers, and what that loss calls for. */
 export type BucketMarker = {
@@ -78,10 +93,10 @@ export type Cold = { outcome: 'cold' } & Partial<BucketMarker>;
 
 /** What a claim came to. */
 export type ClaimOutcome =
-  /** Ours to do; `acceptedAt` is the first claim's when this one took over. */
-  | { outcome: 'claimed'; token: OwnerToken; acceptedAt: Date }
-  /** Done before: give this answer again. */
-  | { outcome: 'completed'; answer: StoredAnswer }
+  /** Ours to do, as the first claim of it when this one took over. */
+  | ({ outcome: 'claimed'; token: OwnerToken } & FirstClaim)
+  /** Done before, by the same request: give the same answer again. */
+  | ({ outcome: 'completed' } & FirstClaim)
   /** Same key, other request. Checked before everything else. */
   | { outcome: 'reused' }
   | { outcome: 'in-flight'; leaseLeftMs: number }
@@ -89,12 +104,16 @@ export type ClaimOutcome =
 
 /** What the store knows of an id that the ledger does not know. */
 export type PendingRead =
-  | { outcome: 'pending'; partnerId: PartnerId; shown: string; acceptedAt: Date }
+  /** Claimed. Without `shown` its time was over: only the ledger can show it. */
+  | (Pick<ClaimRequest, 'partnerId' | 'kind' | 'acceptedAt'> & {
+      outcome: 'pending';
+      shown?: string;
+    })
   | { outcome: 'unknown' }
   | Cold;
 
 /**
- * Guard 1: at most one request at work per (kind, partner, key), and its answer kept for replay.
+ * Guard 1: at most one request at work per (kind, partner, key), and that it was answered.
  *
  * A claim's record lives 24 h from when it was completed, or was last claimed, so that nothing
  * accepted is forgotten sooner; inside it the lease of the one at work ends after 30 s. Both are
@@ -105,11 +124,16 @@ export type PendingRead =
  */
 export type Claims = {
   claim(request: ClaimRequest): Promise<ClaimOutcome>;
-  /** Stores the answer. `lost` when the claim is no longer this owner's; nothing was written. */
-  complete(owner: ClaimOwner, answer: StoredAnswer): Promise<'completed' | 'lost'>;
+  /**
+   * Notes that the request gets its 202. `lost` when the claim is no longer this owner's; nothing
+   * was written.
+   */
+  complete(owner: ClaimOwner): Promise<'completed' | 'lost'>;
   /** Ends the lease at once and keeps the fingerprint, so that only the same request takes over. */
   release(owner: ClaimOwner): Promise<'released' | 'lost'>;
   read(txnId: TxnId): Promise<PendingRead>;
+  /** Has what reads show of some claims begin its short time anew, where it is not over. */
+  renewShown(claims: readonly ShownClaim[]): Promise<void>;
   /** Begins a new epoch for a bucket that forgot. For any other, returns the one it is in. */
   noteLoss(bucket: number): Promise<BucketMarker>;
   /**
@@ -135,6 +159,9 @@ export type Claims = {
 /** Who finishes a claim. */
 export type ClaimOwner = { txnId: TxnId; token: OwnerToken };
 
+/** A claim of which reads show something. */
+export type ShownClaim = Pick<ClaimRequest, 'txnId' | 'partnerId'>;
+
 /** A claim whose request was answered: its partner was promised that it takes effect. */
 export type CompletedClaim = {
   txnId: TxnId;
@@ -142,6 +169,7 @@ export type CompletedClaim = {
   fingerprint: Fingerprint;
   /** The first claim's, by the clock of a gateway. */
   acceptedAt: Date;
+  recordKey: TxnId;
 };
 
 /** A step of a walk. `next` is where the following one begins; without it the walk is over. */
@@ -164,7 +192,5 @@ export type WalkStep = { claims: readonly CompletedClaim[]; next?: string };
  */
 export type ClaimWalk = {
   walk(step: { after?: string; limit: number }): Promise<WalkStep>;
-  /** What a read of it shows while the ledger does not know it (JSON). */
-  shown(txnId: TxnId): Promise<string | undefined>;
   close(): Promise<void>;
 };

@@ -1,5 +1,6 @@
 export * from './claims.ts';
 export { releaseLate } from './late-releases.ts';
-export { openRedisClaims, openRedisWalk, type RedisClaimsOptions } from './redis/redis-claims.ts';
+export { openRedisClaims, type RedisClaimsOptions } from './redis/redis-claims.ts';
+export { openRedisWalk } from './redis/redis-walk.ts';
 export { connectRedis, redisSpan } from './redis/redis-connection.ts';
 export { RedisPolicyError } from './redis/redis-server.ts';

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { BucketEpoch } from './claims.ts';
+import { shownBytesMax, type BucketEpoch } from './claims.ts';
 import {
   aClaim,
   aFingerprint,
-  anAnswer,
   bucketOfClaim,
+  complete,
+  expectAnswered,
   expectOutcome,
+  hourMs,
   idInBucketOf,
   lasting,
   warmUp,
@@ -155,27 +157,76 @@ function describeLedgerChecks(open: OpenClaims): void {
     expectOutcome(await claims.claim(request), 'in-flight');
     expectOutcome(await claims.claim(checked), 'in-flight');
     expectOutcome(await claims.claim({ ...checked, fingerprint: aFingerprint() }), 'reused');
-    await claims.complete(owner, anAnswer);
-    assert.deepEqual(expectOutcome(await claims.claim(request), 'completed').answer, anAnswer);
+    await claims.complete(owner);
+    expectAnswered(await claims.claim(request), request);
   });
 }
 
 function describeReads(open: OpenClaims): void {
-  it('a claimed payment reads as pending in every state, as its first claim showed it', async (t) => {
+  it('a claimed payment reads as pending in every state, accepted when it was first claimed', async (t) => {
     const { claims } = await open(t, lasting);
     const request = aClaim();
-    const { partnerId, shown, acceptedAt } = request;
-    const pending = { outcome: 'pending', partnerId, shown, acceptedAt };
+    const { partnerId, kind, shown, acceptedAt } = request;
+    const pending = { outcome: 'pending', partnerId, kind, shown, acceptedAt };
     await warmUp(claims, request);
     const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
     assert.deepEqual(await claims.read(request.txnId), pending);
     await claims.release(owner);
     assert.deepEqual(await claims.read(request.txnId), pending);
-    const next = { ...request, shown: '{"of":"a takeover"}' };
+    const next = { ...request, acceptedAt: new Date() };
     const taken = { ...request, ...expectOutcome(await claims.claim(next), 'claimed') };
     assert.deepEqual(await claims.read(request.txnId), pending);
-    await claims.complete(taken, anAnswer);
+    await claims.complete(taken);
     assert.deepEqual(await claims.read(request.txnId), pending);
+  });
+
+  it('what a read shows of the largest size comes back byte for byte', async (t) => {
+    const { claims, another } = await open(t, lasting);
+    const hard = '"\\😀é\u2028\r\n';
+    const copies = Math.floor(shownBytesMax / Buffer.byteLength(hard));
+    const rest = shownBytesMax % Buffer.byteLength(hard);
+    const request = aClaim({ shown: hard.repeat(copies) + ' '.repeat(rest) });
+    assert.equal(Buffer.byteLength(request.shown), shownBytesMax);
+    await complete(claims, request);
+    const read = await (await another()).read(request.txnId);
+    assert.ok(read.outcome === 'pending' && read.shown === request.shown, 'other bytes are shown');
+  });
+
+  it('what a read shows ends long before its claim, unless it is renewed in time', async (t) => {
+    const { claims, another, age } = await open(t, { ...lasting, shownMs: hourMs });
+    const request = aClaim();
+    await complete(claims, request);
+    const { partnerId, kind, shown, acceptedAt } = request;
+    const pending = { outcome: 'pending', partnerId, kind, acceptedAt };
+    for (let renewed = 0; renewed < 2; renewed += 1) {
+      await age(request.txnId, 0.8 * hourMs);
+      await (await another()).renewShown([request, aClaim()]);
+    }
+    await age(request.txnId, 0.8 * hourMs);
+    assert.deepEqual(await claims.read(request.txnId), { ...pending, shown });
+    await age(request.txnId, 0.4 * hourMs);
+    assert.deepEqual(await claims.read(request.txnId), pending);
+    await claims.renewShown([request]);
+    assert.deepEqual(await claims.read(request.txnId), pending);
+    expectAnswered(await claims.claim(request), request);
+  });
+
+  it('a takeover shows again what was shown no longer, and a loser of the race shows nothing', async (t) => {
+    const { claims, age } = await open(t, { ...lasting, shownMs: hourMs });
+    const request = aClaim();
+    await warmUp(claims, request);
+    expectOutcome(await claims.claim(request), 'claimed');
+    const shownOf = async () => {
+      const read = await claims.read(request.txnId);
+      return read.outcome === 'pending' ? read.shown : read.outcome;
+    };
+    await claims.claim({ ...request, fingerprint: aFingerprint(), shown: '{"of":"another"}' });
+    await claims.claim({ ...request, shown: '{"of":"one too many"}' });
+    assert.equal(await shownOf(), request.shown);
+    await age(request.txnId, 2 * hourMs);
+    assert.equal(await shownOf(), undefined);
+    expectOutcome(await claims.claim(request), 'claimed');
+    assert.equal(await shownOf(), request.shown);
   });
 
   it('an id that nobody claimed is unknown to a store that remembers', async (t) => {

@@ -9,7 +9,6 @@ import {
 } from './claims.ts';
 import {
   aClaim,
-  anAnswer,
   expectOutcome,
   lasting,
   warmUp,
@@ -30,7 +29,7 @@ export function describeTrouble(open: OpenClaims): void {
     relay.freeze();
     const steps = [
       ...Array.from({ length: 50 }, () => claims.claim(request)),
-      claims.complete(owner, anAnswer),
+      claims.complete(owner),
       claims.release(owner),
       claims.read(request.txnId),
       claims.noteLoss(3),
@@ -40,7 +39,7 @@ export function describeTrouble(open: OpenClaims): void {
     assert.ok(Math.max(...waits) < patienceMs, `slowest ${Math.max(...waits)} ms`);
     await relay.restore();
     await eventually(() => claims.ping().then(() => true));
-    assert.equal(await eventually(() => claims.complete(owner, anAnswer)), 'completed');
+    assert.equal(await eventually(() => claims.complete(owner)), 'completed');
   });
 
   it('a store that is gone makes claims fail in time, and they work again when it is back', async (t) => {

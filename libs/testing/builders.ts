@@ -52,6 +52,18 @@ export function aPayment(wish: PaymentWish = {}): AcceptedPayment {
   };
 }
 
+const long = (characters: number) => '𝄞'.repeat(characters);
+
+/** Everything that a payment may say besides its amount, as long as it may be: 45 KB of UTF-8. */
+export const longestFields: Required<Omit<PaymentDetails, 'money'>> = {
+  paymentMethod: `pm_${'x'.repeat(252)}`,
+  reference: long(64),
+  description: long(500),
+  metadata: Object.fromEntries(
+    Array.from({ length: 20 }, (_, at) => [`${long(38)}${10 + at}`, long(500)]),
+  ),
+};
+
 /** What a test wants to be special about a refund. */
 export type RefundWish = { key?: string; partner?: string; acceptedAt?: Date } & RefundDetails;
 

@@ -1,12 +1,14 @@
 import type { Claims } from '@triplock/claims';
 import type { ClaimStore } from '@triplock/launcher';
 import { type Terminal, renderTable, style } from '@triplock/operator';
+import type { ClaimBytes } from '@triplock/claims-inspector';
 import { type Spread, spread } from '../bench/cost-sheet.ts';
 import { type Rig, describeRig } from '../systems.ts';
 import { type Survival, killAndCheck } from './kill-store.ts';
 import {
   type ComparedStore,
   aFreshClaim,
+  bodies,
   claimAndComplete,
   keepBusy,
   warmUp,
@@ -24,7 +26,8 @@ export type StoreFigures = {
   latencyMs: { p50: Spread; p99: Spread };
   /** CPU of the process that claims, its client included, for a claim and its completion. */
   cpuMicros: Spread;
-  bytesPerClaim: number;
+  /** Of payments with an ordinary body, and with the longest that is valid. */
+  bytesPerClaim: Record<keyof typeof bodies, ClaimBytes>;
   afterKill: Survival;
 };
 
@@ -71,8 +74,10 @@ export async function compareStores(
   }
   const figures: StoreFigures[] = [];
   for (const store of stores) {
-    const reached = store.reach();
-    const bytesPerClaim = await reached.bytesPerClaim().finally(() => reached.close());
+    const bytesPerClaim = {
+      ordinary: await bytesOf(store, 'ordinary'),
+      longest: await bytesOf(store, 'longest'),
+    };
     terminal.note(`${store.name}: kill -9`);
     const afterKill = await killAndCheck(store, { ...settings, signal });
     const over = (figure: (run: Run) => number) => spread(runs.get(store.name)!.map(figure));
@@ -85,6 +90,24 @@ export async function compareStores(
     });
   }
   return { rig, settings, stores: figures };
+}
+
+const bytesOfClaims = 200;
+
+/** Under a namespace of their own, because they are compared with each other. */
+async function bytesOf(store: ComparedStore, body: keyof typeof bodies): Promise<ClaimBytes> {
+  const namespace = `${store.name}-${body}`;
+  const claims = await store.open(namespace);
+  try {
+    await warmUp(claims);
+    for (let n = 0; n < bytesOfClaims; n += 1) {
+      await claimAndComplete(claims, aFreshClaim(bodies[body]));
+    }
+  } finally {
+    await claims.close();
+  }
+  const reached = store.reach(namespace);
+  return reached.bytesPerClaim().finally(() => reached.close());
 }
 
 async function measure(
@@ -123,7 +146,13 @@ export function renderComparison({ rig, settings, stores }: Comparison): string[
     ['claim after, ms, p50', ...stores.map(({ latencyMs }) => fine(latencyMs.p50))],
     ['claim after, ms, p99', ...stores.map(({ latencyMs }) => fine(latencyMs.p99))],
     ['CPU of Node, µs', ...stores.map(({ cpuMicros }) => whole(cpuMicros))],
-    ['bytes a claim', ...stores.map(({ bytesPerClaim }) => bytesPerClaim.toFixed(0))],
+    ...Object.keys(bodies).flatMap((body) => {
+      const bytes = stores.map(({ bytesPerClaim }) => bytesPerClaim[body as keyof typeof bodies]);
+      return [
+        [`bytes a claim, ${body} body`, ...bytes.map(({ claim }) => claim.toFixed(0))],
+        [`shown beside it, ${body} body`, ...bytes.map(({ shown }) => shown.toFixed(0))],
+      ];
+    }),
     ['kept after kill -9', ...stores.map(({ afterKill }) => keptOf(afterKill))],
     ['lost, noticed', ...stores.map(({ afterKill }) => `${afterKill.lostNoticed}`)],
     ['lost, unnoticed', ...stores.map(({ afterKill }) => `${afterKill.lostUnnoticed}`)],

@@ -18,21 +18,16 @@ import {
 } from '@triplock/launcher';
 import type { Terminal } from '@triplock/operator';
 import { createLogger } from '@triplock/runtime';
-import { randomBytes } from 'node:crypto';
-import { type StoredAnswer, bucketCount } from '@triplock/contracts';
-import {
-  type Fingerprint,
-  type IdempotencyKey,
-  type PartnerId,
-  deriveTxnId,
-} from '@triplock/payments';
+import { bucketCount, renderPending, responseVersion } from '@triplock/contracts';
+import { type PaymentWish, aPayment, longestFields } from '@triplock/testing';
 
 /** A claim store that is compared, and what only this machine's owner can do to it. */
 export type ComparedStore = {
   name: ClaimStore;
-  open(): Promise<Claims>;
+  /** Under another namespace, claims of their own. */
+  open(namespace?: string): Promise<Claims>;
   /** The store, past its claims. */
-  reach(): ClaimsInspector;
+  reach(namespace?: string): ClaimsInspector;
   /** kill -9 of every server that it consists of, and all of them up again. */
   killAndRestart(): Promise<void>;
 };
@@ -90,10 +85,10 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
   await createClaimsTable(dynamo);
 
   const logger = createLogger({ service: 'compare', instance: 'compare', level: 'silent' });
-  const open = (name: ClaimStore): Promise<Claims> => {
+  const open = (name: ClaimStore, namespace: string): Promise<Claims> => {
     // A slow answer is a figure here, and no outage.
     const answerTimeoutMs = 30_000;
-    const named = { namespace: name, logger, applicationName: 'compare', answerTimeoutMs };
+    const named = { namespace, logger, applicationName: 'compare', answerTimeoutMs };
     switch (name) {
       case 'redis':
         return openRedisClaims({ ...named, url: parts.redis });
@@ -109,8 +104,9 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
   };
   return claimStores.map((name) => ({
     name,
-    open: () => open(name),
-    reach: () => inspectClaims({ ...parts, postgres: owner, claims: name, namespace: name }),
+    open: (namespace = name) => open(name, namespace),
+    reach: (namespace = name) =>
+      inspectClaims({ ...parts, postgres: owner, claims: name, namespace }),
     killAndRestart: async () => {
       for (const server of serversOf[name]) await killProcess({ home, name: server });
       for (const each of bystanders) await continueProcess({ home, name: each });
@@ -119,28 +115,18 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
   }));
 }
 
-/** As long as what a payment shows and is answered with. */
-const shown = JSON.stringify({
-  ...{ id: '37585521-60c9-8d90-a37f-2e1b8a7081e6', object: 'payment', status: 'pending' },
-  ...{ amount: 1_999, currency: 'EUR', reference: 'order-1001', metadata: { basket: '7f3a' } },
-});
-const answer: StoredAnswer = {
-  status: 202,
-  location: '/v1/payments/37585521-60c9-8d90-a37f-2e1b8a7081e6',
-  body: shown,
+/** What is shown of an ordinary payment, and of one of which every text is as long as it may be. */
+const shownOf = (wish: PaymentWish) => JSON.stringify(renderPending(aPayment(wish)));
+export const bodies = {
+  ordinary: shownOf({ reference: 'order-1001', metadata: { basket: '7f3a' } }),
+  longest: shownOf(longestFields),
 };
 
 /** A claim that was never made before. */
-export function aFreshClaim(): ClaimRequest {
-  const partnerId = 'acme' as PartnerId;
-  const key = randomBytes(16).toString('hex') as IdempotencyKey;
-  return {
-    txnId: deriveTxnId('payment', partnerId, key),
-    partnerId,
-    fingerprint: randomBytes(32).toString('hex') as Fingerprint,
-    acceptedAt: new Date(),
-    shown,
-  };
+export function aFreshClaim(shown = bodies.ordinary): ClaimRequest {
+  const { txnId, partnerId, kind, fingerprint } = aPayment();
+  const whose = { txnId, partnerId, kind, fingerprint, recordKey: txnId };
+  return { ...whose, responseVersion, shown, acceptedAt: new Date() };
 }
 
 /** Has every bucket remember without a gap, as on a new system. */
@@ -158,7 +144,7 @@ export async function claimAndComplete(claims: Claims, request: ClaimRequest): P
   const tookMs = performance.now() - began;
   if (claimed.outcome !== 'claimed') throw new Error(`a fresh claim is ${claimed.outcome}`);
   const { txnId } = request;
-  const completed = await claims.complete({ txnId, token: claimed.token }, answer);
+  const completed = await claims.complete({ txnId, token: claimed.token });
   if (completed !== 'completed') throw new Error('a completion is lost');
   return tookMs;
 }

@@ -92,7 +92,7 @@ async function readSystem(system: System, second: number): Promise<Reading> {
 
 /** Duplicates that each guard has caught since its processes started. */
 export type GuardCounts = {
-  /** Guard 1: answered by the stored answer, or refused because the key is in use. */
+  /** Guard 1: answered as the first was, or refused because the key is in use. */
   atClaims: number;
   /** Guard 2: records whose transaction was in the ledger. */
   atLedger: number;

@@ -81,10 +81,9 @@ export function compareClaims(comparison: ClaimComparison): ClaimComparer {
 type Step = { step: bigint; cursor: string | null };
 type Read = {
   outcome: 'read';
+  /** Those that stand out. */
   claims: readonly CompletedClaim[];
   next: string | undefined;
-  /** Ids of those that stand out, by which their records are keyed. */
-  keys: ReadonlyMap<string, string>;
 };
 
 /** Whatever a claim store fails with: no other part of the audit waits for it. */
@@ -109,29 +108,15 @@ async function readStep(
   const missing = await database.query<{ txn_id: CompletedClaim['txnId'] }>(sql.findUnaccounted, [
     JSON.stringify(ids),
   ]);
-  const keys = new Map<string, string>();
-  for (const { txn_id: txnId } of missing) {
-    const shown = await asked((walk) => walk.shown(txnId));
-    if ('error' in shown) return { outcome: 'away', error: shown.error };
-    keys.set(txnId, keyOf(txnId, shown.answer));
-  }
-  return { outcome: 'read', claims, next, keys };
+  const standOut = new Set(missing.map(({ txn_id }) => txn_id));
+  return { outcome: 'read', claims: claims.filter(({ txnId }) => standOut.has(txnId)), next };
 }
 
-/** A refund's record is behind its payment's, in one partition. */
-function keyOf(txnId: string, shown: string | undefined): string {
-  if (shown === undefined) return txnId;
-  const { object, payment } = JSON.parse(shown) as { object?: string; payment?: string };
-  return object === 'refund' && payment !== undefined ? payment : txnId;
-}
-
-async function doubtMissing({ database, log }: ClaimComparison, { claims, keys }: Read) {
-  if (keys.size === 0) return;
+async function doubtMissing({ database, log }: ClaimComparison, { claims }: Read) {
+  if (claims.length === 0) return;
   const bounds = await log.bounds();
-  const rows = claims.flatMap(({ txnId, partnerId, fingerprint, acceptedAt }) => {
-    const key = keys.get(txnId);
-    if (key === undefined) return [];
-    const partition = partitionOfKey(key, bounds.size);
+  const rows = claims.map(({ txnId, partnerId, fingerprint, acceptedAt, recordKey }) => {
+    const partition = partitionOfKey(recordKey, bounds.size);
     return {
       ...{ txn_id: txnId, partner_id: partnerId, fingerprint, accepted_at: acceptedAt },
       ...{ kafka_partition: partition, before_offset: `${bounds.get(partition)!.end}` },

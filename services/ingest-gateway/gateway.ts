@@ -9,6 +9,7 @@ import type {
 import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import type { LossRecovery } from './accept/loss-recovery.ts';
+import type { Unposted } from './accept/unposted.ts';
 import type { GatewayMetrics } from './http/metrics.ts';
 
 /**
@@ -20,6 +21,8 @@ export type Gateway = {
   claims: Claims;
   /** What stands in for claims that their store lost. */
   recovery: LossRecovery;
+  /** What was accepted here and is perhaps not posted yet. */
+  unposted: Unposted;
   /** The accepted topic. */
   log: GroupCommit;
   ledger: Ledger;

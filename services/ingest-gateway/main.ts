@@ -12,6 +12,7 @@ import { openDatabase } from '@triplock/postgres';
 import { explainListenError, runService, shareReads, withDeadline } from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
 import { recoverLosses } from './accept/loss-recovery.ts';
+import { renewUnposted } from './accept/unposted.ts';
 import { readConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';
 import { openAdmission } from './http/admission.ts';
@@ -54,13 +55,12 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   const recovery = recoverLosses({ claims, ledger, offsets, logger });
   // So that the first requests of a new system need not wait for it; without it they do it.
   const prepared = withDeadline(recovery.prepare(), { ms: budgetMs, what: 'noting a loss' });
-  await prepared.catch((err: unknown) =>
-    logger.warn({ err }, 'the claims could not be checked yet'),
-  );
+  await prepared.catch((err) => logger.warn({ err }, 'the claims could not be checked yet'));
 
   const gateway: Gateway = {
     claims,
     recovery,
+    unposted: renewUnposted({ claims, offsets }, service),
     log,
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },

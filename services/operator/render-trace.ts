@@ -118,13 +118,8 @@ function claimLine({ claim }: TransactionTrace, claims: PaymentTrace['claims']):
     const what = `none in ${claimStoreNames[claims]}: expired or forgotten`;
     return { at: null, layer, what };
   }
-  const { state, leftMs, answer, acceptedAt } = claim;
-  const stored = answer && `, answer ${answer.status} of ${Buffer.byteLength(answer.body)} bytes`;
-  return {
-    at: acceptedAt,
-    layer,
-    what: `${state}${stored ?? ''}, kept ${formatSpan(leftMs)} more`,
-  };
+  const { state, leftMs, acceptedAt } = claim;
+  return { at: acceptedAt, layer, what: `${state}, kept ${formatSpan(leftMs)} more` };
 }
 
 function recordLines(

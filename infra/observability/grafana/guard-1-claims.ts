@@ -12,7 +12,7 @@ export const guard1: Dashboard = {
         numbers({
           title: 'Duplicates caught',
           description:
-            'Requests answered from the stored answer, or refused because the key is in use, since the gateways started.',
+            'Requests answered as before, or refused because the key is in use, since the gateways started.',
           unit: 'short',
           queries: [
             {

@@ -1,19 +1,21 @@
 -- What a read shows of an id that the ledger does not know. Writes nothing.
 --
 -- KEYS[1]  warm marker of the id's bucket (see warm-marker.lua)
--- KEYS[2]  claim record of the id
+-- KEYS[2]  claim record of the id (its fields are named in claim.lua)
+-- KEYS[3]  what a read shows of it
 -- ARGV[1]  history of the server this connection leads to (see warm-marker.lua)
--- ARGV[2]  life of a record in milliseconds
--- ARGV[3]  time that this server should show, milliseconds (see warm-marker.lua)
+-- ARGV[2]  time that this server should show, milliseconds (see warm-marker.lua)
+-- ARGV[3]  life of a record in milliseconds
 --
--- Replies: { 'pending', partner, shown, accepted_at }  claimed, in whatever state: a released
---                                                      claim's payment may well be in the topic
+-- Replies: { 'pending', partner, kind, accepted_at, shown }  claimed, in whatever state: a released
+--                                                      claim's payment may well be in the topic.
+--                                                      No shown: its time was over
 --          { 'unknown' }                               certainly not claimed
 --          { 'cold', epoch, barrier }                  no record, which proves nothing; '' = none
 
-local record = redis.call('HMGET', KEYS[2], 'partner', 'shown', 'accepted_at')
+local record = redis.call('HMGET', KEYS[2], 'p', 'k', 'a')
 if record[1] then
-  return { 'pending', record[1], record[2], record[3] }
+  return { 'pending', record[1], record[2], record[3], redis.call('GET', KEYS[3]) or nil }
 end
-local server = { history = ARGV[1], time = ARGV[3] }
-return coldness(KEYS[1], server, ARGV[2], server_now()) or { 'unknown' }
+local server = { history = ARGV[1], time = ARGV[2] }
+return coldness(KEYS[1], server, ARGV[3], server_now()) or { 'unknown' }

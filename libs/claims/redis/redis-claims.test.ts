@@ -15,7 +15,8 @@ import { Redis } from 'ioredis';
 import { describeClaims } from '../claims.conformance.ts';
 import { ClaimsUnavailableError, type Claims } from '../claims.ts';
 import { aClaim, expectOutcome, warmUp } from '../test/claims-under-test.ts';
-import { openRedisClaims, openRedisWalk, scripts, type ScriptName } from './redis-claims.ts';
+import { openRedisClaims, scripts, type ScriptName } from './redis-claims.ts';
+import { openRedisWalk } from './redis-walk.ts';
 import { RedisPolicyError } from './redis-server.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -39,33 +40,45 @@ describeClaims('redis', async (test, times) => {
       return walk;
     },
     forget,
-    age: (txnId, ms) => ageRecord(redis, { namespace, txnId, ms }),
+    async age(txnId, ms) {
+      const { record, shown } = keysOf(namespace, txnId);
+      await redis.hincrby(record, 'l', -ms);
+      for (const key of [record, shown]) await ageKey(redis, key, ms);
+    },
+    bytes: async (txnId) => {
+      const key = keysOf(namespace, txnId).record;
+      return (await redis.memory('USAGE', key))! + expiryBytes;
+    },
     relay,
   };
 });
 
-/** Makes a claim's record older: its lease and its life end that much sooner. */
-async function ageRecord(
-  redis: Redis,
-  { namespace, txnId, ms }: { namespace: string; txnId: TxnId; ms: number },
-): Promise<void> {
-  const key = `{${namespace}:${bucketOf(txnId, bucketCount)}}:claim:${txnId}`;
-  await redis.hincrby(key, 'lease_until', -ms);
+function keysOf(namespace: string, txnId: TxnId) {
+  const tag = `{${namespace}:${bucketOf(txnId, bucketCount)}}`;
+  return { record: `${tag}:claim:${txnId}`, shown: `${tag}:shown:${txnId}` };
+}
+
+/** Ends the life of a key that much sooner. */
+async function ageKey(redis: Redis, key: string, ms: number): Promise<void> {
   const left = (await redis.pttl(key)) - ms;
   if (left > 0) await redis.pexpire(key, left);
   else await redis.del(key);
 }
 
+// MEMORY USAGE leaves out the key's entry among those that expire: 24 bytes, and 8 of its table.
+const expiryBytes = 32;
+
 type Scripted = Redis & Record<ScriptName, (...args: (string | number)[]) => Promise<unknown>>;
 
-/** A client for the bare scripts and the two keys of one claim, deleted after the test. */
+/** A client for the bare scripts and the keys of one claim, deleted after the test. */
 async function bareScripts(test: TestContext) {
   const url = await testPart('redis');
   const redis = new Redis(url, { scripts: { ...scripts } }) as Scripted;
   const tag = `{${testNamespace('scripts')}:0}`;
   const [marker, record] = [`${tag}:marker`, `${tag}:claim:some-id`];
+  const shown = `${tag}:shown:some-id`;
   test.after(async () => {
-    await redis.del(marker, record);
+    await redis.del(marker, record, shown);
     await redis.quit();
   });
   const writes = /master_replid:(\w+)/.exec(await redis.info('replication'))?.[1];
@@ -80,18 +93,18 @@ async function bareScripts(test: TestContext) {
     { known = history, nowMs = Date.now(), ledgerCheckedIn = '' } = {},
   ) =>
     redis.claimRecord(
-      ...[marker, record, known, token, 'print', 'acme', 1_000, '{}'],
-      ...[times.leaseMs, times.lifeMs, ledgerCheckedIn, nowMs],
+      ...[marker, record, shown, known, nowMs, token, 'print', 'acme', 'payment', 1_000, 1, ''],
+      ...['{}', times.leaseMs, times.lifeMs, times.lifeMs, ledgerCheckedIn],
     );
-  return { redis, marker, record, claim, noteLoss, history };
+  return { redis, marker, record, shown, claim, noteLoss, history };
 }
 
 describe('the scripts', () => {
   it('a claim that is sent twice over is still its own', async (t) => {
     const { claim } = await bareScripts(t);
     const times = { leaseMs: 60_000, lifeMs: 60_000 };
-    assert.deepEqual(await claim('token', times), ['claimed', '1000']);
-    assert.deepEqual(await claim('token', times), ['claimed', '1000']);
+    assert.deepEqual(await claim('token', times), ['claimed', '1000', '1']);
+    assert.deepEqual(await claim('token', times), ['claimed', '1000', '1']);
     assert.equal(((await claim('other', times)) as string[])[0], 'in-flight');
   });
 
@@ -107,24 +120,23 @@ describe('the scripts', () => {
     await claim('first', times);
     assert.equal(await leftAfter(() => claim('second', times)), 'all');
     assert.equal(await leftAfter(() => redis.releaseRecord(record, 'second')), 'half');
-    const completeAs = (token: string) => () =>
-      redis.completeRecord(record, token, 202, '/', '{}', times.lifeMs);
+    const completeAs = (token: string) => () => redis.completeRecord(record, token, times.lifeMs);
     assert.equal(await leftAfter(completeAs('first')), 'half');
     assert.equal(await leftAfter(completeAs('second')), 'all');
     assert.equal(await leftAfter(() => claim('third', times)), 'half');
   });
 
   it('a cold claim leaves no key behind', async (t) => {
-    const { redis, marker, record, claim } = await bareScripts(t);
+    const { redis, marker, record, shown, claim } = await bareScripts(t);
     await redis.hset(marker, 'history', 'another history');
     const times = { leaseMs: 60_000, lifeMs: 60_000 };
     assert.deepEqual(await claim('token', times), ['cold', '', '']);
-    assert.equal(await redis.exists(record), 0);
+    assert.equal(await redis.exists(record, shown), 0);
     assert.equal(await redis.hget(marker, 'history'), 'another history');
   });
 
   it('a server that is not as the caller knows it proves nothing, whatever its markers say', async (t) => {
-    const { redis, marker, record, claim, noteLoss, history } = await bareScripts(t);
+    const { redis, marker, record, shown, claim, noteLoss, history } = await bareScripts(t);
     const times = { leaseMs: 60_000, lifeMs: 60_000 };
     const other = `run/${'0'.repeat(40)}`;
     const dayMs = 86_400_000;
@@ -139,11 +151,11 @@ describe('the scripts', () => {
         const reply = await claim('token', times, { known, nowMs, ledgerCheckedIn });
         assert.deepEqual(reply, ['cold', '', '']);
       }
-      const read = await redis.readRecord(marker, record, known, times.lifeMs, nowMs);
+      const read = await redis.readRecord(marker, record, shown, known, nowMs, times.lifeMs);
       assert.deepEqual(read, ['cold', '', '']);
       await assert.rejects(noteLoss('next epoch', known, nowMs), /not the server/);
     }
-    assert.equal(await redis.exists(record), 0);
+    assert.equal(await redis.exists(record, shown), 0);
     assert.equal(await redis.hget(marker, 'epoch'), 'epoch');
   });
 

@@ -1,25 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { bucketCount } from '@triplock/contracts';
-import { bucketOf, type Fingerprint, type PartnerId, type TxnId } from '@triplock/payments';
-import type { Redis } from 'ioredis';
+import { bucketOf, type PartnerId, type TransactionKind, type TxnId } from '@triplock/payments';
 import {
   claimTimes,
-  ClaimsUnavailableError,
   type BucketEpoch,
   type BucketMarker,
   type ClaimOutcome,
   type ClaimOwner,
+  type ClaimRequest,
   type Claims,
   type ClaimsOptions,
-  type ClaimWalk,
-  type CompletedClaim,
   type Cold,
+  type FirstClaim,
   type OwnerToken,
   type PendingRead,
+  type ShownClaim,
 } from '../claims.ts';
 import { releaseLate } from '../late-releases.ts';
-import { connectRedis, type RunScript } from './redis-connection.ts';
+import { connectRedis, type RedisConnection, type RunScript } from './redis-connection.ts';
 
 /** Where claims live. `namespace` begins every key, so that several systems can share a server. */
 export type RedisClaimsOptions = ClaimsOptions & { url: string };
@@ -32,27 +31,30 @@ const marker = lua('warm-marker.lua');
  * import, so that a missing file fails the boot and not a payment.
  */
 export const scripts = {
-  claimRecord: { lua: marker + lua('claim.lua'), numberOfKeys: 2 },
+  claimRecord: { lua: marker + lua('claim.lua'), numberOfKeys: 3 },
   completeRecord: { lua: lua('complete.lua'), numberOfKeys: 1 },
   releaseRecord: { lua: lua('release.lua'), numberOfKeys: 1 },
-  readRecord: { lua: marker + lua('read.lua'), numberOfKeys: 2 },
+  readRecord: { lua: marker + lua('read.lua'), numberOfKeys: 3 },
   noteLoss: { lua: marker + lua('note-loss.lua'), numberOfKeys: 1 },
   setBarrier: { lua: lua('set-barrier.lua'), numberOfKeys: 1 },
+  // What was over stays so: PEXPIRE makes no key.
+  renewShown: { lua: "return redis.call('PEXPIRE', KEYS[1], ARGV[1])", numberOfKeys: 1 },
   // A marker that is gone, whatever it was: the records of the bucket stay and still count.
   markBucketCold: { lua: "return redis.call('DEL', KEYS[1])", numberOfKeys: 1 },
 } as const;
 export type ScriptName = keyof typeof scripts;
 
 /**
- * Guard 1 on Redis 6.2 or newer: one hash per claim and one warm marker per bucket, and one Lua
- * script per method. The server may be away: claims then reject until it is back.
+ * Guard 1 on Redis 6.2 or newer: one hash per claim, for some seconds with what a read shows beside
+ * it, one warm marker per bucket, and one Lua script per method. The server may be away: claims
+ * then reject until it is back.
  *
  * @throws RedisPolicyError when the server is there and may evict claims.
  */
 export async function openRedisClaims(options: RedisClaimsOptions): Promise<Claims> {
-  const { namespace, leaseMs, lifeMs, ...server } = { ...claimTimes, ...options };
+  const { namespace, leaseMs, lifeMs, shownMs, ...server } = { ...claimTimes, ...options };
   const { logger } = server;
-  const { markerOf, recordOf, keysOf } = keyNames(namespace);
+  const { markerOf, recordOf, shownOf, keysOf } = keyNames(namespace);
   const markCold = (run: RunScript<ScriptName>, bucket: number) =>
     run('markBucketCold', { keys: [markerOf(bucket)], values: [] });
   const onDoubt = async (run: RunScript<ScriptName>) => {
@@ -67,13 +69,13 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
   const late = releaseLate({ release, leaseMs, logger });
 
   return {
-    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, ledgerCheckedIn }) {
+    async claim(request) {
+      const { txnId, ledgerCheckedIn } = request;
       const token = randomUUID() as OwnerToken;
-      const request = [fingerprint, partnerId, acceptedAt.getTime(), shown];
       // Throws while the server is away: then nothing is sent that would have to be released.
       const { history, nowMs } = redis.server();
-      const lasting = [leaseMs, lifeMs, ledgerCheckedIn ?? ''];
-      const values = [history, token, ...request, ...lasting, nowMs];
+      const lasting = [leaseMs, lifeMs, shownMs, ledgerCheckedIn ?? ''];
+      const values = [history, nowMs, token, ...writtenOf(request), ...lasting];
       try {
         const reply = await redis.run('claimRecord', { keys: keysOf(txnId), values });
         return parseClaimReply(reply, token);
@@ -82,10 +84,10 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
         throw error;
       }
     },
-    async complete({ txnId, token }, { status, location, body }) {
-      const values = [token, status, location, body, lifeMs];
-      const stored = await redis.run('completeRecord', { keys: [recordOf(txnId)], values });
-      return stored === 1 ? 'completed' : 'lost';
+    async complete({ txnId, token }) {
+      const values = [token, lifeMs];
+      const completed = await redis.run('completeRecord', { keys: [recordOf(txnId)], values });
+      return completed === 1 ? 'completed' : 'lost';
     },
     async release(owner) {
       try {
@@ -97,9 +99,31 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
     },
     async read(txnId) {
       const { history, nowMs } = redis.server();
-      const values = [history, lifeMs, nowMs];
+      const values = [history, nowMs, lifeMs];
       return parseReadReply(await redis.run('readRecord', { keys: keysOf(txnId), values }));
     },
+    async renewShown(claims) {
+      await inChunks(claims, ({ txnId }) =>
+        redis.run('renewShown', { keys: [shownOf(txnId)], values: [shownMs] }),
+      );
+    },
+    ...markerSteps(redis, markerOf),
+    ping: () => redis.ping(),
+    close: async () => {
+      await late.close();
+      await redis.close();
+    },
+  };
+}
+
+type Connection = RedisConnection<typeof scripts>;
+
+/** What is done to a bucket's marker. */
+function markerSteps(
+  redis: Connection,
+  markerOf: (bucket: number) => string,
+): Pick<Claims, 'noteLoss' | 'setBarrier' | 'markCold'> {
+  return {
     async noteLoss(bucket) {
       const { history, nowMs } = redis.server();
       const values = [history, randomUUID(), nowMs];
@@ -110,81 +134,42 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       await redis.run('setBarrier', { keys: [markerOf(bucket)], values });
     },
     async markCold(bucket) {
-      await markCold(redis.run, bucket);
-    },
-    ping: () => redis.ping(),
-    close: async () => {
-      await late.close();
-      await redis.close();
+      await redis.run('markBucketCold', { keys: [markerOf(bucket)], values: [] });
     },
   };
 }
 
+/** What claim.lua writes of a request, in the order of its contract. */
+function writtenOf(request: ClaimRequest): (string | number)[] {
+  const { txnId, partnerId, kind, fingerprint, acceptedAt, responseVersion, recordKey } = request;
+  const key = recordKey === txnId ? '' : recordKey;
+  const { shown } = request;
+  return [fingerprint, partnerId, kind, acceptedAt.getTime(), responseVersion, key, shown];
+}
+
 /**
- * One hash tag for the record and its bucket's marker: scripts touch both, and Redis Cluster runs a
- * script only when all its keys are in one slot.
+ * One hash tag for what is there of an id and its bucket's marker: scripts touch them together, and
+ * Redis Cluster runs a script only when all its keys are in one slot.
  */
 function keyNames(namespace: string) {
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
   const markerOf = (bucket: number) => `{${namespace}:${bucket}}:marker`;
   const recordOf = (txnId: TxnId) => `{${namespace}:${bucketFor(txnId)}}:claim:${txnId}`;
-  const keysOf = (txnId: TxnId) => [markerOf(bucketFor(txnId)), recordOf(txnId)];
-  return { markerOf, recordOf, keysOf };
+  const shownOf = (txnId: TxnId) => `{${namespace}:${bucketFor(txnId)}}:shown:${txnId}`;
+  const keysOf = (txnId: TxnId) => [markerOf(bucketFor(txnId)), recordOf(txnId), shownOf(txnId)];
+  return { markerOf, recordOf, shownOf, keysOf };
 }
 
-const walkedFields = ['state', 'partner', 'fingerprint', 'accepted_at'] as const;
+// One pipeline that a server answers in a few milliseconds, between those of requests.
+const renewedAtOnce = 500;
 
-/**
- * Walks over the claims of a server by SCAN, some keys at a time, and by one HMGET for each claim:
- * the server is never held up, and no claim costs more for being walked over.
- *
- * A cursor means something to the server process that gave it alone, so it carries that one's
- * history. A node of a Redis Cluster is refused: it would show its own claims as if they were all.
- */
-export async function openRedisWalk(options: RedisClaimsOptions): Promise<ClaimWalk> {
-  const { url, namespace, logger, answerTimeoutMs } = { ...claimTimes, ...options };
-  const redis = await connectRedis({ url, scripts: {}, answerTimeoutMs, logger });
-  const { recordOf } = keyNames(namespace);
-  const pattern = `{${namespace.replaceAll(/[\\?*[\]]/g, '\\$&')}:*}:claim:*`;
-  const keyStart = /^\{.*\}:claim:/;
-  return {
-    async walk({ after = '', limit }) {
-      const { history } = redis.server();
-      const [cursor = '0', begunIn] = after.split('@');
-      const isFirst = begunIn !== history;
-      if (isFirst) await redis.read(requireAllClaims);
-      const from = isFirst ? '0' : cursor;
-      const [next, keys] = await redis.read((server) =>
-        server.scan(from, 'MATCH', pattern, 'COUNT', limit),
-      );
-      const records = await redis.read((server) =>
-        Promise.all(keys.map((key) => server.hmget(key, ...walkedFields))),
-      );
-      const claims = records.flatMap((record, at): CompletedClaim[] => {
-        const [state, partnerId, fingerprint, acceptedAt] = record;
-        if (state !== 'completed') return [];
-        return [
-          {
-            txnId: keys[at]!.replace(keyStart, '') as TxnId,
-            partnerId: partnerId as PartnerId,
-            fingerprint: fingerprint as Fingerprint,
-            acceptedAt: new Date(Number(acceptedAt)),
-          },
-        ];
-      });
-      if (redis.server().history !== history)
-        throw new ClaimsUnavailableError('Redis was replaced');
-      return next === '0' ? { claims } : { claims, next: `${next}@${history}` };
-    },
-    shown: (txnId) =>
-      redis.read(async (server) => (await server.hget(recordOf(txnId), 'shown')) ?? undefined),
-    close: () => redis.close(),
-  };
-}
-
-async function requireAllClaims(server: Redis): Promise<void> {
-  if (!/^cluster_enabled:1/m.test(await server.info('cluster'))) return;
-  throw new ClaimsUnavailableError('a node of a Redis Cluster has only some of the claims');
+async function inChunks(
+  claims: readonly ShownClaim[],
+  renew: (claim: ShownClaim) => Promise<unknown>,
+): Promise<void> {
+  for (let done = 0; done < claims.length; done += renewedAtOnce) {
+    await Promise.all(claims.slice(done, done + renewedAtOnce).map(renew));
+  }
 }
 
 /** What claim.lua replied, as its contract names it. */
@@ -192,12 +177,9 @@ function parseClaimReply(reply: unknown, token: OwnerToken): ClaimOutcome {
   const [outcome, ...rest] = reply as [string, ...(string | number)[]];
   switch (outcome) {
     case 'claimed':
-      return { outcome, token, acceptedAt: new Date(Number(rest[0])) };
-    case 'completed': {
-      const [status, location, body] = rest;
-      const answer = { status: Number(status), location: String(location), body: String(body) };
-      return { outcome, answer };
-    }
+      return { outcome, token, ...parseFirst(rest) };
+    case 'completed':
+      return { outcome, ...parseFirst(rest) };
     case 'reused':
       return { outcome };
     case 'in-flight':
@@ -208,14 +190,19 @@ function parseClaimReply(reply: unknown, token: OwnerToken): ClaimOutcome {
   throw new Error(`claim.lua replied ${outcome}`);
 }
 
+function parseFirst([acceptedAt, version]: readonly (string | number)[]): FirstClaim {
+  return { acceptedAt: new Date(Number(acceptedAt)), responseVersion: Number(version) };
+}
+
 /** What read.lua replied, as its contract names it. */
 function parseReadReply(reply: unknown): PendingRead {
   const [outcome, ...rest] = reply as [string, ...string[]];
   switch (outcome) {
     case 'pending': {
-      const [partner, shown, acceptedAt] = rest;
-      const partnerId = partner as PartnerId;
-      return { outcome, partnerId, shown: shown!, acceptedAt: new Date(Number(acceptedAt)) };
+      const [partner, kind, acceptedAt, shown] = rest;
+      const whose = { partnerId: partner as PartnerId, kind: kind as TransactionKind };
+      const seen = { ...whose, acceptedAt: new Date(Number(acceptedAt)) };
+      return { outcome, ...seen, ...(shown !== undefined && { shown }) };
     }
     case 'unknown':
       return { outcome };

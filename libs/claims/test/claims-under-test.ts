@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { TestContext } from 'node:test';
-import { bucketCount, type StoredAnswer } from '@triplock/contracts';
+import { bucketCount } from '@triplock/contracts';
 import {
   bucketOf,
   deriveTxnId,
@@ -18,6 +18,7 @@ import type {
   Claims,
   ClaimWalk,
   CompletedClaim,
+  FirstClaim,
 } from '../claims.ts';
 
 /** A store under test, and what only its owner can do to it. */
@@ -29,8 +30,10 @@ export type ClaimsUnderTest = {
   openWalk(): Promise<ClaimWalk>;
   /** Loses all that it holds, as FLUSHALL or a dropped table would. */
   forget(): Promise<void>;
-  /** Makes a claim so many milliseconds older, by changing what is stored. */
+  /** Makes a claim, and what is shown of it, so much older, by changing what is stored. */
   age(txnId: TxnId, ms: number): Promise<void>;
+  /** What the store keeps of a claim for its day, in bytes by its own count. */
+  bytes(txnId: TxnId): Promise<number>;
   /** The way by which `claims` and walks reach the store. */
   relay: TestRelay;
 };
@@ -38,7 +41,7 @@ export type ClaimsUnderTest = {
 /** Opens an empty store that is closed after the test; times in milliseconds. */
 export type OpenClaims = (
   test: TestContext,
-  times: { leaseMs: number; lifeMs: number; answerTimeoutMs?: number },
+  times: { leaseMs: number; lifeMs: number; shownMs?: number; answerTimeoutMs?: number },
 ) => Promise<ClaimsUnderTest>;
 
 export const hourMs = 3_600_000;
@@ -46,15 +49,22 @@ export const hourMs = 3_600_000;
 /**
  * Nothing ends while the test runs, unless the claim is made older; a busy machine is waited for.
  */
-export const lasting = { leaseMs: hourMs, lifeMs: 24 * hourMs, answerTimeoutMs: 120_000 };
+export const lasting = {
+  ...{ leaseMs: hourMs, lifeMs: 24 * hourMs, shownMs: hourMs },
+  answerTimeoutMs: 120_000,
+};
 
 /** A request for an id of its own; the same twice when given what the first one was. */
 export function aClaim(wish: Partial<ClaimRequest> = {}): ClaimRequest {
   const partnerId = 'acme' as PartnerId;
   const key = randomBytes(8).toString('hex') as IdempotencyKey;
+  const txnId = wish.txnId ?? deriveTxnId('payment', partnerId, key);
   return {
-    txnId: deriveTxnId('payment', partnerId, key),
+    txnId,
     partnerId,
+    kind: 'payment',
+    responseVersion: 3,
+    recordKey: txnId,
     fingerprint: aFingerprint(),
     acceptedAt: new Date(1_700_000_000_123),
     shown: '{"status":"pending","description":"Schöne Grüße ✓ \\u0000"}',
@@ -66,12 +76,12 @@ export function aFingerprint(): Fingerprint {
   return randomBytes(32).toString('hex') as Fingerprint;
 }
 
-/** An answer whose bytes are easily spoilt. */
-export const anAnswer: StoredAnswer = {
-  status: 202,
-  location: '/v1/payments/some-id',
-  body: '{"amount":999999999999,"description":"zwei  Leerzeichen, 😀 and \\"quotes\\"\\n"}',
-};
+/** The request was answered before, and its answer is made of what its first claim settled. */
+export function expectAnswered(actual: ClaimOutcome, first: FirstClaim): void {
+  const { acceptedAt, responseVersion } = expectOutcome(actual, 'completed');
+  const { acceptedAt: firstAt, responseVersion: firstVersion } = first;
+  assert.deepEqual([acceptedAt, responseVersion], [firstAt, firstVersion]);
+}
 
 /** The id's bucket. */
 export function bucketOfClaim(request: ClaimRequest): number {
@@ -107,7 +117,7 @@ export function expectOutcome<Outcome extends ClaimOutcome['outcome']>(
 export async function complete(claims: Claims, request: ClaimRequest): Promise<void> {
   await warmUp(claims, request);
   const { token } = expectOutcome(await claims.claim(request), 'claimed');
-  assert.equal(await claims.complete({ ...request, token }, anAnswer), 'completed');
+  assert.equal(await claims.complete({ ...request, token }), 'completed');
 }
 
 /** All that a whole walk gives, sorted, and how many claims each step gave. */
@@ -130,8 +140,8 @@ export async function wholeWalk(
 /** What a walk gives of requests that were completed. */
 export function walked(requests: readonly ClaimRequest[]): CompletedClaim[] {
   return requests
-    .map(({ txnId, partnerId, fingerprint, acceptedAt }) => {
-      return { txnId, partnerId, fingerprint, acceptedAt };
+    .map(({ txnId, partnerId, fingerprint, acceptedAt, recordKey }) => {
+      return { txnId, partnerId, fingerprint, acceptedAt, recordKey };
     })
     .sort(byId);
 }

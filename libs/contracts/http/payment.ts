@@ -199,17 +199,17 @@ function explainPairs(name: string, metadata: JsonValue): FieldProblem[] {
  */
 export const responseVersion = 1;
 
-/** An answer that can be given again byte for byte. */
-export type StoredAnswer = { status: number; location: string; body: string };
+/** The 202: all of it can be made again, byte for byte. */
+export type AcceptedAnswer = { status: number; location: string; body: string };
 
 /**
  * The 202 of a payment, made only from the request and its id: fields in a fixed order, metadata
- * sorted by name. The claim store keeps it and the ledger row can make it again, and both are the
- * same bytes.
+ * sorted by name. Nobody keeps it: whatever has the fingerprint of the request, a retry or the
+ * ledger's row, makes the same bytes.
  *
  * @throws for a version this code does not know, which is a bug of a deploy.
  */
-export function renderAccepted(payment: AcceptedPayment): StoredAnswer {
+export function renderAccepted(payment: AcceptedPayment): AcceptedAnswer {
   if (payment.responseVersion !== 1) {
     throw new Error(`response version ${payment.responseVersion} is not known here`);
   }

@@ -8,7 +8,7 @@ import type {
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { amountSchema, failure, shownTime, txnIdSchema, withoutControls } from './fields.ts';
-import { paymentFields, type StoredAnswer } from './payment.ts';
+import { paymentFields, type AcceptedAnswer } from './payment.ts';
 import type { FieldProblem } from './problem.ts';
 import { explainBody } from './validation.ts';
 
@@ -100,12 +100,12 @@ export function refundDetailsOf({ amount, reason }: RefundRequest): RefundDetail
 }
 
 /**
- * The 202 of a refund, made only from the request and its id, so that the claim store and the
- * ledger row give the same bytes.
+ * The 202 of a refund, made only from the request and its id, so that a retry and the ledger row
+ * give the same bytes.
  *
  * @throws for a version this code does not know, which is a bug of a deploy.
  */
-export function renderAcceptedRefund(refund: AcceptedRefund): StoredAnswer {
+export function renderAcceptedRefund(refund: AcceptedRefund): AcceptedAnswer {
   if (refund.responseVersion !== 1) {
     throw new Error(`response version ${refund.responseVersion} is not known here`);
   }

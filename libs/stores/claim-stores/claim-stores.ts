@@ -182,12 +182,14 @@ async function openNone(_settings: StoreSettings, { logger }: ClaimsOptions): Pr
   // An epoch that never ends, with nothing before it: no bucket is ever cold.
   const marker = { epoch: 'none' as BucketEpoch, barrier: '{}' };
   return {
-    claim: async ({ acceptedAt }) => {
-      return { outcome: 'claimed', token: randomUUID() as OwnerToken, acceptedAt };
+    claim: async ({ acceptedAt, responseVersion }) => {
+      const token = randomUUID() as OwnerToken;
+      return { outcome: 'claimed', token, acceptedAt, responseVersion };
     },
     complete: async () => 'completed',
     release: async () => 'released',
     read: async () => ({ outcome: 'unknown' }),
+    renewShown: async () => undefined,
     noteLoss: async () => marker,
     setBarrier: async () => undefined,
     markCold: async () => undefined,
@@ -199,7 +201,6 @@ async function openNone(_settings: StoreSettings, { logger }: ClaimsOptions): Pr
 function walkNone(): ClaimWalk {
   return {
     walk: async () => ({ claims: [] }),
-    shown: async () => undefined,
     close: async () => undefined,
   };
 }

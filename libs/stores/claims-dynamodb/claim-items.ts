@@ -4,6 +4,7 @@ import {
   type ClaimOutcome,
   type ClaimRequest,
   type Cold,
+  type FirstClaim,
   type OwnerToken,
 } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
@@ -13,11 +14,20 @@ import type { Item, Table, Written } from './dynamo-client.ts';
 import type { Moment } from './service-clock.ts';
 
 /** How claims lie in the table, and their times in milliseconds. */
-export type Layout = { namespace: string; leaseMs: number; lifeMs: number };
+export type Layout = { namespace: string; leaseMs: number; lifeMs: number; shownMs: number };
 
-/** The key of a claim's record. */
+/**
+ * The key of a claim's record. A name is stored, and billed, with every item, so most attributes
+ * have the letters that claim.lua of libs/claims explains. `version` grows with every owner,
+ * `expires_at` ends its life, and at `leaves_at` DynamoDB may delete it.
+ */
 export function recordOf({ namespace }: Layout, txnId: TxnId): string {
   return `${namespace}#claim#${txnId}`;
+}
+
+/** The key of what a read shows of a claim. */
+export function shownOf({ namespace }: Layout, txnId: TxnId): string {
+  return `${namespace}#shown#${txnId}`;
 }
 
 /** The key of a bucket's warm marker. */
@@ -54,19 +64,18 @@ export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<Cl
       case 'free': {
         if (!mayBegin) return cold;
         const begun = await begin(table, attempt);
-        if (begun.outcome === 'written')
-          return { outcome: 'claimed', token, acceptedAt: request.acceptedAt };
+        if (begun.outcome === 'written') return show(table, attempt, request);
         record = begun.item;
         break;
       }
       case 'take-over': {
-        const { acceptedAt } = decision;
         const taken = await takeOver(table, attempt, decision);
-        if (taken.outcome === 'written') return { outcome: 'claimed', token, acceptedAt };
+        if (taken.outcome === 'written') return show(table, attempt, decision);
         record = taken.item;
         break;
       }
       case 'claimed':
+        return show(table, attempt, decision);
       case 'completed':
       case 'in-flight':
       case 'reused':
@@ -78,21 +87,43 @@ export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<Cl
   throw new Error(`refused ${refusalsMax} times in a row`);
 }
 
+/**
+ * What a read shows, once the claim is ours: a loser of the race, with another request, must not
+ * write it. A crash before this leaves a claim that shows nothing, under which nothing is appended:
+ * a read of it is told to ask again, until the request's retry takes over and writes both.
+ */
+async function show(
+  table: Table,
+  { layout, request, token }: ClaimAttempt,
+  { acceptedAt, responseVersion }: FirstClaim,
+): Promise<ClaimOutcome> {
+  const { txnId, shown } = request;
+  const ends = endingAt(table.now().latest + layout.shownMs);
+  await table.put({ id: shownOf(layout, txnId), shown, ...ends });
+  return { outcome: 'claimed', token, acceptedAt, responseVersion };
+}
+
+/** When an item counts as none, and when DynamoDB may delete it. */
+function endingAt(expiresAt: number) {
+  return { expires_at: expiresAt, leaves_at: leavesAt(expiresAt) };
+}
+
 function begin(table: Table, { layout, request, token, onWrite }: ClaimAttempt): Promise<Written> {
   const { earliest, latest } = table.now();
-  const expiresAt = latest + layout.lifeMs;
+  const { txnId, recordKey } = request;
   const item: Item = {
-    id: recordOf(layout, request.txnId),
-    fingerprint: request.fingerprint,
-    state: 'in-flight',
-    owner: token,
+    id: recordOf(layout, txnId),
+    f: request.fingerprint,
+    s: 'in-flight',
+    o: token,
     version: 1,
-    lease_until: latest + layout.leaseMs,
-    expires_at: expiresAt,
-    leaves_at: leavesAt(expiresAt),
-    partner: request.partnerId,
-    accepted_at: request.acceptedAt.getTime(),
-    shown: request.shown,
+    l: latest + layout.leaseMs,
+    ...endingAt(latest + layout.lifeMs),
+    p: request.partnerId,
+    k: request.kind,
+    a: request.acceptedAt.getTime(),
+    v: request.responseVersion,
+    ...(recordKey !== txnId && { r: recordKey }),
   };
   // An item whose life is over counts as none: DynamoDB deletes by TTL days late.
   const condition = 'attribute_not_exists(#id) OR #expires_at <= :now';
@@ -109,9 +140,9 @@ function takeOver(
   const life = lifeFrom(latest, layout);
   onWrite();
   return table.update(recordOf(layout, request.txnId), {
-    change: `SET #state = :mine, #owner = :token, #lease_until = :until, #version = #version + :one, ${life.change}`,
+    change: `SET #s = :mine, #o = :token, #l = :until, #version = #version + :one, ${life.change}`,
     // The version is another after every takeover, and the state after a release or a completion.
-    condition: '#version = :version AND #state = :state',
+    condition: '#version = :version AND #s = :state',
     values: {
       ...{ ':mine': 'in-flight', ':token': token, ':until': latest + layout.leaseMs, ':one': 1 },
       ...{ ':version': version, ':state': state },
@@ -124,11 +155,11 @@ function takeOver(
  * What begins the life of a record anew, as every claim and its completion do: what is accepted
  * under it is then not forgotten sooner.
  */
-export function lifeFrom(latestMs: number, { lifeMs }: Layout) {
-  const expiresAt = latestMs + lifeMs;
+export function lifeFrom(latestMs: number, { lifeMs }: Pick<Layout, 'lifeMs'>) {
+  const { expires_at: expiresAt, leaves_at: leaves } = endingAt(latestMs + lifeMs);
   return {
     change: '#expires_at = :expires_at, #leaves_at = :leaves_at',
-    values: { ':expires_at': expiresAt, ':leaves_at': leavesAt(expiresAt) },
+    values: { ':expires_at': expiresAt, ':leaves_at': leaves },
   };
 }
 
@@ -136,7 +167,7 @@ export function lifeFrom(latestMs: number, { lifeMs }: Layout) {
 type Decision =
   | Exclude<ClaimOutcome, { outcome: 'cold' }>
   /** The same request, and nobody is at work: take over this version of it. */
-  | { outcome: 'take-over'; version: number; state: string; acceptedAt: Date }
+  | ({ outcome: 'take-over'; version: number; state: string } & FirstClaim)
   /** Nobody has claimed it within the life of a claim. */
   | { outcome: 'free' };
 
@@ -153,19 +184,18 @@ function decideClaim(
   if (record === undefined || Number(record['expires_at']) <= now.earliest) {
     return { outcome: 'free' };
   }
-  if (record['fingerprint'] !== request.fingerprint) return { outcome: 'reused' };
-  const acceptedAt = new Date(Number(record['accepted_at']));
-  const state = String(record['state']);
-  if (state === 'completed') {
-    const { status, location, body } = record;
-    const answer = { status: Number(status), location: String(location), body: String(body) };
-    return { outcome: 'completed', answer };
-  }
+  if (record['f'] !== request.fingerprint) return { outcome: 'reused' };
+  const first: FirstClaim = {
+    acceptedAt: new Date(Number(record['a'])),
+    responseVersion: Number(record['v']),
+  };
+  const state = String(record['s']);
+  if (state === 'completed') return { outcome: 'completed', ...first };
   // Only this very request has the token: its write was done, and the client sent it again.
-  if (record['owner'] === token) return { outcome: 'claimed', token, acceptedAt };
-  const leaseLeftMs = Number(record['lease_until']) - now.earliest;
+  if (record['o'] === token) return { outcome: 'claimed', token, ...first };
+  const leaseLeftMs = Number(record['l']) - now.earliest;
   if (state === 'in-flight' && leaseLeftMs > 0) return { outcome: 'in-flight', leaseLeftMs };
-  return { outcome: 'take-over', version: Number(record['version']), state, acceptedAt };
+  return { outcome: 'take-over', version: Number(record['version']), state, ...first };
 }
 
 /**

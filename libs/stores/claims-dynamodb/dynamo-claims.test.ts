@@ -39,7 +39,18 @@ describeClaims('dynamodb', async (test, times) => {
     },
     forget: () => address.deleteItems(`${namespace}#`),
     async age(txnId, ms) {
-      await address.addTo(`${namespace}#claim#${txnId}`, { lease_until: -ms, expires_at: -ms });
+      await address.addTo(`${namespace}#claim#${txnId}`, { l: -ms, expires_at: -ms });
+      await address.addTo(`${namespace}#shown#${txnId}`, { expires_at: -ms });
+    },
+    async bytes(txnId) {
+      const id = { S: `${namespace}#claim#${txnId}` };
+      const read = new GetItemCommand({ TableName: address.table, Key: { id } });
+      const { Item: item } = await client.send(read);
+      // As DynamoDB bills storage: names, texts, digits, and 100 bytes for the index.
+      const sizes = Object.entries(item!).map(([name, { S = '', N = '' }]) => {
+        return Buffer.byteLength(name) + Buffer.byteLength(S) + Math.ceil(N.length / 2) + 1;
+      });
+      return sizes.reduce((sum, size) => sum + size, 100);
     },
     relay,
   };

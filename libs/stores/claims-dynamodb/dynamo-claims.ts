@@ -11,8 +11,7 @@ import {
   type OwnerToken,
   type PendingRead,
 } from '@triplock/claims';
-import type { StoredAnswer } from '@triplock/contracts';
-import type { Fingerprint, PartnerId, TxnId } from '@triplock/payments';
+import type { Fingerprint, PartnerId, TransactionKind, TxnId } from '@triplock/payments';
 import {
   claimItem,
   lifeFrom,
@@ -20,6 +19,7 @@ import {
   markerOf,
   readMarker,
   recordOf,
+  shownOf,
   type Layout,
 } from './claim-items.ts';
 import { openTable } from './claims-table.ts';
@@ -27,6 +27,7 @@ import type {
   Condition,
   DynamoAddress,
   DynamoConnection,
+  Item,
   Table,
   Written,
 } from './dynamo-client.ts';
@@ -36,7 +37,8 @@ import type { Moment } from './service-clock.ts';
 export type DynamoClaimsOptions = DynamoAddress & ClaimsOptions;
 
 /**
- * Guard 1 on DynamoDB: one item per claim and one warm marker per bucket. Reads are consistent and
+ * Guard 1 on DynamoDB: one item per claim, one for what a read shows of it for some seconds, and
+ * one warm marker per bucket. Reads are consistent and
  * every write carries a condition, so that the item decides and not what was read before.
  *
  * DynamoDB has no clock that a condition could ask. Its answers carry the time, though, to the
@@ -53,9 +55,9 @@ export type DynamoClaimsOptions = DynamoAddress & ClaimsOptions;
  * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
  */
 export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Claims> {
-  const { namespace, logger, leaseMs, lifeMs } = { ...claimTimes, ...options };
+  const { namespace, logger, leaseMs, lifeMs, shownMs } = { ...claimTimes, ...options };
   const dynamo = await openTable(options);
-  const layout: Layout = { namespace, leaseMs, lifeMs };
+  const layout: Layout = { namespace, leaseMs, lifeMs, shownMs };
   const { complete, release } = ownersSteps(dynamo, layout);
   const late = releaseLate({ release, leaseMs, logger });
 
@@ -83,14 +85,101 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
     },
     read: (txnId) =>
       dynamo.inTime(async (table): Promise<PendingRead> => {
-        const { record, cold } = await lookUp(table, layout, txnId);
-        if (record === undefined || Number(record['expires_at']) <= table.now().earliest) {
-          return cold ?? { outcome: 'unknown' };
-        }
-        const acceptedAt = new Date(Number(record['accepted_at']));
-        const partnerId = record['partner'] as PartnerId;
-        return { outcome: 'pending', partnerId, shown: String(record['shown']), acceptedAt };
+        const [{ record, cold }, kept] = await Promise.all([
+          lookUp(table, layout, txnId),
+          table.get(shownOf(layout, txnId)),
+        ]);
+        const { earliest } = table.now();
+        const lives = (item: Item | undefined) => Number(item?.['expires_at']) > earliest;
+        if (record === undefined || !lives(record)) return cold ?? { outcome: 'unknown' };
+        return {
+          outcome: 'pending',
+          partnerId: record['p'] as PartnerId,
+          kind: record['k'] as TransactionKind,
+          acceptedAt: new Date(Number(record['a'])),
+          ...(lives(kept) && { shown: String(kept!['shown']) }),
+        };
       }),
+    async renewShown(claims) {
+      for (let done = 0; done < claims.length; done += renewedAtOnce) {
+        const some = claims.slice(done, done + renewedAtOnce);
+        await Promise.all(some.map(({ txnId }) => renewShown(dynamo, layout, txnId)));
+      }
+    },
+    ...markerSteps(dynamo, layout),
+    ping: () => dynamo.inTime(async (table) => void (await table.get(markerOf(layout, 0)))),
+    async close() {
+      await late.close();
+      dynamo.close();
+    },
+  };
+}
+
+// As many as a table of any size takes at once beside its requests.
+const renewedAtOnce = 20;
+
+async function renewShown(
+  dynamo: DynamoConnection,
+  { shownMs, ...layout }: Layout,
+  txnId: TxnId,
+): Promise<void> {
+  await dynamo.inTime(async (table) => {
+    // A connection that has asked nothing yet does not know the time.
+    await table.tableId();
+    const { earliest, latest } = table.now();
+    const { change, values } = lifeFrom(latest, { lifeMs: shownMs });
+    return table.update(shownOf({ ...layout, shownMs }, txnId), {
+      change: `SET ${change}`,
+      condition: '#expires_at > :now',
+      values: { ...values, ':now': earliest },
+    });
+  });
+}
+
+const walked = ['id', 'p', 'f', 'a', 'expires_at', 'r'];
+
+/**
+ * Walks over the items of the table, those of other systems too: each step reads and is billed for
+ * `limit` items, whatever it gives of them.
+ *
+ * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
+ */
+export async function openDynamoWalk(options: DynamoClaimsOptions): Promise<ClaimWalk> {
+  const dynamo = await openTable(options);
+  const layout: Layout = { ...claimTimes, ...options };
+  const prefix = recordOf(layout, '' as TxnId);
+  const completed = {
+    condition: 'begins_with(#id, :prefix) AND #s = :completed',
+    values: { ':prefix': prefix, ':completed': 'completed' },
+  };
+  return {
+    walk: (step) =>
+      dynamo.inTime(async (table) => {
+        const { items, next } = await table.scan({ ...step, ...completed, attributes: walked });
+        const { earliest } = table.now();
+        const living = items.filter((item) => Number(item['expires_at']) > earliest);
+        const claims = living.map((item) => {
+          const txnId = String(item['id']).slice(prefix.length) as TxnId;
+          return {
+            txnId,
+            partnerId: item['p'] as PartnerId,
+            fingerprint: item['f'] as Fingerprint,
+            acceptedAt: new Date(Number(item['a'])),
+            recordKey: (item['r'] ?? txnId) as TxnId,
+          };
+        });
+        return next === undefined ? { claims } : { claims, next };
+      }),
+    close: async () => dynamo.close(),
+  };
+}
+
+/** What is done to a bucket's marker. */
+function markerSteps(
+  dynamo: DynamoConnection,
+  layout: Layout,
+): Pick<Claims, 'noteLoss' | 'setBarrier' | 'markCold'> {
+  return {
     noteLoss: (bucket) => dynamo.inTime((table) => noteLoss(table, markerOf(layout, bucket))),
     async setBarrier({ bucket, epoch, barrier, warm }) {
       // Why this order is safe is explained in set-barrier.lua of libs/claims.
@@ -106,50 +195,6 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
       const marker = markerOf(layout, bucket);
       await dynamo.inTime((table) => table.update(marker, { change, ...unless }));
     },
-    ping: () => dynamo.inTime(async (table) => void (await table.get(markerOf(layout, 0)))),
-    async close() {
-      await late.close();
-      dynamo.close();
-    },
-  };
-}
-
-const walked = ['id', 'partner', 'fingerprint', 'accepted_at', 'expires_at'];
-
-/**
- * Walks over the items of the table, those of other systems too: each step reads and is billed for
- * `limit` items, whatever it gives of them.
- *
- * @throws DynamoTableError when the table is there and DynamoDB may delete claims early.
- */
-export async function openDynamoWalk(options: DynamoClaimsOptions): Promise<ClaimWalk> {
-  const dynamo = await openTable(options);
-  const layout: Layout = { ...claimTimes, ...options };
-  const prefix = recordOf(layout, '' as TxnId);
-  const completed = {
-    condition: 'begins_with(#id, :prefix) AND #state = :completed',
-    values: { ':prefix': prefix, ':completed': 'completed' },
-  };
-  return {
-    walk: (step) =>
-      dynamo.inTime(async (table) => {
-        const { items, next } = await table.scan({ ...step, ...completed, attributes: walked });
-        const { earliest } = table.now();
-        const living = items.filter((item) => Number(item['expires_at']) > earliest);
-        const claims = living.map((item) => ({
-          txnId: String(item['id']).slice(prefix.length) as TxnId,
-          partnerId: item['partner'] as PartnerId,
-          fingerprint: item['fingerprint'] as Fingerprint,
-          acceptedAt: new Date(Number(item['accepted_at'])),
-        }));
-        return next === undefined ? { claims } : { claims, next };
-      }),
-    shown: (txnId) =>
-      dynamo.inTime(async (table) => {
-        const item = await table.get(recordOf(layout, txnId));
-        return item === undefined ? undefined : String(item['shown']);
-      }),
-    close: async () => dynamo.close(),
   };
 }
 
@@ -182,22 +227,21 @@ function ownersSteps(dynamo: DynamoConnection, layout: Layout) {
       return table.update(recordOf(layout, owner.txnId), { ...step, values });
     });
   return {
-    async complete(owner: ClaimOwner, { status, location, body }: StoredAnswer) {
-      const answer = { ':status': status, ':location': location, ':body': body };
+    async complete(owner: ClaimOwner) {
       const { outcome } = await end(owner, ({ latest }) => {
         const life = lifeFrom(latest, layout);
         return {
-          change: `SET #state = :to, #status = :status, #location = :location, #body = :body, ${life.change}`,
-          condition: '#owner = :token AND #expires_at > :now',
-          values: { ':to': 'completed', ...answer, ...life.values },
+          change: `SET #s = :to, ${life.change} REMOVE #l`,
+          condition: '#o = :token AND #expires_at > :now',
+          values: { ':to': 'completed', ...life.values },
         };
       });
       return outcome === 'written' ? 'completed' : 'lost';
     },
     async release(owner: ClaimOwner) {
       const { outcome } = await end(owner, () => ({
-        change: 'SET #state = :to',
-        condition: '#owner = :token AND #expires_at > :now AND #state <> :completed',
+        change: 'SET #s = :to',
+        condition: '#o = :token AND #expires_at > :now AND #s <> :completed',
         values: { ':to': 'released', ':completed': 'completed' },
       }));
       return outcome === 'written' ? 'released' : 'lost';

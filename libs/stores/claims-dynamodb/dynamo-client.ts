@@ -48,7 +48,8 @@ export type Table = {
    * of them, and gives those attributes of the ones that meet the condition.
    */
   scan(step: Scan): Promise<{ items: Item[]; next?: string }>;
-  put(item: Item, unless: Condition): Promise<Written>;
+  /** Without a condition the item is written over whatever was there. */
+  put(item: Item, unless?: Condition): Promise<Written>;
   /** `change` is an update expression with the condition's values. */
   update(id: string, change: Condition & { change: string }): Promise<Written>;
   /** Names the table: another one that was made or restored under the same name has another. */
@@ -95,7 +96,7 @@ export function connectDynamo(
         return { items: items.map(fromAttributes), ...(next !== undefined && { next }) };
       },
       put: (item, unless) => {
-        const put = { TableName, Item: toAttributes(item), ...conditional(unless) };
+        const put = { TableName, Item: toAttributes(item), ...(unless && conditional(unless)) };
         return written(client.send(new PutItemCommand(put), during));
       },
       update: (id, { change, ...unless }) => {

@@ -1,4 +1,4 @@
-import { bucketCount, type StoredAnswer } from '@triplock/contracts';
+import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import {
   openPostgresClaims,
@@ -19,8 +19,8 @@ export type HybridClaimsOptions = PostgresClaimsOptions & {
  * Guard 1 on PostgreSQL with Redis before it. PostgreSQL decides every claim; Redis answers
  * retries, which come in storms, without asking it.
  *
- * Only answers of completed claims are cached, by the first retry that misses them, and only a
- * request with the answer's own fingerprint gets it. A completed claim never changes, so what the
+ * Only what answers are made of is cached, of completed claims, by the first retry that misses it,
+ * and only a request with its own fingerprint gets it. A completed claim never changes, so what the
  * cache holds was true and stays true as long as the claim lives; it expires with it. PostgreSQL
  * decides everything else, a fingerprint that differs included: where the two disagree it is right.
  * Losing the cache costs one more look per answer and changes none.
@@ -39,15 +39,17 @@ export async function openHybridClaims(options: HybridClaimsOptions): Promise<Po
       const { txnId, fingerprint } = request;
       const found = await cache.find(keyOf(txnId));
       if (found.outcome === 'hit' && found.fingerprint === fingerprint) {
-        return { outcome: 'completed', answer: JSON.parse(found.answer) as StoredAnswer };
+        const { acceptedAtMs, responseVersion } = JSON.parse(found.answer) as Cached;
+        return { outcome: 'completed', acceptedAt: new Date(acceptedAtMs), responseVersion };
       }
       const decided = await postgres.claim(request);
       if (found.outcome === 'miss' && decided.outcome === 'completed') {
-        const { answer, lifeLeftMs } = decided;
+        const { acceptedAt, responseVersion, lifeLeftMs } = decided;
+        const cached: Cached = { acceptedAtMs: acceptedAt.getTime(), responseVersion };
         // The cache's time is from before PostgreSQL was asked, so this ends no later than the
         // claim.
         const untilMs = found.serverNowMs + Math.floor(lifeLeftMs);
-        cache.keep(keyOf(txnId), { fingerprint, answer: JSON.stringify(answer), untilMs });
+        cache.keep(keyOf(txnId), { fingerprint, answer: JSON.stringify(cached), untilMs });
       }
       return decided;
     },
@@ -56,3 +58,6 @@ export async function openHybridClaims(options: HybridClaimsOptions): Promise<Po
     },
   };
 }
+
+/** What the answer to a completed claim is made of, besides the request. */
+type Cached = { acceptedAtMs: number; responseVersion: number };

@@ -6,8 +6,6 @@ export type ClaimSeen = {
   acceptedAt: Date;
   /** How long it still lives. */
   leftMs: number;
-  /** The stored answer, once there is one. */
-  answer: { status: number; body: string } | undefined;
 };
 
 /**
@@ -25,10 +23,13 @@ export type ClaimsInspector = {
   count(): Promise<number>;
   /** Makes its warm markers so much older, as time without a loss does; returns how many. */
   ageMarkers(ms: number): Promise<number>;
-  /** What one of its claims takes in the store, all claims being alike: see each store. */
-  bytesPerClaim(): Promise<number>;
+  /** What one of its claims takes, all claims being alike: see each store. */
+  bytesPerClaim(): Promise<ClaimBytes>;
   close(): Promise<void>;
 };
+
+/** For its day, and for the short time in which a read shows what stands beside it. */
+export type ClaimBytes = { claim: number; shown: number };
 
 /** What was done to a store, e.g. `FLUSHALL`, and how many keys it cost. */
 export type Forgotten = { command: string; keys: number };

@@ -7,8 +7,6 @@ type ClaimRow = {
   fingerprint: string;
   accepted_at: Date;
   left_ms: number;
-  status: number | null;
-  body: string | null;
 };
 
 /** Claims in PostgreSQL, as the owner of their tables. */
@@ -27,18 +25,15 @@ export function inspectPostgresClaims({
   return {
     async look(txnId) {
       const [row] = await database.query<ClaimRow>(
-        `SELECT state, partner, fingerprint, accepted_at, status, body,
+        `SELECT state, partner, encode(fingerprint, 'hex') AS fingerprint, accepted_at,
            extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000 AS left_ms
          FROM claims.claims
          WHERE namespace = $1 AND txn_id = $2 AND expires_at > clock_timestamp()`,
         [namespace, txnId],
       );
       if (row === undefined) return undefined;
-      const { state, partner, fingerprint, status, body } = row;
-      return {
-        ...{ state, partner, fingerprint, acceptedAt: row.accepted_at, leftMs: row.left_ms },
-        answer: status === null ? undefined : { status, body: body ?? '' },
-      };
+      const { state, partner, fingerprint, accepted_at: acceptedAt, left_ms: leftMs } = row;
+      return { state, partner, fingerprint, acceptedAt, leftMs };
     },
     async expire(txnId) {
       const expiry = `UPDATE claims.claims SET expires_at = clock_timestamp()
@@ -47,6 +42,7 @@ export function inspectPostgresClaims({
     },
     async forget() {
       const claims = await changed('DELETE FROM claims.claims WHERE namespace = $1');
+      await changed('DELETE FROM claims.claims_shown WHERE namespace = $1');
       const markers = await changed('DELETE FROM claims.warm_markers WHERE namespace = $1');
       return { command: 'DELETE of all claims in PostgreSQL', keys: claims + markers };
     },
@@ -63,13 +59,19 @@ export function inspectPostgresClaims({
         `UPDATE claims.warm_markers SET since = since - $2 * interval '1 ms' WHERE namespace = $1`,
         ms,
       ),
-    /** Table, indexes and the room that pages keep free, by the rows that are there. */
+    /**
+     * Table, indexes and the room that pages keep free, by the rows that are there, of all systems;
+     * what is shown by the rows of this one.
+     */
     async bytesPerClaim() {
-      const [row] = await database.query<{ bytes: number }>(
-        `SELECT pg_total_relation_size('claims.claims')::float8 / count(*) AS bytes
+      const [row] = await database.query<{ claim: number; shown: number }>(
+        `SELECT pg_total_relation_size('claims.claims')::float8 / count(*) AS claim,
+           (SELECT avg(pg_column_size(s.*))::float8 FROM claims.claims_shown AS s
+            WHERE namespace = $1) AS shown
          FROM claims.claims`,
+        [namespace],
       );
-      return row!.bytes;
+      return row!;
     },
     close: () => database.close(),
   };

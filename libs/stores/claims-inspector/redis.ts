@@ -7,6 +7,9 @@ type Keyspace = { redis: Redis; namespace: string };
 
 const answerTimeoutMs = 5_000;
 
+// MEMORY USAGE leaves out a key's entry among those that expire: 24 bytes, and 8 of its table.
+const expiryBytes = 32;
+
 /** Claims in Redis, or the answers that Redis keeps before PostgreSQL. */
 export function inspectRedisClaims({
   url,
@@ -24,22 +27,19 @@ export function inspectRedisClaims({
   });
   // Commands reject by themselves; without a listener a lost connection would end the process.
   redis.on('error', () => undefined);
-  const keyOf = (kind: 'claim' | 'answer', txnId: string) =>
+  const keyOf = (kind: 'claim' | 'shown' | 'answer', txnId: string) =>
     `{${namespace}:${bucketOf(txnId as TxnId, bucketCount)}}:${kind}:${txnId}`;
   return {
     async look(txnId) {
       const key = keyOf('claim', txnId);
       const [record, leftMs] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
-      if (record['fingerprint'] === undefined) return undefined;
-      const { state = '', partner = '', fingerprint, accepted_at: acceptedAt } = record;
-      const { status, body } = record;
-      return {
-        ...{ state, partner, fingerprint, leftMs, acceptedAt: new Date(Number(acceptedAt)) },
-        answer: status === undefined ? undefined : { status: Number(status), body: body ?? '' },
-      };
+      // The fields of a record: see claim.lua.
+      const { f: fingerprint, s: state = '', p: partner = '', a: acceptedAt } = record;
+      if (fingerprint === undefined) return undefined;
+      return { state, partner, fingerprint, leftMs, acceptedAt: new Date(Number(acceptedAt)) };
     },
     async expire(txnId) {
-      const keys = [keyOf('claim', txnId), keyOf('answer', txnId)];
+      const keys = (['claim', 'shown', 'answer'] as const).map((kind) => keyOf(kind, txnId));
       const expired = await Promise.all(keys.map((key) => redis.pexpire(key, 0)));
       return expired.includes(1);
     },
@@ -51,12 +51,16 @@ export function inspectRedisClaims({
       for (const marker of markers) await redis.hincrby(marker, 'since', -ms);
       return markers.length;
     },
-    /** The memory of a key with its value, of some. */
+    /** The memory of a key with its value and its expiry, of some. */
     async bytesPerClaim() {
       const { ours } = await ourKeys({ redis, namespace });
-      const some = ours.filter((key) => key.includes(':claim:')).slice(0, 500);
-      const sizes = await Promise.all(some.map((key) => redis.memory('USAGE', key)));
-      return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0) / some.length;
+      const used = async (kind: string) => {
+        const some = ours.filter((key) => key.includes(kind)).slice(0, 500);
+        const sizes = await Promise.all(some.map((key) => redis.memory('USAGE', key)));
+        const sum = sizes.reduce<number>((bytes, size) => bytes + (size ?? 0) + expiryBytes, 0);
+        return sum / some.length;
+      };
+      return { claim: await used(':claim:'), shown: await used(':shown:') };
     },
     close: () => Promise.resolve(redis.disconnect()),
   };

@@ -1,13 +1,15 @@
 -- Claims a transaction id for one request, or says who has it. One atomic step.
 --
 -- $1 namespace, $2 txn_id, $3 its bucket, $4 owner token, new for every request, $5 fingerprint,
--- $6 partner, $7 accepted-at, $8 what a read shows while pending, $9 lease in milliseconds, $10
--- life of the record in milliseconds, $11 epoch in which the ledger was asked and has no such
--- id.
+-- $6 partner, $7 kind, $8 accepted-at, $9 version of the answer's form, $10 key of its record in
+-- the topic, $11 what a read shows while the ledger has no row, $12 lease, $13 life of the record,
+-- $14 life of what a read shows, in milliseconds, $15 epoch in which the ledger was asked and has
+-- no such id.
 --
 -- A row with `outcome`:
---   claimed    ours; accepted_at of the first claim
---   completed  done before: status, location, body, kept for life_left_ms more
+--   claimed    ours; accepted_at and response_version of the first claim
+--   completed  done before, known for life_left_ms more: of accepted_at, response_version and its
+--              own request the caller makes the same answer again
 --   reused     another request has this id
 --   in-flight  another owner is at work for lease_left_ms
 --   cold       no record, which proves nothing; epoch and barrier of the bucket, null = none
@@ -21,33 +23,37 @@
 -- begins the record's life anew, so that what is accepted under it is not forgotten sooner. The
 -- time is the server's, read once; who waits for a racing claim has an older one, which makes
 -- leases look longer and never shorter.
+--
+-- What a read shows is written by whoever has written the claim. The table is unlogged: a crash of
+-- the server may leave a claim without it, and then a read is told to ask again.
 WITH asked AS MATERIALIZED (
   SELECT clock_timestamp() AS at
 ),
 found AS MATERIALIZED (
   SELECT c.*,
-    c.fingerprint <> $5 AS is_reused,
+    c.fingerprint <> decode($5, 'hex') AS is_reused,
     c.state = 'in-flight' AND c.lease_until > asked.at AND c.owner <> $4 AS is_at_work
   FROM claims AS c, asked
   WHERE c.namespace = $1 AND c.txn_id = $2 AND c.expires_at > asked.at
 ),
 marker AS MATERIALIZED (
-  SELECT m.epoch, m.barrier, m.warm OR m.since + $10 * interval '1 ms' <= asked.at AS is_whole
+  SELECT m.epoch, m.barrier, m.warm OR m.since + $13 * interval '1 ms' <= asked.at AS is_whole
   FROM warm_markers AS m, asked
   WHERE m.namespace = $1 AND m.bucket = $3 AND m.history = current_history()
 ),
 written AS (
   INSERT INTO claims AS c (
-    namespace, txn_id, fingerprint, state, owner, lease_until, expires_at, partner, accepted_at, shown
+    namespace, txn_id, fingerprint, state, owner, lease_until, expires_at,
+    partner, kind, accepted_at, response_version, record_key
   )
-  SELECT $1, $2, $5, 'in-flight', $4, asked.at + $9 * interval '1 ms',
-    asked.at + $10 * interval '1 ms', $6, $7, $8
+  SELECT $1, $2, decode($5, 'hex'), 'in-flight', $4, asked.at + $12 * interval '1 ms',
+    asked.at + $13 * interval '1 ms', $6, $7, $8, $9, nullif($10::uuid, $2)
   FROM asked
   WHERE CASE
     WHEN EXISTS (SELECT FROM found) THEN
       EXISTS (SELECT FROM found WHERE NOT is_reused AND NOT is_at_work AND state <> 'completed')
     -- The ledger's answer holds only in the epoch it was asked in.
-    ELSE EXISTS (SELECT FROM marker WHERE is_whole OR epoch::text = $11)
+    ELSE EXISTS (SELECT FROM marker WHERE is_whole OR epoch::text = $15)
   END
   ON CONFLICT (namespace, txn_id) DO UPDATE SET
     fingerprint = excluded.fingerprint,
@@ -59,28 +65,33 @@ written AS (
       THEN c.partner ELSE excluded.partner END,
     accepted_at = CASE WHEN c.expires_at > (SELECT at FROM asked)
       THEN c.accepted_at ELSE excluded.accepted_at END,
-    shown = CASE WHEN c.expires_at > (SELECT at FROM asked)
-      THEN c.shown ELSE excluded.shown END,
-    status = NULL, location = NULL, body = NULL
+    response_version = CASE WHEN c.expires_at > (SELECT at FROM asked)
+      THEN c.response_version ELSE excluded.response_version END,
+    record_key = excluded.record_key
   WHERE c.expires_at <= (SELECT at FROM asked)
     OR c.fingerprint = excluded.fingerprint AND (
       c.state = 'released'
       OR c.state = 'in-flight'
         AND (c.lease_until <= (SELECT at FROM asked) OR c.owner = excluded.owner)
     )
-  RETURNING c.accepted_at
+  RETURNING c.accepted_at, c.response_version
+),
+shown AS (
+  INSERT INTO claims_shown AS s (namespace, txn_id, shown, expires_at)
+  SELECT $1, $2, $11, asked.at + $14 * interval '1 ms' FROM written, asked
+  ON CONFLICT (namespace, txn_id) DO UPDATE SET
+    shown = excluded.shown, expires_at = excluded.expires_at
 )
-SELECT 'claimed' AS outcome, accepted_at, NULL::smallint AS status, NULL AS location, NULL AS body,
-  NULL::float8 AS lease_left_ms, NULL::float8 AS life_left_ms, NULL::text AS epoch, NULL AS barrier
+SELECT 'claimed' AS outcome, accepted_at, response_version, NULL::float8 AS lease_left_ms, NULL::float8 AS life_left_ms, NULL::text AS epoch, NULL AS barrier
 FROM written
 UNION ALL
 SELECT CASE WHEN is_reused THEN 'reused' WHEN state = 'completed' THEN 'completed' ELSE 'in-flight' END,
-  NULL, status, location, body, extract(epoch FROM lease_until - asked.at) * 1000,
+  accepted_at, response_version, extract(epoch FROM lease_until - asked.at) * 1000,
   extract(epoch FROM expires_at - asked.at) * 1000, NULL, NULL
 FROM found, asked
 WHERE is_reused OR is_at_work OR state = 'completed'
 UNION ALL
-SELECT 'cold', NULL, NULL, NULL, NULL, NULL, NULL, kept.epoch::text, kept.barrier
+SELECT 'cold', NULL, NULL, NULL, NULL, kept.epoch::text, kept.barrier
 FROM asked LEFT JOIN marker AS kept ON true
 WHERE NOT EXISTS (SELECT FROM found)
-  AND (kept.is_whole OR kept.epoch::text = $11) IS NOT TRUE
+  AND (kept.is_whole OR kept.epoch::text = $15) IS NOT TRUE

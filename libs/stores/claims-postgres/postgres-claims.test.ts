@@ -8,7 +8,7 @@ import type { ClaimOutcome } from '@triplock/claims';
 import { describeClaims } from '@triplock/claims/conformance';
 import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { openPostgresClaims, openPostgresWalk } from './postgres-claims.ts';
-import { ageRow, forgetRows } from './test/claim-rows.ts';
+import { ageRow, bytesOfRow, forgetRows } from './test/claim-rows.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const database = await createTestDatabase({ after });
@@ -66,6 +66,7 @@ describeClaims('postgres', async (test, times) => {
     },
     forget: () => forgetRows(suiteOwner, namespace),
     age: (txnId, ms) => ageRow(suiteOwner, { namespace, txnId, ms }),
+    bytes: (txnId) => bytesOfRow(suiteOwner, { namespace, txnId }),
     relay,
   };
 });
@@ -85,7 +86,8 @@ describe('claims in postgres', () => {
     const send = (token: string) =>
       role.query<{ outcome: string }>(loadSql(import.meta.url, 'claim.sql'), [
         ...[namespace, request.txnId, bucketOfClaim(request), token, request.fingerprint],
-        ...[request.partnerId, request.acceptedAt, request.shown, 60_000, 60_000, null],
+        ...[request.partnerId, request.kind, request.acceptedAt, request.responseVersion],
+        ...[request.recordKey, request.shown, 60_000, 60_000, 60_000, null],
       ]);
     const token = randomUUID();
     assert.equal((await send(token))[0]!.outcome, 'claimed');
@@ -182,13 +184,12 @@ describe('claims in postgres', () => {
         const request = aClaim();
         await warmUp(claims, request);
         const asked = isReuse ? { ...request, fingerprint: aFingerprint() } : request;
-        const answer = state === 'completed' ? [202, '/', '{}'] : [null, null, null];
         const outcome = await meeting<ClaimOutcome>(
           `INSERT INTO claims.claims (namespace, txn_id, fingerprint, state, owner, lease_until,
-             expires_at, partner, accepted_at, shown, status, location, body)
-           VALUES ($1, $2, $3, $4, gen_random_uuid(), now() + $5::interval,
-             now() + interval '1 day', 'acme', now(), '{}', $6, $7, $8)`,
-          [namespace, request.txnId, request.fingerprint, state, leaseLeft, ...answer],
+             expires_at, partner, kind, accepted_at, response_version)
+           VALUES ($1, $2, decode($3, 'hex'), $4, gen_random_uuid(), now() + $5::interval,
+             now() + interval '1 day', 'acme', 'payment', now(), 1)`,
+          [namespace, request.txnId, request.fingerprint, state, leaseLeft],
           () => claims.claim(asked),
         );
         expectOutcome(outcome, isReuse ? 'reused' : expected);

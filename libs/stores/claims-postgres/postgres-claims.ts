@@ -11,11 +11,18 @@ import {
   type ClaimsOptions,
   type ClaimWalk,
   type Cold,
+  type FirstClaim,
   type OwnerToken,
   type PendingRead,
 } from '@triplock/claims';
-import { bucketCount, type StoredAnswer } from '@triplock/contracts';
-import { bucketOf, type Fingerprint, type PartnerId, type TxnId } from '@triplock/payments';
+import { bucketCount } from '@triplock/contracts';
+import {
+  bucketOf,
+  type Fingerprint,
+  type PartnerId,
+  type TransactionKind,
+  type TxnId,
+} from '@triplock/payments';
 import {
   checkDurability,
   loadSql,
@@ -31,7 +38,7 @@ const claimSteps = loadStatements(import.meta.url, 'claims.sql', [
   'release',
   'read',
   'walk',
-  'shown',
+  'renewShown',
   'reap',
 ]);
 const markerSteps = loadStatements(import.meta.url, 'warm-markers.sql', [
@@ -50,16 +57,19 @@ export type PostgresClaimsOptions = ClaimsOptions & {
 
 /** Claims that do not leave by themselves. */
 export type PostgresClaims = Claims & {
-  /** Takes out some that expired more than an hour ago, and returns how many. */
+  /**
+   * Takes out some that expired more than an hour ago, and what is shown no longer; returns how
+   * many.
+   */
   reap(limits: { rowsMax: number }): Promise<number>;
 };
 
-/** What a claim came to, and for how long its answer is kept, milliseconds. */
+/** What a claim came to, and for how long a completed one is known, milliseconds. */
 export type TimedOutcome =
   | Exclude<ClaimOutcome, { outcome: 'completed' }>
-  | { outcome: 'completed'; answer: StoredAnswer; lifeLeftMs: number };
+  | ({ outcome: 'completed'; lifeLeftMs: number } & FirstClaim);
 
-/** Claims that also show for how long an answer is kept. */
+/** Claims that also show for how long a completed one is known. */
 export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
   claim(request: ClaimRequest): Promise<TimedOutcome>;
 };
@@ -77,7 +87,7 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  * @throws PostgresDurabilityError when the server is there and a crash may lose claims.
  */
 export async function openPostgresClaims(options: PostgresClaimsOptions): Promise<TimedClaims> {
-  const { namespace, logger, leaseMs, lifeMs, ...server } = { ...claimTimes, ...options };
+  const { namespace, logger, leaseMs, lifeMs, shownMs, ...server } = { ...claimTimes, ...options };
   const postgres = connectPostgres({ ...server, logger });
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
 
@@ -103,11 +113,12 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
   };
 
   return {
-    async claim({ txnId, partnerId, fingerprint, acceptedAt, shown, ledgerCheckedIn }) {
+    async claim(request) {
+      const { txnId, ledgerCheckedIn = null } = request;
       const token = randomUUID() as OwnerToken;
       const parameters = [
-        ...[namespace, txnId, bucketFor(txnId), token, fingerprint],
-        ...[partnerId, acceptedAt, shown, leaseMs, lifeMs, ledgerCheckedIn ?? null],
+        ...[namespace, txnId, bucketFor(txnId), token, ...writtenOf(request)],
+        ...[leaseMs, lifeMs, shownMs, ledgerCheckedIn],
       ];
       const row = await postgres.row<ClaimRow>(claimSql, parameters).catch((error: unknown) => {
         // Nobody will work on the claim, and the server may still make it once it was sent.
@@ -116,8 +127,8 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       });
       return claimOutcome(row, token);
     },
-    async complete({ txnId, token }, { status, location, body }) {
-      const values = [namespace, txnId, token, status, location, body, lifeMs];
+    async complete({ txnId, token }) {
+      const values = [namespace, txnId, token, lifeMs];
       const rows = await postgres.rows(claimSteps.complete, values);
       return rows.length > 0 ? 'completed' : 'lost';
     },
@@ -126,6 +137,28 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       const values = [namespace, txnId, bucketFor(txnId), lifeMs];
       return pendingRead(await postgres.row<ReadRow>(claimSteps.read, values));
     },
+    async renewShown(claims) {
+      const ids = claims.map(({ txnId }) => txnId);
+      await postgres.rows(claimSteps.renewShown, [namespace, ids, shownMs]);
+    },
+    ...stepsOfMarkers(postgres, namespace),
+    async reap({ rowsMax }) {
+      return (await postgres.row<{ reaped: number }>(claimSteps.reap, [rowsMax])).reaped;
+    },
+    ping: inspect,
+    async close() {
+      await late.close();
+      await postgres.close();
+    },
+  };
+}
+
+/** What is done to a bucket's marker. */
+function stepsOfMarkers(
+  postgres: ReturnType<typeof connectPostgres>,
+  namespace: string,
+): Pick<Claims, 'noteLoss' | 'setBarrier' | 'markCold'> {
+  return {
     async noteLoss(bucket) {
       const values = [namespace, bucket, randomUUID()];
       return bucketMarker(await postgres.row(markerSteps.noteLoss, values));
@@ -135,14 +168,6 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
     },
     async markCold(bucket) {
       await postgres.rows(markerSteps.markCold, [namespace, bucket]);
-    },
-    async reap({ rowsMax }) {
-      return (await postgres.row<{ reaped: number }>(claimSteps.reap, [rowsMax])).reaped;
-    },
-    ping: inspect,
-    async close() {
-      await late.close();
-      await postgres.close();
     },
   };
 }
@@ -163,12 +188,9 @@ export function openPostgresWalk(options: PostgresClaimsOptions): ClaimWalk {
         partnerId: row.partner,
         fingerprint: row.fingerprint,
         acceptedAt: row.accepted_at,
+        recordKey: row.record_key,
       }));
       return rows.length < limit ? { claims } : { claims, next: rows.at(-1)!.txn_id };
-    },
-    async shown(txnId) {
-      const [row] = await postgres.rows<{ shown: string }>(claimSteps.shown, [namespace, txnId]);
-      return row?.shown;
     },
     close: () => postgres.close(),
   };
@@ -179,8 +201,15 @@ type WalkRow = {
   partner: PartnerId;
   fingerprint: Fingerprint;
   accepted_at: Date;
+  record_key: TxnId;
   is_completed: boolean;
 };
+
+/** What claim.sql writes of a request, in the order of its contract. */
+function writtenOf(request: ClaimRequest): unknown[] {
+  const { fingerprint, partnerId, kind, acceptedAt, responseVersion, recordKey, shown } = request;
+  return [fingerprint, partnerId, kind, acceptedAt, responseVersion, recordKey, shown];
+}
 
 /** No connection could be made, so nothing was asked for. */
 function wasRefused(error: unknown): boolean {
@@ -194,9 +223,7 @@ type MarkerRow = { epoch: string | null; barrier: string | null };
 type ClaimRow = MarkerRow & {
   outcome: ClaimOutcome['outcome'];
   accepted_at: Date;
-  status: number;
-  location: string;
-  body: string;
+  response_version: number;
   lease_left_ms: number;
   life_left_ms: number;
 };
@@ -204,19 +231,20 @@ type ClaimRow = MarkerRow & {
 /** A row of read.sql, as its contract names it. */
 type ReadRow = MarkerRow & {
   outcome: PendingRead['outcome'];
-  partner: string;
-  shown: string;
+  partner: PartnerId;
+  kind: TransactionKind;
   accepted_at: Date;
+  shown: string | null;
 };
 
 /** What the row of a claim says. */
 function claimOutcome(row: ClaimRow, token: OwnerToken): TimedOutcome {
-  const { outcome, status, location, body } = row;
+  const { outcome, accepted_at: acceptedAt, response_version: responseVersion } = row;
   switch (outcome) {
     case 'claimed':
-      return { outcome, token, acceptedAt: row.accepted_at };
+      return { outcome, token, acceptedAt, responseVersion };
     case 'completed':
-      return { outcome, answer: { status, location, body }, lifeLeftMs: row.life_left_ms };
+      return { outcome, acceptedAt, responseVersion, lifeLeftMs: row.life_left_ms };
     case 'reused':
       return { outcome };
     case 'in-flight':
@@ -233,8 +261,8 @@ function pendingRead(row: ReadRow): PendingRead {
   const { outcome } = row;
   switch (outcome) {
     case 'pending': {
-      const { shown, accepted_at: acceptedAt } = row;
-      return { outcome, partnerId: row.partner as PartnerId, shown, acceptedAt };
+      const { partner: partnerId, kind, accepted_at: acceptedAt, shown } = row;
+      return { outcome, partnerId, kind, acceptedAt, ...(shown !== null && { shown }) };
     }
     case 'unknown':
       return { outcome };

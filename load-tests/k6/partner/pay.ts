@@ -206,7 +206,7 @@ function tally(answer: Answer): void {
   else if (answer.status === 0) tallies.unanswered.add(1);
 }
 
-/** Whether it is the stored answer of an earlier request. */
+/** Whether it is the answer of an earlier request. */
 export function isReplay(answer: Answer): boolean {
   return answer.headers['Idempotency-Replayed'] === 'true';
 }

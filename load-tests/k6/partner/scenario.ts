@@ -108,7 +108,7 @@ export const tallies = {
   refundsRefused: new Counter('refunds_refused'),
   /** Requests sent although the same one was answered or on its way. */
   duplicates: new Counter('duplicates_sent'),
-  /** Those that were answered by the stored answer, byte for byte, or by 409. */
+  /** Those that were answered as the first was, byte for byte, or by 409. */
   duplicatesCaught: new Counter('duplicates_caught'),
   /** Those that got a 202 of their own, with the same bytes: guard 2 must absorb them. */
   duplicatesPassed: new Counter('duplicates_passed'),

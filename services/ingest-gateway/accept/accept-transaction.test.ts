@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it, test, type TestContext } from 'node:test';
 import { renderAccepted, renderAcceptedRefund } from '@triplock/contracts';
+import type { ClaimRequest } from '@triplock/claims';
 import type { AcceptedRefund } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { ProduceRefusedError, ProduceUnknownError } from '@triplock/transport';
 import type { Gateway } from '../gateway.ts';
 import { anOrder, aPaymentBeside, aRefundOrder, openTestGateway } from '../test/gateway.ts';
-import { acceptTransaction, type AcceptOutcome } from './accept-transaction.ts';
+import { acceptTransaction, claimOf, type AcceptOutcome } from './accept-transaction.ts';
 
 describe('accepting a payment', () => {
   it('a first request is accepted and its retry gets the same bytes and no second record', async (t) => {
@@ -52,6 +53,21 @@ describe('accepting a payment', () => {
     assert.deepEqual(await acceptTransaction(gateway, anOrder(other)), { outcome: 'reused' });
     assert.equal((await acceptTransaction(gateway, anOrder(payment))).outcome, 'replayed');
     assert.equal(await appended(), 2n);
+  });
+
+  it('what a newer gateway answered in a form that is not known here is asked for again, and never answered in another', async (t) => {
+    const { gateway, appended } = await openTestGateway(t);
+    await acceptTransaction(gateway, anOrder());
+    const payment = aPayment();
+    const byNewer = async (request: ClaimRequest) =>
+      gateway.claims.claim({ ...request, responseVersion: 99 });
+    const newer = { ...gateway, claims: { ...gateway.claims, claim: byNewer } };
+    assert.equal((await acceptTransaction(newer, anOrder(payment))).outcome, 'unavailable');
+    const claim = await gateway.claims.claim(claimOf(payment));
+    assert.ok(claim.outcome === 'claimed' && claim.responseVersion === 99);
+    await gateway.claims.complete({ ...payment, token: claim.token });
+    assert.equal((await acceptTransaction(gateway, anOrder(payment))).outcome, 'unavailable');
+    assert.equal(await appended(), 1n);
   });
 
   it('a claim that comes after the request was answered is released, and a retry need not wait', async (t) => {

@@ -1,5 +1,5 @@
-import type { ClaimOutcome, ClaimOwner, ClaimRequest, Cold } from '@triplock/claims';
-import type { StoredAnswer } from '@triplock/contracts';
+import type { ClaimOutcome, ClaimOwner, ClaimRequest, Cold, FirstClaim } from '@triplock/claims';
+import type { AcceptedAnswer } from '@triplock/contracts';
 import {
   annotateSpan,
   carriedTraceparent,
@@ -16,6 +16,7 @@ import {
   recordKeyOf,
   renderAnswer,
   renderUnposted,
+  type Posted,
   type Transaction,
 } from './transaction.ts';
 
@@ -25,9 +26,9 @@ export type Order = { transaction: Transaction; traceparent: string; budget: Tim
 /** What accepting came to. */
 export type AcceptOutcome =
   /** It is durable in the topic, by this request. */
-  | { outcome: 'accepted'; answer: StoredAnswer }
+  | { outcome: 'accepted'; answer: AcceptedAnswer }
   /** It was accepted before: the same answer, byte for byte, and no effect. */
-  | { outcome: 'replayed'; answer: StoredAnswer }
+  | { outcome: 'replayed'; answer: AcceptedAnswer }
   /** The key belongs to another request. */
   | { outcome: 'reused' }
   /** The same request is at work. */
@@ -47,7 +48,7 @@ export type AcceptOutcome =
  * A crash after the claim leaves only the claim: retries get 409 until its lease ends, and then one
  * takes over. A crash after the append leaves a durable record that will be posted; the retry that
  * takes over appends a second copy, which guard 2 absorbs. After the completion, a retry gets the
- * stored answer.
+ * same answer: it is a function of the request, and the retry is that request, to the fingerprint.
  */
 export async function acceptTransaction(gateway: Gateway, order: Order): Promise<AcceptOutcome> {
   const { transaction, budget } = order;
@@ -62,14 +63,15 @@ export async function acceptTransaction(gateway: Gateway, order: Order): Promise
   annotateSpan({ 'triplock.guard.claim': claim.outcome });
   switch (claim.outcome) {
     case 'claimed':
-      // A takeover keeps the time of the first claim, so that all copies of the record agree.
       return append(
         gateway,
-        { ...order, transaction: { ...transaction, acceptedAt: claim.acceptedAt } },
+        { ...order, transaction: asFirstClaimed(transaction, claim) },
         { txnId: transaction.txnId, token: claim.token },
       );
     case 'completed':
-      return { outcome: 'replayed', answer: claim.answer };
+      return replay(asFirstClaimed(transaction, claim));
+    case 'posted':
+      return replay(claim.posted);
     case 'catching-up':
       return { outcome: 'cold' };
     case 'reused':
@@ -81,9 +83,35 @@ export async function acceptTransaction(gateway: Gateway, order: Order): Promise
   }
 }
 
+/**
+ * Time and form are those of the first claim, whoever took over: so all copies of the record agree,
+ * and all answers to the request are the same bytes.
+ */
+function asFirstClaimed(
+  transaction: Transaction,
+  { acceptedAt, responseVersion }: FirstClaim,
+): Transaction {
+  return { ...transaction, acceptedAt, responseVersion };
+}
+
+/**
+ * The answer that was given before. While a newer release is rolled out, or after it was taken
+ * back, this gateway may not know the form of an answer that a newer one gave: then it answers 503,
+ * and the retry finds one that does. It never answers in another form.
+ */
+function replay(accepted: Transaction | Posted): AcceptOutcome {
+  try {
+    return { outcome: 'replayed', answer: renderAnswer(accepted) };
+  } catch (error) {
+    return unavailable(error);
+  }
+}
+
 /** What a claim comes to once a cold bucket has been asked about elsewhere. */
 type DecidedClaim =
   | Exclude<ClaimOutcome, Cold>
+  /** The claim was lost, and the ledger's row is the proof that the request was accepted. */
+  | { outcome: 'posted'; posted: Posted }
   /** The claims were lost and the ledger has not caught up: nobody knows yet. */
   | { outcome: 'catching-up' };
 
@@ -110,8 +138,7 @@ async function claimTransaction(
   const posted = await budget.hold(findPosted(gateway, transaction), 'the ledger');
   if (posted !== undefined) {
     if (posted.fingerprint !== fingerprint) return { outcome: 'reused' };
-    // The row makes the same bytes as the claim would have kept.
-    return { outcome: 'completed', answer: renderAnswer(posted) };
+    return { outcome: 'posted', posted };
   }
   if (!caughtUp) return { outcome: 'catching-up' };
 
@@ -120,10 +147,12 @@ async function claimTransaction(
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
 }
 
-function claimOf(transaction: Transaction): ClaimRequest {
-  const { txnId, partnerId, fingerprint, acceptedAt } = transaction;
+/** What a request is claimed by. */
+export function claimOf(transaction: Transaction): ClaimRequest {
+  const { txnId, partnerId, kind, fingerprint, acceptedAt, responseVersion } = transaction;
   const shown = JSON.stringify(renderUnposted(transaction));
-  return { txnId, partnerId, fingerprint, acceptedAt, shown };
+  const whose = { txnId, partnerId, kind, fingerprint, recordKey: recordKeyOf(transaction) };
+  return { ...whose, acceptedAt, responseVersion, shown };
 }
 
 /** A claim that comes when the request was already answered is released: nobody works on it. */
@@ -185,7 +214,7 @@ async function append(gateway: Gateway, order: Order, owner: ClaimOwner): Promis
       'failed',
     );
     await budget.hold(appending, 'Kafka');
-    await keepAnswer(gateway, order, { owner, answer });
+    await completeClaim(gateway, order, owner);
     return { outcome: 'accepted', answer };
   } catch (error) {
     // Refused or unknown: either way the record may be appended again by whoever retries, because
@@ -199,21 +228,18 @@ async function append(gateway: Gateway, order: Order, owner: ClaimOwner): Promis
  * The record is durable and its answer a function of the request: whatever goes wrong from here on,
  * it is accepted. A retry then takes over, appends a second copy and gives the same answer.
  */
-async function keepAnswer(
-  gateway: Gateway,
-  order: Order,
-  { owner, answer }: { owner: ClaimOwner; answer: StoredAnswer },
-): Promise<void> {
-  const { claims, crashPoints, logger } = gateway;
+async function completeClaim(gateway: Gateway, order: Order, owner: ClaimOwner): Promise<void> {
+  const { claims, crashPoints, logger, unposted } = gateway;
   const { txnId } = owner;
   try {
+    unposted.add(order.transaction);
     await crashPoints.reached('gateway.produced');
-    const completing = claims.complete(owner, answer);
-    const kept = await order.budget.hold(completing, 'completing the claim');
-    if (kept === 'lost') await claimAgain(gateway, order, answer);
+    const completing = claims.complete(owner);
+    const completed = await order.budget.hold(completing, 'completing the claim');
+    if (completed === 'lost') await claimAgain(gateway, order);
     await crashPoints.reached('gateway.completed');
   } catch (error) {
-    logger.warn({ err: error, txnId }, 'the answer was not stored, the acceptance stands');
+    logger.warn({ err: error, txnId }, 'the claim was not completed, the acceptance stands');
   }
 }
 
@@ -222,11 +248,7 @@ async function keepAnswer(
  * record, so until it is posted neither store would know of what is about to be answered: it is
  * claimed in the epoch that it is now. The barrier of a loss after this covers the record.
  */
-async function claimAgain(
-  gateway: Gateway,
-  { transaction, budget }: Order,
-  answer: StoredAnswer,
-): Promise<void> {
+async function claimAgain(gateway: Gateway, { transaction, budget }: Order): Promise<void> {
   const { claims, recovery, logger } = gateway;
   const { txnId } = transaction;
   const request = claimOf(transaction);
@@ -238,7 +260,7 @@ async function claimAgain(
   }
   if (claim.outcome === 'claimed') {
     const owner = { txnId, token: claim.token };
-    await budget.hold(claims.complete(owner, answer), 'completing the claim');
+    await budget.hold(claims.complete(owner), 'completing the claim');
   }
   logger.warn({ txnId, outcome: claim.outcome }, 'the claim was lost or taken over under way');
 }

@@ -10,13 +10,13 @@ export type Asked = { kind: TransactionKind; txnId: TxnId; partnerId: PartnerId 
 export type FindOutcome =
   | { outcome: 'found'; body: string; final: boolean }
   | { outcome: 'not-found' }
-  /** Unknown to the ledger, and a claim was lost or has expired before it caught up. */
+  /** The ledger is behind, and whether it is there, or what it is, is not known without it. */
   | { outcome: 'cold' };
 
 /**
- * Finds one payment or refund: in the ledger, and until it is there in the claim that accepted it,
- * so that what was accepted is never not found. Where claims have expired before the ledger came so
- * far, nobody can tell.
+ * Finds one payment or refund: in the ledger, and until it is there beside the claim that accepted
+ * it, so that what was accepted is never not found. Where what is shown of it, or the claim itself,
+ * has ended before the ledger came so far, only the ledger can tell.
  *
  * @throws when the ledger, the claim store or, about what both do not know, Kafka does not answer.
  */
@@ -29,8 +29,13 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
   if (posted !== undefined) return showPosted(posted, asked);
   const claimed = await claims.read(txnId);
   switch (claimed.outcome) {
-    case 'pending':
-      return showClaimed(claimed, asked);
+    case 'pending': {
+      if (!isAsked(claimed, asked)) return { outcome: 'not-found' };
+      if (claimed.shown !== undefined) return showClaimed(claimed.shown, claimed);
+      // It may have been posted, and shown no longer, since the ledger was asked.
+      const late = await findPosted(gateway, asked);
+      return late === undefined ? { outcome: 'cold' } : showPosted(late, asked);
+    }
     case 'unknown': {
       if (!(await recovery.expiredArePosted(recordKey))) return { outcome: 'cold' };
       // Asked again, because it may have been posted meanwhile.
@@ -59,14 +64,21 @@ export function showPosted(posted: Posted, { partnerId }: Asked): FindOutcome {
   return { outcome: 'found', body, final: isFinal(posted.state) };
 }
 
-/** What a claim shows to whom: another partner's, or one of the other kind, is not found. */
-function showClaimed(
-  { partnerId, shown }: Extract<PendingRead, { outcome: 'pending' }>,
-  asked: Pick<Asked, 'kind' | 'partnerId'>,
-): FindOutcome {
-  const { object } = JSON.parse(shown) as { object?: string };
-  if (partnerId !== asked.partnerId || object !== asked.kind) return { outcome: 'not-found' };
-  return { outcome: 'found', body: shown, final: false };
+type Claimed = Extract<PendingRead, { outcome: 'pending' }>;
+
+/** Another partner's, or one of the other kind, is not found. */
+function isAsked(claimed: Claimed, { partnerId, kind }: Pick<Asked, 'kind' | 'partnerId'>) {
+  return claimed.partnerId === partnerId && claimed.kind === kind;
+}
+
+/**
+ * What was written by whoever claimed last; the time of acceptance is the first one's, as the
+ * ledger will have it.
+ */
+function showClaimed(shown: string, { acceptedAt }: Claimed): FindOutcome {
+  const fields = JSON.parse(shown) as object;
+  const body = JSON.stringify({ ...fields, created_at: acceptedAt.toISOString() });
+  return { outcome: 'found', body, final: false };
 }
 
 /** Whether a claim store that knew nothing still knows nothing, and has lost nothing since. */
@@ -111,9 +123,7 @@ export async function findRefundable(
   if (claimed.outcome !== 'pending') {
     const before = await gateway.claims.read(txnId);
     const asked = { partnerId, kind: 'refund' } as const;
-    if (before.outcome === 'pending' && showClaimed(before, asked).outcome === 'found') {
-      return { outcome: 'own' };
-    }
+    if (before.outcome === 'pending' && isAsked(before, asked)) return { outcome: 'own' };
   }
   return ownerOf(gateway, claimed, refund);
 }
@@ -124,9 +134,9 @@ async function ownerOf(
   { paymentId, partnerId }: { paymentId: TxnId; partnerId: PartnerId },
 ): Promise<OwnPaymentOutcome> {
   const asked = { kind: 'payment', txnId: paymentId, partnerId } as const;
-  const found =
-    claimed.outcome === 'pending'
-      ? showClaimed(claimed, asked)
-      : await findTransaction(gateway, asked);
+  if (claimed.outcome === 'pending') {
+    return { outcome: isAsked(claimed, asked) ? 'own' : 'not-found' };
+  }
+  const found = await findTransaction(gateway, asked);
   return found.outcome === 'found' ? { outcome: 'own' } : found;
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import {
+  aPayment,
   commitTestOffset,
   createTestTopic,
   eventually,
@@ -10,6 +11,7 @@ import {
 } from '@triplock/testing';
 import { openGroupCommit, openTopicOffsets, partitionOfKey } from '@triplock/transport';
 import { watchExpired, watchProgress, writeBarrier } from './ledger-progress.ts';
+import { watchUnposted } from './unposted.ts';
 
 const at = (offset: bigint) => new Map([[0, offset]]);
 
@@ -163,4 +165,58 @@ test('of expired claims, only those whose records are in a late partition are un
   assert.equal(await expired.arePosted(keyIn(0, { of: 2 })), true);
   assert.equal(await expired.arePosted(keyIn(1, { of: 2 })), false);
   assert.equal(await expired.arePosted(), false);
+});
+
+/** What was accepted, over a topic of which Kafka says what a test wants it to, and is renewed. */
+function toldUnposted(position: { committed: bigint; end: bigint }) {
+  const renewed: string[][] = [];
+  const state = { isAway: false };
+  const say = async (offset: bigint) => {
+    if (state.isAway) throw new Error('Kafka is away');
+    return at(offset);
+  };
+  const unposted = watchUnposted({
+    claims: {
+      renewShown: async (claims) => void renewed.push(claims.map(({ txnId }) => txnId)),
+    },
+    offsets: { committed: () => say(position.committed), end: () => say(position.end) },
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+  });
+  return { unposted, renewed, position, state };
+}
+
+test('what reads show is renewed from one look to the next until the ledger has passed it, and no longer', async () => {
+  const { unposted, renewed, position } = toldUnposted({ committed: 0n, end: 0n });
+  const [first, second] = [aPayment(), aPayment()];
+  unposted.add(first);
+  position.end = 1n;
+  await unposted.renew();
+  assert.deepEqual(renewed, [], 'it is young: it has its whole life before it');
+  unposted.add(second);
+  position.end = 2n;
+  await unposted.renew();
+  await unposted.renew();
+  assert.deepEqual(renewed, [[first.txnId], [first.txnId, second.txnId]]);
+  position.committed = 1n;
+  await unposted.renew();
+  assert.deepEqual(renewed.at(-1), [second.txnId]);
+  position.committed = 2n;
+  await unposted.renew();
+  await unposted.renew();
+  assert.equal(renewed.length, 3);
+});
+
+test('while Kafka does not say how far the ledger is, what reads show is renewed', async () => {
+  const { unposted, renewed, position, state } = toldUnposted({ committed: 0n, end: 1n });
+  const payment = aPayment();
+  unposted.add(payment);
+  state.isAway = true;
+  for (let look = 0; look < 3; look += 1) await unposted.renew();
+  assert.deepEqual(renewed, [[payment.txnId], [payment.txnId]]);
+  state.isAway = false;
+  await unposted.renew();
+  position.committed = 1n;
+  await unposted.renew();
+  await unposted.renew();
+  assert.equal(renewed.length, 3);
 });

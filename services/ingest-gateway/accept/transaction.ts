@@ -8,7 +8,7 @@ import {
   renderPendingRefund,
   renderRefund,
   type EncodedRecord,
-  type StoredAnswer,
+  type AcceptedAnswer,
 } from '@triplock/contracts';
 import type {
   AcceptedPayment,
@@ -33,8 +33,10 @@ export type Posted = Payment | ({ kind: 'refund' } & Refund);
 /**
  * The 202. A function of the request alone, so that a retry, a takeover and the ledger's row give
  * the same bytes.
+ *
+ * @throws for a form that a newer gateway gave it in.
  */
-export function renderAnswer(transaction: Transaction): StoredAnswer {
+export function renderAnswer(transaction: Transaction | Posted): AcceptedAnswer {
   if (transaction.kind === 'refund') return renderAcceptedRefund(transaction);
   return renderAccepted(transaction);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { paymentRequestSchema } from '@triplock/contracts';
-import { describeGateway } from '../routes/describe-gateway.ts';
+import { describeGateway } from '../routes/gateway-routes.ts';
 import { httpRequest, startEdge } from '../test/http-edge.ts';
 
 type Document = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
 import { claimLifeMs, renderPending } from '@triplock/contracts';
 import type { PartnerId, TxnId } from '@triplock/payments';
-import { aPayment } from '@triplock/testing';
+import { aPayment, eventually, longestFields } from '@triplock/testing';
 import fc from 'fast-check';
 import { acceptTransaction } from '../accept/accept-transaction.ts';
 import { findOwnPayment } from '../accept/find-transaction.ts';
@@ -47,6 +47,52 @@ describe('reading a payment', () => {
     assert.deepEqual(await readTransaction(gateway, theirs), { outcome: 'not-found' });
     await catchUp();
     assert.deepEqual(await readTransaction(gateway, theirs), { outcome: 'not-found' });
+  });
+
+  it('asks to come again, and never says "not found", once its claim shows it no longer and the ledger is behind', async (t) => {
+    const { gateway, catchUp } = await openTestGateway(t, { shownMs: 1 });
+    const payment = aPayment(longestFields);
+    const { outcome } = await acceptTransaction(gateway, anOrder(payment));
+    assert.equal(outcome, 'accepted');
+    const asked = question(payment.txnId);
+    await eventually(async () => (await readTransaction(gateway, asked)).outcome === 'cold');
+    const theirs = question(payment.txnId, { partnerId: 'globex' as PartnerId });
+    assert.deepEqual(await readTransaction(gateway, theirs), { outcome: 'not-found' });
+    // Its claim still says whose it is, and answers for it.
+    const { txnId: paymentId, partnerId } = payment;
+    assert.deepEqual(await findOwnPayment(gateway, { paymentId, partnerId }), { outcome: 'own' });
+    assert.equal((await acceptTransaction(gateway, anOrder(payment))).outcome, 'replayed');
+    await catchUp();
+    assert.equal((await readTransaction(gateway, asked)).outcome, 'found');
+  });
+
+  it('finds what is posted between its two looks when its claim shows it no longer', async (t) => {
+    const { gateway, catchUp } = await openTestGateway(t, { shownMs: 1 });
+    const payment = aPayment();
+    await acceptTransaction(gateway, anOrder(payment));
+    const asked = question(payment.txnId);
+    await eventually(async () => (await readTransaction(gateway, asked)).outcome === 'cold');
+    let looks = 0;
+    const find = async (txnId: TxnId) => {
+      const found = await gateway.ledger.find(txnId);
+      if ((looks += 1) === 1) await catchUp();
+      return found;
+    };
+    const between = { ...gateway, ledger: { ...gateway.ledger, find } };
+    assert.equal((await readTransaction(between, asked)).outcome, 'found');
+    assert.equal(looks, 2);
+  });
+
+  it('shows the time of the first claim after a takeover', async (t) => {
+    const { gateway } = await openTestGateway(t);
+    const payment = aPayment();
+    const full = { ...gateway.log, append: () => Promise.reject(new Error('Kafka is full')) };
+    await acceptTransaction({ ...gateway, log: full }, anOrder(payment));
+    const later = { ...payment, acceptedAt: new Date(payment.acceptedAt.getTime() + 60_000) };
+    assert.equal((await acceptTransaction(gateway, anOrder(later))).outcome, 'accepted');
+    const body = JSON.stringify(renderPending(payment));
+    const seen = await readTransaction(gateway, question(payment.txnId));
+    assert.deepEqual(seen, { outcome: 'found', body, final: false });
   });
 
   it('does not answer "not found" for what may have been lost', async (t) => {

@@ -5,8 +5,7 @@ import { deriveId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
-import { describeGateway } from './describe-gateway.ts';
-import { addGatewayRoutes } from './gateway-routes.ts';
+import { addGatewayRoutes, describeGateway } from './gateway-routes.ts';
 
 /** How a route is asked, and what its owner and another partner get under the same URL and key. */
 type Scope = {

@@ -30,6 +30,7 @@ import {
 import type { Order } from '../accept/accept-transaction.ts';
 import { recoverLosses } from '../accept/loss-recovery.ts';
 import type { Transaction } from '../accept/transaction.ts';
+import { watchUnposted } from '../accept/unposted.ts';
 import type { Gateway } from '../gateway.ts';
 import { createRateLimiter, type Admission, type Rate } from '../http/admission.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
@@ -40,10 +41,12 @@ const logger = createLogger({ service: 'test', instance: 'test', level: 'silent'
 
 const partitions = 2;
 
+type TestTimes = { leaseMs?: number; shownMs?: number };
+
 /** A gateway on real stores of one test's own, and hands to break them with. */
 export async function openTestGateway(
   t: TestContext,
-  { timestamps, ...times }: { leaseMs?: number } & Pick<TopicShape, 'timestamps'> = {},
+  { timestamps, ...times }: TestTimes & Pick<TopicShape, 'timestamps'> = {},
 ) {
   const [keys, database, place] = await Promise.all([
     createTestKeyspace(t),
@@ -63,6 +66,7 @@ export async function openTestGateway(
   const gateway = partialGateway({
     claims,
     recovery: recoverLosses({ claims, ledger, offsets, logger }),
+    unposted: watchUnposted({ claims, offsets, logger }),
     log,
     ledger,
     refunds,
@@ -95,7 +99,6 @@ export async function openTestGateway(
 
   const reached = inspectClaims({ ...keys, claims: 'redis', redis: keys.url, postgres: '' });
   t.after(() => reached.close());
-  const expireClaim = (txnId: string) => reached.expire(txnId);
 
   return {
     gateway,
@@ -104,7 +107,7 @@ export async function openTestGateway(
     offsets,
     topic: place,
     forgetClaims: keys.forget,
-    expireClaim,
+    expireClaim: (txnId: string) => reached.expire(txnId),
     appended,
     catchUp,
   };

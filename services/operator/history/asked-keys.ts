@@ -147,7 +147,7 @@ export function mayHaveClaimed({ wanted, outcome }: KeyRequest): boolean {
   return wanted !== undefined && (outcome === 'accepted' || outcome === 'unknown');
 }
 
-/** Whether it got the stored answer of an earlier one. */
+/** Whether it got the answer of an earlier one. */
 export function isReplay({ end }: Sent): boolean {
   return end?.what === 'answered' && end.replayed === true;
 }

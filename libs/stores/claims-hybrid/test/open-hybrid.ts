@@ -5,7 +5,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, createTestKeyspace, createTestRelay } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { openPostgresWalk } from '@triplock/claims-postgres';
-import { ageRow, forgetRows } from '@triplock/claims-postgres/test';
+import { ageRow, bytesOfRow, forgetRows } from '@triplock/claims-postgres/test';
 import { openHybridClaims } from '../hybrid-claims.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -18,7 +18,7 @@ const owner = database.open();
  */
 export async function openHybrid(
   t: TestContext,
-  times: { leaseMs?: number; lifeMs?: number; answerTimeoutMs?: number } = {},
+  times: { leaseMs?: number; lifeMs?: number; shownMs?: number; answerTimeoutMs?: number } = {},
 ) {
   const keys = await createTestKeyspace(t);
   const { namespace } = keys;
@@ -49,6 +49,10 @@ export async function openHybrid(
       const left = (await redis.pttl(answerOf(txnId))) - ms;
       if (left > 0) await redis.pexpire(answerOf(txnId), left);
       else await redis.del(answerOf(txnId));
+    },
+    async bytes(txnId: TxnId) {
+      const cached = await redis.memory('USAGE', answerOf(txnId));
+      return (cached ?? 0) + (await bytesOfRow(owner, { namespace, txnId }));
     },
     relay,
     cache,

@@ -5,7 +5,7 @@
 CREATE TABLE claims (
   namespace text NOT NULL,
   txn_id uuid NOT NULL,
-  fingerprint text NOT NULL,
+  fingerprint bytea NOT NULL,
   state text NOT NULL CHECK (state IN ('in-flight', 'released', 'completed')),
   -- Random for every claim: whoever completes or releases has to show it.
   owner uuid NOT NULL,
@@ -17,17 +17,28 @@ CREATE TABLE claims (
   expires_at timestamptz NOT NULL,
   partner text NOT NULL,
   accepted_at timestamptz NOT NULL,
-  -- What a read shows while the payment is pending: JSON, kept as text to give back the same bytes.
-  shown text NOT NULL,
-  status smallint,
-  location text,
-  body text,
-  PRIMARY KEY (namespace, txn_id),
-  CHECK ((state = 'completed') = (status IS NOT NULL)),
-  CHECK (num_nulls(status, location, body) IN (0, 3))
+  kind text NOT NULL,
+  -- The form in which the 202 is rendered anew for every retry: nothing of the answer is kept.
+  response_version smallint NOT NULL,
+  -- The key of its record in the accepted topic, where that is not the id.
+  record_key uuid,
+  PRIMARY KEY (namespace, txn_id)
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE INDEX claims_by_age ON claims (claimed_at);
+
+-- What a read shows of a claim while the ledger has no row: JSON, kept as text to give back the same
+-- bytes. A row lives for a minute, or as long as the ledger is behind. Unlogged, because a crash
+-- that empties it costs a read that has to be repeated, and else every body would be in the WAL.
+CREATE UNLOGGED TABLE claims_shown (
+  namespace text NOT NULL,
+  txn_id uuid NOT NULL,
+  shown text NOT NULL,
+  expires_at timestamptz NOT NULL,
+  PRIMARY KEY (namespace, txn_id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
+
+CREATE INDEX claims_shown_by_end ON claims_shown (expires_at);
 
 -- Since when each bucket remembers every claim without a gap. A bucket without a row is cold.
 CREATE TABLE warm_markers (
@@ -54,15 +65,24 @@ LANGUAGE sql VOLATILE AS $$
   FROM pg_control_system()
 $$;
 
--- Takes claims out that expired more than an hour ago, oldest first. Returns how many; 0 means that
--- none did. The hour keeps a row that a statement under way has seen alive from being gone when it
+-- Takes out what was shown for its time, and claims that expired more than an hour ago, oldest
+-- first. Returns how many; 0 means that there are none. The hour keeps a row that a statement under way has seen alive from being gone when it
 -- writes; a claim is no younger than its life and that hour. The role of the claims may delete
 -- through this function only.
 CREATE FUNCTION reap_claims(rows_max integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = claims, pg_temp AS $$
 DECLARE
+  unshown integer;
   reaped integer;
 BEGIN
+  DELETE FROM claims_shown WHERE (namespace, txn_id) IN (
+    SELECT namespace, txn_id FROM claims_shown
+    WHERE expires_at < clock_timestamp()
+    ORDER BY expires_at
+    LIMIT rows_max
+    FOR UPDATE SKIP LOCKED
+  );
+  GET DIAGNOSTICS unshown = ROW_COUNT;
   DELETE FROM claims WHERE (namespace, txn_id) IN (
     SELECT namespace, txn_id FROM claims
     WHERE claimed_at < clock_timestamp() - interval '25 hours'
@@ -72,13 +92,14 @@ BEGIN
     FOR UPDATE SKIP LOCKED
   );
   GET DIAGNOSTICS reaped = ROW_COUNT;
-  RETURN reaped;
+  RETURN unshown + reaped;
 END
 $$;
 
 REVOKE EXECUTE ON FUNCTION reap_claims(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION reap_claims(integer) TO triplock_claims;
-GRANT SELECT, INSERT, UPDATE ON claims, warm_markers TO triplock_claims;
--- The auditor compares what was promised with the ledger. Tokens and answers are none of its business.
-GRANT SELECT (namespace, txn_id, fingerprint, state, expires_at, partner, accepted_at, shown)
+GRANT SELECT, INSERT, UPDATE ON claims, claims_shown, warm_markers TO triplock_claims;
+-- The auditor compares what was promised with the ledger. Tokens, and what a partner wrote, are none
+-- of its business.
+GRANT SELECT (namespace, txn_id, fingerprint, state, expires_at, partner, accepted_at, record_key)
 ON claims TO triplock_auditor;

@@ -3,12 +3,12 @@ import type { Database } from '@triplock/postgres';
 
 /** Loses what a namespace holds, as emptied tables do. */
 export async function forgetRows(owner: Database, namespace: string): Promise<void> {
-  for (const table of ['claims', 'warm_markers']) {
+  for (const table of ['claims', 'claims_shown', 'warm_markers']) {
     await owner.query(`DELETE FROM claims.${table} WHERE namespace = $1`, [namespace]);
   }
 }
 
-/** Makes a claim's row older: its lease and its life end that much sooner. */
+/** Makes a claim older: its lease, its life and what is shown of it end that much sooner. */
 export async function ageRow(
   owner: Database,
   { namespace, txnId, ms }: { namespace: string; txnId: TxnId; ms: number },
@@ -21,4 +21,22 @@ export async function ageRow(
      WHERE namespace = $1 AND txn_id = $2`,
     [namespace, txnId, ms],
   );
+  await owner.query(
+    `UPDATE claims.claims_shown SET expires_at = expires_at - $3 * interval '1 ms'
+     WHERE namespace = $1 AND txn_id = $2`,
+    [namespace, txnId, ms],
+  );
+}
+
+/** What a claim's row takes, with its pointer in the page. */
+export async function bytesOfRow(
+  owner: Database,
+  { namespace, txnId }: { namespace: string; txnId: TxnId },
+): Promise<number> {
+  const [row] = await owner.query<{ bytes: number }>(
+    `SELECT pg_column_size(claims.*) + 4 AS bytes FROM claims.claims
+     WHERE namespace = $1 AND txn_id = $2`,
+    [namespace, txnId],
+  );
+  return row!.bytes;
 }
