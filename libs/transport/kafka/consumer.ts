@@ -3,7 +3,12 @@ import type { Consumer } from 'kafkajs';
 import { supervise } from '../supervise.ts';
 import { openInquiry } from './admin.ts';
 import { findGroupGaps, type LogGap } from './log-gaps.ts';
-import { handleBatches, type RecordBatch, type SkippedOffsets } from './record-batches.ts';
+import {
+  type BatchHandler,
+  handleBatches,
+  type RecordBatch,
+  type SkippedOffsets,
+} from './record-batches.ts';
 import { openKafkaClient, type BrokerConnection } from './client.ts';
 
 /**
@@ -104,6 +109,7 @@ const fetchWaitMs = 500;
 const requestTimeoutMs = 5_000;
 const joinLimitMs = 60_000;
 const leaveLimitMs = 10_000;
+const retry = { retries: 5, initialRetryTime: 100, maxRetryTime: 1_000 };
 /** Longer than a rebalance and all tries of a request: whoever is silent so long is stuck. */
 const standstillMs = 60_000;
 
@@ -112,12 +118,10 @@ async function startMember(
   options: MemberOptions,
   calledOff: Promise<never>,
 ): Promise<GroupMember> {
-  const { groupId, topic, logger, onLost } = options;
-  // A member that finds its offset gone would go on from the log's start without a word.
-  if (onLost !== undefined) for (const gap of await findGroupGaps(options)) onLost(gap);
+  const { groupId, topic, logger } = options;
+  const hasLost = await reportLost(options);
   const sessionTimeout = options.sessionTimeoutMs ?? defaultSessionMs;
   const heartbeatInterval = sessionTimeout / 4;
-  const retry = { retries: 5, initialRetryTime: 100, maxRetryTime: 1_000 };
   const client = openKafkaClient(options, { requestTimeoutMs, retry });
   const consumer = client.kafka.consumer({
     groupId,
@@ -146,7 +150,9 @@ async function startMember(
   });
   consumer.on('consumer.group_join', ({ payload }) => {
     batches.joined();
-    options.onAssigned?.(payload.memberAssignment[topic] ?? []);
+    const assigned = payload.memberAssignment[topic] ?? [];
+    options.onAssigned?.(assigned);
+    if (hasLost) void passLost(options, assigned, batches);
   });
   const join = async () => {
     await consumer.connect();
@@ -177,6 +183,36 @@ async function startMember(
       });
     },
   };
+}
+
+/** A member that finds its offset gone would go on from the log's start without a word. */
+async function reportLost(options: MemberOptions): Promise<boolean> {
+  const { onLost } = options;
+  if (onLost === undefined) return false;
+  const lost = await findGroupGaps(options);
+  for (const gap of lost) onLost(gap);
+  return lost.length > 0;
+}
+
+/**
+ * Commits the start of the log where the group has not passed what was dropped: else every member
+ * that joins would report the same loss, until somebody writes to that partition. Nobody but this
+ * member commits what it was assigned. A crash before it leaves the loss to be reported again; an
+ * end that went back is left alone, for the topic may be another one.
+ */
+async function passLost(
+  options: MemberOptions,
+  assigned: readonly number[],
+  batches: BatchHandler,
+): Promise<void> {
+  try {
+    for (const { partition, to, why } of await findGroupGaps(options)) {
+      if (why !== 'dropped' || !assigned.includes(partition)) continue;
+      await batches.beginAt({ partition, next: to, end: to });
+    }
+  } catch (error) {
+    options.logger.warn({ err: error }, 'what was lost is not passed, and is reported again');
+  }
 }
 
 /**

@@ -64,6 +64,8 @@ export type BatchHandler = {
   eachBatch: EachBatchHandler;
   /** Commits past what holds no record, which kafkajs shows to no handler. */
   skip(skipped: SkippedOffsets): Promise<void>;
+  /** The same where nothing, which would be further on, has come since the group was joined. */
+  beginAt(skipped: SkippedOffsets): Promise<void>;
   /** The group was joined, also again: what was not committed is fetched once more. */
   joined(): void;
   stop(): void;
@@ -134,6 +136,7 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
       }
     },
     skip: commits.skip,
+    beginAt: commits.beginAt,
     joined: commits.joined,
     stop: () => {
       stopped = true;
@@ -174,22 +177,25 @@ function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling)
       latest = payload;
       current.set(payload.batch.partition, payload);
     },
-    async skip(skipped: SkippedOffsets): Promise<void> {
-      const { partition, next } = skipped;
-      current.set(partition, skipped);
-      const isPast = () => current.get(partition) !== skipped;
-      for (let failed = 0; !isPast(); failed += 1) {
-        try {
-          await onSkipped?.(skipped);
-          return await commit({ partition, offset: `${next}`, isPast });
-        } catch (error) {
-          logger.warn({ err: error, partition }, 'skipped offsets not committed, will retry');
-        }
-        await delay(backoffMs(failed, retryPauses), undefined, { ref: false });
-      }
-    },
+    skip,
+    beginAt: async (from: SkippedOffsets) => (current.has(from.partition) ? undefined : skip(from)),
     joined: () => current.clear(),
   };
+
+  async function skip(skipped: SkippedOffsets): Promise<void> {
+    const { partition, next } = skipped;
+    current.set(partition, skipped);
+    const isPast = () => current.get(partition) !== skipped;
+    for (let failed = 0; !isPast(); failed += 1) {
+      try {
+        await onSkipped?.(skipped);
+        return await commit({ partition, offset: `${next}`, isPast });
+      } catch (error) {
+        logger.warn({ err: error, partition }, 'skipped offsets not committed, will retry');
+      }
+      await delay(backoffMs(failed, retryPauses), undefined, { ref: false });
+    }
+  }
 }
 
 function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBatch {
