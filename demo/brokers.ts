@@ -40,6 +40,20 @@ export function rewindToEarliest({ kafka, names }: System): Promise<boolean> {
   });
 }
 
+/** Has Kafka drop all that these partitions hold now, as retention, or a lost disk, does. */
+export function dropRecords(
+  { kafka, names }: System,
+  partitions: ReadonlySet<number>,
+): Promise<void> {
+  const { acceptedTopic: topic } = names;
+  return withAdmin(kafka, async (admin) => {
+    // kafkajs deletes nothing of a topic that it has not met.
+    const ends = await admin.fetchTopicOffsets(topic);
+    const doomed = ends.filter(({ partition }) => partitions.has(partition));
+    await admin.deleteTopicRecords({ topic, partitions: doomed });
+  });
+}
+
 /** Records of all partitions up to the offsets. */
 export function total(offsets: Offsets): bigint {
   return [...offsets.values()].reduce((sum, offset) => sum + offset, 0n);

@@ -1,7 +1,6 @@
-export { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 export { hasSimulator, withProviderLatency, type ProviderLatency } from './provider.ts';
 export { openShop } from './saga/shop.ts';
 export { askAdmin, sumSeries } from './services.ts';
-export { auditSystem, findSystem, type System } from './system.ts';
+export { auditSystem, findSystem, openLedgerNow, type LedgerNow, type System } from './system.ts';
 export { until } from './promises.ts';
 export { nearestName } from './scenarios/all.ts';

@@ -11,7 +11,7 @@ export type Step = Omit<Scenario, 'absorbedBy'> & { absorbedBy?: string };
 export type Scenario = {
   name: string;
   failure: string;
-  /** The guard that absorbs it. */
+  /** The guard that absorbs it; of what none can, who sees it. */
   absorbedBy: string;
   /**
    * Makes it happen and looks from outside at what came of it.

@@ -11,13 +11,13 @@ import {
   type ServiceEndpoint,
   type ServiceName,
 } from '@triplock/launcher';
-import { openForCommand, type Database } from '@triplock/postgres';
+import { copyLedgerFrom, openSpanner, type SpannerDatabase } from '@triplock/ledger-spanner';
+import { openForCommand, type Database, type Queryable } from '@triplock/postgres';
 import { inspectClaims, type ClaimsInspector } from '@triplock/claims-inspector';
-import { createLogger } from '@triplock/runtime';
+import { createLogger, shareReads } from '@triplock/runtime';
 import { openTopicReader, type TopicReader } from '@triplock/transport';
 import { Kafka, logLevel } from 'kafkajs';
 import { askAuditor, style, type AuditReport, type Terminal } from '@triplock/operator';
-import { openLedgerNow, type LedgerNow } from './ledger-now.ts';
 import { openPartner, type Partner } from './partner.ts';
 
 /** A running system, as the demo's commands work with it: from outside. */
@@ -189,4 +189,53 @@ export function auditSystem(system: System, waitMs: number): Promise<AuditReport
   }
   const { signal, progress } = system;
   return askAuditor({ auditorUrl: auditor.health, waitMs, signal, progress });
+}
+
+/** The ledger's tables by SQL, as they are when they are asked. */
+export type LedgerNow = Queryable & {
+  /** Where the ledger is in Spanner: its own database, for what is not copied. */
+  spanner(): Promise<SpannerDatabase>;
+  close(): Promise<void>;
+};
+
+type LedgerAddress = Pick<Endpoints, 'ledger' | 'spanner' | 'spannerDatabase' | 'databases'>;
+
+/** The emulator does one thing at a time, and who looks is not to take it from the services. */
+const apartMs = 250;
+
+/**
+ * Reads the ledger through `database`. Of a ledger in Spanner that has a copy, which the auditor
+ * brings up to now every other second: whoever looks between a crash and what follows it cannot
+ * wait for that, so the copy is brought up to now before each look.
+ */
+export function openLedgerNow(address: LedgerAddress, database: Queryable): LedgerNow {
+  let opened: Promise<SpannerDatabase> | undefined;
+  const spanner = () => (opened ??= openOf(address));
+  if (address.ledger === 'postgres') {
+    return { query: (sql, values) => database.query(sql, values), spanner, close: async () => {} };
+  }
+  const copyTo = openForCommand({
+    url: address.databases.ledger,
+    applicationName: 'ledger now',
+    connectionsMax: 1,
+  });
+  const copy = async () =>
+    void (await copyLedgerFrom(await spanner(), copyTo)({ counting: false }));
+  const bringUpToNow = shareReads(copy, { apartMs });
+  return {
+    query: async (sql, values) => {
+      await bringUpToNow();
+      return database.query(sql, values);
+    },
+    spanner,
+    close: async () => {
+      const database = await opened?.catch(() => undefined);
+      await Promise.all([database?.close(), copyTo.close()]);
+    },
+  };
+}
+
+async function openOf({ spannerDatabase, spanner }: LedgerAddress): Promise<SpannerDatabase> {
+  if (spannerDatabase === undefined) throw new Error('this ledger is not kept in Spanner');
+  return openSpanner({ database: spannerDatabase, emulatorHost: spanner });
 }

@@ -21,6 +21,7 @@ const failures = [
   'claims-lost-in-a-card',
   'keys-race-claims-loss',
   'kafka-replayed',
+  'accepted-lost',
 ];
 
 test('every failure of the pipeline has a scenario', () => {
@@ -30,11 +31,16 @@ test('every failure of the pipeline has a scenario', () => {
   );
 });
 
-test('a scenario says what fails and which guard absorbs it', () => {
+test('a scenario says what fails and which guard absorbs it, and of one loss who sees it', () => {
   for (const { failure, absorbedBy } of allScenarios) {
     assert.ok(failure.length > 20);
-    assert.match(absorbedBy, /^guard [123]/);
+    assert.match(absorbedBy, /^(guard [123]|no guard: the audit names)/);
   }
+  const unguarded = allScenarios.filter(({ absorbedBy }) => absorbedBy.startsWith('no guard'));
+  assert.deepEqual(
+    unguarded.map(({ name }) => name),
+    ['accepted-lost'],
+  );
 });
 
 test('the story tells some of them, in the same order', () => {

@@ -1,5 +1,6 @@
 import { UsageError } from '@triplock/launcher';
 import type { Scenario } from '../run-scenario.ts';
+import { acceptedLost } from './accepted-lost.ts';
 import {
   chargedNotSettled,
   chargeTimedOut,
@@ -32,6 +33,7 @@ export const allScenarios: readonly Scenario[] = [
   claimsLostInACard,
   keysRaceClaimsLoss,
   kafkaReplayed,
+  acceptedLost,
 ];
 
 /** Those of `npm run demo`: one of each kind, so that the story stays short. */

@@ -14,6 +14,7 @@ export { readHistory } from './history/history.ts';
 export { followWebhooks, openHistory, type HistoryRecorder } from './history/record-history.ts';
 export { operate, type OperatorCommand } from './operate.ts';
 export type { Caller, FoundSystem, Part } from './operator.ts';
+export { recordAcknowledgement, whoActs } from './operator-acts.ts';
 export { lackingEvents } from './republish.ts';
 export { claimStoreNames, readRecords, type RecordsSeen } from './payment-trace.ts';
 export * from './terminal.ts';
