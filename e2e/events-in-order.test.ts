@@ -38,7 +38,7 @@ async function aPlace(t: TestContext) {
     toBroker,
     dispatcher: (settings: Readonly<Record<string, string>>) =>
       start('outbox-dispatcher', {
-        DATABASE_URL: store.url('triplock_ledger'),
+        DATABASE_URL: store.url('triplock_dispatcher'),
         EVENTS_TOPIC: events.topic,
         ...settings,
       }),

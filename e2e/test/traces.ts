@@ -88,7 +88,7 @@ export async function startTraced(
     start('outbox-dispatcher', {
       ...pubsub,
       EVENTS_TOPIC: events.topic,
-      DATABASE_URL: database.url('triplock_ledger'),
+      DATABASE_URL: database.url('triplock_dispatcher'),
     }),
     start('partner-notifier', {
       ...pubsub,

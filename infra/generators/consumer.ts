@@ -277,6 +277,11 @@ function documented({ name }: Facts): readonly Insertion[] {
 | ${name} | the commit | \`${name}.committed\` | inbox row and the effect with it | Pub/Sub redelivers; the inbox knows it |
 `,
     },
+    {
+      file: 'infra/launcher/provision/database.test.ts',
+      before: `  triplock_auditor: [\n    insertPayment,`,
+      text: `  triplock_${name}: ['SELECT FROM ledger.transactions', 'DELETE FROM ${name}.inbox', readKeys],\n`,
+    },
     { file: 'docs/operating.md', before: ' auditor; do\n', text: ` ${name}` },
     manual(name, [
       `\`triplock_${name}\``,

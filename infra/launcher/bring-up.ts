@@ -128,6 +128,9 @@ async function startSystem(session: Session, wanted: SystemToStart): Promise<End
     {
       ...{ parts: addresses, names, partners },
       origin: given ? 'given' : 'native',
+      // Roles are the server's: a second system beside the first leaves them their limits, and who
+      // gives a database sets their own.
+      ...(!given && beside === undefined && { replicas: state.replicas }),
       catcher: `http://127.0.0.1:${catcher}`,
       ...(ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(addresses, names)) }),
     },

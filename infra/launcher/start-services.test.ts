@@ -5,7 +5,7 @@ import { eventually } from '@triplock/testing';
 import { bringUpServices } from './bring-up.ts';
 import { killProcess, stopProcess } from './faults.ts';
 import { homeAt } from './home.ts';
-import { withDatabase } from './provision/database.ts';
+import { connectionLimits, withDatabase } from './provision/database.ts';
 import { readState } from './session.ts';
 import { takeDown } from './take-down.ts';
 import { givenBrokers, processesOf, testHome } from './test/home.ts';
@@ -115,10 +115,17 @@ test('a service that does not start is shown with its last words and its log', a
 test('every role can log in, and both demo partners are there once', async (t) => {
   const home = testHome(t);
   await bringUpServices({ home }, standIns());
-  const { databases, partners } = await bringUpServices({ home }, standIns());
+  const { databases, partners, postgres } = await bringUpServices({ home }, standIns());
   for (const url of Object.values(databases)) {
     await withDatabase(url, (database) => database.ping());
   }
+  const limits = await withDatabase(postgres, (database) =>
+    database.query<{ role: string; limit: number }>(
+      `SELECT rolname AS role, rolconnlimit AS "limit" FROM pg_roles WHERE rolname LIKE 'triplock\\_%'`,
+    ),
+  );
+  const limitOf = Object.fromEntries(limits.map(({ role, limit }) => [role, limit]));
+  assert.deepEqual(limitOf, connectionLimits(1));
   assert.deepEqual(
     partners.map(({ id }) => id),
     ['acme', 'globex'],

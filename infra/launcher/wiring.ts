@@ -82,7 +82,7 @@ export function settingsOf(
     // The emulator's commits cost the square of their rows.
     ...(ledger === 'posts' && inSpanner && { POST_ROWS_MAX: '25' }),
     // Where it may copy the ledger to, for what reads it by SQL.
-    ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.ledger }),
+    ...(ledger === 'audits' && inSpanner && { LEDGER_COPY_URL: databases.copy }),
     ...(provider && providerSettings(provider, wiring)),
     ...(role && { DATABASE_URL: databases[roleIn(role)] }),
   };

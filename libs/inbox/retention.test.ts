@@ -26,7 +26,7 @@ async function anInbox(context: TestContext) {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_notifier');
   const owner = store.open();
-  const dispatcher = store.open('triplock_ledger');
+  const dispatcher = store.open('triplock_dispatcher');
   const inbox = openInbox(database, 'partner-notifier');
   return {
     owner,

@@ -1,3 +1,4 @@
+export * from './access.ts';
 export * from './durability.ts';
 export * from './load-sql.ts';
 export * from './migrate.ts';

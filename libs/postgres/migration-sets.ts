@@ -14,7 +14,13 @@ const serviceSchemas = [
 
 /** A role that the migrations make: for the libs, or with a service's schema. */
 export type DatabaseRole = `triplock_${
-  'ledger' | 'gateway' | 'claims' | 'partners' | (typeof serviceSchemas)[number]['schema']}`;
+  | 'ledger'
+  | 'dispatcher'
+  | 'copy'
+  | 'gateway'
+  | 'claims'
+  | 'partners'
+  | (typeof serviceSchemas)[number]['schema']}`;
 
 /**
  * Every owner's migrations in the order they run: roles and schemas, then the libs, then the

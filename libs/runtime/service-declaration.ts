@@ -31,6 +31,8 @@ export type ServiceDeclaration = {
   settings: SettingsTable;
   /** The role that it works as in PostgreSQL; without one it needs no database. */
   role?: `triplock_${string}`;
+  /** Connections that the pools of one replica hold at most as that role. */
+  connections?: number;
   /** A schema of its own there, from its folder `migrations`; without one it works in a lib's. */
   schema?: string;
   /** Whether an inbox in its schema admits each event once. */

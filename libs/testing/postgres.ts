@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import {
+  closeDatabase,
   migrate,
   migrationSets,
   openForCommand,
@@ -35,6 +36,13 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`;
   const template = await prepareTemplate(postgres);
   await asOwner(postgres, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`));
+  // A template does not pass the rights of a database on.
+  await asOwner(urlOf(postgres, { database: name }), (client) =>
+    closeDatabase({
+      query: async <Row extends object>(statement: string, values?: readonly unknown[]) =>
+        (await client.query<Row>(statement, values && [...values])).rows,
+    }),
+  );
   const pools: Database[] = [];
   test.after(async () => {
     await Promise.all(pools.map((pool) => pool.close()));

@@ -271,7 +271,7 @@ test('what only the next copy of the ledger explains is no drift, and what it do
 
 test('an audit that meets a copy between two slices waits for the last one', async (context) => {
   const store = await createTestDatabase(context);
-  const [ledger, auditor] = [store.open('triplock_ledger'), store.open('triplock_auditor')];
+  const [ledger, auditor] = [store.open('triplock_copy'), store.open('triplock_auditor')];
   await ledger.query('INSERT INTO ledger.copied (until_micros, behind) VALUES (1, true)');
   let copies = 0;
   const copyLedger = async () => {

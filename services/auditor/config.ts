@@ -19,7 +19,7 @@ export const settings = {
   ...ledgerSettings,
   ...subscriptionSettings('auditor'),
   /**
-   * Where a ledger in `spanner` is copied to, as the role triplock_ledger: the schema `ledger` of
+   * Where a ledger in `spanner` is copied to, as the role triplock_copy: the schema `ledger` of
    * the same database, which the checks read.
    */
   LEDGER_COPY_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),

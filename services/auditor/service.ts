@@ -7,6 +7,7 @@ export const auditor = {
   ports: [adminPort({ usual: 18_150, published: 'TRIPLOCK_AUDITOR_ADMIN_PORTS' })],
   settings,
   role: 'triplock_auditor',
+  connections: 11,
   schema: 'auditor',
   ledger: 'audits',
   claims: 'reads',

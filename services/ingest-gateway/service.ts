@@ -18,6 +18,7 @@ export const ingestGateway = {
   ],
   settings,
   role: 'triplock_gateway',
+  connections: 8,
   ledger: 'reads',
   claims: 'takes',
   kafka: { topics: ['accepted'], groups: { LEDGER_GROUP: 'ledger-worker' } },

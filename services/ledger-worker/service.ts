@@ -19,6 +19,7 @@ export const ledgerWorker = {
   ],
   settings,
   role: 'triplock_ledger',
+  connections: 8,
   ledger: 'posts',
   kafka: { topics: ['accepted', 'deadLetter'], groups: { LEDGER_GROUP: 'ledger-worker' } },
   provider: 'charges',

@@ -17,11 +17,17 @@ test('a database elsewhere is brought up to date once', async (t) => {
   await store.open().query(`DELETE FROM migrations.applied WHERE owner = 'auditor';
     DROP SCHEMA auditor CASCADE; CREATE SCHEMA auditor AUTHORIZATION CURRENT_USER;
     GRANT USAGE ON SCHEMA auditor TO triplock_auditor`);
+  const { pathname } = new URL(store.url());
+  await store.open().query(`GRANT CONNECT ON DATABASE "${pathname.slice(1)}" TO PUBLIC`);
   const first = await run(store.url());
   assert.equal(first.code, 0, first.stderr);
   const { postgres, spanner } = JSON.parse(first.stdout) as Record<string, { owner: string }[]>;
   assert.deepEqual([...new Set(postgres!.map(({ owner }) => owner))], ['auditor']);
   assert.deepEqual(spanner, []);
+  // As a dump that was restored is, it was open to every role.
+  const open = `SELECT FROM pg_database, aclexplode(datacl) AS granted
+    WHERE datname = current_database() AND granted.grantee = 0`;
+  assert.deepEqual(await store.open().query(open), []);
   assert.deepEqual(JSON.parse((await run(store.url())).stdout), { postgres: [], spanner: [] });
 });
 

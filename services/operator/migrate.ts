@@ -1,4 +1,9 @@
-import { migrate as migratePostgres, migrationSets } from '@triplock/postgres';
+import {
+  closeDatabase,
+  migrate as migratePostgres,
+  migrationSets,
+  openForCommand,
+} from '@triplock/postgres';
 import { migrateSpanner, spannerMigrationSets } from '@triplock/ledger-spanner';
 import { runCommand } from './command.ts';
 import { readConfig, required } from './config.ts';
@@ -9,7 +14,8 @@ npm run migrate
 
 Brings the schema of a database up to date, for a system that is not on this machine: the launcher
 and docker compose do it by themselves at every \`up\`. Run again, it does nothing. A database that is
-of a newer version, or whose migrations were edited, is left as it is.
+of a newer version, or whose migrations were edited, is left as it is. Nobody but the services' roles
+may connect to it afterwards, and nobody but its owner make temporary tables there.
 
   --json    prints { postgres: [{ owner, file }], spanner: [{ owner, file }] }: what was run
   --help
@@ -32,6 +38,7 @@ export function migrate(caller: Caller): Promise<void> {
         const { SPANNER_DATABASE: database, SPANNER_EMULATOR_HOST: emulatorHost } = config;
         const out = values.json ? process.stderr : process.stdout;
         const postgres = await atAddress(url, () => migratePostgres(url, migrationSets));
+        await atAddress(url, () => closeToOthers(url));
         out.write(`postgres: ran ${postgres.length} migrations\n`);
         const spanner =
           database === undefined
@@ -47,4 +54,10 @@ export function migrate(caller: Caller): Promise<void> {
     },
     caller.args,
   );
+}
+
+/** A dump that was restored is open to every role again, whatever had been run before it. */
+async function closeToOthers(url: string): Promise<void> {
+  const database = openForCommand({ url, applicationName: 'migrate', connectionsMax: 1 });
+  await closeDatabase(database).finally(() => database.close());
 }

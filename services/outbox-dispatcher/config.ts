@@ -14,7 +14,7 @@ import {
 export const settings = {
   ...serviceSettings,
   ...ledgerSettings,
-  /** As the role triplock_ledger; used where the ledger is in `postgres`. */
+  /** As the role triplock_dispatcher; used where the ledger is in `postgres`. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   PUBSUB_PROJECT_ID: text,
   /** `host:port` of an emulator; absent for Cloud Pub/Sub. */

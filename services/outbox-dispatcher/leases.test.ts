@@ -61,7 +61,9 @@ test('two dispatchers share the buckets and publish every event once', async (co
 });
 
 test('leases are asked for again when a third of their time is over, not before', async (context) => {
-  const outbox = openPostgresOutbox((await createTestDatabase(context)).open('triplock_ledger'));
+  const outbox = openPostgresOutbox(
+    (await createTestDatabase(context)).open('triplock_dispatcher'),
+  );
   let asked = 0;
   const leaseBuckets: typeof outbox.leaseBuckets = (request) => {
     asked += 1;
@@ -86,7 +88,7 @@ test('a dispatcher that joins has its half soon after the other one’s renewal'
   const store = await createTestDatabase(context);
   const leaseMs = 6_000;
   const [one, two] = ['one', 'two'].map((owner) =>
-    holdLeases(openPostgresOutbox(store.open('triplock_ledger')), { owner, leaseMs }),
+    holdLeases(openPostgresOutbox(store.open('triplock_dispatcher')), { owner, leaseMs }),
   );
   assert.equal((await one!()).leases.size, bucketCount);
   assert.equal((await two!()).leases.size, 0);

@@ -12,7 +12,7 @@ async function aService(context: TestContext) {
   const env = {
     TRIPLOCK_MODE: 'test',
     ADMIN_PORT: String(await freePort()),
-    DATABASE_URL: setup.store.url('triplock_ledger'),
+    DATABASE_URL: setup.store.url('triplock_dispatcher'),
     PUBSUB_PROJECT_ID: setup.events.projectId,
     PUBSUB_EMULATOR_HOST: setup.events.emulatorHost,
     EVENTS_TOPIC: setup.events.topic,

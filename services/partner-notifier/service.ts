@@ -7,6 +7,7 @@ export const partnerNotifier = {
   ports: [adminPort({ usual: 18_130, published: 'TRIPLOCK_NOTIFIER_ADMIN_PORTS' })],
   settings,
   role: 'triplock_notifier',
+  connections: 8,
   schema: 'notifier',
   inbox: true,
   events: { does: 'receive', subscription: 'partner-notifier' },

@@ -7,6 +7,7 @@ export const settlementFeed = {
   ports: [adminPort({ usual: 18_140, published: 'TRIPLOCK_SETTLEMENT_ADMIN_PORTS' })],
   settings,
   role: 'triplock_settlement',
+  connections: 8,
   schema: 'settlement',
   inbox: true,
   events: { does: 'receive', subscription: 'settlement-feed' },

@@ -47,7 +47,8 @@ export async function bringUpContainers(
   state.replicas = replicas ?? Math.max(1, state.replicas, replicasOf(before));
   const { claims, ledger } = stores;
   const ports = { ...state.published, ...publishedRanges(home.folder, state.replicas) };
-  const settings = { ...ports, CLAIMS: claims, LEDGER_STORE: ledger };
+  const replicated = { ...ports, TRIPLOCK_REPLICAS: `${state.replicas}` };
+  const settings = { ...replicated, CLAIMS: claims, LEDGER_STORE: ledger };
   // Each optional part has the profile of its name.
   const profiles = partsForStores({ claims, ledger });
   const copies = services.filter((service) => service.copies === 'replicas');

@@ -83,7 +83,8 @@ async function provision(report: Report): Promise<void> {
   const { names } = networkWiring;
   await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
   const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
-  const system = { parts, names, partners, catcher: inNetwork.catcher, ...spanner };
+  const replicas = Number(process.env['TRIPLOCK_REPLICAS'] ?? 2);
+  const system = { parts, names, replicas, partners, catcher: inNetwork.catcher, ...spanner };
   const { owner, roles: databases } = await provisionSystem(system, report);
   await provisionClaims(
     { state, report, stopGateways: () => refuseWhileGatewaysRun(claims) },

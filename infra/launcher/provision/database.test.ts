@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createTestDatabase } from '@triplock/testing';
+import {
+  closeDatabase,
+  type DatabaseRole,
+  limitConnections,
+  OpenDatabaseError,
+  openForCommand,
+} from '@triplock/postgres';
+import { createTestDatabase, testNamespace, testPart } from '@triplock/testing';
 import { LauncherError } from '../errors.ts';
-import { provisionDatabase } from './database.ts';
+import { declarations } from '../services.ts';
+import { connectionLimits, databaseUrls, provisionDatabase, withDatabase } from './database.ts';
 import { ledgerOf } from './ledger.ts';
 
 async function aDatabase(context: TestContext) {
@@ -62,4 +70,169 @@ test('a ledger stays where it is, and a new one is where it is asked for', () =>
   assert.throws(() => ledgerOf(inSpanner, 'postgres'), LauncherError);
   const inPostgres = { ledger: 'postgres' as const };
   assert.throws(() => ledgerOf(inPostgres, 'spanner'), /does not move to spanner/);
+});
+
+const denied = { code: '42501' };
+const insertPayment = 'INSERT INTO ledger.transactions (txn_id) VALUES (gen_random_uuid())';
+const readSecrets = 'SELECT secrets FROM partners.webhook_endpoints';
+const readKeys = 'SELECT FROM partners.api_keys';
+
+/** What each role is refused: nothing of these is its work, and some is that of its neighbour. */
+const forbidden: Readonly<Record<DatabaseRole, readonly string[]>> = {
+  triplock_ledger: [
+    `UPDATE ledger.outbox SET state = 'published'`,
+    'UPDATE ledger.outbox_leases SET epoch = epoch + 1',
+    `SELECT ledger.reap_outbox(interval '30 days', 1)`,
+    'INSERT INTO ledger.copied (until_micros) VALUES (1)',
+    'DELETE FROM ledger.transactions',
+    'SELECT FROM notifier.deliveries',
+    readKeys,
+    readSecrets,
+  ],
+  triplock_dispatcher: [
+    insertPayment,
+    'SELECT FROM ledger.transactions',
+    `UPDATE ledger.transactions SET state = 'succeeded'`,
+    'INSERT INTO ledger.entries DEFAULT VALUES',
+    'INSERT INTO ledger.outbox (event_id) VALUES (gen_random_uuid())',
+    `UPDATE ledger.outbox SET payload = '{}'`,
+    'DELETE FROM ledger.outbox',
+    'SELECT FROM notifier.inbox',
+    readKeys,
+  ],
+  triplock_copy: [
+    'UPDATE ledger.outbox_leases SET epoch = epoch + 1',
+    'INSERT INTO ledger.provider_events DEFAULT VALUES',
+    'UPDATE ledger.entries SET amount = 1',
+    'DELETE FROM ledger.copy_differences',
+    'SELECT FROM auditor.accepted',
+    readKeys,
+  ],
+  triplock_gateway: [
+    insertPayment,
+    'SELECT FROM ledger.outbox',
+    'SELECT FROM notifier.deliveries',
+    'INSERT INTO settlement.batches DEFAULT VALUES',
+    'INSERT INTO partners.api_keys DEFAULT VALUES',
+    readSecrets,
+  ],
+  triplock_claims: ['SELECT FROM ledger.transactions', 'DELETE FROM claims.claims', readKeys],
+  triplock_partners: ['SELECT FROM ledger.transactions', 'SELECT FROM claims.claims'],
+  triplock_notifier: [
+    'SELECT FROM ledger.transactions',
+    'UPDATE notifier.deliveries SET body = body',
+    'DELETE FROM notifier.deliveries',
+    'DELETE FROM notifier.inbox',
+    'SELECT FROM settlement.batches',
+    readKeys,
+  ],
+  triplock_settlement: [
+    'SELECT FROM ledger.transactions',
+    'DELETE FROM settlement.batches',
+    'DELETE FROM settlement.inbox',
+    'SELECT FROM notifier.deliveries',
+    readKeys,
+  ],
+  triplock_auditor: [
+    insertPayment,
+    'DELETE FROM auditor.accepted',
+    'UPDATE auditor.audit_slices SET hash = hash',
+    'INSERT INTO auditor.operator_acts DEFAULT VALUES',
+    `UPDATE notifier.deliveries SET state = 'delivered'`,
+    'SELECT owner FROM claims.claims',
+    readKeys,
+    readSecrets,
+  ],
+};
+
+const roles = Object.keys(forbidden) as DatabaseRole[];
+
+test('each role is refused what is not its work, and nobody makes schemas or temporary tables', async (context) => {
+  const store = await createTestDatabase(context);
+  const known = Object.keys(databaseUrls(store.url())).map((name) => `triplock_${name}`);
+  assert.deepEqual(known.sort(), roles.toSorted());
+  const everywhere = [
+    'CREATE TEMPORARY TABLE mine (id integer)',
+    'CREATE SCHEMA mine',
+    'CREATE TABLE public.mine (id integer)',
+    'CREATE ROLE mine',
+    'SET ROLE postgres',
+    `SELECT pg_read_file('/etc/hosts')`,
+    `COPY (SELECT 1) TO PROGRAM 'true'`,
+  ];
+  for (const role of roles) {
+    const database = store.open(role);
+    for (const statement of [...forbidden[role], ...everywhere]) {
+      await assert.rejects(database.query(statement), denied, `${role}: ${statement}`);
+    }
+  }
+});
+
+test('the services’ roles connect to the system’s database and to no other, and nobody else to it', async (context) => {
+  const server = await testPart('postgres');
+  const name = testNamespace('rights').replaceAll('-', '_');
+  context.after(() => withDatabase(server, (owner) => owner.query(`DROP DATABASE ${name}`)));
+  const provision = () =>
+    provisionDatabase({ url: server, origin: 'native', name }, () => undefined);
+  const { roles: urls } = await provision();
+  const connect = (url: string, database?: string) => {
+    const at = new URL(url);
+    if (database !== undefined) at.pathname = `/${database}`;
+    return withDatabase(at.href, (opened) => opened.ping());
+  };
+  for (const url of Object.values(urls)) {
+    await connect(url);
+    for (const other of ['postgres', 'template1']) {
+      await assert.rejects(connect(url, other), denied, `${new URL(url).username}: ${other}`);
+    }
+  }
+  const stranger = `other_${name}`;
+  await withDatabase(server, (owner) => owner.query(`CREATE ROLE ${stranger} LOGIN PASSWORD 'x'`));
+  context.after(() => withDatabase(server, (owner) => owner.query(`DROP ROLE ${stranger}`)));
+  const foreign = new URL(server);
+  Object.assign(foreign, { username: stranger, password: 'x' });
+  await assert.rejects(connect(foreign.href, name), denied);
+
+  // As a dump that was restored is.
+  await withDatabase(server, (owner) => owner.query(`GRANT ALL ON DATABASE ${name} TO PUBLIC`));
+  await connect(foreign.href, name);
+  await assert.rejects(withDatabase(urls.ledger, closeDatabase), OpenDatabaseError);
+  await provision();
+  await assert.rejects(connect(foreign.href, name), denied);
+});
+
+test('a role has the connections of two generations of its replicas, and not one more', async (context) => {
+  const server = await testPart('postgres');
+  const role = testNamespace('limited').replaceAll('-', '_');
+  const owner = openForCommand({ url: server, applicationName: 'test', connectionsMax: 1 });
+  const url = new URL(server);
+  Object.assign(url, { username: role, password: 'x' });
+  const pool = openForCommand({ url: url.href, applicationName: 'test', connectionsMax: 3 });
+  context.after(async () => {
+    await pool.close();
+    await owner.query(`REVOKE ALL ON DATABASE postgres FROM ${role}`);
+    await owner.query(`DROP ROLE ${role}`);
+    await owner.close();
+  });
+  await owner.query(`CREATE ROLE ${role} LOGIN PASSWORD 'x'`);
+  await owner.query(`GRANT CONNECT ON DATABASE postgres TO ${role}`);
+  await limitConnections(owner, { [role]: 2 });
+  const [first, second, release] = [0, 1, 2].map(() => Promise.withResolvers<void>());
+  const busy = [first!, second!].map(({ resolve }) =>
+    pool.transaction(() => {
+      resolve();
+      return release!.promise;
+    }),
+  );
+  await Promise.all([first!.promise, second!.promise]);
+  await assert.rejects(pool.ping(), { code: '53300' });
+  release!.resolve();
+  await Promise.all(busy);
+
+  for (const { name, role: own, connections, replicas } of declarations) {
+    if (own === undefined) continue;
+    assert.ok(connections !== undefined, `services/${name}/service.ts: connections`);
+    const limit = connectionLimits(replicas)[own as DatabaseRole]!;
+    assert.ok(limit >= 2 * replicas * connections && limit < 60, `${own}: ${limit}`);
+  }
 });

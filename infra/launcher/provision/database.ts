@@ -1,4 +1,8 @@
 import {
+  closeDatabase,
+  closeToPublic,
+  type ConnectionLimits,
+  limitConnections,
   migrate,
   migrationSets,
   openForCommand,
@@ -12,14 +16,42 @@ import { declarations, type RoleOfService } from '../services.ts';
 import type { Report } from '../session.ts';
 
 /** Who works in the database, without `triplock_`: each service, and two libs of the gateway's. */
-type Role = RoleOfService | 'claims' | 'partners';
+type Role = RoleOfService | 'claims' | 'copy' | 'partners';
 const roles = [
   ...new Set([
     ...declarations.flatMap(({ role }) => role ?? []),
     'triplock_claims',
+    'triplock_copy',
     'triplock_partners',
   ]),
 ];
+
+/** Pools beside those that a service declares, by whose they are and what one replica's holds. */
+const poolsBeside = {
+  triplock_claims: { of: 'ingest-gateway', connections: 8 },
+  triplock_copy: { of: 'auditor', connections: 2 },
+  triplock_partners: { of: 'operator', connections: 1 },
+};
+
+/** For the operators' commands, and for whoever looks. */
+const connectionsOfPeople = 8;
+
+/**
+ * How many connections each role may have, where each service has so many replicas: those of two
+ * generations, because an upgrade starts the next one before the last has ended, and some for
+ * people.
+ */
+export function connectionLimits(replicas: number): ConnectionLimits {
+  const limitOf = (connections: number) => 2 * replicas * connections + connectionsOfPeople;
+  const own = declarations.flatMap(({ role, connections }) =>
+    role === undefined ? [] : [[role, limitOf(connections ?? 0)]],
+  );
+  const beside = Object.entries(poolsBeside).map(([role, pool]) => [
+    role,
+    limitOf(pool.connections),
+  ]);
+  return Object.fromEntries([...own, ...beside]) as ConnectionLimits;
+}
 
 /** The database's URL for each role. */
 export type DatabaseUrls = Readonly<Record<Role, string>>;
@@ -31,14 +63,15 @@ export type ProvisionedDatabase = { owner: string; roles: DatabaseUrls };
  * Brings the database up to the newest migration and gives every role its password.
  *
  * @param server the superuser's URL; a database that was given is used as it is, in our own server
- * one is made, called `name`.
+ * one is made, called `name`, and nobody else gets into the others. `replicas` of each service are
+ * what connections are limited to; without it limits stay as they are.
  * @throws LauncherError in one sentence when the database is of another version; it is not touched.
  */
 export async function provisionDatabase(
-  server: { url: string; origin: 'given' | 'native'; name?: string },
+  server: { url: string; origin: 'given' | 'native'; name?: string; replicas?: number },
   report: Report,
 ): Promise<ProvisionedDatabase> {
-  const { url, origin, name = usualNames.database } = server;
+  const { url, origin, name = usualNames.database, replicas } = server;
   const owner = origin === 'given' ? url : await createDatabase(url, name);
   const applied = await migrate(owner, migrationSets).catch((error: unknown) =>
     refuseOtherVersion(error),
@@ -49,6 +82,8 @@ export async function provisionDatabase(
       // ALTER ROLE takes no parameters; the password is base64url and needs no quoting.
       await database.query(`ALTER ROLE ${role} PASSWORD '${rolePassword(owner, role)}'`);
     }
+    await closeDatabase(database);
+    if (replicas !== undefined) await limitConnections(database, connectionLimits(replicas));
   });
   return { owner, roles: databaseUrls(owner) };
 }
@@ -85,6 +120,8 @@ async function createDatabase(serverUrl: string, name: string): Promise<string> 
   await withDatabase(serverUrl, async (database) => {
     const found = await database.query('SELECT 1 FROM pg_database WHERE datname = $1', [name]);
     if (found.length === 0) await database.query(`CREATE DATABASE ${name}`);
+    // In a server of ours they are for its superuser alone; template0 takes no connections.
+    await closeToPublic(database, ['postgres', 'template1']);
   });
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;

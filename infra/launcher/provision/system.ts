@@ -14,6 +14,8 @@ export type SystemToProvision = {
   names: Names;
   /** `given`: the database is there and is used as it is. */
   origin?: 'given' | 'native';
+  /** Of each service: what a role's connections are limited to. Absent: limits stay as they are. */
+  replicas?: number;
   partners: readonly PartnerCredentials[];
   /** The URL of the catcher as the notifier reaches it. */
   catcher: string;
@@ -23,11 +25,13 @@ export type SystemToProvision = {
 
 /** Has everything in the parts that must be there before the first service starts. */
 export async function provisionSystem(
-  { parts, names, origin = 'native', partners, catcher, refill }: SystemToProvision,
+  system: SystemToProvision,
   report: Report,
 ): Promise<ProvisionedDatabase> {
+  const { parts, names, origin = 'native', replicas, partners, catcher, refill } = system;
+  const server = { url: parts.postgres, origin, name: names.database };
   const [database, , subscriptions] = await Promise.all([
-    provisionDatabase({ url: parts.postgres, origin, name: names.database }, report),
+    provisionDatabase({ ...server, ...(replicas && { replicas }) }, report),
     createKafkaTopics(parts.kafka, names),
     createSubscriptions(parts.pubsub, names),
   ]);

@@ -40,11 +40,12 @@ const changesOfHistory = [
   `UPDATE ledger.outbox SET sequence = 9`,
 ];
 
-test('the services’ role has no right to change history', async (context) => {
+test('no service’s role has a right to change history', async (context) => {
   const store = await someHistory(context);
-  const ledger = store.open('triplock_ledger');
   const more = ['DELETE FROM ledger.outbox', 'DELETE FROM ledger.provider_events'];
-  await refuses(ledger, [...changesOfHistory, ...more], denied);
+  for (const role of ['triplock_ledger', 'triplock_dispatcher', 'triplock_copy'] as const) {
+    await refuses(store.open(role), [...changesOfHistory, ...more], denied);
+  }
 });
 
 test('even the owner of the tables cannot change history', async (context) => {
@@ -54,8 +55,11 @@ test('even the owner of the tables cannot change history', async (context) => {
 
 test('only published events leave the outbox, and nothing younger than a day', async (context) => {
   const store = await someHistory(context);
-  const ledger = store.open('triplock_ledger');
-  await assert.rejects(ledger.query(`SELECT ledger.reap_outbox(interval '23 hours', 1)`), /a day/);
+  const dispatcher = store.open('triplock_dispatcher');
+  await assert.rejects(
+    dispatcher.query(`SELECT ledger.reap_outbox(interval '23 hours', 1)`),
+    /a day/,
+  );
   await assert.rejects(
     store.open('triplock_auditor').query(`SELECT ledger.reap_outbox(interval '30 days', 1)`),
     denied,

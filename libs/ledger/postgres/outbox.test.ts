@@ -18,10 +18,13 @@ const appendSql = `
 
 async function openUnderTest(
   context: TestContext,
-): Promise<OutboxByRelay & { database: Database; grow(age: string): Promise<unknown> }> {
+): Promise<
+  OutboxByRelay & { worker: Database; database: Database; grow(age: string): Promise<unknown> }
+> {
   const store = await createTestDatabase(context);
-  const database = store.open('triplock_ledger');
-  const { database: byRelay, relay } = await store.openByRelay('triplock_ledger');
+  const worker = store.open('triplock_ledger');
+  const database = store.open('triplock_dispatcher');
+  const { database: byRelay, relay } = await store.openByRelay('triplock_dispatcher');
   const sequences = new Map<TxnId, number>();
   const append = async (tx: Queryable, paymentId: TxnId) => {
     const sequence = (sequences.get(paymentId) ?? 0) + 1;
@@ -31,6 +34,7 @@ async function openUnderTest(
     return eventId;
   };
   return {
+    worker,
     database,
     relay,
     /** Makes everything published so much older. */
@@ -39,14 +43,14 @@ async function openUnderTest(
         .open()
         .query('UPDATE ledger.outbox SET published_at = published_at - $1::interval', [age]),
     outbox: openPostgresOutbox(byRelay),
-    another: openPostgresOutbox(store.open('triplock_ledger')),
-    append: (paymentId) => append(database, paymentId),
+    another: openPostgresOutbox(store.open('triplock_dispatcher')),
+    append: (paymentId) => append(worker, paymentId),
     appendLate: async (paymentId) => {
       const [inserted, mayCommit] = [
         Promise.withResolvers<EventId>(),
         Promise.withResolvers<void>(),
       ];
-      const transaction = database.transaction(async (tx) => {
+      const transaction = worker.transaction(async (tx) => {
         inserted.resolve(await append(tx, paymentId));
         await mayCommit.promise;
       });
@@ -199,8 +203,8 @@ test('republishing takes all events of a payment, in order, and none that waits 
 });
 
 test('however much waits, no more of it is counted than is needed to see that it is much', async (context) => {
-  const { outbox, database } = await openUnderTest(context);
-  await database.query(`
+  const { outbox, worker } = await openUnderTest(context);
+  await worker.query(`
     INSERT INTO ledger.outbox (
       event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent,
       created_at
@@ -214,7 +218,7 @@ test('however much waits, no more of it is counted than is needed to see that it
 });
 
 test('there is a lease for every bucket', async (context) => {
-  const database = (await createTestDatabase(context)).open('triplock_ledger');
+  const database = (await createTestDatabase(context)).open('triplock_dispatcher');
   const rows = await database.query('SELECT bucket FROM ledger.outbox_leases');
   assert.equal(rows.length, bucketCount);
 });

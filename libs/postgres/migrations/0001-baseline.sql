@@ -6,18 +6,23 @@
 -- made. Passwords are set by whoever deploys. Roles belong to the whole server, so a second
 -- database on it finds them already there.
 --
--- | role              | works as                                                                 |
--- | triplock_ledger   | ledger worker, outbox dispatcher, and whoever keeps a copy of the ledger |
--- | triplock_gateway  | ingest gateway: reads, and writes nothing but partners' webhook settings |
--- | triplock_claims   | ingest gateway, where claims are kept in PostgreSQL                      |
--- | triplock_partners | the operators' commands for partners and their keys                      |
--- | triplock_auditor  | auditor: reads everything, and writes its own evidence                   |
+-- | role                | works as                                                                 |
+-- | triplock_ledger     | ledger worker: posts, charges and settles                                |
+-- | triplock_dispatcher | outbox dispatcher: marks events as published, and sees no transaction    |
+-- | triplock_copy       | auditor, where it keeps a copy of a ledger that is in another store      |
+-- | triplock_gateway    | ingest gateway: reads, and writes nothing but partners' webhook settings |
+-- | triplock_claims     | ingest gateway, where claims are kept in PostgreSQL                      |
+-- | triplock_partners   | the operators' commands for partners and their keys                      |
+-- | triplock_auditor    | auditor: reads everything, and writes its own evidence                   |
+--
+-- Which of them may connect to the database at all, and how often, is no migration: a dump does not
+-- keep it (libs/postgres/access.ts).
 DO $$
 DECLARE role_name text;
 BEGIN
   FOREACH role_name IN ARRAY ARRAY[
-    'triplock_ledger', 'triplock_gateway', 'triplock_claims', 'triplock_partners',
-    'triplock_auditor'
+    'triplock_ledger', 'triplock_dispatcher', 'triplock_copy', 'triplock_gateway',
+    'triplock_claims', 'triplock_partners', 'triplock_auditor'
   ] LOOP
     BEGIN
       EXECUTE format('CREATE ROLE %I LOGIN', role_name);
@@ -32,11 +37,14 @@ CREATE SCHEMA ledger;
 CREATE SCHEMA claims;
 CREATE SCHEMA partners;
 
-GRANT USAGE ON SCHEMA ledger TO triplock_ledger, triplock_gateway, triplock_auditor;
+GRANT USAGE ON SCHEMA ledger
+TO triplock_ledger, triplock_dispatcher, triplock_copy, triplock_gateway, triplock_auditor;
 GRANT USAGE ON SCHEMA claims TO triplock_claims, triplock_auditor;
 GRANT USAGE ON SCHEMA partners TO triplock_partners, triplock_gateway, triplock_auditor;
 
 ALTER ROLE triplock_ledger SET search_path = ledger;
+ALTER ROLE triplock_dispatcher SET search_path = ledger;
+ALTER ROLE triplock_copy SET search_path = ledger;
 ALTER ROLE triplock_gateway SET search_path = ledger;
 ALTER ROLE triplock_claims SET search_path = claims;
 ALTER ROLE triplock_partners SET search_path = partners;

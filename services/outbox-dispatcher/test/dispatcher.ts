@@ -41,7 +41,7 @@ export async function aDispatcherSetup(context: TestContext) {
     await ledger.post(payments.map((payment) => ({ payment, traceparent, settlement })));
   };
   const dispatcher = (wish: DispatcherWish = {}) => {
-    const outbox = openPostgresOutbox(store.open('triplock_ledger'));
+    const outbox = openPostgresOutbox(store.open('triplock_dispatcher'));
     const publisher = openPublisher({
       ...events,
       emulatorHost: wish.emulatorHost ?? events.emulatorHost,

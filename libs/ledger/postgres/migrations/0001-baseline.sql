@@ -1,6 +1,6 @@
--- The ledger and its outbox: guard 2, and where guard 3 begins. Written by the ledger worker and the
--- outbox dispatcher, as the role triplock_ledger; read by the gateway (transactions), the audit
--- (everything) and the consumers' inboxes (how long events are kept).
+-- The ledger and its outbox: guard 2, and where guard 3 begins. Written by the ledger worker as the
+-- role triplock_ledger, and the outbox dispatcher as triplock_dispatcher; read by the gateway
+-- (transactions), the audit (everything) and the consumers' inboxes (how long events are kept).
 --
 -- What is final never changes and history is only added to. Constraints hold what a row may be,
 -- triggers hold what may become of it against everyone, the owner and bugs included, and rights hold
@@ -399,20 +399,33 @@ REVOKE EXECUTE ON FUNCTION ledger.outbox_kept() FROM PUBLIC;
 -- -------------------------------------------------------------------------------------------------
 -- What the roles may do at all: by column where a row changes, and never DELETE on what is kept.
 
+-- The worker posts and settles, and an event that it wrote is out of its hands.
 GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox, ledger.provider_events
   TO triplock_ledger;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, version, events,
               refund_reserved, amount_refunded, due_at) ON ledger.transactions TO triplock_ledger;
-GRANT UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox TO triplock_ledger;
-GRANT SELECT, UPDATE (owner, epoch, expires_at) ON ledger.outbox_leases TO triplock_ledger;
-GRANT SELECT, INSERT, DELETE, UPDATE (alive_until) ON ledger.outbox_owners TO triplock_ledger;
-GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_ledger;
 GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
--- For the copy, whose audit also compares how many events have left.
-GRANT SELECT, INSERT, UPDATE (until_micros, behind) ON ledger.copied TO triplock_ledger;
-GRANT SELECT, INSERT ON ledger.copy_differences TO triplock_ledger;
-GRANT SELECT ON ledger.outbox_horizon TO triplock_ledger;
+
+-- The dispatcher neither writes an event nor sees what it is about.
+GRANT SELECT, UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox
+  TO triplock_dispatcher;
+GRANT SELECT, UPDATE (owner, epoch, expires_at) ON ledger.outbox_leases TO triplock_dispatcher;
+GRANT SELECT, INSERT, DELETE, UPDATE (alive_until) ON ledger.outbox_owners TO triplock_dispatcher;
+GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_dispatcher;
+
+-- A copy follows whatever becomes of the other store's rows; its audit also compares how many events
+-- have left.
+GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox TO triplock_copy;
+GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
+              provider_intent_id, provider_charge_id, provider_refund_id, version, events,
+              refund_reserved, amount_refunded, due_at) ON ledger.transactions TO triplock_copy;
+GRANT UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox
+  TO triplock_copy;
+GRANT SELECT, INSERT, UPDATE (until_micros, behind) ON ledger.copied TO triplock_copy;
+GRANT SELECT, INSERT ON ledger.copy_differences TO triplock_copy;
+GRANT SELECT ON ledger.outbox_horizon TO triplock_copy;
+GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_copy;
 
 GRANT SELECT ON ledger.transactions TO triplock_gateway;
 GRANT SELECT ON ALL TABLES IN SCHEMA ledger TO triplock_auditor;

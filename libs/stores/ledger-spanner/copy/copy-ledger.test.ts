@@ -18,7 +18,7 @@ import { copyLedgerFrom } from './copy-ledger.ts';
 async function openBoth(context: TestContext) {
   const spanner = await (await createTestSpanner(context)).open();
   const store = await createTestDatabase(context);
-  const postgres = store.open('triplock_ledger');
+  const postgres = store.open('triplock_copy');
   return {
     spanner,
     postgres,

@@ -40,7 +40,7 @@ const usualSliceRows = 4_000;
 const usualIdleMs = 15_000;
 
 /**
- * Copies a ledger in Spanner into the schema `ledger` of PostgreSQL, as the role `triplock_ledger`:
+ * Copies a ledger in Spanner into the schema `ledger` of PostgreSQL, as the role `triplock_copy`:
  * what was committed since the last time, in slices of bounded size, each in a transaction of its
  * own. After the last one the copy is as of one moment. One of several copiers copies a slice while
  * the others wait, and PostgreSQL ends the transaction of one that does nothing.

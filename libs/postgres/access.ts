@@ -1,0 +1,68 @@
+import type { DatabaseRole } from './migration-sets.ts';
+import type { Queryable } from './pool.ts';
+
+/** How many connections a role may have at once, over the whole server. */
+export type ConnectionLimits = Readonly<Partial<Record<DatabaseRole, number>>>;
+
+/** A database stays open to roles that have no business there. Says what to do. */
+export class OpenDatabaseError extends Error {
+  override name = 'OpenDatabaseError';
+}
+
+const openSql = `
+  SELECT datname AS name, format('REVOKE ALL ON DATABASE %I FROM PUBLIC', datname) AS statement
+  FROM pg_database
+  WHERE datname = ANY ($1) AND EXISTS (
+    SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) AS granted
+    WHERE granted.grantee = 0
+  )`;
+
+const lackingSql = `
+  SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), rolname) AS statement
+  FROM pg_roles
+  WHERE rolname LIKE 'triplock\\_%' AND rolcanlogin
+    AND NOT has_database_privilege(rolname, current_database(), 'CONNECT')`;
+
+/**
+ * Closes a database to everybody but the services' roles, and lets nobody but its owner make
+ * temporary tables there. PostgreSQL allows both to every role of the server unless it is revoked
+ * (manual, 5.8). Run again it changes nothing; it is run at every start, because a dump does not
+ * keep the rights of a database, and a template does not pass them on.
+ *
+ * @throws OpenDatabaseError when the caller is not the database's owner.
+ */
+export async function closeDatabase(owner: Queryable): Promise<void> {
+  const [{ name }] = (await owner.query('SELECT current_database() AS name')) as [{ name: string }];
+  await closeToPublic(owner, [name]);
+  for (const { statement } of await owner.query<Statement>(lackingSql))
+    await owner.query(statement);
+}
+
+type Statement = { name: string; statement: string };
+
+/**
+ * Takes from every role what PostgreSQL gives to all: connecting, and temporary tables.
+ *
+ * @throws OpenDatabaseError when the caller owns one of the databases not.
+ */
+export async function closeToPublic(owner: Queryable, names: readonly string[]): Promise<void> {
+  for (const { statement } of await owner.query<Statement>(openSql, [names])) {
+    await owner.query(statement);
+  }
+  // Without the right to, PostgreSQL warns and revokes nothing.
+  const [open] = await owner.query<Statement>(openSql, [names]);
+  if (open === undefined) return;
+  throw new OpenDatabaseError(
+    `every role of the server may connect to the database ${open.name}, and only its owner can change that: run this as its owner`,
+  );
+}
+
+/**
+ * Lets each role have so many connections and no more: one that leaks them, or is in other hands,
+ * leaves the others theirs. Roles are the server's, and so are their limits.
+ */
+export async function limitConnections(owner: Queryable, limits: ConnectionLimits): Promise<void> {
+  for (const [role, limit] of Object.entries(limits)) {
+    await owner.query(`ALTER ROLE ${role} CONNECTION LIMIT ${limit}`);
+  }
+}
