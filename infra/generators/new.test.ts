@@ -7,6 +7,7 @@ import { createTree } from '@nx/devkit/testing';
 import { consumer } from './consumer.ts';
 import { LostAnchor } from './insertions.ts';
 import { RefusedName } from './names.ts';
+import { rename } from './rename.ts';
 import { service } from './service.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -80,4 +81,41 @@ test('a kind that there is not is refused, with those that there are', () => {
   assert.equal(unknown.status, 2, unknown.stderr);
   assert.match(unknown.stderr, /'pipeline' is no kind: it takes one of consumer/);
   assert.match(run('consumer').stderr, /a name is missing: npm run new -- consumer NAME/);
+});
+
+/** A clone of which every kind of place has the name. */
+function aClone() {
+  const tree = createTree();
+  tree.write('package.json', '{ "name": "triplock" }\n');
+  tree.write('libs/claims/claims.ts', `import { claims } from '@triplock/launcher';\n`);
+  tree.write('infra/triplock.mjs', 'export const TRIPLOCK_MODE = "Triplock";\n');
+  return tree;
+}
+
+test('every spelling of the name changes, in texts and in paths', async () => {
+  const tree = aClone();
+  await rename(tree, { name: 'acme' });
+  assert.match(tree.read('libs/claims/claims.ts', 'utf8')!, /@acme\/launcher/);
+  assert.match(tree.read('infra/acme.mjs', 'utf8')!, /ACME_MODE = .Acme./);
+  assert.equal(tree.exists('infra/triplock.mjs'), false);
+});
+
+test('a comment that a longer name made too wide is broken', async () => {
+  const tree = aClone();
+  const words = `${'word '.repeat(17)}triplock.`;
+  tree.write('libs/claims/wide.ts', `// ${words}\nexport const one = 1;\n`);
+  await rename(tree, { name: 'acmepaymentsandmore' });
+  const lines = tree.read('libs/claims/wide.ts', 'utf8')!.trimEnd().split('\n');
+  assert.ok(lines.every((line) => line.length <= 100));
+  assert.match(lines[1]!, /^\/\/ .*acmepaymentsandmore\.$/);
+});
+
+test('what is no name for a fork, or taken, is refused and nothing is written', async () => {
+  const refused = ['Acme', 'a', 'my-pay', 'class', 'claims', 'triplock', '7up'];
+  for (const name of refused) {
+    const tree = aClone();
+    const before = tree.listChanges().length;
+    await assert.rejects(rename(tree, { name }), RefusedName, name);
+    assert.equal(tree.listChanges().length, before, name);
+  }
 });

@@ -1,0 +1,179 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { root, workspaceFiles } from './workspace-files.ts';
+
+// What comes from others is what we meant, may be used, and is not known to do harm; and nothing
+// secret goes out with the sources. Nothing is asked but the registry of packages.
+
+/** A package as package-lock.json has it. */
+export type Locked = {
+  version?: string;
+  resolved?: string;
+  integrity?: string;
+  license?: string;
+  link?: boolean;
+  hasInstallScript?: boolean;
+};
+
+/** The entries of package-lock.json that come from the registry, by their paths. */
+export type Lock = Readonly<Record<string, Locked>>;
+
+/** Licences that let anybody use, change and pass on, and ask for no more than their own text. */
+const licences = [
+  ...['MIT', 'MIT/X11', 'Apache-2.0', 'ISC', '0BSD', 'BSD-2-Clause', 'BSD-3-Clause'],
+  ...['BlueOak-1.0.0', 'Unlicense', 'Python-2.0', 'CC-BY-4.0'],
+];
+
+/** Packages whose manifest has its licence in a field of before, and which it is. */
+const readByHand: Readonly<Record<string, string>> = {
+  'buildcheck@0.0.7': 'MIT',
+  'cpu-features@0.0.10': 'MIT',
+  'ssh2@1.17.0': 'MIT',
+};
+
+/** Advisories that do no harm here, by their URL, and why. */
+const harmless: Readonly<Record<string, string>> = {};
+
+const registry = 'https://registry.npmjs.org/';
+const sbomFile = '.triplock/sbom.cdx.json';
+
+export function readLock(): Lock {
+  const { packages } = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')) as {
+    packages: Lock;
+  };
+  const fetched = ([path, { link }]: [string, Locked]) => path.includes('node_modules/') && !link;
+  return Object.fromEntries(Object.entries(packages).filter(fetched));
+}
+
+/** Entries that npm would take from elsewhere, or whatever they hold. */
+export function findLoose(lock: Lock): string[] {
+  return Object.entries(lock).flatMap(([path, { version, resolved, integrity }]) => [
+    ...(/^sha512-[\w+/]{86}==$/.test(integrity ?? '') ? [] : [`${path}: no SHA-512 of it`]),
+    ...(/^\d+\.\d+\.\d+/.test(version ?? '') ? [] : [`${path}: no version of the registry`]),
+    ...(resolved === undefined || resolved.startsWith(registry)
+      ? []
+      : [`${path}: from ${new URL(resolved).host}, not from the public registry`]),
+  ]);
+}
+
+/** Packages whose licence is not on the list. One that offers a choice needs one of them there. */
+export function findUnlicensed(lock: Lock): string[] {
+  return Object.entries(lock).flatMap(([path, { license, version }]) => {
+    const name = `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${version}`;
+    const given = license ?? readByHand[name] ?? 'no licence';
+    const choices = given.replace(/^\((.*)\)$/, '$1').split(' OR ');
+    const allowed = choices.some((each) =>
+      each.split(' AND ').every((one) => licences.includes(one)),
+    );
+    return allowed ? [] : [`${name}: ${given}`];
+  });
+}
+
+/** What gives a secret away. Each is a form that its issuer has documented. */
+const secrets: Readonly<Record<string, RegExp>> = {
+  'a live key of Stripe': /\b[sr]k_live_\w{16,}/g,
+  'a private key': /-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----/g,
+  'a webhook secret': /\bwhsec_[\w+/=-]{24,}/g,
+  'a key of AWS': /\bA(?:KIA|SIA)[0-9A-Z]{16}\b/g,
+  'a key of Google': /\bAIza[\w-]{35}\b/g,
+  'a token of GitHub': /\b(?:gh[pousr]_\w{36}|github_pat_\w{22,})\b/g,
+  'a token of npm': /\bnpm_\w{36}\b/g,
+};
+
+/** Secrets in a text, by their kind and line; never the secret itself. */
+export function findSecrets({ path, text }: { path: string; text: string }): string[] {
+  return Object.entries(secrets).flatMap(([kind, form]) =>
+    [...text.matchAll(form)]
+      .filter(([found]) => !isReadable(found))
+      .map(({ index }) => `${path}:${text.slice(0, index).split('\n').length}: ${kind}`),
+  );
+}
+
+/** Whether the bytes of a webhook secret are words: those of tests are, and no random ones. */
+function isReadable(found: string): boolean {
+  const [, encoded] = /^whsec_(.*)$/.exec(found) ?? [];
+  return (
+    encoded !== undefined && /^[a-z0-9 -]+$/.test(Buffer.from(encoded, 'base64').toString('latin1'))
+  );
+}
+
+type Advisory = { title: string; url: string; severity: string };
+
+/** What `npm audit --json` prints: advisories by package, or that it could not ask. */
+export type Audited = {
+  error?: unknown;
+  message?: string;
+  vulnerabilities?: Readonly<Record<string, { via: readonly (string | Advisory)[] }>>;
+};
+
+/** Advisories about what is installed; `not-asked` is no answer, and is never taken for one. */
+export type Advisories =
+  { outcome: 'asked'; harmful: string[]; others: string[] } | { outcome: 'not-asked'; why: string };
+
+export function readAudit({ error, message, vulnerabilities }: Audited): Advisories {
+  if (error !== undefined || vulnerabilities === undefined) {
+    return { outcome: 'not-asked', why: message ?? 'npm audit gave no answer' };
+  }
+  const known = Object.entries(vulnerabilities).flatMap(([name, { via }]) =>
+    via
+      .filter((each) => typeof each === 'object')
+      .filter(({ url }) => harmless[url] === undefined)
+      .map(({ title, url, severity }) => ({
+        severity,
+        line: `${name}: ${title} (${severity}, ${url})`,
+      })),
+  );
+  const isHarmful = ({ severity }: { severity: string }) => ['high', 'critical'].includes(severity);
+  return {
+    outcome: 'asked',
+    harmful: known.filter(isHarmful).map(({ line }) => line),
+    others: known.filter((each) => !isHarmful(each)).map(({ line }) => line),
+  };
+}
+
+/** Asks npm, which asks the registry where it has to. */
+function npm(...args: string[]): string {
+  const options = { cwd: root, encoding: 'utf8', timeout: 60_000, maxBuffer: 64 << 20 } as const;
+  return spawnSync('npm', args, options).stdout ?? '';
+}
+
+/** The bill of materials of what runs in production, in a folder that git ignores. */
+function writeBill(): number {
+  const text = npm('sbom', '--sbom-format=cyclonedx', '--package-lock-only', '--omit=dev');
+  const { components } = JSON.parse(text) as { components: unknown[] };
+  mkdirSync(`${root}.triplock`, { recursive: true });
+  writeFileSync(root + sbomFile, text);
+  return components.length;
+}
+
+function askForAdvisories(): Advisories {
+  const text = npm('audit', '--json');
+  return readAudit(text === '' ? { error: 'no answer' } : (JSON.parse(text) as Audited));
+}
+
+/** Prints what was looked at, and everything that is wrong. */
+function check(): boolean {
+  const lock = readLock();
+  const files = workspaceFiles();
+  const advisories = askForAdvisories();
+  const found = {
+    [`package-lock.json: ${Object.keys(lock).length} packages by hash`]: findLoose(lock),
+    [`licences: ${licences.join(', ')}`]: findUnlicensed(lock),
+    [`secrets: looked for in ${files.length} files`]: files.flatMap(({ path, text }) =>
+      findSecrets({ path, text: text() }),
+    ),
+    ...(advisories.outcome === 'asked' && {
+      'advisories, high and critical': advisories.harmful,
+    }),
+  };
+  for (const [what, wrong] of Object.entries(found)) {
+    console.log(`${what}: ${wrong.length === 0 ? 'none is wrong' : `${wrong.length} wrong`}`);
+    for (const line of wrong) console.log(`  ${line}`);
+  }
+  if (advisories.outcome === 'not-asked') console.log(`ADVISORIES NOT ASKED: ${advisories.why}`);
+  else for (const line of advisories.others) console.log(`  to look at: ${line}`);
+  console.log(`${sbomFile}: ${writeBill()} packages that run in production`);
+  return Object.values(found).every((wrong) => wrong.length === 0);
+}
+
+if (import.meta.main) process.exitCode = check() ? 0 : 1;
