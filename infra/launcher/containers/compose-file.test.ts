@@ -82,6 +82,42 @@ test('everything that goes on running says how it is and has a bound on its memo
   }
 });
 
+/** Parts whose images write beside what they keep, and what. */
+const writable: Readonly<Record<string, string>> = {
+  kafka: 'its configuration and logs, below /opt/kafka',
+  postgres: 'its socket, in a folder that is nobody else’s',
+  pubsub: 'the settings of gcloud, in the home of its user',
+  spanner: 'not documented',
+  dynamodb: 'native libraries that it unpacks',
+  grafana: 'not documented',
+};
+
+/** Whose images run as somebody else than root by themselves, or would not run otherwise. */
+const users: Readonly<Record<string, string>> = {
+  kafka: 'appuser',
+  pubsub: 'root, without a capability',
+  spanner: 'root, without a capability',
+  dynamodb: 'dynamodblocal',
+  prometheus: 'nobody',
+  grafana: '472',
+  tempo: '10001',
+  k6: '12345',
+};
+
+test('no container has a right that it does not need, ours or a part', () => {
+  for (const [name, container] of containers) {
+    assert.deepEqual(container.cap_drop, ['ALL'], name);
+    assert.equal(container.cap_add ?? container.privileged, undefined, name);
+    assert.deepEqual(container.security_opt, ['no-new-privileges:true'], name);
+    assert.ok(container.pids_limit! <= 512, name);
+    assert.equal(container.read_only === true, writable[name] === undefined, name);
+    if (container.build !== undefined) continue;
+    assert.equal(container.user === undefined, users[name] !== undefined, name);
+  }
+  const dockerfile = readFileSync(join(cloneFolder, 'infra/images/Dockerfile'), 'utf8');
+  assert.match(dockerfile, /^USER node$/m);
+});
+
 /**
  * What all containers of a service may take, in megabytes; the steps that end take next to nothing.
  */

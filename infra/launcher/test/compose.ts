@@ -16,6 +16,13 @@ export type ComposeService = {
   volumes?: string[];
   profiles?: string[];
   deploy?: { replicas: number };
+  user?: string;
+  read_only?: boolean;
+  cap_drop?: string[];
+  security_opt?: string[];
+  pids_limit?: number;
+  privileged?: boolean;
+  cap_add?: string[];
 };
 
 const text = readFileSync(join(cloneFolder, 'docker-compose.yml'), 'utf8');

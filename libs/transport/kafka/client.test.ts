@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
+import { test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
+import { createTestTopic, eventually } from '@triplock/testing';
+import kafkajs from 'kafkajs';
+import { openInquiry } from './admin.ts';
 import { restIdleQueues } from './client.ts';
 
 restIdleQueues();
@@ -53,4 +56,52 @@ test('a request that a broker throttled is sent when it may, and then there is r
   await eventually(async () => sent.length === 1);
   assert.ok(sent[0]! >= 19, `sent after ${sent[0]} ms`);
   assert.equal(queue.throttleCheckTimeoutId, null);
+});
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+async function openTestInquiry(t: TestContext) {
+  const connection = await createTestTopic(t);
+  const inquiry = openInquiry({ ...connection, clientId: 'test', logger });
+  t.after(() => inquiry.close());
+  return { inquiry, topic: connection.topic };
+}
+
+/** What kafkajs throws for the error code of a broker's answer. */
+function refusal(message: string, code: number, retriable: boolean): Error {
+  return new kafkajs.KafkaJSProtocolError(Object.assign(new Error(message), { code, retriable }));
+}
+const coordinatorMoved = refusal('This is not the correct coordinator for this group', 16, true);
+const forbidden = refusal('Not authorized to access group', 30, false);
+
+test('a broker that cannot answer yet is asked again', async (t) => {
+  const { inquiry, topic } = await openTestInquiry(t);
+  let refusals = 0;
+  const answer = await inquiry.ask(async (admin) => {
+    if (refusals < 2) {
+      refusals += 1;
+      throw coordinatorMoved;
+    }
+    return admin.fetchTopicOffsets(topic);
+  });
+  assert.equal(refusals, 2);
+  assert.equal(answer[0]?.high, '0');
+});
+
+test('a broker that never can answer is its own error before the time is over', async (t) => {
+  const { inquiry, topic } = await openTestInquiry(t);
+  const never = inquiry.ask(() => Promise.reject(coordinatorMoved));
+  await assert.rejects(never, coordinatorMoved);
+  await inquiry.ping(topic);
+});
+
+test('what a broker refuses for good is asked once', async (t) => {
+  const { inquiry } = await openTestInquiry(t);
+  let asked = 0;
+  const refused = inquiry.ask(() => {
+    asked += 1;
+    return Promise.reject(forbidden);
+  });
+  await assert.rejects(refused, forbidden);
+  assert.equal(asked, 1);
 });
