@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { withDeadline } from '@triplock/runtime';
 import { containersOf } from './containers/records.ts';
 import {
@@ -19,6 +20,9 @@ import { inStopOrder } from './stop-order.ts';
 
 /** What takes longer to answer is not ready. All are asked at the same time. */
 const probeLimitMs = 2_000;
+/** Before a command is refused a part is asked again: on a busy machine it may work and be late. */
+const diagnosisLimitMs = 10_000;
+const askAgainMs = 100;
 
 /** One process as it is now. */
 export type ProcessStatus = {
@@ -39,17 +43,28 @@ export type SystemStatus = {
 };
 
 /** The home to look at, and optionally only some of its processes. */
-export type StatusQuestion = { home?: string; only?: readonly string[] };
+export type StatusQuestion = {
+  home?: string;
+  only?: readonly string[];
+  /** A process that is not ready is asked again for so long; by default it is asked once. */
+  withinMs?: number;
+};
 
-/** Looks at the processes of a home and asks each whether it is ready, in two seconds at most. */
+/** Looks at the processes of a home and asks each whether it is ready, in two seconds a try. */
 export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
   const home = homeAt(options.home);
   const { processes, stateOf, left } = await recordsOf(home);
   const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
   const ordered = inStopOrder(names.sort()).flat();
   const running = Object.values(processes).filter((record) => stateOf(record) !== 'gone');
+  const { withinMs = 0 } = options;
   const found = await Promise.all(
-    ordered.map((name) => look(processes[name]!, { left, runState: stateOf(processes[name]!) })),
+    ordered.map(async (name): Promise<ProcessStatus> => {
+      const record = processes[name]!;
+      const runState = stateOf(record);
+      const state = runState === 'running' ? await ask(record, { left, withinMs }) : runState;
+      return { name, pid: record.pid, ports: record.ports, state };
+    }),
   );
   const live = left && isWholeSystem(left) ? { services: serviceEndpoints(running) } : {};
   return {
@@ -58,14 +73,6 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
     processes: found,
     endpoints: left && { ...left, ...live },
   };
-}
-
-async function look(
-  record: ProcessRecord,
-  { left, runState }: { left: PartEndpoints | undefined; runState: RunState },
-): Promise<ProcessStatus> {
-  const { name, pid, ports } = record;
-  return { name, pid, ports, state: runState === 'running' ? await ask(record, left) : runState };
 }
 
 type RunState = 'running' | 'paused' | 'gone';
@@ -100,12 +107,17 @@ function runStateOf(record: ProcessRecord): RunState {
 
 async function ask(
   record: ProcessRecord,
-  endpoints: PartEndpoints | undefined,
-): Promise<ProcessStatus['state']> {
-  const checks = checksOf(record, endpoints).map((check) =>
-    withDeadline(check, { ms: probeLimitMs, what: record.name }).then(succeeded, failed),
-  );
-  return (await Promise.all(checks)).every(Boolean) ? 'ready' : 'not ready';
+  { left, withinMs }: { left: PartEndpoints | undefined; withinMs: number },
+): Promise<'ready' | 'not ready'> {
+  const until = performance.now() + withinMs;
+  for (;;) {
+    const checks = checksOf(record, left).map((check) =>
+      withDeadline(check, { ms: probeLimitMs, what: record.name }).then(succeeded, failed),
+    );
+    if ((await Promise.all(checks)).every(Boolean)) return 'ready';
+    if (performance.now() >= until) return 'not ready';
+    await delay(askAgainMs);
+  }
 }
 
 const succeeded = () => true;
@@ -123,10 +135,10 @@ function checksOf(record: ProcessRecord, endpoints: PartEndpoints | undefined): 
 
 /**
  * What of a home does not do its work now, each in one sentence that ends in the next step; empty
- * when all is well. It takes two seconds at most, also when something stands still.
+ * when all is well. It takes ten seconds at most, also when something stands still.
  */
 export async function unreachableParts(question: StatusQuestion = {}): Promise<string[]> {
-  const status = await systemStatus(question);
+  const status = await systemStatus({ withinMs: diagnosisLimitMs, ...question });
   const isAsked = (name: string) => question.only?.includes(name) ?? true;
   const up = startCommand(status.home);
   const given = allParts.flatMap(({ name, ...part }) => {
