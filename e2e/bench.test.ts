@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { declarations } from '@triplock/launcher';
 import { command, home, upSystem } from './test/system.ts';
 
@@ -78,4 +79,14 @@ test('Ctrl-C ends a bench of a running system at once and leaves that up', async
   const [code] = (await ended) as [number];
   assert.equal(code, 130, printed.join('\n'));
   assert.equal((await command('status')).code, 0);
+});
+
+test('a payment runs through few files, in the order that docs/journey.md gives', async () => {
+  const file = fileURLToPath(new URL('./journey.ts', import.meta.url));
+  const problem = await new Promise<string | undefined>((resolve) => {
+    execFile(process.execPath, [file], (error, stdout, stderr) =>
+      resolve(error === null ? undefined : stdout + stderr),
+    );
+  });
+  assert.equal(problem, undefined);
 });

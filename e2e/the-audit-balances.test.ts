@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { thisMachineFor } from '@triplock/launcher';
 import { eventually, stripeControl } from '@triplock/testing';
+import { recordRun } from './test/history.ts';
 import { newKey, openWebhookReceiver, type PartnerRequest, sendTo } from './test/partner.ts';
 import { command, home, onTheSystem } from './test/system.ts';
 
@@ -15,6 +17,7 @@ type Audit = {
   drift: { check: string; ids: string[] }[];
   waiting: { for: string; ids: string[]; since: string }[];
   notCompared: { part: string; next: string }[];
+  history?: { judged: { accepted: number } };
 };
 type LayerSum = { count: number; amount: number };
 type Sums = {
@@ -24,8 +27,8 @@ type Sums = {
   cards: { charged: Record<string, LayerSum>; givenBack: Record<string, LayerSum> };
 };
 
-async function audit(wait = '60'): Promise<{ code: number; result: Audit }> {
-  const { code, stdout, stderr } = await command('audit', '--json', '--wait', wait);
+async function audit(wait = '60', ...more: string[]): Promise<{ code: number; result: Audit }> {
+  const { code, stdout, stderr } = await command('audit', '--json', '--wait', wait, ...more);
   assert.ok(stdout.startsWith('{'), stdout + stderr);
   return { code, result: JSON.parse(stdout) as Audit };
 }
@@ -168,6 +171,60 @@ test('the audit fails and names the event when a layer differs', async () => {
     await announce('reverse(payload_hash)');
   }
   assert.equal((await audit()).code, 0);
+});
+
+/** A line of a history, or several: what somebody would have to make of it, and what then tells. */
+type Line = { what: string; n?: number; key?: string; status?: number; body?: string };
+const lies: Readonly<Record<string, (lines: Line[]) => Line[]>> = {
+  'history-two-bodies-accepted': (lines) => {
+    const accepted = lines.find(({ status }) => status === 202)!;
+    const other = accepted.body!.replace('"amount":700', '"amount":701');
+    return lines.map((each) =>
+      each.status === 422 ? { ...accepted, n: each.n!, body: other } : each,
+    );
+  },
+  'asked-not-in-ledger': (lines) => {
+    const n = lines.find(({ what }) => what === 'asked')!.n!;
+    const never = lines.filter((each) => each.n === n).map((each) => ({ ...each, n: 9_000 }));
+    return [
+      ...never.map((each) => (each.key ? { ...each, key: newKey('never') } : each)),
+      ...lines,
+    ];
+  },
+  'asked-differs-from-ledger': (lines) =>
+    lines.map((each) => (each.body ? { ...each, body: each.body.replace(':700', ':702') } : each)),
+  'ledger-not-asked': (lines) => {
+    const { key } = lines.find((each) => each.key !== undefined)!;
+    const its = new Set(lines.filter((each) => each.key === key).map(({ n }) => n));
+    return lines.filter(({ n }) => n === undefined || !its.has(n));
+  },
+  'arrived-not-delivered': (lines) =>
+    lines.map((each) => (each.what === 'webhook' ? { ...each, body: `${each.body} ` } : each)),
+  'delivered-not-arrived': (lines) => lines.filter(({ what }) => what !== 'webhook'),
+};
+
+test('with a history the audit begins at the clients and ends at their partners, and names whichever lies', async () => {
+  const run = await recordRun(on, 'audited');
+  const [key, body] = [newKey('audited'), { amount: 700, currency: 'EUR' }];
+  const paid = await run.acme.pay(key, body);
+  assert.equal((await run.acme.pay(key, body)).body, paid.body);
+  assert.equal((await run.acme.pay(key, { ...body, amount: 701 })).status, 422);
+  const { id } = await final(paid);
+  assert.equal((await run.acme.refund(id, newKey('audited'), { amount: 50 })).status, 202);
+  const file = await run.finish({ complete: true });
+  const { code, result } = await audit('60', '--history', file);
+  assert.deepEqual([code, result.drift, result.history?.judged.accepted], [0, [], 2]);
+
+  const [head, ...lines] = readFileSync(file, 'utf8').trimEnd().split('\n');
+  for (const [check, plant] of Object.entries(lies)) {
+    const planted = plant(lines.map((line) => JSON.parse(line) as Line));
+    const lie = file.replace('.jsonl', `-${check}.jsonl`);
+    writeFileSync(lie, [head, ...planted.map((each) => JSON.stringify(each)), ''].join('\n'));
+    const told = await audit('60', '--history', lie);
+    assert.deepEqual([told.code, told.result.ok], [1, false], check);
+    const named = told.result.drift.map((each) => each.check);
+    assert.ok(named.includes(check), `${check}: ${JSON.stringify(told.result.drift)}`);
+  }
 });
 
 /** The payment of a 202 once it is final. */

@@ -139,7 +139,11 @@ test('each of the thirty invariants is looked for by checks that exist, or shown
     numbers,
     Array.from({ length: 30 }, (_, n) => `I${n + 1}`),
   );
-  const sources = ['services/auditor/checks.ts', 'services/operator/history/history.ts'];
+  const histories = ['history.ts', 'compare-with-layers.ts'];
+  const sources = [
+    'services/auditor/checks.ts',
+    ...histories.map((file) => `services/operator/history/${file}`),
+  ];
   const known = sources.map(read).join('\n');
   for (const [, number, checks = '', tests = ''] of rows) {
     const named = [...checks.matchAll(/`([^`]+)`/g)].map(([, check]) => check);

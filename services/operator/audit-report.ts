@@ -1,3 +1,4 @@
+import { type HistoryReport, renderHistory } from './history/check-history.ts';
 import { count, formatMoney, renderTable, style } from './terminal.ts';
 
 /** Transactions in one layer: how many, and their amounts in minor units. */
@@ -61,6 +62,8 @@ export type AuditReport = {
   inFlight: { lag: Readonly<Record<string, number>>; waiting: readonly Finding[] };
   /** Parts that could not be asked, and what to do about it. */
   notCompared: readonly { part: string; why: string; next: string }[];
+  /** Of a history that was compared as one more layer, by `--history`. */
+  history?: HistoryReport;
 };
 
 /** A check that found something, and the ids it found. */
@@ -80,6 +83,7 @@ export function renderAudit(report: AuditReport): string[] {
     '',
     ...renderTable(sumColumns, report.sums.flatMap(sumRows)),
     '',
+    ...(report.history === undefined ? [] : ['history:', ...renderHistory(report.history), '']),
     ...renderOutcome(report),
     ...renderWaiting(report),
   ];

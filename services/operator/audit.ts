@@ -2,6 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isOnlyInFlight, renderAudit, type AuditReport } from './audit-report.ts';
 import { CommandError, runCommand, UsageError, wholeNumber, wordsOf } from './command.ts';
 import { required } from './config.ts';
+import { auditWithHistory } from './history/compare-with-layers.ts';
+import { readHistory } from './history/history.ts';
 import { operatorFor, withDatabase, withParts, type Caller } from './operator.ts';
 import { recordAcknowledgement, whoActs } from './operator-acts.ts';
 import { openTerminal } from './terminal.ts';
@@ -32,15 +34,19 @@ nothing of that ID was lost.
   --full         compares every closed slice again, and not only some; one that is interrupted goes on
                  where it was
   --everything   the same, and lists all that the provider has, not only what is new to the auditor
+  --history FILE takes a history as one more layer, so that the audit begins at what clients asked
+                 and were answered, and ends at what came to the partners: drift is also what
+                 contradicts the contract in it (history-…), and what differs from the ledger or the
+                 deliveries. Which runs write one: docs/failures.md
   --reason TEXT  of an acknowledgement: what was done about the payments
   --by NAME      who acknowledges (the user of this machine)
   --home DIR     the instance on this machine (.triplock); elsewhere the settings say which system
   --json         prints { ok, settledDown, counts, sums, drift, waiting, lost, inFlight,
-                 notCompared }, or { outcome }
+                 notCompared, history? }, or { outcome }
   --help
 
 AUDITOR_URL      an auditor's operators' port, such as http://auditor:9100
-DATABASE_URL     the database, as its owner; only to acknowledge
+DATABASE_URL     the database: to acknowledge as its owner, with --history as one who may read it
 `;
 
 /** `audit`: reconciles everything once nothing is in flight any more. */
@@ -49,6 +55,7 @@ export function audit(caller: Caller): Promise<void> {
     wait: { type: 'string' },
     full: { type: 'boolean' },
     everything: { type: 'boolean' },
+    history: { type: 'string' },
     reason: { type: 'string' },
     by: { type: 'string' },
     json: { type: 'boolean' },
@@ -60,10 +67,12 @@ export function audit(caller: Caller): Promise<void> {
     if (words.length > 0 || values.reason !== undefined || values.by !== undefined) {
       return acknowledge(caller, asked);
     }
+    const history = values.history === undefined ? undefined : await readHistory(values.history);
     const wait = wholeNumber(values.wait, { option: 'wait', min: 0, max: 86_400 });
     const terminal = openTerminal({ json: values.json ?? false });
     const operator = await operatorFor(caller, { terminal, signal: interrupted() });
     const { AUDITOR_URL: auditorUrl } = required(operator.config, 'AUDITOR_URL');
+    if (history !== undefined) required(operator.config, 'DATABASE_URL');
     const auditing = {
       auditorUrl,
       waitMs: (wait ?? defaultWaitSeconds) * 1_000,
@@ -72,11 +81,17 @@ export function audit(caller: Caller): Promise<void> {
       progress: (text: string) => terminal.progress(text),
     };
     try {
-      const report = await withParts(operator, ['postgres', 'kafka'], () => askAuditor(auditing));
-      const broken = isOnlyInFlight(report) ? await operator.diagnose() : [];
+      const layers = await withParts(operator, ['postgres', 'kafka'], () => askAuditor(auditing));
+      const broken = isOnlyInFlight(layers) ? await operator.diagnose() : [];
       if (broken.length > 0) {
         throw new UsageError(['no result: what is in flight cannot finish', ...broken].join('\n'));
       }
+      const report =
+        history === undefined
+          ? layers
+          : await withDatabase(operator, { name: 'audit', parts: [] }, (database) =>
+              auditWithHistory(layers, { history, database }),
+            );
       for (const line of renderAudit(report)) terminal.line(line);
       terminal.result(report);
       if (!report.ok) process.exitCode = 1;
@@ -127,6 +142,7 @@ type Asked = {
     readonly wait?: string;
     readonly full?: boolean;
     readonly everything?: boolean;
+    readonly history?: string;
     readonly reason?: string;
     readonly by?: string;
     readonly json?: boolean;

@@ -9,7 +9,7 @@ export {
   type EventRow,
   type Receipt,
 } from './effects.ts';
-export { checkHistory, renderHistory } from './history/check-history.ts';
+export { checkHistory, renderHistory, type HistoryReport } from './history/check-history.ts';
 export { readHistory } from './history/history.ts';
 export { followWebhooks, openHistory, type HistoryRecorder } from './history/record-history.ts';
 export { operate, type OperatorCommand } from './operate.ts';

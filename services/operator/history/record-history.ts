@@ -83,7 +83,7 @@ const followEveryMs = 100;
  * asked for in time: the history lacks webhooks that came.
  */
 export async function followWebhooks(
-  history: HistoryRecorder,
+  history: Pick<HistoryRecorder, 'webhook'>,
   catcher: string,
 ): Promise<{ stop(): Promise<void> }> {
   const ended = new AbortController();
