@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { continueProcess, pauseProcess, readLogs } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { type Lease, home, onTheSystem, readLeases } from './test/system.ts';
+import { recordRun } from './test/history.ts';
 import { acceptedIds, becomeFinalOnce, sendSteadily, stormLoadOf } from './storms.ts';
 
 const on = onTheSystem();
@@ -48,14 +49,16 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
   const before = await refusedMarks();
   const markWasRefused = async () => (await refusedMarks()) > before;
   const halves = await leases();
+  const run = await recordRun(on, 'dispatcher-stands-still');
   const calm = new AbortController();
   const { perSecond } = stormLoadOf(on.system).steady;
-  const load = sendSteadily(on.acme, { perSecond, stop: calm.signal });
+  const load = sendSteadily(run.acme, { perSecond, stop: calm.signal });
   let lost: Lease[] = [];
   let takenOver: { at: Date } | undefined;
   try {
     const resting = await restBeforeTheMark(owner.name);
     await eventually(resting.begun);
+    run.history.fault('stand still', owner.name);
     await pauseProcess(owner);
     const stoodStillAt = performance.now();
     const successor = await restBeforeTheMark('outbox-dispatcher-2');
@@ -99,6 +102,7 @@ test('a dispatcher that stood still past its lease marks nothing when it goes on
       [1],
     );
   }
+  await run.finish({ complete: true });
   await eventually(bothHaveHalf, within(30_000, 'half of the buckets for each again'));
 });
 

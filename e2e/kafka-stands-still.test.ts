@@ -4,6 +4,7 @@ import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
 import { payInTurns } from './mixed-load.ts';
 import { stormLoadOf } from './storms.ts';
+import { recordRun } from './test/history.ts';
 import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
@@ -11,7 +12,8 @@ const on = onTheSystem();
 test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger once', async () => {
   const still = stormLoadOf(on.system).still;
   const { acceptedMin, refusedMin } = still;
-  const { sent, stop } = payInTurns(on.acme, still);
+  const run = await recordRun(on, 'kafka-stands-still');
+  const { sent, stop } = payInTurns(run.acme, still);
   const count = (status: number) => sent.filter(({ answer }) => answer.status === status).length;
   const accepted = (atLeast: number) => async () => count(202) >= atLeast;
   try {
@@ -19,6 +21,7 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
       withinMs: 30_000,
       what: 'payments before the fault',
     });
+    run.history.fault('stand still', 'kafka');
     await pauseProcess({ home, name: 'kafka' });
     await eventually(async () => count(503) >= refusedMin, {
       withinMs: 30_000,
@@ -46,7 +49,7 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
   const unknown = sent.filter(({ answer }) => answer.status === 503).slice(0, 20);
   for (const { key, body } of unknown) {
     const retry = await eventually(async () => {
-      const answer = await on.acme.pay(key, body);
+      const answer = await run.acme.pay(key, body);
       return answer.status === 202 && answer;
     });
     sent.push({ key, body, answer: retry });
@@ -63,4 +66,5 @@ test('Kafka stopped under load: 503 within 3 s, and every 202 is in the ledger o
     [ids],
   );
   assert.deepEqual(twice, []);
+  await run.finish({ complete: true });
 });
