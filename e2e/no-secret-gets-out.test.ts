@@ -24,6 +24,7 @@ import {
   planted,
   poison,
   refused,
+  requestsWithCardData,
   submitted,
   traceId,
   traceparent,
@@ -174,7 +175,7 @@ async function refusedRequests(): Promise<void> {
   await ask({ ...list, headers: { authorization: '', cookie: refused.cookie } }, 401);
   await ask({ path: `/v1/payments?limit=${refused.queryKey}` }, 400);
   await ask({ path: `/v1/${refused.queryKey}` }, 404);
-  await pay({ payment_method: refused.cardNumber }, undefined, 400);
+  for (const request of requestsWithCardData()) await ask({ method: 'POST', ...request }, 400);
   await pay({ [refused.fieldName]: refused.fieldValue }, undefined, 400);
   const url = `https://user:${refused.urlPassword}@partner.example/`;
   await ask({ method: 'PUT', path: '/v1/webhook-endpoint', body: { url } }, 400);

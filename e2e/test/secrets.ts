@@ -4,6 +4,7 @@ import { topics } from '@triplock/contracts';
 import type { Endpoints } from '@triplock/launcher';
 import { openEmulator } from '@triplock/testing';
 import { type IHeaders, Kafka, logLevel } from 'kafkajs';
+import { newKey, type PartnerRequest } from './partner.ts';
 import type { Setup } from './system.ts';
 
 const mark = randomBytes(6).toString('hex');
@@ -30,7 +31,9 @@ export const refused = {
   password: planted('password'),
   cookie: planted('cookie'),
   queryKey: planted('query_key'),
-  cardNumber: `4000${BigInt(`0x${mark}`).toString().padStart(15, '0').slice(0, 12)}`,
+  cardNumber: cardNumber(),
+  groupedCardNumber: cardNumber().replace(/\d{4}(?=\d)/g, '$& '),
+  securityCode: planted('security_code'),
   fieldName: planted('field'),
   fieldValue: planted('field_value'),
   otherBody: planted('other_body'),
@@ -38,6 +41,37 @@ export const refused = {
   stripeBody: planted('stripe_body'),
   stripeSignature: planted('stripe_signature'),
 };
+
+/** A number as a Visa card has one, with a right check digit (ISO/IEC 7812-1, annex B). */
+function cardNumber(): string {
+  const first = `4000${BigInt(`0x${mark}`).toString().padStart(15, '0').slice(-11)}`;
+  const sum = [...first].reduce((total, digit, at) => {
+    const doubled = at % 2 === 0 ? Number(digit) * 2 : Number(digit);
+    return total + Math.floor(doubled / 10) + (doubled % 10);
+  }, 0);
+  return `${first}${(10 - (sum % 10)) % 10}`;
+}
+
+/** A card's number wherever a partner may write something, and its security code. */
+export function requestsWithCardData(): PartnerRequest[] {
+  const { cardNumber: alone, groupedCardNumber: grouped, securityCode } = refused;
+  const pay = (fields: object, key = newKey()) => {
+    const body = { amount: 700, currency: 'EUR', ...fields };
+    return { path: '/v1/payments', key, body };
+  };
+  const refunds = '/v1/payments/00000000-0000-8000-8000-000000000000/refunds';
+  const everywhere = [alone, grouped, `card ${alone}, 12/28`].flatMap((text) => [
+    pay({ reference: text }),
+    pay({ description: text }),
+    pay({ metadata: { note: text } }),
+    pay({ metadata: { [text]: 'a note' } }),
+    pay({ [text]: 1 }),
+    pay({}, JSON.stringify(text)),
+    { path: refunds, key: newKey(), body: { reason: text } },
+  ]);
+  const code = pay({ metadata: { cvv: securityCode } });
+  return [...everywhere, pay({ payment_method: alone }), code];
+}
 
 /** What is about a webhook and not in it. */
 export const endpoint = {

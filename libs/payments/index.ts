@@ -1,3 +1,4 @@
+export * from './card-numbers.ts';
 export * from './identity.ts';
 export * from './money.ts';
 export * from './transaction.ts';

@@ -43,8 +43,8 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   if (store.store !== 'postgres') service.onClose('ledger', () => ledger.close());
   const partners = openPartners(database);
 
-  const topic = { brokers: config.KAFKA_BROKERS, topic: config.ACCEPTED_TOPIC };
-  const kafka = { ...topic, clientId: config.INSTANCE_NAME, logger };
+  const { KAFKA_BROKERS: brokers, ACCEPTED_TOPIC: topic } = config;
+  const kafka = { brokers, topic, clientId: config.INSTANCE_NAME, logger };
   const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
   await requireDurable({ ...kafka, otherwise });
   const offsets = openTopicOffsets({ ...kafka, groupId: config.LEDGER_GROUP });
@@ -69,6 +69,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     endpoints: openWebhookEndpoints(database),
     deliveries: openWebhookDeliveries(database),
     targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
+    cardNumbersAllowed: new Set(config.CARD_NUMBERS_ALLOWED),
     metrics,
     crashPoints,
     logger,

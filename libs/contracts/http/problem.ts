@@ -1,3 +1,4 @@
+import { hasCardNumber } from '@triplock/payments';
 import { Type } from 'typebox';
 
 /** Every `code` a problem can have, with its status and title. */
@@ -90,7 +91,8 @@ export const problemSchema = Type.Object(
   { additionalProperties: false },
 );
 
-// A pointer shows where, it does not carry a partner's text back: longer names are cut.
+// A pointer shows where, it does not carry a partner's text back: longer names are cut, and one that
+// could be a card's number is left out.
 const shownMax = 80;
 
 /**
@@ -103,5 +105,6 @@ export function jsonPointer(path: readonly (string | number)[]): string {
 
 function pointerSegment(step: string | number): string {
   const text = String(step).slice(0, shownMax).toWellFormed();
+  if (hasCardNumber(String(step))) return encodeURIComponent('…');
   return encodeURIComponent(text.replaceAll('~', '~0').replaceAll('/', '~1'));
 }

@@ -1,4 +1,9 @@
-import type { JsonObject, JsonValue } from '@triplock/payments';
+import {
+  hasCardNumber,
+  namesSecurityCode,
+  type JsonObject,
+  type JsonValue,
+} from '@triplock/payments';
 import type { Static, TObject, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { jsonPointer, type FieldProblem } from './problem.ts';
@@ -60,6 +65,31 @@ export function compileEach(
   schemas: Readonly<Record<string, TSchema>>,
 ): Readonly<Record<string, ReturnType<typeof Compile>>> {
   return Object.fromEntries(Object.entries(schemas).map(([name, each]) => [name, Compile(each)]));
+}
+
+const cardNumber =
+  'looks like the number of a payment card, which is not kept here: send what is no card number';
+const cardNumberName = `a name in it ${cardNumber}`;
+const securityCode =
+  "is named as a card's security code, which nobody may keep: leave it out or name it otherwise";
+
+/**
+ * Every text of a body, names and values of metadata included, that could be a card's number or is
+ * named as its security code. Nothing of the text is in what is said about it.
+ */
+export function findCardData(body: JsonObject): FieldProblem[] {
+  return Object.entries(body).flatMap(([field, value]) => {
+    if (typeof value === 'string') {
+      return hasCardNumber(value) ? [fieldProblem([field], cardNumber)] : [];
+    }
+    if (!isJsonObject(value)) return [];
+    return Object.entries(value).flatMap(([name, text]) => {
+      if (hasCardNumber(name)) return [fieldProblem([field], cardNumberName)];
+      if (namesSecurityCode(name)) return [fieldProblem([field, name], securityCode)];
+      const isNumber = typeof text === 'string' && hasCardNumber(text);
+      return isNumber ? [fieldProblem([field, name], cardNumber)] : [];
+    });
+  });
 }
 
 /** Whether a value is a JSON object, and no list and no null. */

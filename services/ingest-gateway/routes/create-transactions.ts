@@ -1,4 +1,4 @@
-import { readIdempotencyKey, responseVersion, validatePaymentRequest } from '@triplock/contracts';
+import { responseVersion, validatePaymentRequest } from '@triplock/contracts';
 import { deriveTxnId, fingerprint, type JsonValue } from '@triplock/payments';
 import { carriedTraceparent, inSpan, startBudget, traceparentFrom } from '@triplock/runtime';
 import type {
@@ -12,6 +12,7 @@ import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transact
 import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { inUse, incorrectFields, maybeAccepted, notFound, reused } from '../http/problems.ts';
+import { readKey, refuseCardData } from './card-data.ts';
 import { acceptedResponse, acceptProblems, idempotencyKeyHeader } from './schemas.ts';
 
 const createPayment: FastifySchema = {
@@ -19,7 +20,8 @@ const createPayment: FastifySchema = {
   summary: 'Accept a payment',
   description:
     'Takes effect once per key. Repeat it with the same key and body as often as you like: the ' +
-    'answer is the same, byte for byte, with `Idempotency-Replayed: true`.',
+    'answer is the same, byte for byte, with `Idempotency-Replayed: true`. What looks like the ' +
+    'number of a payment card, or is named as its security code, is refused and not kept.',
   headers: idempotencyKeyHeader('payment'),
   body: { $ref: 'PaymentRequest#' },
   response: {
@@ -33,15 +35,16 @@ export function addCreateRoutes(app: FastifyInstance, gateway: Gateway): void {
   app.post(
     '/v1/payments',
     { schema: createPayment, onResponse: countRefused(gateway, 'payment') },
-    async (request, reply) => create(gateway, paymentOf(request), reply),
+    async (request, reply) => create(gateway, paymentOf(gateway, request), reply),
   );
 }
 
-/** @throws Problem when the key or the body is not valid. */
-function paymentOf(request: FastifyRequest): Transaction {
-  const key = readIdempotencyKey(request.raw.rawHeaders);
+/** @throws Problem when the key or the body is not valid, or could be a card's number. */
+function paymentOf(gateway: Gateway, request: FastifyRequest): Transaction {
+  const key = readKey(gateway, request);
   const validated = validatePaymentRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
+  refuseCardData(gateway, request.partnerId, validated.body);
   const { partnerId } = request;
   return {
     kind: 'payment',

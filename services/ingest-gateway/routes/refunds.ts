@@ -1,9 +1,10 @@
-import { readIdempotencyKey, responseVersion, validateRefundRequest } from '@triplock/contracts';
+import { responseVersion, validateRefundRequest } from '@triplock/contracts';
 import { deriveTxnId, fingerprint, isTxnId, type JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { incorrectFields, notFound } from '../http/problems.ts';
+import { readKey, refuseCardData } from './card-data.ts';
 import { countRefused, create } from './create-transactions.ts';
 import { byId, type ReadTransaction } from './read-transactions.ts';
 import {
@@ -56,18 +57,19 @@ export function addRefundRoutes(
   app.post(
     '/v1/payments/:id/refunds',
     { schema: createRefund, onResponse: countRefused(gateway, 'refund') },
-    async (request, reply) => create(gateway, refundOf(request), reply),
+    async (request, reply) => create(gateway, refundOf(gateway, request), reply),
   );
   app.get('/v1/refunds/:id', { schema: readRefund }, (_, reply) => read('refund', reply));
 }
 
-/** @throws Problem when the path, the key or the body is not one. */
-function refundOf(request: FastifyRequest): Transaction {
+/** @throws Problem when the path, the key or the body is not one, or could be a card's number. */
+function refundOf(gateway: Gateway, request: FastifyRequest): Transaction {
   const { id: paymentId } = request.params as { id: string };
   if (!isTxnId(paymentId)) throw notFound('payment');
-  const key = readIdempotencyKey(request.raw.rawHeaders);
+  const key = readKey(gateway, request);
   const validated = validateRefundRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
+  refuseCardData(gateway, request.partnerId, validated.body);
   const { partnerId } = request;
   const path = `/v1/payments/${paymentId}/refunds`;
   return {

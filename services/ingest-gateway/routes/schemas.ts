@@ -20,7 +20,7 @@ export function idempotencyKeyHeader(what: What | 'rotation' | 'redelivery'): ob
         description:
           `Names the ${what}, once per partner: 1 to 255 printable ASCII characters, bare or as a ` +
           'quoted structured-field string (both are the same key). Quote one that has a comma or ' +
-          'a semicolon.',
+          'a semicolon. One that looks like a card number is refused.',
       },
     },
   };

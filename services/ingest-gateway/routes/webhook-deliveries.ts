@@ -2,7 +2,6 @@ import {
   pageSizeUsual,
   parseWebhookDeliveryListQuery,
   Problem,
-  readIdempotencyKey,
   redeliveredMax,
   txnIdSchema,
   validateRedeliveryRequest,
@@ -25,6 +24,7 @@ import {
   reused,
 } from '../http/problems.ts';
 import { refuseBody } from '../http/request-body.ts';
+import { readKey } from './card-data.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const listDeliveriesSchema: FastifySchema = {
@@ -197,7 +197,7 @@ function noDelivery(): Problem {
 function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
   const { deliveries, logger } = gateway;
   app.post(`${path}/redeliver`, { schema: redeliverWindowSchema }, async (request, reply) => {
-    const order = orderOf(request);
+    const order = orderOf(gateway, request);
     const work = deliveries.redeliverWindow(order);
     const done = await askStore(gateway, { what: 'redelivering a window', work });
     const { partnerId } = request;
@@ -227,8 +227,8 @@ function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
 }
 
 /** @throws Problem when the key or the body is not one. */
-function orderOf(request: FastifyRequest): RedeliveryOrder {
-  const key = readIdempotencyKey(request.raw.rawHeaders);
+function orderOf(gateway: Gateway, request: FastifyRequest): RedeliveryOrder {
+  const key = readKey(gateway, request);
   const validated = validateRedeliveryRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   const { since, until, status: state } = validated.asked;

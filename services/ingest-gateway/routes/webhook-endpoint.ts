@@ -1,10 +1,11 @@
-import { Problem, readIdempotencyKey, validateWebhookEndpoint } from '@triplock/contracts';
+import { Problem, validateWebhookEndpoint } from '@triplock/contracts';
 import { targetRefusal, type ShownEndpoint, type TargetPolicy } from '@triplock/partners';
 import type { JsonValue } from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { askStore, incorrectFields } from '../http/problems.ts';
 import { refuseBody } from '../http/request-body.ts';
+import { readKey } from './card-data.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const readEndpoint: FastifySchema = {
@@ -112,7 +113,7 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway)
   app.post(`${path}/secrets`, { schema: rotateSecret }, async (request, reply) => {
     const { partnerId } = request;
     refuseBody(request);
-    const key = readIdempotencyKey(request.raw.rawHeaders);
+    const key = readKey(gateway, request);
     const work = endpoints.rotateSecret({ partnerId, key });
     const rotated = await askStore(gateway, { what: 'rotating a secret', work });
     if (rotated.outcome === 'no-endpoint') throw noEndpoint();

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { randomBytes, randomInt, randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { hasCardNumber, namesSecurityCode } from './card-numbers.ts';
+
+/** The networks' published numbers for tests; no account has one. */
+const published = [
+  '4242424242424242', // Visa
+  '4222222222222',
+  '4000000000000000006',
+  '5555555555554444', // Mastercard
+  '2223003122003222',
+  '378282246310005', // American Express
+  '30569309025904', // Diners Club
+  '36227206271667',
+  '6011111111111117', // Discover
+  '6500000000000002',
+  '3530111333300000', // JCB
+  '6200000000000005', // UnionPay
+  '6205500000000000004',
+  '6759649826438453', // Maestro
+  '5018000000000009',
+  '2200000000000004', // Mir
+];
+
+const anyPublished = fc.constantFrom(...published);
+const separators = [' ', '-', '.', '_', '\t', '\u00a0', '\u2009', '\u2013', ' - ', '  '];
+
+test('the numbers that the networks publish for tests are card numbers', () => {
+  for (const number of published) assert.ok(hasCardNumber(number), number);
+});
+
+test('a card number is found in any groups, with any separator, between anything that is no digit', () => {
+  const around = fc.stringMatching(/^([^\d]{0,20}[A-Za-z:#/,])?$/);
+  const written = fc.record({
+    number: anyPublished,
+    separator: fc.constantFrom(...separators),
+    cuts: fc.array(fc.boolean(), { minLength: 18, maxLength: 18 }),
+    before: around,
+    after: around,
+  });
+  fc.assert(
+    fc.property(written, ({ number, separator, cuts, before, after }) => {
+      const cut = (at: number) => cuts[at] === true && at < number.length - 1;
+      const grouped = [...number].map((digit, at) => (cut(at) ? digit + separator : digit));
+      assert.ok(hasCardNumber(`${before}${grouped.join('')}${after}`), grouped.join(''));
+    }),
+  );
+});
+
+test('one that follows or precedes other numbers is found where its groups end', () => {
+  for (const text of [
+    'order-1001-4242424242424242',
+    'card 4242 4242 4242 4242 12 28',
+    '2026-11-22 378282246310005',
+    'a4242424242424242b',
+    '{"pan":"4242424242424242"}',
+    'face4242424242424242',
+    '7b6ae6a1-0f4b-4bd0-9a2e-4e2a1c0d9f11-4242424242424242',
+  ]) {
+    assert.ok(hasCardNumber(text), text);
+  }
+});
+
+test('another last digit, another beginning or another length is no card number', () => {
+  fc.assert(
+    fc.property(anyPublished, fc.integer({ min: 1, max: 9 }), (number, add) => {
+      const last = (Number(number.at(-1)) + add) % 10;
+      assert.ok(!hasCardNumber(number.slice(0, -1) + last), number);
+    }),
+  );
+  for (const text of ['9424242424242424', '0000000000000000', '424242424242424242424242', '']) {
+    assert.ok(!hasCardNumber(text), text);
+  }
+});
+
+test('by the definition of Luhn, a number of a Visa is one when its sum ends in 0', () => {
+  fc.assert(
+    fc.property(fc.stringMatching(/^4\d{15}$/), (number) => {
+      const sum = [...number].reverse().reduce((total, digit, at) => {
+        const doubled = at % 2 === 0 ? Number(digit) : Number(digit) * 2;
+        return total + Math.floor(doubled / 10) + (doubled % 10);
+      }, 0);
+      assert.equal(hasCardNumber(number), sum % 10 === 0);
+    }),
+  );
+});
+
+test('the longest text of separated digits is looked through in linear time and memory', () => {
+  for (const text of ['9 '.repeat(50_000), '9   '.repeat(50_000), '9'.repeat(100_000)]) {
+    assert.equal(hasCardNumber(text), false);
+  }
+});
+
+test('names of security codes are known, and those of other things are not', () => {
+  for (const name of ['cvv', 'CVC2', 'cardCvv', 'card_cvc', 'csc', 'x-cvn', 'Security Code']) {
+    assert.ok(namesSecurityCode(name), name);
+  }
+  for (const name of ['order', 'cid', 'customer_id', 'discscount', 'code', 'verification']) {
+    assert.ok(!namesSecurityCode(name), name);
+  }
+});
+
+const digits = (count: number) =>
+  Array.from({ length: count }, () => String(randomInt(10))).join('');
+const crockford = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+const ulid = () =>
+  `01${Array.from({ length: 24 }, () => crockford[randomInt(crockford.length)]).join('')}`;
+const day = () => new Date(1.7e12 + randomInt(1e11)).toISOString();
+
+/** References of partners that are no cards, and the most of them that may be refused. */
+const references: Readonly<Record<string, [make: () => string, shareMax: number]>> = {
+  'numbers of 16 digits': [() => digits(16), 0.05],
+  'numbers of 12 to 19 digits': [() => digits(randomInt(12, 20)), 0.04],
+  'numbers of 12 digits': [() => digits(12), 0.02],
+  'UUIDs (version 4)': [randomUUID, 0],
+  'SHA-256 in hexadecimal': [() => randomBytes(32).toString('hex'), 0],
+  ULIDs: [ulid, 0.0005],
+  'a date and a number of 6 digits, 2026-11-22-001234': [
+    () => `${day().slice(0, 10)}-${digits(6)}`,
+    0.01,
+  ],
+  'a date and a number of 8 digits, 20261122-00123456': [
+    () => `${day().slice(0, 10).replaceAll('-', '')}-${digits(8)}`,
+    0.01,
+  ],
+  'times, 2026-11-22T10:20:30.123Z': [day, 0.0005],
+  'order- and a number of 10 digits': [() => `order-${digits(10)}`, 0],
+};
+
+const tries = 100_000;
+
+test('few references that are no cards look like one; how many of which kind is shown', (t) => {
+  for (const [kind, [make, shareMax]] of Object.entries(references)) {
+    const made = Array.from({ length: tries }, make);
+    const began = performance.now();
+    const hits = made.filter(hasCardNumber).length;
+    const us = (1_000 * (performance.now() - began)) / tries;
+    const share = ((100 * hits) / tries).toFixed(3);
+    t.diagnostic(`${kind}: ${share} % refused, ${us.toFixed(2)} µs each`);
+    assert.ok(hits / tries <= shareMax, `${kind}: ${hits} of ${tries}`);
+  }
+});

@@ -1,0 +1,142 @@
+/**
+ * The card networks' numbers by their first four digits, and how long they are. A number's form is
+ * ISO/IEC 7812-1 (issuer identification number first, Luhn check digit last, 19 digits at most); who
+ * has which range is what the networks publish: Visa Core Rules; Mastercard's "2-series BIN
+ * expansion" and Maestro rules; American Express merchant regulations; Discover Global Network's IIN
+ * bulletin (Discover, Diners Club, JCB and UnionPay in its network); NSPK (Mir); NPCI (RuPay).
+ *
+ * A range is rather too wide here than too narrow where a network's own list is finer than four
+ * digits. Airlines' numbers (UATP, which begin with 1) are left out: so do the times in
+ * milliseconds and microseconds that many references are made of.
+ */
+const networks: readonly [first: number, last: number, ...lengths: number[]][] = [
+  [4000, 4999, 13, 16, 19], // Visa
+  [5100, 5599, 16], // Mastercard
+  [2221, 2720, 16],
+  [3400, 3499, 15], // American Express
+  [3700, 3799, 15],
+  [3000, 3059, 14, 15, 16, 17, 18, 19], // Diners Club
+  [3095, 3095, 14, 15, 16, 17, 18, 19],
+  [3600, 3699, 14, 15, 16, 17, 18, 19],
+  [3800, 3999, 14, 15, 16, 17, 18, 19],
+  [6011, 6011, 16, 17, 18, 19], // Discover
+  [6440, 6599, 16, 17, 18, 19],
+  [3528, 3589, 16, 17, 18, 19], // JCB
+  [6200, 6299, 16, 17, 18, 19], // UnionPay
+  [8100, 8171, 16, 17, 18, 19],
+  [5000, 5099, 12, 13, 14, 15, 16, 17, 18, 19], // Maestro, and networks within its ranges
+  [5600, 5899, 12, 13, 14, 15, 16, 17, 18, 19],
+  [6300, 6399, 12, 13, 14, 15, 16, 17, 18, 19],
+  [6700, 6799, 12, 13, 14, 15, 16, 17, 18, 19],
+  [2200, 2204, 16, 17, 18, 19], // Mir
+  [6062, 6085, 16, 19], // RuPay, Hipercard
+  [8200, 8299, 16], // RuPay
+  [9792, 9792, 16], // Troy
+];
+
+const [lengthMin, lengthMax] = [12, 19] as const;
+/**
+ * Twelve digits and more with at most three separators between two of them (`4242 - 4242`): spaces
+ * of any width, hyphens and dashes of any length, dots, underscores. No two ways lead through it, so
+ * it takes linear time.
+ */
+const longNumber = /\d(?:[ \t._\-\u00a0\u2000-\u2015\u202f\u2212]{0,3}\d){11,}/g;
+
+/**
+ * UUIDs (RFC 9562), and hexadecimal of 24 digits and more such as hashes and traces: one UUID in
+ * 1 500 would have a card's number in it by chance, and they are what keys should be made of.
+ */
+const randomId =
+  /\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?=\d*[a-f])[0-9a-f]{24,})\b/gi;
+
+/** For each four digits the lengths of numbers that begin so: bit 0 is 12 digits. */
+const lengthsByBeginning = new Uint8Array(10_000);
+for (const [first, last, ...lengths] of networks) {
+  const bits = lengths.reduce((sum, length) => sum | (1 << (length - lengthMin)), 0);
+  for (let beginning = first; beginning <= last; beginning += 1) {
+    lengthsByBeginning[beginning]! |= bits;
+  }
+}
+
+/**
+ * Whether a text has a number in it that could be a payment card's (PAN): of a network's range, of
+ * that range's length, and with a right Luhn digit; alone or between other things, in one piece or
+ * with spaces, hyphens, dots or underscores between groups of digits of any size. Digits are those
+ * of ASCII. A piece of a longer number is none: both ends are ends of a group. Nor is a piece of a
+ * UUID or a hash.
+ *
+ * It is asked for every text of every payment: one search, and nothing else as long as no twelve
+ * digits follow each other.
+ */
+export function hasCardNumber(text: string): boolean {
+  if (text.length < lengthMin) return false;
+  if (text.match(longNumber) === null) return false;
+  return text.replace(randomId, '#').match(longNumber)?.some(holdsCardNumber) ?? false;
+}
+
+/** Looks at every run of whole groups of a text of digits and separators. */
+function holdsCardNumber(text: string): boolean {
+  const digits: number[] = [];
+  /** How many digits there are before each group, and in all. */
+  const bounds: number[] = [];
+  let inGroup = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (isDigit(code)) {
+      if (!inGroup) bounds.push(digits.length);
+      digits.push(code - zero);
+    }
+    inGroup = isDigit(code);
+  }
+  bounds.push(digits.length);
+  const sums = luhnSums(digits);
+  return bounds.some((start, group) => {
+    const lengths = lengthsByBeginning[beginningAt(digits, start)]!;
+    if (lengths === 0) return false;
+    return bounds.slice(group + 1, group + 1 + lengthMax).some((end) => {
+      const length = end - start;
+      if (length < lengthMin || length > lengthMax) return false;
+      const sum = sums[end % 2]!;
+      return (lengths & (1 << (length - lengthMin))) !== 0 && (sum[end]! - sum[start]!) % 10 === 0;
+    });
+  });
+}
+
+/** The first four digits from there as a number; 0, which no network has, where there are fewer. */
+function beginningAt(digits: readonly number[], start: number): number {
+  const [a, b, c, d] = digits.slice(start, start + 4);
+  return d === undefined ? 0 : a! * 1_000 + b! * 100 + c! * 10 + d;
+}
+
+/**
+ * Sums of the digits before each place by ISO/IEC 7812-1, annex B: doubled are those at even places
+ * in the first, those at odd places in the second. The sum of any piece is a difference of two.
+ */
+function luhnSums(digits: readonly number[]): [evenDoubled: number[], oddDoubled: number[]] {
+  const sums: [number[], number[]] = [[0], [0]];
+  for (const [at, digit] of digits.entries()) {
+    const doubled = digit < 5 ? digit * 2 : digit * 2 - 9;
+    sums[at % 2]!.push(sums[at % 2]![at]! + doubled);
+    sums[1 - (at % 2)]!.push(sums[1 - (at % 2)]![at]! + digit);
+  }
+  return sums;
+}
+
+const [zero, nine] = [0x30, 0x39] as const;
+
+function isDigit(code: number): boolean {
+  return code >= zero && code <= nine;
+}
+
+// Visa, JCB and UnionPay say CVV and CVN, Mastercard CVC, Discover and others CSC or CAV. `cid`,
+// which American Express says, is left out: it is many a customer's id.
+const securityCode =
+  /cvv|cvc|(?:^|[^a-z])(?:csc|cvn2?|cav2?)(?:[^a-z]|$)|card.?(?:verification|validation).?(?:code|value|number)|security.?code/i;
+
+/**
+ * Whether a name says that its value is a card's security code, which nobody may keep once a payment
+ * is authorised (PCI DSS 4.0, requirement 3.3.1).
+ */
+export function namesSecurityCode(name: string): boolean {
+  return securityCode.test(name);
+}
