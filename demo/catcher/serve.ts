@@ -1,24 +1,27 @@
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type ServerResponse,
-} from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { explainListenError, refusedControl, refusedVisit } from '@triplock/runtime';
+import {
+  createBoundedServer,
+  explainListenError,
+  quickLimits,
+  refusedControl,
+  refusedVisit,
+} from '@triplock/runtime';
 import { type CatcherState, type CaughtFilter, receiveWebhook } from './webhooks.ts';
 
 /** A invocation catcher. */
 type Catcher = { url: string; close(): Promise<void> };
 
 const bodyBytesMax = 1024 * 1024;
+// Several notifiers, each with as many webhooks under way as it may have.
+const connectionsMax = 4_096;
 
 /** Serves the partners' endpoints. Rejects when the port is taken. */
 export async function serveCatcher(
   catcher: CatcherState,
   { host, port }: { host: string; port: number },
 ): Promise<Catcher> {
-  const server = createServer(answerWith(catcher));
+  const server = createBoundedServer(answerWith(catcher), { ...quickLimits, connectionsMax });
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(explainListenError(error, 'CATCHER_PORT')));
     server.listen({ host, port }, resolve);

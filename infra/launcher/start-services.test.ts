@@ -9,7 +9,7 @@ import { connectionLimits, withDatabase } from './provision/database.ts';
 import { readState } from './session.ts';
 import { takeDown } from './take-down.ts';
 import { givenBrokers, processesOf, testHome } from './test/home.ts';
-import { standIns } from './test/stand-ins.ts';
+import type { Service } from './service-table.ts';
 
 /** Making an empty PostgreSQL cluster takes a while on a busy machine. */
 const startLimit = { withinMs: 60_000, what: 'a service that starts' };
@@ -132,3 +132,27 @@ test('every role can log in, and both demo partners are there once', async (t) =
   );
   assert.equal(new Set(partners.map(({ apiKey }) => apiKey)).size, 2);
 });
+
+/** A table of services that only answer health checks. `settings` go to the replicated one. */
+function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {
+  const port = (use: string, setting: string) => ({
+    ...{ use, setting, ready: '/readyz' },
+    ...{ usual: 18_000, variable: 'TRIPLOCK_STAND_IN_PORT' },
+  });
+  return [
+    {
+      name: 'ingest-gateway',
+      main: 'infra/launcher/test/stand-in.ts',
+      copies: 'replicas',
+      ports: [port('admin', 'ADMIN_PORT')],
+      settings: () => settings,
+    },
+    {
+      name: 'catcher',
+      main: 'infra/launcher/test/stand-in.ts',
+      copies: 'one',
+      ports: [port('http', 'CATCHER_PORT')],
+      settings: () => ({}),
+    },
+  ];
+}

@@ -1,4 +1,10 @@
-import { createRandom, refusedControl, refusedVisit } from '@triplock/runtime';
+import {
+  boundConnections,
+  createRandom,
+  quickLimits,
+  refusedControl,
+  refusedVisit,
+} from '@triplock/runtime';
 import { fastify, type FastifyInstance } from 'fastify';
 import { addApiRoutes } from './api.ts';
 import { addAuthenticationPage } from './control/authentication-page.ts';
@@ -67,6 +73,9 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   };
 }
 
+// Several workers, each with as many charges under way as it may have.
+const connectionsMax = 4_096;
+
 /** One server for both: the API under `/v1` and the controls under `/_simulator`. */
 async function buildServer(
   engine: Engine,
@@ -75,9 +84,12 @@ async function buildServer(
   // A caller that holds its connection open must not hold up the end.
   const app = fastify({
     forceCloseConnections: true,
+    requestTimeout: quickLimits.requestTimeoutMs,
+    http: { headersTimeout: quickLimits.headTimeoutMs },
     // Controls mean what they say: nothing unknown is dropped, nothing is made to fit.
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
   });
+  boundConnections(app.server, connectionsMax);
   // A refusal has no effect and takes no fault: it comes before a body is read.
   app.addHook('onRequest', async (request, reply) => {
     const refused = refusedVisit(request.raw);

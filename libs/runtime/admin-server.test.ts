@@ -1,19 +1,20 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { serveAdmin, type AdminOptions } from './admin-server.ts';
 import { createCrashPoints, noCrashPoints } from './crash-points.ts';
+import { quickLimits } from './http-connections.ts';
 import { Counter, createMetrics } from './metrics.ts';
 
 const host = '127.0.0.1';
 const token = 'token-of-the-home';
 const allowed = { authorization: `Bearer ${token}` };
 
-async function startAdmin(t: TestContext, shown: Partial<AdminOptions> = {}) {
-  const port = await freePort();
+async function startAdmin(t: TestContext, shown: Partial<AdminOptions> & { port?: number } = {}) {
+  const port = shown.port ?? (await freePort());
   const admin = await serveAdmin({
     ...{ host, port, metrics: createMetrics('test'), readiness: {} },
     ...{ crashPoints: noCrashPoints, controlToken: token, ...shown },
@@ -32,6 +33,27 @@ test('a process that answers is healthy, whatever its dependencies do', async (t
     readiness: { redis: () => Promise.reject(new Error('away')) },
   });
   assert.deepEqual(await ask('/healthz'), { status: 200, text: '{"status":"ok"}' });
+});
+
+test('half-sent requests and a second host keep no operator out', async (t) => {
+  const port = await freePort();
+  const ask = await startAdmin(t, { port });
+  const open = (text: string) => {
+    const socket = connect(port, host).on('error', () => undefined);
+    t.after(() => socket.destroy());
+    socket.write(text);
+    return socket;
+  };
+  const { connectionsMax } = quickLimits;
+  const halfSent = Array.from({ length: connectionsMax }, () => open('GET /hea').resume());
+  const ended = halfSent.map((socket) => once(socket, 'close'));
+  await Promise.all(halfSent.map((socket) => once(socket, 'connect')));
+  assert.equal((await ask('/healthz')).status, 200);
+  assert.ok(halfSent.filter(({ closed }) => !closed).length > 240);
+  await Promise.all(ended);
+  const twice = open('GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n');
+  const [answer] = (await once(twice, 'data')) as [Buffer];
+  assert.match(answer.toString(), /^HTTP\/1\.1 400 /);
 });
 
 test('a service is ready when every dependency was asked and answered', async (t) => {

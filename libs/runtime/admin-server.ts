@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { refusedControl } from './control-access.ts';
 import { noCrashPoints, type CrashAction, type CrashPoints } from './crash-points.ts';
+import { createBoundedServer } from './http-connections.ts';
 import { withDeadline } from './loop.ts';
 import type { Registry } from './metrics.ts';
 import { integer } from './settings.ts';
@@ -42,7 +43,7 @@ const readinessTimeoutMs = 2_000;
  * `/metrics`, and `/crash-points` where those may be armed. Rejects when the port is taken.
  */
 export async function serveAdmin(options: AdminOptions): Promise<AdminServer> {
-  const server = createServer((request, response) => {
+  const server = createBoundedServer((request, response) => {
     answer(request, options).then(
       (result) => send(response, result),
       (error: unknown) => send(response, { status: 500, body: { error: messageOf(error) } }),

@@ -2,6 +2,7 @@ export * from './admin-server.ts';
 export * from './concurrency.ts';
 export * from './control-access.ts';
 export * from './crash-points.ts';
+export * from './http-connections.ts';
 export * from './logger.ts';
 export * from './loop.ts';
 export * from './metrics.ts';

@@ -16,6 +16,18 @@ import {
 import { isIP } from 'node:net';
 
 const rate = integer({ min: 1, max: 1_000_000 });
+const many = integer({ min: 1, max: 100_000 });
+
+/**
+ * How much a gateway holds at once unless its settings say otherwise. Bodies are at most 64 KiB and
+ * are read of authenticated requests alone, heads at most 16 KiB: together less than 200 MiB.
+ */
+export const usualLimits = {
+  connectionsMax: 4_096,
+  requestsMax: 2_000,
+  perPartnerMax: 1_000,
+  perConnectionMax: 100,
+};
 
 /** Addresses and networks (CIDR) of proxies, separated by commas. Never names: they can change. */
 export const trustedProxies: Setting<readonly string[]> = {
@@ -62,6 +74,13 @@ export const settings = {
   /** What one partner may send to this process, and how many at once after a rest. */
   RATE_LIMIT_PER_SECOND: withDefault(rate, 10_000),
   RATE_LIMIT_BURST: withDefault(rate, 20_000),
+  /** Open connections; for one more, the one makes way that has sent nothing whole for longest. */
+  CONNECTIONS_MAX: withDefault(many, usualLimits.connectionsMax),
+  /** Requests under way at once, those that wait for a final state too: beyond it 503. */
+  REQUESTS_IN_FLIGHT_MAX: withDefault(many, usualLimits.requestsMax),
+  /** Of one partner, and on one connection: beyond it 429. */
+  REQUESTS_PER_PARTNER_MAX: withDefault(many, usualLimits.perPartnerMax),
+  REQUESTS_PER_CONNECTION_MAX: withDefault(many, usualLimits.perConnectionMax),
   /** How often one address may send no valid API key before it gets 429 instead of 401. */
   FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
   FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),

@@ -13,12 +13,12 @@ import { explainListenError, runService, shareReads, withDeadline } from '@tripl
 import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { renewUnposted } from './accept/unposted.ts';
-import { readConfig } from './config.ts';
+import { readConfig, type Config } from './config.ts';
 import type { Gateway } from './gateway.ts';
 import { openAdmission } from './http/admission.ts';
 import { gatewayMetrics, measureRequests } from './http/metrics.ts';
 import { checkLedger, checkPostgres } from './http/readiness.ts';
-import { createHttpServer } from './http/server.ts';
+import { createHttpServer, type HttpLimits } from './http/server.ts';
 import { addGatewayRoutes } from './routes/gateway-routes.ts';
 import { ingestGateway } from './service.ts';
 
@@ -80,6 +80,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     admission: openAdmission(partners, config),
     trustedProxies: config.TRUSTED_PROXIES,
     watch: measureRequests(metrics),
+    limits: limitsOf(config),
     routes: (app) => addGatewayRoutes(app, gateway),
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {
@@ -96,3 +97,12 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     },
   });
 });
+
+function limitsOf(config: Config): Partial<HttpLimits> {
+  return {
+    connectionsMax: config.CONNECTIONS_MAX,
+    requestsMax: config.REQUESTS_IN_FLIGHT_MAX,
+    perPartnerMax: config.REQUESTS_PER_PARTNER_MAX,
+    perConnectionMax: config.REQUESTS_PER_CONNECTION_MAX,
+  };
+}

@@ -15,7 +15,7 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
-import { bodyBytesMax, serveStripeWebhooks } from './stripe-webhooks.ts';
+import { bodyBytesMax, connectionLimits, serveStripeWebhooks } from './stripe-webhooks.ts';
 import { aPipeline, aProvider, recordOf, refundRecordOf } from './test/pipeline.ts';
 import type { Worker } from './worker.ts';
 
@@ -222,7 +222,7 @@ async function aServer(context: TestContext) {
   const port = await freePort();
   const resolver = {} as Loop;
   const server = await serveStripeWebhooks({ metrics, logger: quiet } as Worker, {
-    ...{ host: '127.0.0.1', port, secrets: [], mode: 'test', resolver },
+    ...{ host: '127.0.0.1', port, secrets: [secret], mode: 'test', resolver },
   });
   context.after(() => server.close());
   const counted = (outcome: ProviderEventOutcome) => metrics.providerEvents.counted()[outcome] ?? 0;
@@ -258,4 +258,26 @@ test('who sends too much is refused, with a length and without', async (context)
     assert.equal(await status, 413);
   }
   assert.deepEqual([counted('too-large'), warned()], [3, 0]);
+});
+
+test('as many half-sent requests as there may be connections keep no webhook and no balancer out', async (context) => {
+  const { address, warned } = await aServer(context);
+  const head = `POST ${address.path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n`;
+  const halfSent = Array.from({ length: connectionLimits.connectionsMax }, (_, at) => {
+    const socket = connect(address.port, address.host).on('error', () => undefined);
+    context.after(() => socket.destroy());
+    socket.resume().write(at % 2 === 0 ? head : `${head}\r\n{`);
+    return { socket, isHead: at % 2 === 0, ended: once(socket, 'close') };
+  });
+  await Promise.all(halfSent.map(({ socket }) => once(socket, 'connect')));
+  const url = `http://${address.host}:${address.port}`;
+  const genuine = aWebhook('pi_1', { more: { type: 'payment_intent.created' } });
+  for (let webhook = 0; webhook < 5; webhook += 1) {
+    assert.equal((await fetch(`${url}${address.path}`, genuine)).status, 200);
+    assert.equal((await fetch(`${url}/healthz`, { headers: { connection: 'close' } })).status, 200);
+  }
+  // Nearly all of them still hang; a head that does not come costs its connection soon after.
+  assert.ok(halfSent.filter(({ socket }) => !socket.closed).length > 240);
+  await Promise.all(halfSent.filter(({ isHead }) => isHead).map(({ ended }) => ended));
+  assert.equal(warned(), 0);
 });

@@ -1,9 +1,17 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WakeOutcome } from '@triplock/ledger';
 import { readStripeEvent, type StripeEvent } from '@triplock/provider';
-import { explainListenError, withDeadline, type Loop, type Service } from '@triplock/runtime';
+import {
+  createBoundedServer,
+  quickLimits,
+  explainListenError,
+  withDeadline,
+  type ConnectionLimits,
+  type Loop,
+  type Service,
+} from '@triplock/runtime';
 import type { Config } from './config.ts';
 import type { Worker } from './worker.ts';
 
@@ -45,9 +53,11 @@ export const bodyBytesMax = 256 * 1_024;
  */
 const droppedBytesMax = 64 * bodyBytesMax;
 
-/** Far above how many Stripe holds open, and few enough to keep each one's body in memory. */
-const connectionsMax = 256;
-const requestTimeoutMs = 10_000;
+/**
+ * As many as can have a body in memory; Stripe holds far fewer open. Anybody can fill them with
+ * half-sent requests: the oldest of those make way for a webhook, and for the balancer's question.
+ */
+export const connectionLimits: ConnectionLimits = { ...quickLimits, connectionsMax: 256 };
 /** What a request that is under way may still take once the worker stops. */
 const drainMs = 2_000;
 
@@ -60,7 +70,7 @@ export async function serveStripeWebhooks(
   worker: Worker,
   webhooks: StripeWebhooks,
 ): Promise<{ close(): Promise<void> }> {
-  const server = createServer({ requestTimeout: requestTimeoutMs }, (request, response) => {
+  const server = createBoundedServer((request, response) => {
     answer(worker, webhooks, request).then(
       (status) => status !== 'nobody-left' && send(response, status),
       (err: unknown) => {
@@ -71,8 +81,7 @@ export async function serveStripeWebhooks(
         send(response, 503);
       },
     );
-  });
-  server.maxConnections = connectionsMax;
+  }, connectionLimits);
   server.listen({ host: webhooks.host, port: webhooks.port });
   await once(server, 'listening').catch((error: Error) => {
     throw explainListenError(error, 'WEBHOOKS_PORT');

@@ -1,7 +1,9 @@
+import type { ServerResponse } from 'node:http';
+import { isIP, isIPv6, type Socket } from 'node:net';
 import { Problem } from '@triplock/contracts';
 import { PartnersUnavailableError, type Authentication, type Partners } from '@triplock/partners';
-import type { FastifyRequest } from 'fastify';
-import { isIP, isIPv6 } from 'node:net';
+import type { PartnerId } from '@triplock/payments';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
 import { unknownYet } from './problems.ts';
 
@@ -149,4 +151,88 @@ export function createRateLimiter(
       return { outcome: 'limited', retryAfterSeconds };
     },
   };
+}
+
+/** How many requests may be under way at once: being read, at work, or waiting for a final state. */
+export type InFlightLimits = {
+  /** Of authenticated partners together. */
+  requestsMax: number;
+  perPartnerMax: number;
+  /** Sent on one connection without waiting for answers. */
+  perConnectionMax: number;
+};
+
+type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Problem) => void) => void;
+
+/** Hooks that refuse what is too much at once; a public route is never refused. */
+export type InFlight = {
+  /** Before authentication: 429. */
+  ofConnection: Hook;
+  /** After it: 429 when it is the partner's share that is used up, 503 when it is everybody's. */
+  ofPartner: Hook;
+};
+
+/**
+ * Counts requests from their head to the end of their answer. A request that nobody waits for any
+ * more, because its connection is closed, is counted no longer, answered or not.
+ *
+ * What comes without an API key counts to nobody's share, or strangers could use it up: connections
+ * and what is under way on each bound them.
+ */
+export function openInFlight(limits: InFlightLimits): InFlight {
+  const { requestsMax, perPartnerMax, perConnectionMax } = limits;
+  const connections = new WeakMap<Socket, Map<ServerResponse, PartnerId | undefined>>();
+  const partners = new Map<PartnerId, number>();
+  let admitted = 0;
+
+  const connectionOf = (socket: Socket) => {
+    const known = connections.get(socket);
+    if (known !== undefined) return known;
+    const requests = new Map<ServerResponse, PartnerId | undefined>();
+    connections.set(socket, requests);
+    // Node says of no response behind the first of a connection that it was closed with it.
+    socket.once('close', () => requests.forEach((_, response) => leave(requests, response)));
+    return requests;
+  };
+  const leave = (
+    requests: Map<ServerResponse, PartnerId | undefined>,
+    response: ServerResponse,
+  ): void => {
+    const partnerId = requests.get(response);
+    requests.delete(response);
+    if (partnerId === undefined) return;
+    admitted -= 1;
+    const others = partners.get(partnerId)! - 1;
+    if (others > 0) partners.set(partnerId, others);
+    else partners.delete(partnerId);
+  };
+
+  return {
+    ofConnection({ raw, routeOptions }, reply, done) {
+      if (routeOptions.config.access === 'public') return done();
+      const requests = connectionOf(raw.socket);
+      if (requests.size >= perConnectionMax) return done(tooMany('on one connection'));
+      requests.set(reply.raw, undefined);
+      reply.raw.once('close', () => leave(requests, reply.raw));
+      done();
+    },
+    ofPartner({ raw, routeOptions, partnerId }, reply, done) {
+      if (routeOptions.config.access === 'public') return done();
+      const requests = connectionOf(raw.socket);
+      // Closed while it was asked whose key it is: nothing would end its being counted.
+      if (!requests.has(reply.raw)) return done(unknownYet());
+      const own = partners.get(partnerId) ?? 0;
+      if (own >= perPartnerMax) return done(tooMany('at once'));
+      if (admitted >= requestsMax) return done(unknownYet());
+      admitted += 1;
+      partners.set(partnerId, own + 1);
+      requests.set(reply.raw, partnerId);
+      done();
+    },
+  };
+}
+
+function tooMany(where: string): Problem {
+  const detail = `Wait for answers: too many requests ${where}. Nothing was done with this one.`;
+  return new Problem('rate_limited', detail, { headers: { 'Retry-After': '1' } });
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
 import { httpRequest, paymentRequest, startEdge, type Edge } from '../test/http-edge.ts';
+import type { HttpLimits } from './server.ts';
 
 const crowd = 500;
 const smuggled = 'POST /v1/payments HTTP/1.1\r\nHost: smuggled\r\n\r\n';
@@ -117,6 +119,120 @@ test('a thousand requests sent without waiting for an answer are answered in ord
   for (const line of lines) {
     assert.equal((await connection.answer()).status, line === 'GET /no' ? 404 : 200);
   }
+});
+
+const twoHosts: readonly [what: string, hosts: string[]][] = [
+  ['two hosts', ['gateway.example', 'other.example']],
+  ['one host twice', ['gateway.example', 'gateway.example']],
+  ['a host and none', ['gateway.example', '']],
+];
+
+for (const [what, hosts] of twoHosts) {
+  test(`${what}: a 400, whichever of them is meant`, async (t) => {
+    const edge = await startEdge(t);
+    for (const names of [['Host'], ['Host', 'hOsT']]) {
+      const lines = names.length === 1 ? { Host: hosts } : { Host: hosts[0], hOsT: hosts[1] };
+      const { status, body } = await edge.exchange(paymentRequest(lines));
+      assert.equal(status, 400);
+      assert.match(body, /one Host header/);
+    }
+    assert.deepEqual(edge.handled, []);
+  });
+}
+
+test('for one more connection than there may be, the one makes way that has long sent nothing whole', async (t) => {
+  const release = Promise.withResolvers<void>();
+  const arrived = Promise.withResolvers<void>();
+  const beforeAnswer = () => (arrived.resolve(), release.promise);
+  const edge = await startEdge(t, { limits: { connectionsMax: 50 }, beforeAnswer });
+  const busy = edge.connect();
+  busy.send(paymentRequest());
+  await arrived.promise;
+  const halfSent = Array.from({ length: crowd }, (_, at) => {
+    const connection = edge.connect();
+    connection.send(paymentRequest().subarray(0, at % 2 === 0 ? 60 : -1));
+    return connection;
+  });
+  // The oldest of them are gone before their time is up, and whoever sends a whole request gets in.
+  await Promise.all(halfSent.slice(0, crowd - 50).map(({ ended }) => ended));
+  const served = edge.exchange(paymentRequest());
+  release.resolve();
+  assert.equal((await served).status, 202);
+  assert.equal((await busy.answer()).status, 202);
+});
+
+test('when every connection is at work, who comes is told to come again', async (t) => {
+  const release = Promise.withResolvers<void>();
+  const edge = await startEdge(t, {
+    limits: { connectionsMax: 3 },
+    beforeAnswer: () => release.promise,
+  });
+  const busy = [edge.connect(), edge.connect(), edge.connect()];
+  for (const connection of busy) connection.send(paymentRequest());
+  await eventually(async () => edge.handled.length === busy.length);
+  const { status, headers, body } = await edge.connect().answer();
+  assert.deepEqual([status, headers['retry-after']], [503, '1']);
+  assert.match(body, /"code":"unavailable"/);
+  release.resolve();
+  for (const connection of busy) assert.equal((await connection.answer()).status, 202);
+  assert.equal((await edge.exchange(paymentRequest())).status, 202);
+});
+
+/** What a gateway with so few requests under way says to one more. */
+const shares: readonly [limits: Partial<HttpLimits>, code: string, status: number][] = [
+  [{ requestsMax: 2 }, 'unavailable', 503],
+  [{ perPartnerMax: 2 }, 'rate_limited', 429],
+];
+
+for (const [limits, code, status] of shares) {
+  test(`${Object.keys(limits)[0]}: one request more is a ${status}, until one is answered or given up`, async (t) => {
+    const release = Promise.withResolvers<void>();
+    const edge = await startEdge(t, { limits, beforeAnswer: () => release.promise });
+    const [first, second] = [edge.connect(), edge.connect()];
+    first.send(paymentRequest());
+    // A body that does not come takes a share too.
+    second.send(paymentRequest().subarray(0, -1));
+    const refused = await eventually(async () => {
+      const answer = await edge.exchange(httpRequest('GET /v1/payments/none'));
+      return answer.status === status && answer;
+    });
+    assert.equal(refused.headers['retry-after'], '1');
+    assert.match(refused.body, new RegExp(`"code":"${code}"`));
+    assert.equal((await edge.exchange(httpRequest('GET /healthz'))).status, 200);
+    second.destroy();
+    await eventually(
+      async () => (await edge.exchange(httpRequest('GET /v1/payments/none'))).status === 200,
+    );
+    release.resolve();
+    assert.equal((await first.answer()).status, 202);
+  });
+}
+
+test('who sends on one connection without waiting is answered in order, and what is too much is a 429', async (t) => {
+  const release = Promise.withResolvers<void>();
+  const edge = await startEdge(t, {
+    limits: { perConnectionMax: 4 },
+    beforeAnswer: () => release.promise,
+  });
+  const connection = edge.connect();
+  connection.send(Buffer.concat(Array.from({ length: 10 }, () => paymentRequest())));
+  await eventually(async () => edge.handled.length === 4);
+  assert.equal((await edge.exchange(httpRequest('GET /v1/payments/none'))).status, 200);
+  release.resolve();
+  const statuses = [];
+  for (let n = 0; n < 10; n += 1) statuses.push((await connection.answer()).status);
+  assert.deepEqual(statuses, [...Array(4).fill(202), ...Array(6).fill(429)]);
+  connection.send(paymentRequest());
+  assert.equal((await connection.answer()).status, 202);
+});
+
+test('strangers use up no share of partners', async (t) => {
+  const edge = await startEdge(t, { limits: { requestsMax: 1, perPartnerMax: 1 } });
+  const stranger = { Authorization: 'Bearer nobody' };
+  const strangers = Array.from({ length: 50 }, () => edge.connect());
+  for (const connection of strangers) connection.send(paymentRequest(stranger).subarray(0, -1));
+  for (const connection of strangers) assert.equal((await connection.answer()).status, 401);
+  await assertServed(edge);
 });
 
 async function assertServed(edge: Edge): Promise<void> {

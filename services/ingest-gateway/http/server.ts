@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Problem } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
-import type { Logger } from '@triplock/runtime';
+import { boundConnections, hasOneHost, type Logger } from '@triplock/runtime';
 import {
   fastify,
   LogController,
@@ -9,9 +9,15 @@ import {
   type FastifyInstance,
   type FastifyRequest,
 } from 'fastify';
-import { authenticateRequest, type Admission } from './admission.ts';
+import { usualLimits } from '../config.ts';
+import {
+  authenticateRequest,
+  openInFlight,
+  type Admission,
+  type InFlightLimits,
+} from './admission.ts';
 import { addDocsPage, documentOpenApi } from './openapi.ts';
-import { answerClientError, sendProblem } from './problems.ts';
+import { answerClientError, sendProblem, unknownYet } from './problems.ts';
 import { checkBodyHead, parseJsonBody } from './request-body.ts';
 
 /** What the HTTP edge needs. It knows nothing of payments. */
@@ -50,8 +56,9 @@ declare module 'fastify' {
  * `/openapi.json` and `/docs`. `await app.listen({ host, port })` opens it, and `await app.close()`
  * stops listening and lets requests under way finish.
  *
- * Every request is judged in this order: length of its target, route, API key, rate, form of its
- * body, body, handler; each step refuses before the next one costs anything.
+ * Every request is judged in this order: length of its target, its host, route, how much is under
+ * way on its connection, API key, rate, how much is under way for its partner and in all, form of
+ * its body, body, handler; each step refuses before the next one costs anything.
  */
 export async function createHttpServer(options: HttpServerOptions): Promise<FastifyInstance> {
   const limits = { ...httpLimits, ...options.limits };
@@ -65,11 +72,15 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, parseJsonBody);
 
+  const inFlight = openInFlight(limits);
   options.watch?.(app);
   app.addHook('onRequest', refuseLongTarget(limits.uriBytesMax));
+  app.addHook('onRequest', refuseSeveralHosts);
   closeWithAnswers(app);
   refuseUnknownRoutes(app);
+  app.addHook('onRequest', inFlight.ofConnection);
   app.addHook('onRequest', authenticateRequest(options.admission));
+  app.addHook('onRequest', inFlight.ofPartner);
   app.addHook('onRequest', checkBodyHead(limits.bodyBytesMax));
   await documentOpenApi(app);
   await addDocsPage(app);
@@ -78,6 +89,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   );
   options.routes(app);
   listenForExpectations(app);
+  const busy = { type: 'application/problem+json', body: JSON.stringify(unknownYet().body()) };
+  boundConnections(app.server, limits.connectionsMax, busy);
   endStuckConnections(app, limits);
   await app.ready();
   return app;
@@ -119,6 +132,11 @@ function refuseLongTarget(uriBytesMax: number) {
     if (request.url.length <= uriBytesMax) done();
     else done(new Problem('uri_too_long', `Send a target of at most ${uriBytesMax} bytes.`));
   };
+}
+
+function refuseSeveralHosts({ raw }: FastifyRequest, _: unknown, done: (error?: Problem) => void) {
+  if (hasOneHost(raw)) done();
+  else done(new Problem('invalid_request', 'Send one Host header, not several.'));
 }
 
 /**
@@ -205,8 +223,12 @@ function asPattern(literal: string): string {
   return literal.replaceAll('.', '\\.').replaceAll('*', '.*');
 }
 
-/** Every limit of the HTTP edge. Tests shorten the times; nothing else changes them. */
-export type HttpLimits = {
+/**
+ * Every limit of the HTTP edge. Settings say how many (`InFlightLimits`, connections); tests shorten
+ * the times, and nothing else changes them.
+ */
+export type HttpLimits = InFlightLimits & {
+  connectionsMax: number;
   bodyBytesMax: number;
   headBytesMax: number;
   uriBytesMax: number;
@@ -219,6 +241,7 @@ export type HttpLimits = {
 
 /** The limits that the interface promises. */
 export const httpLimits: HttpLimits = {
+  ...usualLimits,
   // A payment with every field at its longest is about 45 KiB, escapes included.
   bodyBytesMax: 64 * 1024,
   headBytesMax: 16 * 1024,

@@ -1,0 +1,125 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { Socket } from 'node:net';
+
+/** How patient a server is, and with how many at once. */
+export type ConnectionLimits = {
+  connectionsMax: number;
+  /** Until a request's head, and the whole request, has to be here. */
+  headTimeoutMs: number;
+  requestTimeoutMs: number;
+  /** How long a connection is kept for a next request. */
+  idleConnectionMs: number;
+};
+
+/** Node looks for what is late so often; its own 30 s would be the shortest of all time limits. */
+const checkEveryMs = 500;
+
+/** Those of servers whose callers are few and send at once: operators, providers, balancers. */
+export const quickLimits: ConnectionLimits = {
+  connectionsMax: 256,
+  headTimeoutMs: 3_000,
+  requestTimeoutMs: 10_000,
+  idleConnectionMs: 5_000,
+};
+
+/** A server whose callers cannot hold it up by what they do not send. */
+export function createBoundedServer(listener: RequestListener, limits = quickLimits): Server {
+  const options = {
+    headersTimeout: limits.headTimeoutMs,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.idleConnectionMs,
+    connectionsCheckingInterval: checkEveryMs,
+  };
+  const server = createServer(options, (request, response) => {
+    if (hasOneHost(request)) listener(request, response);
+    else response.writeHead(400, { connection: 'close' }).end();
+  });
+  boundConnections(server, limits.connectionsMax);
+  return server;
+}
+
+/**
+ * Whether a request names one host. With two, this server and whatever stands before it may each
+ * have believed another one: RFC 9112, section 3.2, asks for a 400, and Node takes the first. None
+ * is left to HTTP/1.0; of HTTP/1.1 Node refuses it.
+ */
+export function hasOneHost({ rawHeaders }: IncomingMessage): boolean {
+  let lines = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]!;
+    if (name.length === 4 && name.toLowerCase() === 'host') lines += 1;
+  }
+  return lines <= 1;
+}
+
+const busy = 'HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n';
+
+/** The answer to who comes when every connection is at work. */
+export type BusyAnswer = { type: string; body: string };
+
+/**
+ * Keeps at most so many connections open. For one more, the connection makes way that has waited
+ * longest without a whole request on it: half-sent ones, however many and from wherever, are in
+ * nobody's way, and a client that sends its request at once is never among the oldest. What is whole
+ * is answered; when every connection is at work, who comes gets a 503 and is closed.
+ *
+ * Call it when the server has its listeners of `checkContinue`, should it have any.
+ */
+export function boundConnections(
+  server: Server,
+  connectionsMax: number,
+  { type, body }: BusyAnswer = { type: 'application/json', body: '{"detail":"not now"}' },
+): void {
+  /** By how long they have been open, or since their last answer; each with its open requests. */
+  const open = new Map<Socket, Map<ServerResponse, IncomingMessage>>();
+  const refusal = `${busy}content-type: ${type}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+
+  server.on('connection', (socket) => {
+    if (open.size >= connectionsMax && !makeWay(open)) {
+      // What it sends is not read: it must not be done beside a 503. One that is gone needs none.
+      socket.pause().on('error', () => undefined);
+      socket.end(refusal, () => socket.destroy());
+      return;
+    }
+    open.set(socket, new Map());
+    socket.once('close', () => open.delete(socket));
+  });
+
+  const follow = (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request;
+    const requests = open.get(socket);
+    if (requests === undefined) return;
+    requests.set(response, request);
+    response.once('close', () => {
+      requests.delete(response);
+      // Behind those that wait for longer. One that is closed is no longer there.
+      if (open.delete(socket)) open.set(socket, requests);
+    });
+  };
+  server.prependListener('request', follow);
+  for (const event of ['checkContinue', 'checkExpectation']) {
+    if (server.listenerCount(event) > 0) server.prependListener(event, follow);
+  }
+}
+
+/** Closes the connection that has waited longest; false when none waits. */
+function makeWay(open: Map<Socket, Map<ServerResponse, IncomingMessage>>): boolean {
+  for (const [socket, requests] of open) {
+    if (isAtWork(requests)) continue;
+    open.delete(socket);
+    socket.destroy();
+    return true;
+  }
+  return false;
+}
+
+function isAtWork(requests: ReadonlyMap<ServerResponse, IncomingMessage>): boolean {
+  for (const { complete } of requests.values()) if (complete) return true;
+  return false;
+}
