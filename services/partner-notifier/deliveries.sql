@@ -136,20 +136,43 @@ WHERE deliveries.event_id = chosen.event_id
 RETURNING deliveries.event_id
 
 -- name: measureBacklog
--- How much is still to be delivered, and how much waits for an endpoint.
+-- How much is still to be delivered, and how much waits for an endpoint, up to a limit: it is asked
+-- every few seconds, and an outage of a week must not make each of them a walk over millions.
 --
--- One row: deliveries that a sender has still to send, and the age in seconds of the oldest, 0 when
--- there is none; and the same of those that are parked, from when they were.
+-- $1 deliveries at most that are counted of one partner, those due soonest first, $2 in all.
+-- One row: deliveries that a sender has still to send, and the age in seconds of the oldest counted,
+-- 0 when there is none; and the same of those that are parked, from when they were. Either number
+-- may be more where a partner has $1 or all together have $2.
 SELECT pending.*, parked.*
 FROM (
   SELECT count(*)::integer AS waiting,
          coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS oldest_seconds
-  FROM deliveries WHERE state = 'pending'
+  FROM (
+    SELECT counted.created_at
+    FROM partners_with('pending') AS partner
+    CROSS JOIN LATERAL (
+      SELECT created_at FROM deliveries
+      WHERE state = 'pending' AND partner_id = partner.partner_id
+      ORDER BY next_attempt_at
+      LIMIT $1
+    ) AS counted
+    LIMIT $2
+  ) AS counted
 ) AS pending, (
   SELECT count(*)::integer AS parked,
          coalesce(extract(epoch FROM now() - min(next_attempt_at)), 0)::float8
            AS oldest_parked_seconds
-  FROM deliveries WHERE state = 'parked'
+  FROM (
+    SELECT counted.next_attempt_at
+    FROM partners_with('parked') AS partner
+    CROSS JOIN LATERAL (
+      SELECT next_attempt_at FROM deliveries
+      WHERE state = 'parked' AND partner_id = partner.partner_id
+      ORDER BY next_attempt_at
+      LIMIT $1
+    ) AS counted
+    LIMIT $2
+  ) AS counted
 ) AS parked
 
 -- name: reapDeliveries

@@ -151,6 +151,17 @@ test('a delivery is given up when its next attempt would come too late', async (
   assert.deepEqual(await deliveries.backlog().then(({ waiting }) => waiting), 1);
 });
 
+test('however much waits, a bounded number is counted, and one partner hides no other', async (context) => {
+  const { database, owner, deliveries } = await queues(context, { acme: 10_500, globex: 3 });
+  await insert(database, 'zeta', 10_200);
+  await owner.query(`UPDATE notifier.deliveries SET state = 'parked' WHERE partner_id = 'zeta'`);
+  await owner.query(`UPDATE notifier.deliveries SET created_at = now() - interval '1 hour'
+    WHERE partner_id = 'globex'`);
+  const { waiting, parked, oldestSeconds } = await deliveries.backlog();
+  assert.deepEqual([waiting, parked], [10_003, 10_000]);
+  assert.ok(oldestSeconds >= 3_600);
+});
+
 test('a sender cannot change what a webhook says, to whom it goes, or under which id', async (context) => {
   const { database } = await queues(context, { acme: 1 });
   for (const column of ['event_id', 'partner_id', 'txn_id', 'body', 'created_at']) {

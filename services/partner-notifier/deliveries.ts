@@ -84,7 +84,10 @@ export type AttemptRecord = {
  */
 export type RecordOutcome = 'delivered' | 'pending' | 'parked' | 'failed' | 'overtaken';
 
-/** How much is still to be sent, and how much waits for an endpoint; the age of the oldest each. */
+/**
+ * How much is still to be sent, and how much waits for an endpoint; the age of the oldest each. Of
+ * one partner at most 10 000 are counted, of all together 100 000: there may be more.
+ */
 export type Backlog = {
   waiting: number;
   oldestSeconds: number;
@@ -113,6 +116,9 @@ export type Deliveries = {
   reap(retention: Retention, rowsMax: number): Promise<number>;
 };
 
+// A backlog beyond them shows by its age.
+const counted = { perPartnerMax: 10_000, max: 100_000 };
+
 // Fewer and larger transactions cost less; a delivery keeps its slot for this much longer.
 const recordBatch = { apartMs: 20, itemsMax: 256 };
 
@@ -139,7 +145,8 @@ export function openDeliveries(database: Database): Deliveries {
       return (await database.query(sql.releaseDeliveries, [rowsMax])).length;
     },
     async backlog() {
-      const [row] = await database.query<BacklogRow>(sql.measureBacklog);
+      const limits = [counted.perPartnerMax, counted.max];
+      const [row] = await database.query<BacklogRow>(sql.measureBacklog, limits);
       const { waiting, oldest_seconds, parked, oldest_parked_seconds } = row!;
       return {
         ...{ waiting, oldestSeconds: oldest_seconds },
