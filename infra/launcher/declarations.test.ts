@@ -9,7 +9,7 @@ import { wirings } from './generated.ts';
 import { cloneFolder } from './home.ts';
 import { type Service, services } from './service-table.ts';
 import { checkServices, declarations, type DeclaredService } from './services.ts';
-import { containerOf } from './test/compose.ts';
+import { containerOf } from './test/containers.ts';
 import type { Wiring } from './wiring.ts';
 
 // What is written by hand beside the services' declarations is compared with them here. A failure

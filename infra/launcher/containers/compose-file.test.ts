@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { testImages } from '@triplock/testing';
 import { cloneFolder } from '../home.ts';
 import { kafkaProperties } from '../parts/kafka.ts';
-import { type ComposeService, containerOf, containers } from '../test/compose.ts';
+import { type ComposeService, containerOf, containers } from '../test/containers.ts';
 
 test('Kafka in a container is set as the native one, but for its listeners', () => {
   const given = containerOf('kafka').environment!;

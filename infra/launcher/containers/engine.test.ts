@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { homeAt } from '../home.ts';
 import { chooseParts } from '../run-mode.ts';
 import { readState } from '../session.ts';
-import { able, fakeEngine, type FakeEngine } from '../test/engine.ts';
+import { able, fakeEngine, type FakeEngine } from '../test/containers.ts';
 import { runScript, testHome } from '../test/home.ts';
 import { publishedRanges } from './ports.ts';
 

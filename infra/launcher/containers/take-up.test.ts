@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { cloneFolder, createHome, homeAt } from '../home.ts';
 import { declarations } from '../services.ts';
 import { readState, writeState } from '../session.ts';
-import { fakeEngine } from '../test/engine.ts';
+import { fakeEngine } from '../test/containers.ts';
 import { runScript } from '../test/home.ts';
 
 /** What runs after `docker compose up`, and where each answers inside of its container. */

@@ -1,7 +1,10 @@
+import assert from 'node:assert/strict';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { parse } from 'yaml';
+import { cloneFolder } from '../home.ts';
 
 /** A `docker` that answers as one does in a state that a test cannot bring a real engine into. */
 export type FakeEngine = {
@@ -29,3 +32,37 @@ export function fakeEngine(t: TestContext, answers: string): FakeEngine {
 
 /** An engine with 8 GB and the compose plugin. */
 export const able = `info*) echo 8589934592;; 'compose version'*) echo 2.40.3;;`;
+
+/** What docker-compose.yml says of one container. */
+export type ComposeService = {
+  image: string;
+  build?: { args: { WORKSPACE: string } };
+  command?: string[];
+  environment?: Record<string, string | number>;
+  ports?: string[];
+  healthcheck?: object;
+  mem_limit?: string;
+  volumes?: string[];
+  profiles?: string[];
+  deploy?: { replicas: number };
+  user?: string;
+  read_only?: boolean;
+  cap_drop?: string[];
+  security_opt?: string[];
+  pids_limit?: number;
+  privileged?: boolean;
+  cap_add?: string[];
+};
+
+const text = readFileSync(join(cloneFolder, 'docker-compose.yml'), 'utf8');
+const file = parse(text, { merge: true }) as { services: Record<string, ComposeService> };
+
+/** Every container of docker-compose.yml by its name. */
+export const containers = Object.entries(file.services);
+
+/** The container of that name; fails the test where there is none. */
+export function containerOf(name: string): ComposeService {
+  const found = file.services[name];
+  assert.ok(found, `docker-compose.yml has no container ${name}: write one beside the others`);
+  return found;
+}
