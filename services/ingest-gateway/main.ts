@@ -18,7 +18,7 @@ import type { Gateway } from './gateway.ts';
 import { openAdmission } from './http/admission.ts';
 import { gatewayMetrics, measureRequests } from './http/metrics.ts';
 import { checkLedger, checkPostgres } from './http/readiness.ts';
-import { createHttpServer, type HttpLimits } from './http/server.ts';
+import { createHttpServer, type HttpServerOptions } from './http/server.ts';
 import { addGatewayRoutes } from './routes/gateway-routes.ts';
 import { ingestGateway } from './service.ts';
 
@@ -78,9 +78,8 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   const server = await createHttpServer({
     logger,
     admission: openAdmission(partners, config),
-    trustedProxies: config.TRUSTED_PROXIES,
     watch: measureRequests(metrics),
-    limits: limitsOf(config),
+    ...edgeOf(config),
     routes: (app) => addGatewayRoutes(app, gateway),
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT }).catch((error: Error) => {
@@ -98,11 +97,15 @@ await runService(ingestGateway, readConfig, async (config, service) => {
   });
 });
 
-function limitsOf(config: Config): Partial<HttpLimits> {
+/** How much the edge holds at once, and whom it believes. */
+function edgeOf(config: Config): Pick<HttpServerOptions, 'limits' | 'trustedProxies'> {
   return {
-    connectionsMax: config.CONNECTIONS_MAX,
-    requestsMax: config.REQUESTS_IN_FLIGHT_MAX,
-    perPartnerMax: config.REQUESTS_PER_PARTNER_MAX,
-    perConnectionMax: config.REQUESTS_PER_CONNECTION_MAX,
+    trustedProxies: config.TRUSTED_PROXIES,
+    limits: {
+      connectionsMax: config.CONNECTIONS_MAX,
+      requestsMax: config.REQUESTS_IN_FLIGHT_MAX,
+      perPartnerMax: config.REQUESTS_PER_PARTNER_MAX,
+      perConnectionMax: config.REQUESTS_PER_CONNECTION_MAX,
+    },
   };
 }
