@@ -1,9 +1,9 @@
 /**
  * The card networks' numbers by their first four digits, and how long they are. A number's form is
- * ISO/IEC 7812-1 (issuer identification number first, Luhn check digit last, 19 digits at most); who
- * has which range is what the networks publish: Visa Core Rules; Mastercard's "2-series BIN
- * expansion" and Maestro rules; American Express merchant regulations; Discover Global Network's IIN
- * bulletin (Discover, Diners Club, JCB and UnionPay in its network); NSPK (Mir); NPCI (RuPay).
+ * ISO/IEC 7812-1 (issuer identification number first, Luhn check digit last, 19 digits at most);
+ * who has which range is what the networks publish: Visa Core Rules; Mastercard's "2-series BIN
+ * expansion" and Maestro rules; American Express merchant regulations; Discover Global Network's
+ * IIN bulletin (Discover, Diners Club, JCB and UnionPay in its network); NSPK (Mir); NPCI (RuPay).
  *
  * A range is rather too wide here than too narrow where a network's own list is finer than four
  * digits. Airlines' numbers (UATP, which begin with 1) are left out: so do the times in
@@ -37,8 +37,8 @@ const networks: readonly [first: number, last: number, ...lengths: number[]][] =
 const [lengthMin, lengthMax] = [12, 19] as const;
 /**
  * Twelve digits and more with at most three separators between two of them (`4242 - 4242`): spaces
- * of any width, hyphens and dashes of any length, dots, underscores. No two ways lead through it, so
- * it takes linear time.
+ * of any width, hyphens and dashes of any length, dots, underscores. No two ways lead through it,
+ * so it takes linear time.
  */
 const longNumber = /\d(?:[ \t._\-\u00a0\u2000-\u2015\u202f\u2212]{0,3}\d){11,}/g;
 
@@ -134,8 +134,8 @@ const securityCode =
   /cvv|cvc|(?:^|[^a-z])(?:csc|cvn2?|cav2?)(?:[^a-z]|$)|card.?(?:verification|validation).?(?:code|value|number)|security.?code/i;
 
 /**
- * Whether a name says that its value is a card's security code, which nobody may keep once a payment
- * is authorised (PCI DSS 4.0, requirement 3.3.1).
+ * Whether a name says that its value is a card's security code, which nobody may keep once a
+ * payment is authorised (PCI DSS 4.0, requirement 3.3.1).
  */
 export function namesSecurityCode(name: string): boolean {
   return securityCode.test(name);

@@ -66,8 +66,8 @@ export type BusyAnswer = { type: string; body: string };
 /**
  * Keeps at most so many connections open. For one more, the connection makes way that has waited
  * longest without a whole request on it: half-sent ones, however many and from wherever, are in
- * nobody's way, and a client that sends its request at once is never among the oldest. What is whole
- * is answered; when every connection is at work, who comes gets a 503 and is closed.
+ * nobody's way, and a client that sends its request at once is never among the oldest. What is
+ * whole is answered; when every connection is at work, who comes gets a 503 and is closed.
  *
  * Call it when the server has its listeners of `checkContinue`, should it have any.
  */

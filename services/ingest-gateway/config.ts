@@ -85,9 +85,10 @@ export const settings = {
   FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
   FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),
   /**
-   * Partners whose keys, references, descriptions, reasons and metadata may look like the numbers of
-   * payment cards: about one in thirty of their numbers of 16 digits would be refused otherwise. Name
-   * one only when it is certain that it never sends a real one: what it sends is kept and passed on.
+   * Partners whose keys, references, descriptions, reasons and metadata may look like the numbers
+   * of payment cards: about one in thirty of their numbers of 16 digits would be refused otherwise.
+   * Name one only when it is certain that it never sends a real one: what it sends is kept and
+   * passed on.
    */
   CARD_NUMBERS_ALLOWED: withDefault(partnerIds, []),
   /** Proxies whose X-Forwarded-For gives a caller's address; nobody's unless set. */

@@ -140,9 +140,9 @@ RETURNING deliveries.event_id
 -- every few seconds, and an outage of a week must not make each of them a walk over millions.
 --
 -- $1 deliveries at most that are counted of one partner, those due soonest first, $2 in all.
--- One row: deliveries that a sender has still to send, and the age in seconds of the oldest counted,
--- 0 when there is none; and the same of those that are parked, from when they were. Either number
--- may be more where a partner has $1 or all together have $2.
+-- One row: deliveries that a sender has still to send, and the age in seconds of the oldest of
+-- them, 0 when there is none; and the same of those that are parked, from when they were. Either
+-- number may be more where a partner has $1 or all together have $2.
 SELECT pending.*, parked.*
 FROM (
   SELECT count(*)::integer AS waiting,

@@ -91,8 +91,8 @@ export const problemSchema = Type.Object(
   { additionalProperties: false },
 );
 
-// A pointer shows where, it does not carry a partner's text back: longer names are cut, and one that
-// could be a card's number is left out.
+// A pointer shows where, it does not carry a partner's text back: longer names are cut, and one
+// that could be a card's number is left out.
 const shownMax = 80;
 
 /**

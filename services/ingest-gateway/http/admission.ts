@@ -153,7 +153,7 @@ export function createRateLimiter(
   };
 }
 
-/** How many requests may be under way at once: being read, at work, or waiting for a final state. */
+/** How many requests may be under way at once: read, at work, or waiting for a final state. */
 export type InFlightLimits = {
   /** Of authenticated partners together. */
   requestsMax: number;

@@ -224,8 +224,8 @@ function asPattern(literal: string): string {
 }
 
 /**
- * Every limit of the HTTP edge. Settings say how many (`InFlightLimits`, connections); tests shorten
- * the times, and nothing else changes them.
+ * Every limit of the HTTP edge. Settings say how many (`InFlightLimits`, connections); tests
+ * shorten the times, and nothing else changes them.
  */
 export type HttpLimits = InFlightLimits & {
   connectionsMax: number;

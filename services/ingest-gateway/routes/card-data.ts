@@ -11,8 +11,8 @@ import { incorrectFields } from '../http/problems.ts';
 
 /*
  * Card numbers stay out of this system: whoever stores them has the duties of PCI DSS for every
- * place that they come to. What is refused here was in this process's memory and nowhere else: it is
- * refused before the claim, the record and the span, and the answer does not repeat it.
+ * place that they come to. What is refused here was in this process's memory and nowhere else: it
+ * is refused before the claim, the record and the span, and the answer does not repeat it.
  */
 
 /**
