@@ -56,6 +56,26 @@ export const claimTimes: ClaimTimes = {
 export const shownBytesMax = 256 * 1024;
 
 /**
+ * What one partner may hold in a store whose memory it would else fill for everybody. A store may
+ * count by shares, and stop a partner somewhat sooner.
+ */
+export type PartnerLimits = {
+  /** Claims that live at once. */
+  claimsPerPartner: number;
+  /** Bytes that are kept to be shown, of the last two of their short lives. */
+  shownBytesPerPartner: number;
+};
+
+/**
+ * Together less than 80 % of the 256 MB that the compose file gives Redis: one partner alone makes
+ * nobody wait. A soak of half an hour is 180 000 claims.
+ */
+export const partnerLimits: PartnerLimits = {
+  claimsPerPartner: 400_000,
+  shownBytesPerPartner: 48 * 1024 * 1024,
+};
+
+/**
  * What a claim is asked for. The claim remembers for its life what is short, however long the
  * request is: the 202 is made anew of whichever request carries its fingerprint.
  */
@@ -100,6 +120,8 @@ export type ClaimOutcome =
   /** Same key, other request. Checked before everything else. */
   | { outcome: 'reused' }
   | { outcome: 'in-flight'; leaseLeftMs: number }
+  /** Not claimed, because the partner holds as much as it may, for about so long. */
+  | { outcome: 'over-limit'; retryAfterMs: number }
   | Cold;
 
 /** What the store knows of an id that the ledger does not know. */
@@ -152,9 +174,14 @@ export type Claims = {
    * in another store that stood in for this one. No gateway may be at work on it.
    */
   markCold(bucket: number): Promise<void>;
+  /** What the store's memory was when it was last seen; stores on disk have none to fill. */
+  memory?(): StoreMemory | undefined;
   ping(): Promise<void>;
   close(): Promise<void>;
 };
+
+/** Bytes. Without a limit the store takes what its machine has. */
+export type StoreMemory = { usedBytes: number; limitBytes?: number };
 
 /** Who finishes a claim. */
 export type ClaimOwner = { txnId: TxnId; token: OwnerToken };

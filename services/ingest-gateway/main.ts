@@ -17,7 +17,7 @@ import { readConfig, type Config } from './config.ts';
 import type { Gateway } from './gateway.ts';
 import { openAdmission } from './http/admission.ts';
 import { gatewayMetrics, measureRequests } from './http/metrics.ts';
-import { checkLedger, checkPostgres } from './http/readiness.ts';
+import { checkClaims, checkLedger, checkPostgres } from './http/readiness.ts';
 import { createHttpServer, type HttpServerOptions } from './http/server.ts';
 import { addGatewayRoutes } from './routes/gateway-routes.ts';
 import { ingestGateway } from './service.ts';
@@ -28,8 +28,8 @@ const budgetMs = 2_200;
 
 await runService(ingestGateway, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
-  const metrics = gatewayMetrics(service.metrics);
   const claims = await openClaims(config, service);
+  const metrics = gatewayMetrics(service.metrics, claims);
   const database = openDatabase({
     url: config.DATABASE_URL,
     applicationName: config.INSTANCE_NAME,
@@ -89,7 +89,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
 
   await service.serveAdmin({
     readiness: {
-      [config.CLAIMS === 'redis' ? 'redis' : 'claims']: () => claims.ping(),
+      [config.CLAIMS === 'redis' ? 'redis' : 'claims']: checkClaims(claims),
       kafka: () => log.ping(),
       postgres: checkPostgres(partners, claims),
       ...(store.store !== 'postgres' && { [store.store]: checkLedger(ledger, claims) }),

@@ -4,6 +4,7 @@
 -- KEYS[2]  claim record of the id; all keys have one hash tag, so that they live in one Redis
 --          Cluster slot
 -- KEYS[3]  what a read shows of it while the ledger has no row
+-- KEYS[4]  what its partner holds in the bucket (see held.lua)
 -- ARGV[1]  history of the server this connection leads to (see warm-marker.lua)
 -- ARGV[2]  time that this server should show, milliseconds (see warm-marker.lua)
 -- ARGV[3]  owner token, new for every request
@@ -16,6 +17,7 @@
 -- ARGV[10] what a read shows
 -- ARGV[11] lease, ARGV[12] life of the record, ARGV[13] life of what a read shows, milliseconds
 -- ARGV[14] epoch in which the ledger was asked and has no such id, or ''
+-- ARGV[15] claims that a partner may hold in a bucket, ARGV[16] bytes to be shown of them
 --
 -- Replies: { 'claimed', accepted_at, version }    ours; both of the first claim
 --          { 'completed', accepted_at, version }  done before; of these and of its own request the
@@ -23,6 +25,7 @@
 --          { 'reused' }                           another request has this id
 --          { 'in-flight', lease_left_ms }         another owner is at work
 --          { 'cold', epoch, barrier }             no record, which proves nothing; '' = none
+--          { 'over-limit', retry_after_ms }       not claimed: its partner holds too much
 -- Only 'claimed' writes. No record in a warm bucket means: never claimed, so it is ours.
 -- A gateway that dies right after it leaves the record in flight: others get 'in-flight' until the
 -- lease ends, and then the same request takes it over. Record and what is shown are written
@@ -56,7 +59,12 @@ if record[1] then
   end
   redis.call('HSET', KEYS[2], 's', 'in-flight', 'o', ARGV[3], 'l', lease_until)
   redis.call('PEXPIRE', KEYS[2], ARGV[12])
-  redis.call('SET', KEYS[3], ARGV[10], 'PX', ARGV[13])
+  -- A takeover is never refused: its request may be in the topic. Without room it shows nothing.
+  local held = held_in(KEYS[4], now, ARGV[12], ARGV[13])
+  if has_room(held, #ARGV[10], ARGV[16]) then
+    hold(held, 0, #ARGV[10])
+    redis.call('SET', KEYS[3], ARGV[10], 'PX', ARGV[13])
+  end
   return { 'claimed', record[5], record[6] }
 end
 
@@ -67,6 +75,15 @@ if cold and (ARGV[14] == '' or cold[2] ~= ARGV[14]) then
   return cold
 end
 
+local held = held_in(KEYS[4], now, ARGV[12], ARGV[13])
+if held.claims >= tonumber(ARGV[15]) then
+  return { 'over-limit', until_room_ms(held) }
+end
+if not has_room(held, #ARGV[10], ARGV[16]) then
+  return { 'over-limit', (held.window + 1) * ARGV[13] - now }
+end
+
+hold(held, 1, #ARGV[10])
 redis.call('HSET', KEYS[2],
   'f', ARGV[4], 's', 'in-flight', 'o', ARGV[3], 'l', lease_until,
   'p', ARGV[5], 'k', ARGV[6], 'a', ARGV[7], 'v', ARGV[8])

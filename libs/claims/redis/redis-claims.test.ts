@@ -76,9 +76,9 @@ async function bareScripts(test: TestContext) {
   const redis = new Redis(url, { scripts: { ...scripts } }) as Scripted;
   const tag = `{${testNamespace('scripts')}:0}`;
   const [marker, record] = [`${tag}:marker`, `${tag}:claim:some-id`];
-  const shown = `${tag}:shown:some-id`;
+  const [shown, held] = [`${tag}:shown:some-id`, `${tag}:held:acme`];
   test.after(async () => {
-    await redis.del(marker, record, shown);
+    await redis.del(marker, record, shown, held);
     await redis.quit();
   });
   const writes = /master_replid:(\w+)/.exec(await redis.info('replication'))?.[1];
@@ -93,10 +93,10 @@ async function bareScripts(test: TestContext) {
     { known = history, nowMs = Date.now(), ledgerCheckedIn = '' } = {},
   ) =>
     redis.claimRecord(
-      ...[marker, record, shown, known, nowMs, token, 'print', 'acme', 'payment', 1_000, 1, ''],
-      ...['{}', times.leaseMs, times.lifeMs, times.lifeMs, ledgerCheckedIn],
+      ...[marker, record, shown, held, known, nowMs, token, 'print', 'acme', 'payment', 1_000, 1],
+      ...['', '{}', times.leaseMs, times.lifeMs, times.lifeMs, ledgerCheckedIn, 1, 100],
     );
-  return { redis, marker, record, shown, claim, noteLoss, history };
+  return { redis, marker, record, shown, held, claim, noteLoss, history };
 }
 
 describe('the scripts', () => {
@@ -127,11 +127,11 @@ describe('the scripts', () => {
   });
 
   it('a cold claim leaves no key behind', async (t) => {
-    const { redis, marker, record, shown, claim } = await bareScripts(t);
+    const { redis, marker, record, shown, held, claim } = await bareScripts(t);
     await redis.hset(marker, 'history', 'another history');
     const times = { leaseMs: 60_000, lifeMs: 60_000 };
     assert.deepEqual(await claim('token', times), ['cold', '', '']);
-    assert.equal(await redis.exists(record, shown), 0);
+    assert.equal(await redis.exists(record, shown, held), 0);
     assert.equal(await redis.hget(marker, 'history'), 'another history');
   });
 

@@ -4,6 +4,7 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type PartnerId, type TransactionKind, type TxnId } from '@triplock/payments';
 import {
   claimTimes,
+  partnerLimits,
   type BucketEpoch,
   type BucketMarker,
   type ClaimOutcome,
@@ -14,6 +15,7 @@ import {
   type Cold,
   type FirstClaim,
   type OwnerToken,
+  type PartnerLimits,
   type PendingRead,
   type ShownClaim,
 } from '../claims.ts';
@@ -21,24 +23,24 @@ import { releaseLate } from '../late-releases.ts';
 import { connectRedis, type RedisConnection, type RunScript } from './redis-connection.ts';
 
 /** Where claims live. `namespace` begins every key, so that several systems can share a server. */
-export type RedisClaimsOptions = ClaimsOptions & { url: string };
+export type RedisClaimsOptions = ClaimsOptions & { url: string } & Partial<PartnerLimits>;
 
 const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8');
 const marker = lua('warm-marker.lua');
+const held = lua('held.lua');
 
 /**
  * The atomic steps by the name they are called by. Each file opens with its contract. Read once at
  * import, so that a missing file fails the boot and not a payment.
  */
 export const scripts = {
-  claimRecord: { lua: marker + lua('claim.lua'), numberOfKeys: 3 },
+  claimRecord: { lua: marker + held + lua('claim.lua'), numberOfKeys: 4 },
   completeRecord: { lua: lua('complete.lua'), numberOfKeys: 1 },
   releaseRecord: { lua: lua('release.lua'), numberOfKeys: 1 },
   readRecord: { lua: marker + lua('read.lua'), numberOfKeys: 3 },
   noteLoss: { lua: marker + lua('note-loss.lua'), numberOfKeys: 1 },
   setBarrier: { lua: lua('set-barrier.lua'), numberOfKeys: 1 },
-  // What was over stays so: PEXPIRE makes no key.
-  renewShown: { lua: "return redis.call('PEXPIRE', KEYS[1], ARGV[1])", numberOfKeys: 1 },
+  renewShown: { lua: marker + held + 'return renew(KEYS, ARGV, server_now())', numberOfKeys: 2 },
   // A marker that is gone, whatever it was: the records of the bucket stay and still count.
   markBucketCold: { lua: "return redis.call('DEL', KEYS[1])", numberOfKeys: 1 },
 } as const;
@@ -53,8 +55,9 @@ export type ScriptName = keyof typeof scripts;
  */
 export async function openRedisClaims(options: RedisClaimsOptions): Promise<Claims> {
   const { namespace, leaseMs, lifeMs, shownMs, ...server } = { ...claimTimes, ...options };
+  const limits = bucketLimits({ ...partnerLimits, ...options });
   const { logger } = server;
-  const { markerOf, recordOf, shownOf, keysOf } = keyNames(namespace);
+  const { markerOf, recordOf, shownOf, heldOf, keysOf } = keyNames(namespace);
   const markCold = (run: RunScript<ScriptName>, bucket: number) =>
     run('markBucketCold', { keys: [markerOf(bucket)], values: [] });
   const onDoubt = async (run: RunScript<ScriptName>) => {
@@ -75,9 +78,11 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       // Throws while the server is away: then nothing is sent that would have to be released.
       const { history, nowMs } = redis.server();
       const lasting = [leaseMs, lifeMs, shownMs, ledgerCheckedIn ?? ''];
-      const values = [history, nowMs, token, ...writtenOf(request), ...lasting];
+      const written = writtenOf(request);
+      const values = [history, nowMs, token, ...written, ...lasting, limits.claims, limits.shown];
       try {
-        const reply = await redis.run('claimRecord', { keys: keysOf(txnId), values });
+        const keys = [...keysOf(txnId), heldOf(request)];
+        const reply = await redis.run('claimRecord', { keys, values });
         return parseClaimReply(reply, token);
       } catch (error) {
         late.add({ txnId, token });
@@ -103,11 +108,13 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       return parseReadReply(await redis.run('readRecord', { keys: keysOf(txnId), values }));
     },
     async renewShown(claims) {
-      await inChunks(claims, ({ txnId }) =>
-        redis.run('renewShown', { keys: [shownOf(txnId)], values: [shownMs] }),
+      const values = [lifeMs, shownMs, limits.shown];
+      await inChunks(claims, (claim) =>
+        redis.run('renewShown', { keys: [shownOf(claim.txnId), heldOf(claim)], values }),
       );
     },
     ...markerSteps(redis, markerOf),
+    memory: () => redis.memory(),
     ping: () => redis.ping(),
     close: async () => {
       await late.close();
@@ -139,6 +146,12 @@ function markerSteps(
   };
 }
 
+/** A bucket's share, by which the scripts count: see held.lua. */
+function bucketLimits({ claimsPerPartner, shownBytesPerPartner }: PartnerLimits) {
+  const shareOf = (all: number) => Math.ceil(all / bucketCount);
+  return { claims: shareOf(claimsPerPartner), shown: shareOf(shownBytesPerPartner) };
+}
+
 /** What claim.lua writes of a request, in the order of its contract. */
 function writtenOf(request: ClaimRequest): (string | number)[] {
   const { txnId, partnerId, kind, fingerprint, acceptedAt, responseVersion, recordKey } = request;
@@ -157,7 +170,9 @@ function keyNames(namespace: string) {
   const recordOf = (txnId: TxnId) => `{${namespace}:${bucketFor(txnId)}}:claim:${txnId}`;
   const shownOf = (txnId: TxnId) => `{${namespace}:${bucketFor(txnId)}}:shown:${txnId}`;
   const keysOf = (txnId: TxnId) => [markerOf(bucketFor(txnId)), recordOf(txnId), shownOf(txnId)];
-  return { markerOf, recordOf, shownOf, keysOf };
+  const heldOf = ({ txnId, partnerId }: ShownClaim) =>
+    `{${namespace}:${bucketFor(txnId)}}:held:${partnerId}`;
+  return { markerOf, recordOf, shownOf, heldOf, keysOf };
 }
 
 // One pipeline that a server answers in a few milliseconds, between those of requests.
@@ -184,6 +199,8 @@ function parseClaimReply(reply: unknown, token: OwnerToken): ClaimOutcome {
       return { outcome };
     case 'in-flight':
       return { outcome, leaseLeftMs: Number(rest[0]) };
+    case 'over-limit':
+      return { outcome, retryAfterMs: Number(rest[0]) };
     case 'cold':
       return parseCold(rest);
   }

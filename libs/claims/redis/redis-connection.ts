@@ -1,6 +1,6 @@
 import { backoffMs, inSpan, withDeadline, type Logger, type SpanSpec } from '@triplock/runtime';
 import { Redis } from 'ioredis';
-import { ClaimsUnavailableError, unavailable } from '../claims.ts';
+import { ClaimsUnavailableError, unavailable, type StoreMemory } from '../claims.ts';
 import { timeOf, watchServer, type KnownServer } from './redis-server.ts';
 
 /** Lua scripts by the name they are called by. */
@@ -33,6 +33,8 @@ export type RedisConnection<Scripts extends RedisScripts> = {
   run: RunScript<keyof Scripts & string>;
   /** Sends commands that only read. @throws ClaimsUnavailableError when there is no answer. */
   read<Answer>(commands: (redis: Redis) => Promise<Answer>): Promise<Answer>;
+  /** The server's memory as it was last seen, two seconds ago at most; nothing while it is away. */
+  memory(): StoreMemory | undefined;
   /** Asks the server whether it is there and still fit for claims. */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -90,6 +92,10 @@ export async function connectRedis<const Scripts extends RedisScripts>(
       return withDeadline(commands(redis), answer).catch((error: unknown) =>
         Promise.reject(unavailable(error)),
       );
+    },
+    memory() {
+      const now = server.state();
+      return now.state === 'suitable' ? now.memory : undefined;
     },
     async ping() {
       if (server.state().state === 'away') throw new ClaimsUnavailableError('Redis is away');

@@ -1,5 +1,6 @@
 import type { Logger } from '@triplock/runtime';
 import type { Redis } from 'ioredis';
+import type { StoreMemory } from '../claims.ts';
 
 /** Claims must not be forgotten one by one, because an eviction cannot be noticed. */
 export class RedisPolicyError extends Error {
@@ -26,7 +27,7 @@ export type KnownServer = {
 /** What is known of the server at the other end of the connection. */
 type ServerState =
   /** Its clock showed `clockMs` at `seenAt` of `performance.now()`. */
-  | { state: 'suitable'; history: string; clockMs: number; seenAt: number }
+  | { state: 'suitable'; history: string; clockMs: number; seenAt: number; memory: StoreMemory }
   /** It takes no writes, and what it has may be older than what another server promised. */
   | { state: 'replica' }
   | { state: 'unfit'; error: RedisPolicyError }
@@ -132,7 +133,10 @@ async function inspectServer(redis: Redis): Promise<ServerState> {
   const policy = field('maxmemory_policy');
   if (policy === 'noeviction') {
     const history = `${runId}/${replicationId}`;
-    return { state: 'suitable', history, clockMs, seenAt: performance.now() };
+    const [usedBytes, limitBytes] = ['used_memory', 'maxmemory'].map((name) => Number(field(name)));
+    // A limit of 0 is none.
+    const memory = { usedBytes: usedBytes!, ...(limitBytes! > 0 && { limitBytes: limitBytes! }) };
+    return { state: 'suitable', history, clockMs, seenAt: performance.now(), memory };
   }
   return { state: 'unfit', error: new RedisPolicyError(policy) };
 }

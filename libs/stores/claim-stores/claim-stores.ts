@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import {
   openRedisClaims,
   openRedisWalk,
+  partnerLimits,
   type BucketEpoch,
   type Claims,
   type ClaimsOptions,
@@ -16,6 +17,7 @@ import {
   type PostgresClaims,
 } from '@triplock/claims-postgres';
 import {
+  integer,
   isSet,
   oneOf,
   refusedInProduction,
@@ -44,6 +46,19 @@ const settingsOfStores = {
   DYNAMODB_REGION: withDefault(text, undefined),
   DYNAMODB_ENDPOINT: withDefault(url(['http:', 'https:']), undefined),
   CLAIM_NAMESPACE: withDefault(text, 'triplock'),
+  /**
+   * Claims in `redis`: how many of its keys one partner may have in it at once, of 24 hours and at
+   * most 400 bytes each, and how many bytes of what it sent, for a minute or while the ledger is
+   * behind. Then it gets 429, so that the memory is full for nobody else.
+   */
+  CLAIMS_PER_PARTNER: withDefault(
+    integer({ min: 64, max: 1_000_000_000 }),
+    partnerLimits.claimsPerPartner,
+  ),
+  SHOWN_BYTES_PER_PARTNER: withDefault(
+    integer({ min: 8 * 1024 * 1024, max: 1_000_000_000_000 }),
+    partnerLimits.shownBytesPerPartner,
+  ),
 };
 
 type StoreSettings = SettingsOf<typeof settingsOfStores> & { INSTANCE_NAME: string };
@@ -133,8 +148,11 @@ export async function openClaimWalk(settings: ClaimSettings, logger: Logger): Pr
   return claimStores[CLAIMS].walk.open(settings, { namespace, logger });
 }
 
-function openRedis({ REDIS_URL }: StoreSettings, options: ClaimsOptions): Promise<Claims> {
-  return openRedisClaims({ ...options, url: REDIS_URL! });
+function openRedis(settings: StoreSettings, options: ClaimsOptions): Promise<Claims> {
+  const { CLAIMS_PER_PARTNER, SHOWN_BYTES_PER_PARTNER, REDIS_URL: url } = settings;
+  const claimsPerPartner = CLAIMS_PER_PARTNER;
+  const shownBytesPerPartner = SHOWN_BYTES_PER_PARTNER;
+  return openRedisClaims({ ...options, url: url!, claimsPerPartner, shownBytesPerPartner });
 }
 
 function walkRedis({ REDIS_URL }: StoreSettings, options: ClaimsOptions): Promise<ClaimWalk> {

@@ -165,7 +165,8 @@ export function lifeFrom(latestMs: number, { lifeMs }: Pick<Layout, 'lifeMs'>) {
 
 /** What a record, or that there is none, means for a claim. */
 type Decision =
-  | Exclude<ClaimOutcome, { outcome: 'cold' }>
+  // DynamoDB has no memory that a partner could fill.
+  | Exclude<ClaimOutcome, { outcome: 'cold' | 'over-limit' }>
   /** The same request, and nobody is at work: take over this version of it. */
   | ({ outcome: 'take-over'; version: number; state: string } & FirstClaim)
   /** Nobody has claimed it within the life of a claim. */

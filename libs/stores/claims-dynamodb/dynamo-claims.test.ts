@@ -6,6 +6,7 @@ import {
   GetItemCommand,
   UpdateTimeToLiveCommand,
 } from '@aws-sdk/client-dynamodb';
+import fc from 'fast-check';
 import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
 import { ClaimsUnavailableError } from '@triplock/claims';
@@ -14,6 +15,7 @@ import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@tri
 import { createClaimsTable, DynamoTableError } from './claims-table.ts';
 import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
 import { connectDynamo, dynamoSettings } from './dynamo-client.ts';
+import { watchServiceClock } from './service-clock.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const address = await createTestTable({ after }, createClaimsTable);
@@ -134,5 +136,62 @@ describe('the table of the claims', () => {
 
   it('making the table again leaves it as it is', async () => {
     assert.equal(await createClaimsTable(address), 'was there');
+  });
+});
+
+/** What a service whose clock is `offset` ahead of the monotonic one puts into its Date header. */
+const dateAt = (offset: number, at: number) => new Date(Math.floor((at + offset) / 1_000) * 1_000);
+
+describe('the time of the service', () => {
+  it('the interval always holds the time of the service, and answers make it narrow', () => {
+    const exchange = fc.record({
+      pause: fc.double({ min: 0, max: 400, noNaN: true }),
+      there: fc.double({ min: 0, max: 200, noNaN: true }),
+      back: fc.double({ min: 0, max: 200, noNaN: true }),
+    });
+    const offsets = fc.double({ min: -1e12, max: 1e12, noNaN: true });
+    fc.assert(
+      fc.property(offsets, fc.array(exchange, { minLength: 1 }), (offset, exchanges) => {
+        const clock = watchServiceClock();
+        // In the past of the real monotonic clock, which `now` reads.
+        let at = performance.now() - 100_000;
+        for (const { pause, there, back } of exchanges) {
+          const sentAt = at + pause;
+          const date = dateAt(offset, sentAt + there);
+          const receivedAt = sentAt + there + back;
+          clock.learn({ sentAt, receivedAt, date });
+          at = receivedAt;
+          const { earliest, latest } = clock.now();
+          const truth = performance.now() + offset;
+          assert.ok(earliest <= truth + 1 && truth - 1 <= latest, `${earliest} ${truth} ${latest}`);
+        }
+      }),
+    );
+  });
+
+  it('answers spread over a second tell the time to a tenth of it', () => {
+    const clock = watchServiceClock();
+    const begin = performance.now() - 2_000;
+    for (let each = 0; each < 20; each += 1) {
+      const sentAt = begin + each * 97;
+      clock.learn({ sentAt, receivedAt: sentAt + 4, date: dateAt(5_000_000, sentAt + 2) });
+    }
+    const { earliest, latest } = clock.now();
+    assert.ok(latest - earliest < 250, `${latest - earliest} ms wide`);
+  });
+
+  it('a service whose clock was set is believed anew', () => {
+    const clock = watchServiceClock();
+    const sentAt = performance.now();
+    clock.learn({ sentAt, receivedAt: sentAt + 1, date: dateAt(0, sentAt) });
+    clock.learn({ sentAt: sentAt + 1, receivedAt: sentAt + 2, date: dateAt(-3_600_000, sentAt) });
+    const hoursAgo = (performance.now() - clock.now().latest) / 3_600_000;
+    assert.ok(Math.abs(hoursAgo - 1) < 0.01, `${hoursAgo} h`);
+  });
+
+  it('a service that never answered has no time', () => {
+    const clock = watchServiceClock();
+    clock.learn({ sentAt: 0, receivedAt: 1, date: new Date('no date') });
+    assert.throws(() => clock.now(), /is not known yet/);
   });
 });

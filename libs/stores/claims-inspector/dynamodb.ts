@@ -51,7 +51,7 @@ export function inspectDynamoClaims({
         );
         return { command: 'DELETE of all items in DynamoDB', keys: items.length };
       }),
-    count: async () => (await ourItems()).length,
+    count: async () => (await ourItems('claim#')).length + (await ourItems('marker#')).length,
     ageMarkers: (ms) =>
       withClient(async (aws, client) => {
         const markers = await ourItems('marker#');

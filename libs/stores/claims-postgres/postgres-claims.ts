@@ -66,7 +66,8 @@ export type PostgresClaims = Claims & {
 
 /** What a claim came to, and for how long a completed one is known, milliseconds. */
 export type TimedOutcome =
-  | Exclude<ClaimOutcome, { outcome: 'completed' }>
+  // What claims take of the disk is little beside the ledger, which keeps a row for each.
+  | Exclude<ClaimOutcome, { outcome: 'completed' | 'over-limit' }>
   | ({ outcome: 'completed'; lifeLeftMs: number } & FirstClaim);
 
 /** Claims that also show for how long a completed one is known. */
@@ -221,7 +222,7 @@ type MarkerRow = { epoch: string | null; barrier: string | null };
 
 /** A row of claim.sql, as its contract names it. */
 type ClaimRow = MarkerRow & {
-  outcome: ClaimOutcome['outcome'];
+  outcome: TimedOutcome['outcome'];
   accepted_at: Date;
   response_version: number;
   lease_left_ms: number;

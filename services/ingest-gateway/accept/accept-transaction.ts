@@ -35,6 +35,8 @@ export type AcceptOutcome =
   | { outcome: 'in-flight' }
   /** A refund of a payment that is not the partner's; it used up no key. */
   | { outcome: 'not-found' }
+  /** Its partner holds as many keys, or as many bytes, as it may; nothing was done. */
+  | { outcome: 'over-limit'; retryAfterMs: number }
   /** The claims were lost and the ledger has not caught up with what was accepted before. */
   | { outcome: 'cold' }
   /** Something did not answer in time. Whether it was accepted is unknown. */
@@ -76,6 +78,7 @@ export async function acceptTransaction(gateway: Gateway, order: Order): Promise
       return { outcome: 'cold' };
     case 'reused':
     case 'in-flight':
+    case 'over-limit':
     case 'unavailable':
       return claim;
     default:
@@ -112,6 +115,8 @@ type DecidedClaim =
   | Exclude<ClaimOutcome, Cold>
   /** The claim was lost, and the ledger's row is the proof that the request was accepted. */
   | { outcome: 'posted'; posted: Posted }
+  /** Its partner holds as many keys, or as many bytes, as it may; nothing was done. */
+  | { outcome: 'over-limit'; retryAfterMs: number }
   /** The claims were lost and the ledger has not caught up: nobody knows yet. */
   | { outcome: 'catching-up' };
 

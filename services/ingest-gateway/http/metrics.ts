@@ -1,4 +1,4 @@
-import type { ClaimOutcome } from '@triplock/claims';
+import type { ClaimOutcome, Claims } from '@triplock/claims';
 import { paymentKinds, type TransactionKind } from '@triplock/payments';
 import {
   duplicatesCaught,
@@ -34,9 +34,13 @@ export type GatewayMetrics = {
   metCold(): void;
 };
 
-/** Registers the gateway's figures. */
-export function gatewayMetrics(registry: Registry): GatewayMetrics {
+/** Registers the gateway's figures, with the memory of its claim store where that has one. */
+export function gatewayMetrics(
+  registry: Registry,
+  claims: Pick<Claims, 'memory'> = {},
+): GatewayMetrics {
   const registers = [registry];
+  addMemoryGauges(registry, claims);
   return {
     requestSeconds: new Histogram({
       name: 'triplock_gateway_request_seconds',
@@ -93,12 +97,13 @@ function guardMetrics(
   registry: Registry,
 ): Pick<GatewayMetrics, 'claims' | 'claimSeconds' | 'appendSeconds'> {
   const registers = [registry];
+  const notClaimed = { 'over-limit': 0, cold: 0, unavailable: 0 } as const;
   return {
     claims: new Tally({
       name: 'triplock_gateway_claims_total',
       help: 'Claim requests to the claim store, by its answer.',
       label: 'outcome',
-      values: { claimed: 0, completed: 0, reused: 0, 'in-flight': 0, cold: 0, unavailable: 0 },
+      values: { claimed: 0, completed: 0, reused: 0, 'in-flight': 0, ...notClaimed },
       registers,
     }),
     claimSeconds: new Histogram({
@@ -115,6 +120,32 @@ function guardMetrics(
       registers,
     }),
   };
+}
+
+/** Without a value while the store is away, or without a limit. */
+function addMemoryGauges(registry: Registry, { memory }: Pick<Claims, 'memory'>): void {
+  if (memory === undefined) return;
+  const registers = [registry];
+  const show = (gauge: Gauge, bytes: number | undefined) => {
+    if (bytes === undefined) gauge.remove();
+    else gauge.set(bytes);
+  };
+  new Gauge({
+    name: 'triplock_gateway_claims_memory_bytes',
+    help: 'Memory that the claim store uses.',
+    registers,
+    collect() {
+      show(this, memory()?.usedBytes);
+    },
+  });
+  new Gauge({
+    name: 'triplock_gateway_claims_memory_limit_bytes',
+    help: 'Memory that the claim store may use; without it, whatever its machine has.',
+    registers,
+    collect() {
+      show(this, memory()?.limitBytes);
+    },
+  });
 }
 
 // Longer than any scrape interval, so that a cold spell with little traffic is seen.

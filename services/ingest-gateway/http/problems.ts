@@ -136,6 +136,15 @@ export function reused(): Problem {
   return new Problem('idempotency_key_reused', detail);
 }
 
+/** The partner has as much in the claim store as it may, until so long from now: 429. */
+export function tooManyKeys(retryAfterMs: number): Problem {
+  const detail =
+    'Your keys of the last 24 hours, or the bodies of the last minutes, are as many as may be kept ' +
+    'for you. Retries of earlier requests are answered; nothing was done with this one.';
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
+  return new Problem('rate_limited', detail, { headers: { 'Retry-After': `${seconds}` } });
+}
+
 /** Whether the request was accepted is unknown: 503. */
 export function maybeAccepted(): Problem {
   const detail = 'Send the same request with the same key again: it takes effect once.';

@@ -7,6 +7,23 @@ import { withDeadline, type ReadinessCheck } from '@triplock/runtime';
 // Leaves a check time to ask the claims too, before the admin server gives it up after 2 s.
 const pingMs = 1_200;
 
+/** As in the alert ClaimsNearlyFull. */
+const nearlyFull = 0.8;
+
+/**
+ * The claim store's part in `/readyz`. Once its memory is full it takes no new key, of no partner:
+ * a gateway says so before, and goes on.
+ */
+export function checkClaims(claims: Claims): ReadinessCheck {
+  return async () => {
+    await claims.ping();
+    const { usedBytes, limitBytes = Infinity } = claims.memory?.() ?? { usedBytes: 0 };
+    if (usedBytes < nearlyFull * limitBytes) return;
+    const percent = Math.floor((100 * usedBytes) / limitBytes);
+    return { degraded: `nearly full: ${percent} % of its memory is used; when it is, all wait` };
+  };
+}
+
 /**
  * PostgreSQL's part in `/readyz`. A warm gateway accepts without it and must not be taken out of
  * service. A cold one cannot: it knows no partner, or its claims were lost and the ledger has to

@@ -11,7 +11,14 @@ import type {
 import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transaction.ts';
 import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
-import { inUse, incorrectFields, maybeAccepted, notFound, reused } from '../http/problems.ts';
+import {
+  inUse,
+  incorrectFields,
+  maybeAccepted,
+  notFound,
+  reused,
+  tooManyKeys,
+} from '../http/problems.ts';
 import { readKey, refuseCardData } from './card-data.ts';
 import { acceptedResponse, acceptProblems, idempotencyKeyHeader } from './schemas.ts';
 
@@ -94,6 +101,8 @@ function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
       throw reused();
     case 'in-flight':
       throw inUse();
+    case 'over-limit':
+      throw tooManyKeys(outcome.retryAfterMs);
     case 'not-found':
       throw notFound('payment');
     case 'cold':
@@ -104,9 +113,9 @@ function answer(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
   }
 }
 
-/** What is not found is counted as refused, with what was no request to accept anything. */
+/** What is not found, or too much, is counted as refused, with what was no request to accept. */
 function count({ metrics }: Gateway, kind: Transaction['kind'], outcome: AcceptOutcome): void {
-  if (outcome.outcome === 'not-found') return;
+  if (outcome.outcome === 'not-found' || outcome.outcome === 'over-limit') return;
   metrics.accepts[kind].count(outcome.outcome);
   const isKnown = outcome.outcome === 'replayed' || outcome.outcome === 'in-flight';
   if (isKnown) metrics.caught.count('claims');

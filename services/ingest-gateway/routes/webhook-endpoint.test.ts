@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findMissingClaim } from '../test/survey-routes.ts';
+import { findMissingClaim } from '../test/transaction-edge.ts';
 import { problemOf, webhookEdge, type Asked } from '../test/webhook-edge.ts';
 
 const path = '/v1/webhook-endpoint';

@@ -14,20 +14,26 @@ import {
 
 const main = new URL('../main.ts', import.meta.url);
 
-/** Settings that work, over stores of one test's own, and a partner's API key. */
+/** Settings that work, over stores of one test's own, and the API keys of acme and globex. */
 export async function gatewaySettings(t: TestContext) {
   const [keys, database, place] = await Promise.all([
     createTestKeyspace(t),
     createTestDatabase(t),
     createTestTopic(t, { partitions: 2 }),
   ]);
-  const apiKey = testNamespace('key');
-  await seedPartner(database.open('triplock_partners'), {
-    id: 'acme' as PartnerId,
-    apiKey,
-    webhookUrl: 'http://127.0.0.1:9/',
-    webhookSecret: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
-  });
+  const [apiKey, otherApiKey] = [testNamespace('key'), testNamespace('key')];
+  const partners = database.open('triplock_partners');
+  for (const [id, key] of [
+    ['acme', apiKey],
+    ['globex', otherApiKey],
+  ] as const) {
+    await seedPartner(partners, {
+      id: id as PartnerId,
+      apiKey: key,
+      webhookUrl: 'http://127.0.0.1:9/',
+      webhookSecret: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
+    });
+  }
   const settings = {
     TRIPLOCK_MODE: 'test',
     HTTP_PORT: `${await freePort()}`,
@@ -40,7 +46,7 @@ export async function gatewaySettings(t: TestContext) {
     DATABASE_URL: database.url('triplock_gateway'),
     CLAIMS_DATABASE_URL: database.url('triplock_claims'),
   };
-  return { settings, apiKey };
+  return { settings, apiKey, otherApiKey };
 }
 
 /** The gateway as a process of its own, killed after the test. */
