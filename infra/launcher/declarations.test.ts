@@ -3,6 +3,7 @@ import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { topics } from '@triplock/contracts';
 import { portsBesideServices } from './bring-up.ts';
 import { fileOf, inNetwork, settingsInFiles, writtenAt } from './containers/network.ts';
 import { wirings } from './generated.ts';
@@ -150,6 +151,33 @@ test('each of the thirty invariants is looked for by checks that exist, or shown
     const unknown = named.filter((check) => !known.includes(`'${check}':`));
     assert.deepEqual(unknown, [], `docs/failures.md, ${number}: no check has this name`);
     assert.ok(named.length > 0 || tests.includes('`'), `docs/failures.md, ${number}: nothing`);
+  }
+});
+
+test('the rights in Kafka and Pub/Sub are those of what each service declares', () => {
+  const rows = [...read('docs/operating.md').matchAll(/^\| ([a-z-]+) +\|([^|]*)\|([^|]*)\|$/gm)];
+  const named = (cell: string) => [...cell.matchAll(/`([\w.-]+)`/g)].map(([, name = '']) => name);
+  for (const { name, kafka, events } of declarations) {
+    const [, , inKafka = '', inPubSub = ''] = rows.find(([, row]) => row === name) ?? [];
+    const usual = { accepted: topics.accepted, deadLetter: topics.deadLetter };
+    const meant = [
+      ...(kafka?.topics.map((topic) => usual[topic]) ?? []),
+      ...Object.values(kafka?.groups ?? {}),
+    ];
+    const where = `docs/operating.md, rights of ${name}`;
+    const given = new Set(named(inKafka).map((each) => each.replace(/-dead-letters$/, '')));
+    assert.deepEqual([...given].sort(), meant.toSorted(), `${where} in Kafka`);
+    // A group is read where it is the service's own.
+    for (const group of Object.values(kafka?.groups ?? {}))
+      assert.match(
+        inKafka,
+        new RegExp(`${group === name ? 'Read' : 'Describe'} on the groups? \`${group}`),
+      );
+    const at = events?.does === 'receive' ? events.subscription : topics.events;
+    const kind = events?.does === 'receive' ? 'subscriptions' : 'topics';
+    const does = events?.does === 'receive' ? 'consume' : 'publish';
+    const rights = events ? [`pubsub.${kind}.get`, `pubsub.${kind}.${does}`, at] : [];
+    assert.deepEqual(named(inPubSub), rights, `${where} in Pub/Sub`);
   }
 });
 

@@ -193,3 +193,20 @@ export async function createTestKeyspace(test: Cleanup): Promise<TestKeyspace> {
   });
   return { url, namespace, forget };
 }
+
+/** Makes a user of a Redis by rules of its ACL, gone after the test; gives a URL with it. */
+export async function createRedisUser(test: Cleanup, url: string, rules: string): Promise<string> {
+  const at = new URL(url);
+  const [username, password] = [testNamespace('user'), testNamespace('password')];
+  Object.assign(at, { username, password });
+  const call = (...words: string[]) => withClient(url, (client) => client.call('ACL', ...words));
+  // A server of the test's own is gone by then, and its users with it.
+  test.after(() =>
+    call('DELUSER', username).then(
+      () => undefined,
+      () => undefined,
+    ),
+  );
+  await call('SETUSER', username, 'reset', 'on', `>${password}`, ...rules.split(' '));
+  return at.href;
+}

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, it, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { createLogger } from '@triplock/runtime';
 import {
+  type Cleanup,
+  createRedisUser,
   createTestKeyspace,
   createTestRedis,
   createTestRelay,
@@ -21,21 +24,43 @@ import { RedisPolicyError } from './redis-server.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
+/** Where the users of Redis stand, by whom each service works with as many rights as it needs. */
+const operating = new URL('../../../docs/operating.md', import.meta.url);
+
+/** One of those users, for one namespace: a URL with it. */
+async function asUser(
+  test: Cleanup,
+  { url, namespace }: { url: string; namespace: string },
+  service: 'gateway' | 'auditor',
+): Promise<string> {
+  const line = new RegExp(`^user ${service} on >\\S+ (.*)$`, 'm').exec(
+    readFileSync(operating, 'utf8'),
+  );
+  assert.ok(line, `docs/operating.md has no line "user ${service} …"`);
+  return createRedisUser(test, url, line[1]!.replaceAll('{triplock:', `{${namespace}:`));
+}
+
+// By the users of the manual: what the suite needs and they may not do fails here.
 describeClaims('redis', async (test, times) => {
-  const { url, namespace, forget } = await createTestKeyspace(test);
+  const { url: asOwner, namespace, forget } = await createTestKeyspace(test);
+  const url = await asUser(test, { url: asOwner, namespace }, 'gateway');
+  const readOnly = await asUser(test, { url: asOwner, namespace }, 'auditor');
   const relay = await createTestRelay(test, url);
   const open = async (way: string) => {
     const claims = await openRedisClaims({ url: way, namespace, logger, ...times });
     test.after(() => claims.close());
     return claims;
   };
-  const redis = new Redis(url);
+  const redis = new Redis(asOwner);
   test.after(() => redis.quit());
+  const walkBy = new URL(relay.url);
+  const { username, password } = new URL(readOnly);
+  Object.assign(walkBy, { username, password });
   return {
     claims: await open(relay.url),
     another: () => open(url),
     async openWalk() {
-      const walk = await openRedisWalk({ url: relay.url, namespace, logger, ...times });
+      const walk = await openRedisWalk({ url: walkBy.href, namespace, logger, ...times });
       test.after(() => walk.close());
       return walk;
     },
@@ -67,6 +92,29 @@ async function ageKey(redis: Redis, key: string, ms: number): Promise<void> {
 
 // MEMORY USAGE leaves out the key's entry among those that expire: 24 bytes, and 8 of its table.
 const expiryBytes = 32;
+
+/** Whoever has a service's password can do none of these, the auditor not even change a key. */
+const refused = {
+  both: `FLUSHALL; FLUSHDB; KEYS *; CONFIG GET *; CONFIG SET maxmemory-policy allkeys-lru; ACL LIST;
+    ACL SETUSER other on nopass; SHUTDOWN NOSAVE; REPLICAOF 127.0.0.1 1; DEBUG SLEEP 0; SCRIPT FLUSH;
+    CLIENT LIST; MONITOR; SUBSCRIBE all; HMGET {other:0}:marker epoch;
+    RENAME {own:0}:marker {own:1}:marker`,
+  gateway: 'SCAN 0; SET {other:0}:a b; DEL {other:0}:marker',
+  auditor: 'HSET {own:0}:marker a b; DEL {own:0}:marker; PEXPIRE {own:0}:marker 1; EVAL return 0',
+};
+
+it('the users of Redis do nothing but their service’s work, on their own keys', async (test) => {
+  const { url } = await createTestRedis(test);
+  for (const service of ['gateway', 'auditor'] as const) {
+    const redis = new Redis(await asUser(test, { url, namespace: 'own' }, service));
+    test.after(() => redis.disconnect());
+    assert.deepEqual(await redis.hmget('{own:0}:marker', 'epoch'), [null]);
+    for (const line of `${refused.both}; ${refused[service]}`.split(/;\s+/)) {
+      const [command = '', ...words] = line.split(' ');
+      await assert.rejects(redis.call(command, ...words), /NOPERM/, `${service}: ${line}`);
+    }
+  }
+});
 
 type Scripted = Redis & Record<ScriptName, (...args: (string | number)[]) => Promise<unknown>>;
 
