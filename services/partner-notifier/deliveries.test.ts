@@ -152,13 +152,13 @@ test('a delivery is given up when its next attempt would come too late', async (
 });
 
 test('however much waits, a bounded number is counted, and one partner hides no other', async (context) => {
-  const { database, owner, deliveries } = await queues(context, { acme: 10_500, globex: 3 });
-  await insert(database, 'zeta', 10_200);
+  const { database, owner, deliveries } = await queues(context, { acme: 1_500, globex: 3 });
+  await insert(database, 'zeta', 1_200);
   await owner.query(`UPDATE notifier.deliveries SET state = 'parked' WHERE partner_id = 'zeta'`);
   await owner.query(`UPDATE notifier.deliveries SET created_at = now() - interval '1 hour'
     WHERE partner_id = 'globex'`);
   const { waiting, parked, oldestSeconds } = await deliveries.backlog();
-  assert.deepEqual([waiting, parked], [10_003, 10_000]);
+  assert.deepEqual([waiting, parked], [1_003, 1_000]);
   assert.ok(oldestSeconds >= 3_600);
 });
 

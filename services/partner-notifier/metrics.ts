@@ -63,7 +63,7 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     }),
     waiting: new Gauge({
       name: 'triplock_webhooks_waiting',
-      help: 'Deliveries still to be made to an open endpoint. At 10000 of a partner there may be more.',
+      help: 'Deliveries still to be made to an open endpoint. At 1000 of a partner there may be more.',
       registers,
     }),
     oldestSeconds: new Gauge({
@@ -73,7 +73,7 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
     }),
     parked: new Gauge({
       name: 'triplock_webhooks_parked',
-      help: 'Deliveries parked for want of an open endpoint. At 10000 of a partner there may be more.',
+      help: 'Deliveries parked for want of an open endpoint. At 1000 of a partner there may be more.',
       registers,
     }),
     oldestParkedSeconds: new Gauge({
