@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Message, PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
 import type { Endpoints } from '@triplock/launcher';
@@ -104,9 +106,18 @@ export function ownSecrets(system: Endpoints): Record<string, string> {
   return Object.fromEntries([
     ...passwords,
     ...partners,
+    ['token of the home', system.controlToken],
+    ...webhookKeysOf(system).map((key, n) => [`webhook key ${n}`, key]),
     ['STRIPE_API_KEY', 'sk_test_triplock'],
     ['STRIPE_WEBHOOK_SECRETS', 'whsec_triplock_simulator'],
   ]) as Record<string, string>;
+}
+
+/** What webhook secrets are sealed with; of a system in containers only its volumes have it. */
+function webhookKeysOf({ home }: Endpoints): string[] {
+  const file = join(home, 'webhook-keys');
+  if (!existsSync(file)) return [];
+  return [...readFileSync(file, 'utf8').matchAll(/:(\S+)/g)].map(([, key]) => key!);
 }
 
 /** Writes to both brokers what no service of ours would: two records and an event. */

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { seedPartner } from '@triplock/partners';
+import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import {
   createTestDatabase,
@@ -17,6 +17,7 @@ import {
   startService,
   testNamespace,
   type TestService,
+  testWebhookKeys,
 } from '@triplock/testing';
 
 /** One of each service that a payment passes, and no others. */
@@ -32,6 +33,7 @@ type Payer = { apiKey: string; webhookUrl: string; webhookSecret: string };
 type Settings = Readonly<Record<string, string>>;
 
 // The launcher's own: with it four services start in half the time.
+const webhookKeys = parseWebhookKeys(testWebhookKeys);
 const compiled = fileURLToPath(new URL('../../.triplock/parts/compiled', import.meta.url));
 
 /** Starts the services on stores of one test's own, with their spans going to `traces`. */
@@ -47,7 +49,7 @@ export async function startTraced(
     createTestSubscription(test),
     createTestStripe(test),
   ]);
-  await seedPartner(database.open(), { id: 'acme' as PartnerId, ...payer });
+  await seedPartner(database.open(), { id: 'acme' as PartnerId, ...payer }, webhookKeys);
 
   const kafka = {
     KAFKA_BROKERS: accepted.brokers.join(','),

@@ -9,7 +9,7 @@ import {
 import { bringUpContainers } from './containers/start.ts';
 import { type Endpoints, partEndpoints, type PartEndpoints, systemEndpoints } from './endpoints.ts';
 import { Interrupted, LauncherError, PartMissing } from './errors.ts';
-import { cloneFolder, createHome, webhookSecretsOf, writeJson } from './home.ts';
+import { cloneFolder, createHome, webhookKeysIn, webhookSecretsOf, writeJson } from './home.ts';
 import { withLock } from './lock.ts';
 import { type Names, usualNames } from './names.ts';
 import type { Addresses } from './parts/part.ts';
@@ -132,6 +132,7 @@ async function startSystem(session: Session, wanted: SystemToStart): Promise<End
       // gives a database sets their own.
       ...(!given && beside === undefined && { replicas: state.replicas }),
       catcher: `http://127.0.0.1:${catcher}`,
+      webhookKeys: webhookKeysIn(home.webhookKeys),
       ...(ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(addresses, names)) }),
     },
     session.report,
@@ -145,6 +146,7 @@ async function startSystem(session: Session, wanted: SystemToStart): Promise<End
   await startServices(session, servicesFor(stripe, table), {
     ...{ mode, addresses, names, databases, claims, ledger, stripe, partnersFile },
     controlToken: session.credentials.controlToken,
+    webhookKeysFile: home.webhookKeys,
     dataFolder: home.data,
     settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
   });

@@ -1,12 +1,22 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, realpathSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
+import { generateWebhookKey } from '@triplock/partners';
 import type { PartEndpoints } from './endpoints.ts';
-import { homeAt, homeWithout, separateHomes } from './home.ts';
+import { homeAt, homeWithout, separateHomes, webhookKeysIn } from './home.ts';
 import { postgres } from './parts/postgres.ts';
 import { redis } from './parts/redis.ts';
 import { withDatabase } from './provision/database.ts';
@@ -81,4 +91,16 @@ test('down ends what lived beside a home too, and leaves other homes below it al
   await ended;
   assert.deepEqual(processesOf(separate), []);
   assert.deepEqual([existsSync(separate), existsSync(other)], [false, true]);
+});
+
+test('the keys of webhook secrets are made once for a home, for its owner alone, and change by people only', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'triplock-keys-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'webhook-keys');
+  const made = webhookKeysIn(file);
+  assert.match(made, /^[\w-]+:[A-Za-z0-9+/]{43}=\n$/);
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.equal(webhookKeysIn(file), made);
+  writeFileSync(file, `${generateWebhookKey()}\n${made}`);
+  assert.ok(webhookKeysIn(file).endsWith(made));
 });

@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { generateWebhookKey } from '@triplock/partners';
 
 /** The clone this code lies in. */
 export const cloneFolder = realpathSync(resolve(import.meta.dirname, '../..'));
@@ -31,6 +32,8 @@ export type Home = {
   credentials: string;
   endpoints: string;
   lock: string;
+  /** What partners' webhook secrets are sealed with, the newest key first. */
+  webhookKeys: string;
 };
 
 /** The paths of a home, which need not exist. */
@@ -45,6 +48,7 @@ export function homeAt(folder: string = defaultHome): Home {
     credentials: join(root, 'credentials.json'),
     endpoints: join(root, 'endpoints.json'),
     lock: join(root, 'lock'),
+    webhookKeys: join(root, 'webhook-keys'),
   };
 }
 
@@ -93,6 +97,12 @@ function newCredentials(): Credentials {
     })),
     controlToken: randomBytes(24).toString('base64url'),
   };
+}
+
+/** The webhook keys in a file; a first one is made. They are never changed here, only by people. */
+export function webhookKeysIn(file: string): string {
+  if (!existsSync(file)) writeFileSync(file, `${generateWebhookKey()}\n`, { mode: 0o600 });
+  return readFileSync(file, 'utf8');
 }
 
 /** The value in a JSON file, or `undefined` when there is no such file or it was cut off. */

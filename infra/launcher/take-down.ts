@@ -68,5 +68,7 @@ function forgetData({ home, report }: Session): void {
     rmSync(each, { recursive: true, force: true });
   }
   rmSync(join(home.folder, 'partners.json'), { force: true });
+  // Last: what it seals is gone.
+  rmSync(home.webhookKeys, { force: true });
   report('its data is forgotten');
 }

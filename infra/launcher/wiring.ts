@@ -30,6 +30,8 @@ export type Wiring = {
   stripe: StripeAccount;
   /** What each process wants to be shown by whoever has it fail. */
   controlToken: string;
+  /** The file of the keys that webhook secrets are sealed with. */
+  webhookKeysFile: string;
   /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
   dataFolder: string;
   /** The file that tells the catcher the partners' secrets. */
@@ -75,6 +77,7 @@ export function settingsOf(
   const inSpanner = wiring.ledger === 'spanner';
   return {
     CONTROL_TOKEN: wiring.controlToken,
+    ...('WEBHOOK_KEYS' in service.settings && { WEBHOOK_KEYS_FILE: wiring.webhookKeysFile }),
     ...(kafka && { KAFKA_BROKERS: addresses.kafka }),
     ...(events && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
     ...(claims && claimSettings(service, wiring)),

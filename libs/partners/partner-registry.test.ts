@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { PartnerId } from '@triplock/payments';
+import type { IdempotencyKey, PartnerId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
 import { openPartnerRegistry } from './partner-registry.ts';
 import { openPartners } from './partners.ts';
+import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
 const good = { outcome: 'authenticated', partnerId: acme };
+const ada = { by: 'ada', why: 'a test' };
 const refused = { outcome: 'refused' };
 
 /** The registry as its operator has it, and a gateway whose clock the test sets. */
@@ -16,6 +18,7 @@ async function aRegistry(context: TestContext) {
   const gateway = openPartners(store.open('triplock_gateway'), { clock: () => nowMs });
   return {
     registry: openPartnerRegistry(store.open('triplock_partners')),
+    store,
     owner: store.open(),
     authenticate: (apiKey: string) => gateway.authenticate(apiKey),
     letPass: (ms: number) => void (nowMs += ms),
@@ -30,7 +33,7 @@ async function added(outcome: Promise<{ outcome: string; apiKey?: string }>): Pr
 
 test('a partner gets in with the key that was shown once, and no part of it is enough', async (context) => {
   const { registry, authenticate, owner } = await aRegistry(context);
-  const apiKey = await added(registry.add(acme));
+  const apiKey = await added(registry.add(acme, ada));
   assert.deepEqual(await authenticate(apiKey), good);
   const [listed] = await registry.list();
   const { prefix } = listed!.keys[0]!;
@@ -41,17 +44,17 @@ test('a partner gets in with the key that was shown once, and no part of it is e
     'SELECT api_keys::text AS row FROM partners.api_keys',
   );
   assert.ok(!JSON.stringify(rows).includes(apiKey));
-  assert.deepEqual(await registry.add(acme), { outcome: 'exists' });
+  assert.deepEqual(await registry.add(acme, ada), { outcome: 'exists' });
   assert.equal((await registry.list())[0]!.keys.length, 1);
 });
 
 test('a new key is good at once, and the old one until it is revoked', async (context) => {
   const { registry, authenticate, letPass } = await aRegistry(context);
-  const first = await added(registry.add(acme));
-  const second = await added(registry.addKey(acme));
+  const first = await added(registry.add(acme, ada));
+  const second = await added(registry.addKey(acme, ada));
   assert.deepEqual([await authenticate(first), await authenticate(second)], [good, good]);
   const { prefix } = (await registry.list())[0]!.keys[0]!;
-  assert.deepEqual(await registry.revokeKey(acme, prefix!), { outcome: 'revoked' });
+  assert.deepEqual(await registry.revokeKey(acme, prefix!, ada), { outcome: 'revoked' });
   letPass(5_000);
   assert.deepEqual([await authenticate(first), await authenticate(second)], [refused, good]);
   const [old, now] = (await registry.list())[0]!.keys;
@@ -61,22 +64,128 @@ test('a new key is good at once, and the old one until it is revoked', async (co
 
 test('a key is revoked only when it alone is named', async (context) => {
   const { registry, authenticate, letPass } = await aRegistry(context);
-  const keys = [await added(registry.add(acme)), await added(registry.addKey(acme))];
-  const globex = await added(registry.add('globex' as PartnerId));
-  assert.deepEqual(await registry.revokeKey(acme, 'tl_acme_'), { outcome: 'several-keys' });
+  const keys = [await added(registry.add(acme, ada)), await added(registry.addKey(acme, ada))];
+  const globex = await added(registry.add('globex' as PartnerId, ada));
+  assert.deepEqual(await registry.revokeKey(acme, 'tl_acme_', ada), { outcome: 'several-keys' });
   for (const beginning of ['tl_acme_?', globex, `${keys[0]}x`, keys[0]!.slice(0, -1)]) {
-    assert.deepEqual(await registry.revokeKey(acme, beginning), { outcome: 'no-such-key' });
+    assert.deepEqual(await registry.revokeKey(acme, beginning, ada), { outcome: 'no-such-key' });
   }
   letPass(5_000);
   for (const key of keys) assert.deepEqual(await authenticate(key), good);
-  assert.deepEqual(await registry.revokeKey(acme, keys[0]!), { outcome: 'revoked' });
-  assert.deepEqual(await registry.revokeKey(acme, keys[0]!), { outcome: 'no-such-key' });
-  assert.deepEqual(await registry.revokeKey(acme, 'tl_acme_'), { outcome: 'revoked' });
+  assert.deepEqual(await registry.revokeKey(acme, keys[0]!, ada), { outcome: 'revoked' });
+  assert.deepEqual(await registry.revokeKey(acme, keys[0]!, ada), { outcome: 'no-such-key' });
+  assert.deepEqual(await registry.revokeKey(acme, 'tl_acme_', ada), { outcome: 'revoked' });
 });
 
 test('nobody gets a key for a partner that is not there, or a name that is none', async (context) => {
   const { registry } = await aRegistry(context);
-  assert.deepEqual(await registry.addKey(acme), { outcome: 'no-partner' });
-  await assert.rejects(registry.add('Not A Name' as PartnerId), /check constraint/);
+  assert.deepEqual(await registry.addKey(acme, ada), { outcome: 'no-partner' });
+  await assert.rejects(registry.add('Not A Name' as PartnerId, ada), /check constraint/);
   assert.deepEqual(await registry.list(), []);
+});
+
+const line = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString('base64')}`;
+
+test('secrets are sealed anew under the newest key while both open, and then the old key may go', async (context) => {
+  const { registry, store, owner } = await aRegistry(context);
+  const [old, both, next] = [
+    line('old', 1),
+    `${line('new', 2)}\n${line('old', 1)}`,
+    line('new', 2),
+  ];
+  const partners = Array.from({ length: 103 }, (_, n) => `partner-${n}` as PartnerId);
+  for (const id of partners) await registry.add(id, ada);
+  const before = openWebhookEndpoints(store.open('triplock_gateway'), parseWebhookKeys(old));
+  const secrets = new Map<PartnerId, string>();
+  for (const partnerId of partners) {
+    const made = await before.setUrl({ partnerId, url: 'https://partner.example' });
+    assert.ok(made.outcome === 'made');
+    secrets.set(partnerId, made.secret);
+  }
+  const [first] = partners as [PartnerId];
+  const rotation = { partnerId: first, key: 'once' as IdempotencyKey };
+  const rotated = await before.rotateSecret(rotation);
+  const versions = () =>
+    owner.query('SELECT partner_id, updated_at FROM partners.webhook_endpoints ORDER BY 1');
+  const unchanged = await versions();
+
+  // One that has only the newest names what it lacks, and writes nothing.
+  const blind = await registry.resealSecrets(parseWebhookKeys(next), ada);
+  assert.equal(blind.resealed, 0);
+  assert.equal(blind.unreadable.length, partners.length);
+  assert.match(blind.unreadable[0]!.why, /sealed with the key old, which WEBHOOK_KEYS lacks/);
+
+  // Whoever has both reads what is sealed with either; one act for each partner.
+  const sealer = parseWebhookKeys(both);
+  assert.deepEqual(await registry.resealSecrets(sealer, ada), { resealed: 103, unreadable: [] });
+  assert.deepEqual(await registry.resealSecrets(sealer, ada), { resealed: 0, unreadable: [] });
+  assert.deepEqual(await versions(), unchanged, 'nothing that anybody is told has changed');
+  const acts = (await registry.acts()).filter(({ act }) => act === 'reseal-secrets');
+  assert.equal(acts.length, 103);
+
+  const webhookKeys = parseWebhookKeys(next);
+  const after = openPartners(store.open('triplock_notifier'), { webhookKeys });
+  for (const id of partners) {
+    const found = (await after.webhookEndpoint(id))!.secrets;
+    assert.equal(found.at(-1), secrets.get(id));
+  }
+  const gateway = openWebhookEndpoints(store.open('triplock_gateway'), webhookKeys);
+  assert.deepEqual(await gateway.rotateSecret(rotation), { ...rotated, outcome: 'replayed' });
+});
+
+test('who did what to a partner, and why, is written with it, and nobody changes it', async (context) => {
+  const { registry, store, owner } = await aRegistry(context);
+  const key = await added(registry.add(acme, ada));
+  await registry.add(acme, ada);
+  await registry.addKey(acme, { by: 'bob', why: null });
+  await registry.revokeKey(acme, key, { by: 'bob', why: 'it leaked' });
+  await registry.revokeKey(acme, key, { by: 'bob', why: 'again' });
+  const keys = parseWebhookKeys(line('test', 1));
+  const gateway = store.open('triplock_gateway');
+  const endpoints = openWebhookEndpoints(gateway, keys);
+  const set = (url: string) => endpoints.setUrl({ partnerId: acme, url });
+  for (const url of [
+    'https://one.example/?token=a',
+    'https://one.example/?token=a',
+    'https://two.example',
+  ]) {
+    await set(url);
+  }
+  const rotation = { partnerId: acme, key: 'once' as IdempotencyKey };
+  await Promise.all([endpoints.rotateSecret(rotation), endpoints.rotateSecret(rotation)]);
+  const notifier = openPartners(store.open('triplock_notifier'), { webhookKeys: keys });
+  const { version } = (await notifier.webhookEndpoint(acme))!;
+  await notifier.disableEndpoint({ partnerId: acme, version });
+
+  const acts = await registry.acts(acme);
+  assert.deepEqual(
+    acts.map(({ act, by, why }) => [act, by, why]),
+    [
+      ['add', 'ada', 'a test'],
+      ['rotate-key', 'bob', null],
+      ['revoke-key', 'bob', 'it leaked'],
+      ['make-endpoint', 'partner acme', 'PUT /v1/webhook-endpoint'],
+      ['set-endpoint', 'partner acme', 'PUT /v1/webhook-endpoint'],
+      ['rotate-secret', 'partner acme', 'POST /v1/webhook-endpoint/secrets'],
+      ['disable-endpoint', 'partner-notifier', 'its server answered 410 Gone'],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(acts), /token=a|whsec_/);
+  assert.ok(!JSON.stringify(acts).includes(key));
+  assert.deepEqual(await registry.acts('globex' as PartnerId), []);
+
+  const change = `UPDATE partners.acts SET done_by = 'nobody'`;
+  for (const statement of [change, 'DELETE FROM partners.acts', 'TRUNCATE partners.acts']) {
+    await assert.rejects(owner.query(statement), /history is only added to/);
+    for (const role of [
+      'triplock_partners',
+      'triplock_gateway',
+      'triplock_notifier',
+      'triplock_auditor',
+    ] as const) {
+      await assert.rejects(store.open(role).query(statement), /permission denied/, role);
+    }
+  }
+  await assert.rejects(gateway.query('SELECT FROM partners.acts'), /permission denied/);
+  assert.equal((await registry.acts(acme)).length, acts.length);
 });

@@ -1,6 +1,11 @@
 import type { PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { apiKeyPrefix, generateApiKey, hashApiKey } from './api-keys.ts';
+import {
+  MissingWebhookKeyError,
+  type SealedSecret,
+  type WebhookKeys,
+} from './webhook-endpoints.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
   'listPartners',
@@ -8,6 +13,9 @@ const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
   'addApiKey',
   'revokeApiKey',
   'seedPartner',
+  'listActs',
+  'takeOlderSeals',
+  'replaceSeals',
 ]);
 
 /** What may be known of an API key. */
@@ -22,16 +30,39 @@ export type ListedKey = {
 /** A partner and its keys, the oldest first. */
 export type ListedPartner = { id: PartnerId; keys: ListedKey[] };
 
+/** Who manages a partner, and why: written by the statement that does it. */
+export type PartnerActor = { by: string; why: string | null };
+
+/** What was done to a partner, its keys or its endpoint, by an operator or by itself. */
+export type PartnerAct = PartnerActor & {
+  act: string;
+  partner: PartnerId;
+  /** Which key, URL or secret, by what may be shown of it. */
+  subject: string | null;
+  at: Date;
+};
+
+/** What sealing secrets anew came to. Partners whose key is not there keep their secrets. */
+export type Resealed = { resealed: number; unreadable: { partner: PartnerId; why: string }[] };
+
 /** Partners as an operator manages them. Every method rejects without PostgreSQL. */
 export type PartnerRegistry = {
   list(): Promise<ListedPartner[]>;
+  /** The newest 1 000 acts on a partner, or on all, the newest last. */
+  acts(of?: PartnerId): Promise<PartnerAct[]>;
   /** Makes a partner with its first key, whose whole text is never to be had again. */
-  add(id: PartnerId): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'exists' }>;
+  add(
+    id: PartnerId,
+    actor: PartnerActor,
+  ): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'exists' }>;
   /**
    * Gives a partner one more key, good at once. The others go on, so that the partner may change
    * over at any time before they are revoked.
    */
-  addKey(id: PartnerId): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'no-partner' }>;
+  addKey(
+    id: PartnerId,
+    actor: PartnerActor,
+  ): Promise<{ outcome: 'added'; apiKey: string } | { outcome: 'no-partner' }>;
   /**
    * Revokes the key that begins so, or that is the whole text. Gateways know of it within 5 s.
    * Nothing is done when several begin so.
@@ -39,7 +70,14 @@ export type PartnerRegistry = {
   revokeKey(
     id: PartnerId,
     beginning: string,
+    actor: PartnerActor,
   ): Promise<{ outcome: 'revoked' | 'no-such-key' | 'several-keys' }>;
+  /**
+   * Seals every webhook secret with the newest key that is not, partner by partner: a crash leaves
+   * the rest to the next call, and both keys are needed until one has come to its end. A partner
+   * that rotates meanwhile is looked at once more.
+   */
+  resealSecrets(keys: WebhookKeys, actor: PartnerActor): Promise<Resealed>;
 };
 
 type KeyRow = { prefix: string | null; created_at: string; revoked_at: string | null };
@@ -48,9 +86,9 @@ type PartnerRow = { id: PartnerId; keys: KeyRow[] };
 /** Partners in PostgreSQL, for a role that may write them. */
 export function openPartnerRegistry(database: Database): PartnerRegistry {
   /** The new key, or undefined when the statement wrote none. */
-  const makeKey = async (statement: string, id: PartnerId): Promise<string | undefined> => {
+  const makeKey = async (statement: string, id: PartnerId, { by, why }: PartnerActor) => {
     const apiKey = generateApiKey(id);
-    const parameters = [id, hashApiKey(apiKey), apiKeyPrefix(apiKey)];
+    const parameters = [id, hashApiKey(apiKey), apiKeyPrefix(apiKey), by, why];
     const rows = await database.query(statement, parameters);
     return rows.length === 0 ? undefined : apiKey;
   };
@@ -58,21 +96,61 @@ export function openPartnerRegistry(database: Database): PartnerRegistry {
     async list() {
       return (await database.query<PartnerRow>(sql.listPartners)).map(fromRow);
     },
-    async add(id) {
-      const apiKey = await makeKey(sql.addPartner, id);
+    acts: (of) => database.query<PartnerAct>(sql.listActs, [of ?? null, actsMax]),
+    async add(id, actor) {
+      const apiKey = await makeKey(sql.addPartner, id, actor);
       return apiKey === undefined ? { outcome: 'exists' } : { outcome: 'added', apiKey };
     },
-    async addKey(id) {
-      const apiKey = await makeKey(sql.addApiKey, id);
+    async addKey(id, actor) {
+      const apiKey = await makeKey(sql.addApiKey, id, actor);
       return apiKey === undefined ? { outcome: 'no-partner' } : { outcome: 'added', apiKey };
     },
-    async revokeKey(id, beginning) {
-      const parameters = [id, beginning, hashApiKey(beginning)];
+    async revokeKey(id, beginning, { by, why }) {
+      const parameters = [id, beginning, hashApiKey(beginning), by, why];
       const [row] = await database.query<{ named: number }>(sql.revokeApiKey, parameters);
       if (row!.named === 1) return { outcome: 'revoked' };
       return { outcome: row!.named === 0 ? 'no-such-key' : 'several-keys' };
     },
+    resealSecrets: (keys, actor) => resealSecrets(database, keys, actor),
   };
+}
+
+const actsMax = 1_000;
+const resealedAtOnce = 100;
+
+type SealedRow = {
+  partner_id: PartnerId;
+  secrets: SealedSecret[];
+  rotations: { key: string; secret: SealedSecret; until: string }[];
+};
+
+async function resealSecrets(
+  database: Database,
+  keys: WebhookKeys,
+  { by, why }: PartnerActor,
+): Promise<Resealed> {
+  const result: Resealed = { resealed: 0, unreadable: [] };
+  for (let after = ''; ;) {
+    const parameters = [keys.newest, after, resealedAtOnce];
+    const rows = await database.query<SealedRow>(sql.takeOlderSeals, parameters);
+    if (rows.length === 0) return result;
+    for (const { partner_id: partner, secrets, rotations } of rows) {
+      const anew = (each: SealedSecret) => keys.seal(partner, keys.open(partner, each));
+      try {
+        const next = rotations.map((each) => ({ ...each, secret: anew(each.secret) }));
+        const seals = [secrets, rotations, secrets.map(anew), next].map((x) => JSON.stringify(x));
+        const written = [partner, ...seals, keys.newest, by, why];
+        const done = await database.query(sql.replaceSeals, written);
+        // The partner has rotated in between: it is read again.
+        if (done.length === 0) break;
+        result.resealed += 1;
+      } catch (error) {
+        if (!(error instanceof MissingWebhookKeyError)) throw error;
+        result.unreadable.push({ partner, why: error.message });
+      }
+      after = partner;
+    }
+  }
 }
 
 function fromRow({ id, keys }: PartnerRow): ListedPartner {
@@ -101,11 +179,16 @@ export type PartnerSeed = {
  *
  * @throws when the API key belongs to another partner; nothing is changed then.
  */
-export async function seedPartner(database: Database, seed: PartnerSeed): Promise<void> {
+export async function seedPartner(
+  database: Database,
+  seed: PartnerSeed,
+  keys: WebhookKeys,
+): Promise<void> {
   await database.transaction(async (tx) => {
     const { id, apiKey, webhookUrl, webhookSecret } = seed;
     const key = apiKeyPrefix(apiKey);
-    const parameters = [id, hashApiKey(apiKey), webhookUrl, webhookSecret, key];
+    const sealed = JSON.stringify(keys.seal(id, webhookSecret));
+    const parameters = [id, hashApiKey(apiKey), webhookUrl, sealed, key];
     const rows = await tx.query<{ key_holder: string | null }>(sql.seedPartner, parameters);
     const holder = rows[0]?.key_holder ?? seed.id;
     if (holder !== seed.id) throw new Error(`the API key for ${seed.id} is another partner's`);

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { PartnerId } from '@triplock/payments';
 import { openDatabase } from '@triplock/postgres';
-import { createTestDatabase, freePort } from '@triplock/testing';
+import { createTestDatabase, freePort, testWebhookKeys } from '@triplock/testing';
 import { generateApiKey, PartnersUnavailableError } from './api-keys.ts';
 import { openPartners } from './partners.ts';
 import { seedPartner, type PartnerSeed } from './partner-registry.ts';
+import { parseWebhookKeys } from './webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
+const webhookKeys = parseWebhookKeys(testWebhookKeys);
 
 function aSeed(wish: Partial<PartnerSeed> = {}): PartnerSeed {
   return {
@@ -23,7 +25,7 @@ async function seeded(context: TestContext) {
   const store = await createTestDatabase(context);
   const owner = store.open();
   const seed = aSeed();
-  await seedPartner(owner, seed);
+  await seedPartner(owner, seed, webhookKeys);
   return { store, owner, seed };
 }
 
@@ -42,11 +44,17 @@ test('the gateway knows a partner by its key and never sees a webhook secret', a
 test('the notifier knows where webhooks go and never sees an API key', async (context) => {
   const { store, seed } = await seeded(context);
   const notifier = store.open('triplock_notifier');
-  assert.partialDeepStrictEqual(await openPartners(notifier).webhookEndpoint(acme), {
-    url: seed.webhookUrl,
-    secrets: [seed.webhookSecret],
-  });
-  assert.equal(await openPartners(notifier).webhookEndpoint('globex' as PartnerId), undefined);
+  assert.partialDeepStrictEqual(
+    await openPartners(notifier, { webhookKeys }).webhookEndpoint(acme),
+    {
+      url: seed.webhookUrl,
+      secrets: [seed.webhookSecret],
+    },
+  );
+  assert.equal(
+    await openPartners(notifier, { webhookKeys }).webhookEndpoint('globex' as PartnerId),
+    undefined,
+  );
   await assert.rejects(notifier.query('SELECT FROM partners.api_keys'), /permission denied/);
 });
 
@@ -84,16 +92,20 @@ test('a revoked key is refused', async (context) => {
 
 test('seeding again changes nothing, and another secret rotates', async (context) => {
   const { owner, seed } = await seeded(context);
-  await seedPartner(owner, seed);
-  const partners = openPartners(owner);
+  await seedPartner(owner, seed, webhookKeys);
+  const partners = openPartners(owner, { webhookKeys });
   assert.deepEqual((await partners.webhookEndpoint(acme))?.secrets, [seed.webhookSecret]);
   const next = 'whsec_c2VjcmV0LXR3by1vZi1hY21lLTI0Ynl0ZXM=';
-  await seedPartner(owner, { ...seed, webhookSecret: next, webhookUrl: 'http://127.0.0.1:2/' });
+  await seedPartner(
+    owner,
+    { ...seed, webhookSecret: next, webhookUrl: 'http://127.0.0.1:2/' },
+    webhookKeys,
+  );
   assert.partialDeepStrictEqual(await partners.webhookEndpoint(acme), {
     url: 'http://127.0.0.1:2/',
     secrets: [next, seed.webhookSecret],
   });
-  await seedPartner(owner, seed);
+  await seedPartner(owner, seed, webhookKeys);
   const { secrets } = (await partners.webhookEndpoint(acme))!;
   assert.deepEqual(secrets, [next, seed.webhookSecret]);
 });
@@ -101,7 +113,7 @@ test('seeding again changes nothing, and another secret rotates', async (context
 test('a key is not given to a second partner', async (context) => {
   const { owner, seed } = await seeded(context);
   const globex = aSeed({ id: 'globex' as PartnerId, apiKey: seed.apiKey });
-  await assert.rejects(seedPartner(owner, globex), /another partner/);
+  await assert.rejects(seedPartner(owner, globex, webhookKeys), /another partner/);
   assert.deepEqual(await owner.query('SELECT id FROM partners.partners'), [{ id: 'acme' }]);
 });
 

@@ -2,6 +2,7 @@ import type { PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { inBatches, shareReads } from '@triplock/runtime';
 import { createAuthenticator, type Authentication } from './api-keys.ts';
+import type { SealedSecret, WebhookKeys } from './webhook-endpoints.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/partners.sql', [
   'findApiKeys',
@@ -31,6 +32,8 @@ export type Partners = {
    * Asked at every call, so that a new URL or secret counts at once. Calls at the same time share
    * a question that none of them came after. `undefined`: nothing may be sent, because the partner
    * has set no endpoint, or its server answered 410 Gone since it last did.
+   *
+   * @throws MissingWebhookKeyError when a secret is sealed with a key that is not there.
    */
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
   /**
@@ -47,6 +50,7 @@ export type Partners = {
   ping(): Promise<void>;
 };
 
+type EndpointRow = Omit<WebhookEndpoint, 'secrets'> & { secrets: readonly SealedSecret[] };
 type KeyRow = { sha256: Buffer; partner_id: PartnerId };
 
 /**
@@ -56,10 +60,16 @@ type KeyRow = { sha256: Buffer; partner_id: PartnerId };
  */
 const lookUpLimits = { itemsMax: 1_000, waitingMax: 10_000 };
 
-/** Partners in PostgreSQL. `clock` gives milliseconds; the machine's own by default. */
+/**
+ * Partners in PostgreSQL. `clock` gives milliseconds; the machine's own by default. `webhookKeys`
+ * open webhook secrets: only who sends webhooks needs them.
+ */
 export function openPartners(
   database: Database,
-  { clock = () => performance.now() }: { clock?: () => number } = {},
+  {
+    clock = () => performance.now(),
+    webhookKeys,
+  }: { clock?: () => number; webhookKeys?: WebhookKeys } = {},
 ): Partners {
   const find = inBatches(async (hashes: readonly Buffer[]) => {
     const rows = await database.query<KeyRow>(sql.findApiKeys, [hashes]);
@@ -72,8 +82,10 @@ export function openPartners(
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
     webhookEndpoint: shareReads(async (partnerId) => {
-      const [row] = await database.query<WebhookEndpoint>(sql.findWebhookEndpoint, [partnerId]);
-      return row;
+      const [row] = await database.query<EndpointRow>(sql.findWebhookEndpoint, [partnerId]);
+      if (row === undefined) return undefined;
+      if (webhookKeys === undefined) throw new Error('these partners were opened without keys');
+      return { ...row, secrets: row.secrets.map((each) => webhookKeys.open(partnerId, each)) };
     }),
     async disableEndpoint({ partnerId, version }) {
       const parameters = [partnerId, version];

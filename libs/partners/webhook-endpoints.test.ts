@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { IdempotencyKey, PartnerId } from '@triplock/payments';
-import { createTestDatabase } from '@triplock/testing';
+import { createTestDatabase, testWebhookKeys } from '@triplock/testing';
 import { openPartners } from './partners.ts';
-import { openWebhookEndpoints } from './webhook-endpoints.ts';
+import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
+const webhookKeys = parseWebhookKeys(testWebhookKeys);
 const url = 'https://partner.example/hooks';
 /** A rotation of acme's, by default under a key of its own. */
 let rotations = 0;
@@ -20,9 +21,15 @@ async function endpoints(context: TestContext) {
   const owner = store.open();
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
   const gateway = store.open('triplock_gateway');
-  const notifier = openPartners(store.open('triplock_notifier'));
+  const notifier = openPartners(store.open('triplock_notifier'), { webhookKeys });
   const seenByNotifier = (partnerId = acme) => notifier.webhookEndpoint(partnerId);
-  return { owner, gateway, endpoints: openWebhookEndpoints(gateway), seenByNotifier, notifier };
+  return {
+    owner,
+    gateway,
+    endpoints: openWebhookEndpoints(gateway, webhookKeys),
+    seenByNotifier,
+    notifier,
+  };
 }
 
 test('an endpoint is made with a secret of its own, which is shown once', async (context) => {
@@ -170,8 +177,71 @@ test('the gateway can neither read nor write a secret but by setting and rotatin
 
 test('nobody else may rotate a secret', async (context) => {
   const store = await createTestDatabase(context);
-  const rotate = `SELECT * FROM partners.rotate_webhook_secret('acme', 'key', 'whsec_mine')`;
+  const rotate = `SELECT * FROM partners.rotate_webhook_secret('acme', 'key', '{}'::jsonb)`;
   for (const role of ['triplock_notifier', 'triplock_auditor', 'triplock_ledger'] as const) {
     await assert.rejects(store.open(role).query(rotate), /permission denied/, role);
+  }
+});
+
+const anotherKey = `newer:${Buffer.alloc(32, 8).toString('base64')}`;
+
+test('no webhook secret is stored as it is: neither its own row nor another table shows one', async (context) => {
+  const { owner, endpoints: store } = await endpoints(context);
+  const made = await store.setUrl({ partnerId: acme, url });
+  assert.ok(made.outcome === 'made');
+  const rotated = await store.rotateSecret(once());
+  assert.ok(rotated.outcome === 'rotated');
+  const tables = await owner.query<{ name: string }>(
+    `SELECT format('%I.%I', table_schema, table_name) AS name FROM information_schema.tables
+     WHERE table_schema = 'partners' AND table_type = 'BASE TABLE'`,
+  );
+  assert.ok(tables.length >= 4);
+  for (const { name } of tables) {
+    const rows = await owner.query<{ row: string }>(`SELECT t::text AS row FROM ${name} AS t`);
+    for (const secret of [made.secret, rotated.secret]) {
+      const bytes = Buffer.from(secret.slice('whsec_'.length), 'base64');
+      for (const form of [secret, secret.slice(6), bytes.toString('hex')]) {
+        assert.ok(!JSON.stringify(rows).includes(form), name);
+      }
+    }
+  }
+  for (const plain of ['["whsec_plain"]', '[{"id": "1", "key": "k"}]', '[[{}]]']) {
+    await assert.rejects(
+      owner.query('UPDATE partners.webhook_endpoints SET secrets = $1::jsonb', [plain]),
+      { code: '23514' },
+      plain,
+    );
+  }
+});
+
+test('a secret opens for its own partner only, and only as it was sealed', () => {
+  const globex = 'globex' as PartnerId;
+  const sealed = webhookKeys.seal(acme, 'whsec_one');
+  assert.equal(webhookKeys.open(acme, sealed), 'whsec_one');
+  assert.notEqual(webhookKeys.seal(acme, 'whsec_one').box, sealed.box, 'a nonce is used once');
+  const other = webhookKeys.seal(acme, 'whsec_two');
+  const bytes = Buffer.from(sealed.box, 'base64');
+  bytes[15]! ^= 1;
+  for (const [partner, altered] of [
+    [globex, sealed],
+    [acme, { ...sealed, id: other.id }],
+    [acme, { ...sealed, box: bytes.toString('base64') }],
+    [acme, { ...sealed, box: sealed.box.slice(0, 8) }],
+  ] as const) {
+    assert.throws(() => webhookKeys.open(partner, altered), /is not what was sealed/);
+  }
+  const another = parseWebhookKeys(anotherKey);
+  assert.throws(() => another.open(acme, sealed), {
+    name: 'MissingWebhookKeyError',
+    message: /acme's webhook secret is sealed with the key test, which WEBHOOK_KEYS lacks: add it/,
+  });
+  for (const malformed of [
+    '',
+    'a',
+    'a:b',
+    `${anotherKey},${anotherKey}`,
+    ` : ${'A'.repeat(43)}=`,
+  ]) {
+    assert.throws(() => parseWebhookKeys(malformed), /expected ID:KEY on a line/);
   }
 });

@@ -1,6 +1,7 @@
-import { randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import type { IdempotencyKey, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
+import type { Setting } from '@triplock/runtime';
 
 const sql = loadStatements(import.meta.url, 'postgres/webhook-endpoints.sql', [
   'showEndpoint',
@@ -45,6 +46,9 @@ export type WebhookEndpoints = {
    * A new secret, once per key; the last two keys are known, and of older ones no secret signs. The
    * secret before it signs too for 24 h or until the next rotation, so that a receiver may change
    * over at any time in between; at most two sign.
+   *
+   * @throws MissingWebhookKeyError for a key of before whose secret was sealed with one that is not
+   * there.
    */
   rotateSecret(rotation: { partnerId: PartnerId; key: IdempotencyKey }): Promise<RotatedSecret>;
 };
@@ -56,10 +60,10 @@ type Row = {
   disabled_at: Date | null;
 };
 
-type RotationRow = { secret: string; previous_secret_until: Date };
+type RotationRow = { secret: SealedSecret; previous_secret_until: Date };
 
 /** Webhook endpoints in PostgreSQL, where all clocks are the database's. */
-export function openWebhookEndpoints(database: Database): WebhookEndpoints {
+export function openWebhookEndpoints(database: Database, keys: WebhookKeys): WebhookEndpoints {
   return {
     async show(partnerId) {
       const [row] = await database.query<Row>(sql.showEndpoint, [partnerId]);
@@ -67,23 +71,23 @@ export function openWebhookEndpoints(database: Database): WebhookEndpoints {
     },
     async setUrl({ partnerId, url }) {
       const secret = generateWebhookSecret();
-      const parameters = [partnerId, url, secret];
+      const parameters = [partnerId, url, JSON.stringify(keys.seal(partnerId, secret))];
       const [row] = await database.query<Row & { made: boolean }>(sql.setWebhookUrl, parameters);
       const endpoint = fromRow(row!);
       if (row!.made) return { outcome: 'made', endpoint, secret };
       return { outcome: 'changed', endpoint };
     },
     async rotateSecret({ partnerId, key }) {
-      const offered = generateWebhookSecret();
+      const offered = keys.seal(partnerId, generateWebhookSecret());
       const [row] = await database.query<RotationRow>(sql.rotateWebhookSecret, [
         partnerId,
         key,
-        offered,
+        JSON.stringify(offered),
       ]);
       if (row === undefined) return { outcome: 'no-endpoint' };
       const { secret, previous_secret_until: previousSecretUntil } = row;
-      const outcome = secret === offered ? 'rotated' : 'replayed';
-      return { outcome, secret, previousSecretUntil };
+      const outcome = secret.id === offered.id ? 'rotated' : 'replayed';
+      return { outcome, secret: keys.open(partnerId, secret), previousSecretUntil };
     },
   };
 }
@@ -106,4 +110,119 @@ const secretBytes = 32;
  */
 function generateWebhookSecret(): string {
   return `whsec_${randomBytes(secretBytes).toString('base64')}`;
+}
+
+/**
+ * A webhook secret as it is stored: AES-256-GCM (NIST SP 800-38D) under the key called `key`, bound
+ * to its partner and its own id, so that a row copied to another partner opens for nobody.
+ */
+export type SealedSecret = {
+  /** From SHA-256 of the secret: the same secret has the same id under every key. */
+  id: string;
+  key: string;
+  /** In base64: 12 random bytes, what was encrypted, and its tag of 16 bytes. */
+  box: string;
+};
+
+/** The keys that webhook secrets are sealed with: the newest seals, all of them open. */
+export type WebhookKeys = {
+  /** The id of the key that seals. */
+  newest: string;
+  seal(partnerId: PartnerId, secret: string): SealedSecret;
+  /**
+   * @throws MissingWebhookKeyError when the key is not among these, Error when what is stored was
+   * altered or is another partner's.
+   */
+  open(partnerId: PartnerId, sealed: SealedSecret): string;
+};
+
+/**
+ * A secret is sealed with a key that this process was not given. Nothing is lost: whoever needs the
+ * secret waits until the key is there again.
+ */
+export class MissingWebhookKeyError extends Error {
+  override name = 'MissingWebhookKeyError';
+  constructor(partnerId: PartnerId, key: string) {
+    super(
+      `${partnerId}'s webhook secret is sealed with the key ${key}, which WEBHOOK_KEYS lacks: add it again, behind the newest`,
+    );
+  }
+}
+
+const keyBytes = 32;
+const nonceBytes = 12;
+const tagBytes = 16;
+const keyForm = /^([A-Za-z0-9][\w.-]{0,63}):([A-Za-z0-9+/]{43}=)$/;
+
+/** `ID:KEY` of each key, the newest first, one on a line or separated by commas. */
+export const webhookKeys: Setting<WebhookKeys> = {
+  expected: 'ID:KEY on a line for each key, the newest first, KEY being 32 bytes in base64',
+  parse(text) {
+    const keys = new Map<string, Buffer>();
+    for (const line of text.split(/[\n,]/).filter((each) => each.trim() !== '')) {
+      const [, id, key] = keyForm.exec(line.trim()) ?? [];
+      if (id === undefined || key === undefined || keys.has(id)) return undefined;
+      keys.set(id, Buffer.from(key, 'base64'));
+    }
+    return keys.size === 0 ? undefined : createWebhookKeys(keys);
+  },
+};
+
+/**
+ * The keys in a text, such as a file's.
+ *
+ * @throws Error when it has none, or they are malformed.
+ */
+export function parseWebhookKeys(text: string): WebhookKeys {
+  const keys = webhookKeys.parse(text);
+  if (keys === undefined) throw new Error(`webhook keys: expected ${webhookKeys.expected}`);
+  return keys;
+}
+
+/** A line for a new key; the id is the day it was made on, in UTC, and 32 random bits. */
+export function generateWebhookKey(now = new Date()): string {
+  const id = `${now.toISOString().slice(0, 10)}-${randomBytes(4).toString('hex')}`;
+  return `${id}:${randomBytes(keyBytes).toString('base64')}`;
+}
+
+function createWebhookKeys(keys: ReadonlyMap<string, Buffer>): WebhookKeys {
+  const [[newest, newestKey]] = [...keys] as [[string, Buffer]];
+  return {
+    newest,
+    seal(partnerId, secret) {
+      const id = idOfSecret(secret);
+      // Random: a key seals far less than the 2^32 times for which that is safe.
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv('aes-256-gcm', newestKey, nonce).setAAD(boundTo(partnerId, id));
+      const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
+      const box = Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString('base64');
+      return { id, key: newest, box };
+    },
+    open(partnerId, { id, key, box }) {
+      const secretKey = keys.get(key);
+      if (secretKey === undefined) throw new MissingWebhookKeyError(partnerId, key);
+      const bytes = Buffer.from(box, 'base64');
+      const nonce = bytes.subarray(0, nonceBytes);
+      try {
+        const decipher = createDecipheriv('aes-256-gcm', secretKey, nonce, {
+          authTagLength: tagBytes,
+        });
+        decipher.setAAD(boundTo(partnerId, id)).setAuthTag(bytes.subarray(-tagBytes));
+        const sealed = bytes.subarray(nonceBytes, -tagBytes);
+        return Buffer.concat([decipher.update(sealed), decipher.final()]).toString('utf8');
+      } catch (cause) {
+        throw new Error(`${partnerId}'s webhook secret ${id} is not what was sealed`, { cause });
+      }
+    },
+  };
+}
+
+/** Secrets have 192 random bits at least, so that nobody finds one by its hash. */
+function idOfSecret(secret: string): string {
+  return createHash('sha256').update(secret).digest('base64url').slice(0, 22);
+}
+
+/** No partner's id has a slash. */
+function boundTo(partnerId: PartnerId, id: string): Buffer {
+  return Buffer.from(`${partnerId}/${id}`);
 }

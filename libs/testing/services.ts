@@ -17,6 +17,9 @@ export type ServiceEnd = {
 /** What whatever a test starts takes for a fault that is asked of it. */
 export const testControlToken = 'control-token-of-tests';
 
+/** What whatever a test starts seals webhook secrets with. */
+export const testWebhookKeys = `test:${Buffer.alloc(32, 7).toString('base64')}`;
+
 /** A service as a process of its own. */
 export type TestService = {
   child: ChildProcess;
@@ -29,10 +32,12 @@ export type TestService = {
   terminate(): Promise<ServiceEnd>;
 };
 
+const givenToAll = { CONTROL_TOKEN: testControlToken, WEBHOOK_KEYS: testWebhookKeys };
+
 /**
  * Starts the service whose main file `main` is, with nothing but `settings` in its environment,
- * the token of its crash points, and where Node keeps compiled code, which halves the start. It
- * is killed after the test if it still lives, also when it stands still.
+ * the token of its crash points, the keys of webhook secrets, and where Node keeps compiled code,
+ * which halves the start. It is killed after the test if it still lives, also when it stands still.
  */
 export function startService(
   test: Cleanup,
@@ -41,7 +46,7 @@ export function startService(
 ): TestService {
   const { NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [fileURLToPath(main)], {
-    env: { NODE_COMPILE_CACHE, CONTROL_TOKEN: testControlToken, ...settings },
+    env: { NODE_COMPILE_CACHE, ...givenToAll, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const written = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);

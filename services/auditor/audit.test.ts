@@ -57,7 +57,7 @@ test('what waits for a partner’s endpoint is no drift, is named with the partn
   await system.break(`INSERT INTO partners.partners (id) VALUES ('acme')`);
   await system.break(
     `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets)
-     VALUES ('acme', 'https://acme.example', '["whsec_1"]')`,
+     VALUES ('acme', 'https://acme.example', '[{"id": "1", "key": "one", "box": ""}]')`,
   );
   const open = await audit();
   assert.deepEqual([open.ok, open.settledDown], [true, false]);

@@ -2,6 +2,7 @@ import { claimSettings, missingForClaims } from '@triplock/claim-stores';
 import { topics } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
 import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
+import { webhookKeys } from '@triplock/partners';
 import {
   addresses,
   integer,
@@ -71,6 +72,8 @@ export const settings = {
   ...ledgerSettings,
   /** Reads the partners, and the ledger in `postgres`; needs no right to write. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
+  /** What webhook secrets are sealed with, from a file: WEBHOOK_KEYS_FILE. */
+  WEBHOOK_KEYS: webhookKeys,
   /** What one partner may send to this process, and how many at once after a rest. */
   RATE_LIMIT_PER_SECOND: withDefault(rate, 10_000),
   RATE_LIMIT_BURST: withDefault(rate, 20_000),

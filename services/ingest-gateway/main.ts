@@ -66,7 +66,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
     refunds: { ...refunds, find: shareReads((txnId: TxnId) => refunds.find(txnId)) },
     settlements: openSettlements(database),
-    endpoints: openWebhookEndpoints(database),
+    endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),
     deliveries: openWebhookDeliveries(database),
     targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
     cardNumbersAllowed: new Set(config.CARD_NUMBERS_ALLOWED),

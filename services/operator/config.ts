@@ -1,5 +1,6 @@
 import { topics } from '@triplock/contracts';
 import { ledgerSettings } from '@triplock/ledgers';
+import { webhookKeys } from '@triplock/partners';
 import {
   address,
   addresses,
@@ -37,6 +38,8 @@ const settings = {
   ),
   /** As triplock_partners. */
   PARTNERS_DATABASE_URL: withDefault(postgresUrl, undefined),
+  /** What webhook secrets are sealed with, and were. */
+  WEBHOOK_KEYS: withDefault(webhookKeys, undefined),
   ...ledgerSettings,
   KAFKA_BROKERS: withDefault(addresses, undefined),
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
@@ -93,6 +96,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
 const advice = {
   DATABASE_URL: "the database's URL, as its owner",
   PARTNERS_DATABASE_URL: "the database's URL, as triplock_partners",
+  WEBHOOK_KEYS: 'the keys of webhook secrets, by WEBHOOK_KEYS_FILE',
   KAFKA_BROKERS: 'some brokers as host:port, separated by commas',
   PUBSUB_PROJECT_ID: 'the project that the events topic is in',
   AUDITOR_URL: "the URL of an auditor's operators' port, such as http://auditor:9100",

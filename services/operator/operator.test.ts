@@ -208,32 +208,6 @@ test('an acknowledgement without an id or a reason is refused before anything is
   assert.match((await runOperator(['audit', 'acknowledge', '7'])).stderr, /--reason TEXT/);
 });
 
-test('partners of a system elsewhere are managed by its database', async (t) => {
-  const store = await createTestDatabase(t);
-  const run = (...words: string[]) =>
-    runOperator(['partners', ...words, '--json'], {
-      PARTNERS_DATABASE_URL: store.url('triplock_partners'),
-    });
-  const added = await run('add', 'acme');
-  assert.equal(added.code, 0, added.stderr);
-  const { id, apiKey } = JSON.parse(added.stdout) as Record<string, string>;
-  assert.equal(id, 'acme');
-  const listed = JSON.parse((await run('list')).stdout) as {
-    id: string;
-    keys: { prefix: string }[];
-  }[];
-  assert.deepEqual(
-    listed.map((partner) => partner.id),
-    ['acme'],
-  );
-  assert.ok(apiKey!.startsWith(listed[0]!.keys[0]!.prefix));
-  const again = await run('add', 'acme');
-  assert.deepEqual(
-    [again.code, again.stderr.trim()],
-    [1, 'triplock partners: there is a partner acme already'],
-  );
-});
-
 test('a database that does not answer is reported in one line, without its password', async () => {
   const port = await freePort();
   // The second has two addresses on many a machine.

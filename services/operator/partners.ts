@@ -1,27 +1,40 @@
-import { type ListedPartner, openPartnerRegistry, type PartnerRegistry } from '@triplock/partners';
+import {
+  type ListedPartner,
+  openPartnerRegistry,
+  type PartnerActor,
+  type PartnerRegistry,
+} from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import { openForCommand } from '@triplock/postgres';
 import { CommandError, runCommand, UsageError } from './command.ts';
-import { required } from './config.ts';
+import { required, type Config } from './config.ts';
 import { atAddress, operatorFor, type Caller } from './operator.ts';
+import { whoActs } from './operator-acts.ts';
 import { openTerminal } from './terminal.ts';
 
 const help = `
 npm run partners -- list
+npm run partners -- log [ID]
 npm run partners -- add ID
 npm run partners -- rotate-key ID
 npm run partners -- revoke-key ID KEYPREFIX
+npm run partners -- reseal-secrets
 
 Manages the partners of a running system and their API keys. A key is stored as a hash and shown
 once, when it is made. rotate-key makes a new one, valid at once, beside the others; revoke-key
-ends the one that begins with KEYPREFIX, within 5 s. Exit code 1 when nothing was done, 2 when the
-system is not up.
+ends the one that begins with KEYPREFIX, within 5 s. reseal-secrets seals every webhook secret with
+the newest of WEBHOOK_KEYS, so that the others may go; broken off, it goes on where it was. Each act
+is recorded with who and why, and log shows them, partners' own too. Exit code 1 when nothing was
+done, 2 when the system is not up.
 
+  --by NAME      who you are; the user of this machine outside production
+  --reason TEXT  why; production wants it
   --home DIR   the instance on this machine (.triplock)
-  --json       prints the partners, or { id, apiKey }, or { id, revoked }
+  --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed }
   --help
 
 PARTNERS_DATABASE_URL  the database of a system that is not on this machine, as triplock_partners
+WEBHOOK_KEYS_FILE      for reseal-secrets: the file of the keys, the newest first
 `;
 
 /** What an action came to: for people, and for machines. */
@@ -33,18 +46,23 @@ export function partners(caller: Caller): Promise<void> {
     {
       name: 'partners',
       help,
-      options: { json: { type: 'boolean' } },
+      options: {
+        json: { type: 'boolean' },
+        by: { type: 'string' },
+        reason: { type: 'string' },
+      },
       wordsMax: 3,
       run: async ({ values, words, interrupted }) => {
         const action = actionOf(words);
         const terminal = openTerminal({ json: values.json ?? false });
         const { config, diagnose } = await operatorFor(caller, { terminal, signal: interrupted() });
         const { PARTNERS_DATABASE_URL: url } = required(config, 'PARTNERS_DATABASE_URL');
+        const work: Work = { config, actor: () => actorOf(values, config) };
         const broken = await diagnose(['postgres']);
         if (broken.length > 0) throw new CommandError(broken.join('\n'));
         const database = openForCommand({ url, applicationName: 'partners', connectionsMax: 1 });
         const { lines, result } = await atAddress(url, () =>
-          action(openPartnerRegistry(database)),
+          action(openPartnerRegistry(database), work),
         ).finally(() => database.close());
         for (const line of lines) terminal.line(line);
         terminal.result(result);
@@ -54,14 +72,34 @@ export function partners(caller: Caller): Promise<void> {
   );
 }
 
+/** Where an action looks up who acts, should it be one that is recorded. */
+type Work = { config: Config; actor: () => PartnerActor };
+
+/**
+ * Who acts and why.
+ *
+ * @throws UsageError in production when either is not given: the user of a machine is nobody there.
+ */
+function actorOf(given: { by?: string; reason?: string }, { TRIPLOCK_MODE: mode }: Config) {
+  const why = given.reason?.trim() || null;
+  const isNamed = given.by !== undefined && why !== null;
+  if (mode === 'production' && !isNamed) {
+    throw new UsageError('say who you are and why: --by NAME --reason TEXT');
+  }
+  return { by: whoActs(given.by), why };
+}
+
 /** @throws UsageError before anything is opened when the words make no action. */
 function actionOf([verb, id, prefix, ...rest]: readonly string[]) {
   if (rest.length > 0) throw new UsageError('too many arguments (npm run partners -- --help)');
   if (verb === 'list' && id === undefined) return list;
+  if (verb === 'log' && prefix === undefined)
+    return log(id === undefined ? undefined : partnerIdOf(id));
+  if (verb === 'reseal-secrets' && id === undefined) return resealSecrets;
   if (verb === 'add' && prefix === undefined) return add(partnerIdOf(id));
   if (verb === 'rotate-key' && prefix === undefined) return rotateKey(partnerIdOf(id));
   if (verb === 'revoke-key' && prefix !== undefined) return revokeKey(partnerIdOf(id), prefix);
-  const wanted = 'list, add ID, rotate-key ID or revoke-key ID KEYPREFIX';
+  const wanted = 'list, log, add ID, rotate-key ID, revoke-key ID KEYPREFIX or reseal-secrets';
   throw new UsageError(`expected ${wanted} (npm run partners -- --help)`);
 }
 
@@ -86,16 +124,16 @@ function render({ id, keys }: ListedPartner): string[] {
 }
 
 function add(id: PartnerId) {
-  return async (registry: PartnerRegistry): Promise<Outcome> => {
-    const added = await registry.add(id);
+  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+    const added = await registry.add(id, actor());
     if (added.outcome === 'exists') throw new CommandError(`there is a partner ${id} already`);
     return { lines: newKey(added.apiKey), result: { id, apiKey: added.apiKey } };
   };
 }
 
 function rotateKey(id: PartnerId) {
-  return async (registry: PartnerRegistry): Promise<Outcome> => {
-    const added = await registry.addKey(id);
+  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+    const added = await registry.addKey(id, actor());
     if (added.outcome === 'no-partner') throw new CommandError(`there is no partner ${id}`);
     const next = 'The keys before it are good until you revoke them: npm run partners -- list';
     return { lines: [...newKey(added.apiKey), next], result: { id, apiKey: added.apiKey } };
@@ -103,8 +141,8 @@ function rotateKey(id: PartnerId) {
 }
 
 function revokeKey(id: PartnerId, prefix: string) {
-  return async (registry: PartnerRegistry): Promise<Outcome> => {
-    const { outcome } = await registry.revokeKey(id, prefix);
+  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+    const { outcome } = await registry.revokeKey(id, prefix, actor());
     switch (outcome) {
       case 'revoked':
         return { lines: ['revoked; refused within 5 s'], result: { id, revoked: true } };
@@ -114,6 +152,28 @@ function revokeKey(id: PartnerId, prefix: string) {
         throw new CommandError(`several keys of ${id} begin so: give more of the one you mean`);
     }
   };
+}
+
+function log(id: PartnerId | undefined) {
+  return async (registry: PartnerRegistry): Promise<Outcome> => {
+    const acts = await registry.acts(id);
+    const lines = acts.map(({ act, partner, subject, by, why, at }) => {
+      const what = [act.padEnd(16), partner, subject ?? ''].join('  ');
+      return `${at.toISOString()}  ${what}  by ${by}${why === null ? '' : `: ${why}`}`;
+    });
+    return { lines, result: acts };
+  };
+}
+
+async function resealSecrets(registry: PartnerRegistry, { config, actor }: Work): Promise<Outcome> {
+  const { WEBHOOK_KEYS: keys } = required(config, 'WEBHOOK_KEYS');
+  const { resealed, unreadable } = await registry.resealSecrets(keys, actor());
+  if (unreadable.length > 0) {
+    const done = `sealed those of ${resealed} partners with ${keys.newest}`;
+    throw new CommandError([done, ...unreadable.map(({ why }) => why)].join('\n'));
+  }
+  const next = `nothing is sealed with another key than ${keys.newest} any more`;
+  return { lines: [`sealed the secrets of ${resealed} partners`, next], result: { resealed } };
 }
 
 function newKey(apiKey: string): string[] {

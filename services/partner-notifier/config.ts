@@ -1,5 +1,5 @@
 import { consumerSettings } from '@triplock/consumer';
-import { targetPolicies } from '@triplock/partners';
+import { targetPolicies, webhookKeys } from '@triplock/partners';
 import {
   integer,
   oneOf,
@@ -15,6 +15,8 @@ const hour = 3_600_000;
 export const settings = {
   ...serviceSettings,
   ...consumerSettings('partner-notifier'),
+  /** What webhook secrets are sealed with, from a file: WEBHOOK_KEYS_FILE. */
+  WEBHOOK_KEYS: webhookKeys,
   /** How long a delivered webhook can still be looked at and sent again. */
   DELIVERIES_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
   /**

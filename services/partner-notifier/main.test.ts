@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
-import { seedPartner } from '@triplock/partners';
+import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import {
   aPayment,
@@ -12,6 +12,7 @@ import {
   startService,
   succeeded,
   type TestService,
+  testWebhookKeys,
 } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
 import { aReceiver } from './test/webhooks.ts';
@@ -24,12 +25,16 @@ async function aNotifier(context: TestContext, settings: Record<string, string> 
   const pubsub = await createTestSubscription(context);
   const receiver = await aReceiver(context);
   const adminPort = await freePort();
-  await seedPartner(store.open(), {
-    id: 'acme' as PartnerId,
-    apiKey: 'key-of-acme',
-    webhookUrl: receiver.url,
-    webhookSecret: secret,
-  });
+  await seedPartner(
+    store.open(),
+    {
+      id: 'acme' as PartnerId,
+      apiKey: 'key-of-acme',
+      webhookUrl: receiver.url,
+      webhookSecret: secret,
+    },
+    parseWebhookKeys(testWebhookKeys),
+  );
   const begin = (more: Record<string, string> = {}): TestService =>
     startService(context, new URL('main.ts', import.meta.url), {
       TRIPLOCK_MODE: 'test',

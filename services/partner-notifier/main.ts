@@ -38,7 +38,7 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   const deliveries = openDeliveries(database);
   const notifier: Notifier = {
     deliveries,
-    partners: openPartners(database),
+    partners: openPartners(database, { webhookKeys: config.WEBHOOK_KEYS }),
     ...attemptsOf(config),
     metrics,
     logger,

@@ -6,17 +6,26 @@ import {
   openPartners,
   openWebhookDeliveries,
   openWebhookEndpoints,
+  parseWebhookKeys,
   seedPartner,
 } from '@triplock/partners';
 import type { EventId, PartnerId } from '@triplock/payments';
 import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase, eventually, succeeded } from '@triplock/testing';
+import {
+  aPayment,
+  createTestDatabase,
+  eventually,
+  succeeded,
+  testWebhookKeys,
+} from '@triplock/testing';
 import { notifyPartners, openDeliveries, releaseDeliveries } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
 import { aReceiver } from './test/webhooks.ts';
 import { createSendWebhook } from './webhook-client.ts';
 import { createSender, type SendLimits } from './webhook-sender.ts';
 
+const webhookKeys = parseWebhookKeys(testWebhookKeys);
+const otherKeys = parseWebhookKeys(testWebhookKeys.replace('test', 'other'));
 const retryAtOnce = { firstMs: 0, maxMs: 0, giveUpAfterMs: 3_600_000 };
 
 async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {}) {
@@ -27,29 +36,38 @@ async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {})
   const metrics = notifierMetrics(createMetrics('test'));
   const notifier = {
     deliveries: openDeliveries(database),
-    partners: openPartners(database),
+    partners: openPartners(database, { webhookKeys }),
     send: createSendWebhook({ policy: 'loopback-too', resolve: async () => [], timeoutMs: 10_000 }),
     retry: retryAtOnce,
     metrics,
     logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
     crashPoints,
   };
-  const endpoints = openWebhookEndpoints(store.open('triplock_gateway'));
+  const endpoints = openWebhookEndpoints(store.open('triplock_gateway'), webhookKeys);
   const allLimits = { owner: 'one', leaseMs: 60_000, inFlightMax: 16, perPartnerMax: 8, ...limits };
   const sender = createSender(notifier, allLimits);
   return {
     sender,
     overtaker: createSender(notifier, { ...allLimits, owner: 'another' }),
+    /** One that lacks the key that secrets are sealed with, and whose leases end at once. */
+    keyless: createSender(
+      { ...notifier, partners: openPartners(database, { webhookKeys: otherKeys }) },
+      { ...allLimits, owner: 'keyless', leaseMs: 1 },
+    ),
     crashPoints,
     metrics,
     giveUpAfter: (ms: number) => void (notifier.retry = { ...retryAtOnce, giveUpAfterMs: ms }),
     endpoint: (id: string, url: string) =>
-      seedPartner(store.open(), {
-        id: id as PartnerId,
-        apiKey: `key-of-${id}`,
-        webhookUrl: url,
-        webhookSecret: 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=',
-      }),
+      seedPartner(
+        store.open(),
+        {
+          id: id as PartnerId,
+          apiKey: `key-of-${id}`,
+          webhookUrl: url,
+          webhookSecret: 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=',
+        },
+        webhookKeys,
+      ),
     async notify(partner: string) {
       const event = succeeded(aPayment({ partner }));
       await inbox.receive([{ ...eventOf(event), payloadHash: 'hash' }], notifyPartners);
@@ -91,6 +109,21 @@ test('a webhook is sent again under the same id until it is taken', async (conte
   );
   assert.equal(new Set(receiver.received.map(({ body }) => body)).size, 1);
   assert.deepEqual(await states(), ['delivered 3']);
+});
+
+test('without the key of its secret a webhook waits, unsent and not given up, until the key is there', async (context) => {
+  const { sender, keyless, endpoint, notify, states } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  for (let pass = 1; pass <= 2; pass += 1) {
+    await eventually(async () => (await keyless.pass()) === 1);
+    await keyless.settled();
+  }
+  assert.deepEqual([receiver.received.length, await states()], [0, ['pending 2']]);
+  await eventually(async () => (await sender.pass()) === 1);
+  await sender.settled();
+  assert.deepEqual([receiver.received.length, await states()], [1, ['delivered 3']]);
 });
 
 test('dead endpoints hold up nobody, also when together they could fill all slots', async (context) => {

@@ -1,8 +1,9 @@
+import { existsSync } from 'node:fs';
 import { operate, type FoundSystem, type OperatorCommand } from '@triplock/operator';
 import { takeUpContainers } from '../containers/take-up.ts';
 import { type Endpoints, isWholeSystem } from '../endpoints.ts';
 import { UsageError } from '../errors.ts';
-import { startCommand } from '../home.ts';
+import { homeAt, startCommand } from '../home.ts';
 import { usualNames } from '../names.ts';
 import { systemStatus, unreachableParts } from '../status.ts';
 import { stripeKeyFor } from '../stripe.ts';
@@ -48,6 +49,7 @@ async function findSystem(home: string | undefined): Promise<FoundSystem> {
 /** What the operators' commands are given of a system. */
 function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
   const { databases, dynamodb, spannerDatabase, spanner, services } = endpoints;
+  const keysFile = homeAt(endpoints.home).webhookKeys;
   const auditor = services.find(({ service }) => service === 'auditor');
   if (name === 'audit' && auditor === undefined) {
     throw new UsageError(`no auditor runs: \`${startCommand(endpoints.home)}\` starts it again`);
@@ -72,5 +74,6 @@ function settingsOf(endpoints: Endpoints): NodeJS.ProcessEnv {
     STRIPE_API_KEY: stripeKeyFor(endpoints.stripe),
     STRIPE_API_URL: endpoints.stripe,
     CATCHER_URL: endpoints.catcher,
+    ...(existsSync(keysFile) && { WEBHOOK_KEYS_FILE: keysFile }),
   };
 }

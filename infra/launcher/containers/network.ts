@@ -31,6 +31,7 @@ export const credentialFiles = {
   /** PostgreSQL's password and the demo partners, as the launcher keeps them. */
   all: join(credentialsFolder, 'credentials.json'),
   postgresPassword: join(credentialsFolder, 'postgres-password'),
+  webhookKeys: join(credentialsFolder, 'webhook-keys'),
   /** What the step before the services remembers from one `up` to the next. */
   remembered: join(credentialsFolder, 'remembered.json'),
 };
@@ -72,6 +73,7 @@ export const networkWiring = {
   names: usualNames,
   dataFolder: '/data',
   partnersFile: '/run/triplock/partners.json',
+  webhookKeysFile: fileOf('WEBHOOK_KEYS'),
   settings: {},
 } as const;
 

@@ -13,13 +13,14 @@ import {
   type Stores,
 } from '../choices.ts';
 import { LauncherError } from '../errors.ts';
-import { credentialsIn, readJson, webhookSecretsOf, writeJson } from '../home.ts';
+import { credentialsIn, readJson, webhookKeysIn, webhookSecretsOf, writeJson } from '../home.ts';
 import type { OptionalPartName } from '../parts/part.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { provisionClaims } from '../provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from '../provision/ledger.ts';
 import { provisionSystem } from '../provision/system.ts';
 import { services } from '../service-table.ts';
+import { declarations } from '../services.ts';
 import type { Report } from '../session.ts';
 import { givenStripe, simulatedStripe } from '../stripe.ts';
 import { spannerDatabaseIn, type Wiring } from '../wiring.ts';
@@ -84,7 +85,16 @@ async function provision(report: Report): Promise<void> {
   await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
   const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
   const replicas = Number(process.env['TRIPLOCK_REPLICAS'] ?? 2);
-  const system = { parts, names, replicas, partners, catcher: inNetwork.catcher, ...spanner };
+  const webhookKeys = webhookKeysIn(credentialFiles.webhookKeys);
+  const system = {
+    parts,
+    names,
+    replicas,
+    partners,
+    webhookKeys,
+    catcher: inNetwork.catcher,
+    ...spanner,
+  };
   const { owner, roles: databases } = await provisionSystem(system, report);
   await provisionClaims(
     { state, report, stopGateways: () => refuseWhileGatewaysRun(claims) },
@@ -102,7 +112,11 @@ async function provision(report: Report): Promise<void> {
     CLAIMS_DATABASE_URL: databases.claims,
     STRIPE_API_KEY: stripe.apiKey,
     STRIPE_API_URL: stripe.url,
+    WEBHOOK_KEYS: webhookKeys,
   });
+  for (const { name, settings } of declarations) {
+    if ('WEBHOOK_KEYS' in settings) writeFiles(name, { WEBHOOK_KEYS: webhookKeys });
+  }
   writeJson(writtenAt('catcher', networkWiring.partnersFile), webhookSecretsOf(partners));
   const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
   // Read by k6's own user; only its container mounts the folder.

@@ -1,4 +1,4 @@
-import { seedPartner } from '@triplock/partners';
+import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import type { PartnerCredentials } from '../home.ts';
 import type { Names } from '../names.ts';
@@ -19,6 +19,8 @@ export type SystemToProvision = {
   partners: readonly PartnerCredentials[];
   /** The URL of the catcher as the notifier reaches it. */
   catcher: string;
+  /** What partners' webhook secrets are sealed with, as their file has it. */
+  webhookKeys: string;
   /** Has what a new broker lacks published again, where the outbox is not in PostgreSQL. */
   refill?: (report: Report) => Promise<void>;
 };
@@ -28,14 +30,14 @@ export async function provisionSystem(
   system: SystemToProvision,
   report: Report,
 ): Promise<ProvisionedDatabase> {
-  const { parts, names, origin = 'native', replicas, partners, catcher, refill } = system;
+  const { parts, names, origin = 'native', replicas, refill } = system;
   const server = { url: parts.postgres, origin, name: names.database };
   const [database, , subscriptions] = await Promise.all([
     provisionDatabase({ ...server, ...(replicas && { replicas }) }, report),
     createKafkaTopics(parts.kafka, names),
     createSubscriptions(parts.pubsub, names),
   ]);
-  await seedPartners(database.roles.partners, { partners, catcher });
+  await seedPartners(database.roles.partners, system);
   // After the subscriptions, or the events would be published to nobody.
   if (subscriptions.outcome === 'made') {
     await (refill?.(report) ?? refillTopic(database.owner, report));
@@ -46,12 +48,14 @@ export async function provisionSystem(
 /** Has the demo partners in the database, with webhooks that go to the catcher. */
 async function seedPartners(
   partnersUrl: string,
-  demo: { partners: readonly PartnerCredentials[]; catcher: string },
+  demo: Pick<SystemToProvision, 'partners' | 'catcher' | 'webhookKeys'>,
 ): Promise<void> {
+  const keys = parseWebhookKeys(demo.webhookKeys);
   await withDatabase(partnersUrl, async (database) => {
     for (const { id, apiKey, webhookSecret } of demo.partners) {
       const webhookUrl = `${demo.catcher}/hooks/${id}`;
-      await seedPartner(database, { id: id as PartnerId, apiKey, webhookUrl, webhookSecret });
+      const seed = { id: id as PartnerId, apiKey, webhookUrl, webhookSecret };
+      await seedPartner(database, seed, keys);
     }
   });
 }

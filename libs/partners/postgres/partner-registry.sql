@@ -18,65 +18,133 @@ ORDER BY id
 -- name: addPartner
 -- Makes a partner with its first API key.
 --
--- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it.
+-- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it, $4 who, $5 why or null.
 -- A row: made. No row: there is such a partner, and nothing was written.
 WITH partner AS (
   INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT (id) DO NOTHING RETURNING id
+), api_key AS (
+  INSERT INTO partners.api_keys (sha256, partner_id, prefix) SELECT $2, id, $3 FROM partner
+  RETURNING partner_id
+), act AS (
+  INSERT INTO partners.acts (act, partner_id, subject, done_by, why)
+  SELECT 'add', partner_id, $3, $4, $5 FROM api_key
 )
-INSERT INTO partners.api_keys (sha256, partner_id, prefix) SELECT $2, id, $3 FROM partner
-RETURNING partner_id
+SELECT partner_id FROM api_key
 
 -- name: addApiKey
 -- Gives a partner one more API key; the others go on until they are revoked.
 --
--- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it.
+-- $1 partner id, $2 SHA-256 of the key, $3 what may be shown of it, $4 who, $5 why or null.
 -- A row: made. No row: there is no such partner.
-INSERT INTO partners.api_keys (sha256, partner_id, prefix)
-SELECT $2, id, $3 FROM partners.partners WHERE id = $1
-RETURNING partner_id
+WITH api_key AS (
+  INSERT INTO partners.api_keys (sha256, partner_id, prefix)
+  SELECT $2, id, $3 FROM partners.partners WHERE id = $1
+  RETURNING partner_id
+), act AS (
+  INSERT INTO partners.acts (act, partner_id, subject, done_by, why)
+  SELECT 'rotate-key', partner_id, $3, $4, $5 FROM api_key
+)
+SELECT partner_id FROM api_key
 
 -- name: revokeApiKey
 -- Revokes the one key of a partner that is named, if it is one.
 --
 -- $1 partner id, $2 the beginning of the key, $3 SHA-256 of the same text, should it be a whole
--- key. Always one row: how many of the partner's good keys were named. Only when it is 1 was
--- anything written.
+-- key, $4 who, $5 why or null. Always one row: how many of the partner's good keys were named. Only
+-- when it is 1 was anything written.
 WITH named AS (
   SELECT sha256 FROM partners.api_keys
   WHERE partner_id = $1 AND revoked_at IS NULL AND (starts_with(prefix, $2) OR sha256 = $3)
 ), revoked AS (
   UPDATE partners.api_keys SET revoked_at = now()
   WHERE sha256 IN (SELECT sha256 FROM named) AND (SELECT count(*) FROM named) = 1
+    -- Of two at once the second sees it revoked, and does nothing.
+    AND revoked_at IS NULL
+  RETURNING partner_id, prefix
+), act AS (
+  INSERT INTO partners.acts (act, partner_id, subject, done_by, why)
+  SELECT 'revoke-key', partner_id, prefix, $4, $5 FROM revoked
 )
 SELECT count(*)::integer AS named FROM named
 
 -- name: seedPartner
 -- Makes a partner with one API key and one webhook endpoint, or leaves them as they are.
 --
--- $1 partner id, $2 SHA-256 of the API key, $3 webhook URL, $4 webhook secret, $5 what may be shown
--- of the key.
+-- $1 partner id, $2 SHA-256 of the API key, $3 webhook URL, $4 webhook secret, sealed, $5 what may
+-- be shown of the key.
 -- Always one row: `key_holder` is the partner whom the key belongs to afterwards, null when it was
 -- this call that gave it to $1. A secret that signs already stays where it is; another one becomes
--- the newest, and the one before it stays good for a day.
-WITH partner AS (
+-- the newest, and the one before it stays good for a day. What changes anything is recorded.
+WITH act AS (
+  INSERT INTO partners.acts (act, partner_id, subject, done_by)
+  SELECT 'seed', $1, $5, 'launcher'
+  WHERE NOT EXISTS (SELECT FROM partners.api_keys WHERE sha256 = $2)
+     OR NOT EXISTS (
+       SELECT FROM partners.webhook_endpoints
+       WHERE partner_id = $1 AND url = $3 AND disabled_at IS NULL
+         AND secrets @> jsonb_build_array(jsonb_build_object('id', $4::jsonb -> 'id'))
+     )
+), partner AS (
   INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT (id) DO NOTHING
 ), api_key AS (
   INSERT INTO partners.api_keys (sha256, partner_id, prefix) VALUES ($2, $1, $5)
   ON CONFLICT (sha256) DO NOTHING
 ), endpoint AS (
   INSERT INTO partners.webhook_endpoints AS known (partner_id, url, secrets)
-  VALUES ($1, $3, jsonb_build_array($4::text))
+  VALUES ($1, $3, jsonb_build_array($4::jsonb))
   ON CONFLICT (partner_id) DO UPDATE SET
     url = excluded.url,
     disabled_at = NULL,
     updated_at = now(),
     (secrets, second_secret_until) = (
       SELECT
-        CASE WHEN signs THEN known.secrets ELSE jsonb_build_array($4::text, known.secrets -> 0) END,
+        CASE WHEN signs THEN known.secrets ELSE jsonb_build_array($4::jsonb, known.secrets -> 0) END,
         CASE WHEN signs THEN known.second_secret_until ELSE now() + interval '24 hours' END
-      FROM (SELECT known.secrets ->> 0 = $4
-                OR coalesce(known.secrets ->> 1 = $4 AND known.second_secret_until > now(), false)
+      FROM (SELECT known.secrets #> '{0,id}' = $4::jsonb -> 'id'
+                OR coalesce(known.secrets #> '{1,id}' = $4::jsonb -> 'id'
+                            AND known.second_secret_until > now(), false)
       ) AS t (signs)
     )
 )
 SELECT (SELECT partner_id FROM partners.api_keys WHERE sha256 = $2) AS key_holder
+
+-- name: listActs
+-- What was done to partners, the newest last.
+--
+-- $1 partner id or null for all, $2 rows at most, of the newest.
+SELECT act, partner_id AS partner, subject, done_by AS by, why, done_at AS at
+FROM (
+  SELECT * FROM partners.acts WHERE $1::text IS NULL OR partner_id = $1
+  ORDER BY act_id DESC LIMIT $2
+) AS newest
+ORDER BY act_id
+
+-- name: takeOlderSeals
+-- Endpoints that have a secret, or the memory of a rotation, under another key than the newest.
+--
+-- $1 the newest key's id, $2 partner id after which to look, $3 rows at most.
+SELECT partner_id, secrets, rotations FROM partners.webhook_endpoints
+WHERE partner_id > $2
+  AND jsonb_path_exists(
+    jsonb_build_array(secrets, jsonb_path_query_array(rotations, '$[*].secret')),
+    '$[*][*] ? (@.key != $newest)', jsonb_build_object('newest', $1::text)
+  )
+ORDER BY partner_id
+LIMIT $3
+
+-- name: replaceSeals
+-- Puts the same secrets back under another key, unless the partner has rotated meanwhile. Its
+-- version stays: nothing that anybody is told has changed.
+--
+-- $1 partner id, $2 secrets and $3 rotations as they were, $4 and $5 as they shall be, $6 the key's
+-- id, $7 who, $8 why or null. A row: done. No row: the endpoint was changed since, and nothing was
+-- written.
+WITH resealed AS (
+  UPDATE partners.webhook_endpoints SET secrets = $4::jsonb, rotations = $5::jsonb
+  WHERE partner_id = $1 AND secrets = $2::jsonb AND rotations = $3::jsonb
+  RETURNING partner_id
+), act AS (
+  INSERT INTO partners.acts (act, partner_id, subject, done_by, why)
+  SELECT 'reseal-secrets', partner_id, $6, $7, $8 FROM resealed
+)
+SELECT partner_id FROM resealed

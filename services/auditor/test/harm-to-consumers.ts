@@ -154,7 +154,8 @@ const aWebhook = (state: 'pending' | 'parked' | 'failed', then = ''): Harm => ({
 });
 const untried = `DELETE FROM notifier.delivery_attempts WHERE event_id = $1 AND $2::text IS NOT NULL`;
 const endpointOf = `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets)
-  SELECT partner_id, 'https://example.com', '["whsec_1"]' FROM notifier.deliveries
+  SELECT partner_id, 'https://example.com', '[{"id": "1", "key": "one", "box": ""}]'
+  FROM notifier.deliveries
   WHERE event_id = $1 AND partner_id = $2`;
 
 const harmsToDeliveries: Record<string, readonly Harm[]> = {
@@ -169,7 +170,7 @@ const harmsToDeliveries: Record<string, readonly Harm[]> = {
     // The server answered 410 Gone.
     aWebhook(
       'parked',
-      endpointOf.replace('secrets)', 'secrets, disabled_at)').replace(`"]'`, `"]', now()`),
+      endpointOf.replace('secrets)', 'secrets, disabled_at)').replace(`}]'`, `}]', now()`),
     ),
   ],
   'delivery-given-up': [aWebhook('failed')],

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { openSettlements, openWebhookDeliveries, openWebhookEndpoints } from '@triplock/partners';
+import {
+  openSettlements,
+  openWebhookDeliveries,
+  openWebhookEndpoints,
+  parseWebhookKeys,
+} from '@triplock/partners';
 import { deriveId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
+import { testWebhookKeys } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
 import { addGatewayRoutes, describeGateway } from './gateway-routes.ts';
@@ -90,7 +96,7 @@ async function aGateway(t: TestContext) {
       addGatewayRoutes(server, {
         ...opened.gateway,
         settlements: openSettlements(database),
-        endpoints: openWebhookEndpoints(database),
+        endpoints: openWebhookEndpoints(database, parseWebhookKeys(testWebhookKeys)),
         deliveries: openWebhookDeliveries(database),
         targetPolicy: 'public',
       }),

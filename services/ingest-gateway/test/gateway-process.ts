@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import type { TestContext } from 'node:test';
-import { seedPartner } from '@triplock/partners';
+import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import {
   createTestDatabase,
@@ -10,6 +10,7 @@ import {
   freePort,
   startService,
   testNamespace,
+  testWebhookKeys,
 } from '@triplock/testing';
 
 const main = new URL('../main.ts', import.meta.url);
@@ -22,17 +23,19 @@ export async function gatewaySettings(t: TestContext) {
     createTestTopic(t, { partitions: 2 }),
   ]);
   const [apiKey, otherApiKey] = [testNamespace('key'), testNamespace('key')];
+  const webhookKeys = parseWebhookKeys(testWebhookKeys);
   const partners = database.open('triplock_partners');
   for (const [id, key] of [
     ['acme', apiKey],
     ['globex', otherApiKey],
   ] as const) {
-    await seedPartner(partners, {
+    const seed = {
       id: id as PartnerId,
       apiKey: key,
       webhookUrl: 'http://127.0.0.1:9/',
       webhookSecret: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
-    });
+    };
+    await seedPartner(partners, seed, webhookKeys);
   }
   const settings = {
     TRIPLOCK_MODE: 'test',

@@ -3,10 +3,11 @@ import {
   openPartners,
   openWebhookDeliveries,
   openWebhookEndpoints,
+  parseWebhookKeys,
   type TargetPolicy,
 } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
-import { createTestDatabase } from '@triplock/testing';
+import { createTestDatabase, testWebhookKeys } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { addWebhookDeliveryRoutes } from '../routes/webhook-deliveries.ts';
 import { addWebhookEndpointRoutes } from '../routes/webhook-endpoint.ts';
@@ -37,8 +38,9 @@ export async function webhookEdge(
   const owner = store.open();
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
   const gateway = store.open('triplock_gateway');
+  const webhookKeys = parseWebhookKeys(testWebhookKeys);
   const parts = partialGateway({
-    endpoints: openWebhookEndpoints(gateway),
+    endpoints: openWebhookEndpoints(gateway, webhookKeys),
     deliveries: openWebhookDeliveries(gateway),
     targetPolicy,
   });
@@ -66,7 +68,7 @@ export async function webhookEdge(
     const { statusCode: status, headers } = response;
     return { status, headers, body: response.json() };
   };
-  const partners = openPartners(store.open('triplock_notifier'));
+  const partners = openPartners(store.open('triplock_notifier'), { webhookKeys });
   const seenByNotifier = (id = 'acme') => partners.webhookEndpoint(id as PartnerId);
   return { app, ask, owner, store, gateway, seenByNotifier };
 }

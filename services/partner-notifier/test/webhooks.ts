@@ -59,7 +59,7 @@ export function setEndpoint(owner: Queryable, partner: string): Promise<unknown>
        INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT DO NOTHING
      )
      INSERT INTO partners.webhook_endpoints (partner_id, url, secrets)
-     VALUES ($1, 'https://partner.example', '["whsec_1"]')
+     VALUES ($1, 'https://partner.example', '[{"id": "1", "key": "one", "box": ""}]')
      ON CONFLICT (partner_id) DO UPDATE SET disabled_at = NULL`,
     [partner],
   );

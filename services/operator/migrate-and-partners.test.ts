@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { userInfo } from 'node:os';
 import { test } from 'node:test';
 import {
   createInEmulator,
@@ -75,5 +76,60 @@ test('what is in the way is reported in one line, without the password, and noth
   assert.deepEqual(
     [code, stderr.trim()],
     [2, "triplock migrate: DATABASE_URL is not set: give the database's URL, as its owner"],
+  );
+});
+
+test('partners of a system elsewhere are managed by its database', async (t) => {
+  const store = await createTestDatabase(t);
+  const run = (...words: string[]) =>
+    runOperator(['partners', ...words, '--json'], {
+      PARTNERS_DATABASE_URL: store.url('triplock_partners'),
+    });
+  const added = await run('add', 'acme');
+  assert.equal(added.code, 0, added.stderr);
+  const { id, apiKey } = JSON.parse(added.stdout) as Record<string, string>;
+  assert.equal(id, 'acme');
+  const listed = JSON.parse((await run('list')).stdout) as {
+    id: string;
+    keys: { prefix: string }[];
+  }[];
+  assert.deepEqual(
+    listed.map((partner) => partner.id),
+    ['acme'],
+  );
+  assert.ok(apiKey!.startsWith(listed[0]!.keys[0]!.prefix));
+  const again = await run('add', 'acme');
+  assert.deepEqual(
+    [again.code, again.stderr.trim()],
+    [1, 'triplock partners: there is a partner acme already'],
+  );
+  const [act, ...more] = JSON.parse((await run('log')).stdout) as { act: string; by: string }[];
+  assert.partialDeepStrictEqual(act, { act: 'add', partner: 'acme', by: userInfo().username });
+  assert.deepEqual(more, []);
+});
+
+test('in production nobody manages a partner without a name and a reason', async (t) => {
+  const store = await createTestDatabase(t);
+  const settings = {
+    TRIPLOCK_MODE: 'production',
+    ALLOW_INSECURE_DATABASE: 'true',
+    PARTNERS_DATABASE_URL: store.url('triplock_partners'),
+  };
+  const run = (...words: string[]) => runOperator(['partners', ...words], settings);
+  for (const given of [
+    [],
+    ['--by', 'ada'],
+    ['--reason', 'new'],
+    ['--by', 'ada', '--reason', ' '],
+  ]) {
+    const { code, stderr } = await run('add', 'acme', ...given);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /say who you are and why: --by NAME --reason TEXT/);
+  }
+  assert.equal((await run('list')).stdout, '');
+  assert.equal((await run('add', 'acme', '--by', 'ada', '--reason', 'a new partner')).code, 0);
+  assert.match(
+    (await run('log', 'acme')).stdout,
+    /Z {2}add +acme {2}tl_acme_\S* {2}by ada: a new partner\n$/,
   );
 });
