@@ -91,14 +91,21 @@ GROUP BY event_id
 -- did not, or ahead of all that the ledger numbered: it would take the next one for a copy. An
 -- event may have left the inbox by age. A refund whose partner has no such payment is ordered by
 -- itself.
+--
+-- Each consumer is named, and OFFSET 0 has rows of a window looked up one by one: the planner would
+-- read all of the inboxes and cursors for them, of which there are more the longer a system ran.
 WITH inbox AS NOT MATERIALIZED (
-  SELECT consumer, event_id, ordering_key, sequence, received_at FROM notifier.inbox
+  SELECT consumer, event_id, ordering_key, sequence, received_at
+  FROM notifier.inbox WHERE consumer = 'partner-notifier'
   UNION ALL
-  SELECT consumer, event_id, ordering_key, sequence, received_at FROM settlement.inbox
+  SELECT consumer, event_id, ordering_key, sequence, received_at
+  FROM settlement.inbox WHERE consumer = 'settlement-feed'
 ), cursors AS NOT MATERIALIZED (
-  SELECT consumer, ordering_key, last_sequence FROM notifier.cursors
+  SELECT consumer, ordering_key, last_sequence
+  FROM notifier.cursors WHERE consumer = 'partner-notifier'
   UNION ALL
-  SELECT consumer, ordering_key, last_sequence FROM settlement.cursors
+  SELECT consumer, ordering_key, last_sequence
+  FROM settlement.cursors WHERE consumer = 'settlement-feed'
 ), inbox_horizons AS (
   SELECT consumer, reaped_before FROM notifier.inbox_horizons
   UNION ALL
@@ -113,17 +120,21 @@ FROM (
       SELECT FROM cursors
       WHERE cursors.consumer = inbox.consumer AND cursors.ordering_key = inbox.ordering_key
         AND cursors.last_sequence >= inbox.sequence
+      OFFSET 0
     )
   UNION ALL
   SELECT outbox.payment_id, outbox.published_at
   FROM ledger.outbox
-  JOIN cursors
-    ON cursors.ordering_key = outbox.payment_id AND cursors.last_sequence >= outbox.sequence
-  WHERE outbox.published_at >= $1 AND outbox.published_at < $2
+  CROSS JOIN LATERAL (
+    SELECT consumer, last_sequence FROM cursors WHERE ordering_key = outbox.payment_id OFFSET 0
+  ) AS cursors
+  WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
+    AND cursors.last_sequence >= outbox.sequence
     AND NOT EXISTS (
       SELECT FROM inbox
       WHERE inbox.consumer = cursors.consumer AND inbox.event_id = outbox.event_id
         AND inbox.ordering_key = outbox.payment_id AND inbox.sequence = outbox.sequence
+      OFFSET 0
     )
     AND NOT EXISTS (
       SELECT FROM inbox_horizons
@@ -133,7 +144,9 @@ FROM (
   UNION ALL
   SELECT settled.txn_id, settled.created_at
   FROM auditor.settled_between($1, $2) AS settled
-  JOIN cursors ON cursors.ordering_key = settled.txn_id
+  CROSS JOIN LATERAL (
+    SELECT last_sequence FROM cursors WHERE ordering_key = settled.txn_id OFFSET 0
+  ) AS cursors
   WHERE cursors.last_sequence > CASE settled.kind WHEN 'refund' THEN 1 ELSE settled.events END
 ) AS differing
 GROUP BY ordering_key
