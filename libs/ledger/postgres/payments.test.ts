@@ -25,10 +25,11 @@ async function openUnderTest(context: TestContext): Promise<LedgerByRelay> {
     otherRefunds: openPostgresRefunds(two),
     takeDue: takeDueFrom(one),
     wakeDue: wakeDueIn(one),
-    letTimePass: async () => {
-      await owner.query(`
+    letTimePass: async (only) => {
+      const sql = `
         UPDATE ledger.transactions SET due_at = now(), version = version + 1
-        WHERE state = 'pending'`);
+        WHERE state = 'pending' AND txn_id = coalesce($1, txn_id)`;
+      await owner.query(sql, [only]);
     },
     writeDetails: async (txnId, details) => {
       await owner.query(`

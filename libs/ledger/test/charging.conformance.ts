@@ -152,6 +152,19 @@ function due(open: Open): void {
     );
   });
 
+  test('of what is due, what has been for the longest is taken first', async (context) => {
+    const { ledger, takeDue, letTimePass, writeDetails } = await open(context);
+    const payments = Array.from({ length: 5 }, card);
+    await ledger.post(payments.map(pendingOf));
+    for (const { txnId } of payments) await letTimePass(txnId);
+    // Where they lie is now another order.
+    for (const { txnId } of payments.toReversed()) await writeDetails(txnId, null);
+    for (const { txnId } of payments) {
+      const [first] = await takeDue({ limit: 1, leaseMs: 60_000 });
+      assert.equal(first?.kind === 'payment' && first.payment.txnId, txnId);
+    }
+  });
+
   test('several at once take each due row once', async (context) => {
     const { ledger, takeDue, letTimePass } = await open(context);
     await ledger.post(Array.from({ length: 40 }, () => pendingOf(card())));

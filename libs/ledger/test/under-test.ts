@@ -37,8 +37,8 @@ export type RefundsUnderTest = LedgerUnderTest & { refunds: Refunds; otherRefund
 export type ChargingUnderTest = RefundsUnderTest & {
   takeDue: TakeDue;
   wakeDue: WakeDue;
-  /** Lets every pending row be due now, as time does. */
-  letTimePass(): Promise<void>;
+  /** Lets every pending row, or this one alone, be due now, as time does. */
+  letTimePass(only?: TxnId): Promise<void>;
   /** Writes a row's column `details` past every check, as damage does. */
   writeDetails(txnId: TxnId, details: string | null): Promise<void>;
 };

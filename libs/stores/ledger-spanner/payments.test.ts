@@ -22,11 +22,12 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
     otherRefunds: openSpannerRefunds(two),
     takeDue: takeDueFromSpanner(one),
     wakeDue: wakeDueInSpanner(one),
-    letTimePass: () =>
+    letTimePass: (only) =>
       one.transaction(async (tx) => {
         const sql = `SELECT txn_id, version, CURRENT_TIMESTAMP() AS due_at FROM transactions WHERE state = 'pending'`;
         const rows = await tx.query<{ txn_id: string; version: bigint; due_at: Date }>(sql);
         for (const { txn_id, version, due_at } of rows) {
+          if (txn_id !== (only ?? txn_id)) continue;
           const row = { txn_id, version: version + 1n, due_at, changed_at: commitTimestamp };
           tx.write({ kind: 'update', table: 'transactions', row });
         }
