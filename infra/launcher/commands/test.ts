@@ -9,6 +9,9 @@ import { takeDown } from '../take-down.ts';
 import { removeTestHomes, sharedTestHome } from '../test/home.ts';
 import { runCommand } from './run-command.ts';
 
+const judgedData = '.nx/workspace-data';
+const testedData = '.nx/tests-data';
+
 /** What was green last; gone with `nx reset`. */
 const greenFile = join(cloneFolder, '.nx', 'green.json');
 
@@ -53,13 +56,13 @@ async function runAll(signal: AbortSignal): Promise<void> {
 
 /** Lint and types are kept by project, so that only what changed is judged. */
 async function runTouched(signal: AbortSignal): Promise<number> {
-  const data = '.nx/workspace-data';
-  const judged = await runNx(['run-many', '-t', 'lint', 'typecheck'], { signal, data });
+  const judging = ['run-many', '-t', 'lint', 'typecheck'];
+  const judged = await runNx(judging, { signal, data: judgedData });
   const projects = touchedProjects();
   if (judged !== 0 || projects.length === 0) return judged;
   report(`tests of ${projects.join(', ')}`);
   const tests = ['run-many', '-t', 'test', '-p', projects.join(',')];
-  return onParts(signal, (endpoints) => runNx(tests, { endpoints, signal, data }));
+  return onParts(signal, (endpoints) => runNx(tests, { endpoints, signal, data: testedData }));
 }
 
 /** Runs `work` on parts of its own, whose endpoints are in the file that it gets. */
@@ -102,19 +105,26 @@ async function takeDownTests(data: 'keep' | 'forget'): Promise<void> {
 }
 
 /**
- * Everything, the end-to-end promises beside the rest: they wait for leases, sessions and restarts
- * for most of their time, and the rest does not. Exit code 0 only if both are green.
+ * Everything, in three at once, because neither needs all of the machine: the promises wait for
+ * leases, sessions and restarts for most of their time, the launcher's tests for processes, and
+ * lint has one core. Exit code 0 only if all are green.
  */
 async function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
-  const rest = ['run-many', '-t', 'lint', 'typecheck', 'test', '--parallel=3'];
+  const nx = (data: string, ...args: string[]) => runNx(args, { endpoints, signal, data });
+  const launcher = '@triplock/launcher';
+  const judge = async () => {
+    const judged = await nx(judgedData, 'run-many', '-t', 'lint', 'typecheck');
+    return Math.max(judged, await nx(judgedData, 'run', `${launcher}:test`));
+  };
   const codes = await Promise.all([
-    runNx(rest, { endpoints, signal, data: '.nx/workspace-data' }),
-    runNx(['run', '@triplock/e2e:promises'], { endpoints, signal, data: '.nx/promises-data' }),
+    judge(),
+    nx(testedData, 'run-many', '-t', 'test', `--exclude=${launcher}`, '--parallel=3'),
+    nx('.nx/promises-data', 'run', '@triplock/e2e:promises'),
   ]);
   return Math.max(...codes);
 }
 
-/** Two that run at once keep what they know of past runs apart: each locks its own. */
+/** Those that run at once keep what they know of past runs apart: each locks its own. */
 function runNx(
   args: readonly string[],
   { endpoints, signal, data }: { endpoints?: string; signal: AbortSignal; data: string },
