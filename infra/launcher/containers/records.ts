@@ -104,7 +104,8 @@ export async function endpointsIn(
   const find = (name: string) => records.find((each) => each.name === name)!;
   const portOf = (name: string) => find(name).ports['port'];
   const { container } = find('postgres');
-  const kept = await docker('exec', container, 'cat', credentialFiles.all);
+  // As the user of our images, whose file it is: without capabilities root may not read it either.
+  const kept = await docker('exec', '--user', '1000', container, 'cat', credentialFiles.all);
   const credentials = JSON.parse(kept) as Credentials;
   const optional = partsForStores(state).map((name) => {
     const part = allParts.find((each) => each.name === name)!;
