@@ -10,8 +10,8 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { generateWebhookKey } from '@triplock/partners';
@@ -19,6 +19,7 @@ import type { PartEndpoints } from './endpoints.ts';
 import { homeAt, homeWithout, separateHomes, webhookKeysIn } from './home.ts';
 import { postgres } from './parts/postgres.ts';
 import { redis } from './parts/redis.ts';
+import { lastLines } from './processes/logs.ts';
 import { withDatabase } from './provision/database.ts';
 import { readState } from './session.ts';
 import { takeDown } from './take-down.ts';
@@ -103,4 +104,18 @@ test('the keys of webhook secrets are made once for a home, for its owner alone,
   assert.equal(webhookKeysIn(file), made);
   writeFileSync(file, `${generateWebhookKey()}\n${made}`);
   assert.ok(webhookKeysIn(file).endsWith(made));
+});
+
+test('as many last lines as are wanted, all of them whole, however long they are', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'triplock-log-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'a.log');
+  const written = Array.from({ length: 3_000 }, (_, n) => `${n} ${'é'.repeat(100)}`);
+  writeFileSync(file, `${written.join('\n')}\n`);
+  for (const lines of [1, 20, 2_999, 3_000, 9_999]) {
+    assert.deepEqual(lastLines(file, { lines }), written.slice(-lines));
+  }
+  const from = Buffer.byteLength(`${written.slice(0, 2_990).join('\n')}\n`);
+  assert.deepEqual(lastLines(file, { lines: 20, from }), written.slice(2_990));
+  assert.deepEqual(lastLines(join(folder, 'none.log'), { lines: 1 }), []);
 });

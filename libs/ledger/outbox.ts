@@ -26,6 +26,18 @@ export type OutboxEvent = Event<string> & {
   traceparent: string;
 };
 
+/** What has not left the outbox. Each number is counted up to 10 000. */
+export type Backlog = {
+  /** Events that a dispatcher can take, and the age of the oldest of them. */
+  rows: number;
+  oldestSeconds: number;
+  /**
+   * Events that nobody can take before a person has redriven one: parked ones, and whatever stands
+   * behind one of them in the order of its payment.
+   */
+  held: number;
+};
+
 /**
  * The outbox's side for dispatchers. One live owner per bucket; every write compares the epoch,
  * so an owner that lost its lease marks nothing.
@@ -51,6 +63,11 @@ export type Outbox = {
   markPublished(lease: BucketLease, eventIds: readonly EventId[]): Promise<number>;
   /** Sets a row that can never be published aside together with its payment's later rows. */
   park(lease: BucketLease, row: { eventId: EventId; reason: string }): Promise<number>;
+  /**
+   * Has a parked event wait again, with whatever was parked with it: what waits behind it can be
+   * taken as soon as it is published. Returns their ids; none when the event is not parked.
+   */
+  redrive(eventId: EventId): Promise<EventId[]>;
   /** Gives all leases back, so that another owner need not wait for them to expire. */
   releaseBuckets(owner: string): Promise<void>;
   /**
@@ -61,11 +78,15 @@ export type Outbox = {
   /**
    * Lets events that were published from `since` to before `until` wait again, under the same ids:
    * about `rowsMax` of them, oldest first, each with all events of its payment. Returns how many; 0
-   * when none is left. Call it until then; `until` must be in the past, or it never ends.
+   * when none is left. Call it until then; `until` must be in the past, or it never ends. Of these,
+   * what stands behind a parked event is held from now on.
    */
   republish(range: { since: Date; until: Date; rowsMax: number }): Promise<number>;
-  /** Rows that wait, counted up to 10 000, and the age of the oldest; for the lag metric. */
-  pending(): Promise<{ rows: number; oldestSeconds: number }>;
+  /**
+   * What waits, by its age; of events that were made before `createdBefore`, or of all. It costs
+   * what it counts and what is held, however much waits.
+   */
+  pending(createdBefore?: Date): Promise<Backlog>;
   ping(): Promise<void>;
   close(): Promise<void>;
 };

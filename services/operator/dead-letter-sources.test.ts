@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { openPostgresOutbox } from '@triplock/ledger';
 import { createLogger } from '@triplock/runtime';
 import { createTestDatabase, createTestTopic } from '@triplock/testing';
 import { openDeadLetters, openTopicReader } from '@triplock/transport';
@@ -22,7 +23,9 @@ async function someSources(context: TestContext): Promise<DeadLetterSources> {
   const { topic: accepted } = await createTestTopic(context);
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const kafka = { brokers, clientId: 'test', logger };
-  return { database, kafka, topics: { accepted, deadLetter } };
+  const redriveEvent: DeadLetterSources['redriveEvent'] = (tx, eventId) =>
+    openPostgresOutbox({ ...database, query: tx.query }).redrive(eventId);
+  return { database, kafka, topics: { accepted, deadLetter }, redriveEvent };
 }
 
 async function setAside({ kafka, topics }: DeadLetterSources) {

@@ -6,6 +6,7 @@ import {
   type BrokerConnection,
   type ReceivedRecord,
 } from '@triplock/transport';
+import type { EventId } from '@triplock/payments';
 import { UsageError } from './command.ts';
 import { lastRedrives, recordRedrive, type Actor, type Redriven } from './operator-acts.ts';
 
@@ -15,7 +16,6 @@ const statements = loadStatements(import.meta.url, 'dead-letters.sql', [
   'showDelivery',
   'showTransaction',
   'wakeTransaction',
-  'releaseParked',
   'renewDelivery',
   'renewDeliveries',
   'clock',
@@ -26,6 +26,8 @@ export type DeadLetterSources = {
   database: Database;
   kafka: BrokerConnection;
   topics: { accepted: string; deadLetter: string };
+  /** Gives a parked event back; an outbox in PostgreSQL within that transaction. */
+  redriveEvent: (tx: Queryable, eventId: EventId) => Promise<EventId[]>;
 };
 
 /**
@@ -100,7 +102,8 @@ export async function showDeadLetter(
  * the workers' resolver. The act is recorded in the same transaction.
  *
  * Dying after Kafka's ack and before the commit leaves a redrive that nobody recorded; repeated, it
- * makes a second copy, which the ledger knows.
+ * makes a second copy, which the ledger knows. So does dying after Spanner gave an event back; it
+ * is not parked any more, and repeated nothing is found.
  */
 export function redrive(
   sources: DeadLetterSources,
@@ -198,7 +201,7 @@ async function giveBack(
       return [record.key?.toString() ?? renderDeadLetterId(id)];
     }
     case 'outbox':
-      return eventIds(await tx.query(statements.releaseParked, [id.eventId]));
+      return sources.redriveEvent(tx, id.eventId as EventId);
     case 'webhook':
       return eventIds(await tx.query(statements.renewDelivery, [id.eventId]));
     case 'transaction':

@@ -64,17 +64,6 @@ UPDATE ledger.transactions SET due_at = now()
 WHERE txn_id = $1 AND state = 'pending'
 RETURNING txn_id AS event_id
 
--- name: releaseParked
--- Has a parked event wait for a dispatcher again, with every parked event of its payment, so that
--- their order holds.
---
--- $1 event id. A row: an event that waits again. No row: the event is not parked.
-UPDATE ledger.outbox AS event SET state = 'pending', parked_reason = NULL
-FROM ledger.outbox AS parked
-WHERE parked.event_id = $1 AND parked.state = 'parked'
-  AND event.payment_id = parked.payment_id AND event.state = 'parked'
-RETURNING event.event_id
-
 -- name: renewDelivery
 -- Makes a webhook that was given up due at once, with all the time for retries again.
 --

@@ -1,4 +1,5 @@
 import { CommandError, runCommand, timeOf, UsageError } from './command.ts';
+import { required } from './config.ts';
 import {
   listDeadLetters,
   parseDeadLetterId,
@@ -13,7 +14,14 @@ import {
   type WebhookWindow,
 } from './dead-letter-sources.ts';
 import { describeCopyUntil, readCopyUntil } from './effects.ts';
-import { brokersOf, operatorFor, withDatabase, type Caller, type Operator } from './operator.ts';
+import {
+  brokersOf,
+  operatorFor,
+  withDatabase,
+  withOutbox,
+  type Caller,
+  type Operator,
+} from './operator.ts';
 import { whoActs, type Actor } from './operator-acts.ts';
 import { count, openTerminal, renderTable, toJson, type Terminal } from './terminal.ts';
 
@@ -42,7 +50,7 @@ when an ID is not there, 2 when the system or a part of it is not up.
 
 DATABASE_URL   the database, as its owner
 KAFKA_BROKERS  some brokers
-LEDGER_STORE   where the ledger is: postgres (default) or spanner
+LEDGER_STORE   where the ledger is: postgres (default), or spanner with SPANNER_DATABASE
 `;
 
 /** What a command line asks for. */
@@ -72,7 +80,7 @@ export function deadLetters(caller: Caller): Promise<void> {
         const action = actionOf(words, values);
         const terminal = openTerminal({ json: values.json ?? false });
         const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-        refuseParkedInSpanner(operator, action);
+        refusePendingInSpanner(operator, action);
         await withSources(operator, (sources) => act(sources, action, terminal));
       },
     },
@@ -130,12 +138,13 @@ function windowOf({ partner, ...asked }: Asked): WebhookWindow | undefined {
   return { partner, ...(since && { since }), ...(until && { until }) };
 }
 
-/** The outbox of such a ledger is not in the database that redriving changes. */
-function refuseParkedInSpanner({ config }: Operator, action: Action): void {
+/** Such a transaction is not in the database that redriving changes. */
+function refusePendingInSpanner({ config }: Operator, action: Action): void {
   if (config.LEDGER_STORE !== 'spanner' || action.verb !== 'redrive') return;
-  if (action.ids.every(({ source }) => source === 'kafka' || source === 'webhook')) return;
+  if (action.ids.some(({ source }) => source === 'outbox')) required(config, 'SPANNER_DATABASE');
+  if (action.ids.every(({ source }) => source !== 'transaction')) return;
   throw new CommandError(
-    'a parked event or a pending transaction is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
+    'a pending transaction is given back by this command only where the ledger is in PostgreSQL (docs/stores.md)',
   );
 }
 
@@ -149,7 +158,14 @@ async function withSources(
   await withDatabase(
     operator,
     { name: 'dead-letters', parts: ['kafka'], settings: ['KAFKA_BROKERS'] },
-    (database) => work({ database, kafka: brokersOf(operator), topics }),
+    (database) =>
+      work({
+        ...{ database, kafka: brokersOf(operator), topics },
+        redriveEvent: (tx, eventId) =>
+          withOutbox(operator.config, { ...database, query: tx.query }, (outbox) =>
+            outbox.redrive(eventId),
+          ),
+      }),
   );
 }
 

@@ -1,3 +1,5 @@
+import type { Outbox } from '@triplock/ledger';
+import { openLedgerStore } from '@triplock/ledgers';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { createLogger } from '@triplock/runtime';
 import type { BrokerConnection } from '@triplock/transport';
@@ -58,6 +60,25 @@ export function brokersOf({ config }: Operator): BrokerConnection {
   const instance = 'triplock-operator';
   const logger = createLogger({ service: 'operator', instance, level: 'silent' });
   return { brokers, clientId: instance, logger };
+}
+
+/** Nobody waits for a command's single call as somebody does for a service's. */
+const callLimitMs = 60_000;
+
+/** Works with the outbox of the ledger. One in PostgreSQL is reached by the caller's connection. */
+export async function withOutbox<Result>(
+  config: Config,
+  database: Database,
+  work: (outbox: Outbox) => Promise<Result>,
+): Promise<Result> {
+  const settings = { ...config, SPANNER_TRANSACTIONS_MAX: 1 };
+  const { store, outbox } = await openLedgerStore(settings, () => database, { callLimitMs });
+  try {
+    return await work(outbox);
+  } finally {
+    // Closing it closes the connection, which in PostgreSQL is the caller's.
+    if (store !== 'postgres') await outbox.close();
+  }
 }
 
 /**

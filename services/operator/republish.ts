@@ -1,11 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Outbox } from '@triplock/ledger';
-import { openLedgerStore } from '@triplock/ledgers';
 import { loadSql, type Database, type Queryable } from '@triplock/postgres';
 import { openPublisher } from '@triplock/transport';
 import { runCommand, timeOf, UsageError, wordsOf } from './command.ts';
 import { outboxSettings, required, type Config } from './config.ts';
-import { operatorFor, withDatabase, type Caller, type Needs, type Operator } from './operator.ts';
+import {
+  operatorFor,
+  withDatabase,
+  withOutbox,
+  type Caller,
+  type Needs,
+  type Operator,
+} from './operator.ts';
 import { recordRepublish, whoActs } from './operator-acts.ts';
 import { count, openTerminal } from './terminal.ts';
 
@@ -14,14 +20,15 @@ npm run republish -- --since T [options]
 
 Publishes settled events again from the outbox, under the same ids and in order per payment: for a
 new consumer, or a broker that lost its topic. A consumer that has them knows their ids. Dispatchers
-do the publishing, batch by batch; Ctrl-C ends it between two. A new consumer has to know of what has
-left the outbox before: docs/stores.md. Exit code 2 when the system is not up.
+do the publishing, batch by batch; Ctrl-C ends it between two. What stands behind a parked event is
+counted and not waited for. A new consumer has to know of what has left the outbox before:
+docs/stores.md. Exit code 2 when the system is not up.
 
   --since T    events published since then: 2026-11-20T08:00:00Z, or a day
   --why TEXT   why they are published again
   --by NAME    who asks for it (the user of this machine)
   --home DIR   the instance on this machine (.triplock); elsewhere the settings say which system
-  --json       prints { since, until, republished, leftBefore }
+  --json       prints { since, until, republished, held, leftBefore }
   --help
 
 DATABASE_URL       the database, as its owner
@@ -62,14 +69,20 @@ export function republish(caller: Caller): Promise<void> {
               `what was published before ${leftBefore.toISOString()} has left the outbox`,
             );
           }
-          const republished = await republishRange(operator, database, { since, until });
+          const { republished, held } = await republishRange(operator, database, { since, until });
           terminal.line(`${count(republished, 'event')} published again`);
-          terminal.result({ since, until, republished, leftBefore });
+          if (held > 0) terminal.line(describeHeld(held));
+          terminal.result({ since, until, republished, held, leftBefore });
         });
       },
     },
     caller.args,
   );
+}
+
+function describeHeld(held: number): string {
+  const events = held === 1 ? '1 event is held' : `${held} events are held`;
+  return `${events}, parked or behind a parked one of their payment: \`npm run dead-letters -- list\` names it, and redriving it publishes them`;
 }
 
 async function requireTopic({ config }: Operator): Promise<void> {
@@ -88,43 +101,34 @@ async function requireTopic({ config }: Operator): Promise<void> {
 /** Events that were published in a stretch of time. */
 type Range = { since: Date; until: Date };
 
-async function republishRange(
+function republishRange(
   { config, terminal, signal }: Operator,
   database: Database,
   range: Range,
-): Promise<number> {
-  const settings = { ...config, SPANNER_TRANSACTIONS_MAX: 1 };
-  const { store, outbox } = await openLedgerStore(settings, () => database);
-  const sql = `
-    SELECT count(*)::integer AS waiting FROM ledger.outbox
-    WHERE state = 'pending' AND created_at < $1`;
-  const countHere = async () => {
-    const [row] = await database.query<{ waiting: number }>(sql, [range.until]);
-    return row!.waiting;
-  };
-  const countThere = async () => (await outbox.pending()).rows;
-  const republishing: Republishing = {
-    outbox,
-    waiting: store === 'postgres' ? countHere : countThere,
-    rest: () => delay(lookAgainMs, undefined, { signal }),
-    progress: ({ republished, waiting }) =>
-      terminal.progress(`${republished} given to the dispatchers, ${waiting} not yet published`),
-  };
-  const republished = republishEvents(republishing, range);
-  // Closing the outbox closes the connection, which in PostgreSQL is the caller's.
-  return republished.finally(() => (store === 'postgres' ? undefined : outbox.close()));
+): Promise<Republished> {
+  return withOutbox(config, database, (outbox) =>
+    republishEvents(
+      {
+        outbox,
+        rest: () => delay(lookAgainMs, undefined, { signal }),
+        progress: ({ republished, rows }) =>
+          terminal.progress(`${republished} given to the dispatchers, ${rows} not yet published`),
+      },
+      range,
+    ),
+  );
 }
 
-/**
- * What republishing works with. `waiting` counts older events that no dispatcher has published yet.
- */
+/** What republishing works with. */
 export type Republishing = {
-  outbox: Pick<Outbox, 'republish'>;
-  waiting: () => Promise<number>;
+  outbox: Pick<Outbox, 'republish' | 'pending'>;
   /** Resolves when it is time to look again; rejects when the command is to end. */
   rest: () => Promise<unknown>;
-  progress: (state: { republished: number; waiting: number }) => void;
+  progress: (state: { republished: number; rows: number }) => void;
 };
+
+/** How many events were given to the dispatchers, and how many are held at the end. */
+export type Republished = { republished: number; held: number };
 
 /**
  * Small enough that an event of now waits a second or so behind it: dispatchers take the oldest of
@@ -134,22 +138,25 @@ const batchRowsMax = 1_000;
 
 /**
  * Gives events back to the dispatchers batch by batch, each after the one before was published, and
- * resolves with their number when all are. Interrupted, it leaves nothing half done: what waits is
- * published, the rest was not touched.
+ * resolves when all are. What no dispatcher can take is not waited for: it is held behind a parked
+ * event until a person redrives that, which may be never. Neither is what is younger than the range,
+ * of which there is always more. Interrupted, it leaves nothing half done: what waits is published,
+ * the rest was not touched.
  */
 export async function republishEvents(
-  { outbox, waiting, rest, progress }: Republishing,
+  { outbox, rest, progress }: Republishing,
   range: Range,
-): Promise<number> {
+): Promise<Republished> {
   let republished = 0;
   for (;;) {
-    const rows = await outbox.republish({ ...range, rowsMax: batchRowsMax });
-    republished += rows;
-    for (let left = await waiting(); left > 0; left = await waiting()) {
-      progress({ republished, waiting: left });
+    const given = await outbox.republish({ ...range, rowsMax: batchRowsMax });
+    republished += given;
+    let backlog = await outbox.pending(range.until);
+    for (; backlog.rows > 0; backlog = await outbox.pending(range.until)) {
+      progress({ republished, rows: backlog.rows });
       await rest();
     }
-    if (rows === 0) return republished;
+    if (given === 0) return { republished, held: backlog.held };
   }
 }
 
@@ -173,13 +180,9 @@ export async function republishAtOnce(
   database: Database,
   range: Range,
 ): Promise<void> {
-  const settings = { ...config, SPANNER_TRANSACTIONS_MAX: 1 };
-  const { store, outbox } = await openLedgerStore(settings, () => database);
-  try {
+  await withOutbox(config, database, async (outbox) => {
     while ((await outbox.republish({ ...range, rowsMax: batchRowsMax })) > 0);
-  } finally {
-    if (store !== 'postgres') await outbox.close();
-  }
+  });
 }
 
 /**

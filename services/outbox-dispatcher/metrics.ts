@@ -13,8 +13,11 @@ export type DispatcherMetrics = {
   leases: Gauge;
   /** Events that left the outbox by age. */
   reaped: Counter;
+  /** Events that can be published, and the age of the oldest of them. */
   waiting: Gauge;
   oldestSeconds: Gauge;
+  /** Events that nobody can publish before a redrive. */
+  held: Gauge;
 };
 
 /** Registers the dispatcher's metrics. */
@@ -51,6 +54,10 @@ export function dispatcherMetrics(registry: Registry): DispatcherMetrics {
     oldestSeconds: gauge(
       'triplock_outbox_oldest_seconds',
       'Age of the oldest event waiting to be published.',
+    ),
+    held: gauge(
+      'triplock_outbox_held_rows',
+      'Events that are parked or stand behind a parked one of their payment, up to 10 000.',
     ),
   };
 }

@@ -21,9 +21,10 @@ export function reapOutbox(outbox: Outbox, metrics: DispatcherMetrics, keepMs: n
 /** A pass that measures what waits to be published. It never has more to do, so it rests. */
 export function measureBacklog(outbox: Outbox, metrics: DispatcherMetrics): Pass {
   return async () => {
-    const { rows, oldestSeconds } = await outbox.pending();
+    const { rows, oldestSeconds, held } = await outbox.pending();
     metrics.waiting.set(rows);
     metrics.oldestSeconds.set(oldestSeconds);
+    metrics.held.set(held);
     return 0;
   };
 }

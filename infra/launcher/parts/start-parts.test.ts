@@ -6,6 +6,7 @@ import { before, test } from 'node:test';
 import { freePort } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { bringUpParts } from '../bring-up.ts';
+import { LauncherError } from '../errors.ts';
 import { continueProcess, killProcess, pauseProcess } from '../faults.ts';
 import { homeAt } from '../home.ts';
 import { isFree } from '../ports.ts';
@@ -14,6 +15,7 @@ import { readState } from '../session.ts';
 import { systemStatus } from '../status.ts';
 import { takeDown } from '../take-down.ts';
 import { givenBrokers, processesOf, runScript, testHome } from '../test/home.ts';
+import { findK6 } from './k6.ts';
 
 before(async () => Object.assign(process.env, await givenBrokers()));
 
@@ -125,4 +127,17 @@ test('a paused part is shown as paused; up lets it go on, and down ends it', asy
 test('only a process of the home can be paused or killed', async () => {
   const home = '/nowhere';
   await assert.rejects(pauseProcess({ home, name: 'redis' }), /no process redis runs here/);
+});
+
+test('where k6 cannot be had the ways to get it are named', async (t) => {
+  const { PATH } = process.env;
+  t.after(() => void (process.env['PATH'] = PATH));
+  process.env['PATH'] = import.meta.dirname;
+  const { signal } = new AbortController();
+  await assert.rejects(findK6({ report: () => undefined, signal }), (error: unknown) => {
+    assert.ok(error instanceof LauncherError);
+    assert.match(error.message, /^k6 is not on PATH, no engine has its image.*\n {2}install k6/);
+    assert.match(error.message, /docker pull grafana\/k6:\d/);
+    return true;
+  });
 });

@@ -64,9 +64,12 @@ export const guard3: Dashboard = {
         lines({
           title: 'Events waiting',
           description:
-            'Events that are not published yet, counted up to 10 000. Every dispatcher counts the whole outbox.',
+            'Events that are not published yet, counted up to 10 000; held ones are parked or stand behind a parked one, until a redrive. Every dispatcher counts the whole outbox.',
           unit: 'short',
-          queries: [greatest('triplock_outbox_pending_rows', 'events')],
+          queries: [
+            greatest('triplock_outbox_pending_rows', 'events'),
+            greatest('triplock_outbox_held_rows', 'held'),
+          ],
         }),
         lines({
           title: 'Oldest event waiting',

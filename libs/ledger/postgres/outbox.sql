@@ -66,25 +66,65 @@ WHERE payment_id IN (SELECT payment_id FROM chosen)
   AND state = 'published' AND published_at < $2::timestamptz
 RETURNING event_id
 
+-- name: redrive
+-- Has a parked event wait for a dispatcher again, with every parked event of its payment, so that
+-- their order holds.
+--
+-- $1 event id. A row: an event that waits again. No row: the event is not parked.
+UPDATE ledger.outbox AS event SET state = 'pending', parked_reason = NULL
+FROM ledger.outbox AS parked
+WHERE parked.event_id = $1::uuid AND parked.state = 'parked'
+  AND event.payment_id = parked.payment_id AND event.state = 'parked'
+RETURNING event.event_id
+
 -- name: pending
--- How much waits to be published, and for how long the oldest of it.
+-- How much waits to be published, for how long the oldest of it, and how much is held: parked, or
+-- behind a parked event of its payment, so that take.sql passes it over.
 --
--- $1 how far rows are counted. Always one row.
+-- $1 how far rows are counted, $2 only what was made before then. Always one row.
 --
--- A backlog makes this no slower: the count ends at $1, and the oldest is looked up per bucket, at
--- the head of an index. The caller turns off plans that read a whole index or table first, which
--- PostgreSQL prefers while its statistics do not know of the backlog yet.
+-- A backlog makes this no slower: the counts end at $1, and the oldest is looked up per bucket, at
+-- the head of an index. Only held events are walked over. The caller turns off plans that read a
+-- whole index or table first, which PostgreSQL prefers while its statistics do not know of the
+-- backlog yet.
 SELECT
   (
     SELECT count(*) FROM (
-      SELECT FROM ledger.outbox WHERE state = 'pending' ORDER BY bucket, order_id LIMIT $1
+      SELECT FROM ledger.outbox AS event
+      WHERE state = 'pending' AND created_at < $2::timestamptz AND NOT EXISTS (
+        SELECT FROM ledger.outbox AS parked
+        WHERE parked.payment_id = event.payment_id AND parked.state = 'parked'
+          AND parked.order_id < event.order_id
+      )
+      ORDER BY bucket, order_id
+      LIMIT $1
     ) AS counted
   )::integer AS rows,
+  (
+    SELECT count(*) FROM (
+      SELECT
+      FROM (
+        SELECT payment_id, min(order_id) AS since FROM ledger.outbox
+        WHERE state = 'parked'
+        GROUP BY payment_id
+        LIMIT $1
+      ) AS parked
+      JOIN ledger.outbox AS event USING (payment_id)
+      WHERE event.state IN ('pending', 'parked') AND event.order_id >= parked.since
+        AND event.created_at < $2::timestamptz
+      LIMIT $1
+    ) AS counted
+  )::integer AS held,
   coalesce(extract(epoch FROM now() - min(head.created_at)), 0)::float8 AS oldest_seconds
 FROM ledger.outbox_leases AS lease
 LEFT JOIN LATERAL (
-  SELECT created_at FROM ledger.outbox
-  WHERE bucket = lease.bucket AND state = 'pending'
+  SELECT created_at FROM ledger.outbox AS event
+  WHERE bucket = lease.bucket AND state = 'pending' AND created_at < $2::timestamptz
+    AND NOT EXISTS (
+      SELECT FROM ledger.outbox AS parked
+      WHERE parked.payment_id = event.payment_id AND parked.state = 'parked'
+        AND parked.order_id < event.order_id
+    )
   ORDER BY order_id
   LIMIT 1
 ) AS head ON true

@@ -2,6 +2,7 @@ import type { EventId } from '@triplock/payments';
 import { loadSql, loadStatements, type Database } from '@triplock/postgres';
 import {
   markInBatches,
+  type Backlog,
   type BucketLease,
   type Holding,
   type Outbox,
@@ -14,6 +15,7 @@ const takeSql = loadSql(import.meta.url, 'take.sql');
 const markPublishedSql = loadSql(import.meta.url, 'mark-published.sql');
 const sql = loadStatements(import.meta.url, 'outbox.sql', [
   'park',
+  'redrive',
   'releaseBuckets',
   'reap',
   'republish',
@@ -32,6 +34,10 @@ export function openPostgresOutbox(database: Database): Outbox {
     markPublished: markInBatches((published) => markPublished(database, published)),
     park: async ({ bucket, epoch }, { eventId, reason }) =>
       (await database.query(sql.park, [bucket, epoch, eventId, reason])).length,
+    redrive: async (eventId) => {
+      const rows = await database.query<{ event_id: EventId }>(sql.redrive, [eventId]);
+      return rows.map(({ event_id }) => event_id);
+    },
     releaseBuckets: async (owner) => void (await database.query(sql.releaseBuckets, [owner])),
     reap: async ({ keepMs, rowsMax }) => {
       const [row] = await database.query<{ reaped: number }>(sql.reap, [keepMs, rowsMax]);
@@ -39,7 +45,7 @@ export function openPostgresOutbox(database: Database): Outbox {
     },
     republish: async ({ since, until, rowsMax }) =>
       (await database.query(sql.republish, [since, until, rowsMax])).length,
-    pending: () => measurePending(database),
+    pending: (createdBefore) => measurePending(database, createdBefore),
     ping: () => database.ping(),
     close: () => database.close(),
   };
@@ -116,13 +122,14 @@ const readInOrderSql = `
 /** Beyond this a backlog shows by its age. */
 const countedMax = 10_000;
 
-/** Measures what waits by `Outbox.pending`'s contract, at a cost that does not grow with it. */
-function measurePending(database: Database): ReturnType<Outbox['pending']> {
+/** Measures what waits by `Outbox.pending`'s contract. */
+function measurePending(database: Database, createdBefore?: Date): Promise<Backlog> {
   return database.transaction(async (tx) => {
     await tx.query(readInOrderSql);
-    const [row] = await tx.query<{ rows: number; oldest_seconds: number }>(sql.pending, [
-      countedMax,
-    ]);
-    return { rows: row!.rows, oldestSeconds: row!.oldest_seconds };
+    const [row] = await tx.query<{ rows: number; held: number; oldest_seconds: number }>(
+      sql.pending,
+      [countedMax, createdBefore ?? 'infinity'],
+    );
+    return { rows: row!.rows, oldestSeconds: row!.oldest_seconds, held: row!.held };
   });
 }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
-import { eventually } from '@triplock/testing';
+import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
+import { aPayment, eventually } from '@triplock/testing';
 import type { OpenOutbox as Open } from './under-test.ts';
-import type { BucketLease } from '../outbox.ts';
+import type { BucketLease, OutboxEvent } from '../outbox.ts';
 
 /** Two dispatchers that keep their leases for longer than a test. */
 export const a = { owner: 'a', leaseMs: 60_000 };
@@ -105,4 +106,51 @@ function assertHigherEpochs(now: readonly BucketLease[], before: readonly Bucket
     assert.equal(lease.bucket, before[n]!.bucket);
     assert.ok(lease.epoch > before[n]!.epoch);
   }
+}
+
+/** What an owner that lost its lease cannot do. */
+export function fencing(open: Open): void {
+  test('an owner whose bucket passed on takes, marks and parks nothing', async (context) => {
+    const { outbox, another, append, stateOf } = await open(context);
+    const { txnId } = aPayment();
+    const eventId = await append(txnId);
+    const { leases: stale } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    const { leases } = await another.leaseBuckets(b);
+    const lost = leaseOf(stale, txnId);
+    assert.deepEqual(await outbox.take(stale, 100), []);
+    assert.equal(await outbox.markPublished(lost, [eventId]), 0);
+    assert.equal(await outbox.park(lost, { eventId, reason: 'too large' }), 0);
+    assert.equal(await stateOf(eventId), 'pending');
+    assert.deepEqual((await another.take(leases, 100)).map(idOf), [eventId]);
+  });
+
+  test('an owner whose lease ran out marks nothing, even if nobody took it over', async (context) => {
+    const { outbox, append } = await open(context);
+    const { txnId } = aPayment();
+    const eventId = await append(txnId);
+    const { leases: expired } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
+    assert.deepEqual(await outbox.take(expired, 100), []);
+    assert.equal(await outbox.markPublished(leaseOf(expired, txnId), [eventId]), 0);
+  });
+
+  test('marking is counted once, and a lease marks only its own bucket', async (context) => {
+    const { outbox, append, stateOf } = await open(context);
+    const { txnId } = aPayment();
+    const eventId = await append(txnId);
+    const { leases } = await outbox.leaseBuckets(a);
+    const foreign = leases[(bucketOf(txnId, bucketCount) + 1) % bucketCount]!;
+    assert.equal(await outbox.markPublished(foreign, [eventId]), 0);
+    const lease = leaseOf(leases, txnId);
+    assert.equal(await outbox.markPublished(lease, [eventId, eventId]), 1);
+    assert.equal(await outbox.markPublished(lease, [eventId]), 0);
+    assert.equal(await outbox.markPublished(lease, []), 0);
+    assert.equal(await stateOf(eventId), 'published');
+  });
+}
+
+export const idOf = (row: OutboxEvent): EventId => row.id;
+
+export function leaseOf(leases: readonly BucketLease[], paymentId: TxnId): BucketLease {
+  const bucket = bucketOf(paymentId, bucketCount);
+  return leases.find((lease) => lease.bucket === bucket)!;
 }

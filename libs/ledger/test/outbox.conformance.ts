@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
-import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
+import { bucketOf, type TxnId } from '@triplock/payments';
 import {
   aPayment,
   type LostAnswerCase,
   type StatementRelay,
   testLostAnswers,
 } from '@triplock/testing';
-import { a, b, leasing } from './leasing.conformance.ts';
+import { a, b, fencing, idOf, leaseOf, leasing } from './leasing.conformance.ts';
 import type { OpenOutbox as Open, OutboxUnderTest } from './under-test.ts';
-import type { BucketLease, OutboxEvent } from '../outbox.ts';
 
 /** What every outbox promises to dispatchers, whatever it is stored in. */
 export function outboxConformance(name: string, open: Open): void {
@@ -67,45 +66,6 @@ function taking(open: Open): void {
     assert.ok(rows.map(idOf).includes(last));
     assert.deepEqual((await outbox.take([two[1]!], 6)).map(idOf), [last]);
     assert.deepEqual(await outbox.take([], 6), []);
-  });
-}
-
-function fencing(open: Open): void {
-  test('an owner whose bucket passed on takes, marks and parks nothing', async (context) => {
-    const { outbox, another, append, stateOf } = await open(context);
-    const { txnId } = aPayment();
-    const eventId = await append(txnId);
-    const { leases: stale } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
-    const { leases } = await another.leaseBuckets(b);
-    const lost = leaseOf(stale, txnId);
-    assert.deepEqual(await outbox.take(stale, 100), []);
-    assert.equal(await outbox.markPublished(lost, [eventId]), 0);
-    assert.equal(await outbox.park(lost, { eventId, reason: 'too large' }), 0);
-    assert.equal(await stateOf(eventId), 'pending');
-    assert.deepEqual((await another.take(leases, 100)).map(idOf), [eventId]);
-  });
-
-  test('an owner whose lease ran out marks nothing, even if nobody took it over', async (context) => {
-    const { outbox, append } = await open(context);
-    const { txnId } = aPayment();
-    const eventId = await append(txnId);
-    const { leases: expired } = await outbox.leaseBuckets({ owner: 'a', leaseMs: 0 });
-    assert.deepEqual(await outbox.take(expired, 100), []);
-    assert.equal(await outbox.markPublished(leaseOf(expired, txnId), [eventId]), 0);
-  });
-
-  test('marking is counted once, and a lease marks only its own bucket', async (context) => {
-    const { outbox, append, stateOf } = await open(context);
-    const { txnId } = aPayment();
-    const eventId = await append(txnId);
-    const { leases } = await outbox.leaseBuckets(a);
-    const foreign = leases[(bucketOf(txnId, bucketCount) + 1) % bucketCount]!;
-    assert.equal(await outbox.markPublished(foreign, [eventId]), 0);
-    const lease = leaseOf(leases, txnId);
-    assert.equal(await outbox.markPublished(lease, [eventId, eventId]), 1);
-    assert.equal(await outbox.markPublished(lease, [eventId]), 0);
-    assert.equal(await outbox.markPublished(lease, []), 0);
-    assert.equal(await stateOf(eventId), 'published');
   });
 }
 
@@ -166,12 +126,33 @@ function parking(open: Open): void {
     assert.deepEqual(await outbox.take(leases, 100), []);
     assert.equal(await stateOf(later), 'pending');
   });
+
+  test('what a parked event holds up is counted apart from what waits, and its redrive frees it', async (context) => {
+    const { outbox, append } = await open(context);
+    const { txnId } = aPayment();
+    const written = [await append(txnId), await append(txnId)];
+    const { leases } = await outbox.leaseBuckets(a);
+    await outbox.park(leaseOf(leases, txnId), { eventId: written[0]!, reason: 'too large' });
+    written.push(await append(txnId));
+    const { rows, oldestSeconds, held } = await outbox.pending();
+    assert.deepEqual({ rows, oldestSeconds, held }, { rows: 0, oldestSeconds: 0, held: 3 });
+    const other = await append(sameBucketAs(txnId));
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), [other]);
+    const backlog = await outbox.pending();
+    assert.deepEqual([backlog.rows, backlog.held], [1, 3]);
+
+    assert.deepEqual((await outbox.redrive(written[0]!)).sort(), written.slice(0, 2).sort());
+    assert.deepEqual(await outbox.redrive(written[0]!), []);
+    assert.deepEqual((await outbox.take(leases, 100)).map(idOf), [...written, other]);
+    const freed = await outbox.pending();
+    assert.deepEqual([freed.rows, freed.held], [4, 0]);
+  });
 }
 
 function lag(open: Open): void {
   test('what waits is counted, with the age of the oldest', async (context) => {
     const { outbox, append } = await open(context);
-    assert.deepEqual(await outbox.pending(), { rows: 0, oldestSeconds: 0 });
+    assert.deepEqual(await outbox.pending(), { rows: 0, oldestSeconds: 0, held: 0 });
     const first = aPayment().txnId;
     const ids = [await append(first), await append(first)];
     await append(aPayment().txnId);
@@ -181,6 +162,13 @@ function lag(open: Open): void {
     const { leases } = await outbox.leaseBuckets(a);
     await outbox.markPublished(leaseOf(leases, first), ids);
     assert.equal((await outbox.pending()).rows, 1);
+  });
+
+  test('what is younger than a time is not counted with what waits', async (context) => {
+    const { outbox, append } = await open(context);
+    await append(aPayment().txnId);
+    assert.equal((await outbox.pending(new Date(Date.now() - 60_000))).rows, 0);
+    assert.equal((await outbox.pending(new Date(Date.now() + 60_000))).rows, 1);
   });
 }
 
@@ -247,6 +235,17 @@ const dispatching: Record<string, LostAnswerCase<OutboxByRelay>> = {
     },
     orElse: [0],
   },
+  redrive: {
+    prepare: async (store) => {
+      const { written, lease, take } = await aLeasedPayment(store);
+      await store.another.park(lease, { eventId: written[0], reason: 'too large' });
+      return {
+        operation: async () => (await store.outbox.redrive(written[0])).length,
+        stored: async () => [await take(), await Promise.all(written.map(store.stateOf))],
+      };
+    },
+    orElse: [0],
+  },
 };
 
 /** What every outbox promises to a dispatcher whose answers are lost. */
@@ -255,13 +254,6 @@ export function lostAnswersOfOutbox(
   open: (context: TestContext) => Promise<OutboxByRelay>,
 ): void {
   suite(name, () => testLostAnswers(dispatching, open));
-}
-
-const idOf = (row: OutboxEvent): EventId => row.id;
-
-function leaseOf(leases: readonly BucketLease[], paymentId: TxnId): BucketLease {
-  const bucket = bucketOf(paymentId, bucketCount);
-  return leases.find((lease) => lease.bucket === bucket)!;
 }
 
 function sameBucketAs(paymentId: TxnId): TxnId {

@@ -178,32 +178,6 @@ export function markPublished(
   });
 }
 
-const behindSql = `
-  SELECT later.event_id
-  FROM outbox AS poison
-  JOIN outbox@{FORCE_INDEX=one_event_per_position} AS later
-    ON later.payment_id = poison.payment_id
-    AND later.created_at >= poison.created_at AND later.state = 'pending'
-  WHERE poison.event_id = @eventId AND poison.bucket = @bucket AND poison.state = 'pending'`;
-
-/** Sets an event and its payment's later ones aside, where the lease holds; returns how many. */
-export function parkEvent(
-  database: SpannerDatabase,
-  lease: BucketLease,
-  { eventId, reason }: { eventId: EventId; reason: string },
-): Promise<number> {
-  const { bucket, epoch } = lease;
-  return database.transaction(async (tx) => {
-    if ((await heldLeases(tx, [lease])).get(bucket) !== epoch) return 0;
-    const rows = await tx.query<{ event_id: EventId }>(behindSql, { eventId, bucket });
-    for (const { event_id } of rows) {
-      const parked_reason = event_id === eventId ? reason : `behind ${eventId}`;
-      updateEvent(tx, { event_id, state: 'parked', parked_reason });
-    }
-    return rows.length;
-  });
-}
-
 /** Changes an event that the same transaction has read. */
 export function updateEvent(
   tx: SpannerTransaction,

@@ -1,6 +1,7 @@
-import type { Outbox } from '@triplock/ledger';
+import type { Backlog, Outbox } from '@triplock/ledger';
 import type { EventId, TxnId } from '@triplock/payments';
 import { updateEvent } from './leases.ts';
+import { countHeld, isAnyParked, passByHeld } from './parked-events.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 import type { Lookup, Write } from './spanner/values.ts';
@@ -78,25 +79,37 @@ function stillOld(
 }
 
 const ofPaymentsSql = `
-  SELECT event_id FROM outbox@{FORCE_INDEX=one_event_per_position}
-  WHERE payment_id IN UNNEST(@payments) AND state = 'published' AND published_at < @until`;
+  SELECT event_id
+  FROM UNNEST(@payments) AS payment
+  JOIN outbox@{FORCE_INDEX=one_event_per_position} ON payment_id = payment
+  WHERE state = 'published' AND published_at < @until`;
 
-/** Lets published events wait again, by `Outbox.republish`'s contract. */
+/** So few that a transaction holds its locks for a moment, and the emulator comes to its end. */
+const paymentsAtOnce = 100;
+
+/**
+ * Lets published events wait again, by `Outbox.republish`'s contract. Ended between two
+ * transactions it leaves the rest published in the range, for the next call.
+ */
 export async function republishEvents(
   database: SpannerDatabase,
   { since, until, rowsMax }: Parameters<Outbox['republish']>[0],
 ): Promise<number> {
   const found = await database.query<Found>(inRangeSql, { since, until, rowsMax });
-  if (found.length === 0) return 0;
   const payments = [...new Set(found.map(({ payment_id }) => payment_id))];
-  return database.transaction(async (tx) => {
-    const rows = await tx.query<{ event_id: EventId }>(ofPaymentsSql, { payments, until });
-    for (const { event_id } of rows) {
-      const waiting = { state: 'pending', published_at: null, published_epoch: null };
-      updateEvent(tx, { event_id, ...waiting });
-    }
-    return rows.length;
-  });
+  let events = 0;
+  for (let from = 0; from < payments.length; from += paymentsAtOnce) {
+    const some = payments.slice(from, from + paymentsAtOnce);
+    events += await database.transaction(async (tx) => {
+      const rows = await tx.query<{ event_id: EventId }>(ofPaymentsSql, { payments: some, until });
+      for (const { event_id } of rows) {
+        const waiting = { state: 'pending', published_at: null, published_epoch: null };
+        updateEvent(tx, { event_id, ...waiting });
+      }
+      return rows.length;
+    });
+  }
+  return events;
 }
 
 /** Beyond this a backlog shows by its age. */
@@ -104,16 +117,20 @@ const countedMax = 10_000;
 
 const pending =
   'outbox@{FORCE_INDEX=outbox_pending, spanner_emulator.disable_query_null_filtered_index_check=true}';
-const pendingSql = `
-  SELECT
-    (SELECT COUNT(*) FROM (
-      SELECT 1 FROM ${pending} WHERE pending_bucket >= 0 LIMIT @countedMax
-    )) AS waiting,
-    TIMESTAMP_DIFF(CURRENT_TIMESTAMP(), MIN(head.created_at), MILLISECOND) AS oldest_ms
+/** Each of at most so many, which is all there is where it counts fewer. */
+const countSql = (notHeld: string) => `
+  SELECT COUNT(*) AS waiting, MIN(created_at) AS oldest, CURRENT_TIMESTAMP() AS now FROM (
+    SELECT created_at FROM ${pending}
+    WHERE pending_bucket >= 0 AND created_at < @createdBefore AND ${notHeld} LIMIT @countedMax
+  )`;
+
+const oldestSql = (notHeld: string) => `
+  SELECT MIN(head.created_at) AS oldest
   FROM UNNEST(GENERATE_ARRAY(0, 63)) AS wanted_bucket,
     UNNEST(ARRAY(
       SELECT AS STRUCT created_at FROM ${pending}
-      WHERE pending_bucket = wanted_bucket ORDER BY created_at LIMIT 1
+      WHERE pending_bucket = wanted_bucket AND created_at < @createdBefore AND ${notHeld}
+      ORDER BY created_at LIMIT 1
     )) AS head`;
 
 /** So many are read one by one before a statement is asked to count more. */
@@ -124,19 +141,33 @@ const few: Lookup = {
   limit: lookedAtMax,
 };
 
+/** After every commit there will be; Spanner's last second is later still. */
+const never = new Date('9999-01-01T00:00:00Z');
+
 /**
  * Measures what waits by `Outbox.pending`'s contract. A backlog makes this no slower: the count
  * ends, and the oldest is looked up per bucket, at the head of an index.
  */
 export async function measurePending(
   database: SpannerDatabase,
-): Promise<Awaited<ReturnType<Outbox['pending']>>> {
-  const waiting = await database.read<{ created_at: Date }>(few);
-  if (waiting.length < lookedAtMax)
-    return { rows: waiting.length, oldestSeconds: oldestOf(waiting) };
-  type Row = { waiting: bigint; oldest_ms: bigint | null };
-  const [row] = await database.query<Row>(pendingSql, { countedMax });
-  return { rows: Number(row!.waiting), oldestSeconds: Number(row!.oldest_ms ?? 0n) / 1_000 };
+  createdBefore = never,
+): Promise<Backlog> {
+  const seen = await database.read<{ created_at: Date }>(few);
+  if (seen.length < lookedAtMax && !(await isAnyParked(database))) {
+    const waiting = seen.filter(({ created_at }) => created_at < createdBefore);
+    return { rows: waiting.length, oldestSeconds: oldestOf(waiting), held: 0 };
+  }
+  const { notHeld, parameters } = await passByHeld(database);
+  const counting = { ...parameters, createdBefore, countedMax };
+  type Row = { waiting: bigint; oldest: Date | null; now: Date };
+  const [row] = await database.query<Row>(countSql(notHeld), counting);
+  const rows = Number(row!.waiting);
+  if (rows === countedMax) {
+    const [head] = await database.query<Row>(oldestSql(notHeld), counting);
+    row!.oldest = head!.oldest;
+  }
+  const oldestSeconds = (+row!.now - +(row!.oldest ?? row!.now)) / 1_000;
+  return { rows, oldestSeconds, held: await countHeld(database, counting) };
 }
 
 /** By this process's clock, which may be behind. */

@@ -1,10 +1,10 @@
 import { type BucketLease, markInBatches, type Outbox, type OutboxEvent } from '@triplock/ledger';
 import type { EventId, TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
-import { heldLeases, leaseBuckets, markPublished, parkEvent, releaseBuckets } from './leases.ts';
+import { heldLeases, leaseBuckets, markPublished, releaseBuckets } from './leases.ts';
 import { measurePending, reapOutbox, republishEvents } from './outbox-retention.ts';
+import { isAnyParked, parkEvent, passByHeld, redriveEvent } from './parked-events.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
-import type { Lookup } from './spanner/values.ts';
 
 /** The outbox in Cloud Spanner. Closing it closes the database's connection. */
 export function openSpannerOutbox(database: SpannerDatabase): Outbox {
@@ -13,10 +13,11 @@ export function openSpannerOutbox(database: SpannerDatabase): Outbox {
     take: (leases, rowsMax) => takeEvents(database, { leases, rowsMax }),
     markPublished: markInBatches((published) => markPublished(database, published)),
     park: (lease, poison) => parkEvent(database, lease, poison),
+    redrive: (eventId) => redriveEvent(database, eventId),
     releaseBuckets: (owner) => releaseBuckets(database, owner),
     reap: (horizon) => reapOutbox(database, horizon),
     republish: (range) => republishEvents(database, range),
-    pending: () => measurePending(database),
+    pending: (createdBefore) => measurePending(database, createdBefore),
     ping: () => database.ping(),
     close: () => database.close(),
   };
@@ -28,10 +29,6 @@ const lookedAtMax = 1_024;
 /** An event that waits, as the index over them has it: in order within its bucket. */
 type WaitingEvent = { pending_bucket: bigint; event_id: EventId; created_at: bigint };
 
-const anyParked: Lookup = {
-  ...{ table: 'outbox', index: 'outbox_parked', columns: ['event_id'], keys: 'all', limit: 1 },
-};
-
 /** Reads events by `Outbox.take`'s contract. An order id is the commit's time, in microseconds. */
 async function takeEvents(
   database: SpannerDatabase,
@@ -41,7 +38,7 @@ async function takeEvents(
   const waiting = await waitingIn(database, leases);
   // Asked many times a second, mostly for nothing.
   if (waiting.length === 0) return [];
-  const isLittle = waiting.length < lookedAtMax && (await database.read(anyParked)).length === 0;
+  const isLittle = waiting.length < lookedAtMax && !(await isAnyParked(database));
   return isLittle
     ? takeFrom(database, { leases, rowsMax, waiting })
     : takeFromMany(database, { leases, rowsMax });
@@ -106,18 +103,6 @@ function inRounds(waiting: readonly WaitingEvent[]): WaitingEvent[] {
 
 const takeSql = loadSql(import.meta.url, 'take.sql');
 
-/** What is parked is little; each payment's first. */
-const parkedSql = `
-  SELECT parked_payment AS payment, UNIX_MICROS(MIN(created_at)) AS micros
-  FROM outbox@{FORCE_INDEX=outbox_parked, spanner_emulator.disable_query_null_filtered_index_check=true}
-  WHERE parked_payment IS NOT NULL
-  GROUP BY parked_payment`;
-
-const notBehindSql = `NOT EXISTS (
-  SELECT 1 FROM UNNEST(@payments) AS payment WITH OFFSET AS nth_parked
-  WHERE payment = payment_id AND @since[OFFSET(nth_parked)] < UNIX_MICROS(created_at)
-)`;
-
 /** Enough that a few busy buckets among idle ones need no round for each row. */
 const perBucketMin = 16;
 
@@ -126,15 +111,13 @@ async function takeFromMany(
   database: SpannerDatabase,
   { leases, rowsMax }: { leases: readonly BucketLease[]; rowsMax: number },
 ): Promise<OutboxEvent[]> {
-  const parked = await database.query<{ payment: string; micros: bigint }>(parkedSql);
-  const sql = takeSql.replace('$NOT_BEHIND', parked.length === 0 ? 'TRUE' : notBehindSql);
-  const rows = await database.query<TakenRow>(sql, {
+  const { notHeld, parameters } = await passByHeld(database);
+  const rows = await database.query<TakenRow>(takeSql.replace('$NOT_HELD', notHeld), {
+    ...parameters,
     buckets: leases.map((lease) => lease.bucket),
     epochs: leases.map((lease) => lease.epoch),
     perBucket: Math.max(perBucketMin, Math.ceil(rowsMax / leases.length)),
     limit: rowsMax,
-    payments: parked.map(({ payment }) => payment),
-    since: parked.map(({ micros }) => micros),
   });
   return rows.map(outboxEventFrom);
 }

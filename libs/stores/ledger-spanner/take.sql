@@ -5,8 +5,8 @@
 -- lost.
 --
 -- One row of each bucket after the other, so that those whose events cannot be published now do
--- not fill every answer. The caller puts in what is behind a parked event of its payment, and waits
--- with it.
+-- not fill every answer. The caller puts in which events are held: they stand behind a parked
+-- one of their payment, and wait with it.
 SELECT event.* REPLACE (UNIX_MICROS(event.created_at) AS created_at)
 FROM UNNEST(@buckets) AS wanted_bucket WITH OFFSET AS nth
 JOIN outbox_leases AS lease
@@ -16,7 +16,7 @@ UNNEST(ARRAY(
   SELECT AS STRUCT
     event_id, event_type, txn_id, payment_id, bucket, sequence, payload, traceparent, created_at
   FROM outbox@{FORCE_INDEX=outbox_pending, spanner_emulator.disable_query_null_filtered_index_check=true}
-  WHERE pending_bucket = wanted_bucket AND $NOT_BEHIND
+  WHERE pending_bucket = wanted_bucket AND $NOT_HELD
   ORDER BY created_at, event_id
   LIMIT @perBucket
 )) AS event WITH OFFSET AS round
