@@ -18,6 +18,7 @@ import { removeStrays } from './processes/stop.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
+import { openReservations } from './reservations.ts';
 import { type Chosen, runModeOf } from './run-mode.ts';
 import { type Service, services, servicesFor } from './service-table.ts';
 import { checkServices } from './services.ts';
@@ -208,7 +209,7 @@ async function inSession<Result extends object>(
   const report = options.report ?? (() => undefined);
   signal.throwIfAborted();
   return withLock(home.lock, { report, signal }, async () => {
-    const session = openSession(home, { report, signal });
+    const session = openSession(home, { report, signal, reservations: openReservations(home) });
     await removeStrays(session);
     const ranBefore = Object.keys(session.state.processes);
     try {
@@ -226,6 +227,8 @@ async function inSession<Result extends object>(
       throw new Interrupted(`${left}: \`npm run up\` starts it again`, { cause: error });
     } finally {
       writeState(home, session.state);
+      // After it is known which processes of the home live.
+      session.reservations.release();
     }
   });
 }

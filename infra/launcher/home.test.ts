@@ -10,18 +10,23 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
+import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { generateWebhookKey } from '@triplock/partners';
+import { freePort, testEndpoints, testSize } from '@triplock/testing';
 import type { PartEndpoints } from './endpoints.ts';
-import { homeAt, homeWithout, separateHomes, webhookKeysIn } from './home.ts';
+import { createHome, homeAt, homeWithout, separateHomes, webhookKeysIn } from './home.ts';
+import { kafka } from './parts/kafka.ts';
 import { postgres } from './parts/postgres.ts';
 import { redis } from './parts/redis.ts';
+import { startTimeOf } from './processes/identity.ts';
 import { lastLines } from './processes/logs.ts';
+import { findStranger, startProcess, waitUntilReady } from './processes/start.ts';
 import { withDatabase } from './provision/database.ts';
-import { readState } from './session.ts';
+import { openReservations } from './reservations.ts';
+import { openSession, readState, writeState } from './session.ts';
 import { takeDown } from './take-down.ts';
 import { type Checkout, givenBrokers, processesOf, testCheckout, testHome } from './test/home.ts';
 
@@ -41,7 +46,9 @@ async function takeUsualPorts(t: TestContext): Promise<number[]> {
   return usual;
 }
 
-async function up(checkout: Checkout): Promise<{ printed: string; endpoints: PartEndpoints }> {
+type Started = { printed: string; endpoints: PartEndpoints };
+
+async function up(checkout: Checkout): Promise<Started> {
   const { code, stdout, stderr } = await checkout.run('up', '--parts-only', '--json');
   assert.equal(code, 0, stderr);
   return { printed: stderr, endpoints: JSON.parse(stdout) as PartEndpoints };
@@ -49,32 +56,139 @@ async function up(checkout: Checkout): Promise<{ printed: string; endpoints: Par
 
 const portsOf = ({ home }: Checkout) => Object.values(readState(homeAt(home)).ports);
 
-test('two clones whose usual ports are taken each find others, say so, and leave each other alone', async (t) => {
+/** `TWO_AT_ONCE=20` does it so often, and with brokers of their own, which takes minutes. */
+const rounds = testSize('TWO_AT_ONCE', 1);
+
+test('two clones that start at once where the usual ports are taken each find others, say so, and leave each other alone', async (t) => {
+  if (rounds > 1) await withoutGivenBrokers(t);
   const usual = await takeUsualPorts(t);
   const [one, other] = [testCheckout(t), testCheckout(t)];
-  const first = await up(one);
-  const second = await up(other);
-  for (const { printed } of [first, second]) {
-    for (const port of usual)
-      assert.match(printed, new RegExp(`port ${port} is taken, using \\d+`));
-  }
-  assert.equal(new Set([...usual, ...portsOf(one), ...portsOf(other)]).size, 3 * usual.length);
+  for (let round = 1; round <= rounds; round += 1) {
+    const [first, second] = await Promise.all([up(one), up(other)]);
+    for (const { printed } of round === 1 ? [first, second] : []) {
+      for (const port of usual)
+        assert.match(printed, new RegExp(`port ${port} is taken, using \\d+`));
+    }
+    assert.equal(new Set([...portsOf(one), ...portsOf(other)]).size, 2 * portsOf(one).length);
+    await seeOnlyOwnTables(first.endpoints, second.endpoints);
 
-  await withDatabase(first.endpoints.postgres, (database) =>
+    const running = processesOf(one.home);
+    assert.equal((await other.run('down', '--volumes')).code, 0);
+    assert.deepEqual(processesOf(other.home), []);
+    assert.deepEqual(processesOf(one.home), running);
+    await withDatabase(first.endpoints.postgres, (database) =>
+      database.query('SELECT FROM of_the_first'),
+    );
+    assert.equal((await one.run('down', '--volumes')).code, 0);
+    t.diagnostic(`${round} of ${rounds}: ${JSON.stringify([first, second].map(addressesOf))}`);
+  }
+});
+
+/** The launcher starts its own instead of those of the test run. */
+async function withoutGivenBrokers(t: TestContext): Promise<void> {
+  for (const variable of Object.keys(await givenBrokers())) {
+    const given = process.env[variable];
+    delete process.env[variable];
+    t.after(() => void (process.env[variable] = given));
+  }
+}
+
+const addressesOf = ({ endpoints: { redis: store, kafka, pubsub } }: Started) => [
+  ...[store, kafka, pubsub],
+];
+
+async function seeOnlyOwnTables(first: PartEndpoints, second: PartEndpoints): Promise<void> {
+  await withDatabase(first.postgres, (database) =>
     database.query('CREATE TABLE of_the_first (id int)'),
   );
-  const seen = await withDatabase(second.endpoints.postgres, (database) =>
+  const seen = await withDatabase(second.postgres, (database) =>
     database.query(`SELECT FROM pg_tables WHERE tablename = 'of_the_first'`),
   );
   assert.deepEqual(seen, []);
+}
 
-  const running = processesOf(one.home);
-  assert.equal((await other.run('down', '--volumes')).code, 0);
-  assert.deepEqual(processesOf(other.home), []);
-  assert.deepEqual(processesOf(one.home), running);
-  await withDatabase(first.endpoints.postgres, (database) =>
-    database.query('SELECT FROM of_the_first'),
-  );
+test('a port that a home reserved is no other’s while its launcher is at work or a process of it lives', async (t) => {
+  const [mine, other] = [createHome(testHome(t)), createHome(testHome(t))];
+  const port = await freePort();
+  assert.equal(openReservations(mine).reserve(port), true);
+  assert.equal(openReservations(other).reserve(port), false);
+  // As the next `up` of the home does.
+  const reservations = openReservations(mine);
+  assert.equal(reservations.reserve(port), true);
+
+  const sleeper = spawn('sleep', ['300'], { stdio: 'ignore' });
+  t.after(() => sleeper.kill('SIGKILL'));
+  const startedAt = startTimeOf(sleeper.pid!)!;
+  const record = { name: 'redis', pid: sleeper.pid!, startedAt, ports: {}, settings: '' };
+  writeState(mine, { ...readState(mine), processes: { redis: record } });
+  reservations.release();
+  assert.equal(openReservations(other).reserve(port), false);
+
+  const ended = once(sleeper, 'exit');
+  sleeper.kill('SIGKILL');
+  await ended;
+  assert.equal(openReservations(other).reserve(port), true);
+  assert.equal(openReservations(mine).reserve(port), false);
+});
+
+test('of many launchers that want one port at once one gets it, also after its owner was killed', async (t) => {
+  const homes = Array.from({ length: 3 }, () => testHome(t));
+  const port = await freePort();
+  const script = `
+    const [{ openReservations }, { createHome }] = await Promise.all([
+      import(${JSON.stringify(join(import.meta.dirname, 'reservations.ts'))}),
+      import(${JSON.stringify(join(import.meta.dirname, 'home.ts'))}),
+    ]);
+    process.stdout.write(openReservations(createHome(process.argv[1])).reserve(${port}) ? 'mine' : 'not');
+    setInterval(() => undefined, 1_000);`;
+  const launch = async (home: string) => {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script, home]);
+    t.after(() => child.kill('SIGKILL'));
+    const [said] = (await once(child.stdout, 'data')) as [Buffer];
+    return { child, got: String(said) === 'mine' };
+  };
+  for (const round of ['nobody had it', 'its owner was killed']) {
+    const launchers = await Promise.all(homes.map(launch));
+    assert.equal(launchers.filter(({ got }) => got).length, 1, round);
+    const ends = launchers.map(({ child }) => once(child, 'exit'));
+    for (const { child } of launchers) child.kill('SIGKILL');
+    await Promise.all(ends);
+  }
+});
+
+test('whoever answers in the place of a process that could not bind its port is not taken for it', async (t) => {
+  const home = createHome(testHome(t));
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const controller = new AbortController();
+  const report = () => undefined;
+  const session = openSession(home, { report, signal: controller.signal });
+  const command = { file: 'sleep', args: ['300'], cwd: home.folder, settings: {} };
+  const running = await startProcess(session, { name: 'redis', ports: { port }, command });
+  assert.match(findStranger(running.record, [port]) ?? '', /what answers on port \d+ is not this/);
+  assert.equal(findStranger({ ...running.record, pid: process.pid }, [port]), undefined);
+
+  let probes = 0;
+  const probe = async () => {
+    probes += 1;
+    if (probes === 3) process.kill(running.record.pid, 'SIGKILL');
+  };
+  const waiting = waitUntilReady(running, { probe, ports: [port], signal: controller.signal });
+  await assert.rejects(waiting, /redis .*ended.* before it was ready/);
+  assert.ok(probes >= 3, 'the answer of another server counted');
+});
+
+test('Redis, Kafka and PostgreSQL of another home are not taken for one’s own', async (t) => {
+  const { redis: store, kafka: brokers, postgres: database } = await testEndpoints();
+  const home = createHome(testHome(t));
+  mkdirSync(join(home.data, 'kafka'));
+  writeFileSync(join(home.data, 'kafka', 'formatted'), 'a-cluster-of-our-own\n');
+  const own = { home, pid: process.pid };
+  await assert.rejects(redis.recognise!(store, own), /process \d+ answers instead of/);
+  await assert.rejects(kafka.recognise!(brokers, own), /answers instead of a-cluster-of-our-own/);
+  await assert.rejects(postgres.recognise!(database, own), /the server of .* answers/);
 });
 
 test('down ends what lived beside a home too, and leaves other homes below it alone', async (t) => {

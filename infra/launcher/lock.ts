@@ -4,7 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
 import type { Report } from './session.ts';
 
-type Owner = { pid: number; startedAt: string };
+/** A process that holds something. */
+export type Owner = { pid: number; startedAt: string };
 
 /**
  * Runs `work` while no other launcher holds the lock file; waits for a live owner and takes over
@@ -70,7 +71,8 @@ function removeStale(file: string, judged: string): void {
   rmSync(aside);
 }
 
-function tryLink(from: string, to: string): boolean {
+/** Gives a file a second name, unless that is taken. */
+export function tryLink(from: string, to: string): boolean {
   try {
     linkSync(from, to);
     return true;
@@ -80,7 +82,7 @@ function tryLink(from: string, to: string): boolean {
   }
 }
 
-function readIfThere(file: string): string | undefined {
+export function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {

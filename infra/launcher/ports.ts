@@ -45,15 +45,17 @@ export function askedPort({ variable, offset = 0 }: PortRequest): number | undef
 }
 
 async function choosePort(session: Session, key: string, request: PortRequest): Promise<number> {
-  const { state, home, report } = session;
+  const { state, home, report, reservations } = session;
   const asked = askedPort(request);
-  const reserved = new Set(
+  const ofOthers = new Set(
     Object.entries(state.ports).flatMap(([other, port]) => (other === key ? [] : [port])),
   );
-  const isOurs = async (port: number) => !reserved.has(port) && (await isFree(port));
+  // Reserved before it is looked at: whoever else finds it free leaves it alone until it is bound.
+  const isOurs = async (port: number) =>
+    !ofOthers.has(port) && reservations.reserve(port) && (await isFree(port));
 
   if (asked !== undefined) {
-    if (!(await isFree(asked))) {
+    if (!reservations.reserve(asked) || !(await isFree(asked))) {
       const why = `port ${asked} for ${key} is taken`;
       throw new LauncherError(`${why}: free it, or set ${request.variable} to another`);
     }

@@ -14,10 +14,35 @@ export type Session = {
   signal: AbortSignal;
   /** What this launcher started, so that an interrupted `up` stops that and nothing else. */
   started: string[];
+  /** The ports that other homes leave alone. */
+  reservations: Reservations;
+};
+
+/**
+ * Ports that this user's homes keep from one another. A port is chosen seconds before it is bound,
+ * and one whose process was killed is bound again by the next `up`: in between another home must not
+ * take it, or the services of one would talk to the parts of the other.
+ */
+export type Reservations = {
+  /** Whether the port is this home's now: nobody else has it, and nobody gets it. */
+  reserve(port: number): boolean;
+  /**
+   * The launcher has done its work. What it reserved stays reserved for as long as a process of the
+   * home lives.
+   */
+  release(): void;
+};
+
+type Working = Pick<Session, 'report' | 'signal'> & Partial<Pick<Session, 'reservations'>>;
+
+/** Of a launcher that has nobody listen on a port. */
+const nothingToReserve: Reservations = {
+  reserve: () => true,
+  release: () => undefined,
 };
 
 /** Opens a session. Call it under the home's lock. */
-export function openSession(home: Home, working: Pick<Session, 'report' | 'signal'>): Session {
+export function openSession(home: Home, working: Working): Session {
   return {
     home,
     state: readState(home),
@@ -25,7 +50,7 @@ export function openSession(home: Home, working: Pick<Session, 'report' | 'signa
     get credentials() {
       return credentialsIn(home.credentials);
     },
-    ...working,
+    ...{ reservations: nothingToReserve, ...working },
     started: [],
   };
 }

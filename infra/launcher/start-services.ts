@@ -120,12 +120,14 @@ async function awaitService(
   { copy, running }: { copy: Copy; running: Running },
 ): Promise<void> {
   const { ports } = running.record;
-  const urls = copy.service.ports.map(({ use, ready }) => `http://127.0.0.1:${ports[use]}${ready}`);
+  const asked = copy.service.ports.map(({ use, ready }) => ({ port: ports[use]!, ready }));
+  const urls = asked.map(({ port, ready }) => `http://127.0.0.1:${port}${ready}`);
   const probe = async () => {
     for (const url of urls) await probeHttp(url);
   };
   const startedMs = performance.now();
-  await waitUntilReady(running, { probe, signal: session.signal });
+  const listening = asked.map(({ port }) => port);
+  await waitUntilReady(running, { probe, ports: listening, signal: session.signal });
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   const where = new URL(urls.at(-1)!).origin;
   session.report(`${copy.name}: ready on ${where} (${seconds} s)`);

@@ -10,9 +10,9 @@ import {
 } from './endpoints.ts';
 import { type Home, homeAt, startCommand } from './home.ts';
 import { withoutPassword } from './parts/part.ts';
-import { allParts } from './parts/start-parts.ts';
+import { allParts, probedPorts, probeOwn } from './parts/start-parts.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
-import { probeHttp } from './processes/start.ts';
+import { findStranger, probeHttp } from './processes/start.ts';
 import { services } from './service-table.ts';
 import { serviceOf } from './services.ts';
 import { type ProcessRecord, readState, type State } from './session.ts';
@@ -53,7 +53,7 @@ export type StatusQuestion = {
 /** Looks at the processes of a home and asks each whether it is ready, in two seconds a try. */
 export async function systemStatus(options: StatusQuestion = {}): Promise<SystemStatus> {
   const home = homeAt(options.home);
-  const { processes, stateOf, left } = await recordsOf(home);
+  const { processes, stateOf, left, runsIn } = await recordsOf(home);
   const names = Object.keys(processes).filter((name) => options.only?.includes(name) ?? true);
   const ordered = inStopOrder(names.sort()).flat();
   const running = Object.values(processes).filter((record) => stateOf(record) !== 'gone');
@@ -62,7 +62,8 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
     ordered.map(async (name): Promise<ProcessStatus> => {
       const record = processes[name]!;
       const runState = stateOf(record);
-      const state = runState === 'running' ? await ask(record, { left, withinMs }) : runState;
+      const state =
+        runState === 'running' ? await ask(record, { home, left, runsIn, withinMs }) : runState;
       return { name, pid: record.pid, ports: record.ports, state };
     }),
   );
@@ -82,13 +83,14 @@ type Records = {
   stateOf(record: ProcessRecord): RunState;
   /** Where they answer, as the last `up` left it. */
   left: Endpoints | PartEndpoints | undefined;
+  runsIn: 'processes' | 'containers';
 };
 
 /** What the home runs, as processes or in containers, and what becomes of each. */
 async function recordsOf(home: Home): Promise<Records> {
   const { parts, processes } = readState(home);
   const left = readEndpoints(home);
-  if (parts !== 'docker') return { processes, stateOf: runStateOf, left };
+  if (parts !== 'docker') return { processes, stateOf: runStateOf, left, runsIn: 'processes' };
   const containers = await containersOf(home).catch(() => []);
   const states = new Map<ProcessRecord, RunState>(containers.map((each) => [each, each.state]));
   const byName = Object.fromEntries(containers.map((each) => [each.name, each]));
@@ -97,6 +99,7 @@ async function recordsOf(home: Home): Promise<Records> {
     stateOf: (record) => states.get(record) ?? 'gone',
     // `docker compose down` does not know of the file.
     left: containers.length > 0 ? left : undefined,
+    runsIn: 'containers',
   };
 }
 
@@ -105,13 +108,15 @@ function runStateOf(record: ProcessRecord): RunState {
   return isPaused(record.pid) ? 'paused' : 'running';
 }
 
+type Found = Pick<Records, 'left' | 'runsIn'> & { home: Home };
+
 async function ask(
   record: ProcessRecord,
-  { left, withinMs }: { left: PartEndpoints | undefined; withinMs: number },
+  { withinMs, ...found }: Found & { withinMs: number },
 ): Promise<'ready' | 'not ready'> {
   const until = performance.now() + withinMs;
   for (;;) {
-    const checks = checksOf(record, left).map((check) =>
+    const checks = checksOf(record, found).map((check) =>
       withDeadline(check, { ms: probeLimitMs, what: record.name }).then(succeeded, failed),
     );
     if ((await Promise.all(checks)).every(Boolean)) return 'ready';
@@ -123,14 +128,27 @@ async function ask(
 const succeeded = () => true;
 const failed = () => false;
 
-function checksOf(record: ProcessRecord, endpoints: PartEndpoints | undefined): Promise<void>[] {
+function checksOf(record: ProcessRecord, { home, left, runsIn }: Found): Promise<void>[] {
   const part = allParts.find(({ name }) => name === record.name);
-  const address = part && endpoints?.[part.name];
-  if (part) return address === undefined ? [] : [part.probe(address)];
+  if (part) {
+    const address = left?.[part.name];
+    if (address === undefined) return [];
+    if (runsIn === 'containers') return [part.probe(address)];
+    const own = { home, pid: record.pid };
+    return [probeOwn(part, address, own), answersItself(record, probedPorts(part, record))];
+  }
   const service = services.find(({ name }) => name === serviceOf(record.name));
-  return (service?.ports ?? [])
-    .filter(({ use }) => record.ports[use] !== undefined)
-    .map(({ use, ready }) => probeHttp(`http://127.0.0.1:${record.ports[use]}${ready}`));
+  const asked = (service?.ports ?? []).filter(({ use }) => record.ports[use] !== undefined);
+  const ports = asked.map(({ use }) => record.ports[use]!);
+  return [
+    ...asked.map(({ ready }, n) => probeHttp(`http://127.0.0.1:${ports[n]}${ready}`)),
+    ...(runsIn === 'processes' ? [answersItself(record, ports)] : []),
+  ];
+}
+
+async function answersItself(record: ProcessRecord, ports: readonly number[]): Promise<void> {
+  const stranger = findStranger(record, ports);
+  if (stranger !== undefined) throw new Error(stranger);
 }
 
 /**

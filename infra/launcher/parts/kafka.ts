@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Kafka, logLevel } from 'kafkajs';
+import { Kafka, logLevel, type Admin } from 'kafkajs';
 import { missingPart } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
-import type { Fetched, Part, Site } from './part.ts';
+import type { Fetched, OwnServer, Part, Site } from './part.ts';
 import { cached, compiledOnce, findJava, hasMaven, javaOptions, runMaven } from './programs.ts';
 
 const version = '4.1.0';
@@ -24,6 +24,7 @@ export const kafka: Part = {
   fetch: fetchKafka,
   address: ({ ports }) => `127.0.0.1:${ports['port']}`,
   probe: probeKafka,
+  recognise,
   stop: { signal: 'SIGTERM', withinMs: 20_000 },
 };
 
@@ -74,6 +75,9 @@ async function command(site: Site, program: { java: string; jars: string }): Pro
   return run(['-Xmx512m'], ['kafka.Kafka']);
 }
 
+/** Holds the cluster id. */
+const formatted = 'formatted';
+
 /**
  * Gives an empty log its cluster id. The mark comes last: a format that was cut off is repeated.
  */
@@ -82,7 +86,7 @@ async function format(
   folder: string,
   formatting: (clusterId: string) => Command,
 ): Promise<void> {
-  const mark = join(folder, 'formatted');
+  const mark = join(folder, formatted);
   if (existsSync(mark)) return;
   rmSync(join(folder, 'log'), { recursive: true, force: true });
   const clusterId = randomBytes(16).toString('base64url');
@@ -148,7 +152,24 @@ const group = 'ledger-worker';
  * Asks for a group's offsets: a broker that listens may still answer that its group coordinator is
  * loading, and consumers would then wait for a retry.
  */
-async function probeKafka(brokers: string): Promise<void> {
+function probeKafka(brokers: string): Promise<void> {
+  return withAdmin(brokers, async (admin) => {
+    // kafkajs looks for the coordinator among the brokers that it has seen in metadata.
+    await admin.listTopics();
+    await admin.fetchOffsets({ groupId: group });
+  });
+}
+
+/** A worker on another home's broker would read its payments. */
+function recognise(brokers: string, { home }: OwnServer): Promise<void> {
+  const own = readFileSync(join(home.data, 'kafka', formatted), 'utf8').trim();
+  return withAdmin(brokers, async (admin) => {
+    const { clusterId } = await admin.describeCluster();
+    if (clusterId !== own) throw new Error(`cluster ${clusterId} answers instead of ${own}`);
+  });
+}
+
+async function withAdmin(brokers: string, work: (admin: Admin) => Promise<void>): Promise<void> {
   const admin = new Kafka({
     clientId: 'launcher',
     brokers: brokers.split(','),
@@ -159,9 +180,7 @@ async function probeKafka(brokers: string): Promise<void> {
   }).admin();
   try {
     await admin.connect();
-    // kafkajs looks for the coordinator among the brokers that it has seen in metadata.
-    await admin.listTopics();
-    await admin.fetchOffsets({ groupId: group });
+    await work(admin);
   } finally {
     await admin.disconnect();
   }

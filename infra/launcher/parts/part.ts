@@ -1,3 +1,4 @@
+import type { Home } from '../home.ts';
 import type { PortRequest } from '../ports.ts';
 import type { Command } from '../processes/start.ts';
 import type { StopOrder } from '../processes/stop.ts';
@@ -27,6 +28,9 @@ export type Site = {
   ports: Readonly<Record<string, number>>;
 };
 
+/** What only the server of this home can say of itself. */
+export type OwnServer = { home: Home; pid: number };
+
 /** One shape for every part, so that the launcher treats all alike. */
 export type Part = {
   name: PartName;
@@ -40,6 +44,11 @@ export type Part = {
   address(site: { session: Pick<Session, 'credentials'>; ports: Site['ports'] }): string;
   /** Asks the server something that only a ready one answers; throws when it does not. */
   probe(address: string): Promise<void>;
+  /**
+   * Asks a server that answers who it is, where it knows: another home's would answer as well.
+   * Throws unless it is this home's.
+   */
+  recognise?(address: string, own: OwnServer): Promise<void>;
   stop: StopOrder;
 };
 

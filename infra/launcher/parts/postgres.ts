@@ -10,12 +10,12 @@ import {
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
-import { openDatabase } from '@triplock/postgres';
+import { openDatabase, type Database } from '@triplock/postgres';
 import { missingPart } from '../errors.ts';
 import { runTool } from '../processes/run-tool.ts';
 import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
-import type { Fetched, Part, Site } from './part.ts';
+import type { Fetched, OwnServer, Part, Site } from './part.ts';
 import {
   clearRemains,
   type Installation,
@@ -33,7 +33,8 @@ export const postgres: Part = {
   fetch: fetchPostgres,
   address: ({ session, ports }) =>
     `postgres://postgres:${session.credentials.postgresPassword}@127.0.0.1:${ports['port']}/postgres`,
-  probe,
+  probe: (address) => withServer(address, (database) => database.ping()),
+  recognise,
   // SIGINT is its fast shutdown: SIGTERM waits for every client to leave (PostgreSQL manual, 18.5).
   stop: { signal: 'SIGINT', withinMs: 20_000 },
 };
@@ -99,7 +100,18 @@ function postgresCommand(
   return installation.user ? { ...command, user: installation.user } : command;
 }
 
-async function probe(address: string): Promise<void> {
+async function recognise(address: string, { home }: OwnServer): Promise<void> {
+  await withServer(address, async (database) => {
+    const sql = `SELECT current_setting('triplock.home', true) AS home`;
+    const [row] = await database.query<{ home: string | null }>(sql);
+    if (row!.home !== home.folder) throw new Error(`the server of ${row!.home} answers`);
+  });
+}
+
+async function withServer(
+  address: string,
+  work: (database: Database) => Promise<void>,
+): Promise<void> {
   const database = openDatabase({
     url: address,
     applicationName: 'launcher',
@@ -108,7 +120,7 @@ async function probe(address: string): Promise<void> {
     onIdleError: () => undefined,
   });
   try {
-    await database.ping();
+    await work(database);
   } finally {
     await database.close();
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { missingPart } from '../errors.ts';
 import type { Session } from '../session.ts';
-import type { Fetched, Part, Site } from './part.ts';
+import type { Fetched, OwnServer, Part, Site } from './part.ts';
 import { askVersion, cached, findOnPath, hasMaven, runMaven } from './programs.ts';
 
 const artifact = 'com.github.codemonstur:embedded-redis:1.4.3';
@@ -16,7 +16,8 @@ export const redis: Part = {
   ports: [{ use: 'port', usual: 16_379, variable: 'TRIPLOCK_REDIS_PORT' }],
   fetch: fetchRedis,
   address: ({ ports }) => `redis://127.0.0.1:${ports['port']}`,
-  probe,
+  probe: async (address) => void (await ask(address, (client) => client.ping())),
+  recognise,
   stop: { signal: 'SIGTERM', withinMs: 10_000 },
 };
 
@@ -66,7 +67,16 @@ async function command(file: string, { folder, ports }: Site) {
   return { file, args, cwd: folder, settings: {} };
 }
 
-async function probe(address: string): Promise<void> {
+async function recognise(address: string, { pid }: OwnServer): Promise<void> {
+  const server = await ask(address, (client) => client.info('server'));
+  const [, found] = /^process_id:(\d+)/m.exec(server) ?? [];
+  if (Number(found) !== pid) throw new Error(`process ${found} answers instead of ${pid}`);
+}
+
+async function ask<Answer>(
+  address: string,
+  question: (client: Redis) => Promise<Answer>,
+): Promise<Answer> {
   const client = new Redis(address, {
     lazyConnect: true,
     connectTimeout: 2_000,
@@ -77,7 +87,7 @@ async function probe(address: string): Promise<void> {
   client.on('error', () => undefined);
   try {
     await client.connect();
-    await client.ping();
+    return await question(client);
   } finally {
     client.disconnect();
   }

@@ -18,6 +18,7 @@ import {
   type Addresses,
   type Fetched,
   type OptionalPartName,
+  type OwnServer,
   type Part,
   type Site,
   withoutPassword,
@@ -142,10 +143,22 @@ async function awaitPart(
   { running, address }: { running: Running; address: string },
 ): Promise<void> {
   const startedMs = performance.now();
-  const probe = () => part.probe(address);
-  await waitUntilReady(running, { probe, signal: session.signal });
+  const { home, signal } = session;
+  const probe = () => probeOwn(part, address, { home, pid: running.record.pid });
+  await waitUntilReady(running, { probe, ports: probedPorts(part, running.record), signal });
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   session.report(`${part.name}: ready on ${withoutPassword(address)} (${seconds} s)`);
+}
+
+/** Asks a part of this home whether it is ready, and whether it is the one that answers. */
+export async function probeOwn(part: Part, address: string, own: OwnServer): Promise<void> {
+  await part.probe(address);
+  await part.recognise?.(address, own);
+}
+
+/** The port that a part is asked on, which its process must listen on itself. */
+export function probedPorts(part: Part, { ports }: ProcessRecord): number[] {
+  return [ports[part.ports[0]!.use]!];
 }
 
 /** Everything else was given the old port, so a running part does not move. */

@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Home } from '../home.ts';
 
 /** A pid and when it began: together they name a process for ever, a pid alone does not. */
@@ -52,6 +52,65 @@ function ps(pid: number, column: string): string {
     return execFileSync('ps', ['-o', column, '-p', String(pid)], { encoding: 'utf8' }).trim();
   } catch {
     // ps exits with 1 when there is no such process.
+    return '';
+  }
+}
+
+/**
+ * Whether the process itself listens on the port, which is what the system says of it and no answer
+ * of a server can pretend. `undefined` where the system does not tell: Linux does not of another
+ * user's process.
+ */
+export function listensOn(pid: number, port: number): boolean | undefined {
+  if (process.platform === 'linux') return holdsSocket(pid, listeningSockets(port));
+  const asked = ['-nP', '-a', '-p', String(pid), `-iTCP:${port}`, '-sTCP:LISTEN', '-t'];
+  const { status, stdout } = spawnSync('lsof', asked, { encoding: 'utf8' });
+  // lsof exits with 1 when it finds none; with nothing when there is no lsof.
+  return status === null ? undefined : stdout.trim() !== '';
+}
+
+/** Inodes of sockets that listen: proc(5), /proc/net/tcp, the 2nd, 4th and 10th column. */
+function listeningSockets(port: number): Set<string> {
+  const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const lines = ['tcp', 'tcp6'].flatMap((table) => {
+    // There is no tcp6 where IPv6 is off.
+    return readIfAny(`/proc/net/${table}`).trim().split('\n').slice(1);
+  });
+  return new Set(
+    lines
+      .map((line) => line.trim().split(/\s+/))
+      .filter(([, local, , state]) => local?.endsWith(suffix) && state === '0A')
+      .map((columns) => columns[9]!),
+  );
+}
+
+function readIfAny(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  }
+}
+
+function holdsSocket(pid: number, inodes: ReadonlySet<string>): boolean | undefined {
+  const folder = `/proc/${pid}/fd`;
+  try {
+    return readdirSync(folder).some((name) => {
+      const [, inode] = /^socket:\[(\d+)\]$/.exec(linkIfThere(`${folder}/${name}`)) ?? [];
+      return inode !== undefined && inodes.has(inode);
+    });
+  } catch (error) {
+    // EACCES: another user's. ENOENT: it has ended.
+    return (error as NodeJS.ErrnoException).code === 'EACCES' ? undefined : false;
+  }
+}
+
+function linkIfThere(file: string): string {
+  try {
+    return readlinkSync(file);
+  } catch {
+    // Closed since it was listed.
     return '';
   }
 }

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LauncherError } from '../errors.ts';
 import type { Home } from '../home.ts';
 import { type ProcessRecord, remember, type Session } from '../session.ts';
-import { homeMark, isSameProcess, startTimeOf } from './identity.ts';
+import { homeMark, isSameProcess, listensOn, startTimeOf } from './identity.ts';
 import { lastLines, logFileOf, openLog } from './logs.ts';
 
 /** The user that a process runs as, when not the launcher's own. */
@@ -81,22 +81,24 @@ const readyWithinMs = 90_000;
 const probeEveryMs = 100;
 
 /**
- * Probes until the process answers.
+ * Probes until the process answers, and it is this process that does: on the port of one that could
+ * not bind it somebody else's server answers as well.
  *
  * @throws LauncherError with its last log lines when it ends, or does not answer in time.
  */
 export async function waitUntilReady(
   running: Running,
-  probing: { probe: () => Promise<void>; signal: AbortSignal },
+  probing: { probe: () => Promise<void>; ports: readonly number[]; signal: AbortSignal },
 ): Promise<void> {
   const deadline = Date.now() + readyWithinMs;
   for (;;) {
     const failure = await probing.probe().then(
-      () => undefined,
+      () => findStranger(running.record, probing.ports),
       (error: unknown) => (error instanceof Error ? error.message : String(error)),
     );
     probing.signal.throwIfAborted();
-    const end = running.ended();
+    // The system knows of its end before the event of it is heard here.
+    const end = running.ended() ?? (isSameProcess(running.record) ? undefined : 'ended');
     if (end !== undefined) throw startFailed(running, `${end} before it was ready`);
     if (failure === undefined) return;
     if (Date.now() > deadline) {
@@ -104,6 +106,15 @@ export async function waitUntilReady(
     }
     await delay(probeEveryMs, undefined, { signal: probing.signal });
   }
+}
+
+/** What is wrong where another process answers in the place of this one; nothing where none does. */
+export function findStranger(
+  { name, pid }: ProcessRecord,
+  ports: readonly number[],
+): string | undefined {
+  const port = ports.find((each) => listensOn(pid, each) === false);
+  return port === undefined ? undefined : `what answers on port ${port} is not this ${name}`;
 }
 
 function startFailed({ record, log, logFrom }: Running, why: string): LauncherError {
