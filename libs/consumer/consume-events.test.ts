@@ -12,7 +12,7 @@ const rememberIds: Effect<PaymentEvent> = async (tx, events) => {
 };
 
 /** A consumer in the notifier's schema whose effect is a row. */
-async function aConsumer(context: TestContext) {
+async function aConsumer(context: TestContext, batch = { apartMs: 0, itemsMax: 100 }) {
   const store = await createTestDatabase(context);
   await store.open().query(`
     CREATE TABLE notifier.effects (event_id uuid NOT NULL);
@@ -20,7 +20,9 @@ async function aConsumer(context: TestContext) {
   const database = store.open('triplock_notifier');
   const crashPoints = createCrashPoints();
   const metrics = createMetrics('test');
-  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'info' });
+  const lines: object[] = [];
+  logger.info = (...line: unknown[]) => void lines.push(line);
   const handle = handlerOf(
     { logger, metrics, crashPoints },
     {
@@ -28,14 +30,14 @@ async function aConsumer(context: TestContext) {
       shortName: 'notifier',
       database,
       effect: rememberIds,
-      batch: { apartMs: 0, itemsMax: 100 },
+      batch,
       countReaped: () => undefined,
     },
   );
   const counted = (what: string) =>
     metrics.getSingleMetricAsString(`triplock_notifier_${what}_total`);
   const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
-  return { handle, rows, crashPoints, counted };
+  return { handle, rows, crashPoints, counted, lines };
 }
 
 test('an event that comes three times takes effect once, and its copies are counted', async (context) => {
@@ -44,6 +46,26 @@ test('an event that comes three times takes effect once, and its copies are coun
   for (let copy = 0; copy < 3; copy += 1) assert.equal(await handle(messageOf(event)), 'ack');
   assert.equal((await rows('SELECT FROM effects')).length, 1);
   assert.match(await counted('events'), /outcome="duplicate",[^}]*\} 2/);
+});
+
+test('copies that come together are one counted line of the log, with some of their ids', async (context) => {
+  const { handle, lines, counted } = await aConsumer(context, { apartMs: 1_000, itemsMax: 40 });
+  const events = Array.from({ length: 40 }, () => succeeded(aPayment()));
+  const deliver = () => Promise.all(events.map((event) => handle(messageOf(event))));
+  await deliver();
+  assert.deepEqual(lines, []);
+  await deliver();
+  const ids = new Set(events.map((event) => event.event_id));
+  const shown = lines as unknown as [{ count: number; eventIds: string[] }, string][];
+  // The first of a batch may go alone.
+  assert.ok(shown.length <= 2, `${shown.length} lines`);
+  assert.equal(
+    shown.reduce((sum, [{ count }]) => sum + count, 0),
+    40,
+  );
+  assert.ok(shown.every(([{ eventIds }]) => eventIds.length <= 5));
+  assert.ok(shown.flatMap(([{ eventIds }]) => eventIds).every((id) => ids.has(id as never)));
+  assert.match(await counted('events'), /outcome="duplicate",[^}]*\} 40/);
 });
 
 test('a consumer that dies before its acknowledgement takes effect once', async (context) => {

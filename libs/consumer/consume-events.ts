@@ -103,11 +103,32 @@ export function handlerOf(process: Process, consumer: Consumer): HandleMessage {
   const metrics = inboxMetrics(process.metrics, `triplock_${shortName}`);
   const receive = inBatches((events: readonly ReceivedEvent<PaymentEvent>[]) => {
     const of = () => events.flatMap(({ traceparent }) => traceparent ?? []);
-    return inBatchSpan({ name: 'admit events', of }, () => inbox.receive(events, effect));
+    return inBatchSpan({ name: 'admit events', of }, async () => {
+      const outcomes = await inbox.receive(events, effect);
+      const known = events.filter((_, n) => outcomes[n]!.outcome === 'duplicate');
+      logCopies(process.logger, known, 'events already known, nothing done');
+      return outcomes;
+    });
   }, batch);
   return messageHandler(process, consumer, async (event) => {
     return answerOf(process, metrics, event, await receive(event));
   });
+}
+
+const idsShownMax = 5;
+
+/**
+ * Says in one line that a batch had events which came before: a replay of a month would flood a log
+ * that names each.
+ */
+export function logCopies(
+  logger: Process['logger'],
+  copies: readonly Pick<ReceivedEvent, 'id'>[],
+  message: string,
+): void {
+  if (copies.length === 0) return;
+  const eventIds = copies.slice(0, idsShownMax).map(({ id }) => id);
+  logger.info({ count: copies.length, eventIds }, message);
 }
 
 function answerOf(
@@ -128,7 +149,6 @@ function answerOf(
       return { answer: 'ack' };
     case 'duplicate':
       metrics.caught.count('inbox');
-      logger.info(ids, 'event already known, nothing done');
       return { answer: 'ack' };
     case 'altered':
       logger.error(

@@ -1,4 +1,4 @@
-import type { EventAnswer, ReceiveEvent } from '@triplock/consumer';
+import { logCopies, type EventAnswer, type ReceiveEvent } from '@triplock/consumer';
 import type { PaymentEvent } from '@triplock/contracts';
 import type { ReceivedEvent } from '@triplock/inbox';
 import type { EventId } from '@triplock/payments';
@@ -30,7 +30,12 @@ export function countPublished(
 ): ReceiveEvent {
   const count = inBatches((deliveries: readonly Delivery[]) => {
     const of = () => deliveries.flatMap(({ traceparent }) => traceparent ?? []);
-    return inBatchSpan({ name: 'count events', of }, () => recordPublished(database, deliveries));
+    return inBatchSpan({ name: 'count events', of }, async () => {
+      const seen = await recordPublished(database, deliveries);
+      const copies = deliveries.filter((_, n) => seen[n]!.outcome === 'copy');
+      logCopies(logger, copies, 'events seen again');
+      return seen;
+    });
   }, batch);
   return async (event) => {
     const seen = await count(event);
@@ -52,7 +57,7 @@ function report(
       logger.debug(facts, 'event seen');
       break;
     case 'copy':
-      logger.info(facts, 'event seen again');
+      logger.debug(facts, 'event seen again');
       break;
     case 'altered':
       logger.error({ ...facts, payloadHash }, 'a copy of an event has different bytes');
