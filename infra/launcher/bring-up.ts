@@ -18,7 +18,7 @@ import { removeStrays } from './processes/stop.ts';
 import { gatewaysOf, provisionClaims } from './provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from './provision/ledger.ts';
 import { provisionSystem } from './provision/system.ts';
-import { openReservations } from './reservations.ts';
+import { openReservations } from './ports.ts';
 import { type Chosen, runModeOf } from './run-mode.ts';
 import { type Service, services, servicesFor } from './service-table.ts';
 import { checkServices } from './services.ts';

@@ -25,7 +25,7 @@ import { startTimeOf } from './processes/identity.ts';
 import { lastLines } from './processes/logs.ts';
 import { findStranger, startProcess, waitUntilReady } from './processes/start.ts';
 import { withDatabase } from './provision/database.ts';
-import { openReservations } from './reservations.ts';
+import { openReservations } from './ports.ts';
 import { openSession, readState, writeState } from './session.ts';
 import { takeDown } from './take-down.ts';
 import { type Checkout, givenBrokers, processesOf, testCheckout, testHome } from './test/home.ts';
@@ -136,7 +136,7 @@ test('of many launchers that want one port at once one gets it, also after its o
   const port = await freePort();
   const script = `
     const [{ openReservations }, { createHome }] = await Promise.all([
-      import(${JSON.stringify(join(import.meta.dirname, 'reservations.ts'))}),
+      import(${JSON.stringify(join(import.meta.dirname, 'ports.ts'))}),
       import(${JSON.stringify(join(import.meta.dirname, 'home.ts'))}),
     ]);
     process.stdout.write(openReservations(createHome(process.argv[1])).reserve(${port}) ? 'mine' : 'not');

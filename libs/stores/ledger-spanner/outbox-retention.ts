@@ -1,7 +1,6 @@
 import type { Backlog, Outbox } from '@triplock/ledger';
 import type { EventId, TxnId } from '@triplock/payments';
-import { updateEvent } from './leases.ts';
-import { countHeld, isAnyParked, passByHeld } from './parked-events.ts';
+import { countHeld, isAnyParked, passByHeld, updateEvent } from './leases.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 import type { Lookup, Write } from './spanner/values.ts';

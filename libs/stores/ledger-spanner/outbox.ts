@@ -1,9 +1,17 @@
 import { type BucketLease, markInBatches, type Outbox, type OutboxEvent } from '@triplock/ledger';
 import type { EventId, TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
-import { heldLeases, leaseBuckets, markPublished, releaseBuckets } from './leases.ts';
+import {
+  heldLeases,
+  isAnyParked,
+  leaseBuckets,
+  markPublished,
+  parkEvent,
+  passByHeld,
+  redriveEvent,
+  releaseBuckets,
+} from './leases.ts';
 import { measurePending, reapOutbox, republishEvents } from './outbox-retention.ts';
-import { isAnyParked, parkEvent, passByHeld, redriveEvent } from './parked-events.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 
 /** The outbox in Cloud Spanner. Closing it closes the database's connection. */
