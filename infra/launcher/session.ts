@@ -20,7 +20,8 @@ export type Session = {
 
 /**
  * Ports that this user's homes keep from one another. A port is chosen seconds before it is bound,
- * and one whose process was killed is bound again by the next `up`: in between another home must not
+ * and one whose process was killed is bound again by the next `up`: in between another home must
+ * not
  * take it, or the services of one would talk to the parts of the other.
  */
 export type Reservations = {

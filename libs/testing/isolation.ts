@@ -32,7 +32,9 @@ export function testNamespace(prefix = 'test'): string {
   return `${prefix}-${randomBytes(8).toString('hex')}`;
 }
 
-/** How large a test is to be: as its variable in the environment says, else as `npm test` has it. */
+/**
+ * How large a test is to be: as its variable in the environment says, else as `npm test` has it.
+ */
 export function testSize(variable: string, usual: number): number {
   return Number(process.env[variable] ?? usual);
 }

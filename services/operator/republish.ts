@@ -139,7 +139,8 @@ const batchRowsMax = 1_000;
 /**
  * Gives events back to the dispatchers batch by batch, each after the one before was published, and
  * resolves when all are. What no dispatcher can take is not waited for: it is held behind a parked
- * event until a person redrives that, which may be never. Neither is what is younger than the range,
+ * event until a person redrives that, which may be never. Neither is what is younger than the
+ * range,
  * of which there is always more. Interrupted, it leaves nothing half done: what waits is published,
  * the rest was not touched.
  */

@@ -108,7 +108,9 @@ export async function waitUntilReady(
   }
 }
 
-/** What is wrong where another process answers in the place of this one; nothing where none does. */
+/**
+ * What is wrong where another process answers in the place of this one; nothing where none does.
+ */
 export function findStranger(
   { name, pid }: ProcessRecord,
   ports: readonly number[],
