@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { declarations } from '@triplock/launcher';
-import { freePort } from '@triplock/testing';
+import { freePort, testWebhookKeys } from '@triplock/testing';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
@@ -166,5 +166,6 @@ function settingsFor(): Record<string, string> {
     PUBSUB_PROJECT_ID: 'nothing',
     STRIPE_API_KEY: 'sk_test_nobody',
     PUBSUB_EMULATOR_HOST: '127.0.0.1:1',
+    WEBHOOK_KEYS: testWebhookKeys,
   };
 }
