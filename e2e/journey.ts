@@ -35,6 +35,10 @@ const loops: readonly string[] = [
   'services/ledger-worker/resolver.ts',
   // Renews the dispatcher's leases of its buckets.
   'services/outbox-dispatcher/leases.ts',
+  // Renews what reads show of payments that the ledger does not have yet.
+  'services/ingest-gateway/accept/unposted.ts',
+  // Follows the connections of every port, those of the readiness probes too.
+  'libs/runtime/http-connections.ts',
 ];
 
 await runCommand({

@@ -5,7 +5,7 @@ export * from './outcomes.ts';
 export * from './postgres/outbox.ts';
 export * from './postgres/payments.ts';
 export * from './postgres/refunds.ts';
-export * from './postgres/unfinished.ts';
+export { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
 export * from './refunds.ts';
 export * from './rows.ts';
 export * from './store.ts';

@@ -5,7 +5,7 @@ import type { Outbox } from './outbox.ts';
 import { openPostgresOutbox } from './postgres/outbox.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
 import { openPostgresRefunds } from './postgres/refunds.ts';
-import { takeDueFrom, wakeDueIn } from './postgres/unfinished.ts';
+import { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
 import type { Refunds } from './refunds.ts';
 import type { TakeDue, WakeDue } from './unfinished.ts';
 

@@ -2,7 +2,7 @@ import { claimLifeMs } from '@triplock/contracts';
 import type { Logger } from '@triplock/runtime';
 import type { LogGap, RecordBatch, SkippedOffsets, TopicRetention } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
-import type { RecordOutcome } from './records.ts';
+import type { RecordOutcome } from './posting.ts';
 import { settleBatch } from './settling.ts';
 import type { Worker } from './worker.ts';
 

@@ -1,6 +1,6 @@
 import type { EventId } from '@triplock/payments';
 import type { ReceivedRecord } from '@triplock/transport';
-import type { DeadRecord, RecordOutcome } from './records.ts';
+import type { DeadRecord, RecordOutcome } from './posting.ts';
 import type { Worker } from './worker.ts';
 
 /** Far below what dead letters hold in memory, even when a dozen partitions are full of poison. */

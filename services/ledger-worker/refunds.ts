@@ -6,7 +6,7 @@ import {
 } from '@triplock/ledger';
 import type { Settlement } from '@triplock/payments';
 import type { RefundAtProvider, RefundRequest } from '@triplock/provider';
-import type { RefundRecord } from './records.ts';
+import type { RefundRecord } from './posting.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** Payments whose refunds are posted side by side: half of the ledger's connections. */

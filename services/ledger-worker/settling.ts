@@ -3,13 +3,15 @@ import { annotateSpan } from '@triplock/runtime';
 import type { RecordBatch } from '@triplock/transport';
 import { appendDeadLetters, keyConflict, unpostable } from './dead-letters.ts';
 import { finishForBatch, reportStuck, unlessStuck } from './in-flight.ts';
-import { isBookTransfer, type BookTransfer, type PostResult } from './posting.ts';
 import {
   decodeRecords,
+  isBookTransfer,
+  type BookTransfer,
   type DecodedRecords,
   type PaymentRecord,
+  type PostResult,
   type RecordOutcome,
-} from './records.ts';
+} from './posting.ts';
 import { postRefunds, type PostedRefund, type RefundPostResult } from './refunds.ts';
 import type { Worker } from './worker.ts';
 

@@ -9,8 +9,7 @@ import { UnpostableError, type Posting, type PostOutcome } from '../ledger.ts';
 import { refundsConformance } from '../test/refunds.conformance.ts';
 import { openPostgresLedger } from './payments.ts';
 import { openPostgresRefunds } from './refunds.ts';
-import { takeDueFrom } from './unfinished.ts';
-import { wakeDueIn } from './unfinished.ts';
+import { takeDueFrom, wakeDueIn } from './transactions.ts';
 
 async function openUnderTest(context: TestContext): Promise<LedgerByRelay> {
   const store = await createTestDatabase(context);

@@ -19,7 +19,7 @@ import {
   reused,
   tooManyKeys,
 } from '../http/problems.ts';
-import { readKey, refuseCardData } from './card-data.ts';
+import { readKey, refuseCardData } from '../http/request-body.ts';
 import { acceptedResponse, acceptProblems, idempotencyKeyHeader } from './schemas.ts';
 
 const createPayment: FastifySchema = {

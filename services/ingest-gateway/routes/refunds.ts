@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { incorrectFields, notFound } from '../http/problems.ts';
-import { readKey, refuseCardData } from './card-data.ts';
+import { readKey, refuseCardData } from '../http/request-body.ts';
 import { countRefused, create } from './create-transactions.ts';
 import { byId, type ReadTransaction } from './read-transactions.ts';
 import {

@@ -24,7 +24,7 @@ import {
   reused,
 } from '../http/problems.ts';
 import { refuseBody } from '../http/request-body.ts';
-import { readKey } from './card-data.ts';
+import { readKey } from '../http/request-body.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const listDeliveriesSchema: FastifySchema = {

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
 import { askStore, incorrectFields } from '../http/problems.ts';
 import { refuseBody } from '../http/request-body.ts';
-import { readKey } from './card-data.ts';
+import { readKey } from '../http/request-body.ts';
 import { idempotencyKeyHeader, problems, replayedHeader } from './schemas.ts';
 
 const readEndpoint: FastifySchema = {
