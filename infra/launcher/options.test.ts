@@ -31,7 +31,7 @@ test('a wrong argument is refused in one line that names it', async () => {
     [['up', '--claims', 'paper'], /--claims paper is not known/],
     [['down', '--volume'], /'--volume'/],
     [['status', 'gateway'], /'gateway'/],
-    [['partners'], /expected list, add ID/],
+    [['partners'], /expected list, log, add ID/],
     [['partners', 'add', 'Acme'], /not 'Acme'/],
     [['partners', 'revoke-key', 'acme'], /revoke-key ID KEYPREFIX/],
     [['logs', '-n', 'many'], /--lines .*not 'many'/],
