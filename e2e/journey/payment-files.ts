@@ -26,7 +26,7 @@ const bodies: Readonly<Record<PaymentKind, unknown>> = {
 };
 
 /** Longer than the slowest loop that a payment's files turn in. */
-const idleMs = 12_000;
+const idleMs = 22_000;
 
 /** A system whose services count what runs, and the folder into which they write it. */
 export type CountedSystem = { system: Endpoints; folder: string };

@@ -41,7 +41,7 @@ async function anAgingSystem(context: TestContext) {
            SET recorded_at = recorded_at - interval '${days} days'`,
       ]),
     reap: {
-      outbox: () => openPostgresOutbox(owners.ledger).reap(horizon),
+      outbox: () => openPostgresOutbox(owners.dispatcher).reap(horizon),
       inbox: () => openInbox(owners.notifier, 'partner-notifier').reap(horizon),
       deliveries: async () => {
         const sql = `SELECT reap_deliveries(interval '30 days', interval '90 days', 100) AS reaped`;

@@ -59,6 +59,8 @@ async function command(file: string, { folder, ports }: Site) {
     dir: '.',
     // The gateway refuses to start with any other: eviction forgets single claims unnoticed.
     'maxmemory-policy': 'noeviction',
+    // As in docker-compose.yml. Without a limit nobody could see that it fills up.
+    maxmemory: '256mb',
     appendonly: 'yes',
     // A title would overwrite the environment that marks the process as ours.
     'set-proc-title': 'no',

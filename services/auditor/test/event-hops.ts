@@ -13,6 +13,7 @@ export type Owners = ReturnType<typeof ownersOf>;
 export function ownersOf(store: TestDatabase) {
   return {
     ledger: store.open('triplock_ledger'),
+    dispatcher: store.open('triplock_dispatcher'),
     notifier: store.open('triplock_notifier'),
     settlement: store.open('triplock_settlement'),
     auditor: store.open('triplock_auditor'),
