@@ -194,7 +194,7 @@ export type BookTransfer = Posting & { settlement: NonNullable<Posting['settleme
 export type Accepted = { payment: AcceptedPayment; traceparent: string; settledAt: Date };
 
 /** Posts a card payment as pending, to be charged, and settles any other by one statement. */
-export function postingOf(accepted: Accepted): Posting {
+function postingOf(accepted: Accepted): Posting {
   const { payment, traceparent } = accepted;
   if (payment.details.paymentMethod !== undefined) return { payment, traceparent };
   return bookTransferOf(accepted);
