@@ -21,9 +21,11 @@ Exit code 1 when anything differs or a threshold is missed. Nothing else should 
   --home DIR       the instance (.triplock)
   --gateway URL    a gateway somewhere else, which is loaded and cannot be audited
   --token KEY      the API key for it
+  --history FILE   writes every request, its answer and every webhook into this new file, and judges
+                   it by itself too (docs/failures.md); what that costs is in load-tests/README.md
   --keep           copies the report to load-tests/results, which git ignores
   --json           prints { ok, scenario, rate, seconds, rig, run, checks, knee, guards, audit,
-                   drainedAfterSeconds, moments, readings }
+                   drainedAfterSeconds, moments, readings, history? }
   --help
 `;
 
@@ -41,6 +43,7 @@ await runCommand({
     home: { type: 'string' },
     gateway: { type: 'string' },
     token: { type: 'string' },
+    history: { type: 'string' },
     keep: { type: 'boolean' },
     json: { type: 'boolean' },
   },

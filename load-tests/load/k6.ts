@@ -15,6 +15,8 @@ export type K6Order = {
   seconds: number;
   /** Exists; the summary, the recording and k6's own words are left there. */
   folder: string;
+  /** A file for what its users ask and are answered; without it they write nothing. */
+  console?: string;
 };
 
 /** What came of it. */
@@ -60,6 +62,7 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
     GATEWAYS: order.gateways.join(','),
     API_KEYS: JSON.stringify(order.apiKeys),
     RUN: order.run,
+    HISTORY: `${order.console !== undefined}`,
     RATE: `${order.rate}`,
     SECONDS: `${order.seconds}`,
     SUMMARY_FILE: files.summary,
@@ -75,8 +78,11 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
   // A listener on a signal that is aborted already would never be called.
   signal.throwIfAborted();
   const log = openSync(files.log, 'w');
+  const written =
+    order.console === undefined ? [] : ['--console-output', order.console, '--log-format', 'raw'];
+  const words = ['run', '--quiet', ...written, join(scripts, order.script)];
   try {
-    const child = spawn(file, [...args, 'run', '--quiet', join(scripts, order.script)], {
+    const child = spawn(file, [...args, ...words], {
       stdio: ['ignore', log, log],
       env: { ...process.env, ...settings },
     });

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type AuditReport, type Terminal } from '@triplock/operator';
+import { type AuditReport, openHistory, readHistory, type Terminal } from '@triplock/operator';
 import { LauncherError } from '@triplock/launcher';
 import { findKnee, judgeLevel, judgeRun, type Evidence, type LevelEvidence } from './judge.ts';
 import type { Reading } from './readings.ts';
+import { writeConsole } from './history.ts';
 import { readRecording } from './k6.ts';
 import { loadScenarios } from './scenarios.ts';
 import { loadElsewhere } from './run-load.ts';
@@ -262,4 +266,32 @@ test('a gateway that refuses the key is reported before anything is sent', async
   const { port } = gateway.address() as AddressInfo;
   const elsewhere = { gateway: `http://127.0.0.1:${port}`, token: 'wrong' };
   await assert.rejects(loadElsewhere(elsewhere, context, options), /does not know the key/);
+});
+
+test('what k6 said on its console and what came to the partners are one history, by their times', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'load-history-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const history = openHistory(join(folder, 'a.jsonl'), 'a load');
+  const [began, console] = [Date.now(), join(folder, 'k6-console-1.ndjson')];
+  const body = { partner: 'acme', body: '{}' };
+  const asked = { what: 'asked', kind: 'payment', method: 'POST', path: '/v1/payments', ...body };
+  const lines = [
+    { ...asked, n: '2-1', at: began + 1 },
+    { ...asked, n: '1-1', at: began + 2 },
+    { what: 'answered', n: '2-1', at: began + 5, status: 503, body: 'x', retryAfter: 1 },
+    { what: 'unanswered', n: '1-1', at: began + 9, why: 'timeout' },
+  ];
+  const texts = [...lines.map((line) => JSON.stringify(line)), 'refused: 500', '{"what":"ask'];
+  writeFileSync(console, texts.join('\n'));
+  const arrived = { ...body, id: 'e', verified: true };
+  const webhooks = [5, 6, 20].map((ms) => ({ arrived, at: new Date(began + ms) }));
+  await writeConsole(history, { console, webhooks });
+  history.close();
+  const written = (await readHistory(history.file)).lines.map((each) => {
+    return `${each.what} ${'n' in each ? each.n : ''}`.trim();
+  });
+  const inOrder = ['asked 1', 'asked 2', 'answered 1', 'webhook', 'webhook', 'unanswered 2'];
+  assert.deepEqual(written, inOrder);
+  assert.equal(webhooks.length, 1, 'what came later stays for the next run');
+  assert.equal(readFileSync(join(folder, 'k6.log'), 'utf8'), 'refused: 500\n{"what":"ask\n');
 });

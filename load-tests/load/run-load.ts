@@ -22,6 +22,7 @@ import {
   readGuards,
   watchSystem,
 } from './readings.ts';
+import { judgeHistory, recordLoad, type JudgedHistory, type RecordedLoad } from './history.ts';
 import { type K6Run, runK6 } from './k6.ts';
 
 /** Where a run reports, what ends it, and the folder for k6 and the report, made when needed. */
@@ -52,6 +53,8 @@ export async function loadSystem(
   if (!before.audit.ok) {
     throw new LauncherError('the system is not in balance before the load: see npm run audit');
   }
+  const recorded =
+    options.history === undefined ? undefined : await recordLoad(options.history, system);
   const startedAt = performance.now();
   const watch = watchSystem(system, {
     everyMs: readEveryMs,
@@ -60,8 +63,10 @@ export async function loadSystem(
   try {
     const { gateways, partners } = system.endpoints;
     const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
-    const send = (at: number) =>
-      sendLoad(k6, { gateways, apiKeys }, { context, options: { ...options, rate: at } });
+    const send = (at: number) => {
+      const order = { context, options: { ...options, rate: at }, recorded };
+      return sendLoad(k6, { gateways, apiKeys }, order);
+    };
     const drain = async () => void (await auditSystem(system, drainMs));
     terminal.note(`${scenario.name}: ${scenario.shows}`);
     const latency = scenario.providerLatency;
@@ -75,11 +80,13 @@ export async function loadSystem(
     const drainedAfterSeconds = Math.round((performance.now() - startedAt) / 1_000);
     await watch.stop();
     const after = { audit, guards: await readGuards(system) };
+    const history = await recorded?.finish({ delivered: audit.settledDown });
     const { level } = scenario;
     const { readings } = watch;
     const checks = [
       ...judgeRun({ run, before, after }),
       ...judgeLevel({ level, rate, seconds, readings }),
+      ...(history ? judgeHistory(history, run) : []),
     ];
     const { moments, ...rest } = run;
     return {
@@ -93,6 +100,7 @@ export async function loadSystem(
       audit: { ok: audit.ok, counts: audit.counts, drift: audit.drift },
       drainedAfterSeconds,
       ...{ moments, readings },
+      ...(history && { history }),
     };
   } finally {
     await watch.stop();
@@ -166,16 +174,20 @@ function lookForK6({ terminal, signal }: LoadContext): Promise<K6> {
   return findK6({ report: (line) => terminal.progress(line), signal });
 }
 
-function sendLoad(
-  k6: K6,
-  target: Target,
-  { context, options }: { context: LoadContext; options: LoadOptions },
-): Promise<K6Run> {
+type Sending = {
+  context: LoadContext;
+  options: LoadOptions;
+  recorded?: RecordedLoad | undefined;
+};
+
+function sendLoad(k6: K6, target: Target, { context, options, recorded }: Sending): Promise<K6Run> {
   const { scenario, rate, seconds } = options;
   mkdirSync(context.folder, { recursive: true });
   const run = randomBytes(6).toString('hex');
-  const order = { ...target, script: scenario.script, run, rate, seconds, folder: context.folder };
-  return runK6(k6, order, context.signal);
+  const { folder, signal } = context;
+  const order = { ...target, script: scenario.script, run, rate, seconds, folder };
+  const console = recorded && { console: recorded.nextConsole(folder) };
+  return runK6(k6, { ...order, ...console }, signal);
 }
 
 function versionOf({ version, from }: K6): string {
@@ -202,6 +214,8 @@ export type LoadReport = {
   drainedAfterSeconds?: number;
   moments: K6Run['moments'];
   readings: readonly Reading[];
+  /** With `--history`. */
+  history?: JudgedHistory;
 };
 
 /** The report for a terminal; the page has the plots. */
@@ -243,6 +257,9 @@ export function renderText(report: LoadReport): string[] {
     ...missed.map(({ metric, expression }) =>
       style.bad(`threshold missed: ${metric} ${expression}`),
     ),
+    ...(report.history === undefined
+      ? []
+      : [style.faint(`history: ${report.history.file} (npm run prove -- check FILE)`)]),
   ];
 }
 

@@ -113,9 +113,13 @@ export type LoadOptions = {
   seconds: number;
   /** A gateway elsewhere and an API key for it, instead of a system that the launcher runs. */
   elsewhere?: { gateway: string; token: string };
+  /** A new file for what was asked, answered and received. */
+  history?: string;
 };
 
-type Values = Partial<Record<'rate' | 'seconds' | 'gateway' | 'token' | 'home', string>>;
+type Values = Partial<
+  Record<'rate' | 'seconds' | 'gateway' | 'token' | 'home' | 'history', string>
+>;
 
 /**
  * The options' values.  @throws UsageError for a scenario there is not, or a value out of range.
@@ -123,7 +127,7 @@ type Values = Partial<Record<'rate' | 'seconds' | 'gateway' | 'token' | 'home', 
 export function readLoadOptions(name: string | undefined, values: Values): LoadOptions {
   const scenario = loadScenarios.find((each) => each.name === name);
   if (scenario === undefined) throw new UsageError(unknownScenario(name));
-  const { rate, seconds, gateway, token } = values;
+  const { rate, seconds, gateway, token, history } = values;
   if (scenario.fixed && (rate ?? seconds) !== undefined) {
     throw new UsageError(
       `${scenario.name} is always the same: it takes neither --rate nor --seconds`,
@@ -133,8 +137,12 @@ export function readLoadOptions(name: string | undefined, values: Values): LoadO
     scenario,
     rate: wholeNumber(rate, { option: 'rate', min: 1, max: 100_000 }) ?? scenario.rate,
     seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 86_400 }) ?? scenario.seconds,
+    ...(history !== undefined && { history }),
   };
   if (gateway === undefined && token === undefined) return options;
+  if (history !== undefined) {
+    throw new UsageError('--history needs the webhooks, which come to a system that runs here');
+  }
   if (gateway === undefined || token === undefined) {
     throw new UsageError('--gateway and --token go together: where to, and as whom');
   }

@@ -146,12 +146,15 @@ function noteDuplicate(answer: Answer, bytes: string): void {
 
 /** Waits until a payment is final, for a few seconds at most, and says how it ended. */
 export function stateOf(partner: string, payment: string): string {
-  const answer = http.get(`${settings.gateways[0]}/v1/payments/${payment}`, {
+  const path = `/v1/payments/${payment}`;
+  const n = writeAsked({ partner, path, kind: 'read', method: 'GET' });
+  const answer = http.get(settings.gateways[0]! + path, {
     headers: { authorization: `Bearer ${settings.apiKeys[partner]}`, prefer: 'wait=20' },
     timeout: '25s',
     responseType: 'text',
     tags: { name: '/v1/payments/{id}' },
   });
+  writeAnswered(n, answer);
   return answer.status === 200 ? (answer.json('status') as string) : `${answer.status}`;
 }
 
@@ -173,9 +176,44 @@ export function send(order: Order): Answer {
 
 /** Sends them at once, each on a connection of its own, and to the gateways in turn. */
 export function sendAll(orders: readonly Order[]): Answer[] {
+  const numbers = orders.map((order) => {
+    const kind = order.path.endsWith('/refunds') ? 'refund' : 'payment';
+    return writeAsked({ ...order, kind, method: 'POST' });
+  });
   const answers = http.batch(orders.map(requestOf));
-  for (const answer of answers) tally(answer);
+  for (const [at, answer] of answers.entries()) {
+    writeAnswered(numbers[at]!, answer);
+    tally(answer);
+  }
   return answers;
+}
+
+let written = 0;
+
+/** Before it is sent: what has no line was never asked. Returns its number in this run. */
+function writeAsked(request: Partial<Order> & { kind: string; method: string }): string {
+  written += 1;
+  const n = `${__VU}-${written}`;
+  if (settings.writesHistory) {
+    console.log(JSON.stringify({ what: 'asked', n, at: Date.now(), ...request }));
+  }
+  return n;
+}
+
+function writeAnswered(n: string, answer: Answer): void {
+  if (!settings.writesHistory) return;
+  const { status, body, headers, error } = answer;
+  const seconds = headers['Retry-After'];
+  const end =
+    status === 0
+      ? { what: 'unanswered', why: error }
+      : { what: 'answered', status, body: body ?? '' };
+  const line = {
+    ...{ ...end, n, at: Date.now() },
+    ...(isReplay(answer) && { replayed: true }),
+    ...(seconds !== undefined && { retryAfter: Number(seconds) }),
+  };
+  console.log(JSON.stringify(line));
 }
 
 function requestOf({ partner, path, key, body }: Order): RefinedBatchRequest<'text'> {

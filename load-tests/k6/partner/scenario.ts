@@ -16,6 +16,8 @@ export const settings = {
   seconds: Number(required('SECONDS')),
   /** Where the tallies go; without it they are printed. */
   summaryFile: __ENV['SUMMARY_FILE'],
+  /** Whether every request and its answer is written to the console, for the runner's history. */
+  writesHistory: __ENV['HISTORY'] === 'true',
 };
 
 function required(name: string): string {
