@@ -215,7 +215,7 @@ export function openLedgerNow(address: LedgerAddress, database: Queryable): Ledg
     return { query: (sql, values) => database.query(sql, values), spanner, close: async () => {} };
   }
   const copyTo = openForCommand({
-    url: address.databases.ledger,
+    url: address.databases.copy,
     applicationName: 'ledger now',
     connectionsMax: 1,
   });
