@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { freePort } from '@triplock/testing';
-import { LauncherError } from './errors.ts';
 import { createHome } from './home.ts';
-import { findK6 } from './parts/k6.ts';
-import { lastLines } from './processes/logs.ts';
 import { launcher, processesOf, runScript, testHome } from './test/home.ts';
 
 test('every command explains itself', async () => {
@@ -81,31 +77,4 @@ test('a given part that does not answer is named, without its password', async (
   assert.equal(code, 1);
   assert.match(stderr, /127\.0\.0\.1:\d+.*, given by [A-Z_]+, does not answer/);
   assert.doesNotMatch(stderr, /hidden/);
-});
-
-test('where k6 cannot be had the ways to get it are named', async (t) => {
-  const { PATH } = process.env;
-  t.after(() => void (process.env['PATH'] = PATH));
-  process.env['PATH'] = import.meta.dirname;
-  const { signal } = new AbortController();
-  await assert.rejects(findK6({ report: () => undefined, signal }), (error: unknown) => {
-    assert.ok(error instanceof LauncherError);
-    assert.match(error.message, /^k6 is not on PATH, no engine has its image.*\n {2}install k6/);
-    assert.match(error.message, /docker pull grafana\/k6:\d/);
-    return true;
-  });
-});
-
-test('as many last lines as are wanted, all of them whole, however long they are', (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'triplock-log-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const file = join(folder, 'a.log');
-  const written = Array.from({ length: 3_000 }, (_, n) => `${n} ${'é'.repeat(100)}`);
-  writeFileSync(file, `${written.join('\n')}\n`);
-  for (const lines of [1, 20, 2_999, 3_000, 9_999]) {
-    assert.deepEqual(lastLines(file, { lines }), written.slice(-lines));
-  }
-  const from = Buffer.byteLength(`${written.slice(0, 2_990).join('\n')}\n`);
-  assert.deepEqual(lastLines(file, { lines: 20, from }), written.slice(2_990));
-  assert.deepEqual(lastLines(join(folder, 'none.log'), { lines: 1 }), []);
 });

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { before, test } from 'node:test';
 import { freePort } from '@triplock/testing';
 import { bringUpParts } from './bring-up.ts';
 import { continueProcess, killProcess, pauseProcess } from './faults.ts';
 import { homeAt } from './home.ts';
-import { lastLines } from './processes/logs.ts';
 import { unreachableParts } from './status.ts';
 import { givenBrokers, testHome } from './test/home.ts';
 
@@ -44,18 +41,4 @@ test('a part that does not answer is named with the next step, whether it died o
     `redis is not running: ${up} starts it again`,
   ]);
   assert.deepEqual(await unreachableParts({ home, only: ['postgres', 'kafka'] }), []);
-});
-
-test('as many last lines as are wanted, all of them whole, however long they are', (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'triplock-log-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const file = join(folder, 'a.log');
-  const written = Array.from({ length: 3_000 }, (_, n) => `${n} ${'é'.repeat(100)}`);
-  writeFileSync(file, `${written.join('\n')}\n`);
-  for (const lines of [1, 20, 2_999, 3_000, 9_999]) {
-    assert.deepEqual(lastLines(file, { lines }), written.slice(-lines));
-  }
-  const from = Buffer.byteLength(`${written.slice(0, 2_990).join('\n')}\n`);
-  assert.deepEqual(lastLines(file, { lines: 20, from }), written.slice(2_990));
-  assert.deepEqual(lastLines(join(folder, 'none.log'), { lines: 1 }), []);
 });
