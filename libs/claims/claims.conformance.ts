@@ -15,12 +15,17 @@ import {
   wholeWalk,
   type OpenClaims,
 } from './test/claims-under-test.ts';
+import { describeBounds, type Bounded } from './bounds.conformance.ts';
 import { describeLeases } from './leases.conformance.ts';
 import { describeLosses } from './losses.conformance.ts';
 import { describeTrouble } from './trouble.conformance.ts';
 
 /** What every claim store promises; each store runs this suite on the real thing. */
-export function describeClaims(store: string, open: OpenClaims): void {
+export function describeClaims(
+  store: string,
+  open: OpenClaims,
+  bounded: Bounded = { shownBytes: 'bounded' },
+): void {
   describe(`claims on ${store}`, () => {
     describeOwnership(open);
     describeAnswers(open);
@@ -29,6 +34,7 @@ export function describeClaims(store: string, open: OpenClaims): void {
     describeLeases(open);
     describeLosses(open);
     describeTrouble(open);
+    describeBounds(open, bounded);
   });
 }
 

@@ -1,4 +1,4 @@
-import { claimLifeMs } from '@triplock/contracts';
+import { bucketCount, claimLifeMs } from '@triplock/contracts';
 import type { Brand, Fingerprint, PartnerId, TransactionKind, TxnId } from '@triplock/payments';
 import type { Logger } from '@triplock/runtime';
 
@@ -56,8 +56,14 @@ export const claimTimes: ClaimTimes = {
 export const shownBytesMax = 256 * 1024;
 
 /**
- * What one partner may hold in a store whose memory it would else fill for everybody. A store may
- * count by shares, and stop a partner somewhat sooner.
+ * What one partner may hold in a store that it would else fill for everybody. It is counted in the
+ * step that claims, so that a bound holds however many claim at once. It is counted by bucket and
+ * by the hour in which claims began: a partner is stopped somewhat sooner, and its claims count for
+ * up to an hour longer than they live.
+ *
+ * DynamoDB bounds claims alone. It has no memory or disk that what one partner sent could fill for
+ * others: each of these bytes is paid for when it is written, as often as the rate of its partner
+ * lets it, and gone by itself. Counting them would double what every renewal costs.
  */
 export type PartnerLimits = {
   /** Claims that live at once. */
@@ -65,6 +71,12 @@ export type PartnerLimits = {
   /** Bytes that are kept to be shown, of the last two of their short lives. */
   shownBytesPerPartner: number;
 };
+
+/** A bucket's share of what a partner may hold: by it stores count, and each claim in one. */
+export function bucketLimits({ claimsPerPartner, shownBytesPerPartner }: PartnerLimits) {
+  const shareOf = (all: number) => Math.ceil(all / bucketCount);
+  return { claims: shareOf(claimsPerPartner), shown: shareOf(shownBytesPerPartner) };
+}
 
 /**
  * Together less than 80 % of the 256 MB that the compose file gives Redis: one partner alone makes

@@ -88,7 +88,9 @@ async function startStores({ report, signal }: Starting): Promise<ComparedStore[
   const open = (name: ClaimStore, namespace: string): Promise<Claims> => {
     // A slow answer is a figure here, and no outage.
     const answerTimeoutMs = 30_000;
-    const named = { namespace, logger, applicationName: 'compare', answerTimeoutMs };
+    // And all claims are one partner's.
+    const limits = { claimsPerPartner: 1_000_000_000, shownBytesPerPartner: 1_000_000_000_000 };
+    const named = { namespace, logger, applicationName: 'compare', answerTimeoutMs, ...limits };
     switch (name) {
       case 'redis':
         return openRedisClaims({ ...named, url: parts.redis });

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type PartnerId, type TransactionKind, type TxnId } from '@triplock/payments';
 import {
+  bucketLimits,
   claimTimes,
   partnerLimits,
   type BucketEpoch,
@@ -144,12 +145,6 @@ function markerSteps(
       await redis.run('markBucketCold', { keys: [markerOf(bucket)], values: [] });
     },
   };
-}
-
-/** A bucket's share, by which the scripts count: see held.lua. */
-function bucketLimits({ claimsPerPartner, shownBytesPerPartner }: PartnerLimits) {
-  const shareOf = (all: number) => Math.ceil(all / bucketCount);
-  return { claims: shareOf(claimsPerPartner), shown: shareOf(shownBytesPerPartner) };
 }
 
 /** What claim.lua writes of a request, in the order of its contract. */

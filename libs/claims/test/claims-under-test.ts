@@ -16,9 +16,12 @@ import type {
   ClaimOutcome,
   ClaimRequest,
   Claims,
+  ClaimTimes,
   ClaimWalk,
   CompletedClaim,
   FirstClaim,
+  PartnerLimits,
+  ShownClaim,
 } from '../claims.ts';
 
 /** A store under test, and what only its owner can do to it. */
@@ -32,6 +35,8 @@ export type ClaimsUnderTest = {
   forget(): Promise<void>;
   /** Makes a claim, and what is shown of it, so much older, by changing what is stored. */
   age(txnId: TxnId, ms: number): Promise<void>;
+  /** Makes what is held of its partner in its bucket so much older, as it is counted. */
+  ageHeld(claim: ShownClaim, ms: number): Promise<void>;
   /** What the store keeps of a claim for its day, in bytes by its own count. */
   bytes(txnId: TxnId): Promise<number>;
   /** The way by which `claims` and walks reach the store. */
@@ -41,7 +46,7 @@ export type ClaimsUnderTest = {
 /** Opens an empty store that is closed after the test; times in milliseconds. */
 export type OpenClaims = (
   test: TestContext,
-  times: { leaseMs: number; lifeMs: number; shownMs?: number; answerTimeoutMs?: number },
+  limits: Pick<ClaimTimes, 'leaseMs' | 'lifeMs'> & Partial<ClaimTimes & PartnerLimits>,
 ) => Promise<ClaimsUnderTest>;
 
 export const hourMs = 3_600_000;

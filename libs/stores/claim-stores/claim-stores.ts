@@ -8,6 +8,7 @@ import {
   type ClaimsOptions,
   type ClaimWalk,
   type OwnerToken,
+  type PartnerLimits,
 } from '@triplock/claims';
 import { openDynamoClaims, openDynamoWalk } from '@triplock/claims-dynamodb';
 import { openHybridClaims } from '@triplock/claims-hybrid';
@@ -47,9 +48,9 @@ const settingsOfStores = {
   DYNAMODB_ENDPOINT: withDefault(url(['http:', 'https:']), undefined),
   CLAIM_NAMESPACE: withDefault(text, 'triplock'),
   /**
-   * Claims in `redis`: how many of its keys one partner may have in it at once, of 24 hours and at
-   * most 400 bytes each, and how many bytes of what it sent, for a minute or while the ledger is
-   * behind. Then it gets 429, so that the memory is full for nobody else.
+   * How many of its keys one partner may have in the store at once, of 24 hours and at most 400
+   * bytes each, and, but in `dynamodb`, how many bytes of what it sent, for a minute or while the
+   * ledger is behind. Then it gets 429, so that the store is full for nobody else.
    */
   CLAIMS_PER_PARTNER: withDefault(
     integer({ min: 64, max: 1_000_000_000 }),
@@ -148,11 +149,15 @@ export async function openClaimWalk(settings: ClaimSettings, logger: Logger): Pr
   return claimStores[CLAIMS].walk.open(settings, { namespace, logger });
 }
 
+function limitsOf(settings: StoreSettings): PartnerLimits {
+  return {
+    claimsPerPartner: settings.CLAIMS_PER_PARTNER,
+    shownBytesPerPartner: settings.SHOWN_BYTES_PER_PARTNER,
+  };
+}
+
 function openRedis(settings: StoreSettings, options: ClaimsOptions): Promise<Claims> {
-  const { CLAIMS_PER_PARTNER, SHOWN_BYTES_PER_PARTNER, REDIS_URL: url } = settings;
-  const claimsPerPartner = CLAIMS_PER_PARTNER;
-  const shownBytesPerPartner = SHOWN_BYTES_PER_PARTNER;
-  return openRedisClaims({ ...options, url: url!, claimsPerPartner, shownBytesPerPartner });
+  return openRedisClaims({ ...options, ...limitsOf(settings), url: settings.REDIS_URL! });
 }
 
 function walkRedis({ REDIS_URL }: StoreSettings, options: ClaimsOptions): Promise<ClaimWalk> {
@@ -161,7 +166,7 @@ function walkRedis({ REDIS_URL }: StoreSettings, options: ClaimsOptions): Promis
 
 function inPostgres(settings: StoreSettings, options: ClaimsOptions) {
   const { CLAIMS_DATABASE_URL: url, INSTANCE_NAME: applicationName } = settings;
-  return { ...options, url: url!, applicationName };
+  return { ...options, ...limitsOf(settings), url: url!, applicationName };
 }
 
 async function openPostgres(settings: StoreSettings, options: ClaimsOptions): Promise<Claims> {
@@ -184,7 +189,7 @@ function inDynamo(settings: StoreSettings, options: ClaimsOptions) {
 }
 
 function openDynamo(settings: StoreSettings, options: ClaimsOptions): Promise<Claims> {
-  return openDynamoClaims(inDynamo(settings, options));
+  return openDynamoClaims({ ...inDynamo(settings, options), ...limitsOf(settings) });
 }
 
 function walkDynamo(settings: StoreSettings, options: ClaimsOptions): Promise<ClaimWalk> {

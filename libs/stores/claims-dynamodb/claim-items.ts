@@ -11,22 +11,30 @@ import { bucketCount } from '@triplock/contracts';
 import { bucketOf, type TxnId } from '@triplock/payments';
 import { leavesAt } from './claims-table.ts';
 import type { Item, Table, Written } from './dynamo-client.ts';
+import { giveBack, hold } from './held-items.ts';
 import type { Moment } from './service-clock.ts';
 
-/** How claims lie in the table, and their times in milliseconds. */
-export type Layout = { namespace: string; leaseMs: number; lifeMs: number; shownMs: number };
+/** How claims lie in the table, their times in milliseconds, and what a partner may hold. */
+export type Layout = {
+  namespace: string;
+  leaseMs: number;
+  lifeMs: number;
+  shownMs: number;
+  /** Of a partner's claims, in a bucket. */
+  claimsMax: number;
+};
 
 /**
  * The key of a claim's record. A name is stored, and billed, with every item, so most attributes
  * have the letters that claim.lua of libs/claims explains. `version` grows with every owner,
  * `expires_at` ends its life, and at `leaves_at` DynamoDB may delete it.
  */
-export function recordOf({ namespace }: Layout, txnId: TxnId): string {
+export function recordOf({ namespace }: Pick<Layout, 'namespace'>, txnId: TxnId): string {
   return `${namespace}#claim#${txnId}`;
 }
 
 /** The key of what a read shows of a claim. */
-export function shownOf({ namespace }: Layout, txnId: TxnId): string {
+export function shownOf({ namespace }: Pick<Layout, 'namespace'>, txnId: TxnId): string {
   return `${namespace}#shown#${txnId}`;
 }
 
@@ -63,7 +71,8 @@ export async function claimItem(table: Table, attempt: ClaimAttempt): Promise<Cl
     switch (decision.outcome) {
       case 'free': {
         if (!mayBegin) return cold;
-        const begun = await begin(table, attempt);
+        const begun = await beginHeld(table, attempt);
+        if (begun.outcome === 'over-limit') return begun;
         if (begun.outcome === 'written') return show(table, attempt, request);
         record = begun.item;
         break;
@@ -106,6 +115,16 @@ async function show(
 /** When an item counts as none, and when DynamoDB may delete it. */
 function endingAt(expiresAt: number) {
   return { expires_at: expiresAt, leaves_at: leavesAt(expiresAt) };
+}
+
+/** Begins a claim where its partner has room for it. */
+async function beginHeld(table: Table, attempt: ClaimAttempt) {
+  const holder = { ...attempt.layout, claim: attempt.request };
+  const held = await hold(table, holder);
+  if (held.outcome === 'over-limit') return held;
+  const begun = await begin(table, attempt);
+  if (begun.outcome === 'refused') await giveBack(table, holder, held);
+  return begun;
 }
 
 function begin(table: Table, { layout, request, token, onWrite }: ClaimAttempt): Promise<Written> {
@@ -165,7 +184,6 @@ export function lifeFrom(latestMs: number, { lifeMs }: Pick<Layout, 'lifeMs'>) {
 
 /** What a record, or that there is none, means for a claim. */
 type Decision =
-  // DynamoDB has no memory that a partner could fill.
   | Exclude<ClaimOutcome, { outcome: 'cold' | 'over-limit' }>
   /** The same request, and nobody is at work: take over this version of it. */
   | ({ outcome: 'take-over'; version: number; state: string } & FirstClaim)

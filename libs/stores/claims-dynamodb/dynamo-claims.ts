@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import {
+  bucketLimits,
   claimTimes,
+  partnerLimits,
   releaseLate,
   type BucketEpoch,
   type BucketMarker,
@@ -9,6 +11,7 @@ import {
   type ClaimsOptions,
   type ClaimWalk,
   type OwnerToken,
+  type PartnerLimits,
   type PendingRead,
 } from '@triplock/claims';
 import type { Fingerprint, PartnerId, TransactionKind, TxnId } from '@triplock/payments';
@@ -34,11 +37,13 @@ import type {
 import type { Moment } from './service-clock.ts';
 
 /** Where claims live. `namespace` begins every key, so that several systems can share a table. */
-export type DynamoClaimsOptions = DynamoAddress & ClaimsOptions;
+export type DynamoClaimsOptions = DynamoAddress &
+  ClaimsOptions &
+  Partial<Pick<PartnerLimits, 'claimsPerPartner'>>;
 
 /**
- * Guard 1 on DynamoDB: one item per claim, one for what a read shows of it for some seconds, and
- * one warm marker per bucket. Reads are consistent and
+ * Guard 1 on DynamoDB: one item per claim, one for what a read shows of it for some seconds, one
+ * warm marker per bucket, and one per partner and bucket that counts. Reads are consistent and
  * every write carries a condition, so that the item decides and not what was read before.
  *
  * DynamoDB has no clock that a condition could ask. Its answers carry the time, though, to the
@@ -57,7 +62,8 @@ export type DynamoClaimsOptions = DynamoAddress & ClaimsOptions;
 export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Claims> {
   const { namespace, logger, leaseMs, lifeMs, shownMs } = { ...claimTimes, ...options };
   const dynamo = await openTable(options);
-  const layout: Layout = { namespace, leaseMs, lifeMs, shownMs };
+  const { claims: claimsMax } = bucketLimits({ ...partnerLimits, ...options });
+  const layout: Layout = { namespace, leaseMs, lifeMs, shownMs, claimsMax };
   const { complete, release } = ownersSteps(dynamo, layout);
   const late = releaseLate({ release, leaseMs, logger });
 
@@ -118,17 +124,13 @@ export async function openDynamoClaims(options: DynamoClaimsOptions): Promise<Cl
 // As many as a table of any size takes at once beside its requests.
 const renewedAtOnce = 20;
 
-async function renewShown(
-  dynamo: DynamoConnection,
-  { shownMs, ...layout }: Layout,
-  txnId: TxnId,
-): Promise<void> {
+async function renewShown(dynamo: DynamoConnection, layout: Layout, txnId: TxnId): Promise<void> {
   await dynamo.inTime(async (table) => {
     // A connection that has asked nothing yet does not know the time.
     await table.tableId();
     const { earliest, latest } = table.now();
-    const { change, values } = lifeFrom(latest, { lifeMs: shownMs });
-    return table.update(shownOf({ ...layout, shownMs }, txnId), {
+    const { change, values } = lifeFrom(latest, { lifeMs: layout.shownMs });
+    return table.update(shownOf(layout, txnId), {
       change: `SET ${change}`,
       condition: '#expires_at > :now',
       values: { ...values, ':now': earliest },
@@ -146,8 +148,7 @@ const walked = ['id', 'p', 'f', 'a', 'expires_at', 'r'];
  */
 export async function openDynamoWalk(options: DynamoClaimsOptions): Promise<ClaimWalk> {
   const dynamo = await openTable(options);
-  const layout: Layout = { ...claimTimes, ...options };
-  const prefix = recordOf(layout, '' as TxnId);
+  const prefix = recordOf(options, '' as TxnId);
   const completed = {
     condition: 'begins_with(#id, :prefix) AND #s = :completed',
     values: { ':prefix': prefix, ':completed': 'completed' },

@@ -11,8 +11,14 @@ import {
 } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { openPostgresWalk } from '@triplock/claims-postgres';
-import { ageRow, bytesOfRow, forgetRows } from '@triplock/claims-postgres/test';
-import { ClaimsUnavailableError, type Claims } from '@triplock/claims';
+import { ageHeldRow, ageRow, bytesOfRow, forgetRows } from '@triplock/claims-postgres/test';
+import {
+  ClaimsUnavailableError,
+  type Claims,
+  type ClaimTimes,
+  type PartnerLimits,
+  type ShownClaim,
+} from '@triplock/claims';
 import { describeClaims } from '@triplock/claims/conformance';
 import {
   aClaim,
@@ -32,10 +38,7 @@ const owner = database.open();
 /**
  * Hybrid claims whose two stores are reached by ways of their own, and hands to change both with.
  */
-async function openHybrid(
-  t: TestContext,
-  times: { leaseMs?: number; lifeMs?: number; shownMs?: number; answerTimeoutMs?: number } = {},
-) {
+async function openHybrid(t: TestContext, times: Partial<ClaimTimes & PartnerLimits> = {}) {
   const keys = await createTestKeyspace(t);
   const { namespace } = keys;
   const url = database.url('triplock_claims');
@@ -66,6 +69,7 @@ async function openHybrid(
       if (left > 0) await redis.pexpire(answerOf(txnId), left);
       else await redis.del(answerOf(txnId));
     },
+    ageHeld: (claim: ShownClaim, ms: number) => ageHeldRow(owner, { namespace, claim, ms }),
     async bytes(txnId: TxnId) {
       const cached = await redis.memory('USAGE', answerOf(txnId));
       return (cached ?? 0) + (await bytesOfRow(owner, { namespace, txnId }));

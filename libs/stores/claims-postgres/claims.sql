@@ -60,11 +60,44 @@ ORDER BY txn_id
 LIMIT $3
 
 -- name: renewShown
--- Has what reads show of some claims begin its short time anew, where it is not over.
+-- Has what reads show of some claims begin its short time anew, where less than half of it is left,
+-- it is not over, and their partners have room for it.
 --
--- $1 namespace, $2 their ids, $3 the time in milliseconds.
-UPDATE claims_shown SET expires_at = clock_timestamp() + $3 * interval '1 ms'
-WHERE namespace = $1 AND txn_id = ANY ($2) AND expires_at > clock_timestamp()
+-- $1 namespace, $2 their ids, $3 their partners, $4 their buckets, $5 life of claims, $6 the time,
+-- in milliseconds, $7 how many bytes may be shown of a partner's in a bucket. New claims have half
+-- of them for themselves, so that a ledger that is behind for long stops no payment.
+WITH asked AS MATERIALIZED (
+  SELECT clock_timestamp() AS at
+),
+named AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::text[], $4::smallint[]) AS n (txn_id, partner, bucket)
+),
+-- In one order, so that two who renew do not wait in a circle.
+held AS MATERIALIZED (
+  SELECT h.partner, h.bucket, held_at(h, asked.at, $5, $6) AS now FROM claims_held AS h, asked
+  WHERE h.namespace = $1 AND (h.partner, h.bucket) IN (SELECT partner, bucket FROM named)
+  ORDER BY h.partner, h.bucket
+  FOR NO KEY UPDATE OF h
+),
+due AS MATERIALIZED (
+  SELECT s.txn_id, h.partner, h.bucket, h.now, octet_length(s.shown) AS bytes,
+    sum(octet_length(s.shown)) OVER (PARTITION BY h.partner, h.bucket ORDER BY s.txn_id) AS all_bytes
+  FROM claims_shown AS s JOIN named AS n USING (txn_id) JOIN held AS h USING (partner, bucket), asked
+  WHERE s.namespace = $1 AND s.expires_at > asked.at
+    AND s.expires_at <= asked.at + $6 / 2 * interval '1 ms'
+),
+renewed AS (
+  UPDATE claims_shown AS s SET expires_at = asked.at + $6 * interval '1 ms'
+  FROM due, asked
+  WHERE s.namespace = $1 AND s.txn_id = due.txn_id
+    AND has_room(due.now, 0, 0, due.all_bytes::bigint, $7::bigint / 2)
+  RETURNING due.partner, due.bucket, due.now, due.bytes
+)
+UPDATE claims_held AS h SET
+  claims = (r.now).claims, hour = (r.now).hour, began = (r.now).began, stretch = (r.now).stretch,
+  shown = (r.now).shown + r.bytes, shown_before = (r.now).shown_before
+FROM (SELECT partner, bucket, now, sum(bytes) AS bytes FROM renewed GROUP BY 1, 2, 3) AS r
+WHERE h.namespace = $1 AND h.partner = r.partner AND h.bucket = r.bucket
 
 -- name: reap
 -- Takes out what reads showed for its time, and claims that expired more than an hour ago, oldest

@@ -8,7 +8,7 @@ import type { ClaimOutcome } from '@triplock/claims';
 import { describeClaims } from '@triplock/claims/conformance';
 import { aClaim, aFingerprint, bucketOfClaim, expectOutcome, warmUp } from '@triplock/claims/test';
 import { openPostgresClaims, openPostgresWalk } from './postgres-claims.ts';
-import { ageRow, bytesOfRow, forgetRows } from './test/claim-rows.ts';
+import { ageHeldRow, ageRow, bytesOfRow, forgetRows } from './test/claim-rows.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const database = await createTestDatabase({ after });
@@ -66,6 +66,7 @@ describeClaims('postgres', async (test, times) => {
     },
     forget: () => forgetRows(suiteOwner, namespace),
     age: (txnId, ms) => ageRow(suiteOwner, { namespace, txnId, ms }),
+    ageHeld: (claim, ms) => ageHeldRow(suiteOwner, { namespace, claim, ms }),
     bytes: (txnId) => bytesOfRow(suiteOwner, { namespace, txnId }),
     relay,
   };
@@ -87,8 +88,10 @@ describe('claims in postgres', () => {
       role.query<{ outcome: string }>(loadSql(import.meta.url, 'claim.sql'), [
         ...[namespace, request.txnId, bucketOfClaim(request), token, request.fingerprint],
         ...[request.partnerId, request.kind, request.acceptedAt, request.responseVersion],
-        ...[request.recordKey, request.shown, 60_000, 60_000, 60_000, null],
+        ...[request.recordKey, request.shown, 60_000, 60_000, 60_000, null, 1, 100],
       ]);
+    // A partner's first claim in a bucket only makes the row that counts.
+    assert.deepEqual(await send(randomUUID()), []);
     const token = randomUUID();
     assert.equal((await send(token))[0]!.outcome, 'claimed');
     assert.equal((await send(token))[0]!.outcome, 'claimed');

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import {
+  bucketLimits,
   claimTimes,
+  partnerLimits,
   releaseLate,
   type BucketEpoch,
   type BucketMarker,
@@ -13,6 +15,7 @@ import {
   type Cold,
   type FirstClaim,
   type OwnerToken,
+  type PartnerLimits,
   type PendingRead,
 } from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
@@ -48,12 +51,13 @@ const markerSteps = loadStatements(import.meta.url, 'warm-markers.sql', [
 ]);
 
 /** Where claims live. */
-export type PostgresClaimsOptions = ClaimsOptions & {
-  /** The database, as the role `triplock_claims`. */
-  url: string;
-  /** Shown in `pg_stat_activity`. */
-  applicationName: string;
-};
+export type PostgresClaimsOptions = ClaimsOptions &
+  Partial<PartnerLimits> & {
+    /** The database, as the role `triplock_claims`. */
+    url: string;
+    /** Shown in `pg_stat_activity`. */
+    applicationName: string;
+  };
 
 /** Claims that do not leave by themselves. */
 export type PostgresClaims = Claims & {
@@ -66,8 +70,7 @@ export type PostgresClaims = Claims & {
 
 /** What a claim came to, and for how long a completed one is known, milliseconds. */
 export type TimedOutcome =
-  // What claims take of the disk is little beside the ledger, which keeps a row for each.
-  | Exclude<ClaimOutcome, { outcome: 'completed' | 'over-limit' }>
+  | Exclude<ClaimOutcome, { outcome: 'completed' }>
   | ({ outcome: 'completed'; lifeLeftMs: number } & FirstClaim);
 
 /** Claims that also show for how long a completed one is known. */
@@ -89,6 +92,7 @@ export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
  */
 export async function openPostgresClaims(options: PostgresClaimsOptions): Promise<TimedClaims> {
   const { namespace, logger, leaseMs, lifeMs, shownMs, ...server } = { ...claimTimes, ...options };
+  const limits = bucketLimits({ ...partnerLimits, ...options });
   const postgres = connectPostgres({ ...server, logger });
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
 
@@ -119,7 +123,7 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       const token = randomUUID() as OwnerToken;
       const parameters = [
         ...[namespace, txnId, bucketFor(txnId), token, ...writtenOf(request)],
-        ...[leaseMs, lifeMs, shownMs, ledgerCheckedIn],
+        ...[leaseMs, lifeMs, shownMs, ledgerCheckedIn, limits.claims, limits.shown],
       ];
       const row = await postgres.row<ClaimRow>(claimSql, parameters).catch((error: unknown) => {
         // Nobody will work on the claim, and the server may still make it once it was sent.
@@ -140,7 +144,9 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
     },
     async renewShown(claims) {
       const ids = claims.map(({ txnId }) => txnId);
-      await postgres.rows(claimSteps.renewShown, [namespace, ids, shownMs]);
+      const whose = [claims.map(({ partnerId }) => partnerId), ids.map(bucketFor)];
+      const lasting = [lifeMs, shownMs, limits.shown];
+      await postgres.rows(claimSteps.renewShown, [namespace, ids, ...whose, ...lasting]);
     },
     ...stepsOfMarkers(postgres, namespace),
     async reap({ rowsMax }) {
@@ -227,6 +233,7 @@ type ClaimRow = MarkerRow & {
   response_version: number;
   lease_left_ms: number;
   life_left_ms: number;
+  retry_after_ms: number;
 };
 
 /** A row of read.sql, as its contract names it. */
@@ -250,6 +257,8 @@ function claimOutcome(row: ClaimRow, token: OwnerToken): TimedOutcome {
       return { outcome };
     case 'in-flight':
       return { outcome, leaseLeftMs: Math.ceil(row.lease_left_ms) };
+    case 'over-limit':
+      return { outcome, retryAfterMs: Math.ceil(row.retry_after_ms) };
     case 'cold':
       return cold(row);
     default:

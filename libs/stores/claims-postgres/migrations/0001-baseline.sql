@@ -40,6 +40,63 @@ CREATE UNLOGGED TABLE claims_shown (
 
 CREATE INDEX claims_shown_by_end ON claims_shown (expires_at);
 
+-- What each partner holds in each bucket, so that it fills nobody else's store: one row, which the
+-- statement that claims locks and counts in. A bound holds however many claim at once, and nobody
+-- counts rows. By bucket, so that a 64th of a partner's claims wait for one another. Updates stay in
+-- their page, whose room is kept free for them.
+CREATE TABLE claims_held (
+  namespace text NOT NULL,
+  partner text NOT NULL,
+  bucket smallint NOT NULL,
+  -- How many claims may live: those of the newest hour (since 1970) in which one began and of each
+  -- hour before it, newest first. An hour leaves the count as a whole, once the last of its claims may be over.
+  claims integer NOT NULL,
+  hour integer NOT NULL,
+  began integer[] NOT NULL,
+  -- The newest stretch of time, as long as the life of what a read shows; bytes that were written in
+  -- it to be shown, and in the one before it.
+  stretch bigint NOT NULL,
+  shown bigint NOT NULL,
+  shown_before bigint NOT NULL,
+  PRIMARY KEY (namespace, partner, bucket)
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0.02);
+
+-- The row as it is at a time, without the hours and stretches that are over by then; a new one of no
+-- count when it is null. A clock that was set back counts into what is newest.
+CREATE FUNCTION held_at(
+  held claims_held, at timestamptz, life_ms double precision, shown_ms double precision
+) RETURNS claims_held
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  hours integer := ceil(life_ms / 3600000) + 1;
+  later integer := floor(extract(epoch FROM at) / 3600) - held.hour;
+  next bigint := floor(extract(epoch FROM at) * 1000 / shown_ms) - held.stretch;
+BEGIN
+  IF later > 0 THEN
+    held.hour := held.hour + later;
+    held.began := (array_fill(0, ARRAY[least(later, hours)]) || held.began)[:hours];
+    held.claims := (SELECT sum(each) FROM unnest(held.began) AS each);
+  END IF;
+  IF next > 0 THEN
+    held.stretch := held.stretch + next;
+    held.shown_before := CASE next WHEN 1 THEN held.shown ELSE 0 END;
+    held.shown := 0;
+  END IF;
+  RETURN held;
+END
+$$;
+
+-- Whether so much more may be held. Without a claim only the bytes are looked at.
+CREATE FUNCTION has_room(
+  held claims_held, claims integer, claims_max bigint, bytes bigint, bytes_max bigint
+) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN (claims = 0 OR held.claims + claims <= claims_max)
+    AND held.shown + held.shown_before + bytes <= bytes_max;
+END
+$$;
+
 -- Since when each bucket remembers every claim without a gap. A bucket without a row is cold.
 CREATE TABLE warm_markers (
   namespace text NOT NULL,
@@ -66,9 +123,9 @@ LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Takes out what was shown for its time, and claims that expired more than an hour ago, oldest
--- first. Returns how many; 0 means that there are none. The hour keeps a row that a statement under way has seen alive from being gone when it
--- writes; a claim is no younger than its life and that hour. The role of the claims may delete
--- through this function only.
+-- first. Returns how many; 0 means that there are none. The hour keeps a row that a statement under
+-- way has seen alive from being gone when it writes; a claim is no younger than its life and that
+-- hour. The role of the claims may delete through this function only.
 CREATE FUNCTION reap_claims(rows_max integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = claims, pg_temp AS $$
 DECLARE
@@ -92,13 +149,20 @@ BEGIN
     FOR UPDATE SKIP LOCKED
   );
   GET DIAGNOSTICS reaped = ROW_COUNT;
+  -- What has counted nothing for more than a day; who claims makes it anew.
+  DELETE FROM claims_held WHERE (namespace, partner, bucket) IN (
+    SELECT namespace, partner, bucket FROM claims_held
+    WHERE hour < extract(epoch FROM clock_timestamp()) / 3600 - 26
+    LIMIT rows_max
+    FOR UPDATE SKIP LOCKED
+  );
   RETURN unshown + reaped;
 END
 $$;
 
 REVOKE EXECUTE ON FUNCTION reap_claims(integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION reap_claims(integer) TO triplock_claims;
-GRANT SELECT, INSERT, UPDATE ON claims, claims_shown, warm_markers TO triplock_claims;
+GRANT SELECT, INSERT, UPDATE ON claims, claims_shown, claims_held, warm_markers TO triplock_claims;
 -- The auditor compares what was promised with the ledger. Tokens, and what a partner wrote, are none
 -- of its business.
 GRANT SELECT (namespace, txn_id, fingerprint, state, expires_at, partner, accepted_at, record_key)

@@ -1,9 +1,12 @@
-import type { TxnId } from '@triplock/payments';
+import type { ShownClaim } from '@triplock/claims';
+import { lasting } from '@triplock/claims/test';
+import { bucketCount } from '@triplock/contracts';
+import { bucketOf, type TxnId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 
 /** Loses what a namespace holds, as emptied tables do. */
 export async function forgetRows(owner: Database, namespace: string): Promise<void> {
-  for (const table of ['claims', 'claims_shown', 'warm_markers']) {
+  for (const table of ['claims', 'claims_shown', 'claims_held', 'warm_markers']) {
     await owner.query(`DELETE FROM claims.${table} WHERE namespace = $1`, [namespace]);
   }
 }
@@ -39,4 +42,17 @@ export async function bytesOfRow(
     [namespace, txnId],
   );
   return row!.bytes;
+}
+
+/** Makes what is held of a claim's partner in its bucket older, as it is counted. */
+export async function ageHeldRow(
+  owner: Database,
+  { namespace, claim, ms }: { namespace: string; claim: ShownClaim; ms: number },
+): Promise<void> {
+  await owner.query(
+    `UPDATE claims.claims_held
+     SET hour = hour - floor($4 / 3600000.0), stretch = stretch - floor($4 / $5::numeric)
+     WHERE namespace = $1 AND partner = $2 AND bucket = $3`,
+    [namespace, claim.partnerId, bucketOf(claim.txnId, bucketCount), ms, lasting.shownMs],
+  );
 }
