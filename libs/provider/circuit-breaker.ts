@@ -75,6 +75,7 @@ export function openCircuitBreaker(
   };
   return {
     createIntent: (request) => send('createIntent', () => provider.createIntent(request)),
+    findIntent: (charge) => send('findIntent', () => provider.findIntent(charge)),
     confirmIntent: (request) => send('confirmIntent', () => provider.confirmIntent(request)),
     readIntent: (query) => send('readIntent', () => provider.readIntent(query)),
     cancelIntent: (query) => send('cancelIntent', () => provider.cancelIntent(query)),

@@ -34,6 +34,14 @@ export type IntentQuery = {
   readonly money: Money;
 };
 
+/** A charge that may have been prepared so long ago that the provider has forgotten its caller. */
+export type ForgottenCharge = {
+  readonly txnId: TxnId;
+  readonly money: Money;
+  /** No intent of it is older. */
+  readonly acceptedAt: Date;
+};
+
 /** An intent to confirm. */
 export type ConfirmRequest = Caller & Attempt & IntentQuery;
 
@@ -72,6 +80,9 @@ export type Unknown = {
 export type CreateOutcome =
   { outcome: 'created'; intentId: string } | { outcome: 'refused'; failure: Failure } | Unknown;
 
+/** What looking for a charge's intent came to. */
+export type FoundIntent = { outcome: 'found'; intentId: string } | { outcome: 'none' } | Unknown;
+
 /** The state of a charge. */
 export type IntentOutcome =
   | { outcome: 'succeeded'; chargeId: string }
@@ -91,6 +102,18 @@ export type RefundAtProvider =
   | Unknown;
 
 /**
+ * For how long a provider surely gives the same answer to the same caller, milliseconds. Stripe
+ * keeps an idempotency key for 24 hours at least (docs.stripe.com/api/idempotent_requests); the
+ * rest is for clocks that differ, and for a caller who sleeps between looking and asking.
+ */
+export const callersKnownMs = 20 * 3_600_000;
+
+/** Whether what was asked for at a time may be made again by asking again: so look first. */
+export function mayBeForgotten(acceptedAt: Date): boolean {
+  return Date.now() - acceptedAt.getTime() > callersKnownMs;
+}
+
+/**
  * Who charges cards. Charging is two steps, so that nothing held in memory has to last: an intent
  * that is prepared charges nobody, its id is stored in the ledger, and only a stored one is
  * confirmed. An intent succeeds once by its own state, however often it is confirmed.
@@ -103,6 +126,13 @@ export type Provider = {
    * Another attempt is always allowed: an intent that nobody confirms charges nobody.
    */
   createIntent(request: IntentRequest): Promise<CreateOutcome>;
+  /**
+   * The intent that was prepared for a charge more than `callersKnownMs` ago, found by the
+   * transaction id that every intent of ours carries, in lists, which are consistent. Where there
+   * are several it is the one that ended, or may end, with money moved, so that no other is
+   * confirmed. A younger one is not looked for: `createIntent` returns it.
+   */
+  findIntent(charge: ForgottenCharge): Promise<FoundIntent>;
   /** Confirms a stored intent. Another attempt is allowed while it reads as unconfirmed. */
   confirmIntent(request: ConfirmRequest): Promise<IntentOutcome>;
   /** The state of an intent now, by its id. */

@@ -1,10 +1,12 @@
 import { isFinal, type Payment, type Settlement } from '@triplock/payments';
-import type {
-  ConfirmRequest,
-  CreateOutcome,
-  IntentOutcome,
-  IntentRequest,
-  Unknown,
+import {
+  mayBeForgotten,
+  type ConfirmRequest,
+  type CreateOutcome,
+  type FoundIntent,
+  type IntentOutcome,
+  type IntentRequest,
+  type Unknown,
 } from '@triplock/provider';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
@@ -16,7 +18,7 @@ export type CardPayment = { payment: Payment; traceparent: string };
  * any two of these steps the process may die and this be called again, by anyone:
  *
  * - before the id is stored: an intent is left that charged nobody; within a day the same call
- *   returns that intent again, later a new one;
+ *   returns that intent again, later it is looked for;
  * - before the intent is confirmed: the stored one is confirmed, however much later;
  * - before the payment is settled: the stored intent knows how the charge ended.
  */
@@ -54,24 +56,62 @@ export async function chargePayment(
 
 type StoredIntent = { outcome: 'stored'; intentId: string; version: number; isNew: boolean };
 
-/** The intent that may be confirmed for this payment: the one on its row. */
+/**
+ * The intent that may be confirmed for this payment: the one on its row.
+ *
+ * A row without one may be a row that a restore set back: then an intent was made, confirmed
+ * perhaps, and by now the provider may not know its key. So an old payment's intent is looked for
+ * before one is made. A crash between looking and storing changes nothing at the provider, and the
+ * next attempt finds the same one; two workers that find it store it once, by the row's version.
+ * What is left open is a process that sleeps for hours between looking and making: the intent that
+ * it missed is as old as what it then makes is new.
+ */
 async function ensureIntent(worker: Worker, payment: Payment) {
-  const { txnId, version, provider } = payment;
+  const { provider } = payment;
   if (provider !== undefined) {
     const { intentId } = provider;
+    const { version } = payment;
     return { outcome: 'stored', intentId, version, isNew: false } satisfies StoredIntent;
   }
-  const created = await createIntent(worker, requestOf(payment));
-  if (created.outcome === 'unknown') {
-    return { outcome: 'unknown', because: created } satisfies AttemptOutcome;
+  const made = await findOrCreateIntent(worker, payment);
+  switch (made.outcome) {
+    case 'unknown':
+      return { outcome: 'unknown', because: made } satisfies AttemptOutcome;
+    case 'refused':
+      return made;
+    case 'found':
+      return storeIntent(worker, payment, { intentId: made.intentId, isNew: false });
+    case 'created':
+      await worker.crashPoints.reached('worker.intent-created');
+      return storeIntent(worker, payment, { intentId: made.intentId, isNew: true });
+    default:
+      return made satisfies never;
   }
-  if (created.outcome === 'refused') return created;
-  await worker.crashPoints.reached('worker.intent-created');
-  const { intentId } = created;
+}
+
+async function findOrCreateIntent(
+  worker: Worker,
+  payment: Payment,
+): Promise<CreateOutcome | Exclude<FoundIntent, { outcome: 'none' }>> {
+  const request = requestOf(payment);
+  if (mayBeForgotten(payment.acceptedAt)) {
+    const { acceptedAt } = payment;
+    const found = await worker.provider.findIntent({ ...request, acceptedAt });
+    if (found.outcome !== 'none') return found;
+  }
+  return createIntent(worker, request);
+}
+
+async function storeIntent(
+  worker: Worker,
+  payment: Payment,
+  { intentId, isNew }: { intentId: string; isNew: boolean },
+): Promise<StoredIntent | AttemptOutcome> {
+  const { txnId, version } = payment;
   const stored = await worker.ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
   if (stored.outcome === 'stale') return yieldTo(worker, payment, intentId);
   await worker.crashPoints.reached('worker.intent-stored');
-  return { ...stored, intentId, isNew: true } satisfies StoredIntent;
+  return { ...stored, intentId, isNew };
 }
 
 /**

@@ -220,6 +220,7 @@ function callsHistogram(registry: Registry): ProviderMetrics['calls'] {
 /** What calls of the provider are named in metrics. */
 export const callLabels: Readonly<Record<ProviderCall, string>> = {
   createIntent: 'create-intent',
+  findIntent: 'find-intent',
   confirmIntent: 'confirm-intent',
   readIntent: 'read-intent',
   cancelIntent: 'cancel-intent',

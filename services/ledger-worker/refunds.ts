@@ -5,7 +5,7 @@ import {
   type ReservedRefund,
 } from '@triplock/ledger';
 import type { Settlement } from '@triplock/payments';
-import type { RefundAtProvider, RefundRequest } from '@triplock/provider';
+import { mayBeForgotten, type RefundAtProvider, type RefundRequest } from '@triplock/provider';
 import type { RefundRecord } from './posting.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
@@ -69,7 +69,8 @@ export type RefundToGive = {
 /**
  * Has the provider give a reserved refund back, once: whenever it may have been asked for before,
  * the charge's refunds are listed and looked through for this one. Within a day the idempotency key
- * would do; the list does so after any time.
+ * would do; the list does so after any time. An old refund's row that seems new may have been set
+ * back by a restore, after the money was given back: it is looked for too.
  *
  * A refund has one key for ever, unlike a charge. After a 500 that the provider keeps it is unknown
  * whether the refund is yet to come, and no object refuses the second of two partial ones; so it
@@ -83,7 +84,8 @@ export async function giveBack(
   worker: Worker,
   { refund, traceparent, asked }: RefundToGive,
 ): Promise<AttemptOutcome> {
-  const atProvider = await ask(worker, requestOf(refund), asked);
+  const first = asked === 'never' && !mayBeForgotten(refund.acceptedAt);
+  const atProvider = await ask(worker, requestOf(refund), first ? 'never' : 'perhaps');
   await worker.crashPoints.reached('worker.refunded');
   switch (atProvider.outcome) {
     case 'succeeded':

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aPayment, eventually } from '@triplock/testing';
+import { aPayment, aRefund, createTestStripe, eventually } from '@triplock/testing';
 import type { RecordBatch } from '@triplock/transport';
-import { aPipeline, closedWayTo, ledgerCounts, outcomesOf, recordOf } from './test/pipeline.ts';
+import {
+  aPipeline,
+  aProvider,
+  closedWayTo,
+  ledgerCounts,
+  outcomesOf,
+  recordOf,
+  refundRecordOf,
+} from './test/pipeline.ts';
 import { settleBatch } from './settling.ts';
 
 const once = { rows: 3, entries: 3, events: 3 };
@@ -106,4 +114,51 @@ test('a worker whose partition was taken away posts nothing more', async (contex
   const deadLetters = { ...idle.deadLetters, append: () => assert.fail('dead-lettered') };
   await assert.rejects(settleBatch({ ...idle, deadLetters }, batch), /another member has it/);
   assert.deepEqual(await ledgerCounts(owner), { rows: 0, entries: 0, events: 0 });
+});
+
+test('a ledger that was set back by more than a day charges no card again and gives nothing back again', async (context) => {
+  const stripe = await createTestStripe(context);
+  const { work, owner, append } = await aPipeline(context);
+  const aWorker = () => work({ provider: aProvider(stripe, { timeoutMs: 5_000 }) });
+  const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
+  const charged = aPayment({
+    ...{ amount: 1_000n, paymentMethod: 'pm_card_visa' },
+    acceptedAt: hoursAgo(30),
+  });
+  const declined = aPayment({
+    ...{ amount: 1_000n, paymentMethod: 'pm_card_chargeDeclined' },
+    acceptedAt: hoursAgo(30),
+  });
+  const refund = aRefund(charged, { amount: 400n, acceptedAt: hoursAgo(29) });
+  await stripe.control('POST', '/clock', { offsetMs: -30 * 3_600_000 });
+  for (const each of [charged, declined]) await append(recordOf(each));
+  await aWorker().allCommitted();
+  await append(refundRecordOf(refund));
+  await aWorker().allCommitted();
+  const rows = () =>
+    owner.query(`
+      SELECT txn_id, state, failure_code, provider_intent_id, provider_charge_id, provider_refund_id
+      FROM ledger.transactions ORDER BY txn_id`);
+  const before = await rows();
+  const wanted = {
+    charges: { eur: { count: 1, amount: 1_000 } },
+    refunds: { eur: { count: 1, amount: 400 } },
+  };
+  const provided = async () => {
+    type Audit = typeof wanted & { paymentIntents: Record<string, number> };
+    const { charges, refunds, paymentIntents } = await stripe.control<Audit>('GET', '/audit');
+    return { charges, refunds, intents: paymentIntents };
+  };
+  const intents = { requires_payment_method: 1, succeeded: 1 };
+  assert.deepEqual(await provided(), { ...wanted, intents });
+
+  // The provider has forgotten every key by now.
+  await stripe.control('POST', '/clock', { offsetMs: 0 });
+  await owner.transaction(async (transaction) => {
+    await transaction.query('SET LOCAL session_replication_role = replica');
+    await transaction.query('TRUNCATE ledger.transactions, ledger.entries, ledger.outbox CASCADE');
+  });
+  await aWorker().allCommitted();
+  assert.deepEqual(await provided(), { ...wanted, intents });
+  assert.deepEqual(await rows(), before);
 });

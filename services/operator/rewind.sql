@@ -4,11 +4,11 @@
 -- How far each partition of the accepted topic is surely in the ledger, by what the auditor kept.
 --
 -- $1 topic. A row for each partition that the auditor read: `read` is its next offset, `lacking`
--- the first offset before that whose request neither the ledger nor a dead letter accounts for, and
--- `since` when the oldest such request was seen; both null where there is none. The auditor's rows
--- are committed with its progress, so they went back with the database, as the ledger did.
+-- the first offset before that whose request neither the ledger nor a dead letter accounts for,
+-- null where there is none. The auditor's rows are committed with its progress, so they went back
+-- with the database, as the ledger did.
 WITH lacking AS (
-  SELECT kafka_partition, min(kafka_offset) AS first, min(first_seen) AS since
+  SELECT kafka_partition, min(kafka_offset) AS first
   FROM auditor.accepted
   WHERE NOT EXISTS (
       SELECT FROM ledger.transactions
@@ -22,7 +22,7 @@ WITH lacking AS (
     )
   GROUP BY kafka_partition
 )
-SELECT kafka_partition AS partition, next_offset AS read, first AS lacking, lacking.since
+SELECT kafka_partition AS partition, next_offset AS read, first AS lacking
 FROM auditor.accepted_positions LEFT JOIN lacking USING (kafka_partition)
 WHERE topic = $1
 

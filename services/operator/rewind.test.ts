@@ -123,16 +123,3 @@ test('while a service is at work nothing moves, and it is named', async (context
   }
   assert.equal(await positionOf(workers), 5);
 });
-
-test('cards of more than a day ago would be charged once more, so that is refused until the workers start without the provider', async (context) => {
-  const { workers, positionOf, rewind } = await aRewoundSystem(context);
-  const dayAgo = new Date(Date.now() - 86_400_000).toISOString();
-  const since = ['--since', dayAgo, '--yes'];
-  const refused = await rewind(...since);
-  assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /charged once more.*--provider-away/);
-  assert.equal(await positionOf(workers), 5);
-  const done = await rewind(...since, '--provider-away');
-  assert.equal(done.code, 0, done.stderr);
-  assert.equal(await positionOf(workers), 0);
-});

@@ -45,14 +45,12 @@ without members only, and a service that goes on remembers what is gone. Done tw
 The whole way, with cards and partners: docs/operating.md#backup-and-restore. Exit code 1 when a
 service is at work or Kafka no longer has a record, 2 when a part is not up.
 
-  --since T        a time before the first commit that is lost: 2026-11-20T08:00:00Z, or a day
-  --yes            does it
-  --provider-away  for a T more than 23 hours ago: workers will start without the provider, until each
-                   card charged since has its intent again; else they would charge it once more
-  --why TEXT       why it is done
-  --by NAME        who does it (the user of this machine)
-  --home DIR       the instance on this machine (.triplock); elsewhere the settings say which system
-  --json           prints { since, done, groups, subscriptions, events, atWork }
+  --since T  a time before the first commit that is lost: 2026-11-20T08:00:00Z, or a day
+  --yes      does it
+  --why TEXT why it is done
+  --by NAME  who does it (the user of this machine)
+  --home DIR the instance on this machine (.triplock); elsewhere the settings say which system
+  --json     prints { since, done, groups, subscriptions, events, atWork }
   --help
 
 DATABASE_URL       the database, as its owner
@@ -71,7 +69,6 @@ export function rewind(caller: Caller): Promise<void> {
       options: {
         since: { type: 'string' },
         yes: { type: 'boolean' },
-        'provider-away': { type: 'boolean' },
         why: { type: 'string' },
         by: { type: 'string' },
         json: { type: 'boolean' },
@@ -86,14 +83,13 @@ export function rewind(caller: Caller): Promise<void> {
           const plan = await planRewind(system, since);
           show(terminal, plan);
           if (values.yes) {
-            refuse(plan, { now, providerAway: values['provider-away'] ?? false });
+            refuseAtWork(plan);
             // Before anything moves: what was begun is known also when this dies half way.
             await recordRewind(system.database, since, actor);
             await carryOut(system, plan);
           }
           terminal.line(values.yes ? 'done' : 'nothing was changed: --yes does it');
-          const { lackingSince: _, ...result } = plan;
-          terminal.result({ ...result, done: values.yes ?? false });
+          terminal.result({ ...plan, done: values.yes ?? false });
           if (plan.groups.some(({ gone }) => gone.length > 0)) process.exitCode = 1;
         });
       },
@@ -147,8 +143,6 @@ type RewindPlan = {
   events: number;
   /** Services that have to stop before. */
   atWork: string[];
-  /** Since when the oldest request is lacking that is known to be. */
-  lackingSince: Date | undefined;
 };
 
 /** What the database shows of one partition of the accepted topic. */
@@ -158,7 +152,6 @@ type Evidence = {
   read: bigint;
   /** The first one before that which the ledger lacks. */
   lacking: bigint | null;
-  since: Date | null;
 };
 
 /** Looks at everything and changes nothing. */
@@ -185,7 +178,6 @@ async function planRewind(system: RewoundSystem, since: Date): Promise<RewindPla
     subscriptions: config.EVENTS_SUBSCRIPTIONS,
     events: await lackingEvents(database, 'only-counted'),
     atWork: [...new Set([...members, ...sessions.map(({ name }) => name)])].sort(),
-    lackingSince: evidence.flatMap((each) => each.since ?? []).sort((a, b) => +a - +b)[0],
   };
 }
 
@@ -224,26 +216,12 @@ async function planGroup(
   }
 }
 
-/** Below the day for which Stripe gives the same intent for the same key, by an hour. */
-const intentsLastMs = 23 * 3_600_000;
-
 /** @throws CommandError that says what to do first. */
-function refuse(
-  { since, lackingSince, atWork }: RewindPlan,
-  { now, providerAway }: { now: Date; providerAway: boolean },
-): void {
-  if (atWork.length > 0) {
-    throw new CommandError(
-      `still at work: ${atWork.join(', ')}. Stop every service first (SIGTERM; ` +
-        '`docker compose stop`; a scale to 0) and leave the parts running, then do this again',
-    );
-  }
-  const oldest = lackingSince !== undefined && lackingSince < since ? lackingSince : since;
-  if (providerAway || now.getTime() - oldest.getTime() < intentsLastMs) return;
+function refuseAtWork({ atWork }: RewindPlan): void {
+  if (atWork.length === 0) return;
   throw new CommandError(
-    `${oldest.toISOString()} is more than 23 hours ago: a card that was charged then would be ` +
-      'charged once more, by a new intent. Read docs/operating.md#backup-and-restore, and give ' +
-      '--provider-away',
+    `still at work: ${atWork.join(', ')}. Stop every service first (SIGTERM; ` +
+      '`docker compose stop`; a scale to 0) and leave the parts running, then do this again',
   );
 }
 

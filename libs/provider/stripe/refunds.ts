@@ -1,8 +1,7 @@
 import type Stripe from 'stripe';
 import type { IntentQuery, RefundAtProvider, RefundRequest } from '../provider.ts';
-import { idempotencyKeyOf, isAbout } from './client.ts';
-import { sortRefundError, unknownBecause } from './errors.ts';
-import { failureOf, isId } from './texts.ts';
+import { idempotencyKeyOf, isAbout, isId } from './client.ts';
+import { failureOf, sortRefundError, unknownBecause } from './errors.ts';
 
 /** A payment can have any number of partial refunds; this many are looked through. */
 const listedMax = 10_000;

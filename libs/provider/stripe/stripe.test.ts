@@ -89,3 +89,65 @@ test('a wrong API key says nothing about a payment', async () => {
   const stranger = openStripe({ apiKey: 'nonsense', apiUrl: simulator.url, timeoutMs: 5_000 });
   assert.equal((await stranger.createIntent(requestOf('pm_card_visa'))).outcome, 'unknown');
 });
+
+const hourMs = 3_600_000;
+
+/** A charge that was accepted 30 hours ago, whose intents are made as Stripe's clock says. */
+async function anOldCharge() {
+  const { provider } = await aStripe();
+  const request = requestOf('pm_card_visa');
+  const charge = { ...request, acceptedAt: new Date(Date.now() - 30 * hourMs) };
+  const hoursAgo = (hours: number) =>
+    simulator.control('POST', '/clock', { offsetMs: -hours * hourMs });
+  /** Each by a key of its own, as after a kept error. */
+  const create = async (attempt = 1, about = request) => {
+    const created = await provider.createIntent({ ...about, attempt });
+    assert.ok(created.outcome === 'created');
+    return { ...about, attempt, intentId: created.intentId };
+  };
+  return { provider, request, charge, hoursAgo, create };
+}
+
+test('an intent whose key is forgotten is found by its transaction, however many were made since', async () => {
+  const { provider, request, charge, hoursAgo, create } = await anOldCharge();
+  await hoursAgo(30);
+  assert.deepEqual(await provider.findIntent(charge), { outcome: 'none' });
+  // After what was listed just now, and past a page of others.
+  await hoursAgo(25);
+  const { intentId } = await create();
+  for (let n = 0; n < 101; n += 1) await create(1, requestOf('pm_card_visa'));
+  await hoursAgo(0);
+  assert.notEqual((await create()).intentId, intentId);
+  const { apiKey, url: apiUrl } = simulator;
+  const restarted = openStripe({ apiKey, apiUrl, timeoutMs: 5_000 });
+  assert.deepEqual(await restarted.findIntent(charge), { outcome: 'found', intentId });
+  const other = { ...charge, money: { ...request.money, amount: 1n } };
+  const found = await restarted.findIntent(other);
+  assert.ok(found.outcome === 'unknown' && found.untilMended);
+});
+
+test('of several intents of one charge the one that moved money is found, and one that ended before one that could be confirmed', async () => {
+  for (const ends of ['confirmIntent', 'cancelIntent'] as const) {
+    const { provider, charge, hoursAgo, create } = await anOldCharge();
+    await hoursAgo(29);
+    await create(1);
+    const ended = await create(2);
+    await provider[ends](ended);
+    await create(3);
+    await hoursAgo(0);
+    const { intentId } = ended;
+    assert.deepEqual(await provider.findIntent(charge), { outcome: 'found', intentId });
+  }
+});
+
+test('a list that cannot be read to its end leaves it unknown whether there is an intent', async () => {
+  const { provider, charge, hoursAgo, create } = await anOldCharge();
+  await hoursAgo(29);
+  const { intentId } = await create();
+  await hoursAgo(0);
+  await simulator.control('POST', '/faults', {
+    ...{ fault: 'error', operation: 'payment_intents.list', count: 1 },
+  });
+  assert.equal((await provider.findIntent(charge)).outcome, 'unknown');
+  assert.deepEqual(await provider.findIntent(charge), { outcome: 'found', intentId });
+});

@@ -8,16 +8,17 @@ import type {
   IntentRequest,
   Provider,
 } from '../provider.ts';
-import { idempotencyKeyOf, isAbout, openClient, type StripeOptions } from './client.ts';
-import { sortError, unknownBecause } from './errors.ts';
+import { idempotencyKeyOf, isAbout, isId, openClient, type StripeOptions } from './client.ts';
+import { failureOf, sortError, unknownBecause } from './errors.ts';
+import { openIntentFinder } from './forgotten-intents.ts';
 import { createRefund, findRefund } from './refunds.ts';
-import { failureOf, isId } from './texts.ts';
 
 /** Stripe by its official package. */
 export function openStripe(options: StripeOptions): Provider {
   const stripe = openClient(options);
   return {
     createIntent: (request) => createIntent(stripe, request),
+    findIntent: openIntentFinder(stripe),
     confirmIntent: (request) => confirmIntent(stripe, request),
     readIntent: (asked) => readIntent(stripe, asked),
     cancelIntent: (asked) => cancelIntent(stripe, asked, { cancellation_reason: 'abandoned' }),
