@@ -138,19 +138,18 @@ SELECT
     AS "keyConflicts",
   (SELECT count(*) FROM auditor.charges
    WHERE status = 'succeeded' AND changed_at >= $1 AND changed_at < $2) AS charges,
-  (SELECT count(*) FROM auditor.published
-   WHERE first_seen >= $1 AND first_seen < $2
-     AND (EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
-       OR auditor.left_outbox(txn_id, event_type, event_id)))
+  (SELECT count(*) FROM auditor.known_to_outbox($1, $2))
     + (SELECT count(*) FROM ledger.outbox
        WHERE state = 'published' AND published_at >= $1 AND published_at < $2
-         AND NOT EXISTS (SELECT FROM auditor.published WHERE published.event_id = outbox.event_id))
+         AND NOT EXISTS (SELECT FROM auditor.published_of($1, $2) AS published
+                         WHERE published.event_id = outbox.event_id))
     AS events,
   (SELECT count(*) FROM auditor.published WHERE first_seen >= $1 AND first_seen < $2) AS published,
   (SELECT count(*) FROM auditor.published
+   LEFT JOIN auditor.applied_of($1, $2) AS applied
+     ON applied.consumer = 'partner-notifier' AND applied.event_id = published.event_id
    WHERE first_seen >= $1 AND first_seen < $2
-     AND (EXISTS (SELECT FROM notifier.inbox
-                  WHERE consumer = 'partner-notifier' AND inbox.event_id = published.event_id)
+     AND (applied.event_id IS NOT NULL
        OR EXISTS (SELECT FROM notifier.inbox_horizons JOIN notifier.cursors USING (consumer)
                   WHERE consumer = 'partner-notifier'
                     AND published.first_seen < inbox_horizons.reaped_before + interval '1 hour'

@@ -43,7 +43,7 @@ SELECT accepted.txn_id::text AS id, accepted.first_seen AS since
 FROM auditor.accepted
 WHERE first_seen >= $1 AND first_seen < $2
   AND NOT EXISTS (
-    SELECT FROM ledger.transactions
+    SELECT FROM auditor.transactions_of($1, $2) AS transactions
     WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
   )
   AND NOT EXISTS (
@@ -56,7 +56,7 @@ WHERE first_seen >= $1 AND first_seen < $2
 WITH losers AS MATERIALIZED (
   SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
   FROM auditor.accepted
-  JOIN ledger.transactions USING (txn_id)
+  JOIN auditor.transactions_of($1, $2) AS transactions USING (txn_id)
   WHERE accepted.first_seen >= $1 AND accepted.first_seen < $2
     AND accepted.fingerprint <> transactions.fingerprint
 )

@@ -6,29 +6,35 @@
 -- name: inbox_missing
 -- Events that are marked as published and that the notifier has not applied. Of one that left the
 -- inbox by age the cursor says that it was applied.
-SELECT outbox.event_id::text AS id, outbox.published_at AS since
-FROM ledger.outbox
-WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
-  AND NOT EXISTS (
-    SELECT FROM notifier.inbox
-    WHERE inbox.consumer = 'partner-notifier' AND inbox.event_id = outbox.event_id
-  )
-  AND NOT EXISTS (
-    SELECT FROM notifier.inbox_horizons
-    JOIN notifier.cursors USING (consumer)
-    WHERE consumer = 'partner-notifier'
-      AND outbox.created_at < inbox_horizons.reaped_before
-      AND cursors.ordering_key = outbox.payment_id
-      AND cursors.last_sequence >= outbox.sequence
-  )
+WITH missing AS MATERIALIZED (
+  SELECT * FROM ledger.outbox
+  WHERE state = 'published' AND published_at >= $1 AND published_at < $2
+    AND NOT EXISTS (
+      SELECT FROM auditor.applied_of($1, $2) AS applied
+      WHERE applied.consumer = 'partner-notifier' AND applied.event_id = outbox.event_id
+    )
+)
+SELECT event_id::text AS id, published_at AS since
+FROM missing
+WHERE NOT EXISTS (
+  SELECT FROM notifier.inbox_horizons
+  JOIN notifier.cursors USING (consumer)
+  WHERE consumer = 'partner-notifier'
+    AND missing.created_at < inbox_horizons.reaped_before
+    AND cursors.ordering_key = missing.payment_id
+    AND cursors.last_sequence >= missing.sequence
+  OFFSET 0
+)
 
 -- name: settlement_missing
 -- Events that are marked as published and that the settlement feed has not applied, by its cursor.
 -- A key conflict, which has no sequence, adds nothing to a batch.
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
-LEFT JOIN settlement.cursors
-  ON cursors.consumer = 'settlement-feed' AND cursors.ordering_key = outbox.payment_id
+LEFT JOIN LATERAL (
+  SELECT last_sequence FROM settlement.cursors
+  WHERE consumer = 'settlement-feed' AND ordering_key = outbox.payment_id OFFSET 0
+) AS cursors ON true
 WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
   AND outbox.sequence > coalesce(cursors.last_sequence, 0)
 
@@ -60,20 +66,34 @@ WHERE because = 'parked'
 -- name: inbox_unfounded
 -- Events that a consumer applied and that are not in the outbox, or with other bytes than the
 -- auditor received. One that left the outbox by age was seen by the auditor.
-SELECT event_id::text AS id, min(inbox.received_at) AS since
-FROM (
+WITH inbox AS MATERIALIZED (
   SELECT event_id, payload_hash, received_at FROM notifier.inbox
+  WHERE received_at >= $1 AND received_at < $2
   UNION ALL
   SELECT event_id, payload_hash, received_at FROM settlement.inbox
-) AS inbox
-LEFT JOIN ledger.outbox USING (event_id)
-LEFT JOIN auditor.published USING (event_id)
-WHERE inbox.received_at >= $1 AND inbox.received_at < $2
-  AND (
-    inbox.payload_hash <> published.payload_hash
-    OR outbox.event_id IS NULL
-      AND NOT auditor.left_outbox(published.txn_id, published.event_type, event_id)
+  WHERE received_at >= $1 AND received_at < $2
+), doubtful AS MATERIALIZED (
+  -- Few, and only these are worth a closer look.
+  SELECT * FROM inbox
+  WHERE NOT EXISTS (
+    SELECT FROM auditor.published_of($1, $2) AS published
+    WHERE published.event_id = inbox.event_id AND published.payload_hash = inbox.payload_hash
   )
+  UNION
+  SELECT * FROM inbox
+  WHERE NOT EXISTS (
+    SELECT FROM auditor.outbox_of($1, $2) AS outbox WHERE outbox.event_id = inbox.event_id
+  )
+)
+SELECT event_id::text AS id, min(doubtful.received_at) AS since
+FROM doubtful
+LEFT JOIN LATERAL (
+  SELECT txn_id, event_type, payload_hash FROM auditor.published
+  WHERE published.event_id = doubtful.event_id OFFSET 0
+) AS published ON true
+WHERE doubtful.payload_hash <> published.payload_hash
+  OR NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = doubtful.event_id OFFSET 0)
+    AND NOT auditor.left_outbox(published.txn_id, published.event_type, event_id)
 GROUP BY event_id
 
 -- name: inbox_altered
@@ -92,20 +112,29 @@ GROUP BY event_id
 -- event may have left the inbox by age. A refund whose partner has no such payment is ordered by
 -- itself.
 --
--- Each consumer is named, and OFFSET 0 has rows of a window looked up one by one: the planner would
--- read all of the inboxes and cursors for them, of which there are more the longer a system ran.
+-- A cursor has no time, so each is looked up by its payment, once for all three questions.
 WITH inbox AS NOT MATERIALIZED (
-  SELECT consumer, event_id, ordering_key, sequence, received_at
+  SELECT 'partner-notifier' AS consumer, ordering_key, sequence, received_at
   FROM notifier.inbox WHERE consumer = 'partner-notifier'
   UNION ALL
-  SELECT consumer, event_id, ordering_key, sequence, received_at
+  SELECT 'settlement-feed', ordering_key, sequence, received_at
   FROM settlement.inbox WHERE consumer = 'settlement-feed'
-), cursors AS NOT MATERIALIZED (
+), cursors AS MATERIALIZED (
   SELECT consumer, ordering_key, last_sequence
-  FROM notifier.cursors WHERE consumer = 'partner-notifier'
-  UNION ALL
-  SELECT consumer, ordering_key, last_sequence
-  FROM settlement.cursors WHERE consumer = 'settlement-feed'
+  FROM (
+    SELECT ordering_key FROM inbox WHERE received_at >= $1 AND received_at < $2
+    UNION
+    SELECT payment_id FROM ledger.outbox
+    WHERE state = 'published' AND published_at >= $1 AND published_at < $2
+    UNION
+    SELECT txn_id FROM auditor.settled_between($1, $2)
+  ) AS payments (id)
+  CROSS JOIN LATERAL (
+    SELECT * FROM notifier.cursors WHERE consumer = 'partner-notifier' AND ordering_key = id
+    UNION ALL
+    SELECT * FROM settlement.cursors WHERE consumer = 'settlement-feed' AND ordering_key = id
+    OFFSET 0
+  ) AS cursors
 ), inbox_horizons AS (
   SELECT consumer, reaped_before FROM notifier.inbox_horizons
   UNION ALL
@@ -120,21 +149,17 @@ FROM (
       SELECT FROM cursors
       WHERE cursors.consumer = inbox.consumer AND cursors.ordering_key = inbox.ordering_key
         AND cursors.last_sequence >= inbox.sequence
-      OFFSET 0
     )
   UNION ALL
   SELECT outbox.payment_id, outbox.published_at
   FROM ledger.outbox
-  CROSS JOIN LATERAL (
-    SELECT consumer, last_sequence FROM cursors WHERE ordering_key = outbox.payment_id OFFSET 0
-  ) AS cursors
+  JOIN cursors ON cursors.ordering_key = outbox.payment_id
   WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
     AND cursors.last_sequence >= outbox.sequence
     AND NOT EXISTS (
-      SELECT FROM inbox
-      WHERE inbox.consumer = cursors.consumer AND inbox.event_id = outbox.event_id
-        AND inbox.ordering_key = outbox.payment_id AND inbox.sequence = outbox.sequence
-      OFFSET 0
+      SELECT FROM auditor.applied_of($1, $2) AS applied
+      WHERE applied.consumer = cursors.consumer AND applied.event_id = outbox.event_id
+        AND applied.ordering_key = outbox.payment_id AND applied.sequence = outbox.sequence
     )
     AND NOT EXISTS (
       SELECT FROM inbox_horizons
@@ -144,9 +169,7 @@ FROM (
   UNION ALL
   SELECT settled.txn_id, settled.created_at
   FROM auditor.settled_between($1, $2) AS settled
-  CROSS JOIN LATERAL (
-    SELECT last_sequence FROM cursors WHERE ordering_key = settled.txn_id OFFSET 0
-  ) AS cursors
+  JOIN cursors ON cursors.ordering_key = settled.txn_id
   WHERE cursors.last_sequence > CASE settled.kind WHEN 'refund' THEN 1 ELSE settled.events END
 ) AS differing
 GROUP BY ordering_key
@@ -242,7 +265,10 @@ FROM notifier.inbox
 WHERE consumer = 'partner-notifier'
   AND received_at >= $1 AND received_at < $2
   AND received_at >= (SELECT reaped_before FROM notifier.deliveries_horizon)
-  AND NOT EXISTS (SELECT FROM notifier.deliveries WHERE deliveries.event_id = inbox.event_id)
+  AND NOT EXISTS (
+    SELECT FROM auditor.deliveries_of($1, $2) AS deliveries
+    WHERE deliveries.event_id = inbox.event_id
+  )
 UNION ALL
 SELECT event_id::text, created_at
 FROM notifier.deliveries
@@ -252,8 +278,8 @@ WHERE created_at >= $1 AND created_at < $2
     '-infinity'
   )
   AND NOT EXISTS (
-    SELECT FROM notifier.inbox
-    WHERE inbox.consumer = 'partner-notifier' AND inbox.event_id = deliveries.event_id
+    SELECT FROM auditor.applied_of($1, $2) AS applied
+    WHERE applied.consumer = 'partner-notifier' AND applied.event_id = deliveries.event_id
   )
 
 -- name: delivery_tells_otherwise
@@ -264,7 +290,7 @@ WHERE created_at >= $1 AND created_at < $2
 -- only where they do not are both read.
 SELECT deliveries.event_id::text AS id, deliveries.created_at AS since
 FROM notifier.deliveries
-JOIN ledger.outbox USING (event_id)
+JOIN auditor.outbox_of($1, $2) AS outbox USING (event_id)
 WHERE deliveries.created_at >= $1 AND deliveries.created_at < $2
   AND (
     deliveries.partner_id <> outbox.partner_id
@@ -341,8 +367,10 @@ WHERE because = 'failed'
 WITH unapplied AS MATERIALIZED (
   SELECT outbox.txn_id
   FROM ledger.outbox
-  LEFT JOIN settlement.cursors
-    ON cursors.consumer = 'settlement-feed' AND cursors.ordering_key = outbox.payment_id
+  LEFT JOIN LATERAL (
+    SELECT last_sequence FROM settlement.cursors
+    WHERE consumer = 'settlement-feed' AND ordering_key = outbox.payment_id OFFSET 0
+  ) AS cursors ON true
   WHERE outbox.created_at >= date_trunc('day', $1::timestamptz, 'UTC') - interval '1 hour'
     AND outbox.created_at < date_trunc('day', $2::timestamptz, 'UTC') + interval '1 hour'
     AND outbox.sequence > coalesce(cursors.last_sequence, 0)

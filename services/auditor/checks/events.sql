@@ -14,7 +14,10 @@ WHERE state = 'pending'
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
 WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
-  AND NOT EXISTS (SELECT FROM auditor.published WHERE published.event_id = outbox.event_id)
+  AND NOT EXISTS (
+    SELECT FROM auditor.published_of($1, $2) AS published
+    WHERE published.event_id = outbox.event_id
+  )
 
 -- name: event_differs_from_ledger
 -- Final transactions without their event, and events of a settlement without their transaction, or
@@ -25,18 +28,41 @@ WITH settled AS MATERIALIZED (
          auditor.derive_id('event', txn_id::text, kind || '.' || state) AS event_id
   FROM auditor.settled_between($1, $2)
   WHERE state <> 'pending'
+), unmatched AS MATERIALIZED (
+  -- Few, and only these are worth a closer look.
+  SELECT * FROM settled
+  WHERE NOT EXISTS (
+      SELECT FROM auditor.outbox_of($1, $2) AS outbox
+      WHERE (outbox.event_id, outbox.event_type, outbox.txn_id, outbox.partner_id)
+        = (settled.event_id, settled.event_type, settled.txn_id, settled.partner_id)
+    )
+    AND NOT EXISTS (
+      SELECT FROM auditor.published_of($1, $2) AS published
+      WHERE (published.event_id, published.event_type, published.txn_id, published.partner_id)
+        = (settled.event_id, settled.event_type, settled.txn_id, settled.partner_id)
+        AND settled.settled_at < (
+          SELECT reaped_before + interval '1 hour' FROM ledger.outbox_horizon
+        )
+    )
 )
-SELECT txn_id::text AS id, settled.settled_at AS since
-FROM settled
-LEFT JOIN ledger.outbox USING (event_id, event_type, txn_id, partner_id)
-LEFT JOIN auditor.published USING (event_id, event_type, txn_id, partner_id)
-WHERE outbox.created_at IS NULL AND (
-    published.first_seen IS NULL OR NOT auditor.left_outbox(txn_id, event_type, event_id)
+SELECT txn_id::text AS id, unmatched.settled_at AS since
+FROM unmatched
+WHERE NOT EXISTS (
+    SELECT FROM ledger.outbox
+    WHERE (outbox.event_id, outbox.event_type, outbox.txn_id, outbox.partner_id)
+      = (unmatched.event_id, unmatched.event_type, unmatched.txn_id, unmatched.partner_id)
+    OFFSET 0
   )
+  AND NOT (auditor.left_outbox(txn_id, event_type, event_id) AND EXISTS (
+    SELECT FROM auditor.published
+    WHERE (published.event_id, published.event_type, published.txn_id, published.partner_id)
+      = (unmatched.event_id, unmatched.event_type, unmatched.txn_id, unmatched.partner_id)
+    OFFSET 0
+  ))
 UNION ALL
 SELECT outbox.txn_id::text, outbox.created_at
 FROM ledger.outbox
-LEFT JOIN ledger.transactions
+LEFT JOIN auditor.transactions_of($1, $2) AS transactions
   ON transactions.txn_id = outbox.txn_id
   AND transactions.partner_id = outbox.partner_id
   AND transactions.kind || '.' || transactions.state = outbox.event_type
@@ -59,7 +85,7 @@ WHERE outbox.event_type <> 'payment.key_conflict'
 -- partner has no such payment it is ordered by itself.
 SELECT outbox.event_id::text AS id, outbox.created_at AS since
 FROM ledger.outbox
-JOIN ledger.transactions USING (txn_id)
+JOIN auditor.transactions_of($1, $2) AS transactions USING (txn_id)
 WHERE outbox.event_type <> 'payment.key_conflict'
   AND outbox.created_at >= $1 AND outbox.created_at < $2
   AND (
@@ -118,16 +144,24 @@ WHERE outbox.event_type <> 'payment.key_conflict'
 -- or a repeat. Those that left the outbox by age are known to the auditor from when they were
 -- published.
 WITH broken AS MATERIALIZED (
-  SELECT payment_id, min(created_at) AS since, max(sequence) AS newest
-  FROM ledger.outbox
-  WHERE sequence IS NOT NULL AND payment_id IN (
-    SELECT payment_id FROM ledger.outbox WHERE created_at >= $1 AND created_at < $2
-  )
-  GROUP BY payment_id
-  HAVING max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*)
+  SELECT payment_id, since, newest
+  FROM (
+    SELECT DISTINCT payment_id FROM ledger.outbox WHERE created_at >= $1 AND created_at < $2
+  ) AS touched
+  CROSS JOIN LATERAL (
+    SELECT min(created_at) AS since, max(sequence) AS newest, count(*) AS events,
+           count(DISTINCT sequence) AS numbers
+    FROM ledger.outbox
+    WHERE outbox.payment_id = touched.payment_id AND sequence IS NOT NULL
+  ) AS told
+  WHERE newest <> events OR numbers <> events
 ), numbered AS (
-  SELECT payment_id, sequence FROM broken JOIN ledger.outbox USING (payment_id)
-  WHERE sequence IS NOT NULL
+  SELECT broken.payment_id, outbox.sequence
+  FROM broken
+  CROSS JOIN LATERAL (
+    SELECT sequence FROM ledger.outbox
+    WHERE outbox.payment_id = broken.payment_id AND sequence IS NOT NULL OFFSET 0
+  ) AS outbox
   UNION ALL
   SELECT broken.payment_id, published.sequence
   FROM broken
@@ -137,10 +171,14 @@ WITH broken AS MATERIALIZED (
     SELECT txn_id FROM ledger.transactions
     WHERE kind = 'refund' AND transactions.payment_id = broken.payment_id
   ) AS told_of
-  JOIN auditor.published USING (txn_id)
+  CROSS JOIN LATERAL (
+    SELECT * FROM auditor.published WHERE published.txn_id = told_of.txn_id OFFSET 0
+  ) AS published
   WHERE published.payment_id = broken.payment_id AND published.sequence IS NOT NULL
-    AND NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
-    AND auditor.left_outbox(txn_id, event_type, event_id)
+    AND NOT EXISTS (
+      SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id OFFSET 0
+    )
+    AND auditor.left_outbox(published.txn_id, event_type, event_id)
 )
 SELECT payment_id::text AS id, since
 FROM broken JOIN numbered USING (payment_id)
@@ -156,21 +194,17 @@ WHERE state = 'parked'
 -- name: published_unfounded
 -- Events that were published, are not in the outbox, and did not leave it by age: somebody else
 -- speaks in our name.
-WITH missing AS MATERIALIZED (
-  -- Few, and only these are worth a closer look.
-  SELECT event_id, event_type, txn_id, first_seen
-  FROM auditor.published
-  WHERE first_seen >= $1 AND first_seen < $2
-    AND NOT EXISTS (SELECT FROM ledger.outbox WHERE outbox.event_id = published.event_id)
-)
 SELECT event_id::text AS id, first_seen AS since
-FROM missing
-WHERE NOT auditor.left_outbox(txn_id, event_type, event_id)
+FROM auditor.published
+WHERE first_seen >= $1 AND first_seen < $2
+  AND NOT EXISTS (
+    SELECT FROM auditor.known_to_outbox($1, $2) AS known WHERE known.event_id = published.event_id
+  )
 
 -- name: published_differs_from_outbox
 -- Events that were published with other bytes than the outbox holds, or as another one's.
 SELECT outbox.event_id::text AS id, published.first_seen AS since
-FROM ledger.outbox
+FROM auditor.outbox_of($1, $2) AS outbox
 JOIN auditor.published USING (event_id)
 WHERE published.first_seen >= $1 AND published.first_seen < $2
   AND (
@@ -188,7 +222,7 @@ WHERE published.first_seen >= $1 AND published.first_seen < $2
 -- ledger's, also those that have left the outbox.
 SELECT published.event_id::text AS id, published.first_seen AS since
 FROM auditor.published
-JOIN ledger.transactions USING (txn_id)
+JOIN auditor.transactions_of($1, $2) AS transactions USING (txn_id)
 WHERE published.event_type <> 'payment.key_conflict'
   AND published.first_seen >= $1 AND published.first_seen < $2
   AND (published.event_type, published.partner_id, published.amount, published.currency)

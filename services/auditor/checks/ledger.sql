@@ -8,7 +8,7 @@
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM auditor.settled_between($1, $2) AS transactions
 WHERE NOT EXISTS (
-  SELECT FROM auditor.accepted
+  SELECT FROM auditor.accepted_of($1, $2) AS accepted
   WHERE accepted.txn_id = transactions.txn_id AND accepted.fingerprint = transactions.fingerprint
 )
 
@@ -56,7 +56,7 @@ FROM ledger.copy_differences
 -- may leave open.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM auditor.settled_between($1, $2) AS transactions
-JOIN auditor.accepted USING (txn_id, fingerprint)
+JOIN auditor.accepted_of($1, $2) AS accepted USING (txn_id, fingerprint)
 WHERE (transactions.kind, transactions.partner_id, transactions.payment_id)
     IS DISTINCT FROM (accepted.kind, accepted.partner_id, accepted.payment_id)
   OR accepted.rest <> auditor.hash_rest(
@@ -84,8 +84,10 @@ WHERE txn_id <> auditor.derive_id(kind, partner_id, idempotency_key)
 -- other moves nothing. A transaction has one entry at most.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM auditor.settled_between($1, $2) AS transactions
-LEFT JOIN ledger.entries USING (txn_id)
-LEFT JOIN ledger.entries AS paid ON paid.txn_id = transactions.payment_id
+LEFT JOIN auditor.entries_of($1, $2) AS entries USING (txn_id)
+LEFT JOIN LATERAL (
+  SELECT * FROM ledger.entries WHERE entries.txn_id = transactions.payment_id OFFSET 0
+) AS paid ON true
 WHERE (entries.txn_id IS NOT NULL) <> (transactions.state = 'succeeded')
   OR entries.txn_id IS NOT NULL AND (
     entries.amount, entries.currency, entries.debit_account, entries.credit_account
@@ -106,14 +108,16 @@ WHERE (entries.txn_id IS NOT NULL) <> (transactions.state = 'succeeded')
 -- Payments that hold another amount for refunds, or say another was given back, than their refunds
 -- come to; and those of which more is given back than was paid. Also payments from before the
 -- window that have a refund in it.
-WITH touched AS MATERIALIZED (
-  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE kind = 'payment'
+WITH payments AS MATERIALIZED (
+  SELECT * FROM auditor.settled_between($1, $2) WHERE kind = 'payment'
   UNION
-  SELECT payment_id FROM auditor.settled_between($1, $2) WHERE kind = 'refund'
+  SELECT payments.*
+  FROM auditor.settled_between($1, $2) AS refunds
+  JOIN ledger.transactions AS payments ON payments.txn_id = refunds.payment_id
+  WHERE refunds.kind = 'refund' AND payments.kind = 'payment'
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since
-FROM touched
-JOIN ledger.transactions AS payments USING (txn_id)
+FROM payments
 CROSS JOIN LATERAL (
   SELECT coalesce(sum(amount) FILTER (WHERE state <> 'failed'), 0) AS reserved,
          coalesce(sum(amount) FILTER (WHERE state = 'succeeded'), 0) AS refunded
@@ -121,11 +125,9 @@ CROSS JOIN LATERAL (
   WHERE kind = 'refund' AND payment_id = payments.txn_id
     AND partner_id = payments.partner_id AND currency = payments.currency
 ) AS refunds
-WHERE payments.kind = 'payment' AND (
-  payments.refund_reserved <> refunds.reserved
+WHERE payments.refund_reserved <> refunds.reserved
   OR payments.amount_refunded <> refunds.refunded
   OR payments.refund_reserved > CASE payments.state WHEN 'succeeded' THEN payments.amount ELSE 0 END
-)
 
 -- name: refund_unfounded
 -- Refunds that hold or gave back money of no payment of their partner and currency that succeeded.
@@ -145,15 +147,17 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
 -- Payments that count another number of events than they and their refunds have ends: the next
 -- event would have a number that was given, or leave one out. Also payments from before the window
 -- that have a refund in it.
-WITH touched AS MATERIALIZED (
-  SELECT txn_id FROM auditor.settled_between($1, $2) WHERE kind <> 'refund'
+WITH payments AS MATERIALIZED (
+  SELECT * FROM auditor.settled_between($1, $2) WHERE kind <> 'refund'
   UNION
-  SELECT payment_id FROM auditor.settled_between($1, $2) WHERE kind = 'refund'
+  SELECT payments.*
+  FROM auditor.settled_between($1, $2) AS refunds
+  JOIN ledger.transactions AS payments ON payments.txn_id = refunds.payment_id
+  WHERE refunds.kind = 'refund' AND payments.kind <> 'refund'
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since
-FROM touched
-JOIN ledger.transactions AS payments USING (txn_id)
-WHERE payments.kind <> 'refund' AND payments.events <> (payments.state <> 'pending')::integer + (
+FROM payments
+WHERE payments.events <> (payments.state <> 'pending')::integer + (
   SELECT count(*)
   FROM ledger.transactions AS refunds
   WHERE refunds.kind = 'refund' AND refunds.payment_id = payments.txn_id

@@ -377,6 +377,203 @@ LANGUAGE sql STABLE AS $$
   WHERE settled_at >= since AND settled_at < until OR state = 'pending' AND until = 'infinity'
 $$;
 
+-- What a layer has of the payments and events that others have in a window of time. Nearly all of it
+-- came within a minute of the window, so that is read whole, by blocks, and only what is not there is
+-- looked up by its id. Each id by itself would be four blocks that are anywhere, however little of a
+-- table a window is; and left to choose, the planner reads the whole of it for every window. So EXCEPT
+-- and OFFSET 0 leave it no choice, and rows that are of no window may be among them.
+
+CREATE FUNCTION accepted_of(since timestamptz, until timestamptz) RETURNS SETOF accepted
+LANGUAGE sql STABLE AS $$
+  WITH about AS NOT MATERIALIZED (
+    SELECT * FROM auditor.accepted
+    WHERE first_seen >= since - interval '1 minute' AND first_seen < until + interval '1 minute'
+  )
+  SELECT * FROM about
+  UNION ALL
+  SELECT accepted.*
+  FROM (
+    SELECT txn_id, fingerprint FROM auditor.settled_between(since, until)
+    EXCEPT SELECT txn_id, fingerprint FROM about
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM auditor.accepted
+    WHERE accepted.txn_id = others.txn_id AND accepted.fingerprint = others.fingerprint OFFSET 0
+  ) AS accepted
+$$;
+
+CREATE FUNCTION transactions_of(since timestamptz, until timestamptz)
+RETURNS SETOF ledger.transactions
+LANGUAGE sql STABLE AS $$
+  WITH about AS NOT MATERIALIZED (
+    SELECT * FROM ledger.transactions
+    WHERE settled_at >= since - interval '1 minute' AND settled_at < until + interval '1 minute'
+  )
+  SELECT * FROM about
+  UNION ALL
+  SELECT transactions.*
+  FROM (
+    (SELECT txn_id FROM auditor.accepted WHERE first_seen >= since AND first_seen < until
+     UNION ALL
+     SELECT txn_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
+     UNION ALL
+     SELECT txn_id FROM ledger.outbox WHERE created_at >= since AND created_at < until)
+    EXCEPT SELECT txn_id FROM about
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.transactions WHERE transactions.txn_id = others.txn_id OFFSET 0
+  ) AS transactions
+$$;
+
+CREATE FUNCTION entries_of(since timestamptz, until timestamptz) RETURNS SETOF ledger.entries
+LANGUAGE sql STABLE AS $$
+  WITH about AS NOT MATERIALIZED (
+    SELECT * FROM ledger.entries
+    WHERE created_at >= since - interval '1 minute' AND created_at < until + interval '1 minute'
+  )
+  SELECT * FROM about
+  UNION ALL
+  SELECT entries.*
+  FROM (
+    SELECT txn_id FROM auditor.settled_between(since, until)
+    EXCEPT SELECT txn_id FROM about
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.entries WHERE entries.txn_id = others.txn_id OFFSET 0
+  ) AS entries
+$$;
+
+CREATE FUNCTION outbox_of(since timestamptz, until timestamptz) RETURNS SETOF ledger.outbox
+LANGUAGE sql STABLE AS $$
+  WITH about AS NOT MATERIALIZED (
+    SELECT * FROM ledger.outbox
+    WHERE created_at >= since - interval '1 minute' AND created_at < until + interval '1 minute'
+  )
+  SELECT * FROM about
+  UNION ALL
+  SELECT outbox.*
+  FROM (
+    (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
+     UNION ALL
+     SELECT event_id FROM notifier.inbox WHERE received_at >= since AND received_at < until
+     UNION ALL
+     SELECT event_id FROM settlement.inbox WHERE received_at >= since AND received_at < until
+     UNION ALL
+     SELECT event_id FROM notifier.deliveries WHERE created_at >= since AND created_at < until)
+    EXCEPT SELECT event_id FROM about
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.outbox WHERE outbox.event_id = others.event_id OFFSET 0
+  ) AS outbox
+$$;
+
+CREATE FUNCTION published_of(since timestamptz, until timestamptz) RETURNS SETOF published
+LANGUAGE sql STABLE AS $$
+  WITH about AS NOT MATERIALIZED (
+    SELECT * FROM auditor.published
+    WHERE first_seen >= since - interval '1 minute' AND first_seen < until + interval '1 minute'
+  )
+  SELECT * FROM about
+  UNION ALL
+  SELECT published.*
+  FROM (
+    (SELECT event_id FROM ledger.outbox
+     WHERE state = 'published' AND published_at >= since AND published_at < until
+     UNION ALL
+     SELECT event_id FROM notifier.inbox WHERE received_at >= since AND received_at < until
+     UNION ALL
+     SELECT event_id FROM settlement.inbox WHERE received_at >= since AND received_at < until)
+    EXCEPT SELECT event_id FROM about
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM auditor.published WHERE published.event_id = others.event_id OFFSET 0
+  ) AS published
+$$;
+
+CREATE FUNCTION deliveries_of(since timestamptz, until timestamptz)
+RETURNS SETOF notifier.deliveries
+LANGUAGE sql STABLE AS $$
+  WITH about AS NOT MATERIALIZED (
+    SELECT * FROM notifier.deliveries
+    WHERE created_at >= since - interval '1 minute' AND created_at < until + interval '1 minute'
+  )
+  SELECT * FROM about
+  UNION ALL
+  SELECT deliveries.*
+  FROM (
+    (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
+     UNION ALL
+     SELECT event_id FROM notifier.inbox WHERE received_at >= since AND received_at < until)
+    EXCEPT SELECT event_id FROM about
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM notifier.deliveries WHERE deliveries.event_id = others.event_id OFFSET 0
+  ) AS deliveries
+$$;
+
+-- Of both consumers, each by the name under which it has its inbox.
+CREATE FUNCTION applied_of(since timestamptz, until timestamptz)
+RETURNS TABLE (consumer text, event_id uuid, ordering_key uuid, sequence integer)
+LANGUAGE sql STABLE AS $$
+  WITH notified AS NOT MATERIALIZED (
+    SELECT event_id, ordering_key, sequence FROM notifier.inbox
+    WHERE consumer = 'partner-notifier'
+      AND received_at >= since - interval '1 minute' AND received_at < until + interval '1 minute'
+  ), settled AS NOT MATERIALIZED (
+    SELECT event_id, ordering_key, sequence FROM settlement.inbox
+    WHERE consumer = 'settlement-feed'
+      AND received_at >= since - interval '1 minute' AND received_at < until + interval '1 minute'
+  )
+  SELECT 'partner-notifier', * FROM notified
+  UNION ALL
+  SELECT 'settlement-feed', * FROM settled
+  UNION ALL
+  SELECT 'partner-notifier', inbox.*
+  FROM (
+    (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
+     UNION ALL
+     SELECT event_id FROM ledger.outbox
+     WHERE state = 'published' AND published_at >= since AND published_at < until
+     UNION ALL
+     SELECT event_id FROM notifier.deliveries WHERE created_at >= since AND created_at < until)
+    EXCEPT SELECT event_id FROM notified
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT event_id, ordering_key, sequence FROM notifier.inbox
+    WHERE consumer = 'partner-notifier' AND inbox.event_id = others.event_id OFFSET 0
+  ) AS inbox
+  UNION ALL
+  SELECT 'settlement-feed', inbox.*
+  FROM (
+    SELECT event_id FROM ledger.outbox
+    WHERE state = 'published' AND published_at >= since AND published_at < until
+    EXCEPT SELECT event_id FROM settled
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT event_id, ordering_key, sequence FROM settlement.inbox
+    WHERE consumer = 'settlement-feed' AND inbox.event_id = others.event_id OFFSET 0
+  ) AS inbox
+$$;
+
+-- Events that the auditor saw in a window and that are in the outbox, or left it by age as left_outbox
+-- has it. While nothing has left, no transaction is looked at.
+CREATE FUNCTION known_to_outbox(since timestamptz, until timestamptz) RETURNS TABLE (event_id uuid)
+LANGUAGE sql STABLE AS $$
+  (SELECT event_id FROM auditor.published WHERE first_seen >= since AND first_seen < until
+   INTERSECT SELECT event_id FROM auditor.outbox_of(since, until))
+  UNION
+  SELECT published.event_id
+  FROM auditor.published
+  JOIN auditor.transactions_of(since, until) AS transactions USING (txn_id)
+  WHERE published.first_seen >= since AND published.first_seen < until
+    AND (SELECT reaped_before > '-infinity' FROM ledger.outbox_horizon)
+    AND transactions.settled_at < (
+      SELECT reaped_before + interval '1 hour' FROM ledger.outbox_horizon
+    )
+    AND published.event_type = transactions.kind || '.' || transactions.state
+    AND published.event_id = auditor.derive_id('event', txn_id::text, published.event_type)
+$$;
+
 -- Pending transactions that wait for a customer or a bank, by what the provider says: payments, the
 -- refunds behind them, and refunds that the provider has accepted. A charge that is only under way is
 -- none of them, and one of which the provider knows the end is for the workers to finish.
@@ -437,7 +634,8 @@ LANGUAGE sql STABLE AS $$
          CASE WHEN sent IS NULL THEN published.currency ELSE sent #>> '{data,currency}' END,
          CASE WHEN sent IS NULL THEN published.amount ELSE (sent #>> '{data,amount}')::bigint END
   FROM auditor.published
-  LEFT JOIN notifier.deliveries ON deliveries.event_id = published.event_id
+  LEFT JOIN auditor.deliveries_of(since, until) AS deliveries
+    ON deliveries.event_id = published.event_id
   CROSS JOIN LATERAL (SELECT deliveries.body::json AS sent) AS webhook
   WHERE published.first_seen >= since AND published.first_seen < until
     AND (deliveries.event_id IS NOT NULL OR published.first_seen < (

@@ -117,6 +117,8 @@ CREATE TABLE ledger.entries (
   created_at timestamptz(3) NOT NULL DEFAULT now(),
   CHECK (debit_account <> credit_account)
 );
+-- For the audit's windows of time.
+CREATE INDEX entries_by_time ON ledger.entries USING brin (created_at) WITH (autosummarize = on);
 
 -- -------------------------------------------------------------------------------------------------
 -- outbox: events that commit with the change they report, until some weeks after the dispatcher has
