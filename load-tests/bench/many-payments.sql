@@ -74,18 +74,19 @@ UPDATE pg_index SET indisready = false, indisvalid = false WHERE indrelid = ANY 
 --
 -- $1 the first and $2 the last number; $3 what their keys begin with; $4 when number 0 would have
 -- come, and $5 seconds from one to the next; $6 whether with the texts that say what each is: of
--- one whose day was reaped, none is left.
+-- one whose day was reaped, none is left. Each step is materialised: put into one, an id would be
+-- derived again wherever it is used.
 CREATE TEMP TABLE made ON COMMIT DROP AS
-WITH own AS (
+WITH own AS MATERIALIZED (
   SELECT n, $3::text || n AS key,
          auditor.derive_id('payment', model.partner_id, $3::text || n) AS txn_id,
          $4::timestamptz + make_interval(secs => floor(n * $5::float8 * 1000) / 1000) AS settled_at
   FROM model, generate_series($1::integer, $2::integer) AS n
-), timed AS (
+), timed AS MATERIALIZED (
   SELECT own.*, auditor.derive_id('event', own.txn_id::text, 'payment.succeeded') AS event_id,
          own.settled_at - (model.settled_at - model.created_at) AS created_at
   FROM own, model
-), texts AS (
+), texts AS MATERIALIZED (
   SELECT timed.*, CASE WHEN $6::boolean THEN (
     SELECT array_agg(replace(replace(replace(replace(
       text, model.txn_id::text, timed.txn_id::text), model.event_id::text, timed.event_id::text),
