@@ -1,9 +1,9 @@
-import { appendFileSync, createReadStream, existsSync, rmSync } from 'node:fs';
+import { appendFileSync, createReadStream, existsSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { System } from '@triplock/demo';
 import type { Check } from './judge.ts';
-import type { K6Run } from './k6.ts';
+import { acceptedOf, type K6Run } from './k6.ts';
 import {
   checkHistory,
   followWebhooks,
@@ -26,19 +26,21 @@ export type RecordedLoad = {
 };
 
 /** What came of judging it, and where it is. */
-export type JudgedHistory = Pick<HistoryReport, 'judged' | 'findings'> & { file: string };
+export type JudgedHistory = Pick<HistoryReport, 'judged' | 'findings'> & {
+  file: string;
+  bytes: number;
+};
 
 /** Holds the history to the contract, and to what k6 counted: else it would say too little. */
 export function judgeHistory(
   { judged, findings }: JudgedHistory,
-  { tallies }: Pick<K6Run, 'tallies'>,
+  run: Pick<K6Run, 'tallies'>,
 ): Check[] {
-  const accepted = (tallies['payments_accepted'] ?? 0) + (tallies['refunds_accepted'] ?? 0);
   const equal = (what: string, found: number, expected: number) => {
     return { what, expected: `${expected}`, found, holds: found === expected };
   };
   return [
-    equal('accepted, in the history', judged.accepted, accepted),
+    equal('accepted, in the history', judged.accepted, acceptedOf(run)),
     equal('contradictions in the history', findings.length, 0),
   ];
 }
@@ -80,7 +82,7 @@ export async function recordLoad(
       history.over({ delivered, complete: true });
       history.close();
       const { judged, findings } = checkHistory(await readHistory(file));
-      return { file, judged, findings };
+      return { file, bytes: statSync(file).size, judged, findings };
     },
   };
 }

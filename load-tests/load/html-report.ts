@@ -1,5 +1,6 @@
+import { acceptedOf } from './k6.ts';
 import type { LoadReport } from './run-load.ts';
-import { waiting, type Reading } from './readings.ts';
+import { cpuMicrosOfEach, waiting, type Reading } from './readings.ts';
 
 /** The report as one page that needs nothing else: verdict, plots over time, checks, rig. */
 export function renderHtml(report: LoadReport): string {
@@ -130,12 +131,11 @@ function kneeTable({ rate, steps }: NonNullable<LoadReport['knee']>): string {
 }
 
 function costTable({ readings, run }: LoadReport): string {
-  const [first, last] = [readings[0], readings.at(-1)];
-  const accepted = (run.tallies['payments_accepted'] ?? 0) + (run.tallies['refunds_accepted'] ?? 0);
-  if (first === undefined || last === undefined || accepted === 0) return '';
-  const rows = Object.keys(last.cpuSeconds).map((name) => {
-    const micros = ((last.cpuSeconds[name]! - (first.cpuSeconds[name] ?? 0)) * 1e6) / accepted;
-    return [name, `${micros.toFixed(0)} µs`, `${last.rssMiB[name]?.toFixed(0) ?? ''} MiB`];
+  const costs = Object.entries(cpuMicrosOfEach(readings, acceptedOf(run)));
+  if (costs.length === 0) return '';
+  const memory = readings.at(-1)!.rssMiB;
+  const rows = costs.map(([name, micros]) => {
+    return [name, `${micros.toFixed(0)} µs`, `${memory[name]?.toFixed(0) ?? ''} MiB`];
   });
   const heads = ['service', 'CPU for each accepted', 'memory at the end'];
   return `<h2>What it took</h2>${table(heads, rows)}`;

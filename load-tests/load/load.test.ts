@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { type AuditReport, openHistory, readHistory, type Terminal } from '@triplock/operator';
 import { LauncherError } from '@triplock/launcher';
 import { findKnee, judgeLevel, judgeRun, type Evidence, type LevelEvidence } from './judge.ts';
-import type { Reading } from './readings.ts';
+import { cpuMicrosOfEach, type Reading } from './readings.ts';
 import { writeConsole } from './history.ts';
 import { readRecording } from './k6.ts';
 import { loadScenarios } from './scenarios.ts';
@@ -138,16 +138,19 @@ const failingLevel = (evidence: LevelEvidence) =>
     .filter(({ holds }) => !holds)
     .map(({ what }) => what);
 
+test('what a payment takes of a service is what that used meanwhile, and not since it started', () => {
+  const [at] = aLevel({ seconds: 0 }).readings;
+  const readings = [10, 11, 12].map((gateway) => ({ ...at!, cpuSeconds: { gateway } }));
+  assert.deepEqual(cpuMicrosOfEach(readings, 1_000), { gateway: 2_000 });
+});
+
 test('a burst that is worked off before the end holds, one that is not does not', () => {
   const burst = (share: number) => (share > 0.3 && share < 0.8 ? 500 : 5);
-  assert.deepEqual(
-    failingLevel({ level: 'returns', ...aLevel({ seconds: 60, behind: burst }) }),
-    [],
-  );
+  const returning = (behind: (share: number) => number) =>
+    failingLevel({ level: 'returns', ...aLevel({ seconds: 60, behind }) });
+  assert.deepEqual(returning(burst), []);
   const left = (share: number) => (share > 0.3 ? 500 : 5);
-  assert.deepEqual(failingLevel({ level: 'returns', ...aLevel({ seconds: 60, behind: left }) }), [
-    'waiting at the end of the load',
-  ]);
+  assert.deepEqual(returning(left), ['waiting at the end of the load']);
 });
 
 test('a lag that grows all the time does not stay', () => {

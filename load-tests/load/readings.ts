@@ -90,6 +90,19 @@ async function readSystem(system: System, second: number): Promise<Reading> {
   };
 }
 
+/** CPU that each service used for each of so many payments while it was watched, microseconds. */
+export function cpuMicrosOfEach(
+  readings: readonly Reading[],
+  payments: number,
+): Readonly<Record<string, number>> {
+  const [first, last] = [readings[0], readings.at(-1)];
+  if (first === undefined || last === undefined || payments === 0) return {};
+  const grown = Object.entries(last.cpuSeconds).map(([service, seconds]) => {
+    return [service, ((seconds - (first.cpuSeconds[service] ?? 0)) * 1e6) / payments] as const;
+  });
+  return Object.fromEntries(grown);
+}
+
 /** Duplicates that each guard has caught since its processes started. */
 export type GuardCounts = {
   /** Guard 1: answered as the first was, or refused because the key is in use. */

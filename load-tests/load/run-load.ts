@@ -17,13 +17,14 @@ import type { LoadOptions } from './scenarios.ts';
 import {
   type GuardCounts,
   type Reading,
+  cpuMicrosOfEach,
   describeReadings,
   grownGuards,
   readGuards,
   watchSystem,
 } from './readings.ts';
 import { judgeHistory, recordLoad, type JudgedHistory, type RecordedLoad } from './history.ts';
-import { type K6Run, runK6 } from './k6.ts';
+import { acceptedOf, type K6Run, runK6 } from './k6.ts';
 
 /** Where a run reports, what ends it, and the folder for k6 and the report, made when needed. */
 export type LoadContext = { terminal: Terminal; signal: AbortSignal; folder: string };
@@ -223,7 +224,7 @@ export function renderText(report: LoadReport): string[] {
   const { rig, scenario, rate, seconds, checks, run, guards, knee } = report;
   const { cpu, cores, node, commit, k6, gateways } = rig;
   const missed = run.thresholds.filter(({ holds }) => !holds);
-  const accepted = (run.tallies['payments_accepted'] ?? 0) + (run.tallies['refunds_accepted'] ?? 0);
+  const accepted = acceptedOf(run);
   return [
     style.faint(`${cpu}, ${cores} cores; Node ${node}; k6 ${k6}; commit ${commit}`),
     style.faint(`${scenario}: ${rate}/s for ${seconds} s at ${gateways} gateway(s)`),
@@ -232,6 +233,7 @@ export function renderText(report: LoadReport): string[] {
     ...(report.drainedAfterSeconds === undefined
       ? []
       : [`all delivered and audited ${report.drainedAfterSeconds} s after the first request`]),
+    ...costOf(report),
     ...(knee === undefined ? [] : [`the knee is at ${knee.rate}/s`]),
     ...(guards === undefined
       ? []
@@ -260,6 +262,24 @@ export function renderText(report: LoadReport): string[] {
     ...(report.history === undefined
       ? []
       : [style.faint(`history: ${report.history.file} (npm run prove -- check FILE)`)]),
+  ];
+}
+
+/** What it took beside time, for each that was accepted, and of a history for each request. */
+function costOf({ readings, run, history }: LoadReport): string[] {
+  const accepted = acceptedOf(run);
+  const services = Object.values(cpuMicrosOfEach(readings, accepted));
+  if (services.length === 0) return [];
+  const micros = (sum: number) => `${sum.toFixed(0)} µs`;
+  const own = run.cpuSeconds === undefined ? 0 : (run.cpuSeconds * 1e6) / accepted;
+  return [
+    `CPU for each accepted: ${micros(services.reduce((sum, each) => sum + each, 0))} of all services` +
+      (own > 0 ? `, ${micros(own)} of k6` : ''),
+    ...(history === undefined
+      ? []
+      : [
+          `the history has ${(history.bytes / history.judged.requests).toFixed(0)} bytes a request`,
+        ]),
   ];
 }
 
