@@ -33,7 +33,7 @@ const ledgerStoreNames: Readonly<Record<Endpoints['ledger'], string>> = {
 /** What a stranger has to know before the story begins. */
 const legendOf = (endpoints: Endpoints) => [
   '',
-  `${style.name('guard 1 claims')}  ${claimStoreNames[endpoints.claims]}: one request at work per key, and its answer for retries`,
+  `${style.name('guard 1 claims')}  ${claimStoreNames[endpoints.claims]}: one request at work per key, and whether it was answered`,
   `${style.name('guard 2 ledger')}  ${ledgerStoreNames[endpoints.ledger]}: one row per payment id; row, entry and event commit together`,
   `${style.name('guard 3 inbox')}   one effect per event id, however often it is published`,
 ];

@@ -218,7 +218,7 @@ async function readFailure({ partner, id }: Accepted): Promise<string> {
 /** Each fits alone, two do not: a check before the write would give back six times the payment. */
 export const refundStorm: Scenario = {
   name: 'refund-storm',
-  failure: 'ten refundCount of 60 percent each are asked for at once, right behind their payment',
+  failure: 'ten refunds of 60 percent each are asked for at once, right behind their payment',
   absorbedBy: 'guard 2: one guarded update of the payment reserves what goes back',
   run: refundAtOnce,
 };

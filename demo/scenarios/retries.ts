@@ -30,7 +30,7 @@ import type { System } from '../system.ts';
 export const retry: Scenario = {
   name: 'retry',
   failure: 'a partner sends the same payment again',
-  absorbedBy: 'guard 1: the claim holds the first answer',
+  absorbedBy: 'guard 1: the claim knows the request, and its answer is made anew of it',
   run: sendAgain,
 };
 

@@ -5,7 +5,7 @@ import type { Fetched, Part } from './part.ts';
 import { inGcloudSdk } from './programs.ts';
 
 /**
- * Guard 2's book where the ledger is kept in Cloud Spanner: Google's emulator, started only when
+ * Guard 2's store where the ledger is kept in Cloud Spanner: Google's emulator, started only when
  * asked for. It keeps everything in memory.
  */
 export const spanner: Part = {
