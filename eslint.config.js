@@ -6,10 +6,10 @@ import {
   driverHomes,
   environmentHomes,
   moduleBoundaries,
+  requireProjectGraph,
   testFiles,
 } from './infra/lint/boundaries.js';
 import { houseRules } from './infra/lint/house-rules.js';
-import { requireProjectGraph } from './infra/lint/project-graph.js';
 import { laxInTests, typeAware } from './infra/lint/type-aware.js';
 
 await requireProjectGraph();

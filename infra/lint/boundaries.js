@@ -1,3 +1,5 @@
+import { createProjectGraphAsync, readCachedProjectGraph } from '@nx/devkit';
+
 const inner = ['domain', 'contract', 'kit'];
 const house = [...inner, 'adapter', 'store', 'wiring'];
 
@@ -63,3 +65,16 @@ export const testFiles = [
   '**/*.testing.ts',
   '**/test/**/*.ts',
 ];
+
+/**
+ * Makes sure that the boundary rule has a project graph to judge by: without a stored one it would
+ * skip itself with a warning, and every arrow would pass. Inside an Nx task the graph was stored
+ * a moment ago and is only looked at.
+ *
+ * @throws when there is no graph after all, so that lint fails instead of passing unseen.
+ */
+export async function requireProjectGraph() {
+  const insideNxTask = process.env.NX_CLI_SET === 'true';
+  if (!insideNxTask) await createProjectGraphAsync({ exitOnError: false });
+  readCachedProjectGraph();
+}

@@ -1,6 +1,5 @@
 import { builtinModules } from 'node:module';
-import { functionBudget } from './function-budget.js';
-import { refuseImports, refuseSyntax } from './refuse.js';
+import { functionBudget } from './budgets.js';
 
 const bareBuiltins = builtinModules.filter((name) => !name.startsWith('node:')).join('|');
 
@@ -54,3 +53,28 @@ export const houseRules = {
     'A test waits for a state (eventually), never for time to pass.',
   ),
 };
+
+/** A rule that reports every node that the selector matches. */
+function refuseSyntax(selector, message) {
+  return { create: (context) => ({ [selector]: (node) => context.report({ node, message }) }) };
+}
+
+/**
+ * A rule that reports every import (static, dynamic, of types, or as a re-export) whose specifier
+ * the pattern matches.
+ */
+function refuseImports(pattern, message) {
+  const check = (context, node) => {
+    if (typeof node.source?.value === 'string' && pattern.test(node.source.value)) {
+      context.report({ node, message });
+    }
+  };
+  return {
+    create: (context) => ({
+      ImportDeclaration: (node) => check(context, node),
+      ImportExpression: (node) => check(context, node),
+      ExportNamedDeclaration: (node) => check(context, node),
+      ExportAllDeclaration: (node) => check(context, node),
+    }),
+  };
+}
