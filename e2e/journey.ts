@@ -33,8 +33,8 @@ const loops: readonly string[] = [
   'libs/runtime/loop.ts',
   // Looks for pending transactions that no worker finished in time.
   'services/ledger-worker/resolver.ts',
-  // Renews the dispatcher's leases of its buckets.
-  'services/outbox-dispatcher/leases.ts',
+  // Measures the dispatcher's backlog, and removes events by age.
+  'services/outbox-dispatcher/upkeep.ts',
   // Renews what reads show of payments that the ledger does not have yet.
   'services/ingest-gateway/accept/unposted.ts',
   // Follows the connections of every port, those of the readiness probes too.

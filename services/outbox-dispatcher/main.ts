@@ -4,7 +4,7 @@ import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService, type Pass } from '@triplock/runtime';
 import { openPublisher } from '@triplock/transport';
 import { readConfig } from './config.ts';
-import { holdLeases } from './leases.ts';
+import { holdLeases } from './publish-events.ts';
 import { dispatcherMetrics } from './metrics.ts';
 import { runPublishing } from './publish-events.ts';
 import { outboxDispatcher } from './service.ts';

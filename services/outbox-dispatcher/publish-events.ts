@@ -13,7 +13,6 @@ import {
   type Pass,
 } from '@triplock/runtime';
 import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
-import type { LeaseHolder } from './leases.ts';
 import type { DispatcherMetrics } from './metrics.ts';
 
 /** What publishing stands on. */
@@ -228,4 +227,34 @@ async function endPublished(
 ): Promise<void> {
   if (!isTracing()) return;
   await Promise.all(followed.map(({ span }, n) => span.run(async () => outcomes[n])));
+}
+
+/** The buckets that are ours, and until when that is safe to believe (`performance.now()`). */
+export type HeldLeases = { leases: ReadonlyMap<number, BucketLease>; validUntil: number };
+
+/** Gives the leases held, renewed when a third of their time is over, or sooner to get more. */
+export type LeaseHolder = () => Promise<HeldLeases>;
+
+/** A bucket that another dispatcher gives up waits no longer than this for its new owner. */
+const askForMoreMs = 250;
+
+/**
+ * Holds a dispatcher's share of the buckets. Validity is counted from before the database was
+ * asked, on the clock that never jumps, so it ends here earlier than it ends there.
+ */
+export function holdLeases(
+  outbox: Pick<Outbox, 'leaseBuckets'>,
+  { owner, leaseMs }: { owner: string; leaseMs: number },
+): LeaseHolder {
+  let held: HeldLeases = { leases: new Map(), validUntil: -Infinity };
+  let askAgainAt = -Infinity;
+  return async () => {
+    const askedAt = performance.now();
+    if (askedAt < askAgainAt) return held;
+    const { leases, moreToCome } = await outbox.leaseBuckets({ owner, leaseMs });
+    const byBucket = new Map(leases.map((lease) => [lease.bucket, lease]));
+    held = { leases: byBucket, validUntil: askedAt + leaseMs };
+    askAgainAt = askedAt + (moreToCome ? Math.min(askForMoreMs, leaseMs / 3) : leaseMs / 3);
+    return held;
+  };
 }

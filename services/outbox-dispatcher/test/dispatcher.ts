@@ -10,7 +10,7 @@ import {
   type IncomingMessage,
   type Publisher,
 } from '@triplock/transport';
-import { holdLeases } from '../leases.ts';
+import { holdLeases } from '../publish-events.ts';
 import { dispatcherMetrics } from '../metrics.ts';
 import { publishEvents } from '../publish-events.ts';
 
