@@ -216,7 +216,7 @@ function traced({ name }: Facts): readonly Insertion[] {
 `,
     },
     {
-      file: 'services/operator/render-trace.ts',
+      file: 'services/operator/trace.ts',
       after: `      what: inboxOf(event.feedRows, { isApplied: event.isPastFeed }),\n    },\n`,
       text: `    {
       at: event.${name}ReceivedAt,

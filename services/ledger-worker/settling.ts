@@ -1,12 +1,12 @@
-import { isFinal } from '@triplock/payments';
+import { isFinal, type EventId } from '@triplock/payments';
 import { annotateSpan } from '@triplock/runtime';
-import type { RecordBatch } from '@triplock/transport';
-import { appendDeadLetters, keyConflict, unpostable } from './dead-letters.ts';
+import type { ReceivedRecord, RecordBatch } from '@triplock/transport';
 import { finishForBatch, reportStuck, unlessStuck } from './in-flight.ts';
 import {
   decodeRecords,
   isBookTransfer,
   type BookTransfer,
+  type DeadRecord,
   type DecodedRecords,
   type PaymentRecord,
   type PostResult,
@@ -177,4 +177,32 @@ function reportPosted({ metrics }: Worker, { outcome }: PostResult | RefundPostR
     metrics.conflicts.count(outcome === 'unfinished' ? 'resumed' : 'final');
     metrics.caught.count('ledger');
   }
+}
+
+/** Far below what dead letters hold in memory, even when a dozen partitions are full of poison. */
+const appendsMax = 500;
+
+/**
+ * Appends records to the dead-letter topic, with their bytes, headers and the reason. Resolves when
+ * all of them are durable there. Repeated, it appends them twice, which a redrive can bear.
+ */
+async function appendDeadLetters(
+  { deadLetters }: Worker,
+  dead: readonly DeadRecord[],
+): Promise<void> {
+  for (let from = 0; from < dead.length; from += appendsMax) {
+    const some = dead.slice(from, from + appendsMax);
+    await Promise.all(some.map(({ record, refusal }) => deadLetters.append(record, refusal)));
+  }
+}
+
+/** The record's key stands for another request; an event reports it to the partner. */
+function keyConflict(record: ReceivedRecord, eventId: EventId): RecordOutcome {
+  const detail = `the key stands for another request, which event ${eventId} reports`;
+  return { outcome: 'key-conflict', dead: { record, refusal: { reason: 'key_conflict', detail } } };
+}
+
+/** No ledger will ever store it. */
+function unpostable(record: ReceivedRecord, detail: string): RecordOutcome {
+  return { outcome: 'unpostable', dead: { record, refusal: { reason: 'unpostable', detail } } };
 }

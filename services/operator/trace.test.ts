@@ -6,7 +6,7 @@ import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { UsageError } from './command.ts';
 import { readEffects } from './effects.ts';
 import { txnIdFrom } from './trace.ts';
-import { renderTrace } from './render-trace.ts';
+import { renderTrace } from './trace.ts';
 import type { PaymentTrace } from './payment-trace.ts';
 
 const order1001 = '37585521-60c9-8d90-a37f-2e1b8a7081e6';

@@ -1,10 +1,18 @@
 import { parseIdempotencyKey } from '@triplock/contracts';
 import { deriveTxnId, isTxnId, type PartnerId, type TxnId } from '@triplock/payments';
 import { CommandError, runCommand, UsageError } from './command.ts';
+import { describeCopyUntil, type EventRow } from './effects.ts';
 import { operatorFor, type Caller } from './operator.ts';
-import { isNowhere, tracePayment, type PaymentTrace } from './payment-trace.ts';
-import { renderTrace } from './render-trace.ts';
-import { openTerminal } from './terminal.ts';
+import {
+  claimStoreNames,
+  isNowhere,
+  partOfClaims,
+  tracePayment,
+  type PaymentTrace,
+  type RecordsSeen,
+  type TransactionTrace,
+} from './payment-trace.ts';
+import { count, formatMoney, formatSpan, openTerminal, renderTable, style } from './terminal.ts';
 
 const help = `
 npm run trace -- ID [options]
@@ -70,4 +78,195 @@ function refuse({ txnId, unasked }: PaymentTrace): never {
   if (unasked.length === 0) throw new CommandError(nowhere);
   const why = unasked.map((each) => each.why);
   throw new UsageError([`no layer that could be asked knows ${txnId}`, ...why].join('\n'));
+}
+
+/** Something that happened to the payment, or that a layer has of it. */
+type Line = { at: Date | null; layer: string; what: string };
+
+/**
+ * The way of a payment and its refunds in order of time, each step with the time since the payment
+ * was accepted. What has no time stays behind the layer before it.
+ */
+export function renderTrace(trace: PaymentTrace): string[] {
+  const start = trace.ledger[0]?.createdAt ?? trace.claim?.acceptedAt;
+  const lines = [
+    ...linesOf(trace, trace),
+    ...trace.refunds.flatMap((refund) => {
+      return linesOf(refund, trace).map((line) => ({ ...line, layer: `refund: ${line.layer}` }));
+    }),
+  ];
+  const rows = inOrderOfTime(lines).map(({ at, layer, what }) => {
+    return [timeOf(at), sinceStart(at, start), style.name(layer), what];
+  });
+  const columns = [
+    { head: 'time (UTC)' },
+    { head: 'after', align: 'right' as const },
+    { head: 'layer' },
+    { head: 'what it has' },
+  ];
+  const unasked = trace.unasked.map(({ why }) => style.bad(`not asked: ${why}`));
+  return [
+    ...renderHead(trace),
+    ...traceLines(trace),
+    ...unasked,
+    ...(trace.ledgerUntil === undefined ? [] : [style.bad(describeCopyUntil(trace.ledgerUntil))]),
+    '',
+    ...renderTable(columns, rows),
+  ];
+}
+
+/** What all transactions of a trace have in common. */
+type Around = Pick<PaymentTrace, 'kafka' | 'claims' | 'unasked'>;
+
+/** What one transaction left in the layers; one that was not asked has none. */
+function linesOf(trace: TransactionTrace, { kafka, claims, unasked }: Around): Line[] {
+  const isAsked = (name: string) => unasked.every(({ part }) => part !== name);
+  return [
+    ...(isAsked(partOfClaims(claims)) ? [claimLine(trace, claims)] : []),
+    ...(kafka === undefined ? [] : recordLines(trace, kafka)),
+    ...(isAsked('postgres') ? ledgerLines(trace) : []),
+    ...providerLines(trace),
+    ...trace.events.flatMap(eventLines),
+    ...receiptLines(trace),
+    ...trace.deadLetters.map(({ reason, partition, offset, at }) => {
+      const what = `${reason}, partition ${partition}, offset ${offset}`;
+      return { at, layer: 'dead letter', what };
+    }),
+  ];
+}
+
+function providerLines({ provider }: TransactionTrace): Line[] {
+  const layer = 'provider';
+  return provider.map(({ kind, id, row }) => {
+    if (row === undefined) return { at: null, layer, what: `no ${kind} ${id}` };
+    const { status, amount, currency } = row;
+    // Its times are whole seconds, which would put it before what caused it.
+    return { at: null, layer, what: `${kind} ${id} ${status}, ${formatMoney(amount, currency)}` };
+  });
+}
+
+/**
+ * Layers have clocks and moments of their own: an inbox row may be older than the auditor's look.
+ */
+function inOrderOfTime(lines: readonly Line[]): Line[] {
+  let latest = 0;
+  const dated = lines.map((line) => ({ line, at: (latest = line.at?.getTime() ?? latest) }));
+  return dated.sort((one, other) => one.at - other.at).map(({ line }) => line);
+}
+
+function renderHead({ txnId, ledger, refunds, unasked }: PaymentTrace): string[] {
+  const [row] = ledger;
+  if (row === undefined) {
+    const isAsked = unasked.every(({ part }) => part !== 'postgres');
+    return [isAsked ? `${style.title(txnId)} is not in the ledger` : style.title(txnId)];
+  }
+  const { kind, paymentId, partner, key, amount, currency, state } = row;
+  const money =
+    amount === null || currency === null ? 'no amount yet' : formatMoney(amount, currency);
+  const about = [partner, key, money, state].join(' · ');
+  const head = `${style.title(txnId)} · ${about}`;
+  if (kind === 'refund') return [head, `a refund of ${paymentId}`];
+  return [head, ...refunds.map((refund) => describeRefund(refund))];
+}
+
+/** Where its spans are, if any were sent (docs/observability.md); a duplicate has its own. */
+function traceLines({ txnId, kafka, events }: PaymentTrace): string[] {
+  const records = kafka?.records.filter((record) => record.txnId === txnId) ?? [];
+  const traceIds = new Set([...records, ...events].flatMap(({ traceId }) => traceId ?? []));
+  return [...traceIds].map((traceId) => `trace ${traceId}`);
+}
+
+function describeRefund({ txnId, ledger: [row] }: TransactionTrace): string {
+  if (row === undefined) return `refund ${txnId}`;
+  const { amount, currency, state, failure } = row;
+  const money = amount === null || currency === null ? [] : [formatMoney(amount, currency)];
+  const end = failure === null ? state : `${state}: ${failure}`;
+  return [`refund ${txnId}`, ...money, end].join(' · ');
+}
+
+function claimLine({ claim }: TransactionTrace, claims: PaymentTrace['claims']): Line {
+  const layer = 'guard 1 claim';
+  if (claim === undefined) {
+    const what = `none in ${claimStoreNames[claims]}: expired or forgotten`;
+    return { at: null, layer, what };
+  }
+  const { state, leftMs, acceptedAt } = claim;
+  return { at: acceptedAt, layer, what: `${state}, kept ${formatSpan(leftMs)} more` };
+}
+
+function recordLines(
+  { txnId }: TransactionTrace,
+  { partition, records, complete }: RecordsSeen,
+): Line[] {
+  const layer = 'Kafka';
+  const mine = records.filter((record) => record.txnId === txnId);
+  const found = mine.map(({ at, offset }, index) => {
+    const which = index === 0 ? '' : ' (a duplicate that guard 2 absorbs)';
+    return { at, layer, what: `partition ${partition}, offset ${offset}${which}` };
+  });
+  if (!complete) found.push({ at: new Date(), layer, what: 'there is more than was read now' });
+  const none = { at: null, layer, what: `none in partition ${partition}: past its retention` };
+  return found.length > 0 ? found : [none];
+}
+
+function ledgerLines({ ledger, entries }: TransactionTrace): Line[] {
+  const layer = 'guard 2 ledger';
+  if (ledger.length === 0) return [{ at: null, layer, what: 'no row' }];
+  return [
+    ...ledger.map(({ state, settledAt }) => ({ at: settledAt, layer, what: state })),
+    ...entries.map(({ debit, credit, amount, currency, at }) => {
+      return { at, layer, what: `${debit} → ${credit} ${formatMoney(amount, currency)}` };
+    }),
+  ];
+}
+
+function eventLines(event: EventRow): Line[] {
+  const { eventId, type, sequence, state, copies, altered } = event;
+  const number = sequence === null ? '' : `, sequence ${sequence}`;
+  const changed = altered === 0 ? '' : `, ${altered} of them ALTERED`;
+  const seen = `${count(copies, 'copy', 'copies')} seen${changed}`;
+  const last = copies > 1 && event.lastSeenAt ? `, last ${timeOf(event.lastSeenAt)}` : '';
+  const sent = `${event.delivery ?? 'none'}, ${count(event.attempts, 'attempt')}`;
+  return [
+    {
+      at: event.publishedAt ?? event.createdAt,
+      layer: 'outbox',
+      what: `${type} ${state}${number}`,
+    },
+    { at: event.firstSeenAt, layer: 'Pub/Sub', what: `${seen} of event ${eventId}${last}` },
+    {
+      at: event.receivedAt,
+      layer: 'guard 3 inbox',
+      what: inboxOf(event.inboxRows, { isApplied: event.delivery !== null }),
+    },
+    { at: event.deliveredAt, layer: 'delivery', what: sent },
+    {
+      at: event.feedReceivedAt,
+      layer: 'guard 3 settlement',
+      what: inboxOf(event.feedRows, { isApplied: event.isPastFeed }),
+    },
+  ];
+}
+
+/** Inbox rows leave after a month; what was applied and the cursor stay. */
+function inboxOf(rows: number, { isApplied }: { isApplied: boolean }): string {
+  if (rows > 0) return `${count(rows, 'row')}, so ${count(rows, 'effect')}`;
+  return isApplied ? 'row gone by age, its effect stays' : 'not there yet';
+}
+
+function receiptLines({ receipts }: TransactionTrace): Line[] {
+  return receipts.map(({ id, verified, attempts, firstAt }) => {
+    const signature = verified ? 'signature verified' : 'signature WRONG';
+    const what = `${id}, ${signature}, ${count(attempts, 'attempt')}`;
+    return { at: new Date(firstAt), layer: 'webhook', what };
+  });
+}
+
+function timeOf(at: Date | null): string {
+  return at === null ? '–' : at.toISOString().slice(11, 23);
+}
+
+function sinceStart(at: Date | null, start: Date | undefined): string {
+  if (at === null || start === undefined) return '';
+  return `+${formatSpan(Math.max(0, at.getTime() - start.getTime()))}`;
 }
