@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
-import { dashboardFiles, dashboards } from './dashboard-files.ts';
+import { dashboardFiles, dashboards } from './dashboards.ts';
 
 type Alert = {
   alert?: string;
