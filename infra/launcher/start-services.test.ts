@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { before, test } from 'node:test';
-import { eventually } from '@triplock/testing';
-import { bringUpServices } from './bring-up.ts';
-import { killProcess, stopProcess } from './faults.ts';
+import { eventually, freePort } from '@triplock/testing';
+import { bringUpParts, bringUpServices } from './bring-up.ts';
+import { continueProcess, killProcess, pauseProcess, stopProcess } from './faults.ts';
 import { homeAt } from './home.ts';
 import { connectionLimits, withDatabase } from './provision/database.ts';
+import type { Service } from './service-table.ts';
 import { readState } from './session.ts';
+import { unreachableParts } from './status.ts';
 import { takeDown } from './take-down.ts';
 import { givenBrokers, processesOf, testHome } from './test/home.ts';
-import type { Service } from './service-table.ts';
 
 /** Making an empty PostgreSQL cluster takes a while on a busy machine. */
 const startLimit = { withinMs: 60_000, what: 'a service that starts' };
@@ -156,3 +157,38 @@ function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {
     },
   ];
 }
+
+before(async () => Object.assign(process.env, await givenBrokers()));
+
+test('a server that was given and does not answer is named with its variable', async (t) => {
+  const home = testHome(t);
+  await bringUpParts({ home });
+  const { endpoints } = homeAt(home);
+  const left = JSON.parse(readFileSync(endpoints, 'utf8')) as object;
+  const kafka = `127.0.0.1:${await freePort()}`;
+  writeFileSync(endpoints, JSON.stringify({ ...left, kafka }));
+  assert.deepEqual(await unreachableParts({ home }), [
+    `kafka at ${kafka}, given by KAFKA_BROKERS, does not answer`,
+  ]);
+});
+
+test('a part that does not answer is named with the next step, whether it died or stands still', async (t) => {
+  const home = testHome(t);
+  await bringUpParts({ home });
+  assert.deepEqual(await unreachableParts({ home }), []);
+
+  const up = `\`npm run up -- --home '${home}'\``;
+  await pauseProcess({ home, name: 'postgres' });
+  const startedMs = performance.now();
+  assert.deepEqual(await unreachableParts({ home }), [
+    `postgres stands still: ${up} lets it go on`,
+  ]);
+  assert.ok(performance.now() - startedMs < 4_000);
+  await continueProcess({ home, name: 'postgres' });
+
+  await killProcess({ home, name: 'redis' });
+  assert.deepEqual(await unreachableParts({ home }), [
+    `redis is not running: ${up} starts it again`,
+  ]);
+  assert.deepEqual(await unreachableParts({ home, only: ['postgres', 'kafka'] }), []);
+});

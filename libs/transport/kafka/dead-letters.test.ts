@@ -4,7 +4,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestTopic } from '@triplock/testing';
 import { openDeadLetters } from './dead-letters.ts';
 import type { ReceivedRecord } from './record-batches.ts';
-import { readTopic } from '../test/read-topic.ts';
+import { readTopic } from '../test/topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

@@ -6,8 +6,8 @@ import { createLogger } from '@triplock/runtime';
 import { createTestTopic, eventually } from '@triplock/testing';
 import { openGroupCommit, type GroupCommitOptions } from './group-commit.ts';
 import { ProduceRefusedError, ProduceUnknownError } from './append-queue.ts';
-import { openLossyNetwork } from '../test/lossy-network.ts';
-import { readTopic } from '../test/read-topic.ts';
+import { openLossyNetwork } from '../test/bad-network.ts';
+import { readTopic } from '../test/topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger } from '@triplock/runtime';
 import { commitTestOffset, emptyTestTopic, eventually } from '@triplock/testing';
-import { aGroup, numbered } from '../test/consumer-group.ts';
+import { aGroup, numbered } from '../test/topic.ts';
 import { findGroupGaps, gapBefore, openLogBounds, type LogGap } from './log-gaps.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });

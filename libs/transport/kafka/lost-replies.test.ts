@@ -7,8 +7,8 @@ import { Kafka, logLevel, type Message, type Producer } from 'kafkajs';
 import { appendInBatches, type AppendLimits } from './group-commit.ts';
 import { connectProducer, type IdempotentProducer } from './producer.ts';
 import { ProduceUnknownError } from './append-queue.ts';
-import { openLossyNetwork, type LossyNetwork } from '../test/lossy-network.ts';
-import { readTopic } from '../test/read-topic.ts';
+import { openLossyNetwork, type LossyNetwork } from '../test/bad-network.ts';
+import { readTopic } from '../test/topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const limits: AppendLimits = {

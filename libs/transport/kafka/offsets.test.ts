@@ -5,9 +5,9 @@ import { createLogger } from '@triplock/runtime';
 import { commitTestOffset, createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel } from 'kafkajs';
 import { connectProducer } from './producer.ts';
-import { openLossyNetwork } from '../test/lossy-network.ts';
+import { openLossyNetwork } from '../test/bad-network.ts';
 import { openGroupMover, openTopicOffsets, openUnreadRecords } from './offsets.ts';
-import { aGroup, numbered } from '../test/consumer-group.ts';
+import { aGroup, numbered } from '../test/topic.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

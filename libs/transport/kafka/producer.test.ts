@@ -5,8 +5,8 @@ import { createTestTopic, growTestTopic } from '@triplock/testing';
 import fc from 'fast-check';
 import { Partitioners, type PartitionMetadata } from 'kafkajs';
 import { connectProducer, partitionOfKey, requireEveryPartition } from './producer.ts';
-import { openLossyNetwork } from '../test/lossy-network.ts';
-import { readTopic } from '../test/read-topic.ts';
+import { openLossyNetwork } from '../test/bad-network.ts';
+import { readTopic } from '../test/topic.ts';
 
 test('a batch counts only when a broker answered for each of its partitions', () => {
   const messages = [

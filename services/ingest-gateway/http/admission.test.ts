@@ -3,9 +3,8 @@ import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
 import { trustedProxies } from '../config.ts';
-import { httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
+import { connectRaw, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
 import { gatewaySettings, startGateway } from '../test/gateway-process.ts';
-import { connectRaw } from '../test/raw-connection.ts';
 import { callerAddress, createRateLimiter, type Rate } from './admission.ts';
 
 // So slow that no time which a test takes gives anything back.
