@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { testEndpoints, testNamespace } from '@triplock/testing';
+import { commitTestOffset, testEndpoints, testNamespace } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { type Names, namesIn, usualNames } from '../names.ts';
 import { askPubSub } from '../parts/pubsub.ts';
@@ -17,12 +17,9 @@ async function fill(t: TestContext, names: Names): Promise<void> {
     createKafkaTopics(parts.kafka, names),
     createSubscriptions(parts.pubsub, names),
   ]);
-  const partitions = [{ partition: 0, offset: '0' }];
-  await withKafkaAdmin(parts.kafka, async (admin) => {
-    for (const groupId of [names.groups['ledger-worker'], `${names.groups.auditor}-dead-letters`]) {
-      await admin.setOffsets({ groupId, topic: names.acceptedTopic, partitions });
-    }
-  });
+  const topic = { brokers: [parts.kafka], topic: names.acceptedTopic };
+  const groups = [names.groups['ledger-worker'], `${names.groups.auditor}-dead-letters`];
+  await Promise.all(groups.map((groupId) => commitTestOffset(topic, { groupId, offset: 0 })));
   const redis = new Redis(parts.redis);
   await redis.set(`{${names.claims}:7}:marker`, 'warm');
   redis.disconnect();

@@ -108,10 +108,12 @@ async function aTopicOf(context: TestContext, agesInHours: readonly number[]) {
   const groupId = `test-${randomUUID()}`;
   const unread = openUnreadRecords({ brokers, topic, groupId, clientId: 'test', logger });
   context.after(() => unread.close());
-  const commit = (offset: number) =>
-    admin.setOffsets({ groupId, topic, partitions: [{ partition: 0, offset: String(offset) }] });
-  const drop = (offset: number) =>
-    admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: String(offset) }] });
+  const commit = (offset: number) => commitTestOffset({ brokers, topic }, { groupId, offset });
+  const drop = async (offset: number) => {
+    // kafkajs deletes nothing of a topic that it has not met.
+    await admin.fetchTopicOffsets(topic);
+    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: `${offset}` }] });
+  };
   return { unread, commit, drop, brokers, topic };
 }
 
