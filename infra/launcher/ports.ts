@@ -71,7 +71,8 @@ async function choosePort(session: Session, key: string, request: PortRequest): 
   const first = state.ports[key] ?? (home.folder === defaultHome ? usual : start);
   let chosen = first;
   for (let step = 0; !(await isOurs(chosen)); step += 1) {
-    if (step === elsewhere.count) throw new LauncherError(`no free port for ${key}`);
+    if (step === elsewhere.count)
+      throw new LauncherError(`no free port for ${key}: set ${request.variable} to one`);
     chosen = elsewhere.from + ((start - elsewhere.from + step) % elsewhere.count);
   }
   if (chosen !== first) report(`${key}: port ${first} is taken, using ${chosen}`);
@@ -93,10 +94,11 @@ export async function isFree(port: number): Promise<boolean> {
 function answers(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' });
-    socket.once('connect', () => resolve(true));
+    socket.once('connect', () => {
+      resolve(true);
+      socket.destroy();
+    });
     socket.once('error', () => resolve(false));
-    socket.once('close', () => resolve(false));
-    socket.once('connect', () => socket.destroy());
   });
 }
 

@@ -124,7 +124,9 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
     recordAcknowledgement(database, subject, { by, why }),
   );
   const [, id] = subject.split(':');
-  if (outcome === 'not-found') throw new CommandError(`nothing was lost as ${id}`);
+  if (outcome === 'not-found') {
+    throw new CommandError(`nothing was lost as ${id}: npm run audit names what was`);
+  }
   const before = outcome === 'acknowledged-before' ? ' before; nothing was changed' : '';
   terminal.line(`${id}: acknowledged${before}`);
   terminal.result({ outcome });
@@ -234,7 +236,7 @@ async function askThrough({ auditorUrl, query, signal, heard }: Question): Promi
       signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]),
     });
     if (!answer.ok) {
-      throw new CommandError(`it answered ${answer.status}: ${await answer.text()}`);
+      throw new CommandError(`the auditor answered ${answer.status}: ${await answer.text()}`);
     }
     if (answer.status === 200) return (await answer.json()) as AuditReport;
     const { ticket, progress } = (await answer.json()) as { ticket: string; progress: string };

@@ -176,7 +176,10 @@ async function act(sources: DeadLetterSources, action: Action, terminal: Termina
     case 'show': {
       const found = await showDeadLetter(sources, action.id);
       if (found === undefined) {
-        throw new CommandError(`there is no dead letter ${renderDeadLetterId(action.id)}`);
+        const id = renderDeadLetterId(action.id);
+        throw new CommandError(
+          `there is no dead letter ${id}: npm run dead-letters -- list has all`,
+        );
       }
       terminal.line(toJson(found, 2));
       return terminal.result(found);

@@ -101,7 +101,10 @@ test('partners of a system elsewhere are managed by its database', async (t) => 
   const again = await run('add', 'acme');
   assert.deepEqual(
     [again.code, again.stderr.trim()],
-    [1, 'triplock partners: there is a partner acme already'],
+    [
+      1,
+      'triplock partners: there is a partner acme already: npm run partners -- rotate-key acme gives it one more key',
+    ],
   );
   const [act, ...more] = JSON.parse((await run('log')).stdout) as { act: string; by: string }[];
   assert.partialDeepStrictEqual(act, { act: 'add', partner: 'acme', by: userInfo().username });

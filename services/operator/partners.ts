@@ -126,7 +126,10 @@ function render({ id, keys }: ListedPartner): string[] {
 function add(id: PartnerId) {
   return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
     const added = await registry.add(id, actor());
-    if (added.outcome === 'exists') throw new CommandError(`there is a partner ${id} already`);
+    if (added.outcome === 'exists') {
+      const next = `npm run partners -- rotate-key ${id} gives it one more key`;
+      throw new CommandError(`there is a partner ${id} already: ${next}`);
+    }
     return { lines: newKey(added.apiKey), result: { id, apiKey: added.apiKey } };
   };
 }
@@ -134,7 +137,9 @@ function add(id: PartnerId) {
 function rotateKey(id: PartnerId) {
   return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
     const added = await registry.addKey(id, actor());
-    if (added.outcome === 'no-partner') throw new CommandError(`there is no partner ${id}`);
+    if (added.outcome === 'no-partner') {
+      throw new CommandError(`there is no partner ${id}: npm run partners -- list shows all`);
+    }
     const next = 'The keys before it are good until you revoke them: npm run partners -- list';
     return { lines: [...newKey(added.apiKey), next], result: { id, apiKey: added.apiKey } };
   };
@@ -147,7 +152,9 @@ function revokeKey(id: PartnerId, prefix: string) {
       case 'revoked':
         return { lines: ['revoked; refused within 5 s'], result: { id, revoked: true } };
       case 'no-such-key':
-        throw new CommandError(`no good key of ${id} begins so`);
+        throw new CommandError(
+          `no good key of ${id} begins so: npm run partners -- list shows them`,
+        );
       case 'several-keys':
         throw new CommandError(`several keys of ${id} begin so: give more of the one you mean`);
     }

@@ -70,7 +70,7 @@ export function txnIdFrom([first, key]: readonly string[]): TxnId {
   }
   const parsed = parseIdempotencyKey([key]);
   if (parsed.outcome === 'key') return deriveTxnId('payment', first as PartnerId, parsed.key);
-  throw new UsageError(`'${key}' is not an idempotency key`);
+  throw new UsageError(`'${key}' is not an idempotency key: give 1 to 255 printable characters`);
 }
 
 function refuse({ txnId, unasked }: PaymentTrace): never {

@@ -54,7 +54,7 @@ async function deleteGroups(admin: Admin, groups: string[]): Promise<void> {
     if (joined.length === 0) break;
     if (performance.now() > deadline) {
       const names = joined.map(({ groupId }) => groupId).join(', ');
-      throw new LauncherError(`kafka: somebody is still at work in ${names}`);
+      throw new LauncherError(`kafka: somebody is still at work in ${names}: stop it first`);
     }
     await delay(askAgainMs);
   }

@@ -92,10 +92,10 @@ export async function followWebhooks(
   /** Writes what came since, a page; whether there may be more. */
   const catchUp = async (): Promise<boolean> => {
     const page = await readArrivals(catcher, seen);
-    if (page.catcher !== began.catcher) throw new CommandError('the catcher was started anew');
+    if (page.catcher !== began.catcher) throw lackingWebhooks('the catcher was started anew');
     for (const { number, at, partner, id, verified, body } of page.arrivals) {
       if (number !== seen + 1)
-        throw new CommandError(`${number - seen - 1} webhooks are forgotten`);
+        throw lackingWebhooks(`the catcher forgot ${number - seen - 1} webhooks`);
       seen = number;
       history.webhook({ partner, id, verified, body }, new Date(at));
     }
@@ -118,6 +118,10 @@ export async function followWebhooks(
       return following;
     },
   };
+}
+
+function lackingWebhooks(why: string): CommandError {
+  return new CommandError(`${why}: this history lacks webhooks that came, begin another one`);
 }
 
 async function readArrivals(catcher: string, after: number): Promise<ArrivalsPage> {
