@@ -55,7 +55,7 @@ async function aPlace(t: TestContext) {
  */
 async function watchOrder(t: TestContext, events: TestSubscription) {
   const seen = new Map<string, Set<number>>();
-  const client = openEmulator(events);
+  const client = await openEmulator(events);
   const topic = client.topic(events.topic);
   const options = { enableMessageOrdering: true, ackDeadlineSeconds: 30 };
   const [subscription] = await topic.createSubscription(`${events.topic}-watch`, options);

@@ -9,7 +9,7 @@ import { onTheSystem } from './test/system.ts';
 let pubsub: PubSub;
 
 const on = onTheSystem(async ({ system }) => {
-  pubsub = openEmulator({ projectId: system.pubsubProject, emulatorHost: system.pubsub });
+  pubsub = await openEmulator({ projectId: system.pubsubProject, emulatorHost: system.pubsub });
 });
 after(async () => {
   await pubsub.close();

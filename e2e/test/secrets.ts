@@ -137,7 +137,7 @@ export async function writePoison(system: Endpoints): Promise<void> {
   await producer.disconnect();
 
   const { pubsub: emulatorHost, pubsubProject: projectId } = system;
-  const pubsub = openEmulator({ projectId, emulatorHost });
+  const pubsub = await openEmulator({ projectId, emulatorHost });
   const event = { data: Buffer.from(poison.event), attributes: { [poison.event]: poison.event } };
   await pubsub.topic(topics.events).publishMessage(event);
   await pubsub.close();
@@ -165,7 +165,10 @@ export async function listen({ system }: Setup): Promise<Listener> {
   const name = `e2e-listener-${randomBytes(6).toString('hex')}`;
   const since = Date.now();
   const events: Message[] = [];
-  const pubsub = openEmulator({ projectId: system.pubsubProject, emulatorHost: system.pubsub });
+  const pubsub = await openEmulator({
+    projectId: system.pubsubProject,
+    emulatorHost: system.pubsub,
+  });
   const subscription = await subscribe(pubsub, name, (message) => void events.push(message));
 
   const kafka = new Kafka({ clientId: name, brokers: [system.kafka], logLevel: logLevel.NOTHING });

@@ -85,8 +85,8 @@ export async function appendInTransaction(
 }
 
 /**
- * Commits a group's next offset of partition 0, as its only member. kafkajs's own `setOffsets` waits
- * until an empty fetch has timed out, 5 s.
+ * Commits a group's next offset of partition 0, as its only member. kafkajs's own `setOffsets`
+ * waits until an empty fetch has timed out, 5 s.
  */
 export async function commitTestOffset(
   { brokers, topic }: TestTopic,
