@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import type { Effect } from '@triplock/inbox';
-import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
-import { handlerOf } from './consume-events.ts';
+import type { BatchLimits } from '@triplock/runtime';
+import { aPayment, messageOf, succeeded } from '@triplock/testing';
+import { aConsumer } from './test/consumer-under-test.ts';
 
 const rememberIds: Effect<PaymentEvent> = async (tx, events) => {
   const ids = events.map(({ id }) => id);
@@ -12,36 +12,23 @@ const rememberIds: Effect<PaymentEvent> = async (tx, events) => {
 };
 
 /** A consumer in the notifier's schema whose effect is a row. */
-async function aConsumer(context: TestContext, batch = { apartMs: 0, itemsMax: 100 }) {
-  const store = await createTestDatabase(context);
-  await store.open().query(`
+async function aRememberer(context: TestContext, batch?: BatchLimits) {
+  const consumer = await aConsumer(context, {
+    ...{ name: 'a-consumer', shortName: 'notifier', role: 'triplock_notifier' },
+    ...{ effect: rememberIds, ...(batch !== undefined && { batch }) },
+  });
+  await consumer.store.open().query(`
     CREATE TABLE notifier.effects (event_id uuid NOT NULL);
     GRANT SELECT, INSERT ON notifier.effects TO triplock_notifier`);
-  const database = store.open('triplock_notifier');
-  const crashPoints = createCrashPoints();
-  const metrics = createMetrics('test');
-  const logger = createLogger({ service: 'test', instance: 'test', level: 'info' });
   const lines: object[] = [];
-  logger.info = (...line: unknown[]) => void lines.push(line);
-  const handle = handlerOf(
-    { logger, metrics, crashPoints },
-    {
-      name: 'a-consumer',
-      shortName: 'notifier',
-      database,
-      effect: rememberIds,
-      batch,
-      countReaped: () => undefined,
-    },
-  );
+  consumer.logger.info = (...line: unknown[]) => void lines.push(line);
   const counted = (what: string) =>
-    metrics.getSingleMetricAsString(`triplock_notifier_${what}_total`);
-  const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
-  return { handle, rows, crashPoints, counted, lines };
+    consumer.metrics.getSingleMetricAsString(`triplock_notifier_${what}_total`);
+  return { ...consumer, counted, lines };
 }
 
 test('an event that comes three times takes effect once, and its copies are counted', async (context) => {
-  const { handle, rows, counted } = await aConsumer(context);
+  const { handle, rows, counted } = await aRememberer(context);
   const event = succeeded(aPayment());
   for (let copy = 0; copy < 3; copy += 1) assert.equal(await handle(messageOf(event)), 'ack');
   assert.equal((await rows('SELECT FROM effects')).length, 1);
@@ -49,7 +36,7 @@ test('an event that comes three times takes effect once, and its copies are coun
 });
 
 test('copies that come together are one counted line of the log, with some of their ids', async (context) => {
-  const { handle, lines, counted } = await aConsumer(context, { apartMs: 1_000, itemsMax: 40 });
+  const { handle, lines, counted } = await aRememberer(context, { apartMs: 1_000, itemsMax: 40 });
   const events = Array.from({ length: 40 }, () => succeeded(aPayment()));
   const deliver = () => Promise.all(events.map((event) => handle(messageOf(event))));
   await deliver();
@@ -69,7 +56,7 @@ test('copies that come together are one counted line of the log, with some of th
 });
 
 test('a consumer that dies before its acknowledgement takes effect once', async (context) => {
-  const { handle, rows, crashPoints } = await aConsumer(context);
+  const { handle, rows, crashPoints } = await aRememberer(context);
   const message = messageOf(succeeded(aPayment()));
   crashPoints.arm({ name: 'notifier.received', action: { do: 'throw' } });
   await assert.rejects(handle(message), /crash point/);
@@ -81,7 +68,7 @@ test('a consumer that dies before its acknowledgement takes effect once', async 
 });
 
 test('an event that comes before its predecessor is given back and takes effect later', async (context) => {
-  const { handle, rows } = await aConsumer(context);
+  const { handle, rows } = await aRememberer(context);
   const first = succeeded(aPayment());
   const later = { ...succeeded(aPayment()), payment_id: first.payment_id, sequence: 2 };
   assert.equal(await handle(messageOf(later)), 'nack');
@@ -92,7 +79,7 @@ test('an event that comes before its predecessor is given back and takes effect 
 });
 
 test('an altered copy is acknowledged, kept for people and has no effect', async (context) => {
-  const { handle, rows } = await aConsumer(context);
+  const { handle, rows } = await aRememberer(context);
   const event = succeeded(aPayment());
   await handle(messageOf(event));
   const altered = { ...event, timestamp: '2020-01-01T00:00:00.000Z' };
@@ -104,7 +91,7 @@ test('an altered copy is acknowledged, kept for people and has no effect', async
 });
 
 test('a message that is no event is kept with its bytes, and the next one goes on', async (context) => {
-  const { handle, rows, counted } = await aConsumer(context);
+  const { handle, rows, counted } = await aRememberer(context);
   const event = succeeded(aPayment());
   const { payload, attributes } = encodePaymentEvent(event);
   const { event_id: _dropped, ...anonymous } = attributes('');

@@ -1,30 +1,17 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { handlerOf } from '@triplock/consumer';
-import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aConsumer } from '@triplock/consumer/test';
+import { createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
 import { notifyPartners, reapDeliveries, type AttemptRecord } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
 import { isGone, notDelivered, queues, retention, setEndpoint } from './test/webhooks.ts';
 
-async function aSubscriber(context: TestContext) {
-  const database = (await createTestDatabase(context)).open('triplock_notifier');
-  const crashPoints = createCrashPoints();
-  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-  const handle = handlerOf(
-    { logger, metrics: createMetrics('test'), crashPoints },
-    {
-      name: 'partner-notifier',
-      shortName: 'notifier',
-      database,
-      effect: notifyPartners,
-      batch: { apartMs: 0, itemsMax: 100 },
-      countReaped: () => undefined,
-    },
-  );
-  const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
-  return { handle, rows, crashPoints, database };
-}
+const aSubscriber = (context: TestContext) =>
+  aConsumer(context, {
+    ...{ name: 'partner-notifier', shortName: 'notifier', role: 'triplock_notifier' },
+    effect: notifyPartners,
+  });
 
 test('an event published three times becomes one delivery with the body of the event', async (context) => {
   const { handle, rows } = await aSubscriber(context);
@@ -80,7 +67,10 @@ test('what fails while its endpoint is gone is parked, and has all its time agai
   assert.equal(await deliveries.record(first!, { ...notDelivered, status: 410 }), 'parked');
   assert.deepEqual(await lease(), []);
   assert.equal(await deliveries.release(100), 0);
-  assert.partialDeepStrictEqual(await deliveries.backlog(), { waiting: 0, parked: 1 });
+  const { oldestParkedSeconds, ...backlog } = await deliveries.backlog();
+  assert.partialDeepStrictEqual(backlog, { waiting: 0, parked: 1 });
+  // Since when it is parked, and not when it would have been due.
+  assert.ok(oldestParkedSeconds >= 0);
 
   await setEndpoint(owner, 'acme');
   assert.equal(await deliveries.release(100), 1);
@@ -107,11 +97,25 @@ test('what was not sent for want of an endpoint is no attempt, and is due if one
   assert.deepEqual([again!.eventId, again!.failedBefore, rest], [one!.eventId, 0, []]);
 });
 
-test('parked webhooks of one partner are released in batches, and nobody else’s with them', async (context) => {
+test('parked webhooks of one partner are released in batches, oldest first, and nobody else’s with them', async (context) => {
   const { database, owner, deliveries } = await queues(context, { acme: 5, globex: 3, zeta: 2 });
-  await database.query(`UPDATE deliveries SET state = 'parked'`);
+  // Those with the lowest ids are the youngest.
+  await database.query(`UPDATE deliveries AS delivery
+    SET state = 'parked', next_attempt_at = now() - nth * interval '1 minute'
+    FROM (SELECT event_id, row_number() OVER (ORDER BY event_id) AS nth
+          FROM deliveries) AS numbered
+    WHERE delivery.event_id = numbered.event_id`);
+  const parkedOf = (partner: string) =>
+    database.query<{ id: string }>(
+      `SELECT event_id AS id FROM deliveries WHERE state = 'parked' AND partner_id = $1
+       ORDER BY next_attempt_at DESC`,
+      [partner],
+    );
+  const [youngest] = await parkedOf('globex');
   await owner.query(`${isGone} WHERE partner_id <> 'globex'`);
-  assert.deepEqual([await deliveries.release(2), await deliveries.release(2)], [2, 1]);
+  assert.equal(await deliveries.release(2), 2);
+  assert.deepEqual(await parkedOf('globex'), [youngest]);
+  assert.equal(await deliveries.release(2), 1);
   assert.equal(await deliveries.release(2), 0);
   const due = `SELECT DISTINCT partner_id FROM deliveries WHERE state = 'pending'`;
   assert.deepEqual(await database.query(due), [{ partner_id: 'globex' }]);

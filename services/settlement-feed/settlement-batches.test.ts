@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
-import { handlerOf } from '@triplock/consumer';
+import { aConsumer } from '@triplock/consumer/test';
 import {
   eventOf,
   keyConflictEventOf,
@@ -13,7 +13,6 @@ import { openInbox } from '@triplock/inbox';
 import { openPostgresLedger } from '@triplock/ledger';
 import type { AcceptedPayment, Settlement } from '@triplock/payments';
 import { migrate, migrationSets } from '@triplock/postgres';
-import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
 import {
   aPayment,
   aRefund,
@@ -25,22 +24,10 @@ import {
 import { addToBatches } from './settlement-batches.ts';
 
 async function aFeed(context: TestContext) {
-  const store = await createTestDatabase(context);
-  const database = store.open('triplock_settlement');
-  const crashPoints = createCrashPoints();
-  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-  const handle = handlerOf(
-    { logger, metrics: createMetrics('test'), crashPoints },
-    {
-      name: 'settlement-feed',
-      shortName: 'settlement',
-      database,
-      effect: addToBatches,
-      batch: { apartMs: 0, itemsMax: 100 },
-      countReaped: () => undefined,
-    },
-  );
-  const rows = <Row extends object>(sql: string) => database.query<Row>(sql);
+  const { rows, ...consumer } = await aConsumer(context, {
+    ...{ name: 'settlement-feed', shortName: 'settlement', role: 'triplock_settlement' },
+    effect: addToBatches,
+  });
   const batches = async () => {
     const found = await rows<{ line: string }>(`
       SELECT format('%s %s %s: %s - %s = %s, %s + %s', partner_id, day, currency,
@@ -48,7 +35,7 @@ async function aFeed(context: TestContext) {
       FROM batches ORDER BY partner_id, day, currency`);
     return found.map(({ line }) => line);
   };
-  return { store, handle, rows, batches, crashPoints };
+  return { ...consumer, rows, batches };
 }
 
 /** The event of a refund of all of a payment, as its second. */
