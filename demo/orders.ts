@@ -53,26 +53,12 @@ export async function sendFirst(system: System, order: Order): Promise<Accepted>
   return { ...order, id: idOf(answer), answer, sentAt, unsure };
 }
 
-/** Sends an order until its answer is another than 503, which means "ask again". */
-export async function send(
+/** Sends an order until there is an answer to it, and tells after how many 503s. */
+export function send(
   system: System,
   { partner, key, body, kind }: Order,
 ): Promise<{ answer: Answer; unsure: number }> {
-  let unsure = 0;
-  const answer = await until({
-    what: `an answer other than 503 for ${key}`,
-    signal: system.signal,
-    check: async () => {
-      system.progress(
-        `asking the gateway${unsure === 0 ? '' : `, ${count(unsure, '503')} so far`}`,
-      );
-      const latest = await partner.pay(key, body, kind);
-      if (latest.status !== 503) return latest;
-      unsure += 1;
-      return undefined;
-    },
-  });
-  return { answer, unsure };
+  return untilAnswered(system, key, () => partner.pay(key, body, kind));
 }
 
 /** Asks a part of a payment back, under a key of its own; gives the refund's id. */
@@ -82,16 +68,31 @@ export async function sendRefund(
   body: RefundBody,
 ): Promise<TxnId> {
   const key = newKey(`${paidUnder}-refund`);
+  const { answer } = await untilAnswered(system, key, () => partner.refund(id, key, body));
+  promised('a refund is answered 202', answer.status === 202, { ids: [key], saw: answer });
+  return idOf(answer);
+}
+
+/**
+ * Asks again after a 503, which means that; and behind one after a 409 too: the request that it
+ * answered is still at work, or left its claim in flight until the lease ends.
+ */
+async function untilAnswered(system: System, key: string, ask: () => Promise<Answer>) {
+  let unsure = 0;
   const answer = await until({
     what: `an answer other than 503 for ${key}`,
     signal: system.signal,
     check: async () => {
-      const latest = await partner.refund(id, key, body);
-      return latest.status !== 503 && latest;
+      system.progress(
+        `asking the gateway${unsure === 0 ? '' : `, ${count(unsure, '503')} so far`}`,
+      );
+      const latest = await ask();
+      if (latest.status === 503) unsure += 1;
+      const isAtWork = unsure > 0 && latest.status === 409;
+      return latest.status !== 503 && !isAtWork && latest;
     },
   });
-  promised('a refund is answered 202', answer.status === 202, { ids: [key], saw: answer });
-  return idOf(answer);
+  return { answer, unsure };
 }
 
 /** What a partner gets that asks twice more. */
