@@ -8,7 +8,9 @@ import {
   expectOutcome,
   hourMs,
   lasting,
+  walked,
   warmUp,
+  wholeWalk,
   type OpenClaims,
 } from './test/claims-under-test.ts';
 
@@ -87,6 +89,23 @@ function describeLeaseEnds(open: OpenClaims): void {
     expectAnswered(await claims.claim(request), request);
   });
 
+  it('of an owner that answers late and one that takes over at that moment one is lost', async (t) => {
+    const { claims, another, age } = await open(t, lasting);
+    const other = await another();
+    const race = async () => {
+      const request = aClaim();
+      await warmUp(claims, request);
+      const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
+      await age(request.txnId, 2 * lasting.leaseMs);
+      const both = [claims.complete(owner), other.claim(request)] as const;
+      const [completed, { outcome }] = await Promise.all(both);
+      return `${completed}, ${outcome}`;
+    };
+    const ends = new Set(await Promise.all(Array.from({ length: 40 }, race)));
+    for (const either of ['completed, completed', 'lost, claimed']) ends.delete(either);
+    assert.deepEqual([...ends], []);
+  });
+
   it('an owner whose lease is over completes as long as nobody took over', async (t) => {
     const { claims, age } = await open(t, lasting);
     const request = aClaim();
@@ -100,7 +119,7 @@ function describeLeaseEnds(open: OpenClaims): void {
 
 function describeLife(open: OpenClaims): void {
   it('a key is known for a day and no longer, and the key is then free for any request', async (t) => {
-    const { claims, age } = await open(t, lasting);
+    const { claims, age, openWalk } = await open(t, lasting);
     const request = aClaim();
     await warmUp(claims, request);
     const owner = { ...request, ...expectOutcome(await claims.claim(request), 'claimed') };
@@ -111,7 +130,7 @@ function describeLife(open: OpenClaims): void {
     assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
     const other = {
       ...{ ...request, fingerprint: aFingerprint(), acceptedAt: new Date() },
-      shown: '{"of":"another life"}',
+      ...{ shown: '{"of":"another life"}', recordKey: aClaim().txnId },
     };
     const { acceptedAt, token } = expectOutcome(await claims.claim(other), 'claimed');
     assert.deepEqual(acceptedAt, other.acceptedAt);
@@ -121,6 +140,8 @@ function describeLife(open: OpenClaims): void {
     expectOutcome(await claims.claim(other), 'in-flight');
     assert.equal(await claims.complete({ ...other, token }), 'completed');
     expectAnswered(await claims.claim(other), other);
+    const { claims: found } = await wholeWalk(await openWalk(), { limit: 1_000 });
+    assert.deepEqual(found, walked([other]));
   });
 
   it('an owner whose claim was forgotten can neither complete nor release it', async (t) => {

@@ -200,7 +200,7 @@ function describeReads(open: OpenClaims): void {
     const pending = { outcome: 'pending', partnerId, kind, acceptedAt };
     for (let renewed = 0; renewed < 2; renewed += 1) {
       await age(request.txnId, 0.8 * hourMs);
-      await (await another()).renewShown([request, aClaim()]);
+      await (await another()).renewShown([...Array.from({ length: 45 }, () => aClaim()), request]);
     }
     await age(request.txnId, 0.8 * hourMs);
     assert.deepEqual(await claims.read(request.txnId), { ...pending, shown });

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestStripe, eventually, type TestStripe } from '@triplock/testing';
-import { ledgerWorker } from './service.ts';
-import { aPipeline, aProvider, outcomesOf, recordOf } from './test/pipeline.ts';
+import { aPipeline, aProvider, outcomesOf, recordOf, traceparent } from './test/pipeline.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -111,22 +110,16 @@ test('an end that the ledger refuses holds back no other payment, raises an alar
 
 test('the same record again, and a topic read from its beginning, charge nobody again', async (context) => {
   const { work, append, chargedOnce } = await aCharging(context);
-  const first = work();
-  const payment = aCard();
+  const [first, payment] = [work(), aCard()];
   for (let n = 0; n < 3; n += 1) await append(recordOf(payment));
   await first.allCommitted();
   await work().allCommitted();
   await chargedOnce(payment);
 });
 
-const crashes: readonly (typeof ledgerWorker.crashPoints)[number][] = [
-  'worker.intent-created',
-  'worker.intent-stored',
-  'worker.charged',
-  'worker.settled',
-];
+const crashes = ['intent-created', 'intent-stored', 'charged', 'settled'] as const;
 suite('a worker that fails between two steps of a charge finds it as it left it', () => {
-  for (const name of crashes) {
+  for (const name of crashes.map((crash) => `worker.${crash}` as const)) {
     test(`after ${name}`, async (context) => {
       const { work, append, chargedOnce } = await aCharging(context);
       const worker = work();
@@ -164,9 +157,8 @@ suite('what the provider does not answer in time is looked up, and nobody is cha
         return (await rowOf(payment))?.state === 'succeeded';
       });
       await chargedOnce(payment);
-      type Faults = { faults: { hits: number }[] };
-      const { faults: struck } = await stripe.control<Faults>('GET', '/faults');
-      assert.ok(struck[0]!.hits >= 1);
+      const struck = await stripe.control<{ faults: { hits: number }[] }>('GET', '/faults');
+      assert.ok(struck.faults[0]!.hits >= 1);
     });
   }
 });
@@ -179,7 +171,6 @@ test('a 500 that the provider keeps holds up no batch and is passed by a second 
   await append(recordOf(payment));
   await worker.allCommitted();
   assert.deepEqual(outcomesOf(worker), { 'handed-over': 1 });
-  // No resolver runs here.
   await eventually(async () => (await rowOf(payment))?.state === 'succeeded');
   await chargedOnce(payment);
 });
@@ -188,10 +179,8 @@ test('a worker that slept for 25 hours between storing an intent and confirming 
   const { work, append, letTimePass, chargedOnce, rowOf } = await aCharging(context);
   const worker = work();
   const payment = aCard();
-  worker.crashPoints.arm({
-    name: 'worker.intent-stored',
-    action: { do: 'pause', pauseMs: 3_000 },
-  });
+  const name = 'worker.intent-stored';
+  worker.crashPoints.arm({ name, action: { do: 'pause', pauseMs: 3_000 } });
   await append(recordOf(payment));
   await eventually(async () => (await rowOf(payment))?.provider_intent_id != null);
   await letTimePass();
@@ -202,17 +191,21 @@ test('a worker that slept for 25 hours between storing an intent and confirming 
   await chargedOnce(payment);
 });
 
-test('an intent that came too late to be stored stays for whoever gets it next under its key', async (context) => {
-  const { work, append, letTimePass, strike, rowOf, chargedOnce } = await aCharging(context);
-  const worker = work();
+/** A payment whose row is due again while its worker sleeps over the intent that it made. */
+async function aSleeper(context: TestContext) {
+  const charging = await aCharging(context);
+  const worker = charging.work();
   const payment = aCard();
-  worker.crashPoints.arm({
-    name: 'worker.intent-created',
-    action: { do: 'pause', pauseMs: 3_000 },
-  });
-  await append(recordOf(payment));
-  await eventually(async () => worker.crashPoints.hits()['worker.intent-created'] === 1);
-  await letTimePass();
+  const name = 'worker.intent-created';
+  worker.crashPoints.arm({ name, action: { do: 'pause', pauseMs: 3_000 } });
+  await charging.append(recordOf(payment));
+  await eventually(async () => worker.crashPoints.hits()[name] === 1);
+  await charging.letTimePass();
+  return { ...charging, worker, payment };
+}
+
+test('an intent that came too late to be stored stays for whoever gets it next under its key', async (context) => {
+  const { worker, payment, strike, rowOf, letTimePass, chargedOnce } = await aSleeper(context);
   await strike({ fault: 'unavailable', operation: 'payment_intents.create', count: 1 });
   await worker.resolve();
   assert.equal((await rowOf(payment))?.provider_intent_id, null);
@@ -223,14 +216,42 @@ test('an intent that came too late to be stored stays for whoever gets it next u
   await chargedOnce(payment);
 });
 
-test('a customer who has to act is waited for, and one who never does is given up', async (context) => {
+test('an intent that came too late is cancelled where another one is stored, and where none is needed', async (context) => {
+  const { worker, payment, provided, chargedOnce } = await aSleeper(context);
+  // The same key now gives another intent.
+  await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
+  assert.equal(await worker.resolve(), 1);
+  await worker.allCommitted();
+  await chargedOnce(payment);
+  assert.deepEqual((await provided()).paymentIntents, { succeeded: 1, canceled: 1 });
+  const failed = await aSleeper(context);
+  const { txnId, version } = (await failed.worker.ledger.find(failed.payment.txnId))!;
+  const result = { state: 'failed' as const, failure: { code: 'refused', message: 'refused' } };
+  const end = { txnId, version, result, traceparent, settledAt: new Date() };
+  assert.deepEqual(await failed.worker.ledger.settle(end), { outcome: 'settled' });
+  await failed.worker.allCommitted();
+  assert.deepEqual((await failed.provided()).paymentIntents, { canceled: 1 });
+});
+
+test('an intent that somebody else stored is not cancelled by whoever made it too', async (context) => {
+  const { worker, payment, chargedOnce } = await aSleeper(context);
+  const name = 'worker.intent-stored';
+  // Until the sleeper has seen that it is stored.
+  worker.crashPoints.arm({ name, action: { do: 'pause', pauseMs: 6_000 } });
+  const resolved = worker.resolve();
+  await worker.allCommitted();
+  assert.equal(await resolved, 1);
+  await chargedOnce(payment);
+});
+
+test('a customer who has to act, or a bank, is waited for, and a customer who never does is given up', async (context) => {
   const { work, append, owner, letTimePass, rowOf, chargedOnce } = await aCharging(context);
   const worker = work();
   const acts = aCard('pm_card_authenticationRequired');
-  const leaves = aPayment({
-    paymentMethod: 'pm_card_authenticationRequired',
-    acceptedAt: new Date(Date.now() - 25 * 3_600_000),
-  });
+  const acceptedAt = new Date(Date.now() - 25 * 3_600_000);
+  const leaves = aPayment({ paymentMethod: 'pm_card_authenticationRequired', acceptedAt });
+  const [paymentMethod, currency] = ['pm_usBankAccount_success', 'USD'];
+  const bank = aPayment({ paymentMethod, currency, acceptedAt });
   await append(recordOf(acts));
   await worker.allCommitted();
   const { provider_intent_id: intent } = (await rowOf(acts))!;
@@ -239,8 +260,10 @@ test('a customer who has to act is waited for, and one who never does is given u
   await letTimePass();
   await worker.resolve();
   await chargedOnce(acts);
-  await append(recordOf(leaves));
+  await stripe.control('PUT', '/settings', { settleAfterMs: 3_600_000 });
+  for (const each of [leaves, bank]) await append(recordOf(each));
   await worker.allCommitted();
+  assert.equal((await rowOf(bank))?.state, 'pending');
   assert.equal((await rowOf(leaves))?.failure_code, 'authentication_required');
   assert.equal((await owner.query('SELECT FROM ledger.entries')).length, 1);
 });
@@ -261,12 +284,8 @@ test('two workers that charge one payment at once charge it once, and leave no i
 test('a slow card holds up neither its partition nor the payments behind it', async (context) => {
   const { work, append, rowOf, strike, letTimePass } = await aCharging(context);
   const worker = work(100);
-  await strike({
-    fault: 'time-out',
-    operation: 'payment_intents.confirm',
-    count: 4,
-    delayMs: 5_000,
-  });
+  const timeOuts = { fault: 'time-out', count: 4, delayMs: 5_000 };
+  await strike({ ...timeOuts, operation: 'payment_intents.confirm' });
   const [slow, behind] = [aCard(), aPayment()];
   await append(recordOf(slow));
   await append(recordOf(behind));

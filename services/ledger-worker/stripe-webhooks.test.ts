@@ -35,8 +35,7 @@ async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {})
   const pipeline = await aPipeline(context);
   // A batch that waits for the provider's answer is committed when the row waits for somebody else.
   const worker = pipeline.work({ provider: aProvider(stripe, { timeoutMs: 10_000 }) });
-  const idleMs = 3_600_000;
-  const resolver = runLoop(worker.resolverOnce, { name: 'resolver', idleMs, logger });
+  const resolver = runLoop(worker.resolverOnce, { name: 'resolver', idleMs: 3_600_000, logger });
   context.after(async () => {
     await resolver.stop();
     await worker.drain();
@@ -120,6 +119,24 @@ test('a refund that had succeeded and fails later changes nothing, and raises an
   assert.deepEqual(await refunds.find(refund.txnId), before);
 });
 
+test('a refund that fails before it succeeded, or is another one than ours, raises no alarm', async (context) => {
+  const { append, allCommitted, refunds, metrics, url } = await aReceiver(context);
+  for (const paymentMethod of ['pm_card_pendingRefund', 'pm_card_refundFail']) {
+    const payment = aPayment({ amount: 1_250n, paymentMethod });
+    const refund = aRefund(payment, { amount: 400n });
+    for (const each of [recordOf(payment), refundRecordOf(refund)]) await append(each);
+    await allCommitted();
+    const { txnId } = refund;
+    const row = (await refunds.find(txnId))!;
+    const id = row.state === 'pending' ? row.provider!.refundId : 're_other';
+    const ours = { object: 'refund', payment_intent: 'pi_1', metadata: { txn_id: txnId } };
+    const data = { object: { ...ours, id, status: 'failed' } };
+    const webhook = aWebhook('', { more: { id: `evt_${id}`, type: 'refund.failed', data } });
+    assert.equal((await fetch(url, webhook)).status, 200);
+  }
+  assert.equal((await metrics.refundsUndone.get()).values[0]?.value ?? 0, 0);
+});
+
 test('copies in any order have one effect, and are counted as what they are', async (context) => {
   const { configure, waiting, becomes, counted, owner } = await aReceiver(context);
   const { payment, intentId } = await waiting('pm_card_authenticationRequired');
@@ -128,9 +145,8 @@ test('copies in any order have one effect, and are counted as what they are', as
   await configure({ copies: 4, order: 'reversed' });
   await becomes(payment.txnId, 'succeeded');
   await stripe.control('POST', '/webhooks/replay', {});
-  type Shown = { undelivered: unknown[] };
   await eventually(async () => {
-    const { undelivered } = await stripe.control<Shown>('GET', '/webhooks');
+    const { undelivered } = await stripe.control<{ undelivered: unknown[] }>('GET', '/webhooks');
     return undelivered.length === 0;
   });
   const { woken, duplicate = 0, ['nothing-waits']: nothing = 0, forged } = counted();
@@ -206,12 +222,14 @@ test('what is forged, unsigned, old, too large or not ours is refused or ignored
   });
 });
 
-test('while the ledger is away Stripe is asked to send it again', async (context) => {
-  const wakeDue = () => Promise.reject(new Error('the database is away'));
-  const { url, counted } = await aReceiver(context, { wakeDue });
-  const answer = await fetch(url, aWebhook('pi_1'));
-  assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '5']);
-  assert.deepEqual(counted(), {});
+test('while the ledger is away, or hangs, Stripe is asked to send it again', async (context) => {
+  const isAway = () => Promise.reject(new Error('the database is away'));
+  for (const wakeDue of [isAway, () => new Promise<never>(() => undefined)]) {
+    const { url, counted } = await aReceiver(context, { wakeDue });
+    const answer = await fetch(url, aWebhook('pi_1'));
+    assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '5']);
+    assert.deepEqual(counted(), {});
+  }
 });
 
 /** The server with nobody behind it, and what it counts and logs. */
@@ -220,9 +238,8 @@ async function aServer(context: TestContext) {
   const quiet = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const warn = context.mock.method(quiet, 'warn');
   const port = await freePort();
-  const resolver = {} as Loop;
   const server = await serveStripeWebhooks({ metrics, logger: quiet } as Worker, {
-    ...{ host: '127.0.0.1', port, secrets: [secret], mode: 'test', resolver },
+    ...{ host: '127.0.0.1', port, secrets: [secret], mode: 'test', resolver: {} as Loop },
   });
   context.after(() => server.close());
   const counted = (outcome: ProviderEventOutcome) => metrics.providerEvents.counted()[outcome] ?? 0;

@@ -39,6 +39,28 @@ test('few slots are shared evenly and not in the order of names', async (context
   assert.deepEqual(partnersOf(await lease({ deliveriesMax: 6 })), { acme: 2, globex: 2, zeta: 2 });
 });
 
+test('of one partner what is due for the longest is sent first, and of several who waits for the longest', async (context) => {
+  const { owner, lease } = await queues(context, { acme: 4, globex: 1 });
+  await owner.query(`UPDATE notifier.deliveries AS delivery
+    SET next_attempt_at = now() - nth * interval '1 minute'
+    FROM (SELECT event_id, row_number() OVER (ORDER BY partner_id, event_id) AS nth
+          FROM notifier.deliveries) AS numbered
+    WHERE delivery.event_id = numbered.event_id`);
+  const due = await owner.query<{ id: string }>(
+    'SELECT event_id AS id FROM notifier.deliveries ORDER BY next_attempt_at',
+  );
+  const leased = [
+    await lease({ deliveriesMax: 1 }),
+    await lease({ perPartnerMax: 1 }),
+    await lease({ deliveriesMax: 2 }),
+  ];
+  const [globex, first, second, third] = due.map(({ id }) => id);
+  assert.deepEqual(
+    leased.map((some) => some.map(({ eventId }) => eventId as string).sort()),
+    [[globex], [first], [second, third].sort()],
+  );
+});
+
 test('what a partner has under way already counts to its share', async (context) => {
   const { lease } = await queues(context, { acme: 50, globex: 50 });
   const underWay = new Map([

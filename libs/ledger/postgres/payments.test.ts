@@ -30,6 +30,14 @@ async function openUnderTest(context: TestContext): Promise<LedgerByRelay> {
         WHERE state = 'pending' AND txn_id = coalesce($1, txn_id)`;
       await owner.query(sql, [only]);
     },
+    dueInMs: async (txnId) => {
+      const [row] = await owner.query<{ rest: number }>(
+        `SELECT extract(epoch FROM due_at - now())::float8 * 1000 AS rest
+         FROM ledger.transactions WHERE txn_id = $1`,
+        [txnId],
+      );
+      return row!.rest;
+    },
     writeDetails: async (txnId, details) => {
       await owner.query(`
         ALTER TABLE ledger.transactions DISABLE TRIGGER transactions_change_forward,

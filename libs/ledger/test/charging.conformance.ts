@@ -165,6 +165,23 @@ function due(open: Open): void {
     }
   });
 
+  test('what was taken is due again after a quarter of its age, a minute at most, and never within its lease', async (context) => {
+    const { ledger, takeDue, letTimePass, dueInMs } = await open(context);
+    for (const [ageMs, leaseMs, least, most] of [
+      [40_000, 1, 5_000, 30_000],
+      [3_600_000, 1, 30_000, 60_000],
+      [3_600_000, 300_000, 200_000, 300_000],
+    ] as const) {
+      const acceptedAt = new Date(Date.now() - ageMs);
+      const payment = aPayment({ amount: 100n, paymentMethod: 'pm_card_visa', acceptedAt });
+      await ledger.post([pendingOf(payment)]);
+      await letTimePass(payment.txnId);
+      assert.equal((await takeDue({ limit: 10, leaseMs })).length, 1);
+      const restMs = await dueInMs(payment.txnId);
+      assert.ok(least < restMs && restMs <= most, `${restMs} ms`);
+    }
+  });
+
   test('several at once take each due row once', async (context) => {
     const { ledger, takeDue, letTimePass } = await open(context);
     await ledger.post(Array.from({ length: 40 }, () => pendingOf(card())));
@@ -235,24 +252,6 @@ function due(open: Open): void {
     assert.deepEqual(idsOf(here).sort(), [transfer.txnId, waits.txnId].sort());
     const others = await takeDue({ limit: 10, leaseMs: 60_000 });
     assert.equal(others.length, 2);
-  });
-
-  test('of several that are due the longest due is taken first', async (context) => {
-    const { ledger, takeDue, wakeDue } = await open(context);
-    const [later, first] = [card(), card()];
-    for (const [n, { txnId, ...payment }] of [later, first].entries()) {
-      await ledger.post([pendingOf({ txnId, ...payment })]);
-      await ledger.storeIntent({ txnId, version: 1, ...stripe, intentId: `pi_${n}` });
-    }
-    // The last one changes no time, and moves the row behind the other on the disk.
-    for (const [n, intentId] of ['pi_1', 'pi_0', 'pi_1'].entries()) {
-      const event = { ...stripe, eventId: `evt_${n}`, type: 'payment_intent.succeeded', intentId };
-      await wakeDue(event, { graceMs: 0 });
-    }
-    for (const { txnId } of [first, later]) {
-      const [taken] = await takeDue({ limit: 1, leaseMs: 60_000 });
-      assert.ok(taken?.kind === 'payment' && taken.payment.txnId === txnId);
-    }
   });
 
   test('a refund is not settled as a payment, nor a payment as a refund', async (context) => {

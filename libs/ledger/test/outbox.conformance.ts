@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { bucketCount } from '@triplock/contracts';
-import { bucketOf, type TxnId } from '@triplock/payments';
+import { bucketOf, type EventId, type TxnId } from '@triplock/payments';
 import {
   aPayment,
   type LostAnswerCase,
@@ -39,6 +39,16 @@ function taking(open: Open): void {
       left.map((row) => [row.sequence, row.bucket, row.orderingKey]),
       [2, 3].map((sequence) => [sequence, bucketOf(txnId, bucketCount), txnId]),
     );
+  });
+
+  test('a backlog that is longer than one look is taken from its beginning', async (context) => {
+    const { outbox, append } = await open(context);
+    const { txnId } = aPayment();
+    const written: EventId[] = [];
+    for (let n = 0; n < 20; n += 1) written.push(await append(txnId));
+    const { leases } = await outbox.leaseBuckets(a);
+    assert.deepEqual((await outbox.take(leases, 1)).map(idOf), written.slice(0, 1));
+    assert.deepEqual((await outbox.take(leases, 3)).map(idOf), written.slice(0, 3));
   });
 
   test('an event that committed late under a lower order id is not passed over', async (context) => {

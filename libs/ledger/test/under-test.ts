@@ -39,6 +39,8 @@ export type ChargingUnderTest = RefundsUnderTest & {
   wakeDue: WakeDue;
   /** Lets every pending row, or this one alone, be due now, as time does. */
   letTimePass(only?: TxnId): Promise<void>;
+  /** How long until a pending row is due, milliseconds by the store's clock. */
+  dueInMs(txnId: TxnId): Promise<number>;
   /** Writes a row's column `details` past every check, as damage does. */
   writeDetails(txnId: TxnId, details: string | null): Promise<void>;
 };

@@ -1,16 +1,22 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { after, describe, it, type TestContext } from 'node:test';
 import {
+  DeleteTableCommand,
   DescribeTimeToLiveCommand,
   DynamoDBClient,
   GetItemCommand,
   PutItemCommand,
   UpdateTimeToLiveCommand,
 } from '@aws-sdk/client-dynamodb';
-import fc from 'fast-check';
 import { createLogger } from '@triplock/runtime';
-import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
-import { ClaimsUnavailableError, type ShownClaim } from '@triplock/claims';
+import { createTestRelay, createTestTable, eventually, testNamespace } from '@triplock/testing';
+import {
+  ClaimsUnavailableError,
+  type ClaimRequest,
+  type OwnerToken,
+  type ShownClaim,
+} from '@triplock/claims';
 import { bucketCount } from '@triplock/contracts';
 import { bucketOf } from '@triplock/payments';
 import { describeClaims } from '@triplock/claims/conformance';
@@ -23,10 +29,10 @@ import {
   warmUp,
   type OpenClaims,
 } from '@triplock/claims/test';
+import { claimItem, lookUp } from './claim-items.ts';
 import { createClaimsTable, DynamoTableError } from './claims-table.ts';
 import { openDynamoClaims, openDynamoWalk } from './dynamo-claims.ts';
-import { connectDynamo, dynamoSettings } from './dynamo-client.ts';
-import { watchServiceClock } from './service-clock.ts';
+import { connectDynamo, dynamoSettings, type Table } from './dynamo-client.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const address = await createTestTable({ after }, createClaimsTable);
@@ -119,6 +125,93 @@ describe('the table of the claims', () => {
     assert.deepEqual(await claims.claim(lost), { outcome: 'cold', epoch });
   });
 
+  it('a restored table under the old name is noticed though its markers came with it', async (t) => {
+    const own = await createTestTable(t, createClaimsTable);
+    const [TableName, namespace] = [own.table, testNamespace('claims')];
+    const claims = await openDynamoClaims({ ...own, logger, namespace });
+    t.after(() => claims.close());
+    /** Puts another table with this item in the place of the one that is there. */
+    const restore = async (item: object, meanwhile: () => Promise<unknown>) => {
+      await client.send(new DeleteTableCommand({ TableName }));
+      await meanwhile();
+      await createClaimsTable(own);
+      await client.send(new PutItemCommand({ TableName, Item: item as never }));
+    };
+    const nobodyAsks = () => Promise.resolve();
+    const somebodyAsks = () => assert.rejects(claims.ping(), ClaimsUnavailableError);
+    for (const meanwhile of [somebodyAsks, nobodyAsks]) {
+      const request = aClaim();
+      await warmUp(claims, request);
+      assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
+      const id = { S: `${namespace}#marker#${bucketOfClaim(request)}` };
+      const { Item: marker } = await client.send(new GetItemCommand({ TableName, Key: { id } }));
+      await restore(marker!, meanwhile);
+      const isCold = async () => (await claims.read(request.txnId)).outcome === 'cold';
+      // A table that was away is looked at anew; one that nobody missed, within seconds.
+      if (meanwhile === somebodyAsks) assert.ok(await isCold());
+      else await eventually(isCold);
+    }
+  });
+
+  it('what DynamoDB has deleted of a claim is shown by no renewal', async (t) => {
+    const { claims, namespace } = await openClaims(t);
+    const request = aClaim();
+    await warmUp(claims, request);
+    await claims.claim(request);
+    await address.deleteItems(`${namespace}#shown#`);
+    await claims.renewShown([request]);
+    const read = await claims.read(request.txnId);
+    assert.ok(read.outcome === 'pending' && read.shown === undefined);
+  });
+
+  it('a table that could not be named once is named when it is back', async (t) => {
+    const { relay } = await openClaims(t);
+    const dynamo = connectDynamo({ ...address, emulator: relay.url, answerTimeoutMs: 15_000 });
+    t.after(() => dynamo.close());
+    const name = () => dynamo.inTime((table) => table.tableId());
+    await relay.cut();
+    await assert.rejects(name(), ClaimsUnavailableError);
+    await relay.restore();
+    assert.ok(await name());
+  });
+
+  it('a lease, a life and a loss last as long as they shall, however little a caller knows of the time', async (t) => {
+    const [begin, second] = [Date.now(), 1_000];
+    const layout = { namespace: testNamespace('claims'), leaseMs: 60 * second, shownMs: second };
+    const living = { ...layout, lifeMs: 600 * second, claimsMax: 100 };
+    const claims = await openDynamoClaims({ ...address, logger, ...layout });
+    t.after(() => claims.close());
+    const dynamo = connectDynamo({ ...address, answerTimeoutMs: 15_000 });
+    t.after(() => dynamo.close());
+    /** The table so many seconds after the beginning, by a clock that is unsure by so many. */
+    const atTime = (table: Table, at: number, unsure: number): Table => {
+      const [earliest, latest] = [begin + (at - unsure) * second, begin + (at + unsure) * second];
+      return { ...table, now: () => ({ earliest, latest }) };
+    };
+    const claimAt = async (request: ClaimRequest, at: number, unsure: number) => {
+      const token = randomUUID() as OwnerToken;
+      const attempt = { layout: living, request, token, onWrite: () => undefined };
+      const claim = (table: Table) => claimItem(atTime(table, at, unsure), attempt);
+      return (await dynamo.inTime(claim)).outcome;
+    };
+    const [vague, exact, lost] = [aClaim(), aClaim(), aClaim()];
+    for (const request of [vague, exact]) await warmUp(claims, request);
+    assert.equal(await claimAt(vague, 0, 30), 'claimed');
+    assert.equal(await claimAt(vague, 59, 0), 'in-flight');
+    assert.equal(await claimAt(exact, 0, 0), 'claimed');
+    assert.equal(await claimAt(exact, 80, 30), 'in-flight');
+    const reuses = { ...exact, fingerprint: aFingerprint() };
+    assert.equal(await claimAt(reuses, 620, 30), 'reused');
+    assert.equal(await claimAt(reuses, 631, 30), 'claimed');
+    await claims.markCold(bucketOfClaim(lost));
+    await claims.noteLoss(bucketOfClaim(lost));
+    const coldAt = async (at: number, unsure: number) => {
+      const look = (table: Table) => lookUp(atTime(table, at, unsure), living, lost.txnId);
+      return (await dynamo.inTime(look)).cold !== undefined;
+    };
+    assert.deepEqual([await coldAt(620, 30), await coldAt(720, 30)], [true, false]);
+  });
+
   it('a step that ends while the table is looked at leaves the others their answer', async (t) => {
     const dynamo = connectDynamo({ ...address, answerTimeoutMs: 15_000 });
     t.after(() => dynamo.close());
@@ -163,62 +256,5 @@ describe('the table of the claims', () => {
 
   it('making the table again leaves it as it is', async () => {
     assert.equal(await createClaimsTable(address), 'was there');
-  });
-});
-
-/** What a service whose clock is `offset` ahead of the monotonic one puts into its Date header. */
-const dateAt = (offset: number, at: number) => new Date(Math.floor((at + offset) / 1_000) * 1_000);
-
-describe('the time of the service', () => {
-  it('the interval always holds the time of the service, and answers make it narrow', () => {
-    const exchange = fc.record({
-      pause: fc.double({ min: 0, max: 400, noNaN: true }),
-      there: fc.double({ min: 0, max: 200, noNaN: true }),
-      back: fc.double({ min: 0, max: 200, noNaN: true }),
-    });
-    const offsets = fc.double({ min: -1e12, max: 1e12, noNaN: true });
-    fc.assert(
-      fc.property(offsets, fc.array(exchange, { minLength: 1 }), (offset, exchanges) => {
-        const clock = watchServiceClock();
-        // In the past of the real monotonic clock, which `now` reads.
-        let at = performance.now() - 100_000;
-        for (const { pause, there, back } of exchanges) {
-          const sentAt = at + pause;
-          const date = dateAt(offset, sentAt + there);
-          const receivedAt = sentAt + there + back;
-          clock.learn({ sentAt, receivedAt, date });
-          at = receivedAt;
-          const { earliest, latest } = clock.now();
-          const truth = performance.now() + offset;
-          assert.ok(earliest <= truth + 1 && truth - 1 <= latest, `${earliest} ${truth} ${latest}`);
-        }
-      }),
-    );
-  });
-
-  it('answers spread over a second tell the time to a tenth of it', () => {
-    const clock = watchServiceClock();
-    const begin = performance.now() - 2_000;
-    for (let each = 0; each < 20; each += 1) {
-      const sentAt = begin + each * 97;
-      clock.learn({ sentAt, receivedAt: sentAt + 4, date: dateAt(5_000_000, sentAt + 2) });
-    }
-    const { earliest, latest } = clock.now();
-    assert.ok(latest - earliest < 250, `${latest - earliest} ms wide`);
-  });
-
-  it('a service whose clock was set is believed anew', () => {
-    const clock = watchServiceClock();
-    const sentAt = performance.now();
-    clock.learn({ sentAt, receivedAt: sentAt + 1, date: dateAt(0, sentAt) });
-    clock.learn({ sentAt: sentAt + 1, receivedAt: sentAt + 2, date: dateAt(-3_600_000, sentAt) });
-    const hoursAgo = (performance.now() - clock.now().latest) / 3_600_000;
-    assert.ok(Math.abs(hoursAgo - 1) < 0.01, `${hoursAgo} h`);
-  });
-
-  it('a service that never answered has no time', () => {
-    const clock = watchServiceClock();
-    clock.learn({ sentAt: 0, receivedAt: 1, date: new Date('no date') });
-    assert.throws(() => clock.now(), /is not known yet/);
   });
 });

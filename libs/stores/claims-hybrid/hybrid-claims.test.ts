@@ -123,6 +123,20 @@ describe('answers in the cache', () => {
     await assert.rejects(claims.claim(aClaim()), ClaimsUnavailableError);
   });
 
+  it('whichever retry caches the answer, and whichever gets it, it is that of the first claim', async (t) => {
+    const { claims, request, cached, relay } = await aCompletedClaim(t);
+    // Of gateways of other releases, which render in newer forms.
+    const retry = (responseVersion: number) => {
+      return claims.claim({ ...request, acceptedAt: new Date(), responseVersion });
+    };
+    await eventually(async () => {
+      expectAnswered(await retry(4), request);
+      return (await cached()) === 1;
+    });
+    await relay.cut();
+    expectAnswered(await retry(5), request);
+  });
+
   it('a claim that is not completed is never cached', async (t) => {
     const { claims, redis, answerOf } = await openHybrid(t);
     const request = aClaim();
@@ -167,6 +181,8 @@ describe('answers in the cache', () => {
   it('a cached answer lives no longer than its claim', async (t) => {
     const { claims, request, redis, answerOf, ageInPostgres, cached } = await aCompletedClaim(t);
     await ageInPostgres(request.txnId, 23 * hourMs);
+    // Whatever the time is here, the cache ends it by its own.
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 25 * hourMs });
     await eventually(async () => {
       await replay(claims, request);
       return (await cached()) === 1;

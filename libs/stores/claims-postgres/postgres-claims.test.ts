@@ -98,6 +98,38 @@ describe('claims in postgres', () => {
     assert.equal((await send(randomUUID()))[0]!.outcome, 'in-flight');
   });
 
+  it('two systems in one database do not meet', async (t) => {
+    const [one, other] = [await openClaims(t), await openClaims(t)];
+    const request = aClaim();
+    await warmUp(one.claims, request);
+    const claimed = { ...request, ...expectOutcome(await one.claims.claim(request), 'claimed') };
+    expectOutcome(await other.claims.claim(request), 'cold');
+    await warmUp(other.claims, request);
+    assert.deepEqual(await other.claims.read(request.txnId), { outcome: 'unknown' });
+    assert.equal(await other.claims.complete(claimed), 'lost');
+    assert.equal(await other.claims.release(claimed), 'lost');
+    expectOutcome(await one.claims.claim(request), 'in-flight');
+    await one.claims.complete(claimed);
+    const named = { namespace: other.namespace, applicationName: 'test', logger };
+    const walk = openPostgresWalk({ url: database.url('triplock_auditor'), ...named });
+    t.after(() => walk.close());
+    assert.deepEqual(await walk.walk({ limit: 9 }), { claims: [] });
+    expectOutcome(await other.claims.claim({ ...request, shown: '{"of":"other"}' }), 'claimed');
+    await other.claims.markCold(bucketOfClaim(request));
+    expectOutcome(await one.claims.claim(request), 'completed');
+    const shownUntil = () =>
+      owner.query(`SELECT expires_at FROM claims.claims_shown WHERE namespace = $1`, [
+        one.namespace,
+      ]);
+    // So little of its time is left that it could be renewed.
+    for (const { namespace } of [one, other]) {
+      await ageRow(owner, { namespace, txnId: request.txnId, ms: 40_000 });
+    }
+    const before = await shownUntil();
+    await other.claims.renewShown([request]);
+    assert.deepEqual(await shownUntil(), before);
+  });
+
   it('another history of the server is noticed: old claims count, silence does not', async (t) => {
     const { claims, namespace } = await openClaims(t);
     const [kept, lost] = [aClaim(), aClaim()];

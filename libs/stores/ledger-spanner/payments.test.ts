@@ -32,6 +32,13 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
           tx.write({ kind: 'update', table: 'transactions', row });
         }
       }),
+    dueInMs: async (txnId) => {
+      const sql = `
+        SELECT TIMESTAMP_DIFF(due_at, CURRENT_TIMESTAMP(), MILLISECOND) AS rest
+        FROM transactions WHERE txn_id = @txnId`;
+      const [row] = await one.query<{ rest: bigint }>(sql, { txnId });
+      return Number(row!.rest);
+    },
     writeDetails: (txnId, details) =>
       one.transaction(async (tx) => {
         const row = { txn_id: txnId, details, changed_at: commitTimestamp };
