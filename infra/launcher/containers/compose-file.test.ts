@@ -82,6 +82,14 @@ test('everything that goes on running says how it is and has a bound on its memo
   }
 });
 
+test('what is ready is seldom asked again, and by nothing that takes long to start', () => {
+  for (const [name, { healthcheck }] of containers) {
+    if (healthcheck === undefined) continue;
+    assert.deepEqual([healthcheck.start_interval, healthcheck.interval], ['1s', '30s'], name);
+    assert.doesNotMatch(healthcheck.test.join(' '), /\b(node|java|kafka-\w+\.sh)\b/, name);
+  }
+});
+
 /** Parts whose images write beside what they keep, and what. */
 const writable: Readonly<Record<string, string>> = {
   kafka: 'its configuration and logs, below /opt/kafka',

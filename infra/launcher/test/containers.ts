@@ -40,7 +40,7 @@ export type ComposeService = {
   command?: string[];
   environment?: Record<string, string | number>;
   ports?: string[];
-  healthcheck?: object;
+  healthcheck?: { test: string[]; interval: string; start_interval: string };
   mem_limit?: string;
   volumes?: string[];
   profiles?: string[];
