@@ -65,7 +65,7 @@ const batches = [
   /^send batch test\./,
   /^process batch /,
   /^post batch$/,
-  /^publish bucket$/,
+  /^publish batch$/,
   /^admit events$/,
   /^record attempts$/,
 ];

@@ -80,6 +80,8 @@ export function settingsOf(
     ...('WEBHOOK_KEYS' in service.settings && { WEBHOOK_KEYS_FILE: wiring.webhookKeysFile }),
     ...(kafka && { KAFKA_BROKERS: addresses.kafka }),
     ...(events && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
+    // The emulator has no limit on a key.
+    ...(events?.does === 'publish' && { ORDERING_KEYS: '8' }),
     ...(claims && claimSettings(service, wiring)),
     ...(ledger && ledgerSettings(wiring)),
     // The emulator's commits cost the square of their rows.

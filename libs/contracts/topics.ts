@@ -6,11 +6,11 @@ export const topics = {
   accepted: 'payments.accepted.v1',
   /** Kafka: records that can never be posted, with their original bytes. */
   deadLetter: 'payments.dead-letter.v1',
-  /** Pub/Sub: events of the ledger, ordered by bucket. */
+  /** Pub/Sub: events of the ledger, in order for each payment. */
   events: 'payment-events.v1',
 } as const;
 
-/** Ordering keys of the events topic, outbox leases and warm markers: 64 buckets each. */
+/** Outbox leases and warm markers: 64 buckets each. Ordering keys of events are shared by them. */
 export const bucketCount = 64;
 
 /**

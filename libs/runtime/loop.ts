@@ -13,13 +13,14 @@ export type Loop = {
 };
 
 /**
- * Runs a pass forever: at once again while there is work, after `idleMs` when there was none, and
- * after a backoff of up to 5 s when it threw. An error is logged and never ends the loop: the
+ * Runs a pass forever: at once again while there is work, but no sooner than `apartMs` after the
+ * beginning of the one before it (0 by default), so that more gathers for each; after `idleMs` when
+ * there was none; and after a backoff of up to 5 s when it threw. An error is logged and never ends the loop: the
  * dependency that failed comes back, or an operator sees the log repeat.
  */
 export function runLoop(
   pass: Pass,
-  options: { name: string; idleMs: number; logger: Logger },
+  options: { name: string; idleMs: number; apartMs?: number; logger: Logger },
 ): Loop {
   let stopped = false;
   let resting = new AbortController();
@@ -32,9 +33,11 @@ export function runLoop(
     let failures = 0;
     while (!stopped) {
       try {
+        const next = performance.now() + (options.apartMs ?? 0);
         const done = await pass();
         failures = 0;
-        if (done === 0) await rest(options.idleMs);
+        const restMs = done === 0 ? options.idleMs : next - performance.now();
+        if (restMs > 0) await rest(restMs);
       } catch (error) {
         options.logger.warn(
           { err: error, loop: options.name, failures },

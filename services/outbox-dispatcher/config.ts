@@ -27,6 +27,11 @@ export const settings = {
   LEASE_MS: withDefault(integer({ min: 6_000, max: 60_000 }), 6_000),
   /** How long a published event stays in the outbox, and can be published again by `republish`. */
   OUTBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
+  /**
+   * Ordering keys of the events, which the 64 buckets share. Few make large requests; Pub/Sub takes
+   * 1 MB a second of each (cloud.google.com/pubsub/quotas).
+   */
+  ORDERING_KEYS: withDefault(integer({ min: 1, max: 64 }), 64),
   /** Rows of one pass: 32 of a bucket in one request, where more saves little. */
   TAKE_ROWS_MAX: withDefault(integer({ min: 64, max: 10_000 }), 2_000),
 };

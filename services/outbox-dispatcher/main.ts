@@ -47,6 +47,7 @@ await runService(outboxDispatcher, readConfig, async (config, service) => {
       outbox,
       publisher,
       holdLeases: holdLeases(outbox, { owner, leaseMs: config.LEASE_MS }),
+      orderingKeys: config.ORDERING_KEYS,
       rowsMax: config.TAKE_ROWS_MAX,
       publishLimitMs,
       metrics,

@@ -5,7 +5,7 @@ import type { PublishOutcome } from '@triplock/transport';
 export type DispatcherMetrics = {
   /** Events by what came of publishing them. */
   events: Tally<'published' | 'unknown' | 'parked'>;
-  /** One bucket's events sent in order, by what came of the last of them. */
+  /** One key's events sent in order, by what came of the last of them. */
   publishSeconds: Durations<PublishOutcome['outcome']>;
   /** Events that were published under a lease that had ended: they will be published again. */
   unmarked: Counter;
@@ -34,7 +34,7 @@ export function dispatcherMetrics(registry: Registry): DispatcherMetrics {
     }),
     publishSeconds: new Durations({
       name: 'triplock_dispatcher_publish_seconds',
-      help: 'Time until Pub/Sub acknowledged the events of one bucket, by outcome of the last one.',
+      help: 'Time until Pub/Sub acknowledged the events of one ordering key, by outcome of the last one.',
       buckets: usualBuckets,
       outcomes: ['published', 'unknown', 'unpublishable'],
       registers,

@@ -20,9 +20,11 @@ export type Dispatcher = {
   outbox: Outbox;
   publisher: Publisher;
   holdLeases: LeaseHolder;
+  /** In how many ordering keys the buckets leave. */
+  orderingKeys: number;
   /** Rows of one pass. */
   rowsMax: number;
-  /** Bounds all that is sent of one bucket in a pass; milliseconds. */
+  /** Bounds all that is sent of one key in a pass; milliseconds. */
   publishLimitMs: number;
   metrics: DispatcherMetrics;
   crashPoints: CrashPoints;
@@ -33,11 +35,14 @@ export type Dispatcher = {
 const markMs = 500;
 // An event waits this long at most before it is seen; an empty look costs one indexed read.
 const idleMs = 50;
+// What comes within this time leaves together: a look, a request and a commit cost more than the
+// events in them.
+const apartMs = 25;
 
 /** Publishes until stopped. Stopping finishes the pass and gives the buckets to the others. */
 export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop, 'stop'> {
   const { outbox, logger } = dispatcher;
-  const loop = runLoop(publishEvents(dispatcher), { name: 'publish', idleMs, logger });
+  const loop = runLoop(publishEvents(dispatcher), { name: 'publish', idleMs, apartMs, logger });
   return {
     stop: async () => {
       await loop.stop();
@@ -47,12 +52,16 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
 }
 
 /**
- * One pass: hold the leases, take what waits in them, publish each bucket in order, side by side.
+ * One pass: hold the leases, take what waits in them, publish each key in order, side by side.
+ *
+ * A PublishRequest carries one ordering key only, so buckets share keys: all events of a bucket have
+ * the same key, and the order within a bucket is the one that counts.
  * The pass counts what left the outbox. When nothing could leave because the broker does not
  * answer, it throws, and the loop tries again after a while.
  */
 export function publishEvents(dispatcher: Dispatcher): Pass {
-  const { outbox, holdLeases, rowsMax, publishLimitMs, metrics, crashPoints } = dispatcher;
+  const { outbox, holdLeases, orderingKeys, rowsMax, publishLimitMs, metrics, crashPoints } =
+    dispatcher;
   return async () => {
     const { leases, validUntil } = await holdLeases();
     metrics.leases.set(leases.size);
@@ -67,34 +76,37 @@ export function publishEvents(dispatcher: Dispatcher): Pass {
     // All are waited for, whatever becomes of one: a publish still under way while the next pass
     // takes the same rows would break the bucket's order.
     const outcomes = await Promise.allSettled(
-      [...Map.groupBy(rows, (row) => row.bucket)].map(([bucket, ofBucket]) =>
-        publishBucket(dispatcher, leases.get(bucket)!, ofBucket),
+      [...Map.groupBy(rows, ({ bucket }) => `key-${bucket % orderingKeys}`)].map(([key, ofKey]) =>
+        publishKey(dispatcher, leases, { key, rows: ofKey }),
       ),
     );
     return countDone(outcomes);
   };
 }
 
-/** What came of one bucket's rows. `failure`: why some still wait. */
-type BucketOutcome = { done: number; failure?: Error };
+/** Rows of the buckets that share an ordering key, in order within each. */
+type RowsOfKey = { key: string; rows: readonly OutboxEvent[] };
+
+/** What came of one key's rows. `failure`: why some still wait. */
+type KeyOutcome = { done: number; failure?: Error };
 
 /**
- * Publishes a bucket's rows in order and marks those that Pub/Sub has acknowledged.
+ * Publishes a key's rows in order and marks those that Pub/Sub has acknowledged.
  *
  * A crash between the ack and the mark leaves published rows pending: the next dispatcher to hold
- * the bucket publishes them again under the same event ids, which every inbox knows. After a
- * failure nothing later in the bucket is sent, so the order holds; the rows stay pending.
+ * their bucket publishes them again under the same event ids, which every inbox knows. After a
+ * failure nothing later in the key is sent, so the order holds; the rows stay pending.
  */
-async function publishBucket(
+async function publishKey(
   dispatcher: Dispatcher,
-  lease: BucketLease,
-  rows: readonly OutboxEvent[],
-): Promise<BucketOutcome> {
+  leases: HeldLeases['leases'],
+  { key, rows }: RowsOfKey,
+): Promise<KeyOutcome> {
   const followed = rows.map(followEvent);
   try {
     const of = () => followed.map(({ row }) => row.traceparent);
-    return await inBatchSpan({ name: 'publish bucket', of }, () =>
-      publishFollowed(dispatcher, lease, followed),
+    return await inBatchSpan({ name: 'publish batch', of }, () =>
+      publishFollowed(dispatcher, leases, { key, followed }),
     );
   } catch (error) {
     for (const { span } of followed) span.fail(error);
@@ -104,17 +116,17 @@ async function publishBucket(
 
 async function publishFollowed(
   dispatcher: Dispatcher,
-  lease: BucketLease,
-  followed: readonly FollowedEvent[],
-): Promise<BucketOutcome> {
+  leases: HeldLeases['leases'],
+  { key, followed }: { key: string; followed: readonly FollowedEvent[] },
+): Promise<KeyOutcome> {
   const rows = followed.map(({ row }) => row);
   const { publisher, metrics } = dispatcher;
   const end = metrics.publishSeconds.start();
-  const outcomes = await publisher.publishInOrder(rows.map(messageOf));
+  const outcomes = await publisher.publishInOrder(rows.map((row) => messageOf(row, key)));
   await endPublished(followed, outcomes);
   const published = countPublished(outcomes);
   end(outcomes[published]?.outcome ?? 'published');
-  if (published > 0) await mark(dispatcher, lease, rows.slice(0, published));
+  if (published > 0) await mark(dispatcher, leases, rows.slice(0, published));
 
   const stopped = outcomes[published];
   switch (stopped?.outcome) {
@@ -126,6 +138,7 @@ async function publishFollowed(
       return { done: published, failure: stopped.error };
     case 'unpublishable': {
       const row = rows[published]!;
+      const lease = leases.get(row.bucket)!;
       return { done: published + (await park(dispatcher, lease, row, stopped.error)) };
     }
     default:
@@ -133,7 +146,7 @@ async function publishFollowed(
   }
 }
 
-function countDone(outcomes: readonly PromiseSettledResult<BucketOutcome>[]): number {
+function countDone(outcomes: readonly PromiseSettledResult<KeyOutcome>[]): number {
   let done = 0;
   let failure: Error | undefined;
   for (const outcome of outcomes) {
@@ -144,7 +157,7 @@ function countDone(outcomes: readonly PromiseSettledResult<BucketOutcome>[]): nu
   return done;
 }
 
-function messageOf(row: OutboxEvent): OutgoingMessage {
+function messageOf(row: OutboxEvent, key: string): OutgoingMessage {
   const attributes: PaymentEventAttributes = {
     event_id: row.id,
     event_type: row.type,
@@ -153,7 +166,7 @@ function messageOf(row: OutboxEvent): OutgoingMessage {
     ...(row.sequence === undefined ? {} : { sequence: String(row.sequence) }),
     traceparent: row.traceparent,
   };
-  return { orderingKey: `bucket-${row.bucket}`, data: Buffer.from(row.payload), attributes };
+  return { orderingKey: key, data: Buffer.from(row.payload), attributes };
 }
 
 function countPublished(outcomes: readonly PublishOutcome[]): number {
@@ -163,27 +176,28 @@ function countPublished(outcomes: readonly PublishOutcome[]): number {
 
 async function mark(
   { outbox, metrics, crashPoints, logger }: Dispatcher,
-  lease: BucketLease,
+  leases: HeldLeases['leases'],
   rows: readonly OutboxEvent[],
 ): Promise<void> {
   metrics.events.count('published', rows.length);
   await crashPoints.reached('dispatcher.published');
-  const marked = await outbox.markPublished(
-    lease,
-    rows.map((row) => row.id),
-  );
-  await crashPoints.reached('dispatcher.marked');
-  if (marked < rows.length) {
-    metrics.unmarked.inc(rows.length - marked);
-    const { bucket, epoch } = lease;
+  const markBucket = async (bucket: number, ofBucket: readonly OutboxEvent[]) => {
+    const lease = leases.get(bucket)!;
+    const eventIds = ofBucket.map((row) => row.id);
+    const marked = await outbox.markPublished(lease, eventIds);
+    if (marked === eventIds.length) return;
+    metrics.unmarked.inc(eventIds.length - marked);
     logger.warn(
-      { bucket, epoch: String(epoch), published: rows.length, marked },
+      { bucket, epoch: String(lease.epoch), published: eventIds.length, marked },
       'the lease was lost before the mark: its next owner publishes these events again',
     );
-  }
+  };
+  const byBucket = Map.groupBy(rows, (row) => row.bucket);
+  await Promise.all([...byBucket].map(([bucket, ofBucket]) => markBucket(bucket, ofBucket)));
+  await crashPoints.reached('dispatcher.marked');
 }
 
-/** A poison message must not hold up its bucket: it is set aside, and a person has to look. */
+/** A poison message must not hold up its key: it is set aside, and a person has to look. */
 async function park(
   { outbox, metrics, logger }: Dispatcher,
   lease: BucketLease,

@@ -16,10 +16,13 @@ const unpacked = { name: 'compression.type', value: 'uncompressed' };
 // would have its records dropped at once.
 const stampedByBroker = { name: 'message.timestamp.type', value: 'LogAppendTime' };
 
-/** Partitions bound how many workers share the load; dead letters are few. */
+/**
+ * Partitions bound how many workers share the load, and each gathers batches of its own: four are as
+ * many as one machine's workers can use. Dead letters are few.
+ */
 function topicsOf({ acceptedTopic, deadLetterTopic }: Names): ITopicConfig[] {
   return [
-    { topic: acceptedTopic, numPartitions: 12, configEntries: [unpacked, stampedByBroker] },
+    { topic: acceptedTopic, numPartitions: 4, configEntries: [unpacked, stampedByBroker] },
     {
       topic: deadLetterTopic,
       numPartitions: 3,

@@ -21,6 +21,8 @@ export const traceparent = '00-11111111111111111111111111111111-2222222222222222
 export type DispatcherWish = {
   name?: string;
   leaseMs?: number;
+  /** 64 by default, so that each bucket has its own. */
+  orderingKeys?: number;
   emulatorHost?: string;
   /** Changes how messages leave. */
   wrap?: (publisher: Publisher) => Pick<Publisher, 'publishInOrder'>;
@@ -57,6 +59,7 @@ export async function aDispatcherSetup(context: TestContext) {
       crashPoints,
       logger,
       holdLeases: holdLeases(outbox, lease),
+      orderingKeys: wish.orderingKeys ?? bucketCount,
       rowsMax: 1_000,
       publishLimitMs,
     });
