@@ -57,6 +57,13 @@ export type Outbox = {
    */
   take(leases: readonly BucketLease[], rowsMax: number): Promise<OutboxEvent[]>;
   /**
+   * Calls `appended` soon after events were appended, and once when it has begun to listen.
+   * Resolves when `signal` aborts. A hint: it may be missing, so look now and then. Absent where
+   * the store tells nobody.
+   * @throws when it hears nothing any more.
+   */
+  listen?(appended: () => void, signal: AbortSignal): Promise<void>;
+  /**
    * Marks rows published, where the lease still holds. Returns how many were marked. Calls made at
    * once for several buckets share a statement.
    */

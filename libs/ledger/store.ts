@@ -2,7 +2,7 @@ import { readDurability, type Database, type Durability } from '@triplock/postgr
 import type { SettingsOf, SettingsTable } from '@triplock/runtime';
 import type { Ledger } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
-import { openPostgresOutbox } from './postgres/outbox.ts';
+import { openAnnouncer, openPostgresOutbox } from './postgres/outbox.ts';
 import { openPostgresLedger } from './postgres/payments.ts';
 import { openPostgresRefunds } from './postgres/refunds.ts';
 import { takeDueFrom, wakeDueIn } from './postgres/transactions.ts';
@@ -66,9 +66,22 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
   missing: () => [],
   open: async (_, { openPostgres }) => {
     const database = openPostgres();
+    const announced = openAnnouncer(database);
+    const ledger = openPostgresLedger(database);
+    const refunds = openPostgresRefunds(database);
     return {
-      ledger: openPostgresLedger(database),
-      refunds: openPostgresRefunds(database),
+      ledger: {
+        ...ledger,
+        post: announced(ledger.post),
+        settle: announced(ledger.settle),
+        recordKeyConflict: announced(ledger.recordKeyConflict),
+      },
+      refunds: {
+        ...refunds,
+        post: announced(refunds.post),
+        settle: announced(refunds.settle),
+        recordKeyConflict: announced(refunds.recordKeyConflict),
+      },
       outbox: openPostgresOutbox(database),
       takeDue: takeDueFrom(database),
       wakeDue: wakeDueIn(database),

@@ -44,6 +44,31 @@ test('a transaction whose connection dies rejects, and the next one gets a new c
   assert.deepEqual(await database.transaction((tx) => tx.query('SELECT 1 AS n')), [{ n: 1 }]);
 });
 
+test('who listens hears what others notify, until told to stop or the connection is lost', async (context) => {
+  const database = await openEmptyDatabase(context);
+  const stopping = new AbortController();
+  let heard = 0;
+  const next = async (count: number) => {
+    while (heard < count) await new Promise(setImmediate);
+  };
+  const listening = database.listen('Things', () => (heard += 1), stopping.signal);
+  await next(1);
+  await database.query(`SELECT pg_notify('Things', '')`);
+  await next(2);
+  stopping.abort();
+  await listening;
+
+  const lost = database.listen('Things', () => (heard += 1), new AbortController().signal);
+  await next(3);
+  await Promise.all([
+    assert.rejects(lost),
+    database.query(`
+      SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND query LIKE 'LISTEN%'`),
+  ]);
+  assert.deepEqual(await database.query('SELECT 1 AS n'), [{ n: 1 }]);
+});
+
 test('the server refuses every write by connections that only read', async (context) => {
   const { url, ...owner } = await openEmptyDatabase(context);
   await owner.query('CREATE TABLE things (n integer)');

@@ -14,6 +14,13 @@ export type Queryable = {
 export type Database = Queryable & {
   /** Runs `work` in one transaction (READ COMMITTED) and commits, or rolls back when it throws. */
   transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
+  /**
+   * Calls `heard` at each NOTIFY on the channel, and once when it has begun to listen, for whatever
+   * was told before. It keeps a connection of the pool until `signal` aborts, and resolves then.
+   * @throws when that connection is lost. A proxy that shares connections between transactions
+   * passes nothing on, and says nothing of it: look by yourself too, if seldom.
+   */
+  listen(channel: string, heard: () => void, signal: AbortSignal): Promise<void>;
   /** Resolves when the database answers; throws when it does not. */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -80,6 +87,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   return {
     ...on(pool),
     transaction: (work) => inTransaction(pool, (client) => work(on(client))),
+    listen: (channel, heard, signal) => listen(pool, { channel, heard, signal }),
     ping: async () => void (await pool.query('SELECT 1')),
     close: () => pool.end(),
   };
@@ -151,6 +159,30 @@ async function inTransaction<Result>(
   } finally {
     client.off('error', onLost);
     client.release(broken);
+  }
+}
+
+async function listen(
+  pool: pg.Pool,
+  { channel, heard, signal }: { channel: string; heard: () => void; signal: AbortSignal },
+): Promise<void> {
+  if (signal.aborted) return;
+  const client = await pool.connect();
+  const ended = Promise.withResolvers<void>();
+  const stop = () => ended.resolve();
+  signal.addEventListener('abort', stop);
+  client.on('notification', heard);
+  client.once('error', ended.reject);
+  client.once('end', () => ended.reject(new Error(`nothing is heard of ${channel} any more`)));
+  try {
+    await client.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
+    heard();
+    await ended.promise;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    // Closed: whoever got it next would listen too. What it says of that concerns nobody.
+    client.once('error', () => undefined);
+    client.release(true);
   }
 }
 

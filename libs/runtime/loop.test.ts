@@ -5,6 +5,7 @@ import { backoffMs, DeadlineError, runLoop, withDeadline, type Pass } from './lo
 import type { Logger } from './logger.ts';
 
 const hourMs = 3_600_000;
+const quiet = { warn: () => undefined } as unknown as Logger;
 
 /** A loop over the given passes that notes its warnings; `started[n]` resolves with pass n. */
 function loopOver(...passes: Pass[]) {
@@ -30,6 +31,18 @@ test('a loop goes on at once while there is work, and rests when there is none',
   await started[2];
   await loop.stop();
   assert.equal(passed(), 3);
+});
+
+test('passes that found work begin apart, however often they are woken; an idle one is woken at once', async () => {
+  const startedAt: number[] = [];
+  const pass = async () => Number(startedAt.push(performance.now()) < 4);
+  const loop = runLoop(pass, { name: 'test', idleMs: hourMs, apartMs: 20, logger: quiet });
+  const waking = setInterval(loop.wake, 1);
+  while (startedAt.length < 6) await new Promise(setImmediate);
+  clearInterval(waking);
+  await loop.stop();
+  // Timers count whole milliseconds.
+  for (const n of [1, 2, 3]) assert.ok(startedAt[n]! - startedAt[n - 1]! >= 19, `pass ${n}`);
 });
 
 test('a pass that throws is logged and tried again', async () => {

@@ -15,29 +15,32 @@ export type Loop = {
 /**
  * Runs a pass forever: at once again while there is work, but no sooner than `apartMs` after the
  * beginning of the one before it (0 by default), so that more gathers for each; after `idleMs` when
- * there was none; and after a backoff of up to 5 s when it threw. An error is logged and never ends the loop: the
- * dependency that failed comes back, or an operator sees the log repeat.
+ * there was none; and after a backoff of up to 5 s when it threw. An error is logged and never ends
+ * the loop: the dependency that failed comes back, or an operator sees the log repeat.
  */
 export function runLoop(
   pass: Pass,
   options: { name: string; idleMs: number; apartMs?: number; logger: Logger },
 ): Loop {
-  let stopped = false;
-  let resting = new AbortController();
+  const stopping = new AbortController();
+  let woken = new AbortController();
   const rest = async (ms: number) => {
-    await delay(ms, undefined, { signal: resting.signal }).catch(() => undefined);
-    if (!stopped) resting = new AbortController();
+    const signal = AbortSignal.any([stopping.signal, woken.signal]);
+    await delay(ms, undefined, { signal }).catch(() => undefined);
+    woken = new AbortController();
   };
+  const gather = (ms: number) =>
+    delay(Math.max(0, ms), undefined, { signal: stopping.signal }).catch(() => undefined);
 
   async function run(): Promise<void> {
     let failures = 0;
-    while (!stopped) {
+    while (!stopping.signal.aborted) {
       try {
-        const next = performance.now() + (options.apartMs ?? 0);
+        const startedAt = performance.now();
         const done = await pass();
         failures = 0;
-        const restMs = done === 0 ? options.idleMs : next - performance.now();
-        if (restMs > 0) await rest(restMs);
+        if (done === 0) await rest(options.idleMs);
+        else if (options.apartMs) await gather(startedAt + options.apartMs - performance.now());
       } catch (error) {
         options.logger.warn(
           { err: error, loop: options.name, failures },
@@ -51,10 +54,9 @@ export function runLoop(
 
   const ended = run();
   return {
-    wake: () => resting.abort(),
+    wake: () => woken.abort(),
     stop: () => {
-      stopped = true;
-      resting.abort();
+      stopping.abort();
       return ended;
     },
   };

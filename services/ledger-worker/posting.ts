@@ -116,6 +116,10 @@ export type PostPayments = (postings: readonly Posting[]) => Promise<readonly Po
 /** `rowsMax` payments go by one statement, `statementsMax` statements at once. */
 export type PostLimits = { rowsMax: number; statementsMax: number };
 
+// What comes within this time is posted together: a statement and its commit cost more than the
+// rows in them.
+const postApartMs = 15;
+
 /**
  * Posts by statements that partitions share: the records of a dozen partitions come in small
  * batches at once, and a statement costs the same for five payments as for fifty. What went
@@ -144,6 +148,7 @@ export function openPosting(
   };
   return inBatches(postTogether, {
     itemsMax: rowsMax,
+    apartMs: postApartMs,
     countOf: (postings) => postings.length,
     batchesMax: statementsMax,
   });

@@ -33,8 +33,9 @@ export type Dispatcher = {
 
 /** What is left of the lease for the mark, when a publish took as long as it may. */
 const markMs = 500;
-// An event waits this long at most before it is seen; an empty look costs one indexed read.
-const idleMs = 50;
+// How often to look when nothing waits: where the outbox tells of its events, for those that it did
+// not tell of.
+const idleMs = { told: 250, untold: 50 };
 // What comes within this time leaves together: a look, a request and a commit cost more than the
 // events in them.
 const apartMs = 25;
@@ -42,9 +43,23 @@ const apartMs = 25;
 /** Publishes until stopped. Stopping finishes the pass and gives the buckets to the others. */
 export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop, 'stop'> {
   const { outbox, logger } = dispatcher;
-  const loop = runLoop(publishEvents(dispatcher), { name: 'publish', idleMs, apartMs, logger });
+  const { listen } = outbox;
+  const loop = runLoop(publishEvents(dispatcher), {
+    name: 'publish',
+    idleMs: listen ? idleMs.told : idleMs.untold,
+    apartMs,
+    logger,
+  });
+  const closing = new AbortController();
+  const hear = async () => {
+    await listen?.(loop.wake, closing.signal);
+    return 0;
+  };
+  const listening = listen && runLoop(hear, { name: 'listen', idleMs: 0, logger });
   return {
     stop: async () => {
+      closing.abort();
+      await listening?.stop();
       await loop.stop();
       await outbox.releaseBuckets(owner);
     },
@@ -54,8 +69,9 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
 /**
  * One pass: hold the leases, take what waits in them, publish each key in order, side by side.
  *
- * A PublishRequest carries one ordering key only, so buckets share keys: all events of a bucket have
- * the same key, and the order within a bucket is the one that counts.
+ * A PublishRequest carries one ordering key only, so buckets share keys: all events of a bucket
+ * have the same key, and the order within a bucket is the one that counts.
+ *
  * The pass counts what left the outbox. When nothing could leave because the broker does not
  * answer, it throws, and the loop tries again after a while.
  */

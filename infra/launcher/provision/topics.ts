@@ -17,8 +17,8 @@ const unpacked = { name: 'compression.type', value: 'uncompressed' };
 const stampedByBroker = { name: 'message.timestamp.type', value: 'LogAppendTime' };
 
 /**
- * Partitions bound how many workers share the load, and each gathers batches of its own: four are as
- * many as one machine's workers can use. Dead letters are few.
+ * Partitions bound how many workers share the load, and each gathers batches of its own: four are
+ * as many as one machine's workers can use. Dead letters are few.
  */
 function topicsOf({ acceptedTopic, deadLetterTopic }: Names): ITopicConfig[] {
   return [

@@ -9,6 +9,7 @@ import {
   type OutboxByRelay,
   outboxConformance,
 } from '../test/outbox.conformance.ts';
+import { postgresLedgerStore } from '../store.ts';
 import { openPostgresOutbox } from './outbox.ts';
 
 const appendSql = `
@@ -229,3 +230,22 @@ async function waitsForALock(database: Database): Promise<boolean> {
     WHERE datname = current_database() AND wait_event_type = 'Lock'`);
   return waiting.length > 0;
 }
+
+test('whoever listens to the outbox is told of what the ledger has committed', async (context) => {
+  const store = await createTestDatabase(context);
+  const openPostgres = () => store.open('triplock_ledger');
+  const { ledger } = await postgresLedgerStore.open({}, { openPostgres });
+  const outbox = openPostgresOutbox(store.open('triplock_dispatcher'));
+  const { leases } = await outbox.leaseBuckets({ owner: 'one', leaseMs: 60_000 });
+  const stopping = new AbortController();
+  const tellings: Promise<number>[] = [];
+  const take = async () => (await outbox.take(leases, 100)).length;
+  const listening = outbox.listen!(() => void tellings.push(take()), stopping.signal);
+  await eventually(async () => tellings.length === 1);
+  const settlement = { result: { state: 'succeeded' as const }, settledAt: new Date() };
+  await ledger.post([{ payment: aPayment(), traceparent: 't', settlement }]);
+  await eventually(async () => tellings.length === 2);
+  stopping.abort();
+  await listening;
+  assert.deepEqual(await Promise.all(tellings), [0, 1]);
+});

@@ -1,5 +1,6 @@
 import type { EventId } from '@triplock/payments';
 import { loadSql, loadStatements, type Database } from '@triplock/postgres';
+import { openBatches } from '@triplock/runtime';
 import {
   markInBatches,
   type Backlog,
@@ -31,6 +32,7 @@ export function openPostgresOutbox(database: Database): Outbox {
     leaseBuckets: async ({ owner, leaseMs }) =>
       holdingOf(await database.query<LeasedRow>(leaseBucketsSql, [owner, leaseMs])),
     take: (leases, rowsMax) => take(database, { leases, rowsMax }),
+    listen: (appended, signal) => database.listen(appendedChannel, appended, signal),
     markPublished: markInBatches((published) => markPublished(database, published)),
     park: async ({ bucket, epoch }, { eventId, reason }) =>
       (await database.query(sql.park, [bucket, epoch, eventId, reason])).length,
@@ -49,6 +51,34 @@ export function openPostgresOutbox(database: Database): Outbox {
     ping: () => database.ping(),
     close: () => database.close(),
   };
+}
+
+const appendedChannel = 'triplock_outbox';
+const announceApartMs = 10;
+
+/**
+ * Gives a call of the ledger back that also wakes the dispatchers once its events are committed.
+ *
+ * By a transaction of its own, for all commits of some milliseconds: a NOTIFY is committed under a
+ * lock of the whole server, so one in the posting transaction would have all of them wait for each
+ * other. When it fails, or the process dies before it, dispatchers find the events at their next
+ * look.
+ */
+export function openAnnouncer(database: Database) {
+  const announcements = openBatches<void>(
+    async () => {
+      await database
+        .query('SELECT pg_notify($1, $2)', [appendedChannel, ''])
+        .catch(() => undefined);
+    },
+    { itemsMax: Infinity, apartMs: announceApartMs },
+  );
+  return <Request, Outcome>(append: (request: Request) => Promise<Outcome>) =>
+    async (request: Request): Promise<Outcome> => {
+      const outcome = await append(request);
+      announcements.add();
+      return outcome;
+    };
 }
 
 type LeasedRow = { bucket: number | null; epoch: bigint | null; more_to_come: boolean };
