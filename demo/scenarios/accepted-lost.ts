@@ -190,7 +190,7 @@ async function acknowledge(system: System, losses: readonly Loss[]): Promise<voi
   try {
     const act = { by: whoActs(undefined), why: 'scenario accepted-lost: paid again' };
     for (const { id } of losses) {
-      const outcome = await recordAcknowledgement(database, `lost:${id}`, act);
+      const outcome = await recordAcknowledgement(database, { lost: id }, act);
       promised('a loss can be acknowledged', outcome === 'acknowledged', { ids: [], saw: outcome });
       system.report(`npm run audit -- acknowledge ${id} --reason '${act.why}'`);
     }

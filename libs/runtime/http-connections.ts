@@ -37,7 +37,7 @@ export function createBoundedServer(listener: RequestListener, limits = quickLim
     connectionsCheckingInterval: checkEveryMs,
   };
   const server = createServer(options, (request, response) => {
-    if (hasOneHost(request)) listener(request, response);
+    if (saysOnce(request, 'host')) listener(request, response);
     else response.writeHead(400, { connection: 'close' }).end();
   });
   boundConnections(server, limits.connectionsMax);
@@ -45,15 +45,19 @@ export function createBoundedServer(listener: RequestListener, limits = quickLim
 }
 
 /**
- * Whether a request names one host. With two, this server and whatever stands before it may each
- * have believed another one: RFC 9112, section 3.2, asks for a 400, and Node takes the first. None
- * is left to HTTP/1.0; of HTTP/1.1 Node refuses it.
+ * Whether a request has at most one line of a header that has one value: its host, or whose it is.
+ * With two, this server and whatever stands before it may each have believed another one: RFC 9112,
+ * section 3.2, asks for a 400 for the host, and Node takes the first. None at all is left to
+ * HTTP/1.0; of HTTP/1.1 Node refuses one without a host.
  */
-export function hasOneHost({ rawHeaders }: IncomingMessage): boolean {
+export function saysOnce(
+  { rawHeaders }: IncomingMessage,
+  header: 'host' | 'authorization',
+): boolean {
   let lines = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]!;
-    if (name.length === 4 && name.toLowerCase() === 'host') lines += 1;
+    if (name.length === header.length && name.toLowerCase() === header) lines += 1;
   }
   return lines <= 1;
 }

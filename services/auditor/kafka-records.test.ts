@@ -5,9 +5,11 @@ import { createMetrics, createLogger } from '@triplock/runtime';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import type { ReceivedRecord } from '@triplock/transport';
 import fc from 'fast-check';
+import { observe, resultOf } from './audit.ts';
 import { auditorMetrics } from './metrics.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from './kafka-records.ts';
-import { aWholeLog } from './test/whole-system.ts';
+import { ownersOf } from './test/event-hops.ts';
+import { anAuditorOf, aWholeLog, wholeSystem } from './test/whole-system.ts';
 import { watchRetention, type RetentionWatch } from './kafka-retention.ts';
 
 async function anAuditor(context: TestContext) {
@@ -156,4 +158,46 @@ test('the worker’s lag is measured against what Kafka keeps', async () => {
     await watched({ records: 0n, oldestMs: 0, dropped: 0n }, 24 * hourMs),
     [0, 0, 0],
   );
+});
+
+test('what Kafka lost after the auditor alone, or a worker alone, had read it is drift until that id is acknowledged, and then adds up', async (context) => {
+  const store = await createTestDatabase(context);
+  const [system, database] = [wholeSystem(ownersOf(store)), store.open('triplock_auditor')];
+  const [unposted, unread, partial] = [aPayment({ amount: 7n }), aPayment(), aPayment()];
+  await system.pay(partial);
+  const unpostedRefund = aRefund(partial, { amount: 5n });
+  await system.accept(unposted);
+  await system.accept(unpostedRefund);
+  await system.pay(unread);
+  await system.break('DELETE FROM auditor.accepted WHERE txn_id = $1', [unread.txnId]);
+  const checksOf = async () => {
+    const { drift } = resultOf(await observe(anAuditorOf(database, {})), { final: true });
+    return drift.map(({ check, ids }) => [check, ids.toSorted()]);
+  };
+  const lost = [unposted.txnId, unpostedRefund.txnId].toSorted();
+  assert.deepEqual(await checksOf(), [
+    ['accepted-unaccounted', lost],
+    ['ledger-not-accepted', [unread.txnId]],
+    ['sums-differ', ['acme/EUR']],
+  ]);
+  const acknowledge = (subject: string) =>
+    system.break(
+      `INSERT INTO auditor.operator_acts (act, subject, done_by) VALUES ('acknowledge', $1, 'ada')`,
+      [subject],
+    );
+  await acknowledge(`accepted:${unposted.txnId}`);
+  await acknowledge(`ledger:${unread.txnId}`);
+  assert.deepEqual(await checksOf(), [['accepted-unaccounted', [unpostedRefund.txnId]]]);
+  await acknowledge(`accepted:${unpostedRefund.txnId}`);
+  assert.deepEqual(await checksOf(), []);
+  // What is lost under that key later is a finding of its own; what is posted after all is none.
+  await system.accept(aPayment({ partner: unposted.partnerId, key: unposted.key, amount: 8n }));
+  assert.deepEqual(await checksOf(), [
+    ['accepted-unaccounted', [unposted.txnId]],
+    ['sums-differ', ['acme/EUR']],
+  ]);
+  await acknowledge(`accepted:${unposted.txnId}`);
+  await system.pay(unposted);
+  await system.accept(unread);
+  assert.deepEqual(await checksOf(), []);
 });

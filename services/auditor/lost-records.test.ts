@@ -211,7 +211,7 @@ test('what Kafka lost is named by the claims, once worker and auditor have passe
 });
 
 test('a claim is accounted for by a payment that is posted after all, and by what is acknowledged, not by what comes later', async (context) => {
-  const { bounds, look, way, again, answer, compare, audit, acknowledge, skip } =
+  const { bounds, look, way, again, answer, compare, audit, acknowledge, skip, owner } =
     await aComparison(context);
   await look();
   const [retried, served] = [await answer(), await answer()];
@@ -236,6 +236,16 @@ test('a claim is accounted for by a payment that is posted after all, and by wha
   assert.deepEqual(idsOf((await audit()).drift), [vanished.txnId]);
   await acknowledge(`claim:${vanished.txnId}`);
   assert.deepEqual(idsOf((await audit()).drift), []);
+  // Another body of the key, which was lost as well later, is not what was acknowledged.
+  await owner.query(
+    `INSERT INTO auditor.claims_unaccounted (
+       txn_id, fingerprint, partner_id, accepted_at, topic, kafka_partition, before_offset, confirmed_at
+     )
+     SELECT txn_id, sha256('other'), partner_id, now(), topic, kafka_partition, before_offset, now()
+     FROM auditor.claims_unaccounted WHERE txn_id = $1`,
+    [vanished.txnId],
+  );
+  assert.deepEqual(idsOf((await audit()).drift), [vanished.txnId]);
 });
 
 test('claims that cannot be read are not compared, which fails nothing else, and the walk goes on where it was', async (context) => {

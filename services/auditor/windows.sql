@@ -77,12 +77,19 @@ ORDER BY partner_id, currency, figure, layer
 -- What the sums of all windows together have too much of, as rows of numbers below zero, and what
 -- waits for others, as layers of its own.
 --
--- Requests that lost their key or were dead-lettered are no transaction anywhere. A delivery is
+-- Requests that lost their key or were dead-lettered are no transaction anywhere, nor are those of
+-- which a person acknowledged that Kafka lost them; of what it lost after a worker had read it the
+-- ledger says what was accepted. A delivery is
 -- delivered once its partner has it. `undelivered` ones wait for their partner's endpoint, or did
 -- until they left by age, and `unfinished` payments wait for a customer or a bank and have no event
 -- yet: so ledger = unfinished + published, and published = undelivered + delivered.
 WITH set_aside AS MATERIALIZED (
-  SELECT DISTINCT txn_id, fingerprint FROM auditor.dead_letters WHERE txn_id IS NOT NULL
+  SELECT txn_id, fingerprint FROM auditor.dead_letters WHERE txn_id IS NOT NULL
+  UNION
+  SELECT txn_id, fingerprint
+  FROM auditor.acknowledged
+  JOIN auditor.accepted USING (txn_id)
+  WHERE had_by = 'accepted' AND done_at >= first_seen
 ), undelivered AS MATERIALIZED (
   SELECT partner_id, event_type, currency, waits, count(*) AS number, sum(amount) AS amount
   FROM auditor.undelivered
@@ -99,6 +106,14 @@ WITH set_aside AS MATERIALIZED (
   WHERE kind = 'payment' AND NOT EXISTS (
     SELECT FROM ledger.transactions
     WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
+  )
+  UNION ALL
+  SELECT 'payments', 'accepted', partner_id, currency, 1, amount
+  FROM auditor.acknowledged
+  JOIN ledger.transactions AS booked USING (txn_id)
+  WHERE had_by = 'ledger' AND kind = 'payment' AND NOT EXISTS (
+    SELECT FROM auditor.accepted
+    WHERE accepted.txn_id = booked.txn_id AND accepted.fingerprint = booked.fingerprint
   )
   UNION ALL
   SELECT 'payments', 'unfinished', transactions.partner_id, currency, 1, amount

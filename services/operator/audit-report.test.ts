@@ -65,6 +65,10 @@ test('records that Kafka lost come with what a person has to do', () => {
   const text = renderAudit({ ...clean, ok: false, drift }).join('\n');
   assert.ok(text.includes(id));
   assert.match(text, /audit -- acknowledge ID --reason TEXT/);
+  assert.doesNotMatch(text, /Acknowledge each of these ids/);
+  const missing = [{ check: 'accepted-unaccounted', ids: ['37585521'] }];
+  const lines = renderAudit({ ...clean, ok: false, drift: [...drift, ...missing] }).join('\n');
+  assert.match(lines, /Acknowledge each of these ids/);
 });
 
 test('webhooks that wait for an endpoint are counted where there are any', () => {

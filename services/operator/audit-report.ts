@@ -186,6 +186,7 @@ function renderOutcome({ ok, drift, settledDown, notCompared }: AuditReport): st
   const hints = [
     ...(drift.some(({ check }) => beside.has(check)) ? [oneAccount] : []),
     ...(drift.some(({ check }) => lostChecks.has(check)) ? [lostForGood] : []),
+    ...(drift.some(({ check }) => lostOnOneSide.has(check)) ? [lostForOne] : []),
   ];
   return [style.bad(`✘ drift in ${count(drift.length, 'check')}`), ...found, ...hints, ...unseen];
 }
@@ -213,3 +214,9 @@ const lostChecks = new Set(['accepted-lost', 'claim-unaccounted']);
 const lostForGood =
   '  Kafka lost these offsets before they were read; claim-unaccounted names the payments as far as ' +
   'claims remember them. Once their partners are served: npm run audit -- acknowledge ID --reason TEXT';
+
+const lostOnOneSide = new Set(['accepted-unaccounted', 'ledger-not-accepted']);
+
+const lostForOne =
+  '  Did Kafka lose records after the auditor or a worker had read them? Acknowledge each of these ids ' +
+  'alike, once its partner is served. Without a loss it is a broken promise.';

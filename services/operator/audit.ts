@@ -5,7 +5,7 @@ import { required } from './config.ts';
 import { auditWithHistory } from './history/compare-with-layers.ts';
 import { readHistory } from './history/history.ts';
 import { operatorFor, withDatabase, withParts, type Caller } from './operator.ts';
-import { recordAcknowledgement, whoActs } from './operator-acts.ts';
+import { recordAcknowledgement, whoActs, type Loss } from './operator-acts.ts';
 import { openTerminal } from './terminal.ts';
 
 const defaultWaitSeconds = 60;
@@ -26,9 +26,10 @@ customer has yet to confirm or a bank to carry out, and a webhook whose partner 
 one that does not take it.
 
 What Kafka lost before it was read (accepted-lost) stays drift until somebody acknowledges it, and so
-does a 202 that nothing accounts for (claim-unaccounted): that is recorded with who, when and why. A
-loss is acknowledged with the claims that are laid to it by then. Harmless twice; exit code 1 when
-nothing of that ID was lost.
+does a 202 that nothing accounts for (claim-unaccounted), a request that the auditor had read and no
+worker (accepted-unaccounted), and one that a worker had read and no auditor (ledger-not-accepted):
+that is recorded with who, when and why. A loss is acknowledged with the claims that are laid to it
+by then. Harmless twice; exit code 1 when nothing of that ID was lost, or may still be read.
 
   --wait N       seconds to wait for work in flight (${defaultWaitSeconds})
   --full         compares every closed slice again, and not only some; one that is interrupted goes on
@@ -111,32 +112,32 @@ async function acknowledge(caller: Caller, { values, words, interrupted }: Asked
   if (verb !== 'acknowledge' || word === undefined) {
     throw new UsageError('say acknowledge and an ID (npm run audit -- --help)');
   }
-  const subject = subjectOf(word);
-  if (subject === undefined) {
-    throw new UsageError(`'${word}' is not what accepted-lost or claim-unaccounted names`);
-  }
+  const loss = lossOf(word);
+  if (loss === undefined) throw new UsageError(`'${word}' is no id that the audit names as lost`);
   const why = values.reason?.trim();
   if (!why) throw new UsageError('say what was done about it: --reason TEXT');
   const by = whoActs(values.by);
   const terminal = openTerminal({ json: values.json ?? false });
   const operator = await operatorFor(caller, { terminal, signal: interrupted() });
   const outcome = await withDatabase(operator, { name: 'audit', parts: [] }, (database) =>
-    recordAcknowledgement(database, subject, { by, why }),
+    recordAcknowledgement(database, loss, { by, why }),
   );
-  const [, id] = subject.split(':');
+  const id = 'lost' in loss ? loss.lost : loss.txnId;
   if (outcome === 'not-found') {
-    throw new CommandError(`nothing was lost as ${id}: npm run audit names what was`);
+    throw new CommandError(
+      `nothing was lost as ${id}, or not for certain yet: npm run audit names what was`,
+    );
   }
   const before = outcome === 'acknowledged-before' ? ' before; nothing was changed' : '';
   terminal.line(`${id}: acknowledged${before}`);
   terminal.result({ outcome });
 }
 
-/** The audit names a loss by its id, with what and when it was behind that, and a claim by its. */
-function subjectOf(word: string): `lost:${string}` | `claim:${string}` | undefined {
+/** The audit names offsets by an id, with which and when behind that, and a transaction by its. */
+function lossOf(word: string): Loss | undefined {
   const [, lost] = /^(\d{1,18})(\/.*)?$/.exec(word) ?? [];
-  if (lost !== undefined) return `lost:${BigInt(lost)}`;
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word) ? `claim:${word}` : undefined;
+  if (lost !== undefined) return { lost: String(BigInt(lost)) };
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word) ? { txnId: word } : undefined;
 }
 
 type Asked = {

@@ -44,11 +44,15 @@ VALUES ('rewind', 'since ' || $1::text, $2, $3)
 -- name: recordAcknowledgement
 -- Records who knows of a loss and what they did about it; from then on it is no drift.
 --
--- $1 what it is, `lost:<id>` or `claim:<txn_id>`, $2 who, $3 the reason. One row where the audit
--- found that: whether it is recorded now, or was acknowledged before and nothing was written. A
--- loss to which claims were laid since is acknowledged once more, for them. No row: nothing of that
--- id was lost. Of two at once on one id the second waits for the first, by a lock that is taken
--- before.
+-- $1 what it may be, `lost:<id>`, or `claim:`, `accepted:` and `ledger:` with the txn_id $4;
+-- $2 who, $3 the reason. One row where the audit found any of that: whether it is recorded now, or
+-- was acknowledged before and nothing was written. What was found since is acknowledged once more.
+-- No row: nothing of that id was lost. Of two at once on one id the second waits for the first, by
+-- a lock that is taken before.
+--
+-- A request that a worker may still come to is none: a later one of its partition has been posted.
+-- Nor is a ledger row without one, unless Kafka lost something since; the clocks of gateways may be
+-- off by a minute.
 WITH lost AS (
   SELECT 'lost:' || lost_id AS subject, (
     SELECT max(confirmed_at) FROM auditor.claims_unaccounted
@@ -56,22 +60,49 @@ WITH lost AS (
   ) AS named_at
   FROM auditor.accepted_lost
   UNION ALL
-  SELECT 'claim:' || txn_id, NULL FROM auditor.claims_unaccounted WHERE confirmed_at IS NOT NULL
+  SELECT 'claim:' || txn_id, max(confirmed_at)
+  FROM auditor.claims_unaccounted
+  WHERE txn_id = $4 AND confirmed_at IS NOT NULL
+  GROUP BY txn_id
+  UNION ALL
+  SELECT 'accepted:' || txn_id, max(first_seen)
+  FROM auditor.accepted
+  WHERE txn_id = $4
+    AND NOT EXISTS (
+      SELECT FROM ledger.transactions
+      WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
+    )
+    AND EXISTS (
+      SELECT FROM auditor.accepted AS later
+      JOIN ledger.transactions USING (txn_id, fingerprint)
+      WHERE later.kafka_partition = accepted.kafka_partition AND later.first_seen > accepted.first_seen
+    )
+  GROUP BY txn_id
+  UNION ALL
+  SELECT 'ledger:' || txn_id, NULL
+  FROM ledger.transactions
+  WHERE txn_id = $4
+    AND NOT EXISTS (
+      SELECT FROM auditor.accepted
+      WHERE accepted.txn_id = transactions.txn_id AND accepted.fingerprint = transactions.fingerprint
+    )
+    AND EXISTS (
+      SELECT FROM auditor.accepted_lost WHERE found_at > transactions.created_at - interval '1 minute'
+    )
 ),
 recorded AS (
   INSERT INTO auditor.operator_acts (act, subject, done_by, why)
   SELECT 'acknowledge', subject, $2, $3
   FROM lost
-  WHERE subject = $1 AND NOT EXISTS (
+  WHERE subject = ANY ($1::text[]) AND NOT EXISTS (
     SELECT FROM auditor.operator_acts AS before
     WHERE before.act = 'acknowledge' AND before.subject = lost.subject
       AND before.done_at >= coalesce(named_at, before.done_at)
   )
-  LIMIT 1
   RETURNING subject
 )
-SELECT CASE WHEN recorded.subject IS NULL THEN 'acknowledged-before' ELSE 'acknowledged' END
+SELECT CASE WHEN bool_and(recorded.subject IS NULL) THEN 'acknowledged-before' ELSE 'acknowledged' END
   AS outcome
 FROM lost LEFT JOIN recorded USING (subject)
-WHERE lost.subject = $1
-LIMIT 1
+WHERE lost.subject = ANY ($1)
+HAVING count(*) > 0

@@ -81,21 +81,30 @@ export async function recordRewind(
 /** What came of acknowledging a loss. */
 export type Acknowledgement = 'acknowledged' | 'acknowledged-before' | 'not-found';
 
+/** Offsets that Kafka lost, or a transaction of which the record was lost, by its id. */
+export type Loss = { lost: string } | { txnId: string };
+
 /**
- * Records that somebody knows of records that Kafka lost, or of a claim that nothing accounts for,
- * so that the audit may pass again.
+ * Records that somebody knows of records that Kafka lost, or of a transaction that is missing where
+ * it was not read in time, so that the audit may pass again.
  */
 export async function recordAcknowledgement(
   database: Database,
-  subject: `lost:${string}` | `claim:${string}`,
+  loss: Loss,
   { by, why }: Actor,
 ): Promise<Acknowledgement> {
+  const txnId = 'txnId' in loss ? loss.txnId : null;
+  const subjects =
+    'lost' in loss
+      ? [`lost:${loss.lost}`]
+      : ['claim', 'accepted', 'ledger'].map((had) => `${had}:${loss.txnId}`);
   return database.transaction(async (tx) => {
-    await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [subject]);
+    await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [subjects[0]]);
     const [row] = await tx.query<{ outcome: Acknowledgement }>(statements.recordAcknowledgement, [
-      subject,
+      subjects,
       by,
       why,
+      txnId,
     ]);
     return row?.outcome ?? 'not-found';
   });

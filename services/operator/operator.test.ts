@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createTestDatabase, freePort } from '@triplock/testing';
+import { openPostgresLedger } from '@triplock/ledger';
+import type { AcceptedPayment } from '@triplock/payments';
+import { aPayment, createTestDatabase, freePort } from '@triplock/testing';
 import { CommandError, UsageError, wholeNumber } from './command.ts';
 import { askPart, withParts, type Unasked } from './operator.ts';
 import { runOperator } from './test/run-operator.ts';
@@ -193,6 +195,52 @@ test('a claim that nothing accounts for is acknowledged by its id, and a loss on
     acts.map(({ subject }) => subject),
     ['lost:1', 'lost:1', `claim:${other}`],
   );
+});
+
+test('what one side alone had read is acknowledged by its id, once no worker may come to it and Kafka lost something', async (context) => {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  const acknowledge = async (id: string) => {
+    const words = ['audit', 'acknowledge', id, '--by', 'ada', '--reason', 'served', '--json'];
+    const { stdout, stderr } = await runOperator(words, { DATABASE_URL: store.url() });
+    return stdout === '' ? stderr : (JSON.parse(stdout) as { outcome: string }).outcome;
+  };
+  let seconds = 0;
+  const read = (partition: number, { txnId, fingerprint, partnerId }: AcceptedPayment) =>
+    owner.query(
+      `INSERT INTO auditor.accepted (
+         txn_id, fingerprint, kind, partner_id, currency, amount, rest, kafka_partition,
+         kafka_offset, first_seen
+       )
+       VALUES ($1, decode($2, 'hex'), 'payment', $3, 'EUR', 1, sha256(''), $4, $5,
+         now() + $5::bigint * interval '1 second')`,
+      [txnId, fingerprint, partnerId, partition, (seconds += 1) - 100],
+    );
+  const ledger = openPostgresLedger(store.open('triplock_ledger'));
+  const [lost, elsewhere, later, unread] = [aPayment(), aPayment(), aPayment(), aPayment()];
+  const post = (payment: AcceptedPayment) => ledger.post([{ payment, traceparent: '' }]);
+  await read(3, lost);
+  await read(4, elsewhere);
+  await post(elsewhere);
+  assert.match(await acknowledge(lost.txnId), /not for certain yet/);
+  await read(3, later);
+  await post(later);
+  assert.equal(await acknowledge(lost.txnId), 'acknowledged');
+  assert.equal(await acknowledge(lost.txnId), 'acknowledged-before');
+  assert.match(await acknowledge(later.txnId), /nothing was lost as/);
+  await post(unread);
+  assert.match(await acknowledge(unread.txnId), /nothing was lost as/);
+  await owner.query(
+    `INSERT INTO auditor.accepted_lost
+       (topic, kafka_partition, from_offset, to_offset, why, whole_at)
+     VALUES ('payments.accepted.v1', 0, 1, 3, 'dropped', now())`,
+  );
+  assert.equal(await acknowledge(unread.txnId), 'acknowledged');
+  const acts = await owner.query<{ subject: string }>('SELECT subject FROM auditor.operator_acts');
+  assert.deepEqual(acts.map(({ subject }) => subject).sort(), [
+    `accepted:${lost.txnId}`,
+    `ledger:${unread.txnId}`,
+  ]);
 });
 
 test('an acknowledgement without an id or a reason is refused before anything is opened', async () => {

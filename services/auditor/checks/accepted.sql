@@ -30,29 +30,36 @@ WHERE confirmed_at IS NOT NULL
   AND NOT auditor.is_accounted(txn_id, fingerprint)
   AND NOT EXISTS (
     SELECT FROM auditor.operator_acts
-    WHERE act = 'acknowledge' AND (
-      subject = 'claim:' || claim.txn_id
-      OR subject = 'lost:' || claim.lost_id AND done_at >= claim.confirmed_at
-    )
+    WHERE act = 'acknowledge' AND done_at >= claim.confirmed_at
+      AND (subject = 'claim:' || claim.txn_id OR subject = 'lost:' || claim.lost_id)
   )
 
 -- name: accepted_unaccounted
--- Requests in the topic that neither the ledger nor a dead letter accounts for. This is how a lost
--- payment would look.
-SELECT accepted.txn_id::text AS id, accepted.first_seen AS since
-FROM auditor.accepted
-WHERE first_seen >= $1 AND first_seen < $2
-  AND NOT EXISTS (
-    SELECT FROM auditor.transactions_of($1, $2) AS transactions
-    WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
-  )
-  AND NOT EXISTS (
-    SELECT FROM auditor.dead_letters
-    WHERE dead_letters.txn_id = accepted.txn_id AND dead_letters.fingerprint = accepted.fingerprint
-  )
+-- Requests in the topic that neither the ledger nor a dead letter accounts for, and that no person
+-- acknowledged since: what Kafka lost after the auditor read it and before a worker did.
+WITH unaccounted AS MATERIALIZED (
+  SELECT txn_id, first_seen
+  FROM auditor.accepted
+  WHERE first_seen >= $1 AND first_seen < $2
+    AND NOT EXISTS (
+      SELECT FROM auditor.transactions_of($1, $2) AS transactions
+      WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
+    )
+    AND NOT EXISTS (
+      SELECT FROM auditor.dead_letters
+      WHERE dead_letters.txn_id = accepted.txn_id AND dead_letters.fingerprint = accepted.fingerprint
+    )
+)
+SELECT txn_id::text AS id, first_seen AS since
+FROM unaccounted
+WHERE NOT EXISTS (
+  SELECT FROM auditor.acknowledged
+  WHERE had_by = 'accepted' AND acknowledged.txn_id = unaccounted.txn_id AND done_at >= first_seen
+)
 
 -- name: key_conflict_untold
--- Requests that lost their key to another one without an event for the partner.
+-- Requests that lost their key to another one without an event for the partner. One that a person
+-- acknowledged as lost was in no worker's hands.
 WITH losers AS MATERIALIZED (
   SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
   FROM auditor.accepted
@@ -68,6 +75,10 @@ WHERE NOT EXISTS (
     'event', losers.txn_id::text, 'payment.key_conflict', encode(losers.fingerprint, 'hex')
   )
 )
+  AND NOT EXISTS (
+    SELECT FROM auditor.acknowledged
+    WHERE had_by = 'accepted' AND acknowledged.txn_id = losers.txn_id AND done_at >= first_seen
+  )
 
 -- name: key_conflict_unfounded
 -- Key conflict events without a request that lost, or of another partner, payment or amount than

@@ -4,12 +4,21 @@
 -- says when it must, and what the window from $1 until $2 is.
 
 -- name: ledger_not_accepted
--- Ledger rows without a request in the topic.
-SELECT transactions.txn_id::text AS id, transactions.created_at AS since
-FROM auditor.settled_between($1, $2) AS transactions
+-- Ledger rows without a request in the topic, but for those of which a person acknowledged that
+-- Kafka lost it after a worker read it and before the auditor did.
+WITH unasked AS MATERIALIZED (
+  SELECT txn_id, created_at
+  FROM auditor.settled_between($1, $2) AS transactions
+  WHERE NOT EXISTS (
+    SELECT FROM auditor.accepted_of($1, $2) AS accepted
+    WHERE accepted.txn_id = transactions.txn_id AND accepted.fingerprint = transactions.fingerprint
+  )
+)
+SELECT txn_id::text AS id, created_at AS since
+FROM unasked
 WHERE NOT EXISTS (
-  SELECT FROM auditor.accepted_of($1, $2) AS accepted
-  WHERE accepted.txn_id = transactions.txn_id AND accepted.fingerprint = transactions.fingerprint
+  SELECT FROM auditor.acknowledged
+  WHERE had_by = 'ledger' AND acknowledged.txn_id = unasked.txn_id
 )
 
 -- name: ledger_unfinished

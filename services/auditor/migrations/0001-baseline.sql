@@ -304,6 +304,17 @@ CREATE INDEX operator_acts_by_subject ON operator_acts (subject, act_id);
 CREATE TRIGGER acts_are_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON operator_acts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger.refuse_change();
 
+-- Transactions whose records a person acknowledged as lost, and when last: what the auditor had
+-- read and no worker (`accepted:<txn_id>`), or a worker and no auditor (`ledger:<txn_id>`).
+CREATE VIEW acknowledged AS
+SELECT split_part(subject, ':', 1) AS had_by,
+       CASE WHEN subject ~ '^(accepted|ledger):[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+         THEN split_part(subject, ':', 2)::uuid END AS txn_id,
+       max(done_at) AS done_at
+FROM operator_acts
+WHERE act = 'acknowledge'
+GROUP BY subject;
+
 -- The ids of this system once more, in another language and by another hand: SHA-256 over each part
 -- behind its length, cut to 16 bytes and marked as UUIDv8 (RFC 9562).
 CREATE FUNCTION derive_id(VARIADIC parts text[]) RETURNS uuid
@@ -674,6 +685,6 @@ ON scheduled_audit TO triplock_auditor;
 GRANT SELECT, INSERT ON audit_slices TO triplock_auditor;
 GRANT SELECT, INSERT, DELETE ON doubted_slices TO triplock_auditor;
 GRANT SELECT, UPDATE (next_nth, begun_at) ON full_audit TO triplock_auditor;
-GRANT SELECT ON operator_acts, intents, charges, refunds, waiting_outside, waiting_deliveries,
-  undelivered
+GRANT SELECT ON operator_acts, acknowledged, intents, charges, refunds, waiting_outside,
+  waiting_deliveries, undelivered
 TO triplock_auditor;

@@ -134,11 +134,20 @@ for (const [what, hosts] of twoHosts) {
       const lines = names.length === 1 ? { Host: hosts } : { Host: hosts[0], hOsT: hosts[1] };
       const { status, body } = await edge.exchange(paymentRequest(lines));
       assert.equal(status, 400);
-      assert.match(body, /one Host header/);
+      assert.match(body, /one host header/);
     }
     assert.deepEqual(edge.handled, []);
   });
 }
+
+test('two keys of partners: a 400, whichever of them is meant', async (t) => {
+  const edge = await startEdge(t);
+  const headers = { Authorization: ['Bearer tl_test_acme_one', 'Bearer tl_test_globex_two'] };
+  const { status, body } = await edge.exchange(paymentRequest(headers));
+  assert.equal(status, 400);
+  assert.match(body, /one authorization header/);
+  assert.deepEqual(edge.handled, []);
+});
 
 test('for one more connection than there may be, the one makes way that has long sent nothing whole', async (t) => {
   const release = Promise.withResolvers<void>();

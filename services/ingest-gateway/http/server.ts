@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Problem } from '@triplock/contracts';
 import type { PartnerId } from '@triplock/payments';
-import { boundConnections, hasOneHost, type Logger } from '@triplock/runtime';
+import { boundConnections, saysOnce, type Logger } from '@triplock/runtime';
 import {
   fastify,
   LogController,
@@ -75,7 +75,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   const inFlight = openInFlight(limits);
   options.watch?.(app);
   app.addHook('onRequest', refuseLongTarget(limits.uriBytesMax));
-  app.addHook('onRequest', refuseSeveralHosts);
+  app.addHook('onRequest', refuseSecondLines);
   closeWithAnswers(app);
   refuseUnknownRoutes(app);
   app.addHook('onRequest', inFlight.ofConnection);
@@ -134,9 +134,10 @@ function refuseLongTarget(uriBytesMax: number) {
   };
 }
 
-function refuseSeveralHosts({ raw }: FastifyRequest, _: unknown, done: (error?: Problem) => void) {
-  if (hasOneHost(raw)) done();
-  else done(new Problem('invalid_request', 'Send one Host header, not several.'));
+function refuseSecondLines({ raw }: FastifyRequest, _: unknown, done: (error?: Problem) => void) {
+  const several = (['host', 'authorization'] as const).find((header) => !saysOnce(raw, header));
+  if (several === undefined) done();
+  else done(new Problem('invalid_request', `Send one ${several} header, not several.`));
 }
 
 /**
