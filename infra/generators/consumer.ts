@@ -51,6 +51,11 @@ function watched({ name }: Facts): readonly Insertion[] {
       before: `            or triplock_auditor_${oldest}`,
       text: `            or triplock_${name}_${oldest}\n`,
     },
+    {
+      file: rules,
+      before: `          ) > 600\n        labels: { severity: ticket }`,
+      text: `            or triplock_${name}_early_oldest_seconds\n`,
+    },
     ...[refused, altered].map((metric) => ({
       file: rules,
       before: `            or increase(triplock_auditor_${metric})`,
@@ -88,7 +93,7 @@ function audited({ name }: Facts): readonly Insertion[] {
     {
       file: harms,
       before: `  'settlement-differs-from-ledger': [`,
-      text: missingHarm(name),
+      text: `  '${name}-missing': [remove('${name}.cursors', cursorOfRefund)],\n`,
     },
     {
       file: harms,
@@ -137,6 +142,7 @@ function comparedInbox(name: string): readonly Insertion[] {
       before: `) AS altered\n`,
       text: `  UNION ALL\n  SELECT event_id, first_seen FROM ${name}.altered_copies\n`,
     },
+    { file, before: `) AS early\n`, text: earlySql(name) },
     {
       file,
       before: `), cursors AS NOT MATERIALIZED (\n`,
@@ -159,15 +165,31 @@ function comparedInbox(name: string): readonly Insertion[] {
 
 function missingSql(name: string): string {
   return `-- name: ${name}_missing
--- Events that are marked as published and that ${name} has not applied, by its cursor. A key
--- conflict has no sequence and is not counted.
+-- Events that are marked as published and that ${name} has neither applied, by its cursor, nor kept
+-- early. A key conflict has no sequence and is not counted.
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
 LEFT JOIN ${name}.cursors
   ON cursors.consumer = '${name}' AND cursors.ordering_key = outbox.payment_id
 WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
   AND outbox.sequence > coalesce(cursors.last_sequence, 0)
+  AND NOT EXISTS (
+    SELECT FROM ${name}.early_events
+    WHERE early_events.consumer = '${name}' AND early_events.event_id = outbox.event_id
+  )
 
+`;
+}
+
+function earlySql(name: string): string {
+  return `  UNION ALL
+  SELECT event_id, kept_at FROM ${name}.early_events AS early
+  WHERE NOT EXISTS (
+    SELECT FROM ${name}.cursors
+    WHERE cursors.consumer = early.consumer AND cursors.ordering_key = early.ordering_key
+      AND cursors.last_sequence >= early.sequence
+    OFFSET 0
+  )
 `;
 }
 
@@ -179,11 +201,6 @@ function reapedSql(name: string): string {
     SELECT '${name}.inbox/' || consumer, -1, 0, NULL FROM ${name}.inbox WHERE sequence IS NOT NULL
     UNION ALL
     SELECT '${name}.inbox/' || consumer, 0, events, reaped_before FROM ${name}.inbox_horizons
-`;
-}
-
-function missingHarm(name: string): string {
-  return `  '${name}-missing': [remove('${name}.cursors', cursorOfRefund)],
 `;
 }
 
@@ -237,32 +254,21 @@ function traced({ name }: Facts): readonly Insertion[] {
   ];
 }
 
+/** Its metrics as docs/observability.md tells of them, after its name. */
+const metricsTold = [
+  'events_total` | `outcome` | Events received, by outcome of the inbox. early: kept until an earlier one came.',
+  'refused_messages_total` | `reason` | Messages that are not valid events: kept for inspection and acknowledged.',
+  'handle_seconds` | `outcome` | Time from the arrival of a message to its ack or nack. failed: redelivered.',
+  'reaped_total` |  | Inbox rows removed by the reaper.',
+  'events_in_hand` |  | Messages received and neither acknowledged nor given back yet.',
+  'events_oldest_seconds` |  | Time since the oldest message in hand was published; 0 if there is none.',
+  'early_events` |  | Events that came before the one that precedes them, kept until it comes.',
+  'early_oldest_seconds` |  | Time since the oldest of them was kept; 0 if there is none.',
+];
+
 /** Its metrics, its crash windows, and how it is run. */
 function documented({ name }: Facts): readonly Insertion[] {
-  const metrics = [
-    [
-      'events_total',
-      '`outcome`',
-      'Events received, by outcome of the inbox. early: given back until an earlier one came.',
-    ],
-    [
-      'refused_messages_total',
-      '`reason`',
-      'Messages that are not valid events: kept for inspection and acknowledged.',
-    ],
-    [
-      'handle_seconds',
-      '`outcome`',
-      'Time from the arrival of a message to its ack or nack. failed: redelivered.',
-    ],
-    ['reaped_total', '', 'Inbox rows removed by the reaper.'],
-    ['events_in_hand', '', 'Messages received and neither acknowledged nor given back yet.'],
-    [
-      'events_oldest_seconds',
-      '',
-      'Time since the oldest message in hand was published; 0 if there is none.',
-    ],
-  ].map(([metric, ...tells]) => `| \`triplock_${name}_${metric}\` | ${tells.join(' | ')} |\n`);
+  const metrics = metricsTold.map((told) => `| \`triplock_${name}_${told} |\n`);
   const heads = '| metric | labels | what it tells |\n| --- | --- | --- |\n';
   return [
     {

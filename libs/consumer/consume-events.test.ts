@@ -67,15 +67,28 @@ test('a consumer that dies before its acknowledgement takes effect once', async 
   assert.equal((await rows('SELECT FROM effects')).length, 1);
 });
 
-test('an event that comes before its predecessor is given back and takes effect later', async (context) => {
-  const { handle, rows } = await aRememberer(context);
+test('an event that comes before its predecessor is acknowledged, kept, and takes effect after it', async (context) => {
+  const { handle, rows, counted } = await aRememberer(context);
   const first = succeeded(aPayment());
   const later = { ...succeeded(aPayment()), payment_id: first.payment_id, sequence: 2 };
-  assert.equal(await handle(messageOf(later)), 'nack');
-  assert.equal((await rows('SELECT FROM effects')).length, 0);
-  assert.equal(await handle(messageOf(first)), 'ack');
   assert.equal(await handle(messageOf(later)), 'ack');
-  assert.equal((await rows('SELECT FROM effects')).length, 2);
+  assert.equal((await rows('SELECT FROM effects')).length, 0);
+  // What has nothing to do with it goes on.
+  assert.equal(await handle(messageOf(succeeded(aPayment()))), 'ack');
+  assert.equal(await handle(messageOf(first)), 'ack');
+  assert.equal((await rows('SELECT FROM effects')).length, 3);
+  assert.match(await counted('events'), /outcome="early",[^}]*\} 1/);
+});
+
+test('when too many events of a payment came early the next is given back', async (context) => {
+  const { handle, counted } = await aRememberer(context);
+  const { payment_id } = succeeded(aPayment());
+  const early = (sequence: number) => ({ ...succeeded(aPayment()), payment_id, sequence });
+  for (let sequence = 2; sequence < 102; sequence += 1) {
+    assert.equal(await handle(messageOf(early(sequence))), 'ack');
+  }
+  assert.equal(await handle(messageOf(early(102))), 'nack');
+  assert.match(await counted('events'), /outcome="returned",[^}]*\} 1/);
 });
 
 test('an altered copy is acknowledged, kept for people and has no effect', async (context) => {

@@ -5,6 +5,7 @@ import {
   openRefusedMessages,
   type DeliveredMessage,
   type Effect,
+  type Inbox,
   type ReceivedEvent,
   type ReceiveOutcome,
 } from '@triplock/inbox';
@@ -20,6 +21,7 @@ import {
 } from '@triplock/runtime';
 import { openSubscriber, readSubscriptionRetention, type Subscriber } from '@triplock/transport';
 import {
+  earlyGauges,
   inboxMetrics,
   messageMetrics,
   watchInFlight,
@@ -52,6 +54,7 @@ export type Consumer = Reader & {
 type Process = Pick<Service, 'logger' | 'metrics' | 'crashPoints'>;
 
 const reapEveryMs = 60_000;
+const followUpEveryMs = 10_000;
 
 /**
  * Consumes a subscription's events until the service closes: each takes effect once and in the
@@ -67,8 +70,9 @@ export async function consumeEvents(
   consumer: Consumer,
 ): Promise<Subscriber> {
   const { database } = consumer;
+  const inbox = openInbox(database, consumer.name);
   const reapInbox = await openInboxReaper({
-    inbox: openInbox(database, consumer.name),
+    inbox,
     database,
     keepHours: config.INBOX_RETENTION_HOURS,
     subscription: await readSubscriptionRetention(subscriptionOf(config)),
@@ -81,7 +85,20 @@ export async function consumeEvents(
   };
   const reaper = runLoop(pass, { name: 'reap', idleMs: reapEveryMs, logger: service.logger });
   service.onClose('reaper', () => reaper.stop());
+  followUpEarly(service, inbox, consumer);
   return subscribe(service, config, consumer, handlerOf(service, consumer));
+}
+
+/** Periodically applies what came early and waits no more, and shows what still does. */
+function followUpEarly(service: Service, inbox: Inbox, { shortName, effect }: Consumer): void {
+  const show = earlyGauges(service.metrics, `triplock_${shortName}`);
+  const pass = async () => {
+    show(await inbox.followUp(effect));
+    return 0;
+  };
+  const { logger } = service;
+  const loop = runLoop(pass, { name: 'follow up early events', idleMs: followUpEveryMs, logger });
+  service.onClose('early events', () => loop.stop());
 }
 
 /**
@@ -157,7 +174,11 @@ function answerOf(
       );
       return { answer: 'ack' };
     case 'early':
-      logger.debug({ ...ids, expected: received.expected }, 'event came early, given back');
+      logger.debug({ ...ids, expected: received.expected }, 'event came early, kept');
+      return { answer: 'ack' };
+    case 'returned':
+      // With ordering the broker brings its whole ordering key again.
+      logger.warn({ ...ids, expected: received.expected }, 'too many events came early: returned');
       return { answer: 'nack' };
     default:
       return received satisfies never;
@@ -177,8 +198,8 @@ type HandleMessage = (message: DeliveredMessage) => Promise<'ack' | 'nack'>;
 
 /**
  * Answers each message, and with `ack` only once what became of it is durable: the effect, the
- * knowledge that it is a duplicate, or the refused message itself. A crash before that answer costs
- * a redelivery.
+ * knowledge that it is a duplicate, the event that came early, or the refused message itself. A
+ * crash before that answer costs a redelivery.
  *
  * The handler throws when the database is away; the message then comes again.
  */

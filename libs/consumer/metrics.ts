@@ -1,5 +1,5 @@
 import type { DecodedEvent } from '@triplock/contracts';
-import type { ReceiveOutcome } from '@triplock/inbox';
+import type { EarlyEvents, ReceiveOutcome } from '@triplock/inbox';
 import {
   duplicatesCaught,
   Durations,
@@ -27,6 +27,28 @@ export type InboxMetrics = {
   /** Events that this inbox knew. */
   caught: Tally<'inbox'>;
 };
+
+/**
+ * Registers gauges of the events that came early and are kept. Every instance of a consumer reports
+ * the same.
+ */
+export function earlyGauges(registry: Registry, prefix: string): (early: EarlyEvents) => void {
+  const registers = [registry];
+  const events = new Gauge({
+    name: `${prefix}_early_events`,
+    help: 'Events that came before the one that precedes them, kept until it comes.',
+    registers,
+  });
+  const oldest = new Gauge({
+    name: `${prefix}_early_oldest_seconds`,
+    help: 'Time since the oldest of them was kept; 0 if there is none.',
+    registers,
+  });
+  return (early) => {
+    events.set(early.events);
+    oldest.set(early.oldestSeconds);
+  };
+}
 
 /** Registers them under the reader's own prefix, such as `triplock_notifier`. */
 export function messageMetrics(registry: Registry, prefix: string): MessageMetrics {
@@ -60,9 +82,9 @@ export function inboxMetrics(registry: Registry, prefix: string): InboxMetrics {
   return {
     events: new Tally({
       name: `${prefix}_events_total`,
-      help: 'Events received, by outcome of the inbox. early: given back until an earlier one came.',
+      help: 'Events received, by outcome of the inbox. early: kept until an earlier one came.',
       label: 'outcome',
-      values: { applied: 0, duplicate: 0, altered: 0, early: 0 },
+      values: { applied: 0, duplicate: 0, altered: 0, early: 0, returned: 0 },
       registers: [registry],
     }),
     caught: duplicatesCaught(registry, 'inbox'),

@@ -20,7 +20,7 @@ export type Effect<Payload = unknown, Tx = Queryable> = (
   events: readonly ReceivedEvent<Payload>[],
 ) => Promise<void>;
 
-/** What receiving an event came to. Everything but `early` is to be acknowledged. */
+/** What receiving an event came to. Everything but `returned` is to be acknowledged. */
 export type ReceiveOutcome =
   /** The effect committed together with the inbox row. */
   | { outcome: 'applied' }
@@ -28,8 +28,13 @@ export type ReceiveOutcome =
   | { outcome: 'duplicate' }
   /** A known event id with other bytes: not applied, and a person must look. */
   | { outcome: 'altered'; knownHash: string }
-  /** An earlier sequence of its ordering key is still to come: give it back to the broker. */
+  /**
+   * An earlier sequence of its ordering key is still to come. It is kept here, and takes effect
+   * when that one has.
+   */
   | { outcome: 'early'; expected: number }
+  /** The same, and too many are kept already: give it back to the broker. */
+  | { outcome: 'returned'; expected: number }
   /**
    * It reads like an event, and yet no redelivery will make the database take it: keep it aside.
    */
@@ -44,12 +49,18 @@ export type Inbox<Tx = Queryable> = {
   /**
    * Receives events by few statements, with the outcome of each in the order given. They share
    * transactions, and one that the database does not take spoils none of the others. Events of one
-   * ordering key are applied in their sequence, whatever order they are given in.
+   * ordering key are applied in their sequence, whatever order they are given in; those that came
+   * early before follow at once.
    */
   receive<Payload>(
     events: readonly ReceivedEvent<Payload>[],
     effect: Effect<Payload, Tx>,
   ): Promise<ReceiveOutcome[]>;
+  /**
+   * Applies kept events that come next by now, which is what a crash right after the one before
+   * leaves; and forgets those that were applied. Returns what is kept then.
+   */
+  followUp<Payload>(effect: Effect<Payload, Tx>): Promise<EarlyEvents>;
   /**
    * Forgets up to `rowsMax` events that were received longer than `keepMs` ago, a day at least,
    * oldest first. Returns how many. The cursors stay, so a copy that comes later is still known by
@@ -57,6 +68,9 @@ export type Inbox<Tx = Queryable> = {
    */
   reap(horizon: { keepMs: number; rowsMax: number }): Promise<number>;
 };
+
+/** How many events wait for one before them, and how long the oldest has; 0 if none does. */
+export type EarlyEvents = { events: number; oldestSeconds: number };
 
 /** A message as the broker delivered it. */
 export type DeliveredMessage = {

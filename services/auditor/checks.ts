@@ -102,6 +102,7 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   consumers: {
     'inbox-missing': inTheEnd,
     'settlement-missing': inTheEnd,
+    'event-early': inTheEnd,
     'delivery-waiting': inTheEnd,
     'delivery-refused': onceActed('endpoint'),
     'delivery-parked': onceActed('endpoint'),

@@ -122,7 +122,7 @@ export const guard3: Dashboard = {
           lines({
             title: `${name}: events`,
             description:
-              'By outcome. early: given back until an earlier one came; altered: not applied, a person has to look.',
+              'By outcome. early: kept until an earlier one came; altered: not applied, a person has to look.',
             unit: 'reqps',
             queries: [rate(`${prefix}_events_total`, { by: 'outcome' })],
           }),

@@ -2,16 +2,18 @@
 -- migrations/0001-baseline.sql.
 
 -- name: recordAlteredCopy
--- Compares a copy with the event as it was first received, and keeps the copy's hash when they
--- differ.
+-- Compares a copy with the event as it was first received, applied or kept early, and keeps the
+-- copy's hash when they differ.
 --
 -- $1 consumer, $2 event id, $3 payload hash.
 -- A row: the copy differs from `known_hash`. No row: it is the same, or the event is no longer
 -- remembered.
 INSERT INTO altered_copies (consumer, event_id, payload_hash, known_hash)
-SELECT consumer, event_id, $3, payload_hash
-FROM inbox
-WHERE consumer = $1 AND event_id = $2 AND payload_hash <> $3
+SELECT $1, $2, $3, coalesce(inbox.payload_hash, early_events.payload_hash)
+FROM (SELECT $1::text AS consumer, $2::uuid AS event_id) AS copy
+LEFT JOIN inbox USING (consumer, event_id)
+LEFT JOIN early_events USING (consumer, event_id)
+WHERE coalesce(inbox.payload_hash, early_events.payload_hash) <> $3
 ON CONFLICT (consumer, event_id, payload_hash)
   DO UPDATE SET copies = altered_copies.copies + 1, last_seen = now()
 RETURNING known_hash
@@ -22,6 +24,66 @@ RETURNING known_hash
 -- $1 consumer, $2 ordering key.
 -- A row: every sequence up to `last_sequence` took effect. No row: none did.
 SELECT last_sequence FROM cursors WHERE consumer = $1 AND ordering_key = $2
+
+-- name: keepEarly
+-- Keeps an event whose predecessor is still to come, unless too many are kept.
+--
+-- $1 consumer, $2 event id, $3 payload hash, $4 ordering key, $5 sequence, $6 type, payload and
+-- trace as JSON text; $7 rows at most of an ordering key, $8 of the consumer, give or take those
+-- who come at once.
+-- Always one row: whether it is `kept`, now or before. Not kept, also by a race of two copies: the
+-- broker brings it again.
+WITH kept AS (
+  INSERT INTO early_events (consumer, event_id, payload_hash, ordering_key, sequence, event)
+  SELECT $1, $2, $3, $4, $5, $6::json
+  WHERE (SELECT count(*) FROM early_events WHERE consumer = $1 AND ordering_key = $4) < $7
+    AND (SELECT count(*) FROM early_events WHERE consumer = $1) < $8
+  ON CONFLICT (consumer, event_id) DO NOTHING
+  RETURNING event_id
+)
+SELECT EXISTS (SELECT FROM kept)
+    OR EXISTS (SELECT FROM early_events WHERE consumer = $1 AND event_id = $2) AS kept
+
+-- name: readNextEarly
+-- The kept events that come next in some ordering keys, one of each at most.
+--
+-- $1 consumer, $2 ordering keys.
+-- A row: an event as it came; its effect may follow by admit-events.sql, where it may turn out that
+-- somebody else applied it meanwhile.
+SELECT DISTINCT ON (ordering_key)
+  event_id AS id, payload_hash AS "payloadHash", ordering_key AS "orderingKey", sequence, event
+FROM early_events JOIN cursors USING (consumer, ordering_key)
+WHERE consumer = $1 AND ordering_key = ANY ($2::uuid[]) AND sequence = last_sequence + 1
+ORDER BY ordering_key, kept_at
+
+-- name: findEarlyKeys
+-- Ordering keys of which a kept event comes next, because whoever applied the one before died then.
+--
+-- $1 consumer, $2 rows at most.
+SELECT ordering_key
+FROM early_events JOIN cursors USING (consumer, ordering_key)
+WHERE consumer = $1 AND sequence = last_sequence + 1
+GROUP BY ordering_key
+LIMIT $2
+
+-- name: forgetApplied
+-- Removes kept events that their cursor has passed.
+--
+-- $1 consumer. No rows.
+DELETE FROM early_events USING cursors
+WHERE early_events.consumer = $1
+  AND cursors.consumer = early_events.consumer
+  AND cursors.ordering_key = early_events.ordering_key
+  AND cursors.last_sequence >= early_events.sequence
+
+-- name: countEarly
+-- What is kept, and for how long the oldest has been.
+--
+-- $1 consumer. Always one row; 0 seconds when nothing is kept.
+SELECT count(*)::integer AS events,
+       coalesce(extract(epoch FROM now() - min(kept_at)), 0)::float8 AS "oldestSeconds"
+FROM early_events
+WHERE consumer = $1
 
 -- name: reapInbox
 -- Removes a consumer's inbox rows that were received long ago, oldest first; cursors stay.

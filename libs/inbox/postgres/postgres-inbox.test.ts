@@ -2,8 +2,15 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Queryable } from '@triplock/postgres';
 import { createTestDatabase, testLostAnswers } from '@triplock/testing';
-import { anEvent, inboxConformance, type InboxUnderTest } from '../inbox.conformance.ts';
-import type { ReceivedEvent } from '../inbox.ts';
+import {
+  anEvent,
+  eventsOf,
+  hashOf,
+  inboxConformance,
+  receiveOne,
+  type InboxUnderTest,
+} from '../inbox.conformance.ts';
+import type { Effect, ReceivedEvent } from '../inbox.ts';
 import { openInbox, openRefusedMessages } from './postgres-inbox.ts';
 
 /** Only `inbox` goes by the relay. */
@@ -103,6 +110,8 @@ test('a consumer cannot unmake what took effect', async (context) => {
     'DELETE FROM cursors',
     'DELETE FROM altered_copies',
     'DELETE FROM refused_messages',
+    'UPDATE early_events SET event = event',
+    'TRUNCATE early_events',
     'UPDATE cursors SET ordering_key = ordering_key',
     'UPDATE altered_copies SET known_hash = payload_hash',
   ]) {
@@ -132,6 +141,76 @@ test('a cursor begins at 1, steps forward by one and is kept, whoever asks', asy
     await assert.rejects(owner.query(statement), /steps forward by one and is kept/, statement);
   }
   await database.query('UPDATE cursors SET last_sequence = last_sequence + 1');
+});
+
+test('a kept event has its payload, trace and order of fields when it is applied', async (context) => {
+  const { inbox, effect } = await openUnderTest(context);
+  const [first, second] = eventsOf(2);
+  const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+  const payload = { z: 'a \0 and \uD800', a: [1, { y: null, b: 2 }] };
+  const whole = { ...second!, payload, traceparent };
+  await receiveOne(inbox, whole, effect);
+  const seen: ReceivedEvent[] = [];
+  const watching: Effect = async (tx, events) => {
+    seen.push(...events);
+    await effect(tx, events);
+  };
+  await receiveOne(inbox, first!, watching);
+  assert.deepEqual(seen[1], whole);
+  assert.equal(JSON.stringify(seen[1].payload), JSON.stringify(payload));
+});
+
+test('an altered copy of a kept event is recognized, and the kept one is applied', async (context) => {
+  const { inbox, effect, effects } = await openUnderTest(context);
+  const [first, second] = eventsOf(2);
+  await receiveOne(inbox, second!, effect);
+  const altered = { ...second!, payloadHash: hashOf('other bytes') };
+  const knownHash = second!.payloadHash;
+  assert.deepEqual(await receiveOne(inbox, altered, effect), { outcome: 'altered', knownHash });
+  await receiveOne(inbox, first!, effect);
+  assert.deepEqual(
+    (await effects()).map(({ sequence }) => sequence),
+    [1, 2],
+  );
+  assert.deepEqual(await receiveOne(inbox, second!, effect), { outcome: 'duplicate' });
+});
+
+test('a consumer that dies between an event and the kept one behind it finds that by a copy, or by itself', async (context) => {
+  const { inbox, effect, effects } = await openUnderTest(context);
+  for (const found of ['by a copy', 'by itself'] as const) {
+    const [first, second] = eventsOf(2);
+    await receiveOne(inbox, second!, effect);
+    const dying: Effect = async (tx, events) => {
+      if (events.some(({ sequence }) => sequence === 2)) throw new Error('the consumer died');
+      await effect(tx, events);
+    };
+    await assert.rejects(receiveOne(inbox, first!, dying), /the consumer died/);
+    if (found === 'by itself') assert.equal((await inbox.followUp(effect)).events, 0);
+    else {
+      assert.deepEqual(await receiveOne(inbox, first!, effect), { outcome: 'duplicate' });
+    }
+    const mine = (await effects()).slice(-2).map(({ eventId }) => eventId);
+    assert.deepEqual(mine, [first!.id, second!.id]);
+  }
+});
+
+test('an event that was kept early stays until its cursor has passed it, whoever asks', async (context) => {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const owner = store.open();
+  const inbox = openInbox(database, 'partner-notifier');
+  const nothing = () => Promise.resolve();
+  await inbox.receive([second!], nothing);
+  for (const asker of [database, owner]) {
+    await assert.rejects(
+      asker.query('DELETE FROM notifier.early_events'),
+      /stays until its cursor/,
+    );
+  }
+  await assert.rejects(owner.query('TRUNCATE notifier.early_events'), /stays until its cursor/);
+  await inbox.receive([first!], nothing);
+  await database.query('DELETE FROM early_events');
+  assert.deepEqual(await owner.query('SELECT FROM notifier.early_events'), []);
 });
 
 test('old inbox rows are removed in small batches; cursors, young rows and those without a sequence stay', async (context) => {

@@ -5,17 +5,36 @@ import {
   type Database,
   type Queryable,
 } from '@triplock/postgres';
-import type { Effect, Inbox, ReceivedEvent, ReceiveOutcome, RefusedMessages } from '../inbox.ts';
+import type {
+  EarlyEvents,
+  Effect,
+  Inbox,
+  ReceivedEvent,
+  ReceiveOutcome,
+  RefusedMessages,
+} from '../inbox.ts';
 
 const admitEvents = loadSql(import.meta.url, 'admit-events.sql');
 const sql = loadStatements(import.meta.url, 'inbox.sql', [
   'recordAlteredCopy',
   'readCursor',
+  'keepEarly',
+  'readNextEarly',
+  'findEarlyKeys',
+  'forgetApplied',
+  'countEarly',
   'reapInbox',
   'recordRefusedMessage',
 ]);
 
 type Store = { database: Database; consumer: string };
+
+/** Of one payment: more than it has refunds, as a rule. */
+const earlyOfKeyMax = 100;
+/** Some 20 MB. What is lacking then is no event but a subscription's past. */
+const earlyMax = 10_000;
+/** Ordering keys that one pass follows up. */
+const keysMax = 100;
 
 /**
  * A consumer's inbox in the schema that the database's role works in. `consumer` is part of every
@@ -25,6 +44,14 @@ export function openInbox(database: Database, consumer: string): Inbox {
   const store = { database, consumer };
   return {
     receive: (events, effect) => receive(store, events, effect as Effect),
+    async followUp(effect) {
+      const parameters = [consumer, keysMax];
+      const keys = await database.query<{ ordering_key: string }>(sql.findEarlyKeys, parameters);
+      await applyNext(store, new Set(keys.map((each) => each.ordering_key)), effect as Effect);
+      await database.query(sql.forgetApplied, [consumer]);
+      const [early] = await database.query<EarlyEvents>(sql.countEarly, [consumer]);
+      return early!;
+    },
     async reap({ keepMs, rowsMax }) {
       const parameters = [consumer, keepMs, rowsMax];
       const [row] = await database.query<{ reaped: number }>(sql.reapInbox, parameters);
@@ -50,7 +77,34 @@ async function receive(
       outcomes.set(each, outcome);
     }
   }
+  const inOrder = copies.filter(({ sequence }) => sequence !== undefined);
+  await applyNext(store, new Set(inOrder.map((each) => each.orderingKey)), effect);
   return copies.map((each) => outcomes.get(each)!);
+}
+
+type EarlyRow = Required<Pick<ReceivedEvent, 'id' | 'payloadHash' | 'orderingKey' | 'sequence'>> & {
+  event: Pick<ReceivedEvent, 'type' | 'payload' | 'traceparent'>;
+};
+
+/**
+ * Applies the kept events that come next in these ordering keys, and then those after them.
+ *
+ * Who keeps an event looks here after its commit, and so does who moves a cursor after that one's:
+ * of two who do so at once, one sees what the other wrote. A crash before the look leaves a message
+ * that was not acknowledged; its copy looks here again, and so does every pass of `followUp`.
+ */
+async function applyNext(store: Store, keys: ReadonlySet<string>, effect: Effect): Promise<void> {
+  const { database, consumer } = store;
+  let left = [...keys];
+  while (left.length > 0) {
+    const rows = await database.query<EarlyRow>(sql.readNextEarly, [consumer, left]);
+    const next = rows.map(({ event, ...row }): ReceivedEvent => ({ ...row, ...event }));
+    if (next.length === 0) return;
+    const outcomes = await receiveRound(store, next, effect);
+    // What is applied by somebody else, they follow up; what cannot be applied stays.
+    const applied = outcomes.filter(([, { outcome }]) => outcome === 'applied');
+    left = applied.map(([event]) => event.orderingKey);
+  }
 }
 
 /**
@@ -133,12 +187,12 @@ function applyThoseInOrder(
 /**
  * Why an event was not admitted: it is known, with these bytes or others, or an earlier one is
  * still to come. One that took effect so long ago that its inbox row was removed is known by the
- * cursor. When the cursor has moved up to the event in the meantime it still counts as early: its
- * next delivery is in order.
+ * cursor. When the cursor has moved up to the event in the meantime it still counts as early, and
+ * is applied right after it was kept.
  */
 async function whyNotApplied(
   { database, consumer }: { database: Queryable; consumer: string },
-  { id, payloadHash, orderingKey, sequence }: ReceivedEvent,
+  { id, payloadHash, orderingKey, sequence, type, payload, traceparent }: ReceivedEvent,
 ): Promise<ReceiveOutcome> {
   const copy = [consumer, id, payloadHash];
   const [altered] = await database.query<{ known_hash: string }>(sql.recordAlteredCopy, copy);
@@ -149,7 +203,10 @@ async function whyNotApplied(
   const [cursor] = await database.query<{ last_sequence: number }>(sql.readCursor, key);
   const last = cursor?.last_sequence ?? 0;
   if (sequence <= last) return { outcome: 'duplicate' };
-  return { outcome: 'early', expected: last + 1 };
+  const event = JSON.stringify({ type, payload, traceparent });
+  const early = [...copy, orderingKey, sequence, event, earlyOfKeyMax, earlyMax];
+  const [row] = await database.query<{ kept: boolean }>(sql.keepEarly, early);
+  return { outcome: row!.kept ? 'early' : 'returned', expected: last + 1 };
 }
 
 // The message itself is kept beside it.

@@ -4,8 +4,8 @@
 -- says when it must, and what the window from $1 until $2 is.
 
 -- name: inbox_missing
--- Events that are marked as published and that the notifier has not applied. Of one that left the
--- inbox by age the cursor says that it was applied.
+-- Events that are marked as published and that the notifier has neither applied nor kept early. Of
+-- one that left the inbox by age the cursor says that it was applied.
 WITH missing AS MATERIALIZED (
   SELECT * FROM ledger.outbox
   WHERE state = 'published' AND published_at >= $1 AND published_at < $2
@@ -25,10 +25,15 @@ WHERE NOT EXISTS (
     AND cursors.last_sequence >= missing.sequence
   OFFSET 0
 )
+AND NOT EXISTS (
+  SELECT FROM notifier.early_events
+  WHERE early_events.consumer = 'partner-notifier' AND early_events.event_id = missing.event_id
+  OFFSET 0
+)
 
 -- name: settlement_missing
--- Events that are marked as published and that the settlement feed has not applied, by its cursor.
--- A key conflict, which has no sequence, adds nothing to a batch.
+-- Events that are marked as published and that the settlement feed has neither applied, by its
+-- cursor, nor kept early. A key conflict, which has no sequence, adds nothing to a batch.
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
 LEFT JOIN LATERAL (
@@ -37,6 +42,34 @@ LEFT JOIN LATERAL (
 ) AS cursors ON true
 WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
   AND outbox.sequence > coalesce(cursors.last_sequence, 0)
+  AND NOT EXISTS (
+    SELECT FROM settlement.early_events
+    WHERE early_events.consumer = 'settlement-feed' AND early_events.event_id = outbox.event_id
+    OFFSET 0
+  )
+
+-- name: event_early
+-- Events that a consumer keeps until the one before came. That one is in flight like any other, or
+-- another check names it; nobody outside is waited for.
+SELECT event_id::text AS id, min(kept_at) AS since
+FROM (
+  SELECT event_id, kept_at FROM notifier.early_events AS early
+  WHERE NOT EXISTS (
+    SELECT FROM notifier.cursors
+    WHERE cursors.consumer = early.consumer AND cursors.ordering_key = early.ordering_key
+      AND cursors.last_sequence >= early.sequence
+    OFFSET 0
+  )
+  UNION ALL
+  SELECT event_id, kept_at FROM settlement.early_events AS early
+  WHERE NOT EXISTS (
+    SELECT FROM settlement.cursors
+    WHERE cursors.consumer = early.consumer AND cursors.ordering_key = early.ordering_key
+      AND cursors.last_sequence >= early.sequence
+    OFFSET 0
+  )
+) AS early
+GROUP BY event_id
 
 -- name: delivery_waiting
 -- Webhooks that the sender has still to send, or to release. One that is sent once more waits since

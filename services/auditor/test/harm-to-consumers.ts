@@ -58,6 +58,13 @@ const harmsToInboxes: Record<string, readonly Harm[]> = {
     ...bothEvents((rows) => change('notifier.inbox.event_id', 'gen_random_uuid()', rows)),
     ...bothEvents((rows) => change('notifier.inbox.consumer', `'another'`, rows)),
   ],
+  'event-early': ofEach((schema) => [
+    add(`${schema}.early_events`, async ({ system }) => {
+      const second = { ...succeededEvent(aPayment()), sequence: 2 };
+      await system[consumers[schema].receive](second);
+      return second.event_id;
+    }),
+  ]),
   'inbox-unfounded': ofEach((schema) => {
     const another = randomUUID();
     return [

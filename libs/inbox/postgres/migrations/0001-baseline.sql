@@ -44,6 +44,40 @@ CREATE TRIGGER cursors_step_forward BEFORE UPDATE ON cursors
 CREATE TRIGGER cursors_are_kept BEFORE DELETE OR TRUNCATE ON cursors
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_cursor();
 
+-- Events that came before the one that precedes them, as they came: the broker was told to forget
+-- them, so what is here is nowhere else. A row goes once its cursor has passed it, and no sooner:
+-- this holds for the owner of the tables too.
+CREATE TABLE early_events (
+  consumer text NOT NULL,
+  event_id uuid NOT NULL,
+  payload_hash text NOT NULL,
+  ordering_key uuid NOT NULL,
+  -- The first of an ordering key waits for nobody.
+  sequence integer NOT NULL CHECK (sequence >= 2),
+  -- Type, payload and trace. json and not jsonb, which refuses a NUL and forgets an order.
+  event json NOT NULL,
+  kept_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (consumer, event_id)
+);
+CREATE INDEX early_events_by_order ON early_events (consumer, ordering_key, sequence);
+CREATE FUNCTION refuse_loss_of_early() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'DELETE' AND EXISTS (
+    SELECT FROM cursors
+    WHERE cursors.consumer = OLD.consumer AND cursors.ordering_key = OLD.ordering_key
+      AND cursors.last_sequence >= OLD.sequence
+  ) THEN
+    RETURN OLD;
+  END IF;
+  RAISE EXCEPTION '% of %.% is refused: an early event stays until its cursor has passed it',
+    TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME;
+END
+$$;
+CREATE TRIGGER early_events_leave_applied BEFORE DELETE ON early_events
+  FOR EACH ROW EXECUTE FUNCTION refuse_loss_of_early();
+CREATE TRIGGER early_events_are_kept BEFORE TRUNCATE ON early_events
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_loss_of_early();
+
 -- How far inbox rows were removed, so that the audit can tell one that was removed from one that was
 -- lost.
 CREATE TABLE inbox_horizons (
@@ -113,19 +147,23 @@ END
 $$;
 REVOKE EXECUTE ON FUNCTION reap_inbox(text, interval, integer) FROM PUBLIC;
 
--- What took effect is not unmade: nobody but the owner of the tables may delete, and only how far a
--- cursor is and how often an altered copy came ever change.
+-- What took effect is not unmade: nobody but the owner of the tables may delete, but early events
+-- that were applied, and only how far a cursor is and how often an altered copy came ever change.
 DO $$
 DECLARE consumer_role text := 'triplock_' || current_schema();
 BEGIN
   EXECUTE format('GRANT SELECT, INSERT ON inbox, cursors TO %I', consumer_role);
   EXECUTE format('GRANT SELECT, INSERT ON altered_copies, refused_messages TO %I', consumer_role);
+  EXECUTE format('GRANT SELECT, INSERT, DELETE ON early_events TO %I', consumer_role);
   EXECUTE format('GRANT UPDATE (last_sequence) ON cursors TO %I', consumer_role);
   EXECUTE format('GRANT UPDATE (copies, last_seen) ON altered_copies TO %I', consumer_role);
   -- Whose tables these are is fixed here; temporary tables of the caller come last.
   EXECUTE format(
     'ALTER FUNCTION reap_inbox(text, interval, integer) SET search_path = %I, pg_temp',
     current_schema()
+  );
+  EXECUTE format(
+    'ALTER FUNCTION refuse_loss_of_early() SET search_path = %I, pg_temp', current_schema()
   );
   EXECUTE format(
     'GRANT EXECUTE ON FUNCTION reap_inbox(text, interval, integer) TO %I', consumer_role
@@ -135,5 +173,5 @@ BEGIN
   EXECUTE format('GRANT EXECUTE ON FUNCTION ledger.outbox_kept() TO %I', consumer_role);
 END
 $$;
-GRANT SELECT ON inbox, cursors, inbox_horizons, altered_copies, refused_messages
+GRANT SELECT ON inbox, cursors, early_events, inbox_horizons, altered_copies, refused_messages
 TO triplock_auditor;
