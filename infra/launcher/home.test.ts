@@ -156,6 +156,38 @@ test('of many launchers that want one port at once one gets it, also after its o
   }
 });
 
+test('a lock is one launcher’s at a time, however many find that its owner was killed', async (t) => {
+  const home = testHome(t);
+  const script = `
+    const [{ take, rewrite, thisProcess }, { isSameProcess }, { rmSync, writeFileSync }] =
+      await Promise.all([
+        import(${JSON.stringify(join(import.meta.dirname, 'lock.ts'))}),
+        import(${JSON.stringify(join(import.meta.dirname, 'processes/identity.ts'))}),
+        import('node:fs'),
+      ]);
+    const [lock, inside] = [process.argv[1] + '/lock', process.argv[1] + '/inside'];
+    for (let times = 0; times < 150;) {
+      const taken = take(lock, thisProcess(), isSameProcess);
+      if (taken.outcome === 'taken') continue;
+      writeFileSync(inside, '', { flag: 'wx' });
+      // As long as it takes others to judge the owner before.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+      rmSync(inside);
+      // As a killed one leaves it.
+      rewrite(taken.name, { pid: process.pid, startedAt: 'long ago' });
+      times += 1;
+    }`;
+  mkdirSync(home, { recursive: true });
+  const launchers = Array.from({ length: 4 }, async () => {
+    const args = ['--input-type=module', '-e', script, home];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+    t.after(() => child.kill('SIGKILL'));
+    const [code] = (await once(child, 'exit')) as [number];
+    return code;
+  });
+  assert.deepEqual(await Promise.all(launchers), [0, 0, 0, 0]);
+});
+
 test('whoever answers in the place of a process that could not bind its port is not taken for it', async (t) => {
   const home = createHome(testHome(t));
   const server = createServer();

@@ -1,11 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
 import type { Report } from './session.ts';
 
 /** A process that holds something. */
 export type Owner = { pid: number; startedAt: string };
+
+export function thisProcess(): Owner {
+  return { pid: process.pid, startedAt: startTimeOf(process.pid) ?? '' };
+}
 
 /**
  * Runs `work` while no other launcher holds the lock file; waits for a live owner and takes over
@@ -18,71 +23,110 @@ export async function withLock<Result>(
 ): Promise<Result> {
   let reported = false;
   for (;;) {
-    const owner = tryLock(file);
-    if (owner === undefined) break;
-    if (!reported && owner.pid !== process.pid)
-      waiting.report(`waiting for another launcher (pid ${owner.pid}) to finish`);
+    const taken = take<Lock>(file, thisProcess(), isHeld);
+    if (taken.outcome === 'ours') {
+      try {
+        return await work();
+      } finally {
+        rewrite<Lock>(taken.name, null);
+      }
+    }
+    const { pid } = taken.holder!;
+    if (!reported && pid !== process.pid) {
+      waiting.report(`waiting for another launcher (pid ${pid}) to finish`);
+    }
     reported = true;
     await delay(200, undefined, { signal: waiting.signal });
   }
-  try {
-    return await work();
-  } finally {
-    rmSync(file, { force: true });
-  }
 }
+
+/** Who holds it; nobody once it was released. */
+type Lock = Owner | null;
+
+const isHeld = (lock: Lock) => lock !== null && isSameProcess(lock);
 
 /** Whether a launcher holds the lock file now. */
 export function isLocked(file: string): boolean {
-  const text = readIfThere(file);
-  return text !== undefined && isSameProcess(JSON.parse(text) as Owner);
+  for (;;) {
+    const last = highest(file);
+    if (last === 0) return false;
+    const text = readIfThere(`${file}.${last}`);
+    // Followed meanwhile.
+    if (text !== undefined) return isHeld(JSON.parse(text) as Lock);
+  }
 }
 
-/** Returns the live owner, or nothing when the lock is now ours. */
-function tryLock(file: string): Owner | undefined {
-  const mine = `${file}.${randomUUID()}`;
-  const me: Owner = { pid: process.pid, startedAt: startTimeOf(process.pid) ?? '' };
-  writeFileSync(mine, JSON.stringify(me));
-  try {
-    for (;;) {
-      // Linking a file that is already written: nobody ever reads a lock without its owner in it.
-      if (tryLink(mine, file)) return undefined;
-      const text = readIfThere(file);
+/**
+ * Takes what the files `<file>.<n>` are about: the one with the highest n says who has it. It is
+ * never removed, only followed by n + 1, which is linked and so made by one alone: a process that
+ * was killed at any line leaves a file behind whose owner is dead, and it is no matter who follows
+ * it. A file that is removed because its owner looked dead may be another's by then.
+ */
+export function take<Holder>(
+  file: string,
+  mine: Holder,
+  isTaken: (holder: Holder) => boolean,
+): { outcome: 'ours'; name: string } | { outcome: 'taken'; holder: Holder } {
+  for (;;) {
+    const last = highest(file);
+    if (last > 0) {
+      const text = readIfThere(`${file}.${last}`);
+      // Followed meanwhile, and removed by whoever follows.
       if (text === undefined) continue;
-      const owner = JSON.parse(text) as Owner;
-      if (isSameProcess(owner)) return owner;
-      removeStale(file, text);
+      const holder = JSON.parse(text) as Holder;
+      if (isTaken(holder)) return { outcome: 'taken', holder };
     }
-  } finally {
-    rmSync(mine);
+    const name = `${file}.${last + 1}`;
+    if (!linkNew(name, mine)) continue;
+    // One that was followed and removed between our look and our link would be ours by name alone.
+    if (highest(file) > last + 1) {
+      rmSync(name, { force: true });
+      continue;
+    }
+    for (const lower of numbersOf(file).filter((n) => n <= last)) {
+      rmSync(`${file}.${lower}`, { force: true });
+    }
+    return { outcome: 'ours', name };
   }
 }
 
-function removeStale(file: string, judged: string): void {
-  const aside = `${file}.${randomUUID()}`;
-  try {
-    renameSync(file, aside);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw error;
-  }
-  // Another launcher may have replaced the dead owner's lock by its own since we looked.
-  if (readIfThere(aside) !== judged) tryLink(aside, file);
-  rmSync(aside);
+/** Says otherwise about what is ours: nobody else changes or removes a file whose owner lives. */
+export function rewrite<Holder>(name: string, holder: Holder): void {
+  renameSync(write(name, holder), name);
 }
 
-/** Gives a file a second name, unless that is taken. */
-export function tryLink(from: string, to: string): boolean {
+const highest = (file: string) => Math.max(0, ...numbersOf(file));
+
+function numbersOf(file: string): number[] {
+  const beginning = `${basename(file)}.`;
+  return readdirSync(dirname(file))
+    .filter((name) => name.startsWith(beginning))
+    .map((name) => name.slice(beginning.length))
+    .filter((rest) => /^\d+$/.test(rest))
+    .map(Number);
+}
+
+/** Linking a file that is already written: nobody ever reads one without its owner in it. */
+function linkNew(name: string, holder: unknown): boolean {
+  const written = write(name, holder);
   try {
-    linkSync(from, to);
+    linkSync(written, name);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
+  } finally {
+    rmSync(written);
   }
 }
 
-export function readIfThere(file: string): string | undefined {
+function write(name: string, holder: unknown): string {
+  const file = join(dirname(name), `writing-${randomUUID()}`);
+  writeFileSync(file, JSON.stringify(holder), { mode: 0o600 });
+  return file;
+}
+
+function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
