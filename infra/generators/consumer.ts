@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { formatFiles, generateFiles, type GeneratorCallback, type Tree } from '@nx/devkit';
+import { audited } from './audited-consumer.ts';
 import { insertAll, type Insertion } from './insertions.ts';
 import { refuseName } from './names.ts';
 import { dependOn, factsOf, listings, manual, settle, type Facts } from './service.ts';
@@ -27,7 +28,7 @@ export async function consumer(tree: Tree, { name }: { name: string }): Promise<
       text: `, '${name}'`,
     },
     ...watched(facts),
-    ...audited(facts),
+    ...audited(facts.name),
     ...traced(facts),
     ...documented(facts),
   ]);
@@ -77,131 +78,6 @@ function watched({ name }: Facts): readonly Insertion[] {
       text: `        ...red('${name}', 'events', 'triplock_${name}_handle_seconds'),\n`,
     },
   ];
-}
-
-/** The checks of what it received, with a harm that each new one finds. */
-function audited({ name }: Facts): readonly Insertion[] {
-  const harms = 'services/auditor/test/harm-to-consumers.ts';
-  const hops = 'services/auditor/test/event-hops.ts';
-  return [
-    ...comparedInbox(name),
-    {
-      file: 'services/auditor/checks.ts',
-      before: `    'delivery-waiting': `,
-      text: `    '${name}-missing': inTheEnd,\n`,
-    },
-    {
-      file: harms,
-      before: `  'settlement-differs-from-ledger': [`,
-      text: `  '${name}-missing': [remove('${name}.cursors', cursorOfRefund)],\n`,
-    },
-    {
-      file: harms,
-      before: `} as const;\ntype Schema`,
-      text: `  ${name}: { name: '${name}', receive: '${name}' },\n`,
-    },
-    {
-      file: 'services/auditor/checks.test.ts',
-      before: `  'auditor.accepted.kafka_*'`,
-      text: `  '${name}.counts*': 'an example: yours needs a check that compares it with the ledger',\n`,
-    },
-    {
-      file: hops,
-      before: `    auditor: store.open('triplock_auditor'),`,
-      text: `    ${name}: store.open('triplock_${name}'),\n`,
-    },
-    {
-      file: hops,
-      before: `    deliver: (eventId: EventId) =>`,
-      text: `    // What its effect is does not matter to a check.\n    ${name}: inboxHop(owners.${name}, '${name}', () => Promise.resolve()),\n`,
-    },
-    {
-      file: 'services/auditor/test/whole-system.ts',
-      before: `    await hops.deliver(event.event_id);`,
-      text: `    await hops.${name}(event);\n`,
-    },
-    {
-      file: 'services/auditor/checks.test.ts',
-      before: `,auditor}')`,
-      text: `,${name}`,
-    },
-  ];
-}
-
-/** Its inbox, cursors and horizons, beside the other consumers' in the checks. */
-function comparedInbox(name: string): readonly Insertion[] {
-  const file = 'services/auditor/checks/consumers.sql';
-  return [
-    {
-      file,
-      before: `) AS inbox\nLEFT JOIN ledger.outbox`,
-      text: `  UNION ALL\n  SELECT event_id, payload_hash, received_at FROM ${name}.inbox\n`,
-    },
-    {
-      file,
-      before: `) AS altered\n`,
-      text: `  UNION ALL\n  SELECT event_id, first_seen FROM ${name}.altered_copies\n`,
-    },
-    { file, before: `) AS early\n`, text: earlySql(name) },
-    {
-      file,
-      before: `), cursors AS NOT MATERIALIZED (\n`,
-      text: `  UNION ALL\n  SELECT consumer, event_id, ordering_key, sequence, received_at FROM ${name}.inbox\n`,
-    },
-    {
-      file,
-      before: `), inbox_horizons AS (\n`,
-      text: `  UNION ALL\n  SELECT consumer, ordering_key, last_sequence FROM ${name}.cursors\n`,
-    },
-    {
-      file,
-      before: `)\nSELECT ordering_key::text AS id, min(since)`,
-      text: `  UNION ALL\n  SELECT consumer, reaped_before FROM ${name}.inbox_horizons\n`,
-    },
-    { file, before: `  ) AS counted\n`, text: reapedSql(name) },
-    { file, before: `-- name: delivery_waiting\n`, text: missingSql(name) },
-  ];
-}
-
-function missingSql(name: string): string {
-  return `-- name: ${name}_missing
--- Events that are marked as published and that ${name} has neither applied, by its cursor, nor kept
--- early. A key conflict has no sequence and is not counted.
-SELECT outbox.event_id::text AS id, outbox.published_at AS since
-FROM ledger.outbox
-LEFT JOIN ${name}.cursors
-  ON cursors.consumer = '${name}' AND cursors.ordering_key = outbox.payment_id
-WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
-  AND outbox.sequence > coalesce(cursors.last_sequence, 0)
-  AND NOT EXISTS (
-    SELECT FROM ${name}.early_events
-    WHERE early_events.consumer = '${name}' AND early_events.event_id = outbox.event_id
-  )
-
-`;
-}
-
-function earlySql(name: string): string {
-  return `  UNION ALL
-  SELECT event_id, kept_at FROM ${name}.early_events AS early
-  WHERE NOT EXISTS (
-    SELECT FROM ${name}.cursors
-    WHERE cursors.consumer = early.consumer AND cursors.ordering_key = early.ordering_key
-      AND cursors.last_sequence >= early.sequence
-    OFFSET 0
-  )
-`;
-}
-
-/** What of its inbox is missing, and what was removed by age. */
-function reapedSql(name: string): string {
-  return `    UNION ALL
-    SELECT '${name}.inbox/' || consumer, last_sequence, 0, NULL FROM ${name}.cursors
-    UNION ALL
-    SELECT '${name}.inbox/' || consumer, -1, 0, NULL FROM ${name}.inbox WHERE sequence IS NOT NULL
-    UNION ALL
-    SELECT '${name}.inbox/' || consumer, 0, events, reaped_before FROM ${name}.inbox_horizons
-`;
 }
 
 /** Its line in a payment's trace. */
