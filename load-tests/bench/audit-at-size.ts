@@ -11,7 +11,7 @@ import { openForCommand, type Database } from '@triplock/postgres';
 import { describeRig, type Rig } from '../systems.ts';
 import { startHelper } from './helper-process.ts';
 import { makePayments, type Size } from './many-payments.ts';
-import type { LoadOrder, LoadReport } from './measurements.ts';
+import { sampleParts, type LoadOrder, type LoadReport } from './measurements.ts';
 import { orderFor } from './system-run.ts';
 
 // What a look of a dispatcher at all buckets reads: blocks of index and table, and what waits.
@@ -31,8 +31,11 @@ const measureBlocks = `
           WHERE datname = current_database()) AS blocks,
          (SELECT coalesce(max(nth), 0) FROM auditor.audit_slices) AS slices`;
 
-/** What an audit took. */
-type Audited = { ms: number; blocks: number; slices: number };
+/**
+ * What an audit took. CPU of PostgreSQL is what the time would be on a machine with nothing else to
+ * do and all in memory; absent where the server is not a process of this machine.
+ */
+type Audited = { ms: number; cpuMs?: number; blocks: number; slices: number };
 
 /** Blocks that a dispatcher's look read: of the looks of some time the median and the most. */
 type Looks = { median: number; max: number; events: number };
@@ -116,12 +119,27 @@ async function measureAudit(
   { system, database, reports }: Omit<Measuring, 'terminal'> & { reports: AuditReport[] },
   asked: { depth: 'some' | 'full'; signal: AbortSignal },
 ): Promise<Audited> {
-  const before = await readBlocks(database);
-  const startedAt = performance.now();
+  const measure = await beginMeasure({ system, database });
   reports.push(await askAuditor(asking(system, asked)));
-  const ms = performance.now() - startedAt;
-  const after = await readBlocks(database);
-  return { ms, blocks: after.blocks - before.blocks, slices: after.slices };
+  return measure();
+}
+
+/** Gives what ends it and says what was used meanwhile. */
+async function beginMeasure({
+  system,
+  database,
+}: Omit<Measuring, 'terminal'>): Promise<() => Promise<Audited>> {
+  const before = await readBlocks(database);
+  const cpuBefore = await sampleParts(system);
+  const startedAt = performance.now();
+  return async () => {
+    const ms = performance.now() - startedAt;
+    const cpuAfter = await sampleParts(system);
+    const { blocks, slices } = await readBlocks(database);
+    const cpu = cpuBefore &&
+      cpuAfter && { cpuMs: (cpuAfter.postgres - cpuBefore.postgres) / 1_000 };
+    return { ms, ...cpu, blocks: blocks - before.blocks, slices };
+  };
 }
 
 /** The statistics of a backend that has just ended its work come a second late. */
@@ -136,8 +154,7 @@ async function interruptAudit({
   database,
   slices,
 }: Omit<Measuring, 'terminal'> & { slices: number }): Promise<Audited & { at: number }> {
-  const before = await readBlocks(database);
-  const startedAt = performance.now();
+  const measure = await beginMeasure({ system, database });
   const ended = new AbortController();
   const position = async () => {
     const [row] = await database.query<{ next: number }>(
@@ -152,9 +169,7 @@ async function interruptAudit({
   await underway;
   // The auditor goes on for as long as somebody might ask for it.
   await delay(abandonedMs, undefined, { signal: system.signal });
-  const ms = performance.now() - startedAt;
-  const { blocks } = await readBlocks(database);
-  return { ms, blocks: blocks - before.blocks, slices, at: (await position()) - 1 };
+  return { ...(await measure()), at: (await position()) - 1 };
 }
 
 /** Looks beside the same load alone, while a full audit runs, and while one snapshot is held. */
@@ -235,9 +250,16 @@ export function renderSizes({ rig, size, figures }: SizeReport): string[] {
       `${rig.commit}, load before ${rig.loadBefore}`,
     '',
     ...renderTable(
-      [{ head: 'audit' }, ...['took', 'blocks', 'slices'].map((head) => ({ head, align: right }))],
-      audits.map(([name, { ms, blocks, slices }]) => {
-        return [name, formatSpan(ms), String(blocks), String(slices)];
+      [
+        { head: 'audit' },
+        ...['took', 'CPU of PostgreSQL', 'blocks', 'slices'].map((head) => ({
+          head,
+          align: right,
+        })),
+      ],
+      audits.map(([name, { ms, cpuMs, blocks, slices }]) => {
+        const cpu = cpuMs === undefined ? '' : formatSpan(cpuMs);
+        return [name, formatSpan(ms), cpu, String(blocks), String(slices)];
       }),
     ),
     '',
