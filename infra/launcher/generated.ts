@@ -43,6 +43,11 @@ export function filesOfServices(
         schema ? `{ service: '${name}', schema: '${schema}', inbox: ${inbox === true} },` : [],
       ),
     }),
+    file('libs/postgres/access.ts', {
+      pools: declared.flatMap(({ role, connections }) =>
+        role ? `${role}: ${connections ?? 0},` : [],
+      ),
+    }),
     file('services/operator/config.ts', {
       subscriptions: declared.flatMap(({ events }) =>
         events?.does === 'receive' ? `'${events.subscription}',` : [],

@@ -2,9 +2,15 @@ import { hash, randomBytes } from 'node:crypto';
 import type { PartnerId } from '@triplock/payments';
 import { withDeadline } from '@triplock/runtime';
 
+/** Whose a key is, and what else a gateway goes by. */
+export type KeyHolder = {
+  partnerId: PartnerId;
+  /** Whether what it sends may look like the numbers of payment cards. */
+  cardNumbersAllowed: boolean;
+};
+
 /** What an API key proves. */
-export type Authentication =
-  { outcome: 'authenticated'; partnerId: PartnerId } | { outcome: 'refused' };
+export type Authentication = ({ outcome: 'authenticated' } & KeyHolder) | { outcome: 'refused' };
 
 /** Nothing is known about the key, and the store cannot be asked: neither yes nor no is right. */
 export class PartnersUnavailableError extends Error {
@@ -12,7 +18,7 @@ export class PartnersUnavailableError extends Error {
 }
 
 /** Asks the store whose key has this SHA-256. */
-export type FindKey = (keyHash: Buffer) => Promise<PartnerId | undefined>;
+export type FindKey = (keyHash: Buffer) => Promise<KeyHolder | undefined>;
 
 /** Authentication from the cache and, when that is too old, from the store. */
 export type Authenticator = {
@@ -25,7 +31,8 @@ export type Authenticator = {
   noteStore(state: 'answers' | 'unreachable'): void;
 };
 
-// A revoked key goes on for this long at most, and a busy partner costs one query in that time.
+// A revoked key, or what its partner was allowed, goes on for this long at most, and a busy partner
+// costs one query in that time.
 const goodForMs = 5_000;
 // A key made a moment ago must not be refused for long because it was tried too early.
 const badForMs = 3_000;
@@ -104,9 +111,9 @@ function ask(state: State, key: string): Promise<Authentication> {
   const question = state
     .find(Buffer.from(key, 'base64'))
     .then(
-      (partnerId) => {
+      (holder) => {
         state.isStoreUnreachable = false;
-        return keep(state, key, partnerId);
+        return keep(state, key, holder);
       },
       (error: unknown) => {
         state.isStoreUnreachable = true;
@@ -118,13 +125,13 @@ function ask(state: State, key: string): Promise<Authentication> {
   return question;
 }
 
-function keep(state: State, key: string, partnerId: PartnerId | undefined): Authentication {
-  if (partnerId === undefined) {
+function keep(state: State, key: string, holder: KeyHolder | undefined): Authentication {
+  if (holder === undefined) {
     state.good.delete(key);
     state.bad.set(key, { authentication: refused, trustedUntilMs: state.clock() + badForMs });
     return refused;
   }
-  const authentication: Authentication = { outcome: 'authenticated', partnerId };
+  const authentication: Authentication = { outcome: 'authenticated', ...holder };
   state.bad.delete(key);
   state.good.set(key, { authentication, trustedUntilMs: state.clock() + goodForMs });
   return authentication;

@@ -7,7 +7,7 @@ import { openPartners } from './partners.ts';
 import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
-const good = { outcome: 'authenticated', partnerId: acme };
+const good = { outcome: 'authenticated', partnerId: acme, cardNumbersAllowed: false };
 const ada = { by: 'ada', why: 'a test' };
 const refused = { outcome: 'refused' };
 
@@ -82,6 +82,37 @@ test('nobody gets a key for a partner that is not there, or a name that is none'
   assert.deepEqual(await registry.addKey(acme, ada), { outcome: 'no-partner' });
   await assert.rejects(registry.add('Not A Name' as PartnerId, ada), /check constraint/);
   assert.deepEqual(await registry.list(), []);
+});
+
+test('what looks like card numbers is let through for the partner that it was allowed, until it is not', async (context) => {
+  const { registry, authenticate, letPass } = await aRegistry(context);
+  const keys = [await added(registry.add(acme, ada)), await added(registry.addKey(acme, ada))];
+  const other = await added(registry.add('globex' as PartnerId, ada));
+  assert.deepEqual(await authenticate(keys[0]!), good);
+  const set = (allowed: boolean) =>
+    registry.setCardNumbers(acme, allowed, { by: 'bob', why: 'its references are bare numbers' });
+  assert.deepEqual(await set(true), { outcome: 'set' });
+  assert.deepEqual(await set(true), { outcome: 'unchanged' });
+  letPass(5_000);
+  for (const key of keys) {
+    assert.deepEqual(await authenticate(key), { ...good, cardNumbersAllowed: true });
+  }
+  assert.deepEqual(await authenticate(other), { ...good, partnerId: 'globex' });
+  const allowed = (await registry.list()).map((each) => each.cardNumbersAllowed);
+  assert.deepEqual(allowed, [true, false]);
+  assert.deepEqual(await set(false), { outcome: 'set' });
+  letPass(5_000);
+  assert.deepEqual(await authenticate(keys[0]!), good);
+  assert.deepEqual(await registry.setCardNumbers('nobody' as PartnerId, true, ada), {
+    outcome: 'no-partner',
+  });
+  const acts = (await registry.acts()).filter(({ by }) => by === 'bob');
+  assert.deepEqual(
+    acts.map(({ act, partner, why }) => [act, partner, why]),
+    ['allow-card-numbers', 'refuse-card-numbers'].map((act) => {
+      return [act, acme, 'its references are bare numbers'];
+    }),
+  );
 });
 
 const line = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString('base64')}`;

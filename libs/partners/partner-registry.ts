@@ -12,6 +12,7 @@ const sql = loadStatements(import.meta.url, 'postgres/partner-registry.sql', [
   'addPartner',
   'addApiKey',
   'revokeApiKey',
+  'setCardNumbers',
   'seedPartner',
   'listActs',
   'takeOlderSeals',
@@ -28,7 +29,7 @@ export type ListedKey = {
 };
 
 /** A partner and its keys, the oldest first. */
-export type ListedPartner = { id: PartnerId; keys: ListedKey[] };
+export type ListedPartner = { id: PartnerId; cardNumbersAllowed: boolean; keys: ListedKey[] };
 
 /** Who manages a partner, and why: written by the statement that does it. */
 export type PartnerActor = { by: string; why: string | null };
@@ -73,6 +74,15 @@ export type PartnerRegistry = {
     actor: PartnerActor,
   ): Promise<{ outcome: 'revoked' | 'no-such-key' | 'several-keys' }>;
   /**
+   * Lets a partner's texts look like the numbers of payment cards, or not. Gateways know of it
+   * within 5 s. `unchanged`: so it was, and no act is written.
+   */
+  setCardNumbers(
+    id: PartnerId,
+    allowed: boolean,
+    actor: PartnerActor,
+  ): Promise<{ outcome: 'set' | 'unchanged' | 'no-partner' }>;
+  /**
    * Seals every webhook secret with the newest key that is not, partner by partner: a crash leaves
    * the rest to the next call, and both keys are needed until one has come to its end. A partner
    * that rotates meanwhile is looked at once more.
@@ -81,7 +91,7 @@ export type PartnerRegistry = {
 };
 
 type KeyRow = { prefix: string | null; created_at: string; revoked_at: string | null };
-type PartnerRow = { id: PartnerId; keys: KeyRow[] };
+type PartnerRow = { id: PartnerId; card_numbers_allowed: boolean; keys: KeyRow[] };
 
 /** Partners in PostgreSQL, for a role that may write them. */
 export function openPartnerRegistry(database: Database): PartnerRegistry {
@@ -110,6 +120,12 @@ export function openPartnerRegistry(database: Database): PartnerRegistry {
       const [row] = await database.query<{ named: number }>(sql.revokeApiKey, parameters);
       if (row!.named === 1) return { outcome: 'revoked' };
       return { outcome: row!.named === 0 ? 'no-such-key' : 'several-keys' };
+    },
+    async setCardNumbers(id, allowed, { by, why }) {
+      const parameters = [id, allowed, by, why];
+      const [row] = await database.query<{ changed: boolean }>(sql.setCardNumbers, parameters);
+      if (row === undefined) return { outcome: 'no-partner' };
+      return { outcome: row.changed ? 'set' : 'unchanged' };
     },
     resealSecrets: (keys, actor) => resealSecrets(database, keys, actor),
   };
@@ -153,9 +169,10 @@ async function resealSecrets(
   }
 }
 
-function fromRow({ id, keys }: PartnerRow): ListedPartner {
+function fromRow({ id, card_numbers_allowed, keys }: PartnerRow): ListedPartner {
   return {
     id,
+    cardNumbersAllowed: card_numbers_allowed,
     keys: keys.map(({ prefix, created_at: createdAt, revoked_at: revokedAt }) => ({
       prefix,
       createdAt: new Date(createdAt),

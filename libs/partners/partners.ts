@@ -51,7 +51,7 @@ export type Partners = {
 };
 
 type EndpointRow = Omit<WebhookEndpoint, 'secrets'> & { secrets: readonly SealedSecret[] };
-type KeyRow = { sha256: Buffer; partner_id: PartnerId };
+type KeyRow = { sha256: Buffer; partner_id: PartnerId; card_numbers_allowed: boolean };
 
 /**
  * A flood of made-up keys takes one connection and a bounded number of statements, of a few
@@ -74,7 +74,9 @@ export function openPartners(
   const find = inBatches(async (hashes: readonly Buffer[]) => {
     const rows = await database.query<KeyRow>(sql.findApiKeys, [hashes]);
     const known = new Map(
-      rows.map(({ sha256, partner_id }) => [sha256.toString('base64'), partner_id]),
+      rows.map(({ sha256, partner_id: partnerId, card_numbers_allowed: cardNumbersAllowed }) => {
+        return [sha256.toString('base64'), { partnerId, cardNumbersAllowed }];
+      }),
     );
     return hashes.map((hash) => known.get(hash.toString('base64')));
   }, lookUpLimits);

@@ -9,6 +9,37 @@ export class OpenDatabaseError extends Error {
   override name = 'OpenDatabaseError';
 }
 
+/** How many connections the pool of each role holds in one replica. */
+const pools = {
+  // --- pools, by npm run generate
+  triplock_gateway: 8,
+  triplock_ledger: 8,
+  triplock_dispatcher: 8,
+  triplock_notifier: 8,
+  triplock_settlement: 8,
+  triplock_auditor: 11,
+  // --- end of pools
+  // Beside those that services declare: the gateway's, the auditor's and the operator's.
+  triplock_claims: 8,
+  triplock_copy: 2,
+  triplock_partners: 1,
+} as const satisfies Record<DatabaseRole, number>;
+
+/** For the operators' commands, and for whoever looks. */
+const connectionsOfPeople = 8;
+
+/**
+ * How many connections each role may have, where each service has so many replicas: those of two
+ * generations, because an upgrade starts the next one before the last has ended, and some for
+ * people.
+ */
+export function connectionLimits(replicas: number): Readonly<Record<DatabaseRole, number>> {
+  const limits = Object.entries(pools).map(([role, connections]) => {
+    return [role, 2 * replicas * connections + connectionsOfPeople];
+  });
+  return Object.fromEntries(limits) as Record<DatabaseRole, number>;
+}
+
 const openSql = `
   SELECT datname AS name, format('REVOKE ALL ON DATABASE %I FROM PUBLIC', datname) AS statement
   FROM pg_database
@@ -55,6 +86,15 @@ export async function closeToPublic(owner: Queryable, names: readonly string[]):
   throw new OpenDatabaseError(
     `every role of the server may connect to the database ${open.name}, and only its owner can change that: run this as its owner`,
   );
+}
+
+/** The roles that may have as many connections as the server has. */
+export async function unlimitedRoles(owner: Queryable): Promise<string[]> {
+  const rows = await owner.query<{ rolname: string }>(
+    'SELECT rolname FROM pg_roles WHERE rolname = ANY ($1) AND rolconnlimit < 0 ORDER BY 1',
+    [Object.keys(pools)],
+  );
+  return rows.map(({ rolname }) => rolname);
 }
 
 /**

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { inspect, isDeepStrictEqual } from 'node:util';
+import { createSecureContext, TLSSocket } from 'node:tls';
+import { inspect, isDeepStrictEqual, promisify } from 'node:util';
 import type { Cleanup } from './isolation.ts';
 
 /** A way to a part that is there, which a test can close, stop and make forgetful. */
@@ -244,6 +249,48 @@ export function testLostAnswers<Store extends ByRelay>(
       }
     });
   }
+}
+
+/**
+ * Opens a way by TLS to a PostgreSQL, which proves to be `name` and nobody else. Before TLS begins,
+ * a client asks for it by eight bytes and is told S (PostgreSQL manual, 54.2.11); who asks for
+ * nothing is hung up on.
+ */
+export async function createPostgresTlsWay(
+  test: Cleanup,
+  { to, name }: { to: string; name: string },
+): Promise<{ certificateFile: string; port: number }> {
+  const folder = mkdtempSync(join(tmpdir(), 'triplock-tls-'));
+  test.after(async () => rmSync(folder, { recursive: true, force: true }));
+  const [storeFile, certificateFile] = [join(folder, 'key.p12'), join(folder, 'certificate.pem')];
+  const passphrase = 'password';
+  const store = ['-alias', 'server', '-keystore', storeFile, '-storepass', passphrase];
+  const named = ['-dname', `CN=${name}`, '-ext', `san=dns:${name}`, '-ext', 'bc=ca:true'];
+  const keytool = promisify(execFile);
+  const key = ['-keyalg', 'EC', '-storetype', 'PKCS12', '-validity', '2'];
+  await keytool('keytool', ['-genkeypair', ...key, ...named, ...store]);
+  await keytool('keytool', ['-exportcert', '-rfc', '-file', certificateFile, ...store]);
+  const secureContext = createSecureContext({ pfx: readFileSync(storeFile), passphrase });
+  const target = new URL(to);
+  const server = createServer((inbound) => {
+    inbound.on('error', () => inbound.destroy());
+    inbound.once('data', (asked) => {
+      if (asked.length !== 8 || asked.readInt32BE(4) !== 80_877_103) {
+        inbound.destroy();
+        return;
+      }
+      inbound.write('S');
+      const secured = new TLSSocket(inbound, { isServer: true, secureContext });
+      const outbound = connect(Number(target.port), target.hostname);
+      secured.pipe(outbound).pipe(secured);
+      for (const one of [secured, outbound]) {
+        one.on('error', () => one.destroy());
+        one.on('close', () => [secured, outbound].forEach((each) => each.destroy()));
+      }
+    });
+  });
+  test.after(async () => void server.close());
+  return { certificateFile, port: await listen(server, 0) };
 }
 
 async function listen(server: Server, port: number): Promise<number> {

@@ -1,6 +1,5 @@
 import { claimSettings, missingForClaims } from '@triplock/claim-stores';
 import { topics } from '@triplock/contracts';
-import type { PartnerId } from '@triplock/payments';
 import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
 import { webhookKeys } from '@triplock/partners';
 import {
@@ -48,16 +47,6 @@ function isNetwork(text: string): boolean {
   return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= bitsMax);
 }
 
-const partnerIds: Setting<readonly PartnerId[]> = {
-  expected: "partners' ids, separated by commas",
-  parse(text) {
-    const list = text.split(',').map((each) => each.trim());
-    return list.every((each) => /^[a-z0-9][a-z0-9-]{0,62}$/.test(each))
-      ? (list as PartnerId[])
-      : undefined;
-  },
-};
-
 /** The gateway's settings. */
 export const settings = {
   ...serviceSettings,
@@ -87,13 +76,6 @@ export const settings = {
   /** How often one address may send no valid API key before it gets 429 instead of 401. */
   FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
   FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),
-  /**
-   * Partners whose keys, references, descriptions, reasons and metadata may look like the numbers
-   * of payment cards: about one in thirty of their numbers of 16 digits would be refused otherwise.
-   * Name one only when it is certain that it never sends a real one: what it sends is kept and
-   * passed on.
-   */
-  CARD_NUMBERS_ALLOWED: withDefault(partnerIds, []),
   /** Proxies whose X-Forwarded-For gives a caller's address; nobody's unless set. */
   TRUSTED_PROXIES: withDefault(trustedProxies, []),
 };

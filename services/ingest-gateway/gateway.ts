@@ -6,7 +6,6 @@ import type {
   WebhookDeliveries,
   WebhookEndpoints,
 } from '@triplock/partners';
-import type { PartnerId } from '@triplock/payments';
 import type { CrashPoints, Logger } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import type { LossRecovery } from './accept/loss-recovery.ts';
@@ -33,8 +32,6 @@ export type Gateway = {
   deliveries: WebhookDeliveries;
   /** Where webhooks may go; the sender judges by the same policy again. */
   targetPolicy: TargetPolicy;
-  /** Partners whose texts may look like card numbers. */
-  cardNumbersAllowed: ReadonlySet<PartnerId>;
   metrics: GatewayMetrics;
   crashPoints: CrashPoints;
   logger: Logger;

@@ -69,7 +69,6 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),
     deliveries: openWebhookDeliveries(database),
     targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
-    cardNumbersAllowed: new Set(config.CARD_NUMBERS_ALLOWED),
     metrics,
     crashPoints,
     logger,

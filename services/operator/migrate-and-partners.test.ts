@@ -8,7 +8,15 @@ import {
   openSpanner,
   spannerMigrationSets,
 } from '@triplock/ledger-spanner';
-import { createTestDatabase, freePort, testNamespace, testSpanner } from '@triplock/testing';
+import { connectionLimits, openForCommand } from '@triplock/postgres';
+import {
+  createPostgresTlsWay,
+  createTestDatabase,
+  freePort,
+  testNamespace,
+  testPart,
+  testSpanner,
+} from '@triplock/testing';
 import { runOperator } from './test/run-operator.ts';
 
 const run = (url: string) => runOperator(['migrate', '--json'], { DATABASE_URL: url });
@@ -29,7 +37,33 @@ test('a database elsewhere is brought up to date once', async (t) => {
   const open = `SELECT FROM pg_database, aclexplode(datacl) AS granted
     WHERE datname = current_database() AND granted.grantee = 0`;
   assert.deepEqual(await store.open().query(open), []);
-  assert.deepEqual(JSON.parse((await run(store.url())).stdout), { postgres: [], spanner: [] });
+  const { unlimited: _, ...again } = JSON.parse((await run(store.url())).stdout) as object & {
+    unlimited: string[];
+  };
+  assert.deepEqual(again, { postgres: [], spanner: [] });
+});
+
+test('each role is limited to the connections of as many replicas as are named', async (t) => {
+  const store = await createTestDatabase(t);
+  // Roles are the server's, which other tests use: so many that nobody comes to the end of them.
+  const words = ['migrate', '--json', '--replicas', '999'];
+  const { code, stdout, stderr } = await runOperator(words, { DATABASE_URL: store.url() });
+  assert.equal(code, 0, stderr);
+  assert.deepEqual((JSON.parse(stdout) as { unlimited: string[] }).unlimited, []);
+  const limits = await store
+    .open()
+    .query<{ role: string; most: number }>(
+      `SELECT rolname AS role, rolconnlimit AS most FROM pg_roles WHERE rolname LIKE 'triplock\\_%'`,
+    );
+  const known = connectionLimits(999);
+  const limited = limits.filter(({ role }) => role in known);
+  assert.deepEqual(Object.fromEntries(limited.map(({ role, most }) => [role, most])), known);
+  for (const replicas of ['0', 'many']) {
+    const refused = await runOperator(['migrate', '--replicas', replicas], {
+      DATABASE_URL: store.url(),
+    });
+    assert.equal(refused.code, 2, refused.stderr);
+  }
 });
 
 test('a ledger in Spanner is brought up to date as well', async (t) => {
@@ -111,6 +145,24 @@ test('partners of a system elsewhere are managed by its database', async (t) => 
   assert.deepEqual(more, []);
 });
 
+test('what looks like card numbers is allowed to one partner as an act, with who and why', async (t) => {
+  const store = await createTestDatabase(t);
+  const run = (...words: string[]) =>
+    runOperator(['partners', ...words], { PARTNERS_DATABASE_URL: store.url('triplock_partners') });
+  await run('add', 'acme');
+  const set = (...words: string[]) =>
+    run('card-numbers', ...words, '--by', 'ada', '--reason', 'bare numbers');
+  assert.equal((await set('acme', 'allowed')).code, 0);
+  assert.match((await run('list')).stdout, /^acme {2}\(card numbers allowed\)\n/);
+  assert.match((await run('log')).stdout, /allow-card-numbers +acme +by ada: bare numbers\n$/);
+  const again = await set('acme', 'allowed');
+  assert.deepEqual([again.code, /allowed already/.test(again.stderr)], [1, true]);
+  assert.equal((await set('acme', 'refused')).code, 0);
+  assert.match((await run('list')).stdout, /^acme\n/);
+  assert.equal((await set('globex', 'allowed')).code, 1);
+  assert.equal((await set('acme', 'maybe')).code, 2);
+});
+
 test('in production nobody manages a partner without a name and a reason', async (t) => {
   const store = await createTestDatabase(t);
   const settings = {
@@ -135,4 +187,27 @@ test('in production nobody manages a partner without a name and a reason', async
     (await run('log', 'acme')).stdout,
     /Z {2}add +acme {2}tl_acme_\S* {2}by ada: a new partner\n$/,
   );
+});
+
+test('verify-full takes a server that proves its name, and no other, nor one without TLS', async (context) => {
+  const to = await testPart('postgres');
+  const [own, other] = await Promise.all(
+    ['localhost', 'other.example'].map((name) => createPostgresTlsWay(context, { to, name })),
+  );
+  /** What a client is told by the server there, or why it does not talk to it. */
+  const ask = async (host: string, port: string | number, trusted: string) => {
+    const url = new URL(to);
+    Object.assign(url, { host: `${host}:${port}` });
+    url.search = `?sslmode=verify-full&sslrootcert=${encodeURIComponent(trusted)}`;
+    const database = openForCommand({ url: url.href, applicationName: 'test' });
+    return database.ping().finally(() => database.close());
+  };
+  await ask('localhost', own!.port, own!.certificateFile);
+  const wrongName = { code: 'ERR_TLS_CERT_ALTNAME_INVALID' };
+  await assert.rejects(ask('localhost', other!.port, other!.certificateFile), wrongName);
+  await assert.rejects(ask('127.0.0.1', own!.port, own!.certificateFile), wrongName);
+  const unknown = { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' };
+  await assert.rejects(ask('localhost', own!.port, other!.certificateFile), unknown);
+  const { port } = new URL(to);
+  await assert.rejects(ask('localhost', port, own!.certificateFile), /does not support SSL/);
 });

@@ -1,11 +1,14 @@
 import {
   closeDatabase,
+  connectionLimits,
+  limitConnections,
   migrate as migratePostgres,
   migrationSets,
   openForCommand,
+  unlimitedRoles,
 } from '@triplock/postgres';
 import { migrateSpanner, spannerMigrationSets } from '@triplock/ledger-spanner';
-import { runCommand } from './command.ts';
+import { runCommand, UsageError } from './command.ts';
 import { readConfig, required } from './config.ts';
 import { atAddress, type Caller } from './operator.ts';
 
@@ -17,7 +20,11 @@ and docker compose do it by themselves at every \`up\`. Run again, it does nothi
 of a newer version, or whose migrations were edited, is left as it is. Nobody but the services' roles
 may connect to it afterwards, and nobody but its owner make temporary tables there.
 
-  --json    prints { postgres: [{ owner, file }], spanner: [{ owner, file }] }: what was run
+  --replicas N  limits the connections of each role to what so many replicas of each service need,
+            twice, for an upgrade, and some for people; without it limits stay as they are, and
+            roles without one are named
+  --json    prints { postgres: [{ owner, file }], spanner: [{ owner, file }], unlimited: [role] }:
+            what was run, and which roles have no limit
   --help
 
 DATABASE_URL           PostgreSQL, as the database's owner, which may make roles
@@ -31,15 +38,19 @@ export function migrate(caller: Caller): Promise<void> {
     {
       name: 'migrate',
       help,
-      options: { json: { type: 'boolean' } },
+      options: { json: { type: 'boolean' }, replicas: { type: 'string' } },
       run: async ({ values }) => {
         const config = readConfig();
         const { DATABASE_URL: url } = required(config, 'DATABASE_URL');
         const { SPANNER_DATABASE: database, SPANNER_EMULATOR_HOST: emulatorHost } = config;
+        const replicas = replicasOf(values.replicas);
         const out = values.json ? process.stderr : process.stdout;
         const postgres = await atAddress(url, () => migratePostgres(url, migrationSets));
-        await atAddress(url, () => closeToOthers(url));
+        const unlimited = await atAddress(url, () => limitAccess(url, replicas));
         out.write(`postgres: ran ${postgres.length} migrations\n`);
+        if (unlimited.length > 0) {
+          out.write(`no limit of connections has ${unlimited.join(', ')}: give --replicas N\n`);
+        }
         const spanner =
           database === undefined
             ? []
@@ -48,7 +59,7 @@ export function migrate(caller: Caller): Promise<void> {
               );
         if (database !== undefined) out.write(`spanner: ran ${spanner.length} migrations\n`);
         if (values.json) {
-          process.stdout.write(`${JSON.stringify({ postgres, spanner }, null, 2)}\n`);
+          process.stdout.write(`${JSON.stringify({ postgres, spanner, unlimited }, null, 2)}\n`);
         }
       },
     },
@@ -56,8 +67,24 @@ export function migrate(caller: Caller): Promise<void> {
   );
 }
 
-/** A dump that was restored is open to every role again, whatever had been run before it. */
-async function closeToOthers(url: string): Promise<void> {
+/** @throws UsageError when it is no number of replicas. */
+function replicasOf(given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  if (/^[1-9]\d{0,2}$/.test(given)) return Number(given);
+  throw new UsageError(`--replicas is a number from 1 to 999, not '${given}'`);
+}
+
+/**
+ * A dump that was restored is open to every role again, whatever had been run before it. Gives the
+ * roles that may have any number of connections.
+ */
+async function limitAccess(url: string, replicas: number | undefined): Promise<string[]> {
   const database = openForCommand({ url, applicationName: 'migrate', connectionsMax: 1 });
-  await closeDatabase(database).finally(() => database.close());
+  try {
+    await closeDatabase(database);
+    if (replicas !== undefined) await limitConnections(database, connectionLimits(replicas));
+    return await unlimitedRoles(database);
+  } finally {
+    await database.close();
+  }
 }

@@ -18,11 +18,14 @@ npm run partners -- log [ID]
 npm run partners -- add ID
 npm run partners -- rotate-key ID
 npm run partners -- revoke-key ID KEYPREFIX
+npm run partners -- card-numbers ID allowed|refused
 npm run partners -- reseal-secrets
 
 Manages the partners of a running system and their API keys. A key is stored as a hash and shown
 once, when it is made. rotate-key makes a new one, valid at once, beside the others; revoke-key
-ends the one that begins with KEYPREFIX, within 5 s. reseal-secrets seals every webhook secret with
+ends the one that begins with KEYPREFIX, within 5 s. card-numbers says whether what a partner sends
+may look like the numbers of payment cards, which else is a 400; allow it only where it is certain
+that none is one, since it is kept and passed on; gateways know within 5 s. reseal-secrets seals every webhook secret with
 the newest of WEBHOOK_KEYS, so that the others may go; broken off, it goes on where it was. Each act
 is recorded with who and why, and log shows them, partners' own too. Exit code 1 when nothing was
 done, 2 when the system is not up.
@@ -30,7 +33,8 @@ done, 2 when the system is not up.
   --by NAME      who you are; the user of this machine outside production
   --reason TEXT  why; production wants it
   --home DIR   the instance on this machine (.triplock)
-  --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed }
+  --json       prints the partners, the acts, or { id, apiKey }, { id, revoked }, { resealed },
+               { id, cardNumbersAllowed }
   --help
 
 PARTNERS_DATABASE_URL  the database of a system that is not on this machine, as triplock_partners
@@ -99,7 +103,11 @@ function actionOf([verb, id, prefix, ...rest]: readonly string[]) {
   if (verb === 'add' && prefix === undefined) return add(partnerIdOf(id));
   if (verb === 'rotate-key' && prefix === undefined) return rotateKey(partnerIdOf(id));
   if (verb === 'revoke-key' && prefix !== undefined) return revokeKey(partnerIdOf(id), prefix);
-  const wanted = 'list, log, add ID, rotate-key ID, revoke-key ID KEYPREFIX or reseal-secrets';
+  if (verb === 'card-numbers' && (prefix === 'allowed' || prefix === 'refused'))
+    return setCardNumbers(partnerIdOf(id), prefix === 'allowed');
+  const wanted =
+    'list, log, add ID, rotate-key ID, revoke-key ID KEYPREFIX, card-numbers ID allowed|refused ' +
+    'or reseal-secrets';
   throw new UsageError(`expected ${wanted} (npm run partners -- --help)`);
 }
 
@@ -115,12 +123,12 @@ async function list(registry: PartnerRegistry): Promise<Outcome> {
   return { lines: partners.flatMap(render), result: partners };
 }
 
-function render({ id, keys }: ListedPartner): string[] {
+function render({ id, cardNumbersAllowed, keys }: ListedPartner): string[] {
   const rows = keys.map(({ prefix, createdAt, revokedAt }) => {
     const state = revokedAt === null ? 'good' : `revoked ${revokedAt.toISOString()}`;
     return `  ${(prefix ?? '(beginning not kept)').padEnd(30)} ${createdAt.toISOString()}  ${state}`;
   });
-  return [id, ...rows];
+  return [cardNumbersAllowed ? `${id}  (card numbers allowed)` : id, ...rows];
 }
 
 function add(id: PartnerId) {
@@ -157,6 +165,24 @@ function revokeKey(id: PartnerId, prefix: string) {
         );
       case 'several-keys':
         throw new CommandError(`several keys of ${id} begin so: give more of the one you mean`);
+    }
+  };
+}
+
+function setCardNumbers(id: PartnerId, allowed: boolean) {
+  return async (registry: PartnerRegistry, { actor }: Work): Promise<Outcome> => {
+    const { outcome } = await registry.setCardNumbers(id, allowed, actor());
+    const now = allowed ? 'allowed' : 'refused';
+    switch (outcome) {
+      case 'set':
+        return {
+          lines: [`what looks like card numbers is ${now} within 5 s`],
+          result: { id, cardNumbersAllowed: allowed },
+        };
+      case 'unchanged':
+        throw new CommandError(`what looks like card numbers of ${id} is ${now} already`);
+      case 'no-partner':
+        throw new CommandError(`there is no partner ${id}`);
     }
   };
 }

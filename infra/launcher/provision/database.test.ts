@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import {
   closeDatabase,
+  connectionLimits,
   type DatabaseRole,
   limitConnections,
   OpenDatabaseError,
@@ -10,7 +11,7 @@ import {
 import { createTestDatabase, testNamespace, testPart } from '@triplock/testing';
 import { LauncherError } from '../errors.ts';
 import { declarations } from '../services.ts';
-import { connectionLimits, databaseUrls, provisionDatabase, withDatabase } from './database.ts';
+import { databaseUrls, provisionDatabase, withDatabase } from './database.ts';
 import { ledgerOf } from './ledger.ts';
 
 async function aDatabase(context: TestContext) {
@@ -232,7 +233,7 @@ test('a role has the connections of two generations of its replicas, and not one
   for (const { name, role: own, connections, replicas } of declarations) {
     if (own === undefined) continue;
     assert.ok(connections !== undefined, `services/${name}/service.ts: connections`);
-    const limit = connectionLimits(replicas)[own as DatabaseRole]!;
+    const limit = connectionLimits(replicas)[own as DatabaseRole];
     assert.ok(limit >= 2 * replicas * connections && limit < 60, `${own}: ${limit}`);
   }
 });

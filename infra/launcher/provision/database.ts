@@ -1,7 +1,7 @@
 import {
   closeDatabase,
   closeToPublic,
-  type ConnectionLimits,
+  connectionLimits,
   limitConnections,
   migrate,
   migrationSets,
@@ -25,33 +25,6 @@ const roles = [
     'triplock_partners',
   ]),
 ];
-
-/** Pools beside those that a service declares, by whose they are and what one replica's holds. */
-const poolsBeside = {
-  triplock_claims: { of: 'ingest-gateway', connections: 8 },
-  triplock_copy: { of: 'auditor', connections: 2 },
-  triplock_partners: { of: 'operator', connections: 1 },
-};
-
-/** For the operators' commands, and for whoever looks. */
-const connectionsOfPeople = 8;
-
-/**
- * How many connections each role may have, where each service has so many replicas: those of two
- * generations, because an upgrade starts the next one before the last has ended, and some for
- * people.
- */
-export function connectionLimits(replicas: number): ConnectionLimits {
-  const limitOf = (connections: number) => 2 * replicas * connections + connectionsOfPeople;
-  const own = declarations.flatMap(({ role, connections }) =>
-    role === undefined ? [] : [[role, limitOf(connections ?? 0)]],
-  );
-  const beside = Object.entries(poolsBeside).map(([role, pool]) => [
-    role,
-    limitOf(pool.connections),
-  ]);
-  return Object.fromEntries([...own, ...beside]) as ConnectionLimits;
-}
 
 /** The database's URL for each role. */
 export type DatabaseUrls = Readonly<Record<Role, string>>;

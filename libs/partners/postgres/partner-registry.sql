@@ -4,7 +4,7 @@
 -- Every partner with its keys, each key's secret part left out.
 --
 -- A row: one partner, `keys` the oldest first. Times are texts in UTC.
-SELECT id, coalesce(
+SELECT id, card_numbers_allowed, coalesce(
   jsonb_agg(
     jsonb_build_object('prefix', prefix, 'created_at', k.created_at, 'revoked_at', revoked_at)
     ORDER BY k.created_at, sha256
@@ -66,6 +66,22 @@ WITH named AS (
   SELECT 'revoke-key', partner_id, prefix, $4, $5 FROM revoked
 )
 SELECT count(*)::integer AS named FROM named
+
+-- name: setCardNumbers
+-- Lets a partner's texts look like card numbers, or not.
+--
+-- $1 partner id, $2 whether, $3 who, $4 why or null.
+-- A row: whether it was changed, by this call. No row: there is no such partner.
+WITH changed AS (
+  UPDATE partners.partners SET card_numbers_allowed = $2
+  WHERE id = $1 AND card_numbers_allowed <> $2
+  RETURNING id
+), act AS (
+  INSERT INTO partners.acts (act, partner_id, done_by, why)
+  SELECT CASE WHEN $2 THEN 'allow-card-numbers' ELSE 'refuse-card-numbers' END, id, $3, $4
+  FROM changed
+)
+SELECT EXISTS (SELECT FROM changed) AS changed FROM partners.partners WHERE id = $1
 
 -- name: seedPartner
 -- Makes a partner with one API key and one webhook endpoint, or leaves them as they are.

@@ -21,9 +21,9 @@ export type Admission = {
 const bearerToken = /^bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * A hook that lets only known API keys in, no more often than their rate, and sets
- * `request.partnerId`. A missing, malformed or unknown key gets the same 401, so that an answer
- * says nothing about keys, and 429 once its address has sent too many.
+ * A hook that lets only known API keys in, no more often than their rate, and sets on the request
+ * whose it is and what that partner may. A missing, malformed or unknown key gets the same 401, so
+ * that an answer says nothing about keys, and 429 once its address has sent too many.
  *
  * The address is looked at only after the key was found to be none: a partner whose neighbour
  * behind one address sends bad keys is served all the same.
@@ -41,6 +41,7 @@ export function authenticateRequest({ authenticate, partnerRate, failureRate }: 
     }
     admit(partnerRate, authentication.partnerId);
     request.partnerId = authentication.partnerId;
+    request.cardNumbersAllowed = authentication.cardNumbersAllowed;
   };
 }
 

@@ -44,6 +44,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Whose API key the request carries. Empty on routes with `config: { access: 'public' }`. */
     partnerId: PartnerId;
+    /** Whether what its partner sends may look like the numbers of payment cards. */
+    cardNumbersAllowed: boolean;
   }
   interface FastifyContextConfig {
     /** `public`: needs no API key. Every other route answers 401 without one. */
@@ -64,6 +66,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   const limits = { ...httpLimits, ...options.limits };
   const app = fastify(serverOptions(options, limits));
   app.decorateRequest('partnerId', '' as PartnerId);
+  app.decorateRequest('cardNumbersAllowed', false);
   app.setErrorHandler(sendProblem);
   // Routes carry their schemas for the OpenAPI document. What validates with them is the handler,
   // which can tell every wrong field at once; texts go out as they are.

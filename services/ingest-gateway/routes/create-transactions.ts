@@ -42,16 +42,16 @@ export function addCreateRoutes(app: FastifyInstance, gateway: Gateway): void {
   app.post(
     '/v1/payments',
     { schema: createPayment, onResponse: countRefused(gateway, 'payment') },
-    async (request, reply) => create(gateway, paymentOf(gateway, request), reply),
+    async (request, reply) => create(gateway, paymentOf(request), reply),
   );
 }
 
 /** @throws Problem when the key or the body is not valid, or could be a card's number. */
-function paymentOf(gateway: Gateway, request: FastifyRequest): Transaction {
-  const key = readKey(gateway, request);
+function paymentOf(request: FastifyRequest): Transaction {
+  const key = readKey(request);
   const validated = validatePaymentRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
-  refuseCardData(gateway, request.partnerId, validated.body);
+  refuseCardData(request, validated.body);
   const { partnerId } = request;
   return {
     kind: 'payment',

@@ -57,19 +57,19 @@ export function addRefundRoutes(
   app.post(
     '/v1/payments/:id/refunds',
     { schema: createRefund, onResponse: countRefused(gateway, 'refund') },
-    async (request, reply) => create(gateway, refundOf(gateway, request), reply),
+    async (request, reply) => create(gateway, refundOf(request), reply),
   );
   app.get('/v1/refunds/:id', { schema: readRefund }, (_, reply) => read('refund', reply));
 }
 
 /** @throws Problem when the path, the key or the body is not one, or could be a card's number. */
-function refundOf(gateway: Gateway, request: FastifyRequest): Transaction {
+function refundOf(request: FastifyRequest): Transaction {
   const { id: paymentId } = request.params as { id: string };
   if (!isTxnId(paymentId)) throw notFound('payment');
-  const key = readKey(gateway, request);
+  const key = readKey(request);
   const validated = validateRefundRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
-  refuseCardData(gateway, request.partnerId, validated.body);
+  refuseCardData(request, validated.body);
   const { partnerId } = request;
   const path = `/v1/payments/${paymentId}/refunds`;
   return {

@@ -197,7 +197,7 @@ function noDelivery(): Problem {
 function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
   const { deliveries, logger } = gateway;
   app.post(`${path}/redeliver`, { schema: redeliverWindowSchema }, async (request, reply) => {
-    const order = orderOf(gateway, request);
+    const order = orderOf(request);
     const work = deliveries.redeliverWindow(order);
     const done = await askStore(gateway, { what: 'redelivering a window', work });
     const { partnerId } = request;
@@ -227,8 +227,8 @@ function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
 }
 
 /** @throws Problem when the key or the body is not one. */
-function orderOf(gateway: Gateway, request: FastifyRequest): RedeliveryOrder {
-  const key = readKey(gateway, request);
+function orderOf(request: FastifyRequest): RedeliveryOrder {
+  const key = readKey(request);
   const validated = validateRedeliveryRequest(request.body as JsonValue | undefined);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   const { since, until, status: state } = validated.asked;

@@ -113,7 +113,7 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway)
   app.post(`${path}/secrets`, { schema: rotateSecret }, async (request, reply) => {
     const { partnerId } = request;
     refuseBody(request);
-    const key = readKey(gateway, request);
+    const key = readKey(request);
     const work = endpoints.rotateSecret({ partnerId, key });
     const rotated = await askStore(gateway, { what: 'rotating a secret', work });
     if (rotated.outcome === 'no-endpoint') throw noEndpoint();

@@ -42,7 +42,11 @@ export async function startEdge(test: TestContext, options: EdgeOptions = {}): P
     admission: testAdmission(
       async (key) =>
         key === apiKey
-          ? { outcome: 'authenticated', partnerId: 'acme' as PartnerId }
+          ? {
+              outcome: 'authenticated',
+              partnerId: 'acme' as PartnerId,
+              cardNumbersAllowed: false,
+            }
           : { outcome: 'refused' },
       options,
     ),

@@ -2,7 +2,10 @@
 
 CREATE TABLE partners (
   id text PRIMARY KEY CHECK (id ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
-  created_at timestamptz NOT NULL DEFAULT now()
+  created_at timestamptz NOT NULL DEFAULT now(),
+  -- Whether its keys, references, descriptions, reasons and metadata may look like the numbers of
+  -- payment cards. Only for one that is certain never to send a real one: what it sends is kept.
+  card_numbers_allowed boolean NOT NULL DEFAULT false
 );
 
 -- A key is never stored, only what SHA-256 makes of it: keys are random enough that no salt is
@@ -70,7 +73,7 @@ CREATE TABLE acts (
   act_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   act text NOT NULL CHECK (act IN (
     'add', 'rotate-key', 'revoke-key', 'seed', 'make-endpoint', 'set-endpoint', 'disable-endpoint',
-    'rotate-secret', 'reseal-secrets'
+    'rotate-secret', 'reseal-secrets', 'allow-card-numbers', 'refuse-card-numbers'
   )),
   partner_id text NOT NULL REFERENCES partners,
   -- Which key, by what may be shown of it; which URL, without its query; which secret, by its id;
