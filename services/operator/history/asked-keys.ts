@@ -1,4 +1,6 @@
 import {
+  findCardData,
+  isJsonObject,
   parseIdempotencyKey,
   parseStrictJson,
   validatePaymentRequest,
@@ -12,6 +14,7 @@ import {
   type TxnId,
   deriveTxnId,
   fingerprint,
+  hasCardNumber,
 } from '@triplock/payments';
 import type {
   Answered,
@@ -104,7 +107,8 @@ export function gatherKeys(requests: readonly Sent[]): {
     const { key } = parsed;
     const id = deriveTxnId(kind, partner as PartnerId, key);
     const known = keys.get(id) ?? { id, partner, kind, key, requests: [] };
-    const wanted = wantedBy(request);
+    // The partners of a history may not send what looks like a card's number, a key neither.
+    const wanted = hasCardNumber(key) ? undefined : wantedBy(request);
     known.requests.push({ ...request, outcome: outcomeOf(request), ...(wanted && { wanted }) });
     keys.set(id, known);
   }
@@ -129,7 +133,8 @@ function outcomeOf({ end }: Sent): Outcome {
 function readWanted({ kind, method, path, body }: Sent): AskedFor | undefined {
   if (method !== 'POST' || body === undefined) return undefined;
   const json = parseStrictJson(Buffer.from(body));
-  if (json.outcome === 'refused') return undefined;
+  if (json.outcome === 'refused' || !isJsonObject(json.value)) return undefined;
+  if (findCardData(json.value).length > 0) return undefined;
   if (kind === 'refund') {
     const [, paymentId] = /^\/v1\/payments\/([^/?]+)\/refunds$/.exec(path) ?? [];
     const refund = validateRefundRequest(json.value);

@@ -3,6 +3,7 @@ import {
   deriveKeyConflictId,
   deriveTxnId,
   fingerprint,
+  hasCardNumber,
   type Fingerprint,
   type IdempotencyKey,
   type JsonObject,
@@ -93,7 +94,9 @@ export class ModelSystem {
   reach(n: number): void {
     const request = this.requests[n]!;
     const { id, partner, of } = request;
-    if (Number(request.body['amount'] ?? 1) < 1) return this.#reply(n, problem(400));
+    const { reference } = request.body;
+    const isCard = typeof reference === 'string' && hasCardNumber(reference);
+    if (isCard || Number(request.body['amount'] ?? 1) < 1) return this.#reply(n, problem(400));
     if (of !== undefined && !this.ledger.has(paymentId(partner, of)))
       return this.#reply(n, problem(404));
     const posted = this.ledger.get(id);

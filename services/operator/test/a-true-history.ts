@@ -29,6 +29,7 @@ export function aTrueHistory(): HistoryEvent[] {
   system.send(order(1, { amount: 1_001 }));
   system.send({ ...order(1, { currency: 'JPY' }), partner: 'globex' });
   system.send({ ...plain, body: { ...plain.body, amount: 0 } });
+  system.send(order(6, { reference: '4242-4242-4242-4242' }));
   system.send(plain);
   system.send(refunded);
   settleAll();
