@@ -1,6 +1,7 @@
 // Shows that a noisy partner pays for its own noise: `acme` sends four times what its rate limit
-// allows, `globex` a few payments a second. acme is told 429 beyond its limit and gets what the
-// limit allows; globex is never told so. The runner starts a system with a low limit for it.
+// allows, in bodies that are as long as they may be, `globex` a few ordinary payments a second.
+// acme is told 429 beyond its limit and gets what the limit allows; globex is never told so. The
+// runner starts a system with a low limit for it.
 import exec from 'k6/execution';
 import { pay, payImpatiently, paymentOf } from './partner/pay.ts';
 import { settings, usersFor, usual } from './partner/scenario.ts';
@@ -43,8 +44,17 @@ export const options = {
   },
 };
 
+// 45 KB of UTF-8: every character takes four bytes.
+const long = (characters: number) => '𝄞'.repeat(characters);
+const longest = {
+  description: long(500),
+  metadata: Object.fromEntries(
+    Array.from({ length: 20 }, (_, at) => [`${long(38)}${10 + at}`, long(500)]),
+  ),
+};
+
 export function payLoudly(): void {
-  payImpatiently(paymentOf(exec.scenario.iterationInTest));
+  payImpatiently(paymentOf(exec.scenario.iterationInTest, longest));
 }
 
 export function payQuietly(): void {

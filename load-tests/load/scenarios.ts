@@ -88,9 +88,10 @@ export const loadScenarios: readonly LoadScenario[] = [
   },
   {
     name: 'partners',
-    shows: 'a partner at four times its rate limit, and a quiet one that must not notice',
+    shows:
+      'the longest bodies at four times a rate limit, and a quiet partner that must not notice',
     script: 'partners.ts',
-    rate: 50,
+    rate: 20,
     seconds: 30,
     settings: (rate) => ({
       'ingest-gateway': { RATE_LIMIT_PER_SECOND: `${rate}`, RATE_LIMIT_BURST: `${rate}` },

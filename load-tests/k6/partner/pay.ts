@@ -9,7 +9,13 @@ import { settings, tallies } from './scenario.ts';
 export type Accepted = { order: Order; id: string; bytes: string };
 
 /** What a payment may say besides its amount. */
-export type PaymentWish = { partner?: string; amount?: number; payment_method?: string };
+export type PaymentWish = {
+  partner?: string;
+  amount?: number;
+  payment_method?: string;
+  description?: string;
+  metadata?: Record<string, string>;
+};
 
 /** The n-th payment of a run: amounts differ, so that a sum shows a lost one. */
 export function paymentOf(n: number, wish: PaymentWish = {}): Order & { amount: number } {
