@@ -91,6 +91,7 @@ const hostile: readonly (readonly [RegExp, string])[] = [
   [/^CLAIMS$/, 'none'],
   [/^CRASH_POINTS$/, 'gateway.claimed=kill'],
   [/^WEBHOOK_TARGETS$/, 'private-too'],
+  [/^WEBHOOK_VERIFICATION$/, 'off'],
 ];
 /** Addresses that production takes as they are, and why. */
 const harmless = [

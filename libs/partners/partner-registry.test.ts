@@ -156,6 +156,9 @@ test('secrets are sealed anew under the newest key while both open, and then the
 
   const webhookKeys = parseWebhookKeys(next);
   const after = openPartners(store.open('triplock_notifier'), { webhookKeys });
+  await owner.query(
+    'UPDATE partners.webhook_endpoints SET verified_url = url, verified_at = now()',
+  );
   for (const id of partners) {
     const found = (await after.webhookEndpoint(id))!.secrets;
     assert.equal(found.at(-1), secrets.get(id));
@@ -185,7 +188,8 @@ test('who did what to a partner, and why, is written with it, and nobody changes
   const rotation = { partnerId: acme, key: 'once' as IdempotencyKey };
   await Promise.all([endpoints.rotateSecret(rotation), endpoints.rotateSecret(rotation)]);
   const notifier = openPartners(store.open('triplock_notifier'), { webhookKeys: keys });
-  const { version } = (await notifier.webhookEndpoint(acme))!;
+  const [{ version } = assert.fail()] = await notifier.takeUnverified(1, 'paced');
+  await notifier.verifyEndpoint({ partnerId: acme, version, because: 'it said so' });
   await notifier.disableEndpoint({ partnerId: acme, version });
 
   const acts = await registry.acts(acme);
@@ -198,6 +202,7 @@ test('who did what to a partner, and why, is written with it, and nobody changes
       ['make-endpoint', 'partner acme', 'PUT /v1/webhook-endpoint'],
       ['set-endpoint', 'partner acme', 'PUT /v1/webhook-endpoint'],
       ['rotate-secret', 'partner acme', 'POST /v1/webhook-endpoint/secrets'],
+      ['verify-endpoint', 'partner-notifier', 'it said so'],
       ['disable-endpoint', 'partner-notifier', 'its server answered 410 Gone'],
     ],
   );

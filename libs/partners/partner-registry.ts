@@ -1,6 +1,7 @@
 import type { PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import { apiKeyPrefix, generateApiKey, hashApiKey } from './api-keys.ts';
+import { targetHost } from './target-policy.ts';
 import {
   MissingWebhookKeyError,
   type SealedSecret,
@@ -191,8 +192,8 @@ export type PartnerSeed = {
 };
 
 /**
- * Makes a partner with its key and webhook endpoint; a second call changes nothing, and a call
- * with another URL or secret changes that.
+ * Makes a partner with its key and webhook endpoint, which counts as verified; a second call
+ * changes nothing, and a call with another URL or secret changes that.
  *
  * @throws when the API key belongs to another partner; nothing is changed then.
  */
@@ -205,7 +206,8 @@ export async function seedPartner(
     const { id, apiKey, webhookUrl, webhookSecret } = seed;
     const key = apiKeyPrefix(apiKey);
     const sealed = JSON.stringify(keys.seal(id, webhookSecret));
-    const parameters = [id, hashApiKey(apiKey), webhookUrl, sealed, key];
+    const host = targetHost(new URL(webhookUrl));
+    const parameters = [id, hashApiKey(apiKey), webhookUrl, sealed, key, host];
     const rows = await tx.query<{ key_holder: string | null }>(sql.seedPartner, parameters);
     const holder = rows[0]?.key_holder ?? seed.id;
     if (holder !== seed.id) throw new Error(`the API key for ${seed.id} is another partner's`);

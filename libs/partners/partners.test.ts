@@ -6,7 +6,7 @@ import { createTestDatabase, freePort, testWebhookKeys } from '@triplock/testing
 import { generateApiKey, PartnersUnavailableError } from './api-keys.ts';
 import { openPartners } from './partners.ts';
 import { seedPartner, type PartnerSeed } from './partner-registry.ts';
-import { parseWebhookKeys } from './webhook-endpoints.ts';
+import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
 const webhookKeys = parseWebhookKeys(testWebhookKeys);
@@ -129,4 +129,110 @@ test('a database that is not there is distinguished from a wrong key', async (co
   await assert.rejects(partners.authenticate('key'), PartnersUnavailableError);
   await assert.rejects(partners.ping());
   assert.equal(partners.stale(), true);
+});
+
+const url = 'https://partner.example/hooks';
+
+/** Endpoints that partners set, as the notifier asks them, and moves of the clock of that. */
+async function unverified(context: TestContext) {
+  const database = await createTestDatabase(context);
+  const owner = database.open();
+  await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
+  const store = openWebhookEndpoints(database.open('triplock_gateway'), webhookKeys);
+  const notifier = openPartners(database.open('triplock_notifier'), { webhookKeys });
+  const take = async () =>
+    (await notifier.takeUnverified(100, 'paced')).map(({ partnerId, url: to, asks }) => [
+      partnerId,
+      to,
+      asks,
+    ]);
+  const later = (seconds: number) => owner.query(laterSql, [seconds]);
+  return { owner, notifier, store, take, later };
+}
+const laterSql = `UPDATE partners.endpoint_verifications SET
+  asked_at = asked_at - $1 * interval '1 second', next_at = next_at - $1 * interval '1 second'`;
+const pauseSql = `SELECT extract(epoch FROM next_at - asked_at)::float8 AS pause
+  FROM partners.endpoint_verifications`;
+
+test('an endpoint that was set is asked at once, then after growing pauses, for about a day', async (context) => {
+  const { store, take, later, owner } = await unverified(context);
+  await store.setUrl({ partnerId: acme, url });
+  assert.deepEqual([await take(), await take()], [[[acme, url, 1]], []]);
+  await later(29);
+  assert.deepEqual(await take(), []);
+  let hours = 0;
+  for (let asks = 2; asks <= 28; asks += 1) {
+    const [{ pause } = assert.fail()] = await owner.query<{ pause: number }>(pauseSql);
+    assert.equal(pause, Math.min(3_600, 30 * 2 ** (asks - 2)));
+    hours += pause / 3_600;
+    await later(pause);
+    assert.deepEqual(await take(), [[acme, url, asks]]);
+  }
+  assert.ok(hours > 20 && hours < 25, `${hours}`);
+  await later(86_400);
+  assert.deepEqual(await take(), [], 'that was the last time');
+  await store.setUrl({ partnerId: acme, url });
+  assert.deepEqual(await take(), [[acme, url, 1]], 'until it is set, to the same URL too');
+});
+
+test('however often a partner sets its endpoint, one question in ten seconds leaves', async (context) => {
+  const { store, take, later } = await unverified(context);
+  const aims = Array.from({ length: 8 }, (_, n) => `https://victim-${n}.example/`);
+  const taken: unknown[] = [];
+  for (const aim of aims) {
+    await store.setUrl({ partnerId: acme, url: aim });
+    taken.push(...(await take()));
+  }
+  assert.deepEqual(taken, [[acme, aims[0], 1]]);
+  await later(10);
+  assert.deepEqual(await take(), [[acme, aims.at(-1), 1]]);
+});
+
+test('however many partners name one host, in whatever writing, it is asked five times in ten seconds', async (context) => {
+  const { owner, store, take, later } = await unverified(context);
+  const writings = ['victim.example', 'VICTIM.example', 'victim.example.', 'victim.example:8443'];
+  const many = Array.from({ length: 19 }, (_, n) => `many-${n}` as PartnerId);
+  for (const [n, partnerId] of many.entries()) {
+    await owner.query('INSERT INTO partners.partners (id) VALUES ($1)', [partnerId]);
+    await store.setUrl({ partnerId, url: `https://${writings[n % writings.length]}/${n}` });
+  }
+  await store.setUrl({ partnerId: acme, url });
+  const atVictim = (taken: unknown[][]) => taken.filter(([, to]) => /victim/i.test(String(to)));
+  const taken = (await Promise.all(Array.from({ length: 4 }, () => take()))).flat();
+  assert.deepEqual([atVictim(taken).length, taken.length], [5, 6]);
+
+  // Who leads elsewhere by now has asked the host all the same.
+  for (const partnerId of many) await store.setUrl({ partnerId, url: 'https://other.example/' });
+  await store.setUrl({ partnerId: 'globex' as PartnerId, url: 'https://victim.example/globex' });
+  assert.deepEqual(atVictim(await take()), []);
+  await later(10);
+  assert.equal(atVictim(await take()).length, 1);
+});
+
+test('what was proved opens the version of the endpoint that was asked, and no other', async (context) => {
+  const { store, notifier, owner } = await unverified(context);
+  await store.setUrl({ partnerId: acme, url });
+  const [{ version } = assert.fail()] = await notifier.takeUnverified(1, 'paced');
+  const proved = { partnerId: acme, version, because: 'a test' };
+  await store.setUrl({ partnerId: acme, url: `${url}/other` });
+  assert.equal(await notifier.verifyEndpoint(proved), false, 'it leads elsewhere by now');
+  assert.equal(await notifier.webhookEndpoint(acme), undefined);
+  await store.setUrl({ partnerId: acme, url });
+  assert.equal(await notifier.verifyEndpoint(proved), false, 'it was set again since');
+  assert.equal((await store.show(acme))!.verified, false);
+
+  await owner.query('DELETE FROM partners.endpoint_verifications');
+  const [again = assert.fail()] = await notifier.takeUnverified(1, 'paced');
+  const anew = { ...proved, version: again.version };
+  const globex = 'globex' as PartnerId;
+  assert.equal(await notifier.verifyEndpoint({ ...anew, partnerId: globex }), false);
+  const opened = [await notifier.verifyEndpoint(anew), await notifier.verifyEndpoint(anew)];
+  assert.deepEqual(opened, [true, false]);
+  assert.equal((await notifier.webhookEndpoint(acme))!.url, url);
+  const acts = `SELECT partner_id, subject, done_by, why FROM partners.acts
+    WHERE act = 'verify-endpoint'`;
+  assert.deepEqual(await owner.query(acts), [
+    { partner_id: acme, subject: url, done_by: 'partner-notifier', why: 'a test' },
+  ]);
+  assert.deepEqual(await notifier.takeUnverified(1, 'paced'), []);
 });

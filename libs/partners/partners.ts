@@ -8,14 +8,29 @@ const sql = loadStatements(import.meta.url, 'postgres/partners.sql', [
   'findApiKeys',
   'findWebhookEndpoint',
   'disableWebhookEndpoint',
+  'takeUnverifiedEndpoints',
+  'verifyWebhookEndpoint',
 ]);
 
 /** Where a partner's webhooks go. More than one secret only while they rotate, newest first. */
 export type WebhookEndpoint = {
   url: string;
+  /** The URL's host, by which webhooks have a rate (`targetHost`). */
+  host: string;
   secrets: readonly string[];
   /** Another one whenever the endpoint was changed. */
   version: string;
+};
+
+/** An endpoint that is to be asked, once, whether its server wants webhooks. */
+export type UnverifiedEndpoint = {
+  partnerId: PartnerId;
+  url: string;
+  version: string;
+  /** Which question it is, from 1, since the endpoint was changed. */
+  asks: number;
+  /** @throws MissingWebhookKeyError when a secret is sealed with a key that is not there. */
+  openSecrets(): readonly string[];
 };
 
 /** Partners as the other services need them: who sends, and where their webhooks go. */
@@ -31,11 +46,25 @@ export type Partners = {
   /**
    * Asked at every call, so that a new URL or secret counts at once. Calls at the same time share
    * a question that none of them came after. `undefined`: nothing may be sent, because the partner
-   * has set no endpoint, or its server answered 410 Gone since it last did.
+   * has set no endpoint, its server has yet to prove that it wants webhooks, or answered 410 Gone.
    *
    * @throws MissingWebhookKeyError when a secret is sealed with a key that is not there.
    */
   webhookEndpoint(partnerId: PartnerId): Promise<WebhookEndpoint | undefined>;
+  /**
+   * Endpoints that nobody else asks now. `paced`: each at most once in ten seconds, and at most
+   * five of one host; `take_unverified_endpoints` says how often. `all` is for who asks nobody.
+   */
+  takeUnverified(endpointsMax: number, which: 'paced' | 'all'): Promise<UnverifiedEndpoint[]>;
+  /**
+   * Has webhooks sent to an endpoint from now on; `because` says by what it is known to want them.
+   * Returns whether this call opened it: not so when it was changed since it had this version.
+   */
+  verifyEndpoint(endpoint: {
+    partnerId: PartnerId;
+    version: string;
+    because: string;
+  }): Promise<boolean>;
   /**
    * Sends nothing more to an endpoint until its partner sets it again. Returns whether this call
    * disabled it: not so when it was disabled before, or when it was changed since it had this
@@ -51,6 +80,13 @@ export type Partners = {
 };
 
 type EndpointRow = Omit<WebhookEndpoint, 'secrets'> & { secrets: readonly SealedSecret[] };
+type UnverifiedRow = {
+  partner_id: PartnerId;
+  url: string;
+  secrets: readonly SealedSecret[];
+  version: string;
+  asks: number;
+};
 type KeyRow = { sha256: Buffer; partner_id: PartnerId; card_numbers_allowed: boolean };
 
 /**
@@ -81,14 +117,34 @@ export function openPartners(
     return hashes.map((hash) => known.get(hash.toString('base64')));
   }, lookUpLimits);
   const authenticator = createAuthenticator(find, clock);
+  const openAll = (partnerId: PartnerId, secrets: readonly SealedSecret[]) => {
+    if (webhookKeys === undefined) throw new Error('these partners were opened without keys');
+    return secrets.map((each) => webhookKeys.open(partnerId, each));
+  };
   return {
     authenticate: (apiKey) => authenticator.authenticate(apiKey),
     webhookEndpoint: shareReads(async (partnerId) => {
       const [row] = await database.query<EndpointRow>(sql.findWebhookEndpoint, [partnerId]);
       if (row === undefined) return undefined;
-      if (webhookKeys === undefined) throw new Error('these partners were opened without keys');
-      return { ...row, secrets: row.secrets.map((each) => webhookKeys.open(partnerId, each)) };
+      return { ...row, secrets: openAll(partnerId, row.secrets) };
     }),
+    async takeUnverified(endpointsMax, which) {
+      const parameters = [endpointsMax, which === 'paced'];
+      const rows = await database.query<UnverifiedRow>(sql.takeUnverifiedEndpoints, parameters);
+      return rows.map(({ partner_id: partnerId, secrets, ...rest }) => ({
+        partnerId,
+        ...rest,
+        openSecrets: () => openAll(partnerId, secrets),
+      }));
+    },
+    async verifyEndpoint({ partnerId, version, because }) {
+      const parameters = [partnerId, version, because];
+      const [row] = await database.query<{ verified: boolean }>(
+        sql.verifyWebhookEndpoint,
+        parameters,
+      );
+      return row!.verified;
+    },
     async disableEndpoint({ partnerId, version }) {
       const parameters = [partnerId, version];
       const [row] = await database.query<{ disabled: boolean }>(

@@ -79,6 +79,14 @@ export function targetPolicyOf(mode: 'production' | 'demo' | 'test'): TargetPoli
 }
 
 /**
+ * The host that a URL leads to, however it is written: in small letters, an international name in
+ * its ASCII form, an address in its usual one, and without the dot that may end a name.
+ */
+export function targetHost(target: URL): string {
+  return target.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+}
+
+/**
  * Why a URL may not be sent to, as far as the URL itself shows: its protocol, its port, a password
  * in it, a name that is local, or an IP address, which no name resolution ever sees. Undefined when
  * nothing speaks against it; what a name resolves to is judged when it is connected to.
@@ -87,7 +95,8 @@ export function targetRefusal(target: URL, policy: TargetPolicy): string | undef
   const protocols = policy === 'public' ? ['https:'] : ['https:', 'http:'];
   if (!protocols.includes(target.protocol)) return `${target.protocol} is not allowed`;
   if (target.username !== '' || target.password !== '') return 'it carries a user or a password';
-  const host = target.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+  const host = targetHost(target);
+  if (host === '') return 'it names no host';
   if (isIP(host) !== 0 && !isAllowedAddress(host, policy)) return 'its address is not public';
   if (policy !== 'public') return undefined;
   if (isIP(host) === 0 && localName.test(host)) return 'its host name is not public';

@@ -15,6 +15,9 @@ const once = (key = `rotation ${(rotations += 1)}`) => ({
   key: key as IdempotencyKey,
 });
 
+const verifiedSql = `UPDATE partners.webhook_endpoints SET verified_url = url, verified_at = now()
+  WHERE verified_url IS DISTINCT FROM url AND disabled_at IS NULL`;
+
 /** Endpoints as the gateway manages them and as the notifier reads them. */
 async function endpoints(context: TestContext) {
   const store = await createTestDatabase(context);
@@ -22,7 +25,11 @@ async function endpoints(context: TestContext) {
   await owner.query(`INSERT INTO partners.partners (id) VALUES ('acme'), ('globex')`);
   const gateway = store.open('triplock_gateway');
   const notifier = openPartners(store.open('triplock_notifier'), { webhookKeys });
-  const seenByNotifier = (partnerId = acme) => notifier.webhookEndpoint(partnerId);
+  /** What the notifier knows of an endpoint once its server has said that it wants webhooks. */
+  const seenByNotifier = async (partnerId = acme) => {
+    await owner.query(verifiedSql);
+    return notifier.webhookEndpoint(partnerId);
+  };
   return {
     owner,
     gateway,
@@ -161,13 +168,16 @@ test('a partner without an endpoint has no secret to rotate', async (context) =>
   assert.equal(await seenByNotifier(), undefined);
 });
 
-test('the gateway can neither read nor write a secret but by setting and rotating', async (context) => {
+test('the gateway can neither read nor write a secret but by setting and rotating, nor verify an endpoint', async (context) => {
   const { gateway, endpoints: store } = await endpoints(context);
   await store.setUrl({ partnerId: acme, url });
   for (const forbidden of [
     'SELECT secrets FROM partners.webhook_endpoints',
     'SELECT rotations FROM partners.webhook_endpoints',
     `UPDATE partners.webhook_endpoints SET secrets = '["whsec_mine"]'`,
+    'UPDATE partners.webhook_endpoints SET verified_url = url',
+    'SELECT FROM partners.take_unverified_endpoints(1, false)',
+    `SELECT partners.verify_webhook_endpoint('acme', now(), 'mine')`,
     'UPDATE partners.webhook_endpoints SET second_secret_until = now()',
     'DELETE FROM partners.webhook_endpoints',
   ]) {

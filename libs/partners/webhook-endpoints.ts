@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 import type { IdempotencyKey, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
 import type { Setting } from '@triplock/runtime';
+import { targetHost } from './target-policy.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/webhook-endpoints.sql', [
   'showEndpoint',
@@ -12,6 +13,8 @@ const sql = loadStatements(import.meta.url, 'postgres/webhook-endpoints.sql', [
 /** A webhook endpoint as its partner may see it. */
 export type ShownEndpoint = {
   url: string;
+  /** Whether its server has proved that it wants webhooks; nothing is sent there before. */
+  verified: boolean;
   /** Until when the secret before the newest signs too. */
   previousSecretUntil?: Date;
   /** When its URL or its secret was last set. */
@@ -39,7 +42,7 @@ export type WebhookEndpoints = {
   show(partnerId: PartnerId): Promise<ShownEndpoint | undefined>;
   /**
    * Sets the URL, which was judged before, and enables the endpoint. The next attempt at every
-   * delivery goes there.
+   * delivery goes there, once it is verified.
    */
   setUrl(endpoint: { partnerId: PartnerId; url: string }): Promise<SetEndpoint>;
   /**
@@ -55,6 +58,7 @@ export type WebhookEndpoints = {
 
 type Row = {
   url: string;
+  verified: boolean;
   second_secret_until: Date | null;
   updated_at: Date;
   disabled_at: Date | null;
@@ -71,7 +75,8 @@ export function openWebhookEndpoints(database: Database, keys: WebhookKeys): Web
     },
     async setUrl({ partnerId, url }) {
       const secret = generateWebhookSecret();
-      const parameters = [partnerId, url, JSON.stringify(keys.seal(partnerId, secret))];
+      const sealed = JSON.stringify(keys.seal(partnerId, secret));
+      const parameters = [partnerId, url, sealed, targetHost(new URL(url))];
       const [row] = await database.query<Row & { made: boolean }>(sql.setWebhookUrl, parameters);
       const endpoint = fromRow(row!);
       if (row!.made) return { outcome: 'made', endpoint, secret };
@@ -93,10 +98,11 @@ export function openWebhookEndpoints(database: Database, keys: WebhookKeys): Web
 }
 
 function fromRow(row: Row): ShownEndpoint {
-  const { url, second_secret_until: until, updated_at: updatedAt, disabled_at: disabledAt } = row;
+  const { url, verified, second_secret_until: until, disabled_at: disabledAt } = row;
   return {
     url,
-    updatedAt,
+    verified,
+    updatedAt: row.updated_at,
     ...(until === null ? {} : { previousSecretUntil: until }),
     ...(disabledAt === null ? {} : { disabledAt }),
   };

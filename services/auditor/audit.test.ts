@@ -56,8 +56,12 @@ test('what waits for a partner’s endpoint is no drift, is named with the partn
   // Since there is an endpoint it is the sender's to release what is parked.
   await system.break(`INSERT INTO partners.partners (id) VALUES ('acme')`);
   await system.break(
-    `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets)
-     VALUES ('acme', 'https://acme.example', '[{"id": "1", "key": "one", "box": ""}]')`,
+    `INSERT INTO partners.webhook_endpoints (partner_id, url, host, secrets)
+     VALUES ('acme', 'https://acme.example', 'acme.example', '[{"id": "1", "key": "one", "box": ""}]')`,
+  );
+  assert.equal((await audit({ final: true })).ok, true, 'it has yet to say that it wants them');
+  await system.break(
+    'UPDATE partners.webhook_endpoints SET verified_url = url, verified_at = now()',
   );
   const open = await audit();
   assert.deepEqual([open.ok, open.settledDown], [true, false]);

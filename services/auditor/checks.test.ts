@@ -63,7 +63,8 @@ const unharmed: Readonly<Record<string, string>> = {
   '*.inbox.received_at': 'when it may leave; its cursor stays and knows its event',
   'notifier.deliveries.first_attempt*': 'pauses and the end of attempts: what never ends waits',
   'notifier.deliveries.next_attempt_at': 'a lease or a pause: what is never tried again waits',
-  'notifier.deliveries.lease_owner': 'a lease, which ends by itself',
+  'notifier.deliveries.lease_*': 'a lease, which ends by itself',
+  'notifier.send_rates*': 'who may send how soon: what is never sent waits',
   'notifier.delivery_attempts.took_ms': 'a duration for people',
   'notifier.reaped_deliveries.state':
     'whether partners had taken what is removed is known nowhere else',

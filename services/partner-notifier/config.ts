@@ -10,6 +10,8 @@ import {
 } from '@triplock/runtime';
 
 const hour = 3_600_000;
+const many = integer({ min: 1, max: 1_000 });
+const aSecond = integer({ min: 1, max: 1_000_000 });
 
 /** The settings of partner-notifier. */
 export const settings = {
@@ -24,9 +26,26 @@ export const settings = {
    * an endpoint.
    */
   UNDELIVERED_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 2_160),
-  /** Webhooks under way at once, in all and to one partner, so that dead endpoints leave slots. */
-  WEBHOOKS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 1_000 }), 256),
-  WEBHOOKS_PER_PARTNER_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
+  /** Webhooks under way at once from this process. */
+  WEBHOOKS_IN_FLIGHT_MAX: withDefault(many, 256),
+  /**
+   * Of these, from all processes together, to one partner and to one host, which several partners
+   * may name: dead endpoints leave slots, and a server gets what it is thought to bear.
+   */
+  WEBHOOKS_PER_PARTNER_MAX: withDefault(many, 64),
+  WEBHOOKS_PER_HOST_MAX: withDefault(many, 128),
+  /** How many are begun in a second, and at once after a rest, also from all processes together. */
+  WEBHOOKS_PER_PARTNER_PER_SECOND: withDefault(aSecond, 2_000),
+  WEBHOOKS_PER_HOST_PER_SECOND: withDefault(aSecond, 4_000),
+  /**
+   * Whether an endpoint has to prove that it wants webhooks before it gets any; by default, in
+   * production alone, which allows nothing else.
+   */
+  WEBHOOK_VERIFICATION: refusedInProduction(
+    withDefault(oneOf(['required', 'off']), undefined),
+    (policy = 'required') =>
+      policy === 'required' ? undefined : 'partners could aim webhooks at any server: unset it',
+  ),
   /** Where webhooks may go; by default, what the mode allows. Production allows `public` alone. */
   WEBHOOK_TARGETS: refusedInProduction(
     withDefault(oneOf(targetPolicies), undefined),

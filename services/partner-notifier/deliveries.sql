@@ -19,54 +19,39 @@ ORDER BY event_id
 ON CONFLICT (event_id) DO NOTHING
 
 -- name: leaseDeliveries
--- Leases deliveries that are due, the same share for every partner, so that no queue is in front
--- of another. What a partner has under way counts to its share: slots that become free one by one
--- would else go to whoever waits longest, and that is who does not answer.
+-- Leases deliveries that are due, by the function of 0001-baseline.sql, which says how they are
+-- shared and counted: one sender after the other.
 --
--- $1 owner, $2 lease in milliseconds, $3 deliveries at most, $4 deliveries at most that one partner
--- may have at this sender, $5 partners and $6 how many of each are at this sender already.
+-- $1 owner, $2 lease in milliseconds, $3 deliveries at most; $4 how many one partner may have in
+-- flight and $5 one host, and $6 and $7 how many attempts of each may be begun in a second,
+-- whichever senders make them.
 -- A row: the caller's to send until the lease ends; `attempt` must be given when recording.
--- A delivery whose lease ended is due again: its sender died, and its webhook may have arrived.
-WITH under_way AS (
-  SELECT * FROM unnest($5::text[], $6::integer[]) AS t (partner_id, held)
-), due AS MATERIALIZED (
-  SELECT next.event_id, next.next_attempt_at,
-         coalesce(under_way.held, 0) + row_number()
-           OVER (PARTITION BY waiting.partner_id ORDER BY next.next_attempt_at) AS nth
-  FROM partners_with('pending') AS waiting
-  LEFT JOIN under_way USING (partner_id)
-  CROSS JOIN LATERAL (
-    SELECT event_id, next_attempt_at
-    FROM deliveries
-    WHERE state = 'pending' AND partner_id = waiting.partner_id AND next_attempt_at <= now()
-    ORDER BY next_attempt_at
-    LIMIT greatest(0, $4::integer - coalesce(under_way.held, 0))
-    FOR UPDATE SKIP LOCKED
-  ) AS next
-), chosen AS MATERIALIZED (
-  SELECT event_id FROM due ORDER BY nth, next_attempt_at LIMIT $3
+-- `host` is where it may go, null when its partner has no open endpoint.
+SELECT event_id, partner_id, txn_id, attempt, failed_before, traceparent, host
+FROM lease_deliveries(
+  $1, $2::float8 * interval '1 millisecond', $3::integer,
+  $4::integer, $5::integer, $6::integer, $7::integer
 )
-UPDATE deliveries SET
-  attempts = attempts + 1,
-  lease_owner = $1,
-  next_attempt_at = now() + $2 * interval '1 millisecond',
-  first_attempt_at = coalesce(first_attempt_at, now()),
-  first_attempt = CASE WHEN first_attempt_at IS NULL THEN attempts + 1 ELSE first_attempt END
-FROM chosen
-WHERE deliveries.event_id = chosen.event_id
-RETURNING deliveries.event_id, partner_id, txn_id, body, attempts AS attempt,
-  attempts - first_attempt AS failed_before, traceparent
+
+-- name: readBodies
+-- What the deliveries say that were leased: never changed, and too long to be read while other
+-- senders wait for their lease.
+--
+-- $1 event ids. A row for each.
+SELECT event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])
 
 -- name: recordAttempts
 -- Records what attempts came to, each for the sender that still holds the delivery.
 --
 -- $1 event ids, $2 attempts, $3 what each came to (`delivered`, `refused`, `unanswered`,
--- `unsendable`, or `not-sent` where there was no open endpoint to send to), $4 HTTP statuses or
--- nulls, $5 errors or nulls, $6 milliseconds each took, $7 milliseconds until its next attempt,
--- $8 milliseconds after the first attempt when there shall be no further one. All of one length.
--- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes again,
--- `parked` waits for an endpoint, `failed` was given up. No row: another sender took the delivery
--- over, or the attempt was recorded before, which ended its lease, and nothing was written.
+-- `unsendable`, or `not-sent` where the host it was leased for had no open endpoint of its
+-- partner), $4 HTTP statuses or nulls, $5 errors or nulls, $6 milliseconds each took, $7
+-- milliseconds until its next attempt, $8 milliseconds after the first attempt when there shall
+-- be no further one. All of one length.
+-- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes
+-- again, `parked` waits for an endpoint, `failed` was given up. No row: another sender took the
+-- delivery over, or the attempt was recorded before, which ended its lease, and nothing was
+-- written.
 --
 -- Whether there is an open endpoint is asked here once more: a 410 Gone has just disabled it, or
 -- its partner has just set it. What was not sent is no attempt that failed, and leaves no trace.
@@ -174,6 +159,22 @@ FROM (
     LIMIT $2
   ) AS counted
 ) AS parked
+
+-- name: countSpentRates
+-- How many partners and hosts may begin no attempt now, because they have spent their rate; they
+-- have a row each, and nobody else has one for long (forgetRates).
+--
+-- $1 attempts a second of a partner, $2 of a host. Always one row.
+SELECT count(*) FILTER (WHERE kind = 'partner' AND attempts_left(busy_until, $1::integer) < 1)::integer
+         AS partners,
+       count(*) FILTER (WHERE kind = 'host' AND attempts_left(busy_until, $2::integer) < 1)::integer
+         AS hosts
+FROM send_rates
+WHERE busy_until > now()
+
+-- name: forgetRates
+-- Removes the rates of whoever has rested: no row says the same. One that is being spent stays.
+DELETE FROM send_rates WHERE busy_until < now()
 
 -- name: reapDeliveries
 -- Removes webhooks that were delivered, given up or parked long ago, with their attempts, oldest

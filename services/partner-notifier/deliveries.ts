@@ -8,9 +8,12 @@ import type { AttemptOutcome } from './webhook-client.ts';
 const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'insertDeliveries',
   'leaseDeliveries',
+  'readBodies',
   'recordAttempts',
   'releaseDeliveries',
   'measureBacklog',
+  'countSpentRates',
+  'forgetRates',
   'reapDeliveries',
 ]);
 
@@ -56,16 +59,18 @@ export type LeasedDelivery = Delivery & {
   attempt: number;
   /** Attempts that failed since it was made, or asked for again last. */
   failedBefore: number;
+  /** Whose rate it is in, and where it may go; null: its partner has no open endpoint. */
+  host: string | null;
 };
 
-/** What a sender asks for: its name, its free slots, and what it has under way already. */
-export type LeaseRequest = {
-  owner: string;
-  leaseMs: number;
-  deliveriesMax: number;
-  perPartnerMax: number;
-  underWay: ReadonlyMap<PartnerId, number>;
-};
+/** What a sender asks for: its name and its free slots. */
+export type LeaseRequest = { owner: string; leaseMs: number; deliveriesMax: number };
+
+/**
+ * How much of what is sent may be one partner's and to one host, whichever senders send it: in
+ * flight, and begun in a second, as many at once after a rest.
+ */
+export type SendRates = Record<'partner' | 'host', { inFlight: number; aSecond: number }>;
 
 /** What one attempt came to and when the next one is due, should there be one. */
 export type AttemptRecord = {
@@ -100,6 +105,10 @@ export type Retention = { deliveredMs: number; undeliveredMs: number };
 
 /** The delivery rows, for senders. */
 export type Deliveries = {
+  /**
+   * Never more than the rates allow. Whoever hears nothing of what was leased, or fails to read
+   * what it says, sends none of it: it is due again when the lease ends.
+   */
   lease(request: LeaseRequest): Promise<LeasedDelivery[]>;
   /** Resolves when it is durable. Attempts that end together are recorded together. */
   record(delivery: LeasedDelivery, record: AttemptRecord): Promise<RecordOutcome>;
@@ -109,9 +118,11 @@ export type Deliveries = {
    */
   release(rowsMax: number): Promise<number>;
   backlog(): Promise<Backlog>;
+  /** How many partners and hosts wait because they have spent their rate. */
+  spentRates(): Promise<{ partners: number; hosts: number }>;
   /**
    * Removes up to `rowsMax` webhooks that have been kept for long enough, a day at least, and
-   * returns how many. One that a sender is still to send stays.
+   * returns how many. One that a sender is still to send stays. Rates of whoever rests go too.
    */
   reap(retention: Retention, rowsMax: number): Promise<number>;
 };
@@ -129,7 +140,10 @@ const readInOrderSql = `
 const recordBatch = { apartMs: 20, itemsMax: 256 };
 
 /** The delivery rows in PostgreSQL, where all clocks are the database's. */
-export function openDeliveries(database: Database): Deliveries {
+export function openDeliveries(
+  database: Database,
+  { partner: perPartner, host: perHost }: SendRates,
+): Deliveries {
   const record = inBatches((made: readonly MadeAttempt[]) => {
     const of = () => made.flatMap(({ delivery }) => delivery.traceparent ?? []);
     return inBatchSpan({ name: 'record attempts', of }, () => recordMany(database, made));
@@ -140,11 +154,13 @@ export function openDeliveries(database: Database): Deliveries {
         request.owner,
         request.leaseMs,
         request.deliveriesMax,
-        request.perPartnerMax,
-        [...request.underWay.keys()],
-        [...request.underWay.values()],
+        ...[perPartner.inFlight, perHost.inFlight, perPartner.aSecond, perHost.aSecond],
       ]);
-      return rows.map(fromRow);
+      if (rows.length === 0) return [];
+      const ids = rows.map(({ event_id }) => event_id);
+      const said = await database.query<BodyRow>(sql.readBodies, [ids]);
+      const bodies = new Map(said.map(({ event_id, body }) => [event_id, body]));
+      return rows.map((row) => fromRow(row, bodies.get(row.event_id)!));
     },
     record: (delivery, attempt) => record({ delivery, record: attempt }),
     async release(rowsMax) {
@@ -162,7 +178,16 @@ export function openDeliveries(database: Database): Deliveries {
         ...{ parked, oldestParkedSeconds: oldest_parked_seconds },
       };
     },
+    async spentRates() {
+      const limits = [perPartner.aSecond, perHost.aSecond];
+      const [row] = await database.query<{ partners: number; hosts: number }>(
+        sql.countSpentRates,
+        limits,
+      );
+      return row!;
+    },
     async reap({ deliveredMs, undeliveredMs }, rowsMax) {
+      await database.query(sql.forgetRates);
       const parameters = [deliveredMs, undeliveredMs, rowsMax];
       const [row] = await database.query<{ reaped: number }>(sql.reapDeliveries, parameters);
       return row!.reaped;
@@ -171,8 +196,8 @@ export function openDeliveries(database: Database): Deliveries {
 }
 
 /**
- * A pass that measures what is still to be delivered, and what waits for an endpoint. It never has
- * more to do, so it rests.
+ * A pass that measures what is still to be delivered, what waits for an endpoint, and whose rates
+ * are spent. It never has more to do, so it rests.
  */
 export function measureBacklog(deliveries: Deliveries, metrics: NotifierMetrics): Pass {
   return async () => {
@@ -181,6 +206,9 @@ export function measureBacklog(deliveries: Deliveries, metrics: NotifierMetrics)
     metrics.oldestSeconds.set(oldestSeconds);
     metrics.parked.set(parked);
     metrics.oldestParkedSeconds.set(oldestParkedSeconds);
+    const { partners, hosts } = await deliveries.spentRates();
+    metrics.ratesSpent.labels('partner').set(partners);
+    metrics.ratesSpent.labels('host').set(hosts);
     return 0;
   };
 }
@@ -244,17 +272,19 @@ type BacklogRow = {
   oldest_parked_seconds: number;
 };
 
+type BodyRow = { event_id: EventId; body: string };
+
 type LeasedRow = {
   event_id: EventId;
   partner_id: PartnerId;
   txn_id: TxnId;
-  body: string;
   attempt: number;
   traceparent: string | null;
   failed_before: number;
+  host: string | null;
 };
 
-function fromRow(row: LeasedRow): LeasedDelivery {
+function fromRow(row: LeasedRow, body: string): LeasedDelivery {
   const { event_id: eventId, partner_id: partnerId, txn_id: txnId, failed_before, ...rest } = row;
-  return { eventId, partnerId, txnId, failedBefore: failed_before, ...rest };
+  return { eventId, partnerId, txnId, body, failedBefore: failed_before, ...rest };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
-import { parseWebhookKeys, seedPartner } from '@triplock/partners';
+import { openWebhookEndpoints, parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import {
   aPayment,
@@ -79,6 +79,28 @@ test('an event that is published three times is one verified webhook', async (co
     return /triplock_webhook_attempts_total\{outcome="delivered",.*\} 2/.test(metrics);
   });
 
+  assert.equal((await notifier.terminate()).exitCode, 0);
+});
+
+test('where it is required an endpoint that is set gets webhooks once it has echoed, and the one before it no more', async (context) => {
+  const { start, publish, receiver: before, store } = await aNotifier(context);
+  const notifier = await start({ WEBHOOK_VERIFICATION: 'required' });
+  const receiver = await aReceiver(context);
+  receiver.answerWith((response, { body }) => {
+    const { data } = JSON.parse(body) as { data: { token?: string } };
+    response.end(data.token ?? '');
+  });
+  const keys = parseWebhookKeys(testWebhookKeys);
+  const endpoints = openWebhookEndpoints(store.open('triplock_gateway'), keys);
+  await endpoints.setUrl({ partnerId: 'acme' as PartnerId, url: receiver.url });
+  await publish(succeeded(aPayment()));
+  await eventually(async () => receiver.received.length === 2);
+  const types = receiver.received.map(({ body }) => (JSON.parse(body) as { type: string }).type);
+  assert.deepEqual(types, ['endpoint.verification', 'payment.succeeded']);
+  assert.deepEqual(before.received, []);
+  const metrics = await (await notifier.admin('/metrics')).text();
+  assert.match(metrics, /triplock_webhook_verifications_total\{outcome="echoed",.*\} 1/);
+  assert.match(metrics, /triplock_webhook_rates_spent\{of="host",.*\} 0/);
   assert.equal((await notifier.terminate()).exitCode, 0);
 });
 

@@ -9,7 +9,9 @@ import {
   openDeliveries,
   reapDeliveries,
   releaseDeliveries,
+  type SendRates,
 } from './deliveries.ts';
+import { verificationPolicyOf, verifyEndpoints } from './endpoint-verification.ts';
 import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
@@ -19,7 +21,9 @@ import { createSender, runSender, type Notifier } from './webhook-sender.ts';
 const leaseMarginMs = 30_000;
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
-// What was parked is sent this long after its partner has set an endpoint.
+// An endpoint is asked this long after it was set, and what was parked is sent this long after it
+// is open.
+const verifyEveryMs = 1_000;
 const releaseEveryMs = 1_000;
 const hourMs = 3_600_000;
 
@@ -35,7 +39,7 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   });
   service.onClose('database', () => database.close());
 
-  const deliveries = openDeliveries(database);
+  const deliveries = openDeliveries(database, ratesOf(config));
   const notifier: Notifier = {
     deliveries,
     partners: openPartners(database, { webhookKeys: config.WEBHOOK_KEYS }),
@@ -49,12 +53,16 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
       owner: config.INSTANCE_NAME,
       leaseMs: config.WEBHOOK_TIMEOUT_MS + leaseMarginMs,
       inFlightMax: config.WEBHOOKS_IN_FLIGHT_MAX,
-      perPartnerMax: config.WEBHOOKS_PER_PARTNER_MAX,
     }),
     logger,
   );
   service.onClose('sender', () => sender.stop());
   runPass('measure backlog', backlogEveryMs, measureBacklog(deliveries, metrics));
+  const stopping = new AbortController();
+  const policy = config.WEBHOOK_VERIFICATION ?? verificationPolicyOf(config.TRIPLOCK_MODE);
+  const verification = { policy, stopping: stopping.signal };
+  runPass('verify endpoints', verifyEveryMs, verifyEndpoints(notifier, verification));
+  service.onClose('questions to endpoints', async () => stopping.abort());
   runPass('release deliveries', releaseEveryMs, releaseDeliveries(deliveries));
   const retention = {
     deliveredMs: config.DELIVERIES_RETENTION_HOURS * hourMs,
@@ -81,6 +89,19 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
     service.onClose(name, () => loop.stop());
   }
 });
+
+function ratesOf(config: Config): SendRates {
+  return {
+    partner: {
+      inFlight: config.WEBHOOKS_PER_PARTNER_MAX,
+      aSecond: config.WEBHOOKS_PER_PARTNER_PER_SECOND,
+    },
+    host: {
+      inFlight: config.WEBHOOKS_PER_HOST_MAX,
+      aSecond: config.WEBHOOKS_PER_HOST_PER_SECOND,
+    },
+  };
+}
 
 /** How webhooks are sent, and when again. */
 function attemptsOf(config: Config): Pick<Notifier, 'send' | 'retry'> {

@@ -1,5 +1,5 @@
 import { Counter, Durations, Gauge, Tally, usualBuckets, type Registry } from '@triplock/runtime';
-import type { AttemptOutcome } from './webhook-client.ts';
+import type { AttemptOutcome, EndpointAnswer } from './webhook-client.ts';
 
 /** What the notifier counts, beside its inbox. */
 export type NotifierMetrics = {
@@ -19,11 +19,17 @@ export type NotifierMetrics = {
   /** Deliveries whose partner has no open endpoint: nobody tries them. */
   parked: Gauge;
   oldestParkedSeconds: Gauge;
+  /** Partners and target hosts that have spent their rate: their webhooks wait. */
+  ratesSpent: Gauge<'of'>;
+  /** Questions to endpoints whether they want webhooks, by what they came to. */
+  verifications: Tally<EndpointAnswer['outcome']>;
 };
 
 /** Registers the notifier's metrics. */
 export function notifierMetrics(registry: Registry): NotifierMetrics {
   const registers = [registry];
+  const counter = (name: string, help: string) => new Counter({ name, help, registers });
+  const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
   return {
     attempts: new Tally({
       name: 'triplock_webhook_attempts_total',
@@ -39,21 +45,18 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
       outcomes: ['delivered', 'refused', 'unanswered', 'unsendable', 'not-sent', 'failed'],
       registers,
     }),
-    givenUp: new Counter({
-      name: 'triplock_webhooks_given_up_total',
-      help: 'Deliveries that failed until their retries ran out: the partner was not notified.',
-      registers,
-    }),
-    endpointsGone: new Counter({
-      name: 'triplock_webhook_endpoints_gone_total',
-      help: 'Endpoints disabled because their server answered 410 Gone.',
-      registers,
-    }),
-    overtaken: new Counter({
-      name: 'triplock_webhooks_overtaken_total',
-      help: 'Attempts whose lease ended before they were recorded.',
-      registers,
-    }),
+    givenUp: counter(
+      'triplock_webhooks_given_up_total',
+      'Deliveries that failed until their retries ran out: the partner was not notified.',
+    ),
+    endpointsGone: counter(
+      'triplock_webhook_endpoints_gone_total',
+      'Endpoints disabled because their server answered 410 Gone.',
+    ),
+    overtaken: counter(
+      'triplock_webhooks_overtaken_total',
+      'Attempts whose lease ended before they were recorded.',
+    ),
     reaped: new Tally({
       name: 'triplock_notifier_reaped_total',
       help: 'Rows removed by the reaper, from the inbox and from deliveries.',
@@ -61,24 +64,33 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
       values: { inbox: 0, deliveries: 0 },
       registers,
     }),
-    waiting: new Gauge({
-      name: 'triplock_webhooks_waiting',
-      help: 'Deliveries still to be made to an open endpoint. At 1000 of a partner there may be more.',
+    waiting: gauge(
+      'triplock_webhooks_waiting',
+      'Deliveries still to be made to an open endpoint. At 1000 of a partner there may be more.',
+    ),
+    oldestSeconds: gauge(
+      'triplock_webhooks_oldest_waiting_seconds',
+      'Age of the oldest delivery still to be made to an open endpoint.',
+    ),
+    parked: gauge(
+      'triplock_webhooks_parked',
+      'Deliveries parked for want of an open endpoint. At 1000 of a partner there may be more.',
+    ),
+    oldestParkedSeconds: gauge(
+      'triplock_webhooks_oldest_parked_seconds',
+      'How long the oldest parked delivery has waited for an endpoint.',
+    ),
+    ratesSpent: new Gauge({
+      name: 'triplock_webhook_rates_spent',
+      help: 'Partners and target hosts at their rate: their webhooks wait, and nobody else’s.',
+      labelNames: ['of'],
       registers,
     }),
-    oldestSeconds: new Gauge({
-      name: 'triplock_webhooks_oldest_waiting_seconds',
-      help: 'Age of the oldest delivery still to be made to an open endpoint.',
-      registers,
-    }),
-    parked: new Gauge({
-      name: 'triplock_webhooks_parked',
-      help: 'Deliveries parked for want of an open endpoint. At 1000 of a partner there may be more.',
-      registers,
-    }),
-    oldestParkedSeconds: new Gauge({
-      name: 'triplock_webhooks_oldest_parked_seconds',
-      help: 'How long the oldest parked delivery has waited for an endpoint.',
+    verifications: new Tally({
+      name: 'triplock_webhook_verifications_total',
+      help: 'Questions to endpoints whether they want webhooks, by outcome. Only echoed opens one.',
+      label: 'outcome',
+      values: { echoed: 0, 'not-echoed': 0, refused: 0, unanswered: 0, unsendable: 0 },
       registers,
     }),
   };

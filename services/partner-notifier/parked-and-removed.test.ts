@@ -167,6 +167,29 @@ test('webhooks are removed with their attempts when their time is over, each kin
   ]);
 });
 
+test('rates of whoever has rested are forgotten, and those that are spent are not', async (context) => {
+  const { owner, deliveries, leaseBy } = await queues(context, { acme: 5, globex: 5 });
+  await leaseBy({ partner: { aSecond: 1 } });
+  await owner.query(`UPDATE notifier.send_rates SET busy_until = now() + interval '1 hour'
+    WHERE name = 'acme'`);
+  await owner.query(`UPDATE notifier.send_rates SET busy_until = now() - interval '1 second'
+    WHERE name <> 'acme'`);
+  await deliveries.reap(retention, 10);
+  const left = await owner.query('SELECT kind, name FROM notifier.send_rates');
+  assert.deepEqual(left, [{ kind: 'partner', name: 'acme' }]);
+});
+
+test('a sender cannot change what a webhook says, to whom it goes, or under which id', async (context) => {
+  const { database } = await queues(context, { acme: 1 });
+  for (const column of ['event_id', 'partner_id', 'txn_id', 'body', 'created_at']) {
+    const statement = `UPDATE deliveries SET ${column} = ${column}`;
+    await assert.rejects(database.query(statement), /permission denied/, statement);
+  }
+  const settled = `INSERT INTO deliveries (event_id, partner_id, txn_id, body, state, finished_at)
+    VALUES (gen_random_uuid(), 'acme', gen_random_uuid(), '{}', 'delivered', now())`;
+  await assert.rejects(database.query(settled), /permission denied/);
+});
+
 test('the notifier deletes deliveries by the reaper only', async (context) => {
   const database = (await createTestDatabase(context)).open('triplock_notifier');
   await assert.rejects(database.query('DELETE FROM deliveries'), /permission denied/);

@@ -27,7 +27,7 @@ function sendTo(url: string, options: Partial<SendWebhookOptions> & { secret?: s
     ...options,
   });
   const endpoint = { url, secrets: [options.secret ?? secret] };
-  return send({ endpoint, eventId, body, signal: new AbortController().signal });
+  return send({ endpoint, id: eventId, body, signal: new AbortController().signal });
 }
 
 async function receiverThatAnswers(context: TestContext, status: number, head = {}) {
@@ -140,7 +140,7 @@ const newer = 'whsec_c2VjcmV0LXR3by1vZi1hY21lLTI0Ynl0ZXM=';
 const text = '{"type":"payment.succeeded","data":{"description":"Grüße €"}}';
 
 test('a receiver verifies with either secret while they rotate', () => {
-  const headers = signWebhook([newer, older], { eventId, body: text, at: new Date() });
+  const headers = signWebhook([newer, older], { id: eventId, body: text, at: new Date() });
   for (const secret of [newer, older]) {
     assert.deepEqual(new Webhook(secret).verify(text, headers), JSON.parse(text));
   }
@@ -148,16 +148,20 @@ test('a receiver verifies with either secret while they rotate', () => {
 });
 
 test('a receiver refuses an altered body, another secret and an old attempt', () => {
-  const headers = signWebhook([newer], { eventId, body: text, at: new Date() });
+  const headers = signWebhook([newer], { id: eventId, body: text, at: new Date() });
   assert.throws(() => new Webhook(newer).verify(`${text} `, headers));
   assert.throws(() => new Webhook(older).verify(text, headers));
-  const old = signWebhook([newer], { eventId, body: text, at: new Date(Date.now() - 3_600_000) });
+  const old = signWebhook([newer], {
+    id: eventId,
+    body: text,
+    at: new Date(Date.now() - 3_600_000),
+  });
   assert.throws(() => new Webhook(newer).verify(text, old), /too old/);
 });
 
 test('each attempt has a time and a signature of its own, and the same id', () => {
   const [first, second] = [1_000, 2_000].map((ms) =>
-    signWebhook([newer], { eventId, body: text, at: new Date(ms) }),
+    signWebhook([newer], { id: eventId, body: text, at: new Date(ms) }),
   );
   assert.equal(first!['webhook-id'], second!['webhook-id']);
   assert.notEqual(first!['webhook-timestamp'], second!['webhook-timestamp']);

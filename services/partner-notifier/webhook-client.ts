@@ -1,23 +1,26 @@
+import { createHash, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
 import { lookup, Resolver } from 'node:dns/promises';
 import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { isAllowedAddress, targetRefusal, type TargetPolicy } from '@triplock/partners';
-import type { EventId } from '@triplock/payments';
 import { Webhook } from 'standardwebhooks';
 
 /** One attempt: where to, what, and the secrets to sign it with. */
 export type WebhookRequest = {
   endpoint: { url: string; secrets: readonly string[] };
-  eventId: EventId;
+  /** The webhook-id: an event's, the same on every attempt. */
+  id: string;
   body: string;
   /** Gives the attempt up from outside. */
   signal: AbortSignal;
+  /** Has a 2xx read to its end, which then counts to the time-out, and how far. */
+  readAnswer?: { bytesMax: number; timeoutMs: number };
 };
 
 /** What one attempt came to. Only a 2xx is `delivered`; a redirect is a refusal like any other. */
 export type WebhookOutcome =
-  | { outcome: 'delivered'; status: number }
+  | { outcome: 'delivered'; status: number; answer?: string }
   | { outcome: 'refused'; status: number }
   /** It may have arrived all the same. */
   | { outcome: 'unanswered'; error: string }
@@ -49,25 +52,76 @@ export function createSendWebhook(options: SendWebhookOptions): SendWebhook {
     'https:': new https.Agent({ keepAlive: true }),
   };
   return async (request) => {
-    const { endpoint, eventId, body } = request;
+    const { endpoint, id, body, readAnswer } = request;
     if (!URL.canParse(endpoint.url)) return unsendable('its URL is malformed');
     const target = new URL(endpoint.url);
     const refusal = targetRefusal(target, options.policy);
     if (refusal !== undefined) return unsendable(refusal);
     let signed: Record<string, string>;
     try {
-      signed = signWebhook(endpoint.secrets, { eventId, body, at: new Date() });
+      signed = signWebhook(endpoint.secrets, { id, body, at: new Date() });
     } catch {
       // The library's error is not passed on: it may quote the secret.
       return unsendable('its secret is malformed');
     }
-    return post(target, body, {
+    const timeOut = AbortSignal.timeout(readAnswer?.timeoutMs ?? options.timeoutMs);
+    const how = {
       headers: { ...signed, ...contentHeaders(body) },
       agent: agents[target.protocol as keyof typeof agents],
       lookup: checked,
-      signal: AbortSignal.any([request.signal, AbortSignal.timeout(options.timeoutMs)]),
-    });
+      signal: AbortSignal.any([request.signal, timeOut]),
+    };
+    return post(target, { body, answerBytesMax: readAnswer?.bytesMax }, how);
   };
+}
+
+/**
+ * Whether a server wants webhooks, by its answer to the question. Only `echoed` says so; anything
+ * else may be somebody's server that a partner aims at.
+ */
+export type EndpointAnswer =
+  Exclude<WebhookOutcome, { outcome: 'delivered' }> | { outcome: 'echoed' | 'not-echoed' };
+
+// The look-up of the name, the connection and the whole answer.
+const questionMs = 10_000;
+// A token of 43 characters with what a framework may put around it.
+const echoBytesMax = 4_096;
+
+/**
+ * Asks a server whether it wants webhooks: an `endpoint.verification`, signed and guarded as every
+ * webhook, whose answer has to be a 2xx with the token of this very question, within 10 s: as text,
+ * or as the `token` of a JSON object. A server that sends back whatever it gets does not pass.
+ *
+ * The token is kept nowhere, so that no answer is good for another question, URL or partner.
+ */
+export async function askEndpoint(
+  send: SendWebhook,
+  endpoint: WebhookRequest['endpoint'],
+  signal: AbortSignal,
+): Promise<EndpointAnswer> {
+  const token = randomBytes(32).toString('base64url');
+  const timestamp = new Date().toISOString();
+  const body = JSON.stringify({ type: 'endpoint.verification', timestamp, data: { token } });
+  const readAnswer = { bytesMax: echoBytesMax, timeoutMs: questionMs };
+  const sent = await send({ endpoint, id: randomUUID(), body, signal, readAnswer });
+  if (sent.outcome !== 'delivered') return sent;
+  return { outcome: isSame(tokenOf(sent.answer ?? ''), token) ? 'echoed' : 'not-echoed' };
+}
+
+function tokenOf(answer: string): string {
+  const text = answer.trim();
+  try {
+    const { token } = JSON.parse(text) as { token?: unknown };
+    return typeof token === 'string' ? token : '';
+  } catch {
+    return text; // Not JSON: the token itself, or nothing that is one.
+  }
+}
+
+/** In a time that does not depend on how much of them is the same. */
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
+  return timingSafeEqual(a!, b!);
 }
 
 function contentHeaders(body: string): Record<string, string> {
@@ -78,15 +132,27 @@ function contentHeaders(body: string): Record<string, string> {
   };
 }
 
-function post(target: URL, body: string, options: RequestOptions): Promise<WebhookOutcome> {
+type Content = { body: string; answerBytesMax: number | undefined };
+
+function post(
+  target: URL,
+  { body, answerBytesMax }: Content,
+  options: RequestOptions,
+): Promise<WebhookOutcome> {
   const { request } = target.protocol === 'https:' ? https : http;
   return new Promise((resolve) => {
     const outgoing = request(target, { ...options, method: 'POST' });
-    outgoing.on('response', (answer) => {
-      readAway(answer);
-      const status = answer.statusCode!;
-      const outcome = status >= 200 && status < 300 ? 'delivered' : 'refused';
-      resolve({ outcome, status });
+    outgoing.on('response', (response) => {
+      const status = response.statusCode!;
+      const isTaken = status >= 200 && status < 300;
+      if (isTaken && answerBytesMax !== undefined) {
+        readWhole(response, answerBytesMax, (answer) =>
+          resolve({ outcome: 'delivered', status, ...(answer !== undefined && { answer }) }),
+        );
+      } else {
+        readAway(response);
+        resolve({ outcome: isTaken ? 'delivered' : 'refused', status });
+      }
     });
     outgoing.on('error', (error) => resolve(outcomeOf(error)));
     // A receiver that switches protocols ends the request with neither an answer nor an error.
@@ -112,6 +178,27 @@ function readAway(answer: IncomingMessage): void {
   answer.on('error', () => answer.destroy());
 }
 
+/**
+ * Gives an answer that ended, or `undefined` for one that is too long, and nothing for one that
+ * breaks off: its request is then closed unanswered.
+ */
+function readWhole(
+  answer: IncomingMessage,
+  bytesMax: number,
+  done: (text: string | undefined) => void,
+): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  answer.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes <= bytesMax) return void chunks.push(chunk);
+    done(undefined);
+    answer.destroy();
+  });
+  answer.on('end', () => done(Buffer.concat(chunks).toString('utf8')));
+  answer.on('error', () => answer.destroy());
+}
+
 function unsendable(error: string): WebhookOutcome {
   return { outcome: 'unsendable', error };
 }
@@ -124,7 +211,7 @@ type WebhookHeaders = {
 };
 
 /** What is signed. `at` is the time of this attempt; receivers refuse one that is minutes away. */
-type SignedContent = { eventId: EventId; body: string; at: Date };
+type SignedContent = { id: string; body: string; at: Date };
 
 /**
  * Signs one attempt with every secret of the endpoint, newest first, so that a receiver may change
@@ -133,10 +220,10 @@ type SignedContent = { eventId: EventId; body: string; at: Date };
  * @throws when a secret is not `whsec_` and base64.
  */
 export function signWebhook(secrets: readonly string[], content: SignedContent): WebhookHeaders {
-  const { eventId, body, at } = content;
-  const signatures = secrets.map((secret) => new Webhook(secret).sign(eventId, at, body));
+  const { id, body, at } = content;
+  const signatures = secrets.map((secret) => new Webhook(secret).sign(id, at, body));
   return {
-    'webhook-id': eventId,
+    'webhook-id': id,
     'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
     'webhook-signature': signatures.join(' '),
   };

@@ -1,95 +1,7 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
-import { eventOf } from '@triplock/contracts';
-import { openInbox } from '@triplock/inbox';
-import {
-  openPartners,
-  openWebhookDeliveries,
-  openWebhookEndpoints,
-  parseWebhookKeys,
-  seedPartner,
-} from '@triplock/partners';
-import type { EventId, PartnerId } from '@triplock/payments';
-import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
-import {
-  aPayment,
-  createTestDatabase,
-  eventually,
-  succeeded,
-  testWebhookKeys,
-} from '@triplock/testing';
-import { notifyPartners, openDeliveries, releaseDeliveries } from './deliveries.ts';
-import { notifierMetrics } from './metrics.ts';
-import { aReceiver } from './test/webhooks.ts';
-import { createSendWebhook } from './webhook-client.ts';
-import { createSender, type SendLimits } from './webhook-sender.ts';
-
-const webhookKeys = parseWebhookKeys(testWebhookKeys);
-const otherKeys = parseWebhookKeys(testWebhookKeys.replace('test', 'other'));
-const retryAtOnce = { firstMs: 0, maxMs: 0, giveUpAfterMs: 3_600_000 };
-
-async function aNotifier(context: TestContext, limits: Partial<SendLimits> = {}) {
-  const store = await createTestDatabase(context);
-  const database = store.open('triplock_notifier');
-  const inbox = openInbox(database, 'partner-notifier');
-  const crashPoints = createCrashPoints();
-  const metrics = notifierMetrics(createMetrics('test'));
-  const notifier = {
-    deliveries: openDeliveries(database),
-    partners: openPartners(database, { webhookKeys }),
-    send: createSendWebhook({ policy: 'loopback-too', resolve: async () => [], timeoutMs: 10_000 }),
-    retry: retryAtOnce,
-    metrics,
-    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
-    crashPoints,
-  };
-  const endpoints = openWebhookEndpoints(store.open('triplock_gateway'), webhookKeys);
-  const allLimits = { owner: 'one', leaseMs: 60_000, inFlightMax: 16, perPartnerMax: 8, ...limits };
-  const sender = createSender(notifier, allLimits);
-  return {
-    sender,
-    overtaker: createSender(notifier, { ...allLimits, owner: 'another' }),
-    /** One that lacks the key that secrets are sealed with, and whose leases end at once. */
-    keyless: createSender(
-      { ...notifier, partners: openPartners(database, { webhookKeys: otherKeys }) },
-      { ...allLimits, owner: 'keyless', leaseMs: 1 },
-    ),
-    crashPoints,
-    metrics,
-    giveUpAfter: (ms: number) => void (notifier.retry = { ...retryAtOnce, giveUpAfterMs: ms }),
-    endpoint: (id: string, url: string) =>
-      seedPartner(
-        store.open(),
-        {
-          id: id as PartnerId,
-          apiKey: `key-of-${id}`,
-          webhookUrl: url,
-          webhookSecret: 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=',
-        },
-        webhookKeys,
-      ),
-    async notify(partner: string) {
-      const event = succeeded(aPayment({ partner }));
-      await inbox.receive([{ ...eventOf(event), payloadHash: 'hash' }], notifyPartners);
-      return event.event_id;
-    },
-    release: releaseDeliveries(notifier.deliveries),
-    disable: () => store.open().query('UPDATE partners.webhook_endpoints SET disabled_at = now()'),
-    setUrl: (url: string) => endpoints.setUrl({ partnerId: 'acme' as PartnerId, url }),
-    show: () => endpoints.show('acme' as PartnerId),
-    askAgain: (eventId: EventId) =>
-      openWebhookDeliveries(store.open('triplock_gateway')).redeliver({
-        partnerId: 'acme' as PartnerId,
-        eventId,
-      }),
-    async states() {
-      const rows = await database.query<{ state: string; attempts: number }>(
-        'SELECT state, attempts FROM deliveries ORDER BY created_at',
-      );
-      return rows.map(({ state, attempts }) => `${state} ${attempts}`);
-    },
-  };
-}
+import { test } from 'node:test';
+import { eventually } from '@triplock/testing';
+import { aNotifier, aReceiver } from './test/webhooks.ts';
 
 test('a webhook is sent again under the same id until it is taken', async (context) => {
   const { sender, endpoint, notify, states } = await aNotifier(context);
@@ -146,7 +58,8 @@ test('dead endpoints hold up nobody, also when together they could fill all slot
 });
 
 test('a server that answers 410 Gone is sent nothing until its endpoint is set again', async (context) => {
-  const { sender, release, endpoint, notify, states, setUrl, show } = await aNotifier(context);
+  const { sender, release, endpoint, notify, states, setUrl, show, verify } =
+    await aNotifier(context);
   const receiver = await aReceiver(context);
   await endpoint('acme', receiver.url);
   receiver.answerWith((response) => void response.writeHead(410).end());
@@ -164,6 +77,8 @@ test('a server that answers 410 Gone is sent nothing until its endpoint is set a
   receiver.answerWith((response) => void response.writeHead(204).end());
   const set = await setUrl(receiver.url);
   assert.deepEqual([set.outcome, set.endpoint.disabledAt], ['changed', undefined]);
+  assert.equal(await release(), 0, 'it has yet to say that it wants webhooks after all');
+  assert.equal(await verify(), 1);
   assert.equal(await release(), 2);
   await sender.pass();
   await sender.settled();
@@ -199,6 +114,20 @@ test('an endpoint that is gone between a lease and its attempt parks the webhook
   await sender.settled();
   assert.deepEqual(await states(), ['parked 1']);
   assert.deepEqual([receiver.received, metrics.attempts.counted()], [[], { 'not-sent': 1 }]);
+});
+
+test('a webhook that was leased in the rate of one host is not sent to another, and is leased again', async (context) => {
+  const { sender, moving, endpoint, notify, states, metrics } = await aNotifier(context);
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  await moving.pass();
+  await moving.settled();
+  assert.deepEqual([receiver.received, await states()], [[], ['pending 1']]);
+  assert.deepEqual(metrics.attempts.counted(), { 'not-sent': 1 });
+  await sender.pass();
+  await sender.settled();
+  assert.deepEqual(await states(), ['delivered 2']);
 });
 
 test('a delivery that fails to the end is given up and counted', async (context) => {

@@ -13,7 +13,7 @@ import {
 } from '@triplock/runtime';
 import type { AttemptRecord, Deliveries, LeasedDelivery, RecordOutcome } from './deliveries.ts';
 import type { NotifierMetrics } from './metrics.ts';
-import type { AttemptOutcome, SendWebhook } from './webhook-client.ts';
+import type { AttemptOutcome, EndpointAnswer, SendWebhook } from './webhook-client.ts';
 
 /** What sends webhooks stands on. */
 export type Notifier = {
@@ -35,7 +35,6 @@ export type SendLimits = {
   /** Longer than the longest attempt with its look-ups and its record. */
   leaseMs: number;
   inFlightMax: number;
-  perPartnerMax: number;
 };
 
 /** Sends what is due, many at once. */
@@ -84,8 +83,6 @@ export function createSender(notifier: Notifier, limits: SendLimits): Sender {
         owner: limits.owner,
         leaseMs: limits.leaseMs,
         deliveriesMax: limits.inFlightMax - underWay.size,
-        perPartnerMax: limits.perPartnerMax,
-        underWay: countByPartner(underWay.keys()),
       });
       if (leased.length > 0) await notifier.crashPoints.reached('webhook.leased');
       for (const delivery of leased) begin(delivery);
@@ -100,12 +97,6 @@ export function createSender(notifier: Notifier, limits: SendLimits): Sender {
     settled: async () => void (await Promise.all(underWay.values())),
     giveUp: () => givingUp.abort(),
   };
-}
-
-function countByPartner(deliveries: Iterable<LeasedDelivery>): Map<PartnerId, number> {
-  const counts = new Map<PartnerId, number>();
-  for (const { partnerId } of deliveries) counts.set(partnerId, (counts.get(partnerId) ?? 0) + 1);
-  return counts;
 }
 
 // Webhooks go out this long after their event at the latest while the sender rests.
@@ -184,25 +175,30 @@ async function sendAndRecord(
 const gone = 410;
 
 async function attempt(
-  { partners, send, metrics, logger }: Notifier,
-  { partnerId, eventId, body }: LeasedDelivery,
+  notifier: Notifier,
+  { partnerId, eventId, body, host }: LeasedDelivery,
   signal: AbortSignal,
 ): Promise<AttemptOutcome> {
   // Asked now and not when the event came: a partner that repairs its endpoint gets what waits.
-  const endpoint = await partners.webhookEndpoint(partnerId);
-  // What was made or asked for again before the endpoint was gone; it is parked.
-  if (endpoint === undefined) return { outcome: 'not-sent' };
-  const outcome = await send({ endpoint, eventId, body, signal });
-  if (outcome.outcome === 'refused' && outcome.status === gone) {
-    if (await partners.disableEndpoint({ partnerId, version: endpoint.version })) {
-      metrics.endpointsGone.inc();
-      logger.error(
-        { partnerId, eventId },
-        'webhook endpoint disabled: its server answered 410 Gone',
-      );
-    }
-  }
+  const endpoint = await notifier.partners.webhookEndpoint(partnerId);
+  // What was made or asked for again before the endpoint was gone; it is parked. One that is open
+  // at another host by now is leased again, in the rate of that one.
+  if (endpoint === undefined || endpoint.host !== host) return { outcome: 'not-sent' };
+  const outcome = await notifier.send({ endpoint, id: eventId, body, signal });
+  await disableIfGone(notifier, { partnerId, version: endpoint.version, outcome });
   return outcome;
+}
+
+/** Sends nothing more to a server that wants no more, as of the version that it was asked at. */
+export async function disableIfGone(
+  { partners, metrics, logger }: Notifier,
+  asked: { partnerId: PartnerId; version: string; outcome: AttemptOutcome | EndpointAnswer },
+): Promise<void> {
+  const { partnerId, version, outcome } = asked;
+  if (outcome.outcome !== 'refused' || outcome.status !== gone) return;
+  if (!(await partners.disableEndpoint({ partnerId, version }))) return;
+  metrics.endpointsGone.inc();
+  logger.error({ partnerId }, 'webhook endpoint disabled: its server answered 410 Gone');
 }
 
 function whatToKeep(outcome: AttemptOutcome): Pick<AttemptRecord, 'status' | 'error'> {

@@ -33,6 +33,13 @@ export const webhookEndpointSchema = Type.Object(
   {
     object: Type.Literal('webhook_endpoint'),
     url,
+    status: Type.Unsafe<'pending' | 'verified' | 'disabled'>({
+      type: 'string',
+      enum: ['pending', 'verified', 'disabled'],
+      description:
+        '`verified`: webhooks are sent there. `pending`: your server has yet to answer ' +
+        '`endpoint.verification`. `disabled`: see `disabled_at`',
+    }),
     previous_secret_valid_until: previousSecretValidUntil,
     updated_at: Type.String({ ...time, description: 'when URL or secret was last set' }),
     disabled_at: timeOrNull(

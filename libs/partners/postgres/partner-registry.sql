@@ -87,7 +87,7 @@ SELECT EXISTS (SELECT FROM changed) AS changed FROM partners.partners WHERE id =
 -- Makes a partner with one API key and one webhook endpoint, or leaves them as they are.
 --
 -- $1 partner id, $2 SHA-256 of the API key, $3 webhook URL, $4 webhook secret, sealed, $5 what may
--- be shown of the key.
+-- be shown of the key, $6 the URL's host. Who calls this says that the server there wants webhooks.
 -- Always one row: `key_holder` is the partner whom the key belongs to afterwards, null when it was
 -- this call that gave it to $1. A secret that signs already stays where it is; another one becomes
 -- the newest, and the one before it stays good for a day. What changes anything is recorded.
@@ -97,7 +97,7 @@ WITH act AS (
   WHERE NOT EXISTS (SELECT FROM partners.api_keys WHERE sha256 = $2)
      OR NOT EXISTS (
        SELECT FROM partners.webhook_endpoints
-       WHERE partner_id = $1 AND url = $3 AND disabled_at IS NULL
+       WHERE partner_id = $1 AND url = $3 AND verified_url = url AND disabled_at IS NULL
          AND secrets @> jsonb_build_array(jsonb_build_object('id', $4::jsonb -> 'id'))
      )
 ), partner AS (
@@ -106,10 +106,13 @@ WITH act AS (
   INSERT INTO partners.api_keys (sha256, partner_id, prefix) VALUES ($2, $1, $5)
   ON CONFLICT (sha256) DO NOTHING
 ), endpoint AS (
-  INSERT INTO partners.webhook_endpoints AS known (partner_id, url, secrets)
-  VALUES ($1, $3, jsonb_build_array($4::jsonb))
+  INSERT INTO partners.webhook_endpoints AS known (partner_id, url, host, verified_url, verified_at, secrets)
+  VALUES ($1, $3, $6, $3, now(), jsonb_build_array($4::jsonb))
   ON CONFLICT (partner_id) DO UPDATE SET
     url = excluded.url,
+    host = excluded.host,
+    verified_url = excluded.verified_url,
+    verified_at = excluded.verified_at,
     disabled_at = NULL,
     updated_at = now(),
     (secrets, second_secret_until) = (

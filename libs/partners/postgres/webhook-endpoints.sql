@@ -4,9 +4,10 @@
 -- A partner's webhook endpoint as the partner may see it: without its secrets.
 --
 -- $1 partner id.
--- A row: its URL, until when a second secret signs too (null: there is none), when either was
--- last set, and since when it is disabled (null: it is not). No row: the partner has no endpoint.
-SELECT url,
+-- A row: its URL, whether its server has proved that it wants webhooks, until when a second secret
+-- signs too (null: there is none), when URL or secret was last set, and since when it is disabled
+-- (null: it is not). No row: the partner has no endpoint.
+SELECT url, verified_url IS NOT DISTINCT FROM url AS verified,
        CASE WHEN second_secret_until > now() THEN second_secret_until END AS second_secret_until,
        updated_at, disabled_at
 FROM partners.webhook_endpoints
@@ -14,21 +15,24 @@ WHERE partner_id = $1
 
 -- name: setWebhookUrl
 -- Sets where a partner's webhooks go, enables the endpoint, and makes it when there is none.
+-- Another URL than the one that was verified is open when the notifier has verified it.
 --
--- $1 partner id, $2 URL, $3 the sealed secret of an endpoint that is made by this call.
--- Always one row: the endpoint now. `made` says that $3 is its secret; otherwise $3 was not used. A
--- change is an act of the partner, recorded with it; the same URL once more is none.
+-- $1 partner id, $2 URL, $3 the sealed secret of an endpoint that is made by this call, $4 the
+-- URL's host. Always one row: the endpoint now. `made` says that $3 is its secret; otherwise $3
+-- was not used. A change is an act of the partner, recorded with it; the same URL once more is
+-- none.
 WITH before AS (
   SELECT url FROM partners.webhook_endpoints WHERE partner_id = $1 AND disabled_at IS NULL
 ), endpoint AS (
-  INSERT INTO partners.webhook_endpoints AS known (partner_id, url, secrets)
-  VALUES ($1, $2, jsonb_build_array($3::jsonb))
+  INSERT INTO partners.webhook_endpoints AS known (partner_id, url, host, secrets)
+  VALUES ($1, $2, $4, jsonb_build_array($3::jsonb))
   ON CONFLICT (partner_id) DO UPDATE SET
     url = excluded.url,
+    host = $4,
     disabled_at = NULL,
     times_set = known.times_set + 1,
     updated_at = now()
-  RETURNING partner_id, url,
+  RETURNING partner_id, url, verified_url IS NOT DISTINCT FROM url AS verified,
             CASE WHEN second_secret_until > now() THEN second_secret_until END
               AS second_secret_until,
             updated_at, disabled_at, times_set = 1 AS made
@@ -39,7 +43,7 @@ WITH before AS (
   FROM endpoint
   WHERE NOT EXISTS (SELECT FROM before WHERE before.url = endpoint.url)
 )
-SELECT url, second_secret_until, updated_at, disabled_at, made FROM endpoint
+SELECT url, verified, second_secret_until, updated_at, disabled_at, made FROM endpoint
 
 -- name: rotateWebhookSecret
 -- Gives a partner's webhook endpoint a new secret, once per idempotency key; the one before it

@@ -76,7 +76,7 @@ GROUP BY event_id
 -- it was asked for; one that is parked, since its partner has an endpoint.
 SELECT event_id::text AS id,
        greatest(coalesce(first_attempt_at, next_attempt_at),
-                CASE WHEN state = 'parked' THEN endpoint.updated_at END) AS since
+                CASE WHEN state = 'parked' THEN endpoint.open_since END) AS since
 FROM notifier.deliveries
 LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
 WHERE (state = 'pending' OR state = 'parked')

@@ -160,8 +160,10 @@ const aWebhook = (state: 'pending' | 'parked' | 'failed', then = ''): Harm => ({
   },
 });
 const untried = `DELETE FROM notifier.delivery_attempts WHERE event_id = $1 AND $2::text IS NOT NULL`;
-const endpointOf = `INSERT INTO partners.webhook_endpoints (partner_id, url, secrets)
-  SELECT partner_id, 'https://example.com', '[{"id": "1", "key": "one", "box": ""}]'
+const endpointOf = `INSERT INTO partners.webhook_endpoints
+    (partner_id, url, host, verified_url, verified_at, secrets)
+  SELECT partner_id, 'https://example.com', 'example.com', 'https://example.com', now(),
+         '[{"id": "1", "key": "one", "box": ""}]'
   FROM notifier.deliveries
   WHERE event_id = $1 AND partner_id = $2`;
 
@@ -174,6 +176,8 @@ const harmsToDeliveries: Record<string, readonly Harm[]> = {
   'delivery-refused': [aWebhook('pending')],
   'delivery-parked': [
     aWebhook('parked'),
+    // The server has yet to say that it wants webhooks.
+    aWebhook('parked', endpointOf.replace("'https://example.com', now()", 'NULL, NULL')),
     // The server answered 410 Gone.
     aWebhook(
       'parked',

@@ -22,18 +22,33 @@ test('an endpoint is made with a secret that is shown once, and changed without 
   assert.deepEqual(rest, {
     object: 'webhook_endpoint',
     url,
+    status: 'pending',
     previous_secret_valid_until: null,
     disabled_at: null,
   });
   assert.partialDeepStrictEqual(await seenByNotifier(), { url, secrets: [secret] });
 
   const read = await ask({ method: 'GET', path });
-  assert.deepEqual([read.status, read.body], [200, { ...rest, updated_at: updatedAt }]);
+  const shown = { ...rest, status: 'verified', updated_at: updatedAt };
+  assert.deepEqual([read.status, read.body], [200, shown]);
 
   const other = 'https://partner.example:8443/v2';
   const changed = await ask(set(other));
   assert.deepEqual([changed.status, 'secret' in changed.body], [200, false]);
   assert.partialDeepStrictEqual(await seenByNotifier(), { url: other, secrets: [secret] });
+});
+
+test('a partner sees whether its server has yet to say that it wants webhooks', async (t) => {
+  const { ask, seenByNotifier, owner } = await webhookEdge(t);
+  const status = async () => (await ask({ method: 'GET', path })).body['status'];
+  assert.equal((await ask(set(url))).body['status'], 'pending');
+  await seenByNotifier();
+  assert.equal(await status(), 'verified');
+  assert.equal((await ask(set(url))).body['status'], 'verified', 'it was set to the same');
+  assert.equal((await ask(set(`${url}b`))).body['status'], 'pending');
+  assert.equal(await status(), 'pending');
+  await owner.query('UPDATE partners.webhook_endpoints SET disabled_at = now()');
+  assert.equal(await status(), 'disabled');
 });
 
 test('a partner sees and changes its own endpoint only', async (t) => {

@@ -28,10 +28,17 @@ const setEndpoint: FastifySchema = {
     'host name or address, on port 443 or from 1024 on, without user or password; a demo also ' +
     'sends to its own machine. The name is resolved and judged again at every attempt, and ' +
     'redirects are not followed. Deliveries that wait go to the new URL. A server that answers ' +
-    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), as good as none. ' +
-    'Without an endpoint nothing is tried: deliveries are `parked` for up to 90 days, and within ' +
-    'seconds after it is set, to the same URL or another, they are sent, with 24 hours of attempts ' +
-    'before them.',
+    '`410 Gone` wants no more webhooks: the endpoint is disabled (`disabled_at`), as good as none.\n\n' +
+    'A URL gets webhooks once its server has shown that it wants them (`status`): within seconds it ' +
+    'is sent `{ "type": "endpoint.verification", "timestamp": "…", "data": { "token": "…" } }`, ' +
+    'signed as every webhook. Verify the signature, and answer within 10 seconds with a 2xx whose ' +
+    'body is `{ "token": "…" }` or the token as text, and nothing else, in at most 4 KiB. Another ' +
+    'answer, a redirect too, counts as none; it is asked again, each time with another token, after ' +
+    'pauses from 30 seconds to an hour for about a day, and anew whenever you set the endpoint, ' +
+    'which may be the same URL. A demo asks nobody.\n\n' +
+    'Without a verified endpoint nothing is tried: deliveries are `parked` for up to 90 days, and ' +
+    'within seconds after it is verified they are sent, with 24 hours of attempts before them. ' +
+    'Webhooks have a rate per partner and per host of the URL; what is beyond it comes later.',
   body: { $ref: 'WebhookEndpointRequest#' },
   response: {
     200: {
@@ -140,10 +147,12 @@ function urlOf(request: FastifyRequest, policy: TargetPolicy): string {
   });
 }
 
-function render({ url, previousSecretUntil, updatedAt, disabledAt }: ShownEndpoint) {
+function render({ url, verified, previousSecretUntil, updatedAt, disabledAt }: ShownEndpoint) {
+  const open = verified ? 'verified' : 'pending';
   return {
     object: 'webhook_endpoint',
     url,
+    status: disabledAt === undefined ? open : 'disabled',
     previous_secret_valid_until: previousSecretUntil?.toISOString() ?? null,
     updated_at: updatedAt.toISOString(),
     disabled_at: disabledAt?.toISOString() ?? null,

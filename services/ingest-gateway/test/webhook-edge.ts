@@ -29,6 +29,9 @@ export type Asked = {
   as?: string;
 };
 
+const verifiedSql = `UPDATE partners.webhook_endpoints SET verified_url = url, verified_at = now()
+  WHERE verified_url IS DISTINCT FROM url`;
+
 /** The webhook routes over a database of one test's own, with the rights that the gateway has. */
 export async function webhookEdge(
   t: TestContext,
@@ -69,7 +72,11 @@ export async function webhookEdge(
     return { status, headers, body: response.json() };
   };
   const partners = openPartners(store.open('triplock_notifier'), { webhookKeys });
-  const seenByNotifier = (id = 'acme') => partners.webhookEndpoint(id as PartnerId);
+  /** What the notifier knows of an endpoint once its server has said that it wants webhooks. */
+  const seenByNotifier = async (id = 'acme') => {
+    await owner.query(verifiedSql);
+    return partners.webhookEndpoint(id as PartnerId);
+  };
   return { app, ask, owner, store, gateway, seenByNotifier };
 }
 

@@ -22,6 +22,8 @@ CREATE TABLE deliveries (
   -- While a sender is at work this is the end of its lease; of a parked one, when it was parked.
   next_attempt_at timestamptz NOT NULL DEFAULT now(),
   lease_owner text,
+  -- The host that it was leased to be sent to, which has it in flight until the lease ends.
+  lease_host text,
   -- What the last recorded attempt came to. `last_error` may name what is no partner's business.
   last_outcome text CHECK (last_outcome IN ('delivered', 'refused', 'unanswered', 'unsendable')),
   last_status integer,
@@ -32,6 +34,9 @@ CREATE TABLE deliveries (
 );
 -- What is due, partner by partner, so that one with a long queue is not read through for another.
 CREATE INDEX deliveries_due ON deliveries (partner_id, next_attempt_at) WHERE state = 'pending';
+-- What is in flight, by partner and by host.
+CREATE INDEX deliveries_leased ON deliveries (next_attempt_at)
+  WHERE state = 'pending' AND lease_owner IS NOT NULL;
 CREATE INDEX deliveries_by_transaction ON deliveries (txn_id);
 -- For the audit's windows of time.
 CREATE INDEX deliveries_by_time ON deliveries USING brin (created_at) WITH (autosummarize = on);
@@ -64,6 +69,121 @@ END;
 REVOKE EXECUTE ON FUNCTION partners_with FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION partners_with TO triplock_notifier;
 
+-- How much of their rates partners and target hosts have spent: until `busy_until` the attempts that were
+-- begun would have lasted, had they come one after the other at that rate (GCRA, ITU-T I.371). A row that
+-- is in the past says what no row says.
+CREATE TABLE send_rates (
+  kind text NOT NULL CHECK (kind IN ('partner', 'host')),
+  name text NOT NULL,
+  busy_until timestamptz NOT NULL,
+  PRIMARY KEY (kind, name)
+);
+GRANT SELECT, INSERT, UPDATE (busy_until), DELETE ON send_rates TO triplock_notifier;
+
+-- How many attempts may be begun now at so many a second, as many at once after a rest.
+CREATE FUNCTION attempts_left(busy_until timestamptz, a_second integer) RETURNS integer
+LANGUAGE sql STABLE
+RETURN floor(
+  a_second * greatest(0, extract(epoch FROM now() + interval '1 second' - greatest(busy_until, now())))
+)::integer;
+
+-- Leases deliveries that are due, the same share for every partner, so that no queue is in front of
+-- another; what a partner has in flight counts to its share, or slots that become free one by one would
+-- all go to whoever waits longest, and that is who does not answer. No partner and no host of an endpoint
+-- has more in flight, or begun in a second, than it may, whoever sends: a partner beyond its limits waits,
+-- and those that share its host; nobody else does.
+--
+-- A row: the caller's to send until the lease ends, to `host`, null when its partner has no open endpoint.
+-- A delivery whose lease ended is due again: its sender died, and its webhook may have arrived.
+--
+-- Senders go one after the other: what is counted below is then all there is, because each statement of
+-- this function sees what was committed before it began. It is one call with a short answer, without the
+-- bodies, so that no sender holds the others up by standing still before its end or while it reads.
+CREATE FUNCTION lease_deliveries(
+  owner text, lease interval, rows_max integer,
+  partner_in_flight integer, host_in_flight integer, partner_a_second integer, host_a_second integer
+) RETURNS TABLE (
+  event_id uuid, partner_id text, txn_id uuid, attempt integer, failed_before integer,
+  traceparent text, host text
+)
+LANGUAGE plpgsql SET search_path = notifier, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('lease_deliveries', 0));
+  RETURN QUERY
+    WITH in_flight AS MATERIALIZED (
+      SELECT deliveries.partner_id, lease_host FROM deliveries
+      WHERE state = 'pending' AND lease_owner IS NOT NULL AND next_attempt_at > now()
+    ), waiting AS MATERIALIZED (
+      SELECT waiting.partner_id, endpoint.host, held.held,
+             least(partner_in_flight - held.held, attempts_left(rate.busy_until, partner_a_second)) AS may
+      FROM partners_with('pending') AS waiting
+      LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
+      LEFT JOIN send_rates AS rate ON rate.kind = 'partner' AND rate.name = waiting.partner_id
+      CROSS JOIN LATERAL (
+        SELECT count(*)::integer AS held FROM in_flight WHERE in_flight.partner_id = waiting.partner_id
+      ) AS held
+    ), due AS MATERIALIZED (
+      SELECT next.event_id, next.next_attempt_at, waiting.partner_id, waiting.host,
+             waiting.held + row_number()
+               OVER (PARTITION BY waiting.partner_id ORDER BY next.next_attempt_at) AS nth
+      FROM waiting
+      CROSS JOIN LATERAL (
+        SELECT deliveries.event_id, next_attempt_at
+        FROM deliveries
+        WHERE state = 'pending' AND deliveries.partner_id = waiting.partner_id
+          AND next_attempt_at <= now()
+        ORDER BY next_attempt_at
+        LIMIT greatest(0, least(waiting.may, rows_max))
+        FOR UPDATE SKIP LOCKED
+      ) AS next
+    ), hosts AS MATERIALIZED (
+      SELECT due.host,
+             least(
+               host_in_flight - (SELECT count(*) FROM in_flight WHERE lease_host = due.host),
+               attempts_left(max(rate.busy_until), host_a_second)
+             ) AS may
+      FROM due
+      LEFT JOIN send_rates AS rate ON rate.kind = 'host' AND rate.name = due.host
+      GROUP BY due.host
+    ), ranked AS (
+      SELECT due.*, row_number() OVER (PARTITION BY due.host ORDER BY nth, next_attempt_at) AS nth_of_host
+      FROM due
+    ), chosen AS MATERIALIZED (
+      SELECT ranked.*
+      FROM ranked
+      LEFT JOIN hosts ON hosts.host = ranked.host
+      WHERE ranked.host IS NULL OR nth_of_host <= hosts.may
+      ORDER BY nth, next_attempt_at
+      LIMIT rows_max
+    ), spent AS (
+      INSERT INTO send_rates AS known (kind, name, busy_until)
+      SELECT kind, name, now() + interval '1 second' * count(*) / a_second
+      FROM (
+        SELECT 'partner', chosen.partner_id, partner_a_second FROM chosen
+        UNION ALL
+        SELECT 'host', chosen.host, host_a_second FROM chosen WHERE chosen.host IS NOT NULL
+      ) AS t (kind, name, a_second)
+      GROUP BY kind, name, a_second
+      ON CONFLICT (kind, name) DO UPDATE SET
+        busy_until = greatest(known.busy_until, now()) + (excluded.busy_until - now())
+    )
+    UPDATE deliveries SET
+      attempts = attempts + 1,
+      lease_owner = owner,
+      lease_host = chosen.host,
+      next_attempt_at = now() + lease,
+      first_attempt_at = coalesce(first_attempt_at, now()),
+      first_attempt = CASE WHEN first_attempt_at IS NULL THEN attempts + 1 ELSE first_attempt END
+    FROM chosen
+    WHERE deliveries.event_id = chosen.event_id
+    RETURNING deliveries.event_id, deliveries.partner_id, deliveries.txn_id, attempts,
+      attempts - first_attempt, deliveries.traceparent, lease_host;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION attempts_left, lease_deliveries FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION attempts_left, lease_deliveries TO triplock_notifier;
+
 -- What every recorded attempt came to.
 CREATE TABLE delivery_attempts (
   event_id uuid NOT NULL REFERENCES deliveries,
@@ -79,7 +199,7 @@ CREATE TABLE delivery_attempts (
 -- A sender makes deliveries and sets what its attempt came to. What a webhook says, to whom and under
 -- which id was fixed when the delivery was made.
 GRANT SELECT, INSERT (event_id, partner_id, txn_id, body, traceparent, state),
-      UPDATE (state, attempts, first_attempt, next_attempt_at, lease_owner, first_attempt_at,
+      UPDATE (state, attempts, first_attempt, next_attempt_at, lease_owner, lease_host, first_attempt_at,
               last_status, last_error, last_outcome, finished_at)
 ON deliveries TO triplock_notifier;
 GRANT SELECT, INSERT ON delivery_attempts TO triplock_notifier;

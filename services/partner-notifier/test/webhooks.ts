@@ -1,19 +1,43 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
-import type { Queryable } from '@triplock/postgres';
-import { createTestDatabase } from '@triplock/testing';
+import { eventOf } from '@triplock/contracts';
+import { openInbox } from '@triplock/inbox';
 import {
+  openPartners,
+  openWebhookDeliveries,
+  openWebhookEndpoints,
+  parseWebhookKeys,
+  seedPartner,
+  type Partners,
+} from '@triplock/partners';
+import type { EventId, PartnerId } from '@triplock/payments';
+import type { Database, Queryable } from '@triplock/postgres';
+import { createCrashPoints, createLogger, createMetrics } from '@triplock/runtime';
+import { aPayment, createTestDatabase, succeeded, testWebhookKeys } from '@triplock/testing';
+import {
+  notifyPartners,
   openDeliveries,
+  releaseDeliveries,
   type AttemptRecord,
   type LeaseRequest,
   type Retention,
+  type SendRates,
 } from '../deliveries.ts';
+import { verifyEndpoints } from '../endpoint-verification.ts';
+import { notifierMetrics } from '../metrics.ts';
+import { createSendWebhook } from '../webhook-client.ts';
+import { createSender, type SendLimits } from '../webhook-sender.ts';
 
 export const anHour = 3_600_000;
 const dayMs = 24 * anHour;
 /** As long as webhooks are kept by default. */
 export const retention: Retention = { deliveredMs: 30 * dayMs, undeliveredMs: 90 * dayMs };
+/** Rates that no test comes near. */
+export const manyRates: SendRates = {
+  partner: { inFlight: 1_000, aSecond: 1_000_000 },
+  host: { inFlight: 1_000, aSecond: 1_000_000 },
+};
 /** An attempt that comes again. */
 export const notDelivered: AttemptRecord = {
   outcome: 'refused',
@@ -39,29 +63,39 @@ export async function queues(context: TestContext, lengths: Readonly<Record<stri
     await setEndpoint(store.open(), partner);
     await insert(database, partner, length);
   }
-  const deliveries = openDeliveries(database);
-  const lease = (wish: Partial<LeaseRequest> = {}) =>
-    deliveries.lease({
-      owner: 'a',
-      leaseMs: anHour,
-      deliveriesMax: 1_000,
-      perPartnerMax: 1_000,
-      underWay: new Map(),
-      ...wish,
-    });
-  return { database, owner: store.open(), deliveries, lease };
+  const deliveries = openDeliveries(database, manyRates);
+  const all = { owner: 'a', leaseMs: anHour, deliveriesMax: 1_000 };
+  const lease = (wish: Partial<LeaseRequest> = {}) => deliveries.lease({ ...all, ...wish });
+  /** As a sender leases whose rates are these. */
+  const leaseBy = (rates: RateWish, wish: Partial<LeaseRequest> = {}) => {
+    const { partner, host } = manyRates;
+    const wished = {
+      partner: { ...partner, ...rates.partner },
+      host: { ...host, ...rates.host },
+    };
+    return openDeliveries(database, wished).lease({ ...all, ...wish });
+  };
+  return { database, owner: store.open(), deliveries, lease, leaseBy };
 }
 
-/** Gives a partner an open endpoint. */
-export function setEndpoint(owner: Queryable, partner: string): Promise<unknown> {
+type RateWish = { [Of in keyof SendRates]?: Partial<SendRates[Of]> };
+
+/** Gives a partner an open endpoint, by default at a host of its own. */
+export function setEndpoint(
+  owner: Queryable,
+  partner: string,
+  host = `${partner}.example`,
+): Promise<unknown> {
   return owner.query(
     `WITH partner AS (
        INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT DO NOTHING
      )
-     INSERT INTO partners.webhook_endpoints (partner_id, url, secrets)
-     VALUES ($1, 'https://partner.example', '[{"id": "1", "key": "one", "box": ""}]')
-     ON CONFLICT (partner_id) DO UPDATE SET disabled_at = NULL`,
-    [partner],
+     INSERT INTO partners.webhook_endpoints
+       (partner_id, url, host, verified_url, verified_at, secrets)
+     VALUES ($1, $2, $3, $2, now(), '[{"id": "1", "key": "one", "box": ""}]')
+     ON CONFLICT (partner_id) DO UPDATE SET
+       url = $2, host = $3, verified_url = $2, disabled_at = NULL`,
+    [partner, `https://${host}`, host],
   );
 }
 
@@ -75,6 +109,102 @@ export function insert(database: Queryable, partner: string, rows: number): Prom
      SELECT gen_random_uuid(), $1, gen_random_uuid(), '{"type":"payment.failed"}' FROM generate_series(1, $2::integer)`,
     [partner, rows],
   );
+}
+
+const webhookKeys = parseWebhookKeys(testWebhookKeys);
+const otherKeys = parseWebhookKeys(testWebhookKeys.replace('test', 'other'));
+const retryAtOnce = { firstMs: 0, maxMs: 0, giveUpAfterMs: 3_600_000 };
+
+type NotifierWish = Partial<SendLimits> & { perPartnerMax?: number };
+
+const anHourLater = `UPDATE partners.endpoint_verifications
+  SET asked_at = asked_at - interval '1 hour', next_at = next_at - interval '1 hour'`;
+
+/** What sends webhooks, over a database of one test's own, in steps that the test takes. */
+export async function aNotifier(
+  context: TestContext,
+  { perPartnerMax = 8, ...limits }: NotifierWish = {},
+) {
+  const store = await createTestDatabase(context);
+  const database = store.open('triplock_notifier');
+  const inbox = openInbox(database, 'partner-notifier');
+  const crashPoints = createCrashPoints();
+  const metrics = notifierMetrics(createMetrics('test'));
+  const partner = { ...manyRates.partner, inFlight: perPartnerMax };
+  const notifier = {
+    deliveries: openDeliveries(database, { ...manyRates, partner }),
+    partners: openPartners(database, { webhookKeys }),
+    send: createSendWebhook({ policy: 'loopback-too', resolve: async () => [], timeoutMs: 10_000 }),
+    retry: retryAtOnce,
+    metrics,
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+    crashPoints,
+  };
+  const endpoints = openWebhookEndpoints(store.open('triplock_gateway'), webhookKeys);
+  const allLimits = { owner: 'one', leaseMs: 60_000, inFlightMax: 16, ...limits };
+  const sender = createSender(notifier, allLimits);
+  const senderOf = (partners: Partners, leaseMs = 60_000) =>
+    createSender({ ...notifier, partners }, { ...allLimits, leaseMs });
+  const stopping = new AbortController().signal;
+  return {
+    sender,
+    overtaker: createSender(notifier, { ...allLimits, owner: 'another' }),
+    /** One that lacks the key that secrets are sealed with, and whose leases end at once. */
+    keyless: senderOf(openPartners(database, { webhookKeys: otherKeys }), 1),
+    /** One to which each endpoint moves to another host between its lease and its attempt. */
+    moving: senderOf(whoMove(notifier.partners)),
+    crashPoints,
+    metrics,
+    giveUpAfter: (ms: number) => void (notifier.retry = { ...retryAtOnce, giveUpAfterMs: ms }),
+    endpoint: (id: string, url: string) => seedEndpoint(store.open(), id, url),
+    async notify(partner: string) {
+      const event = succeeded(aPayment({ partner }));
+      await inbox.receive([{ ...eventOf(event), payloadHash: 'hash' }], notifyPartners);
+      return event.event_id;
+    },
+    release: releaseDeliveries(notifier.deliveries),
+    send: notifier.send,
+    /** Opens what was set, as where nobody has to prove anything. */
+    verify: verifyEndpoints(notifier, { policy: 'off', stopping }),
+    /** Asks the endpoints that are to be asked now. */
+    ask: verifyEndpoints(notifier, { policy: 'required', stopping }),
+    /** Has an hour pass since endpoints were asked. */
+    askAgainLater: () => store.open().query(anHourLater),
+    disable: () => store.open().query('UPDATE partners.webhook_endpoints SET disabled_at = now()'),
+    async setUrl(url: string, id = 'acme') {
+      const insert = 'INSERT INTO partners.partners (id) VALUES ($1) ON CONFLICT DO NOTHING';
+      await store.open().query(insert, [id]);
+      return endpoints.setUrl({ partnerId: id as PartnerId, url });
+    },
+    show: () => endpoints.show('acme' as PartnerId),
+    askAgain: (eventId: EventId) =>
+      openWebhookDeliveries(store.open('triplock_gateway')).redeliver({
+        partnerId: 'acme' as PartnerId,
+        eventId,
+      }),
+    async states() {
+      const rows = await database.query<{ state: string; attempts: number }>(
+        'SELECT state, attempts FROM deliveries ORDER BY created_at',
+      );
+      return rows.map(({ state, attempts }) => `${state} ${attempts}`);
+    },
+  };
+}
+
+function whoMove(partners: Partners): Partners {
+  return {
+    ...partners,
+    async webhookEndpoint(id) {
+      const endpoint = await partners.webhookEndpoint(id);
+      return endpoint && { ...endpoint, host: `moved.${endpoint.host}` };
+    },
+  };
+}
+
+function seedEndpoint(owner: Database, id: string, webhookUrl: string): Promise<void> {
+  const webhookSecret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
+  const seed = { id: id as PartnerId, apiKey: `key-of-${id}`, webhookUrl, webhookSecret };
+  return seedPartner(owner, seed, webhookKeys);
 }
 
 /** A webhook as a partner's server got it. */

@@ -32,6 +32,13 @@ RETURN NOT EXISTS (
 CREATE TABLE webhook_endpoints (
   partner_id text PRIMARY KEY REFERENCES partners,
   url text NOT NULL,
+  -- The host of the URL, as connections are made to it (target-policy.ts): webhooks have a rate by it.
+  host text NOT NULL CHECK (host <> ''),
+  -- The URL whose server has proved last that it wants webhooks, and when. While it is another one than
+  -- `url`, nothing is sent to the endpoint but the question (take_unverified_endpoints).
+  verified_url text,
+  verified_at timestamptz,
+  CONSTRAINT verified_once CHECK ((verified_url IS NULL) = (verified_at IS NULL)),
   -- How often the URL was set. 1 tells whoever set it that there was no endpoint before, without a
   -- look at its secrets.
   times_set integer NOT NULL DEFAULT 1,
@@ -61,19 +68,38 @@ CREATE TABLE webhook_endpoints (
   updated_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Endpoints that webhooks are sent to. Of a partner that is not here, because it has never set one or its
--- server answered 410 Gone, deliveries are parked.
+-- Endpoints that webhooks are sent to, and since when. Of a partner that is not here, because it has never
+-- set one, its server has yet to prove that it wants them, or answered 410 Gone, deliveries are parked.
 CREATE VIEW open_webhook_endpoints AS
-SELECT partner_id, url, secrets, second_secret_until, updated_at FROM webhook_endpoints
-WHERE disabled_at IS NULL;
+SELECT partner_id, url, host, secrets, second_secret_until, updated_at,
+       greatest(updated_at, verified_at) AS open_since
+FROM webhook_endpoints
+WHERE disabled_at IS NULL AND verified_url = url;
+
+CREATE INDEX endpoints_unverified ON webhook_endpoints (partner_id)
+  WHERE disabled_at IS NULL AND verified_url IS DISTINCT FROM url;
+
+-- What each partner's endpoint was asked last. It outlives the endpoint's changes: however often a partner
+-- sets a URL, its own or another's, it has one question sent in ten seconds.
+CREATE TABLE endpoint_verifications (
+  partner_id text PRIMARY KEY REFERENCES partners,
+  -- The version of the endpoint that was asked; another one is asked from the beginning.
+  version timestamptz NOT NULL,
+  host text NOT NULL,
+  asked_at timestamptz NOT NULL,
+  -- How often this version was asked, and when it is asked again: null when that was the last time.
+  asks integer NOT NULL,
+  next_at timestamptz
+);
+CREATE INDEX verifications_lately ON endpoint_verifications (asked_at);
 
 -- What was done to partners, their keys and their endpoints: who, when and why. It is written by
 -- the statement that did it, and only added to, whoever asks.
 CREATE TABLE acts (
   act_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   act text NOT NULL CHECK (act IN (
-    'add', 'rotate-key', 'revoke-key', 'seed', 'make-endpoint', 'set-endpoint', 'disable-endpoint',
-    'rotate-secret', 'reseal-secrets', 'allow-card-numbers', 'refuse-card-numbers'
+    'add', 'rotate-key', 'revoke-key', 'seed', 'make-endpoint', 'set-endpoint', 'verify-endpoint',
+    'disable-endpoint', 'rotate-secret', 'reseal-secrets', 'allow-card-numbers', 'refuse-card-numbers'
   )),
   partner_id text NOT NULL REFERENCES partners,
   -- Which key, by what may be shown of it; which URL, without its query; which secret, by its id;
@@ -131,13 +157,14 @@ END;
 -- that was long on its way must not disable an endpoint that its partner has set again since, to
 -- the same URL too.
 --
--- Returns whether it is disabled by this call. The sender may change an endpoint by this alone. A
--- rotated secret is a change as well; the next attempt asks the server again.
+-- Returns whether it is disabled by this call. A rotated secret is a change as well; the next attempt
+-- asks the server again. What the server had proved before no longer counts: set again, to the same
+-- URL too, it is asked whether it wants webhooks after all.
 CREATE FUNCTION disable_webhook_endpoint(of_partner text, of_version timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
 BEGIN ATOMIC
   WITH disabled AS (
-    UPDATE webhook_endpoints SET disabled_at = now()
+    UPDATE webhook_endpoints SET disabled_at = now(), verified_url = NULL, verified_at = NULL
     WHERE partner_id = of_partner AND updated_at = of_version AND disabled_at IS NULL
     RETURNING partner_id
   ), act AS (
@@ -148,16 +175,101 @@ BEGIN ATOMIC
   SELECT EXISTS (SELECT FROM disabled);
 END;
 
+-- Takes endpoints that are to be asked whether they want webhooks: those that were set, and have not
+-- proved it. Each is asked at once, and then after pauses that grow from 30 s to an hour, 28 times, which
+-- is about a day; a change of the endpoint, such as the same URL once more, begins anew.
+--
+-- A row: the caller's to ask, within ten seconds; `asks` counts from 1. A caller that dies leaves it to the
+-- next pause. A partner has one question in ten seconds, and a host, which many partners may name, five:
+-- nobody has been asked yet whether it is the partner's. Takers go one after the other, so that each
+-- counts what the others took. Without `paced`, where nobody is asked, all of them are taken at once.
+CREATE FUNCTION take_unverified_endpoints(rows_max integer, paced boolean)
+RETURNS TABLE (partner_id text, url text, secrets jsonb, version text, asks integer)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = partners, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  taken_at timestamptz;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('take_unverified_endpoints', 0));
+  -- Not now(), which was before the wait: the last taker's would be in the future.
+  taken_at := clock_timestamp();
+  RETURN QUERY
+    WITH due AS (
+      SELECT endpoint.partner_id, endpoint.url, endpoint.host, endpoint.updated_at,
+             CASE WHEN known.version = endpoint.updated_at THEN known.asks ELSE 0 END + 1 AS asks,
+             row_number() OVER (
+               PARTITION BY endpoint.host ORDER BY coalesce(known.asked_at, '-infinity'), endpoint.updated_at
+             ) AS nth
+      FROM webhook_endpoints AS endpoint
+      LEFT JOIN endpoint_verifications AS known USING (partner_id)
+      WHERE endpoint.disabled_at IS NULL AND endpoint.verified_url IS DISTINCT FROM endpoint.url
+        AND (known.partner_id IS NULL OR NOT paced
+             OR known.asked_at <= taken_at - interval '10 seconds'
+                AND (known.version <> endpoint.updated_at OR known.next_at <= taken_at))
+    ), chosen AS (
+      SELECT due.*
+      FROM due
+      WHERE NOT paced OR nth + (
+        SELECT count(*) FROM endpoint_verifications AS lately
+        WHERE lately.asked_at > taken_at - interval '10 seconds' AND lately.host = due.host
+      ) <= 5
+      ORDER BY updated_at
+      LIMIT rows_max
+    ), noted AS (
+      INSERT INTO endpoint_verifications AS known (partner_id, version, host, asked_at, asks, next_at)
+      SELECT chosen.partner_id, chosen.updated_at, chosen.host, taken_at, chosen.asks,
+             CASE WHEN chosen.asks < 28
+               THEN taken_at + least(interval '1 hour', interval '30 seconds' * 2 ^ (chosen.asks - 1))
+             END
+      FROM chosen
+      ON CONFLICT (partner_id) DO UPDATE SET
+        version = excluded.version, host = excluded.host, asked_at = excluded.asked_at,
+        asks = excluded.asks, next_at = excluded.next_at
+      RETURNING known.partner_id
+    )
+    SELECT chosen.partner_id, chosen.url,
+           CASE WHEN endpoint.second_secret_until <= taken_at THEN endpoint.secrets - 1
+                ELSE endpoint.secrets END,
+           chosen.updated_at::text, chosen.asks
+    FROM chosen
+    JOIN noted USING (partner_id)
+    JOIN webhook_endpoints AS endpoint USING (partner_id);
+END
+$$;
+
+-- Opens a partner's endpoint, whose server has proved that it wants webhooks, unless it was changed since
+-- it was as of `of_version`: the URL that was asked must be the one that is opened.
+--
+-- Returns whether it is open by this call. The sender may change an endpoint by this and by
+-- `disable_webhook_endpoint` alone.
+CREATE FUNCTION verify_webhook_endpoint(of_partner text, of_version timestamptz, because text)
+RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = partners, pg_temp
+BEGIN ATOMIC
+  WITH verified AS (
+    UPDATE webhook_endpoints SET verified_url = url, verified_at = now()
+    WHERE partner_id = of_partner AND updated_at = of_version AND disabled_at IS NULL
+      AND verified_url IS DISTINCT FROM url
+    RETURNING partner_id, url
+  ), act AS (
+    INSERT INTO acts (act, partner_id, subject, done_by, why)
+    SELECT 'verify-endpoint', partner_id, split_part(url, '?', 1), 'partner-notifier', because
+    FROM verified
+  )
+  SELECT EXISTS (SELECT FROM verified);
+END;
+
 -- Who may do what. Operators' commands write everything.
-GRANT SELECT, INSERT, UPDATE, DELETE ON partners, api_keys, webhook_endpoints TO triplock_partners;
+GRANT SELECT, INSERT, UPDATE, DELETE ON partners, api_keys, webhook_endpoints, endpoint_verifications
+TO triplock_partners;
 GRANT SELECT, INSERT (act, partner_id, subject, done_by, why) ON acts TO triplock_partners;
 GRANT SELECT ON acts TO triplock_auditor;
 -- The gateway authenticates, makes an endpoint with its first secret, sets the URL, and rotates. It
--- reads no secret.
+-- reads no secret, and cannot call an endpoint verified.
 GRANT SELECT ON partners, api_keys TO triplock_gateway;
-GRANT SELECT (partner_id, url, second_secret_until, times_set, disabled_at, updated_at),
-      INSERT (partner_id, url, secrets),
-      UPDATE (url, times_set, disabled_at, updated_at)
+GRANT SELECT (partner_id, url, verified_url, second_secret_until, times_set, disabled_at, updated_at),
+      INSERT (partner_id, url, host, secrets),
+      UPDATE (url, host, times_set, disabled_at, updated_at)
 ON webhook_endpoints TO triplock_gateway;
 GRANT INSERT (act, partner_id, subject, done_by, why) ON acts TO triplock_gateway;
 REVOKE ALL ON FUNCTION rotate_webhook_secret FROM PUBLIC;
@@ -165,8 +277,10 @@ GRANT EXECUTE ON FUNCTION rotate_webhook_secret TO triplock_gateway;
 -- The notifier signs and sends.
 GRANT USAGE ON SCHEMA partners TO triplock_notifier;
 GRANT SELECT ON partners, open_webhook_endpoints TO triplock_notifier;
-REVOKE ALL ON FUNCTION disable_webhook_endpoint FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION disable_webhook_endpoint TO triplock_notifier;
+REVOKE ALL ON FUNCTION take_unverified_endpoints, verify_webhook_endpoint, disable_webhook_endpoint
+FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION take_unverified_endpoints, verify_webhook_endpoint, disable_webhook_endpoint
+TO triplock_notifier;
 -- The auditor reads everything but secrets.
 GRANT SELECT ON partners TO triplock_auditor;
-GRANT SELECT (partner_id, url, updated_at) ON open_webhook_endpoints TO triplock_auditor;
+GRANT SELECT (partner_id, url, open_since) ON open_webhook_endpoints TO triplock_auditor;
