@@ -1,5 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  linkSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
@@ -97,7 +105,9 @@ export function rewrite<Holder>(name: string, holder: Holder): void {
 
 const highest = (file: string) => Math.max(0, ...numbersOf(file));
 
+/** None in a home that was never made. */
 function numbersOf(file: string): number[] {
+  if (!existsSync(dirname(file))) return [];
   const beginning = `${basename(file)}.`;
   return readdirSync(dirname(file))
     .filter((name) => name.startsWith(beginning))
