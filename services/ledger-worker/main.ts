@@ -19,6 +19,9 @@ import { ledgerWorker } from './service.ts';
 import { openStripeWebhooks } from './stripe-webhooks.ts';
 import type { Worker } from './worker.ts';
 
+// A statement and its commit cost more than the few payments that come within this time.
+const postApartMs = 15;
+
 await runService(ledgerWorker, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const metrics = workerMetrics(service.metrics);
@@ -49,7 +52,10 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     wakeDue,
     provider,
     deadLetters,
-    post: openPosting({ ledger, metrics }, { rowsMax: postRowsMax, statementsMax }),
+    post: openPosting(
+      { ledger, metrics },
+      { rowsMax: postRowsMax, statementsMax, apartMs: postApartMs },
+    ),
     slots: openSlots(config.CHARGES_MAX),
     inFlight: new Set(),
     limits: {

@@ -113,12 +113,11 @@ export type PostResult = PostOutcome | { outcome: 'unpostable'; detail: string }
 /** Posts payments and returns, in the same order, what came of each. @throws in an outage. */
 export type PostPayments = (postings: readonly Posting[]) => Promise<readonly PostResult[]>;
 
-/** `rowsMax` payments go by one statement, `statementsMax` statements at once. */
-export type PostLimits = { rowsMax: number; statementsMax: number };
-
-// What comes within this time is posted together: a statement and its commit cost more than the
-// rows in them.
-const postApartMs = 15;
+/**
+ * `rowsMax` payments go by one statement, `statementsMax` statements at once. One that is not full
+ * begins `apartMs` milliseconds after the one before it (0 by default), so that more goes by each.
+ */
+export type PostLimits = { rowsMax: number; statementsMax: number; apartMs?: number };
 
 /**
  * Posts by statements that partitions share: the records of a dozen partitions come in small
@@ -130,7 +129,7 @@ const postApartMs = 15;
  */
 export function openPosting(
   { ledger, metrics }: { ledger: Ledger; metrics: WorkerMetrics },
-  { rowsMax, statementsMax }: PostLimits,
+  { rowsMax, statementsMax, apartMs = 0 }: PostLimits,
 ): PostPayments {
   const run = (postings: readonly Posting[]): Promise<PostResult[]> => {
     metrics.statementRows.observe(postings.length);
@@ -148,7 +147,7 @@ export function openPosting(
   };
   return inBatches(postTogether, {
     itemsMax: rowsMax,
-    apartMs: postApartMs,
+    apartMs,
     countOf: (postings) => postings.length,
     batchesMax: statementsMax,
   });
