@@ -97,8 +97,10 @@ export async function waitUntilReady(
       (error: unknown) => (error instanceof Error ? error.message : String(error)),
     );
     probing.signal.throwIfAborted();
-    // The system knows of its end before the event of it is heard here.
-    const end = running.ended() ?? (isSameProcess(running.record) ? undefined : 'ended');
+    // The system knows of its end before the event that says how is heard here.
+    const isGone = !isSameProcess(running.record);
+    if (isGone) await delay(probeEveryMs, undefined, { signal: probing.signal });
+    const end = running.ended() ?? (isGone ? 'ended' : undefined);
     if (end !== undefined) throw startFailed(running, `${end} before it was ready`);
     if (failure === undefined) return;
     if (Date.now() > deadline) {
