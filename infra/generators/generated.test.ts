@@ -33,10 +33,15 @@ test('a service more or less changes each file that names services, and nothing 
     return files;
   };
   const [first] = declarations;
-  const named = { name: 'console', schema: 'console', inbox: true };
+  const named = {
+    name: 'console',
+    role: 'triplock_console',
+    schema: 'console',
+    inbox: true,
+  } as const;
   const events = { does: 'receive', subscription: 'console' } as const;
   for (const { path, text } of write([...declarations, { ...first!, ...named, events }]))
-    assert.match(text, /\bconsole\b/, path);
+    assert.match(text, /\b(triplock_)?console\b/, path);
   for (const { path, text } of write(declarations))
     assert.equal(text, readFileSync(join(root, path), 'utf8'), path);
 });
