@@ -36,13 +36,13 @@ test('a loop goes on at once while there is work, and rests when there is none',
 test('passes that found work begin apart, however often they are woken; an idle one is woken at once', async () => {
   const startedAt: number[] = [];
   const pass = async () => Number(startedAt.push(performance.now()) < 4);
-  const loop = runLoop(pass, { name: 'test', idleMs: hourMs, apartMs: 20, logger: quiet });
+  const loop = runLoop(pass, { name: 'test', idleMs: hourMs, apartMs: 100, logger: quiet });
   const waking = setInterval(loop.wake, 1);
   while (startedAt.length < 6) await new Promise(setImmediate);
   clearInterval(waking);
   await loop.stop();
-  // Timers count whole milliseconds.
-  for (const n of [1, 2, 3]) assert.ok(startedAt[n]! - startedAt[n - 1]! >= 19, `pass ${n}`);
+  // Woken every millisecond, none would have come so late; a busy machine may count one too early.
+  for (const n of [1, 2, 3]) assert.ok(startedAt[n]! - startedAt[n - 1]! > 50, `pass ${n}`);
 });
 
 test('a pass that throws is logged and tried again', async () => {
