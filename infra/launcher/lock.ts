@@ -1,13 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import {
-  existsSync,
-  linkSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isSameProcess, startTimeOf } from './processes/identity.ts';
@@ -58,7 +50,7 @@ export function isLocked(file: string): boolean {
   for (;;) {
     const last = highest(file);
     if (last === 0) return false;
-    const text = readIfThere(`${file}.${last}`);
+    const text = ifThere(() => readFileSync(`${file}.${last}`, 'utf8'));
     // Followed meanwhile.
     if (text !== undefined) return isHeld(JSON.parse(text) as Lock);
   }
@@ -78,7 +70,7 @@ export function take<Holder>(
   for (;;) {
     const last = highest(file);
     if (last > 0) {
-      const text = readIfThere(`${file}.${last}`);
+      const text = ifThere(() => readFileSync(`${file}.${last}`, 'utf8'));
       // Followed meanwhile, and removed by whoever follows.
       if (text === undefined) continue;
       const holder = JSON.parse(text) as Holder;
@@ -107,9 +99,9 @@ const highest = (file: string) => Math.max(0, ...numbersOf(file));
 
 /** None in a home that was never made. */
 function numbersOf(file: string): number[] {
-  if (!existsSync(dirname(file))) return [];
   const beginning = `${basename(file)}.`;
-  return readdirSync(dirname(file))
+  const names = ifThere(() => readdirSync(dirname(file))) ?? [];
+  return names
     .filter((name) => name.startsWith(beginning))
     .map((name) => name.slice(beginning.length))
     .filter((rest) => /^\d+$/.test(rest))
@@ -136,9 +128,9 @@ function write(name: string, holder: unknown): string {
   return file;
 }
 
-function readIfThere(file: string): string | undefined {
+function ifThere<Result>(read: () => Result): Result | undefined {
   try {
-    return readFileSync(file, 'utf8');
+    return read();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
