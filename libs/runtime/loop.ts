@@ -25,9 +25,8 @@ export function runLoop(
   const stopping = new AbortController();
   let woken = new AbortController();
   const rest = async (ms: number) => {
-    const signal = AbortSignal.any([stopping.signal, woken.signal]);
-    await delay(ms, undefined, { signal }).catch(() => undefined);
-    woken = new AbortController();
+    await delay(ms, undefined, { signal: woken.signal }).catch(() => undefined);
+    if (!stopping.signal.aborted) woken = new AbortController();
   };
   const gather = (ms: number) =>
     delay(Math.max(0, ms), undefined, { signal: stopping.signal }).catch(() => undefined);
@@ -57,6 +56,7 @@ export function runLoop(
     wake: () => woken.abort(),
     stop: () => {
       stopping.abort();
+      woken.abort();
       return ended;
     },
   };
