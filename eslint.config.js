@@ -44,6 +44,7 @@ export default defineConfig(
       'house/node-protocol': 'error',
       'house/drivers-in-adapters': 'error',
       'house/settings-in-config': 'error',
+      'house/plain-properties': 'error',
     },
   },
   {

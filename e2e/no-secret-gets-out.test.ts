@@ -143,7 +143,9 @@ async function payments() {
   for (let n = 0; n < 3; n += 1) troubled.push(await pay({ payment_method: 'pm_card_visa' }));
   const refund = await ask(
     {
-      ...{ method: 'POST', path: `/v1/payments/${transfer}/refunds`, key: newKey('secret') },
+      method: 'POST',
+      path: `/v1/payments/${transfer}/refunds`,
+      key: newKey('secret'),
       body: { amount: 1, reason: submitted.reason },
     },
     202,
@@ -253,8 +255,10 @@ test('secrets, card data and what partners send stay where they belong, whatever
   await eventually(async () => receiver.received.length >= final.length);
   const secrets: Record<string, string> = {
     ...ownSecrets(on.system),
-    ...{ 'API key': apiKey, 'client secret': intent.client_secret },
-    ...{ 'webhook secret': String(made['secret']), 'new one': String(rotated['secret']) },
+    'API key': apiKey,
+    'client secret': intent.client_secret,
+    'webhook secret': String(made['secret']),
+    'new one': String(rotated['secret']),
     ...refused,
     ...endpoint,
   };

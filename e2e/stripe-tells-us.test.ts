@@ -56,7 +56,10 @@ test('what Stripe could not report is found out all the same, and what it report
 test('what was not signed by Stripe is refused by every worker, and believed by none', async () => {
   const { id, intentId } = await waiting(asks);
   const body = JSON.stringify({
-    ...{ id: 'evt_forged', object: 'event', type: 'payment_intent.succeeded', livemode: false },
+    id: 'evt_forged',
+    object: 'event',
+    type: 'payment_intent.succeeded',
+    livemode: false,
     data: { object: { id: intentId, status: 'succeeded' } },
   });
   const at = Math.floor(Date.now() / 1_000);

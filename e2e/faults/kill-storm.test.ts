@@ -16,7 +16,8 @@ const everyMs = 3_000;
 // of Spanner and DynamoDB are left out, because they are the memory of a ledger and of claims, and
 // so is the partners' own server, which the history is read from.
 const parts = ['redis', 'kafka', 'postgres', 'pubsub', 'stripe-simulator'].map((name) => ({
-  ...{ name, service: name },
+  name,
+  service: name,
 }));
 
 const on = onTheSystem();

@@ -129,7 +129,8 @@ export function chooseFiles(
         isShort && !shortFiles[ledger].includes(name) ? { [ledger]: notShort } : {};
       const cannot = notOnSpanner[name];
       return {
-        ...{ name, path },
+        name,
+        path,
         ...reasonFor('sameOnClaims', sameOnEveryClaims[name]),
         ...reasonFor('sameOnLedgers', sameOnEveryLedger[name]),
         whyNotOn: {

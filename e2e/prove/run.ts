@@ -86,7 +86,9 @@ async function provePromises(
         ? await runPromise(path, signal)
         : [{ name, outcome: 'not applicable', why: whyNot }];
     const proven = {
-      ...{ promise: name, seconds: secondsSince(since), tests },
+      promise: name,
+      seconds: secondsSince(since),
+      tests,
       outcome: outcomeOf(tests),
     };
     if (proven.outcome !== 'not applicable') {

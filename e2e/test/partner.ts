@@ -93,7 +93,11 @@ async function recorded(
   const { method = 'GET', path, key } = request;
   const body = bodyText(request);
   const n = history.asked({
-    ...{ by, partner, kind, method, path },
+    by,
+    partner,
+    kind,
+    method,
+    path,
     ...(key !== undefined && { key }),
     ...(body !== undefined && { body }),
   });

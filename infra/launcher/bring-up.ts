@@ -127,7 +127,9 @@ async function startSystem(session: Session, wanted: SystemToStart): Promise<End
   const given = beside === undefined && Boolean(process.env['DATABASE_URL']?.trim());
   const database = await provisionSystem(
     {
-      ...{ parts: addresses, names, partners },
+      parts: addresses,
+      names,
+      partners,
       origin: given ? 'given' : 'native',
       // Roles are the server's: a second system beside the first leaves them their limits, and who
       // gives a database sets their own.
@@ -145,7 +147,14 @@ async function startSystem(session: Session, wanted: SystemToStart): Promise<End
   if (beside === undefined)
     await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
   await startServices(session, servicesFor(stripe, table), {
-    ...{ mode, addresses, names, databases, claims, ledger, stripe, partnersFile },
+    mode,
+    addresses,
+    names,
+    databases,
+    claims,
+    ledger,
+    stripe,
+    partnersFile,
     controlToken: session.credentials.controlToken,
     webhookKeysFile: home.webhookKeys,
     dataFolder: home.data,

@@ -165,7 +165,8 @@ export function wirings(): Wiring[] {
         ...simulatedStripe(inNetwork.stripe),
         webhooks: { url: inNetwork.stripeWebhooks, secrets: 'whsec_some' },
       },
-      ...{ claims, ledger },
+      claims,
+      ledger,
     })),
   );
 }

@@ -51,7 +51,8 @@ export function openSession(home: Home, working: Working): Session {
     get credentials() {
       return credentialsIn(home.credentials);
     },
-    ...{ reservations: nothingToReserve, ...working },
+    reservations: nothingToReserve,
+    ...working,
     started: [],
   };
 }

@@ -138,8 +138,11 @@ test('every role can log in, and both demo partners are there once', async (t) =
 /** A table of services that only answer health checks. `settings` go to the replicated one. */
 function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {
   const port = (use: string, setting: string) => ({
-    ...{ use, setting, ready: '/readyz' },
-    ...{ usual: 18_000, variable: 'TRIPLOCK_STAND_IN_PORT' },
+    use,
+    setting,
+    ready: '/readyz',
+    usual: 18_000,
+    variable: 'TRIPLOCK_STAND_IN_PORT',
   });
   return [
     {

@@ -45,6 +45,10 @@ export const houseRules = {
     ].join(', '),
     'Only config.ts reads the environment: settings are checked once, at boot.',
   ),
+  'plain-properties': refuseSyntax(
+    'ObjectExpression > SpreadElement > ObjectExpression',
+    'Write these properties as they are: spreading a literal into a literal says nothing more.',
+  ),
   'no-sleeping-tests': refuseSyntax(
     [
       'ImportDeclaration[source.value="node:timers/promises"]',

@@ -58,6 +58,18 @@ const habits: { rule: string; refused: readonly Example[]; allowed: readonly Exa
     allowed: [{ path: service, text: 'export const one = 1;\n' }],
   },
   {
+    rule: 'house/plain-properties',
+    refused: [
+      { path: service, text: 'export const both = { one: 1, ...{ two: 2, three: 3 } };\n' },
+    ],
+    allowed: [
+      {
+        path: service,
+        text: 'const two = { two: 2 };\nexport const both = { one: 1, ...two, ...(two && { three: 3 }) };\n',
+      },
+    ],
+  },
+  {
     rule: 'house/one-barrel',
     refused: [{ path: service, text: "export { settle } from './settle.ts';\n" }],
     allowed: [{ path: 'libs/ledger/index.ts', text: "export * from './ledger.ts';\n" }],

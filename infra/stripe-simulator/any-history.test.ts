@@ -30,7 +30,9 @@ const key = fc.constantFrom('a', 'b', 'c', 'd');
 const act: fc.Arbitrary<Act> = fc.oneof(
   fc.record({
     act: fc.constantFrom('confirm', 'confirm', 'cancel', 'authenticate', 'settle'),
-    ...{ intent, key, method: fc.constantFrom(...methods) },
+    intent,
+    key,
+    method: fc.constantFrom(...methods),
   }),
   fc.record({ act: fc.constant('refund'), intent, key, amount: fc.constantFrom(100, 300, 500) }),
 );
@@ -89,7 +91,9 @@ async function perform({ send, control }: ASimulator, wish: Act, ids: string[]):
       return control('POST', '/settle', {});
     case 'refund':
       return send({
-        ...{ path: '/v1/refunds', form: `payment_intent=${id}&amount=${wish.amount}`, headers },
+        path: '/v1/refunds',
+        form: `payment_intent=${id}&amount=${wish.amount}`,
+        headers,
       });
   }
 }

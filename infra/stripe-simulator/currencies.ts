@@ -4,9 +4,29 @@
  * minimum and maximum charge amounts).
  */
 const named: Readonly<Record<string, number>> = {
-  ...{ aed: 200, aud: 50, brl: 50, cad: 50, chf: 50, czk: 1_500, dkk: 250, eur: 50, gbp: 30 },
-  ...{ hkd: 400, huf: 17_500, inr: 50, jpy: 50, mxn: 1_000, myr: 200, nok: 300, nzd: 50 },
-  ...{ pln: 200, ron: 200, sek: 300, sgd: 50, thb: 1_000, usd: 50 },
+  aed: 200,
+  aud: 50,
+  brl: 50,
+  cad: 50,
+  chf: 50,
+  czk: 1_500,
+  dkk: 250,
+  eur: 50,
+  gbp: 30,
+  hkd: 400,
+  huf: 17_500,
+  inr: 50,
+  jpy: 50,
+  mxn: 1_000,
+  myr: 200,
+  nok: 300,
+  nzd: 50,
+  pln: 200,
+  ron: 200,
+  sek: 300,
+  sgd: 50,
+  thb: 1_000,
+  usd: 50,
 };
 
 const others =
@@ -21,7 +41,13 @@ const supported = new Set([...minimums.keys(), ...others.split(' ')]);
 
 // Three-decimal currencies end in a zero; ISK and UGX are written with two decimals that are zeros.
 const steps: Readonly<Record<string, number>> = {
-  ...{ bhd: 10, jod: 10, kwd: 10, omr: 10, tnd: 10, isk: 100, ugx: 100 },
+  bhd: 10,
+  jod: 10,
+  kwd: 10,
+  omr: 10,
+  tnd: 10,
+  isk: 100,
+  ugx: 100,
 };
 
 /**

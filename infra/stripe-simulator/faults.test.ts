@@ -192,9 +192,12 @@ test('the audit finds what a caller that mints new keys does to its customers', 
 
 test('no control does anything for a page elsewhere, or for who has no token of the home', async (t) => {
   const { url, control, stripe } = await aSimulator(t);
+  const order = { amount: 1_999, currency: 'eur', payment_method_types: ['card'] };
   const { id } = await stripe.paymentIntents.create({
-    ...{ amount: 1_999, currency: 'eur', confirm: true, return_url: 'https://shop.example' },
-    ...{ payment_method: 'pm_card_authenticationRequired', payment_method_types: ['card'] },
+    ...order,
+    confirm: true,
+    return_url: 'https://shop.example',
+    payment_method: 'pm_card_authenticationRequired',
   });
   await control('POST', '/faults', { fault: 'error', operation: 'refunds.create' });
   const state = async () => {

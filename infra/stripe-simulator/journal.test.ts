@@ -102,7 +102,8 @@ test('the moved clock, and what is unsettled, outlive a kill', async (t) => {
   const stripe = await createTestStripe(t, { STRIPE_SIMULATOR_SETTLE_AFTER_MS: '3600000' });
   const bank = { ...paid, currency: 'usd', payment_method_types: ['us_bank_account'] };
   const { id } = await clientOf(stripe).paymentIntents.create({
-    ...{ ...bank, payment_method: 'pm_usBankAccount_success' },
+    ...bank,
+    payment_method: 'pm_usBankAccount_success',
   });
   await stripe.control('POST', '/clock', { advanceMs: 60_000 });
   await stripe.kill();

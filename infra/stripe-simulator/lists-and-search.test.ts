@@ -79,7 +79,9 @@ test('what a list shows can be expanded', async (t) => {
 test('"don\'t use search for read-after-write flows": it lags behind, the lists do not', async (t) => {
   const { stripe, control } = await aSimulator(t, { dials: { searchLagMs: 60_000 } });
   const { id } = await stripe.paymentIntents.create({
-    ...{ ...order, metadata: { txn_id: 't-1' }, payment_method: 'pm_card_visa' },
+    ...order,
+    metadata: { txn_id: 't-1' },
+    payment_method: 'pm_card_visa',
   });
   const query = "metadata['txn_id']:'t-1'";
   const search = async () => (await stripe.paymentIntents.search({ query })).data;

@@ -36,7 +36,10 @@ test('the package takes a payment from creation to refund', async (t) => {
   assert.equal(confirmed.status, 'succeeded');
   assert.equal(confirmed.amount_received, 1_250);
   assert.partialDeepStrictEqual(confirmed.latest_charge, {
-    ...{ object: 'charge', amount: 1_250, paid: true, status: 'succeeded' },
+    object: 'charge',
+    amount: 1_250,
+    paid: true,
+    status: 'succeeded',
     metadata: { txn_id: 'a[b]&c=ü' },
   });
   assert.partialDeepStrictEqual(confirmed.payment_method, { card: { last4: '4242' } });
@@ -81,7 +84,9 @@ test('each refusal is the error class that the package documents', async (t) => 
     return true;
   });
   const declined = stripe.paymentIntents.create({
-    ...{ ...order, confirm: true, payment_method: 'pm_card_chargeDeclinedInsufficientFunds' },
+    ...order,
+    confirm: true,
+    payment_method: 'pm_card_chargeDeclinedInsufficientFunds',
   });
   await assert.rejects(declined, (error) => {
     assert.ok(error instanceof errors.StripeCardError);

@@ -88,7 +88,9 @@ test('testing: each declining method says why, and the intent is open for anothe
     const { id } = await stripe.paymentIntents.create({ ...card, payment_method });
     await assert.rejects(stripe.paymentIntents.confirm(id), {
       // The package makes an empty text of a decline code that is not there.
-      ...{ statusCode: 402, code, decline_code: decline_code ?? '' },
+      statusCode: 402,
+      code,
+      decline_code: decline_code ?? '',
     });
     const after = await stripe.paymentIntents.retrieve(id, { expand: ['latest_charge'] });
     assert.deepEqual([after.status, after.payment_method], ['requires_payment_method', null]);
@@ -155,7 +157,9 @@ test('lifecycle: a customer who is redirected authenticates on a page and comes 
     const answer = await fetch(page, { method: 'POST', body, redirect: 'manual' });
     const back = new URL(answer.headers.get('location')!);
     assert.deepEqual(Object.fromEntries(back.searchParams), {
-      ...{ order: '1', payment_intent: id, redirect_status: outcome },
+      order: '1',
+      payment_intent: id,
+      redirect_status: outcome,
       payment_intent_client_secret: client_secret,
     });
     assert.equal((await stripe.paymentIntents.retrieve(id)).status, status);
@@ -195,7 +199,9 @@ test('lifecycle: a bank debit is processing until the bank has answered', async 
     'payment_intent_unexpected_state',
   );
   const unpaid = await stripe.paymentIntents.create({
-    ...{ ...bank, ...pay, payment_method: 'pm_usBankAccount_insufficientFunds' },
+    ...bank,
+    ...pay,
+    payment_method: 'pm_usBankAccount_insufficientFunds',
   });
   const stuck = await stripe.paymentIntents.create({
     ...bank,

@@ -48,7 +48,9 @@ test('a payment that did not succeed has nothing to refund', async (t) => {
   const { id } = await stripe.paymentIntents.create({ amount: 1_000, currency: 'eur' });
   await assert.rejects(stripe.refunds.create({ payment_intent: id }), { statusCode: 400 });
   await assert.rejects(stripe.refunds.create({ payment_intent: 'pi_unknown' }), {
-    ...{ statusCode: 400, code: 'resource_missing', param: 'payment_intent' },
+    statusCode: 400,
+    code: 'resource_missing',
+    param: 'payment_intent',
   });
   await assert.rejects(stripe.refunds.create({}), { code: 'parameter_missing' });
 });

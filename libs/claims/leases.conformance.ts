@@ -129,8 +129,11 @@ function describeLife(open: OpenClaims): void {
     await age(request.txnId, 2 * minuteMs);
     assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
     const other = {
-      ...{ ...request, fingerprint: aFingerprint(), acceptedAt: new Date() },
-      ...{ shown: '{"of":"another life"}', recordKey: aClaim().txnId },
+      ...request,
+      fingerprint: aFingerprint(),
+      acceptedAt: new Date(),
+      shown: '{"of":"another life"}',
+      recordKey: aClaim().txnId,
     };
     const { acceptedAt, token } = expectOutcome(await claims.claim(other), 'claimed');
     assert.deepEqual(acceptedAt, other.acceptedAt);

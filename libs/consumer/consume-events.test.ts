@@ -14,8 +14,11 @@ const rememberIds: Effect<PaymentEvent> = async (tx, events) => {
 /** A consumer in the notifier's schema whose effect is a row. */
 async function aRememberer(context: TestContext, batch?: BatchLimits) {
   const consumer = await aConsumer(context, {
-    ...{ name: 'a-consumer', shortName: 'notifier', role: 'triplock_notifier' },
-    ...{ effect: rememberIds, ...(batch !== undefined && { batch }) },
+    name: 'a-consumer',
+    shortName: 'notifier',
+    role: 'triplock_notifier',
+    effect: rememberIds,
+    ...(batch !== undefined && { batch }),
   });
   await consumer.store.open().query(`
     CREATE TABLE notifier.effects (event_id uuid NOT NULL);

@@ -41,7 +41,9 @@ export async function openDynamoOnce(options: DynamoOnceOptions): Promise<Opened
       const { earliest, latest } = table.now();
       const { leaseMs, ...rest } = step;
       const values = {
-        ...{ ...rest.values, ':token': owner.token, ':now': earliest },
+        ...rest.values,
+        ':token': owner.token,
+        ':now': earliest,
         ...(leaseMs !== undefined && { ':until': latest + leaseMs }),
       };
       const condition = `#owner = :token AND #expires_at > :now AND ${step.condition}`;

@@ -70,9 +70,14 @@ test('what was made in the window is due again, and nobody else’s', async (con
   const { act_id: _, done_at: at, ...act } = row!;
   assert.ok(at instanceof Date && more.length === 0);
   assert.deepEqual(act, {
-    ...{ partner_id: 'acme', idempotency_key: 'k1', fingerprint: 'f1', state: null },
-    ...{ since: new Date(window.since), until: new Date(window.until) },
-    ...{ deliveries: 2, next_since: null },
+    partner_id: 'acme',
+    idempotency_key: 'k1',
+    fingerprint: 'f1',
+    state: null,
+    since: new Date(window.since),
+    until: new Date(window.until),
+    deliveries: 2,
+    next_since: null,
   });
 });
 

@@ -23,7 +23,10 @@ function aBreaker(limits = { unknownInARowMax: 3, openMs: 50 }) {
   });
   const { txnId, partnerId, key, details } = aPayment();
   const request: IntentRequest = {
-    ...{ txnId, partnerId, key, money: details.money },
+    txnId,
+    partnerId,
+    key,
+    money: details.money,
     kind: 'payment',
     paymentMethod: 'pm_card_visa',
     attempt: 1,
@@ -126,7 +129,8 @@ test('each call that was sent is reported with what is known of it, and one that
     refund: () => Promise.reject(new Error('a bug')),
   } as unknown as Provider;
   const breaker = openCircuitBreaker(provider, {
-    ...{ unknownInARowMax: 2, openMs: 60_000 },
+    unknownInARowMax: 2,
+    openMs: 60_000,
     onCall: (call, { outcome, seconds }) => {
       assert.ok(seconds >= 0 && seconds < 60);
       calls.push(`${call} ${outcome}`);

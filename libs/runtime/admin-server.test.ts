@@ -16,8 +16,13 @@ const allowed = { authorization: `Bearer ${token}` };
 async function startAdmin(t: TestContext, shown: Partial<AdminOptions> & { port?: number } = {}) {
   const port = shown.port ?? (await freePort());
   const admin = await serveAdmin({
-    ...{ host, port, metrics: createMetrics('test'), readiness: {} },
-    ...{ crashPoints: noCrashPoints, controlToken: token, ...shown },
+    host,
+    port,
+    metrics: createMetrics('test'),
+    readiness: {},
+    crashPoints: noCrashPoints,
+    controlToken: token,
+    ...shown,
   });
   t.after(() => admin.close());
   return async (path: string, method = 'GET', headers: Record<string, string> = allowed) => {

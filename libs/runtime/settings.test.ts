@@ -79,8 +79,13 @@ test('a value is never repeated, because it may be a secret', () => {
   fc.assert(
     fc.property(secret, (value) => {
       const { message } = problemsOf({
-        ...{ PORT: value, BATCH_MAX: value, MODE: value, STORE_URL: `redis//${value}` },
-        ...{ BROKERS: `${value}:${value}`, EMULATOR: value, LEVEL: value },
+        PORT: value,
+        BATCH_MAX: value,
+        MODE: value,
+        STORE_URL: `redis//${value}`,
+        BROKERS: `${value}:${value}`,
+        EMULATOR: value,
+        LEVEL: value,
       });
       assert.equal(message.includes(value), false);
     }),

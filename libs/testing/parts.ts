@@ -61,8 +61,12 @@ export async function testEndpoints(): Promise<TestEndpoints> {
   if (parts.parts === 'running') return parts.endpoints;
   const home = `${root}${homeBesideContainers}`;
   return {
-    ...{ redis: redis!, kafka: kafka!, postgres: postgres!, pubsub: pubsub! },
-    ...{ pubsubProject: testPubsubProject, home },
+    redis: redis!,
+    kafka: kafka!,
+    postgres: postgres!,
+    pubsub: pubsub!,
+    pubsubProject: testPubsubProject,
+    home,
   };
 }
 

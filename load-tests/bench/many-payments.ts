@@ -56,8 +56,11 @@ export async function makePayments(
     const making = { database, layers, ...listening };
     if (ledgerRows > 0) {
       await makeSome(making, {
-        ...{ number: ledgerRows, prefix: 'bench-reaped-', reaped: true },
-        ...{ days: reapedDays, until: reapedUntil },
+        number: ledgerRows,
+        prefix: 'bench-reaped-',
+        reaped: true,
+        days: reapedDays,
+        until: reapedUntil,
       });
       await database.query(sql.recordReaped, [ledgerRows, new Date(reapedUntil + dayMs)]);
     }

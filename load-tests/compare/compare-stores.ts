@@ -86,7 +86,8 @@ export async function compareStores(
       perSecond: over((run) => run.perSecond),
       latencyMs: { p50: over(({ p50 }) => p50), p99: over(({ p99 }) => p99) },
       cpuMicros: over((run) => run.cpuMicros),
-      ...{ bytesPerClaim, afterKill },
+      bytesPerClaim,
+      afterKill,
     });
   }
   return { rig, settings, stores: figures };
@@ -125,7 +126,8 @@ async function measure(
   const quantile = (part: number) => sorted[Math.floor((sorted.length - 1) * part)]!;
   return {
     perSecond: (took.length * 1_000) / passedMs,
-    ...{ p50: quantile(0.5), p99: quantile(0.99) },
+    p50: quantile(0.5),
+    p99: quantile(0.99),
     cpuMicros: (user + system) / took.length,
   };
 }

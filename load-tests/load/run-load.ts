@@ -93,14 +93,17 @@ export async function loadSystem(
     return {
       ok: checks.every(({ holds }) => holds),
       scenario: scenario.name,
-      ...{ rate: knee?.rate ?? rate, seconds },
+      rate: knee?.rate ?? rate,
+      seconds,
       rig: { ...rig, k6: versionOf(k6), gateways: gateways.length },
-      ...{ run: rest, checks },
+      run: rest,
+      checks,
       ...(knee && { knee }),
       guards: grownGuards(before.guards, after.guards),
       audit: { ok: audit.ok, counts: audit.counts, drift: audit.drift },
       drainedAfterSeconds,
-      ...{ moments, readings },
+      moments,
+      readings,
       ...(history && { history }),
     };
   } finally {
@@ -136,9 +139,13 @@ export async function loadElsewhere(
   return {
     ok: checks.every(({ holds }) => holds),
     scenario: scenario.name,
-    ...{ rate: knee?.rate ?? rate, seconds },
+    rate: knee?.rate ?? rate,
+    seconds,
     rig: { ...rig, k6: versionOf(k6), gateways: 1 },
-    ...{ run: rest, checks, moments, readings: [] },
+    run: rest,
+    checks,
+    moments,
+    readings: [],
     ...(knee && { knee }),
   };
 }

@@ -167,13 +167,17 @@ test('a system in which everything arrived has settled down without drift', asyn
   const noCards = { charged: neither, givenBack: neither };
   assert.deepEqual(sums, [
     {
-      ...{ partner: 'acme', currency: 'EUR', ...payments(2, 1_500) },
+      partner: 'acme',
+      currency: 'EUR',
+      ...payments(2, 1_500),
       refunds: everywhere(2, 1_000),
       net: 500,
       cards: noCards,
     },
     {
-      ...{ partner: 'globex', currency: 'JPY', ...payments(1, 300) },
+      partner: 'globex',
+      currency: 'JPY',
+      ...payments(1, 300),
       refunds: everywhere(0, 0),
       net: 300,
       cards: noCards,

@@ -65,8 +65,12 @@ test('a refund is remembered with its payment, and with its amount if it says on
   const remembered = await rows('SELECT * FROM accepted ORDER BY kafka_offset');
   for (const [nth, amount] of [7n, null].entries()) {
     assert.partialDeepStrictEqual(remembered[nth], {
-      ...{ txn_id: refunds[nth]!.txnId, kind: 'refund', payment_id: payment.txnId },
-      ...{ partner_id: 'acme', currency: null, amount },
+      txn_id: refunds[nth]!.txnId,
+      kind: 'refund',
+      payment_id: payment.txnId,
+      partner_id: 'acme',
+      currency: null,
+      amount,
     });
   }
 });

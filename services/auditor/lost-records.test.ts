@@ -28,7 +28,10 @@ async function anAuditor(context: TestContext) {
   };
   const record = recordAcceptedBatch(lost, auditorMetrics(createMetrics('test')));
   return {
-    ...{ store, database, bounds, lost },
+    store,
+    database,
+    bounds,
+    lost,
     look: () => findLostRecords(lost),
     read: (...offsets: bigint[]) => record({ records: offsets.map((offset) => aRecord(offset)) }),
     skip: (next: bigint) => recordSkipped(lost)({ partition: 0, next }),
@@ -51,8 +54,13 @@ function aRecord(offset: bigint, payment = aPayment()): ReceivedRecord {
   const { key, value, headers } = encodePaymentAccepted(payment, '');
   const partner = { partner_id: Buffer.from(headers.partner_id) };
   return {
-    ...{ topic, partition: 0, offset, key: Buffer.from(key), value },
-    ...{ headers: partner, timestamp: '0' },
+    topic,
+    partition: 0,
+    offset,
+    key: Buffer.from(key),
+    value,
+    headers: partner,
+    timestamp: '0',
   };
 }
 
@@ -154,7 +162,10 @@ async function aComparison(context: TestContext) {
   const claims = await openPostgresClaims({ ...named, url: store.url('triplock_claims') });
   const way = { away: false, worker: 0n };
   const { pass, close } = compareClaims({
-    ...{ database, log: lost.log, logger: lost.logger, perSecond: 2 },
+    database,
+    log: lost.log,
+    logger: lost.logger,
+    perSecond: 2,
     worker: { committed: async () => new Map([[0, way.worker]]) },
     openWalk: async () => {
       if (way.away) throw new Error('no claim store answers');
@@ -169,7 +180,11 @@ async function aComparison(context: TestContext) {
     return at!.cursor;
   };
   return {
-    ...{ ...auditor, way, owner, close, step },
+    ...auditor,
+    way,
+    owner,
+    close,
+    step,
     answer: async () => {
       const payment = aPayment();
       const { txnId, partnerId, fingerprint } = payment;

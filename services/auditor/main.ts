@@ -117,7 +117,11 @@ function runClaimComparison(
   { database, log, auditor }: { database: Database; log: TopicLog; auditor: Auditor },
 ): void {
   const { pass, close } = compareClaims({
-    ...{ database, log, logger, copyLedger: auditor.copyLedger, worker: auditor.lag.worker },
+    database,
+    log,
+    logger,
+    copyLedger: auditor.copyLedger,
+    worker: auditor.lag.worker,
     openWalk: () => openClaimWalk(config, logger),
     perSecond: config.CLAIMS_COMPARED_PER_SECOND,
   });

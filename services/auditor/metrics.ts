@@ -84,9 +84,17 @@ function readingMetrics(registry: Registry): ReadingMetrics {
 }
 
 const reasons = {
-  ...{ null_value: 0, too_large: 0, not_json: 0, unknown_schema: 0 },
-  ...{ invalid_record: 0, forged_id: 0, partner_mismatch: 0 },
-  ...{ key_conflict: 0, unpostable: 0, unlabelled: 0, other: 0 },
+  null_value: 0,
+  too_large: 0,
+  not_json: 0,
+  unknown_schema: 0,
+  invalid_record: 0,
+  forged_id: 0,
+  partner_mismatch: 0,
+  key_conflict: 0,
+  unpostable: 0,
+  unlabelled: 0,
+  other: 0,
 } as const satisfies Record<DeadLetterReason, 0>;
 
 /** Every one that is counted by its own word. */

@@ -26,7 +26,10 @@ async function byOthers(path: string, form: Record<string, string>): Promise<{ i
 }
 
 const foreign = {
-  ...{ amount: '700', currency: 'eur', payment_method: 'pm_card_visa', confirm: 'true' },
+  amount: '700',
+  currency: 'eur',
+  payment_method: 'pm_card_visa',
+  confirm: 'true',
   'payment_method_types[]': 'card',
 };
 

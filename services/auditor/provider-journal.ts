@@ -200,7 +200,12 @@ function rowOf(row: JournalRow) {
   }
   const ours = txnId === undefined ? {} : { txn_id: txnId, partner_id: partnerId };
   return {
-    ...{ kind, id, status, amount: Number(amount), currency, created_at: createdAt },
+    kind,
+    id,
+    status,
+    amount: Number(amount),
+    currency,
+    created_at: createdAt,
     ...(waitsFor === undefined ? {} : { waits_for: waitsFor }),
     ...(intentId === undefined ? {} : { intent_id: intentId }),
     ...ours,

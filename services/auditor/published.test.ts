@@ -58,7 +58,9 @@ test('a refund that failed because nothing of it fitted has no amount', async (c
   const { handle, rows } = await anAuditor(context);
   const failed: Refund = {
     ...aRefund(aPayment()),
-    ...{ state: 'failed', version: 2, settledAt: new Date() },
+    state: 'failed',
+    version: 2,
+    settledAt: new Date(),
     failure: { code: 'amount_exceeds_refundable', message: 'More than what is left.' },
   };
   const event = refundEventOf({ refund: failed, orderedBy: failed.paymentId, sequence: 2 });

@@ -24,7 +24,11 @@ async function aSlicedSystem(context: TestContext, rowsMax = 4) {
     for (let n = 0; n < payments; n += 1) await system.pay(aPayment());
   };
   return {
-    ...{ owners, system, database, sliced, payAll },
+    owners,
+    system,
+    database,
+    sliced,
+    payAll,
     /** An audit that closes what it can; `full` looks at all that was closed before. */
     audit: async ({ full = false, underway = unwatched } = {}) =>
       resultOf(await observe(sliced, { full, underway }), { final: true }),

@@ -94,8 +94,12 @@ export function renderSums(rows: readonly SumRow[]): PartnerSums[] {
       ) as Record<Layer<Of>, LayerSum>;
     const net = sumOf('gross', 'ledger').amount - sumOf('refunds', 'ledger').amount;
     return {
-      ...{ partner, currency, ...show('payments') },
-      ...{ gross: show('gross'), refunds: show('refunds'), net: jsonInteger(net) },
+      partner,
+      currency,
+      ...show('payments'),
+      gross: show('gross'),
+      refunds: show('refunds'),
+      net: jsonInteger(net),
       cards: { charged: show('charged'), givenBack: show('givenBack') },
     };
   });

@@ -118,8 +118,12 @@ async function doubtMissing({ database, log }: ClaimComparison, { claims }: Read
   const rows = claims.map(({ txnId, partnerId, fingerprint, acceptedAt, recordKey }) => {
     const partition = partitionOfKey(recordKey, bounds.size);
     return {
-      ...{ txn_id: txnId, partner_id: partnerId, fingerprint, accepted_at: acceptedAt },
-      ...{ kafka_partition: partition, before_offset: `${bounds.get(partition)!.end}` },
+      txn_id: txnId,
+      partner_id: partnerId,
+      fingerprint,
+      accepted_at: acceptedAt,
+      kafka_partition: partition,
+      before_offset: `${bounds.get(partition)!.end}`,
     };
   });
   // A walk may give a claim twice, and a statement takes it once.

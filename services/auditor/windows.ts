@@ -169,8 +169,16 @@ export async function totalsOfUnfinished(tx: Queryable): Promise<Totals> {
 }
 
 const nothing: AuditCounts = {
-  ...{ accepted: 0, ledger: 0, deadLettered: 0, keyConflicts: 0, charges: 0 },
-  ...{ events: 0, published: 0, inbox: 0, deliveries: 0, undelivered: 0 },
+  accepted: 0,
+  ledger: 0,
+  deadLettered: 0,
+  keyConflicts: 0,
+  charges: 0,
+  events: 0,
+  published: 0,
+  inbox: 0,
+  deliveries: 0,
+  undelivered: 0,
 };
 const counted = Object.keys(nothing) as readonly (keyof AuditCounts)[];
 

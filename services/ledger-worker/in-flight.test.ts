@@ -35,7 +35,9 @@ function aWorker(handOverMs = 5_000) {
     slots: openSlots(1),
     inFlight: new Set(),
     limits: { postRowsMax: 1, handOverMs, actionExpiresMs: 86_400_000 },
-    ...{ metrics: workerMetrics(createMetrics('test')), crashPoints: createCrashPoints(), logger },
+    metrics: workerMetrics(createMetrics('test')),
+    crashPoints: createCrashPoints(),
+    logger,
   } as unknown as Worker;
   const ask = (name: string, ...unknown: Pick<Unknown, 'sent' | 'retryAfterMs'>[]) => {
     const payment = aPayment({ paymentMethod: 'pm_card_visa' });

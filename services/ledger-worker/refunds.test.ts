@@ -11,14 +11,8 @@ import {
   type TestStripe,
 } from '@triplock/testing';
 import { ledgerWorker } from './service.ts';
-import {
-  aCard,
-  aTransfer,
-  ledgerCounts,
-  outcomesOf,
-  refundingAt,
-  traceparent,
-} from './test/pipeline.ts';
+import { aCard, aTransfer, ledgerCounts, outcomesOf, traceparent } from './test/pipeline.ts';
+import { refundingAt } from './test/refunding.ts';
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -80,8 +74,11 @@ test('a worker that is killed at every point around a refund gives it back once'
   const start = async (crash: Record<string, string>) =>
     startService(context, new URL('main.ts', import.meta.url), {
       ...settings,
-      ...{ LEDGER_GROUP: testNamespace('worker'), ADMIN_PORT: String(await freePort()) },
-      ...{ STRIPE_API_KEY: stripe.apiKey, STRIPE_API_URL: stripe.url, ...crash },
+      LEDGER_GROUP: testNamespace('worker'),
+      ADMIN_PORT: String(await freePort()),
+      STRIPE_API_KEY: stripe.apiKey,
+      STRIPE_API_URL: stripe.url,
+      ...crash,
     });
   const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
     'worker.reserved',
@@ -238,7 +235,8 @@ test('a refund whose answer the provider loses is given back once, and holds up 
   for (const [n, fault] of faults.entries()) {
     const { id } = await stripe.control<{ id: string }>('POST', '/faults', {
       ...fault,
-      ...{ operation: 'refunds.create', count: 2 },
+      operation: 'refunds.create',
+      count: 2,
     });
     await refund(aRefund(cards[n]!, { amount: 400n }));
     await impatient.allCommitted();

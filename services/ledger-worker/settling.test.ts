@@ -76,8 +76,13 @@ test('a batch ends only once its dead letters are durable', async (context) => {
     partition: 0,
     records: [
       {
-        ...{ topic: 't', partition: 0, offset: 0n, timestamp: '0', headers: {} },
-        ...{ key: Buffer.from('k'), value: Buffer.from('poison') },
+        topic: 't',
+        partition: 0,
+        offset: 0n,
+        timestamp: '0',
+        headers: {},
+        key: Buffer.from('k'),
+        value: Buffer.from('poison'),
       },
     ],
     next: 1n,
@@ -122,11 +127,13 @@ test('a ledger that was set back by more than a day charges no card again and gi
   const aWorker = () => work({ provider: aProvider(stripe, { timeoutMs: 5_000 }) });
   const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
   const charged = aPayment({
-    ...{ amount: 1_000n, paymentMethod: 'pm_card_visa' },
+    amount: 1_000n,
+    paymentMethod: 'pm_card_visa',
     acceptedAt: hoursAgo(30),
   });
   const declined = aPayment({
-    ...{ amount: 1_000n, paymentMethod: 'pm_card_chargeDeclined' },
+    amount: 1_000n,
+    paymentMethod: 'pm_card_chargeDeclined',
     acceptedAt: hoursAgo(30),
   });
   const refund = aRefund(charged, { amount: 400n, acceptedAt: hoursAgo(29) });

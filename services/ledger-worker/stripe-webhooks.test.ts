@@ -29,6 +29,16 @@ after(() => stopStripe());
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 const secret = 'whsec_test';
 
+/** Opens the door on a port of its own, which it returns. */
+async function serve(context: TestContext, worker: Worker, resolver: Loop): Promise<number> {
+  const port = await freePort();
+  const secrets = [secret, 'whsec_before'];
+  const settings = { host: '127.0.0.1', port, secrets, mode: 'test', resolver } as const;
+  const server = await serveStripeWebhooks(worker, settings);
+  context.after(() => server.close());
+  return port;
+}
+
 /** A worker that Stripe reports to, and whose resolver runs only when it is woken. */
 async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {}) {
   await stripe.control('POST', '/reset');
@@ -41,12 +51,7 @@ async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {})
     await worker.drain();
   });
   const { metrics, ledger } = worker;
-  const receiving = { ...worker.worker, ...wish };
-  const port = await freePort();
-  const server = await serveStripeWebhooks(receiving, {
-    ...{ host: '127.0.0.1', port, secrets: [secret, 'whsec_before'], mode: 'test', resolver },
-  });
-  context.after(() => server.close());
+  const port = await serve(context, { ...worker.worker, ...wish }, resolver);
   const url = `http://127.0.0.1:${port}/stripe/webhooks`;
   const settings = { url, secret, order: 'any', copies: 1, paused: false };
   const configure = (changes: object) =>
@@ -165,10 +170,9 @@ function aWebhook(
   intentId: string,
   wish: { by?: string; ageSeconds?: number; more?: object } = {},
 ) {
-  const body = JSON.stringify({
-    ...{ id: 'evt_1', object: 'event', type: 'payment_intent.succeeded', livemode: false },
-    ...{ data: { object: { id: intentId, status: 'succeeded' } }, ...wish.more },
-  });
+  const data = { object: { id: intentId, status: 'succeeded' } };
+  const event = { id: 'evt_1', object: 'event', type: 'payment_intent.succeeded', data };
+  const body = JSON.stringify({ ...event, livemode: false, ...wish.more });
   const at = Math.floor(Date.now() / 1_000) - (wish.ageSeconds ?? 0);
   const mac = createHmac('sha256', wish.by ?? secret)
     .update(`${at}.${body}`)
@@ -237,11 +241,7 @@ async function aServer(context: TestContext) {
   const metrics = workerMetrics(createMetrics('test'));
   const quiet = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const warn = context.mock.method(quiet, 'warn');
-  const port = await freePort();
-  const server = await serveStripeWebhooks({ metrics, logger: quiet } as Worker, {
-    ...{ host: '127.0.0.1', port, secrets: [secret], mode: 'test', resolver: {} as Loop },
-  });
-  context.after(() => server.close());
+  const port = await serve(context, { metrics, logger: quiet } as Worker, {} as Loop);
   const counted = (outcome: ProviderEventOutcome) => metrics.providerEvents.counted()[outcome] ?? 0;
   const address = { host: '127.0.0.1', port, method: 'POST', path: '/stripe/webhooks' };
   return { address, counted, warned: () => warn.mock.callCount() };

@@ -122,7 +122,9 @@ test('cards are shown as the provider has them', () => {
 test('what could not be compared is named with its next step, and is not called work in flight', () => {
   const report: AuditReport = {
     ...clean,
-    ...{ ok: false, settledDown: false, drift: [{ check: 'not-compared', ids: ['provider'] }] },
+    ok: false,
+    settledDown: false,
+    drift: [{ check: 'not-compared', ids: ['provider'] }],
     notCompared: [{ part: 'provider', why: 'Stripe did not answer', next: 'audit again' }],
   };
   const text = renderAudit(report).join('\n');

@@ -31,8 +31,12 @@ async function someSources(context: TestContext): Promise<DeadLetterSources> {
 async function setAside({ kafka, topics }: DeadLetterSources) {
   const deadLetters = openDeadLetters({ ...kafka, topic: topics.deadLetter });
   const record = {
-    ...{ topic: topics.accepted, partition: 0, offset: 7n, timestamp: '0' },
-    ...{ key: Buffer.from('a key'), value: Buffer.from([0, 255, 7]) },
+    topic: topics.accepted,
+    partition: 0,
+    offset: 7n,
+    timestamp: '0',
+    key: Buffer.from('a key'),
+    value: Buffer.from([0, 255, 7]),
     headers: { partner_id: Buffer.from('acme'), 'dead-letter.reason': Buffer.from('its own') },
   };
   await deadLetters.append(record, { reason: 'not_json', detail: 'no JSON' });
@@ -155,8 +159,10 @@ test('webhooks of a partner’s window are due again, each recorded, and a secon
   );
   assert.deepEqual(due, [
     {
-      ...{ partner_id: 'acme', created_at: new Date('2026-03-01T10:00:00Z') },
-      ...{ first_attempt_at: null, count: 3 },
+      partner_id: 'acme',
+      created_at: new Date('2026-03-01T10:00:00Z'),
+      first_attempt_at: null,
+      count: 3,
     },
   ]);
   // Two at once share what is left: each webhook is redriven by one of them.

@@ -160,7 +160,9 @@ async function withSources(
     { name: 'dead-letters', parts: ['kafka'], settings: ['KAFKA_BROKERS'] },
     (database) =>
       work({
-        ...{ database, kafka: brokersOf(operator), topics },
+        database,
+        kafka: brokersOf(operator),
+        topics,
         redriveEvent: (tx, eventId) =>
           withOutbox(operator.config, { ...database, query: tx.query }, (outbox) =>
             outbox.redrive(eventId),

@@ -83,19 +83,28 @@ async function inSpanner(context: TestContext): Promise<Store> {
   return {
     settings: {
       DATABASE_URL: store.url(),
-      ...{ LEDGER_STORE: 'spanner', SPANNER_DATABASE: database },
+      LEDGER_STORE: 'spanner',
+      SPANNER_DATABASE: database,
       SPANNER_EMULATOR_HOST: emulatorHost,
     },
     add: (rows) =>
       spanner.transaction(async (tx) => {
         for (const { event, payment, state, ...numbers } of rows) {
           const row = {
-            ...{ event_id: event, event_type: 'payment.succeeded', txn_id: payment, ...numbers },
-            ...{ payment_id: payment, partner_id: 'acme', payload: '{}', traceparent: 't', state },
+            event_id: event,
+            event_type: 'payment.succeeded',
+            txn_id: payment,
+            ...numbers,
+            payment_id: payment,
+            partner_id: 'acme',
+            payload: '{}',
+            traceparent: 't',
+            state,
             ...(state === 'parked' && { parked_reason: 'too large' }),
             ...(state === 'published' && { published_epoch: 0 }),
             ...(state === 'published' && { published_at: new Date(Date.now() - 3_600_000) }),
-            ...{ created_at: commitTimestamp, changed_at: commitTimestamp },
+            created_at: commitTimestamp,
+            changed_at: commitTimestamp,
           };
           tx.write({ kind: 'insert', table: 'outbox', row });
         }
@@ -147,9 +156,11 @@ for (const [name, open] of [
     const settings = {
       ...store.settings,
       PUBSUB_PROJECT_ID: events.projectId,
-      ...{ PUBSUB_EMULATOR_HOST: events.emulatorHost, EVENTS_TOPIC: events.topic },
+      PUBSUB_EMULATOR_HOST: events.emulatorHost,
+      EVENTS_TOPIC: events.topic,
       KAFKA_BROKERS: accepted.brokers.join(','),
-      ...{ ACCEPTED_TOPIC: accepted.topic, DEAD_LETTER_TOPIC: deadLetters.topic },
+      ACCEPTED_TOPIC: accepted.topic,
+      DEAD_LETTER_TOPIC: deadLetters.topic,
     };
     const dispatcher = startService(
       context,

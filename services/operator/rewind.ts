@@ -112,7 +112,8 @@ async function withSystem(
 ): Promise<void> {
   const { config } = operator;
   const needs: Needs = {
-    ...{ name: 'rewind', parts: ['kafka', 'pubsub'] },
+    name: 'rewind',
+    parts: ['kafka', 'pubsub'],
     settings: ['KAFKA_BROKERS', ...outboxSettings(config)],
     // It compares whole tables.
     statementTimeoutMs: 600_000,
@@ -174,7 +175,8 @@ async function planRewind(system: RewoundSystem, since: Date): Promise<RewindPla
   const sessions = await database.query<{ name: string }>(sql.readSessions);
   const members = plans.flatMap((plan) => plan.members);
   return {
-    ...{ since, groups: plans.map(({ group }) => group) },
+    since,
+    groups: plans.map(({ group }) => group),
     subscriptions: config.EVENTS_SUBSCRIPTIONS,
     events: await lackingEvents(database, 'only-counted'),
     atWork: [...new Set([...members, ...sessions.map(({ name }) => name)])].sort(),

@@ -90,12 +90,23 @@ function aCardTrace(): PaymentTrace {
   const refund = aRefund({ ...aPayment(), txnId: paid.txnId });
   const money = { amount: 1_250n, currency: 'EUR' };
   const row = {
-    ...{ partner: 'acme', key: 'k', fingerprint: 'f', state: 'succeeded', failure: null },
-    ...{ ...money, createdAt: at(0), settledAt: at(25) },
-    ...{ intentId: 'pi_1', chargeId: 'ch_1', refundId: null },
+    partner: 'acme',
+    key: 'k',
+    fingerprint: 'f',
+    state: 'succeeded',
+    failure: null,
+    ...money,
+    createdAt: at(0),
+    settledAt: at(25),
+    intentId: 'pi_1',
+    chargeId: 'ch_1',
+    refundId: null,
   };
   const booked: JournalRow = {
-    ...{ kind: 'charge', id: 'ch_1', status: 'succeeded', createdAt: at(0) },
+    kind: 'charge',
+    id: 'ch_1',
+    status: 'succeeded',
+    createdAt: at(0),
     ...money,
   };
   const given = { ...row, state: 'failed', failure: 'amount_exceeds_refundable' };
@@ -114,8 +125,13 @@ function aCardTrace(): PaymentTrace {
     ],
     refunds: [
       {
-        ...{ txnId: refund.txnId, claim: undefined, receipts: [], provider: [], entries: [] },
-        ...{ events: [], deadLetters: [] },
+        txnId: refund.txnId,
+        claim: undefined,
+        receipts: [],
+        provider: [],
+        entries: [],
+        events: [],
+        deadLetters: [],
         ledger: [{ ...given, kind: 'refund', paymentId: paid.txnId, amount: null, currency: null }],
       },
     ],

@@ -174,8 +174,10 @@ export function openDeliveries(
       });
       const { waiting, oldest_seconds, parked, oldest_parked_seconds } = row!;
       return {
-        ...{ waiting, oldestSeconds: oldest_seconds },
-        ...{ parked, oldestParkedSeconds: oldest_parked_seconds },
+        waiting,
+        oldestSeconds: oldest_seconds,
+        parked,
+        oldestParkedSeconds: oldest_parked_seconds,
       };
     },
     async spentRates() {

@@ -9,7 +9,9 @@ import { isGone, notDelivered, queues, retention, setEndpoint } from './test/web
 
 const aSubscriber = (context: TestContext) =>
   aConsumer(context, {
-    ...{ name: 'partner-notifier', shortName: 'notifier', role: 'triplock_notifier' },
+    name: 'partner-notifier',
+    shortName: 'notifier',
+    role: 'triplock_notifier',
     effect: notifyPartners,
   });
 

@@ -25,7 +25,9 @@ import { addToBatches } from './settlement-batches.ts';
 
 async function aFeed(context: TestContext) {
   const { rows, ...consumer } = await aConsumer(context, {
-    ...{ name: 'settlement-feed', shortName: 'settlement', role: 'triplock_settlement' },
+    name: 'settlement-feed',
+    shortName: 'settlement',
+    role: 'triplock_settlement',
     effect: addToBatches,
   });
   const batches = async () => {

@@ -138,7 +138,8 @@ function reachablePrograms(program: PostgresProgram, target: string, user: Syste
 function canRun(user: SystemUser, [file, ...args]: readonly [string, ...string[]]): boolean {
   const { uid, gid } = user;
   const result: { status: number | null; error?: NodeJS.ErrnoException } = spawnSync(file, args, {
-    ...{ uid, gid },
+    uid,
+    gid,
     cwd: '/',
     stdio: 'ignore',
   });

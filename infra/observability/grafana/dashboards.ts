@@ -95,7 +95,13 @@ function renderDashboard(dashboard: Dashboard): object {
 function variable(name: string, label: string, query: string) {
   const every = { includeAll: true, allValue: '.*', multi: true };
   return {
-    ...{ type: 'query', name, label, query, refresh: 2, sort: 1, datasource: prometheus },
+    type: 'query',
+    name,
+    label,
+    query,
+    refresh: 2,
+    sort: 1,
+    datasource: prometheus,
     ...every,
     current: { text: 'All', value: '$__all' },
   };

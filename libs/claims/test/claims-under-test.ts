@@ -55,7 +55,9 @@ export const hourMs = 3_600_000;
  * Nothing ends while the test runs, unless the claim is made older; a busy machine is waited for.
  */
 export const lasting = {
-  ...{ leaseMs: hourMs, lifeMs: 24 * hourMs, shownMs: hourMs },
+  leaseMs: hourMs,
+  lifeMs: 24 * hourMs,
+  shownMs: hourMs,
   answerTimeoutMs: 120_000,
 };
 

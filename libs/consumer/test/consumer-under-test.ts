@@ -23,7 +23,8 @@ export async function aConsumer(context: TestContext, { role, ...tried }: TriedC
     {
       batch: { apartMs: 0, itemsMax: 100 },
       ...tried,
-      ...{ database, countReaped: () => undefined },
+      database,
+      countReaped: () => undefined,
     },
   );
   const rows = <Row extends object>(sql: string) => database.query<Row>(sql);

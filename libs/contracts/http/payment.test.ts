@@ -42,7 +42,9 @@ test('every field at its limit is accepted and kept as it was sent', () => {
     outcome: 'valid',
     details: {
       money: { amount: 999_999_999_999n, currency: 'JPY' },
-      ...{ reference, description, metadata },
+      reference,
+      description,
+      metadata,
     },
     body,
   });

@@ -25,7 +25,9 @@ async function openUnderTest(context: TestContext) {
   const database = store.open('triplock_notifier');
   const { database: byRelay, relay } = await store.openByRelay('triplock_notifier');
   return {
-    ...{ owner, relay, byRelay },
+    owner,
+    relay,
+    byRelay,
     inbox: openInbox(byRelay, 'partner-notifier'),
     before: openInbox(database, 'partner-notifier'),
     other: openInbox(database, 'another'),

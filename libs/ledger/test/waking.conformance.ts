@@ -15,7 +15,9 @@ type Open = (context: TestContext) => Promise<ChargingUnderTest>;
 const now = { graceMs: 0 };
 const hourMs = 3_600_000;
 const anEvent = (intentId: string, eventId = 'evt_1') => ({
-  ...{ provider: 'stripe' as const, eventId, intentId },
+  provider: 'stripe' as const,
+  eventId,
+  intentId,
   type: 'payment_intent.succeeded',
 });
 

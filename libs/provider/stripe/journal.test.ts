@@ -77,8 +77,14 @@ const { txnId } = aPayment();
 
 const aRow = (object: object) =>
   journalRowOf({
-    ...{ id: 're_1', object: 'refund', amount: 1, currency: 'eur', created: 1 },
-    ...{ payment_intent: 'pi_1', metadata: {}, ...object },
+    id: 're_1',
+    object: 'refund',
+    amount: 1,
+    currency: 'eur',
+    created: 1,
+    payment_intent: 'pi_1',
+    metadata: {},
+    ...object,
   } as Listed);
 
 test('a refund without a status is pending', () => {

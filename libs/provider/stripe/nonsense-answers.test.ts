@@ -13,12 +13,22 @@ const charge = { ...caller, kind: 'payment' as const, money, paymentMethod: 'pm_
 const refund = { ...caller, kind: 'refund' as const, money, intentId: 'pi_1' };
 
 const intent = {
-  ...{ id: 'pi_1', object: 'payment_intent', amount: 1_250, currency: 'eur' },
-  ...{ status: 'succeeded', latest_charge: 'ch_1', metadata: { txn_id: txnId } },
+  id: 'pi_1',
+  object: 'payment_intent',
+  amount: 1_250,
+  currency: 'eur',
+  status: 'succeeded',
+  latest_charge: 'ch_1',
+  metadata: { txn_id: txnId },
 };
 const given = {
-  ...{ id: 're_1', object: 'refund', amount: 1_250, currency: 'eur', status: 'succeeded' },
-  ...{ payment_intent: 'pi_1', metadata: { txn_id: txnId } },
+  id: 're_1',
+  object: 'refund',
+  amount: 1_250,
+  currency: 'eur',
+  status: 'succeeded',
+  payment_intent: 'pi_1',
+  metadata: { txn_id: txnId },
 };
 const listed = (object: unknown) => ({ object: 'list', url: '/', has_more: false, data: [object] });
 

@@ -146,7 +146,9 @@ test('a list that cannot be read to its end leaves it unknown whether there is a
   const { intentId } = await create();
   await hoursAgo(0);
   await simulator.control('POST', '/faults', {
-    ...{ fault: 'error', operation: 'payment_intents.list', count: 1 },
+    fault: 'error',
+    operation: 'payment_intents.list',
+    count: 1,
   });
   assert.equal((await provider.findIntent(charge)).outcome, 'unknown');
   assert.deepEqual(await provider.findIntent(charge), { outcome: 'found', intentId });

@@ -163,8 +163,12 @@ function takeOver(
     // The version is another after every takeover, and the state after a release or a completion.
     condition: '#version = :version AND #s = :state',
     values: {
-      ...{ ':mine': 'in-flight', ':token': token, ':until': latest + layout.leaseMs, ':one': 1 },
-      ...{ ':version': version, ':state': state },
+      ':mine': 'in-flight',
+      ':token': token,
+      ':until': latest + layout.leaseMs,
+      ':one': 1,
+      ':version': version,
+      ':state': state,
       ...life.values,
     },
   });

@@ -164,7 +164,9 @@ function namesIn(expressions: string): Record<string, string> {
 function scanning({ after, limit: Limit, attributes, condition, values }: Scan) {
   const shown = attributes.map((name) => `#${name}`).join(', ');
   return {
-    ...{ Limit, ConsistentRead: true, ProjectionExpression: shown },
+    Limit,
+    ConsistentRead: true,
+    ProjectionExpression: shown,
     ...(after !== undefined && { ExclusiveStartKey: toAttributes({ id: after }) }),
     FilterExpression: condition,
     ExpressionAttributeNames: namesIn(`${condition} ${shown}`),

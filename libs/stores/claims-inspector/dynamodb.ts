@@ -128,7 +128,10 @@ async function inBatches<Item>(items: readonly Item[], change: (item: Item) => P
 function seen(item: Attributes, leftMs: number) {
   const text = (name: string) => item[name]?.S ?? '';
   return {
-    ...{ state: text('s'), partner: text('p'), fingerprint: text('f'), leftMs },
+    state: text('s'),
+    partner: text('p'),
+    fingerprint: text('f'),
+    leftMs,
     acceptedAt: new Date(Number(item['a']!.N)),
   };
 }

@@ -18,7 +18,9 @@ export function inspectPostgresClaims({
   namespace: string;
 }): ClaimsInspector {
   const database = openForCommand({
-    ...{ url, applicationName: 'claims from outside', connectionsMax: 2 },
+    url,
+    applicationName: 'claims from outside',
+    connectionsMax: 2,
   });
   const changed = async (statement: string, ...more: (string | number)[]) =>
     (await database.query(`${statement} RETURNING true`, [namespace, ...more])).length;

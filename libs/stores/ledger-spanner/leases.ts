@@ -231,7 +231,11 @@ export function redriveEvent(database: SpannerDatabase, eventId: EventId): Promi
 }
 
 const anyParked: Lookup = {
-  ...{ table: 'outbox', index: 'outbox_parked', columns: ['event_id'], keys: 'all', limit: 1 },
+  table: 'outbox',
+  index: 'outbox_parked',
+  columns: ['event_id'],
+  keys: 'all',
+  limit: 1,
 };
 
 /** Whether anything may be held. */

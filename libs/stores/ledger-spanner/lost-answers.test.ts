@@ -150,7 +150,8 @@ test('a session that the server forgot is replaced, for reads and for writes', a
   const database = spannerOver(
     { ...(await openCalls(store)), createSession },
     {
-      ...{ sessionsMax: 1, transactionsMax: 1 },
+      sessionsMax: 1,
+      transactionsMax: 1,
     },
   );
   context.after(() => database.close());

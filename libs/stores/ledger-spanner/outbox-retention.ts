@@ -136,7 +136,10 @@ const oldestSql = (notHeld: string) => `
 const lookedAtMax = 256;
 
 const few: Lookup = {
-  ...{ table: 'outbox', index: 'outbox_pending', columns: ['created_at'], keys: 'all' },
+  table: 'outbox',
+  index: 'outbox_pending',
+  columns: ['created_at'],
+  keys: 'all',
   limit: lookedAtMax,
 };
 

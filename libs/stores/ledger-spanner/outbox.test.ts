@@ -52,10 +52,18 @@ function insertEvent(
 ): Promise<void> {
   const { eventId, paymentId, sequence } = event;
   const row = {
-    ...{ event_id: eventId, event_type: 'payment.succeeded', txn_id: paymentId, sequence },
-    ...{ payment_id: paymentId, partner_id: 'acme', bucket: bucketOf(paymentId, bucketCount) },
-    ...{ payload: '{}', traceparent: 't', state: 'pending' },
-    ...{ created_at: commitTimestamp, changed_at: commitTimestamp },
+    event_id: eventId,
+    event_type: 'payment.succeeded',
+    txn_id: paymentId,
+    sequence,
+    payment_id: paymentId,
+    partner_id: 'acme',
+    bucket: bucketOf(paymentId, bucketCount),
+    payload: '{}',
+    traceparent: 't',
+    state: 'pending',
+    created_at: commitTimestamp,
+    changed_at: commitTimestamp,
   };
   return database.transaction(async (tx) => tx.write({ kind: 'insert', table: 'outbox', row }));
 }

@@ -57,10 +57,12 @@ function waitingIn(
   leases: readonly BucketLease[],
 ): Promise<WaitingEvent[]> {
   return database.read<WaitingEvent>({
-    ...{ table: 'outbox', index: 'outbox_pending' },
+    table: 'outbox',
+    index: 'outbox_pending',
     columns: ['pending_bucket', 'event_id', 'created_at'],
     keys: { ranges: leases.map(({ bucket }) => ({ prefix: [bucket] })) },
-    ...{ limit: lookedAtMax, micros: ['created_at'] },
+    limit: lookedAtMax,
+    micros: ['created_at'],
   });
 }
 
@@ -85,7 +87,9 @@ async function takeFrom(
     .map(({ event_id }) => event_id);
   if (ids.length === 0) return [];
   const rows = await database.read<TakenRow & { state: string }>({
-    ...{ table: 'outbox', columns: [...takenColumns, 'state'], micros: ['created_at'] },
+    table: 'outbox',
+    columns: [...takenColumns, 'state'],
+    micros: ['created_at'],
     keys: ids.map((id) => [id]),
   });
   const byId = new Map(rows.map((row) => [row.event_id, row]));

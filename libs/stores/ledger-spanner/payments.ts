@@ -152,7 +152,12 @@ export async function listPayments(
   const sql = listSql.replace('$INDEX', indexFor(wish)).replace('$FILTER', filterFor(wish));
   // One row more than asked for shows whether there is a next page.
   const rows = await database.query<TransactionRow>(sql, {
-    ...{ partner: partnerId, limit: limit + 1, before, after, state, reference },
+    partner: partnerId,
+    limit: limit + 1,
+    before,
+    after,
+    state,
+    reference,
   });
   const payments = rows.slice(0, limit).map(paymentFrom);
   return { outcome: 'page', payments, hasMore: rows.length > limit };

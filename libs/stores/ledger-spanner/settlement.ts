@@ -61,7 +61,10 @@ export function settlePayment(
       );
       const settled = paymentFrom({
         ...row,
-        ...{ version, events, state: result.state, settled_at: settledAt },
+        version,
+        events,
+        state: result.state,
+        settled_at: settledAt,
         failure_code: result.state === 'failed' ? result.failure.code : null,
         failure_message: result.state === 'failed' ? result.failure.message : null,
         provider_charge_id: chargeId ?? null,
@@ -173,7 +176,9 @@ export function settledRows(
   return {
     refund: {
       ...refund,
-      ...{ state: result.state, settled_at: settledAt, due_at: null },
+      state: result.state,
+      settled_at: settledAt,
+      due_at: null,
       failure_code: result.state === 'failed' ? result.failure.code : null,
       failure_message: result.state === 'failed' ? result.failure.message : null,
       provider_refund_id: refundId ?? refund.provider_refund_id,

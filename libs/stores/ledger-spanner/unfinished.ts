@@ -84,7 +84,9 @@ async function findDue(
   const upTo = new Date();
   const { index } = indexOf[wanted];
   const few = await database.read<{ txn_id: TxnId; due_at: Date }>({
-    ...{ table: 'transactions', index, columns: ['txn_id', 'due_at'] },
+    table: 'transactions',
+    index,
+    columns: ['txn_id', 'due_at'],
     keys: { ranges: Array.from({ length: 16 }, (_, shard) => ({ prefix: [shard], upTo })) },
     limit: lookedAtMax,
   });
@@ -153,11 +155,14 @@ async function waitingFor(
   const [payment] = await tx.query<{ txn_id: TxnId }>(paymentSql, intent);
   if (payment === undefined) return [];
   const refunds = await tx.read<{ txn_id: TxnId }>({
-    ...{ table: 'transactions', index: 'refunds_of_a_payment', columns: ['txn_id'] },
+    table: 'transactions',
+    index: 'refunds_of_a_payment',
+    columns: ['txn_id'],
     keys: { ranges: [{ prefix: [payment.txn_id] }] },
   });
   const rows = await tx.read<Waiting & { amount: bigint | null }>({
-    ...{ table: 'transactions', columns: ['txn_id', 'state', 'amount', 'due_at'] },
+    table: 'transactions',
+    columns: ['txn_id', 'state', 'amount', 'due_at'],
     keys: [payment, ...refunds].map(({ txn_id }) => [txn_id]),
   });
   return rows.filter(({ state, amount }) => state === 'pending' && amount !== null);

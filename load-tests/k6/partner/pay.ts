@@ -215,7 +215,9 @@ function writeAnswered(n: string, answer: Answer): void {
       ? { what: 'unanswered', why: error }
       : { what: 'answered', status, body: body ?? '' };
   const line = {
-    ...{ ...end, n, at: Date.now() },
+    ...end,
+    n,
+    at: Date.now(),
     ...(isReplay(answer) && { replayed: true }),
     ...(seconds !== undefined && { retryAfter: Number(seconds) }),
   };

@@ -16,7 +16,9 @@ const bodies = [everyField, longestFields].map(({ paymentMethod, metadata, ...te
   const pairs = Object.entries(metadata).map(([name, value]) => [name, value.replace('\t', ' ')]);
   const money = { amount: 1_250, currency: 'EUR' };
   return {
-    ...{ ...money, ...texts, payment_method: paymentMethod },
+    ...money,
+    ...texts,
+    payment_method: paymentMethod,
     metadata: Object.fromEntries(pairs.slice(0, 20)) as Record<string, string>,
   };
 });

@@ -38,8 +38,13 @@ test('a partner sees what it is owed of a day, by currency, and nobody else sees
     object: 'list',
     data: [
       {
-        ...{ ...day, currency: 'EUR', gross: 4_000_000_000_000_001, refunds: 1_250 },
-        ...{ net: 3_999_999_999_998_751, payments: 4_123, refund_count: 1 },
+        ...day,
+        currency: 'EUR',
+        gross: 4_000_000_000_000_001,
+        refunds: 1_250,
+        net: 3_999_999_999_998_751,
+        payments: 4_123,
+        refund_count: 1,
       },
       { ...day, currency: 'JPY', gross: 7, refunds: 0, net: 7, payments: 1, refund_count: 0 },
     ],

@@ -148,8 +148,13 @@ test('a window is due again once, and a retry gets the answer of then', async (t
   assert.equal(done.headers['idempotency-replayed'], undefined);
   const micro = (time: string) => time.replace('Z', '000Z');
   assert.deepEqual(done.body, {
-    ...{ object: 'webhook_redelivery', since: micro(body.since), until: micro(body.until) },
-    ...{ status: 'delivered', deliveries: 3, has_more: false, next_since: null },
+    object: 'webhook_redelivery',
+    since: micro(body.since),
+    until: micro(body.until),
+    status: 'delivered',
+    deliveries: 3,
+    has_more: false,
+    next_since: null,
   });
   assert.deepEqual(await states(), { pending: 3 });
   const again = await redeliver(body);

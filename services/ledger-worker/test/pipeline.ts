@@ -21,7 +21,6 @@ import {
   freePort,
   ofDeadLetters,
   testNamespace,
-  type TestStripe,
 } from '@triplock/testing';
 import {
   openDeadLetters,
@@ -129,13 +128,19 @@ function openWorker(
   const ledger = openPostgresLedger(database);
   const metrics = workerMetrics(createMetrics('test'));
   const worker: Worker = {
-    ...{ ledger, refunds: openPostgresRefunds(database), provider, deadLetters },
-    ...{ takeDue: takeDueFrom(database), wakeDue: wakeDueIn(database) },
+    ledger,
+    refunds: openPostgresRefunds(database),
+    provider,
+    deadLetters,
+    takeDue: takeDueFrom(database),
+    wakeDue: wakeDueIn(database),
     post: openPosting({ ledger, metrics }, { rowsMax: 500, statementsMax: 2 }),
     slots: openSlots(slotsMax),
     inFlight: new Set(),
     limits: { postRowsMax: 500, handOverMs, actionExpiresMs: dayMs },
-    ...{ metrics, crashPoints: createCrashPoints(), logger },
+    metrics,
+    crashPoints: createCrashPoints(),
+    logger,
   };
   const resolverOnce = resolverPass(worker);
   const drain = async () => void (await Promise.all(worker.inFlight));
@@ -196,76 +201,6 @@ export const aTransfer = () => aPayment({ amount: 1_000n });
 /** A card payment of 10.00. */
 export const aCard = (paymentMethod = 'pm_card_visa') =>
   aPayment({ amount: 1_000n, paymentMethod });
-
-/** What tests of refunds share, at the simulator that a file has started by then. */
-export function refundingAt(stripe: () => TestStripe) {
-  /** A worker that gives back at a simulator which has forgotten what the tests before did. */
-  async function aRefunding(context: TestContext) {
-    await stripe().control('POST', '/reset');
-    const pipeline = await aPipeline(context);
-    const provider = aProvider(stripe());
-    const work = (handOverMs = 10_000) => pipeline.work({ provider, handOverMs });
-    const worker = work();
-    /** Both append together and in order, so that records come in one batch or a few. */
-    const pay = (...payments: AcceptedPayment[]) =>
-      Promise.all(payments.map((each) => pipeline.append(recordOf(each))));
-    const refund = (...refunds: AcceptedRefund[]) =>
-      Promise.all(refunds.map((each) => pipeline.append(refundRecordOf(each))));
-    /** What a payment's refunds came to, how often each. */
-    const cameTo = async ({ txnId }: AcceptedPayment) => {
-      const rows = await pipeline.owner.query<{ outcome: string; count: number }>(
-        `SELECT coalesce(failure_code, state) AS outcome, count(*)::int AS count
-         FROM ledger.transactions WHERE payment_id = $1 GROUP BY 1 ORDER BY 1`,
-        [txnId],
-      );
-      return Object.fromEntries(rows.map(({ outcome, count }) => [outcome, count]));
-    };
-    /** What was given back of a payment by the ledger, and what it still holds for refunds. */
-    const givenBack = async ({ txnId }: AcceptedPayment) => {
-      const [row] = await pipeline.owner.query<{ refunded: bigint; reserved: bigint }>(
-        `SELECT amount_refunded AS refunded, refund_reserved AS reserved
-         FROM ledger.transactions WHERE txn_id = $1`,
-        [txnId],
-      );
-      return row;
-    };
-    /** Passes of the resolver, until what it looks after came to this. */
-    const untilItCameTo = (payment: AcceptedPayment, wanted: Record<string, number>) =>
-      eventually(async () => {
-        await worker.resolve();
-        assert.deepEqual(await cameTo(payment), wanted);
-        return true;
-      });
-    const letTimePass = () =>
-      pipeline.owner.query(`
-        UPDATE ledger.transactions SET due_at = now(), version = version + 1
-        WHERE state = 'pending'`);
-    return {
-      ...pipeline,
-      ...{ work, worker, pay, refund, cameTo, givenBack, untilItCameTo, letTimePass },
-    };
-  }
-
-  /** What the provider gave back, how often and how much. */
-  async function providerGaveBack() {
-    type Audit = { refunds: Record<string, { count: number; amount: number }> };
-    const { refunds } = await stripe().control<Audit>('GET', '/audit');
-    return refunds['eur'] ?? { count: 0, amount: 0 };
-  }
-
-  /** A refund that this worker did not ask for. */
-  async function refundAtProvider(parameters: Record<string, string>): Promise<void> {
-    const { url, apiKey } = stripe();
-    const answer = await fetch(`${url}/v1/refunds`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}` },
-      body: new URLSearchParams(parameters),
-    });
-    assert.equal(answer.status, 200, await answer.text());
-  }
-
-  return { aRefunding, providerGaveBack, refundAtProvider };
-}
 
 /** A way to a server that can be closed: nothing listens until `open`, and `cut` ends it again. */
 export async function closedWayTo(context: TestContext, target: { host: string; port: number }) {

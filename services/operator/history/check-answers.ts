@@ -26,7 +26,9 @@ export function checkAnswers(
   const accepted = new Map([...keys].map(([id, key]) => [id, firstAccepted(key)]));
   return [
     ...keyless.filter(isAccepted).map((request) => ({
-      ...{ check: 'accepted-invalid' as const, about: `request ${request.n}`, ids: [] },
+      check: 'accepted-invalid' as const,
+      about: `request ${request.n}`,
+      ids: [],
       lines: [request.line, endLine(request)],
       why: 'it was accepted without a valid idempotency key',
     })),

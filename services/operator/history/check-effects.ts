@@ -215,7 +215,10 @@ function aboutShown({ partner, id, line }: Shown) {
 
 function finderOf(key: AskedKey) {
   return (check: HistoryCheck, shown: readonly Shown[], why: string): HistoryFinding => ({
-    ...{ check, about: nameOf(key), ids: [key.id], why },
+    check,
+    about: nameOf(key),
+    ids: [key.id],
+    why,
     lines: shown.map(({ line }) => line),
   });
 }

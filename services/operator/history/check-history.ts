@@ -79,7 +79,9 @@ export function checkHistory(history: History): HistoryReport {
   return {
     ok: findings.length === 0,
     over: { delivered, complete },
-    ...{ judged, sums, findings },
+    judged,
+    sums,
+    findings,
     ...(torn !== undefined && { torn }),
   };
 }
@@ -89,7 +91,10 @@ function isOver(event: History['lines'][number]): event is RunOver & { line: num
 }
 
 const nothingAccepted: HistoryFinding = {
-  ...{ check: 'proves-nothing', about: 'the history', ids: [], lines: [] },
+  check: 'proves-nothing',
+  about: 'the history',
+  ids: [],
+  lines: [],
   why: 'no request was accepted',
 };
 
@@ -161,8 +166,11 @@ function sumOf(sums: Sums, { partner, kind }: AskedKey, currency: string): Histo
   const name = JSON.stringify([partner, kind, currency]);
   const nothing = () => ({ count: 0, amount: 0 });
   const sum = sums.get(name) ?? {
-    ...{ partner, currency, kind: kind === 'refund' ? kind : 'payment' },
-    ...{ asked: nothing(), informed: nothing() },
+    partner,
+    currency,
+    kind: kind === 'refund' ? kind : 'payment',
+    asked: nothing(),
+    informed: nothing(),
   };
   sums.set(name, sum);
   return sum;

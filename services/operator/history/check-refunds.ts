@@ -68,7 +68,10 @@ function checkPayment({ key, all, refunds, complete }: PaymentWithRefunds): Hist
     .filter(({ final }) => final?.status === 'succeeded')
     .sort((one, other) => one.final!.line - other.final!.line);
   const find = (check: HistoryCheck, lines: readonly Shown[], why: string): HistoryFinding => ({
-    ...{ check, about: nameOf(key), why, lines: lines.map(({ line }) => line) },
+    check,
+    about: nameOf(key),
+    why,
+    lines: lines.map(({ line }) => line),
     ids: [key.id, ...given.slice(0, refundsShown).map(({ id }) => id)],
   });
   const finals = given.map(({ final }) => final!);

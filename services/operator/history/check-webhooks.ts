@@ -163,7 +163,9 @@ function findMissing(
 function find(check: HistoryCheck, webhooks: readonly Webhook[], why: string): HistoryFinding {
   const [{ partner, id, event }] = webhooks as readonly [Webhook];
   return {
-    ...{ check, about: `${partner} ${event?.type ?? 'webhook'} ${id}`, why },
+    check,
+    about: `${partner} ${event?.type ?? 'webhook'} ${id}`,
+    why,
     ids: [...(event === undefined ? [] : [event.data.id]), id],
     lines: webhooks.map(({ line }) => line),
   };

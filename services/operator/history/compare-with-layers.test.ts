@@ -53,7 +53,11 @@ function rowsOf(events: readonly HistoryEvent[]): Rows {
     // A refund that did not fit has no amount but the one that was asked for.
     const isReserved = !isRefund || final.status === 'succeeded';
     const row = {
-      ...{ id: key.id, kind: key.kind, partner: key.partner, key: key.key, state: final.status },
+      id: key.id,
+      kind: key.kind,
+      partner: key.partner,
+      key: key.key,
+      state: final.status,
       fingerprint: won!.wanted!.fingerprint,
       ...(isRefund && { payment, asked: won!.wanted!.fields['amount'] }),
       ...(isReserved && { amount, currency }),

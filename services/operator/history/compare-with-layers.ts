@@ -161,7 +161,9 @@ async function readLayers(
       ? await database.query<{ id: string }>(madeSql, [began, new Date(+began + over.at)])
       : [];
   return {
-    ...{ ledger, deliveries, wereReaped: horizon!.wereReaped },
+    ledger,
+    deliveries,
+    wereReaped: horizon!.wereReaped,
     made: made.map(({ id }) => id),
   };
 }

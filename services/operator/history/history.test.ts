@@ -205,9 +205,13 @@ function aFile(t: TestContext): string {
 }
 
 const request = {
-  ...{ by: 'acme-1', partner: 'acme', method: 'POST', path: '/v1/payments' },
+  by: 'acme-1',
+  partner: 'acme',
+  method: 'POST',
+  path: '/v1/payments',
   kind: 'payment' as const,
-  ...{ key: 'order-1', body: '{"amount":1,"currency":"EUR","description":"a\u2028b\\nc"}' },
+  key: 'order-1',
+  body: '{"amount":1,"currency":"EUR","description":"a\u2028b\\nc"}',
 };
 
 test('what is written is read again as it was, in its order and with its times', async (t) => {

@@ -164,12 +164,21 @@ function readHead(value: Fields, refuse: Refuse): HistoryHead {
 /** What each line has besides `what` and `at`; a question mark where it may be missing. */
 const fieldsOf: Readonly<Record<HistoryEvent['what'], Readonly<Record<string, string>>>> = {
   asked: {
-    ...{ n: 'number', by: 'string', partner: 'string', kind: 'string', method: 'string' },
-    ...{ path: 'string', key: 'string?', body: 'string?' },
+    n: 'number',
+    by: 'string',
+    partner: 'string',
+    kind: 'string',
+    method: 'string',
+    path: 'string',
+    key: 'string?',
+    body: 'string?',
   },
   answered: {
-    ...{ n: 'number', status: 'number', body: 'string' },
-    ...{ replayed: 'boolean?', retryAfter: 'number?' },
+    n: 'number',
+    status: 'number',
+    body: 'string',
+    replayed: 'boolean?',
+    retryAfter: 'number?',
   },
   unanswered: { n: 'number', why: 'string' },
   webhook: { partner: 'string', id: 'string', verified: 'boolean', body: 'string' },

@@ -76,10 +76,8 @@ export class ModelSystem {
     const path =
       kind === 'payment' ? '/v1/payments' : `/v1/payments/${paymentId(partner, of!)}/refunds`;
     const n = this.#asked;
-    this.#write({
-      ...{ what: 'asked', n, by: `${partner}-1`, partner, kind, method: 'POST', path, key },
-      body: JSON.stringify(body),
-    });
+    const sent = { method: 'POST', path, key, body: JSON.stringify(body) };
+    this.#write({ what: 'asked', n, by: `${partner}-1`, partner, kind, ...sent });
     this.requests[n] = {
       ...wish,
       n,
@@ -144,12 +142,15 @@ export class ModelSystem {
   #produce(request: Request): void {
     const { id, kind, body, partner, of, fingerprint: own } = request;
     const posted = this.ledger.get(id);
-    const data = {
-      ...{ id, object: kind, ...(of !== undefined && { payment: paymentId(partner, of) }) },
-    };
+    const payment = of !== undefined && { payment: paymentId(partner, of) };
+    const data = { id, object: kind, ...payment };
     if (posted === undefined) {
       const fields = {
-        ...{ ...data, status: 'pending', ...body, created_at: time(this.#at), settled_at: null },
+        ...data,
+        status: 'pending',
+        ...body,
+        created_at: time(this.#at),
+        settled_at: null,
         ...(kind === 'payment' && { amount_refunded: 0 }),
       };
       this.ledger.set(id, { of: request, state: 'pending', fields });
@@ -177,7 +178,8 @@ export class ModelSystem {
     transaction.state = succeeds ? 'succeeded' : 'failed';
     transaction.fields = {
       ...fields,
-      ...{ status: transaction.state, settled_at: time(this.#at) },
+      status: transaction.state,
+      settled_at: time(this.#at),
       ...(request.kind === 'refund' && fits && { amount, currency: payment.fields['currency'] }),
       ...(!succeeds && { failure: { code: 'declined', message: 'No.' } }),
     };

@@ -2,11 +2,17 @@ import type { Answered, Asked, HistoryEvent, WebhookArrived } from '../history/h
 import { ModelSystem, type Wish } from './a-history.ts';
 
 export const order = (n: number, more = {}): Wish => ({
-  ...{ partner: 'acme', kind: 'payment', key: `order-${n}` },
+  partner: 'acme',
+  kind: 'payment',
+  key: `order-${n}`,
   body: { amount: n * 1_000, currency: 'EUR', reference: `order-${n}`, ...more },
 });
 const refund = (key: string, body: Wish['body']): Wish => ({
-  ...{ partner: 'acme', kind: 'refund', key, of: 'order-5', body },
+  partner: 'acme',
+  kind: 'refund',
+  key,
+  of: 'order-5',
+  body,
 });
 export const retried = order(1);
 export const plain = order(4);

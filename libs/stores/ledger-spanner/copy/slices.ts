@@ -73,12 +73,18 @@ async function fewChanged(
     ranges: Array.from({ length: parts }, (_, part) => ({ prefix: [part], after })),
   });
   const transactions = await moment.read<{ txn_id: string }>({
-    ...{ table: 'transactions', index: 'transactions_by_change', columns: ['txn_id'] },
-    ...{ keys: since(transactionShards), limit },
+    table: 'transactions',
+    index: 'transactions_by_change',
+    columns: ['txn_id'],
+    keys: since(transactionShards),
+    limit,
   });
   const events = await moment.read<{ event_id: string }>({
-    ...{ table: 'outbox', index: 'outbox_by_change', columns: ['event_id'] },
-    ...{ keys: since(outboxBuckets), limit },
+    table: 'outbox',
+    index: 'outbox_by_change',
+    columns: ['event_id'],
+    keys: since(outboxBuckets),
+    limit,
   });
   if (Math.max(transactions.length, events.length) === limit) return undefined;
   return {

@@ -139,7 +139,9 @@ export type KeyRange = { prefix: readonly Value[]; after?: Value; upTo?: Value }
 /** A lookup as the API takes it. */
 export function encodeLookup({ table, index, columns, keys, limit }: Lookup) {
   return {
-    ...{ table, columns: [...columns], keySet: encodeKeys(keys) },
+    table,
+    columns: [...columns],
+    keySet: encodeKeys(keys),
     ...(index !== undefined && { index }),
     ...(limit !== undefined && { limit }),
   };
