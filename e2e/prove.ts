@@ -3,6 +3,7 @@ import { checkHistory, openTerminal, readHistory, renderHistory } from '@triploc
 import { chooseGenerators, proveGenerators } from './prove/generators.ts';
 import { chooseCampaign, chooseColumns, chooseFiles, chooseSeed } from './prove/promises.ts';
 import { proveStores, renderProof } from './prove/run.ts';
+import { chooseTimes, proveTwoAtOnce } from './prove/two-at-once.ts';
 
 const help = `
 npm run prove -- CAMPAIGN [options]
@@ -18,6 +19,9 @@ npm run prove -- check FILE [--json]
   generators
             what \`npm run rename\` and \`npm run new\` write: each in a scratch clone of what is
             committed, with lint, types, tests, a system, a payment, the audit; then removed again
+  two-at-once
+            two whole systems that start at once on this machine, twenty times: nothing is shared,
+            each settles its own payment under one key, and nothing is left after \`down\`
   sabotage  takes each guard away and sees duplicates escape, so that the rest of the tests can be
             believed
 
@@ -37,9 +41,11 @@ when a promise failed or was not tried. Ctrl-C stops everything that was started
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
                with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60,
                which hits every process all the same;
-               of generators only the new piece's own tests
+               of generators only the new piece's own tests; of two-at-once one time
+  --times N    of two-at-once how often
   --seed N     has a storm kill in the order of an earlier one, which printed it
-  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, or of check
+  --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, of two-at-once
+               { ok, seconds, times, failed }, or of check
                { ok, over, judged, sums, findings: [{ check, about, ids, lines, why }], torn? }
   --help
 `;
@@ -54,6 +60,7 @@ await runCommand({
     short: { type: 'boolean' },
     one: { type: 'boolean' },
     seed: { type: 'string' },
+    times: { type: 'string' },
     json: { type: 'boolean' },
   },
   wordsMax: 2,
@@ -68,6 +75,15 @@ await runCommand({
       const proof = await proveGenerators({ kinds, short }, { terminal, signal: interrupted() });
       for (const { kind, seconds, failed } of proof.generators)
         terminal.line(`${failed === undefined ? '✔' : '✘'} ${kind} in ${seconds} s`);
+      terminal.result(proof);
+      if (!proof.ok) process.exitCode = 1;
+      return;
+    }
+    if (words[0] === 'two-at-once') {
+      const times = chooseTimes(values.times, short ? 1 : 20);
+      const terminal = openTerminal({ json: values.json ?? false });
+      const proof = await proveTwoAtOnce(times, { terminal, signal: interrupted() });
+      terminal.line(`${times - proof.failed.length} of ${times} held, in ${proof.seconds} s`);
       terminal.result(proof);
       if (!proof.ok) process.exitCode = 1;
       return;

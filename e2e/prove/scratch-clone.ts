@@ -75,8 +75,15 @@ function linkFolder(from: string, to: string): void {
   }
 }
 
-/** A process group of its own, so that an interruption ends all of it. */
-function runIn(folder: string, words: readonly string[], signal: AbortSignal): Promise<string> {
+/**
+ * Runs a program in a folder and gives what it printed on stdout; throws with the end of all of it.
+ * A process group of its own, so that an interruption ends all of it.
+ */
+export function runIn(
+  folder: string,
+  words: readonly string[],
+  signal: AbortSignal,
+): Promise<string> {
   signal.throwIfAborted();
   const [program, ...rest] = words;
   // What was said of the tests' parts holds for the clone; what was said of this system does not.

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { generateWebhookKey } from '@triplock/partners';
-import { freePort, testEndpoints, testSize } from '@triplock/testing';
+import { freePort, testEndpoints } from '@triplock/testing';
 import type { PartEndpoints } from './endpoints.ts';
 import { createHome, homeAt, homeWithout, separateHomes, webhookKeysIn } from './home.ts';
 import { kafka } from './parts/kafka.ts';
@@ -56,46 +56,26 @@ async function up(checkout: Checkout): Promise<Started> {
 
 const portsOf = ({ home }: Checkout) => Object.values(readState(homeAt(home)).ports);
 
-/** `TWO_AT_ONCE=20` does it so often, and with brokers of their own, which takes minutes. */
-const rounds = testSize('TWO_AT_ONCE', 1);
-
 test('two clones that start at once where the usual ports are taken each find others, say so, and leave each other alone', async (t) => {
-  if (rounds > 1) await withoutGivenBrokers(t);
   const usual = await takeUsualPorts(t);
   const [one, other] = [testCheckout(t), testCheckout(t)];
-  for (let round = 1; round <= rounds; round += 1) {
-    const [first, second] = await Promise.all([up(one), up(other)]);
-    for (const { printed } of round === 1 ? [first, second] : []) {
-      for (const port of usual)
-        assert.match(printed, new RegExp(`port ${port} is taken, using \\d+`));
-    }
-    assert.equal(new Set([...portsOf(one), ...portsOf(other)]).size, 2 * portsOf(one).length);
-    await seeOnlyOwnTables(first.endpoints, second.endpoints);
-
-    const running = processesOf(one.home);
-    assert.equal((await other.run('down', '--volumes')).code, 0);
-    assert.deepEqual(processesOf(other.home), []);
-    assert.deepEqual(processesOf(one.home), running);
-    await withDatabase(first.endpoints.postgres, (database) =>
-      database.query('SELECT FROM of_the_first'),
-    );
-    assert.equal((await one.run('down', '--volumes')).code, 0);
-    t.diagnostic(`${round} of ${rounds}: ${JSON.stringify([first, second].map(addressesOf))}`);
+  const [first, second] = await Promise.all([up(one), up(other)]);
+  for (const { printed } of [first, second]) {
+    for (const port of usual)
+      assert.match(printed, new RegExp(`port ${port} is taken, using \\d+`));
   }
+  assert.equal(new Set([...portsOf(one), ...portsOf(other)]).size, 2 * portsOf(one).length);
+  await seeOnlyOwnTables(first.endpoints, second.endpoints);
+
+  const running = processesOf(one.home);
+  assert.equal((await other.run('down', '--volumes')).code, 0);
+  assert.deepEqual(processesOf(other.home), []);
+  assert.deepEqual(processesOf(one.home), running);
+  await withDatabase(first.endpoints.postgres, (database) =>
+    database.query('SELECT FROM of_the_first'),
+  );
+  assert.equal((await one.run('down', '--volumes')).code, 0);
 });
-
-/** The launcher starts its own instead of those of the test run. */
-async function withoutGivenBrokers(t: TestContext): Promise<void> {
-  for (const variable of Object.keys(await givenBrokers())) {
-    const given = process.env[variable];
-    delete process.env[variable];
-    t.after(() => void (process.env[variable] = given));
-  }
-}
-
-const addressesOf = ({ endpoints: { redis: store, kafka, pubsub } }: Started) => [
-  ...[store, kafka, pubsub],
-];
 
 async function seeOnlyOwnTables(first: PartEndpoints, second: PartEndpoints): Promise<void> {
   await withDatabase(first.postgres, (database) =>
