@@ -9,6 +9,7 @@ import { fileOf, inNetwork, settingsInFiles, writtenAt } from './containers/netw
 import { wirings } from './generated.ts';
 import { cloneFolder } from './home.ts';
 import { type Service, services } from './service-table.ts';
+import { redisRights } from './parts/redis.ts';
 import { checkServices, declarations, type DeclaredService } from './services.ts';
 import { containerOf } from './test/containers.ts';
 import type { Wiring } from './wiring.ts';
@@ -151,6 +152,14 @@ test('each of the thirty invariants is looked for by checks that exist, or shown
     const unknown = named.filter((check) => !known.includes(`'${check}':`));
     assert.deepEqual(unknown, [], `docs/failures.md, ${number}: no check has this name`);
     assert.ok(named.length > 0 || tests.includes('`'), `docs/failures.md, ${number}: nothing`);
+  }
+});
+
+test('the rights in Redis are those that the manual shows for a server elsewhere', () => {
+  const manual = read('docs/operating.md');
+  for (const [user, rights] of Object.entries(redisRights)) {
+    const line = `user ${user} on >… ~{triplock:* ${rights}\n`;
+    assert.ok(manual.includes(line), `docs/operating.md: ${line}`);
   }
 });
 

@@ -67,6 +67,8 @@ export type PartnerCredentials = { id: string; apiKey: string; webhookSecret: st
 export type Credentials = {
   /** Of PostgreSQL's superuser in this home. */
   postgresPassword: string;
+  /** Of who may do everything in this home's Redis; its other users' follow from it. */
+  redisPassword: string;
   partners: readonly PartnerCredentials[];
   /** Who shows it may have services fail, the provider err and partners refuse. */
   controlToken: string;
@@ -89,6 +91,7 @@ export function credentialsIn(file: string): Credentials {
 function newCredentials(): Credentials {
   return {
     postgresPassword: randomBytes(24).toString('base64url'),
+    redisPassword: randomBytes(24).toString('base64url'),
     partners: ['acme', 'globex'].map((id) => ({
       id,
       apiKey: `tl_demo_${id}_${randomBytes(24).toString('base64url')}`,

@@ -3,6 +3,7 @@ import { LauncherError } from './errors.ts';
 import type { Names } from './names.ts';
 import type { Addresses } from './parts/part.ts';
 import { pubsubProject } from './parts/pubsub.ts';
+import { redisAs } from './parts/redis.ts';
 import type { DatabaseUrls } from './provision/database.ts';
 import {
   declarations,
@@ -118,13 +119,14 @@ function claimSettings(
 ): Readonly<Record<string, string>> {
   const store = { CLAIMS: claims };
   const url = use === 'reads' && role ? databases[roleIn(role)] : databases.claims;
+  const redisUrl = redisAs(addresses.redis, use === 'reads' ? 'auditor' : 'gateway');
   switch (claims) {
     case 'redis':
-      return { ...store, REDIS_URL: addresses.redis };
+      return { ...store, REDIS_URL: redisUrl };
     case 'postgres':
       return { ...store, CLAIMS_DATABASE_URL: url };
     case 'hybrid':
-      return { ...store, CLAIMS_DATABASE_URL: url, REDIS_URL: addresses.redis };
+      return { ...store, CLAIMS_DATABASE_URL: url, REDIS_URL: redisUrl };
     case 'dynamodb': {
       const { region, table, emulator } = claimsTableIn(addresses);
       const inTable = { DYNAMODB_REGION: region, DYNAMODB_TABLE: table };

@@ -31,7 +31,7 @@ test('the operators’ commands are wired to the same system, in files that only
     'KAFKA_BROKERS',
     'PUBSUB_EMULATOR_HOST',
     'CLAIMS',
-    'REDIS_URL',
+    'REDIS_URL_FILE',
     'LEDGER_STORE',
   ]) {
     assert.equal(environment[name], given[name], name);

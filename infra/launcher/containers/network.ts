@@ -6,7 +6,7 @@ import { readState } from '../session.ts';
 
 /** Where the parts and what stands beside them answer in the network of docker-compose.yml. */
 export const inNetwork = {
-  /** PostgreSQL as its superuser, without the password, which is made at the first start. */
+  /** PostgreSQL as its superuser, Redis as nobody: passwords are made at the first start. */
   parts: {
     redis: 'redis://redis:6379',
     kafka: 'kafka:9092',
@@ -24,13 +24,14 @@ export const inNetwork = {
   machine: 'host.docker.internal',
 };
 
-/** Made at the first start and kept in a volume that only PostgreSQL and the steps see. */
+/** Made at the first start and kept in a volume that only PostgreSQL, Redis and the steps see. */
 const credentialsFolder = '/run/credentials';
 
 export const credentialFiles = {
   /** PostgreSQL's password and the demo partners, as the launcher keeps them. */
   all: join(credentialsFolder, 'credentials.json'),
   postgresPassword: join(credentialsFolder, 'postgres-password'),
+  redisUsers: join(credentialsFolder, 'redis-users.acl'),
   webhookKeys: join(credentialsFolder, 'webhook-keys'),
   /** What the step before the services remembers from one `up` to the next. */
   remembered: join(credentialsFolder, 'remembered.json'),
@@ -43,6 +44,7 @@ export const credentialFiles = {
 export const settingsInFiles = [
   'CONTROL_TOKEN',
   'DATABASE_URL',
+  'REDIS_URL',
   'CLAIMS_DATABASE_URL',
   'LEDGER_COPY_URL',
   'STRIPE_API_KEY',

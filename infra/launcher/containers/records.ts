@@ -2,6 +2,7 @@ import { partsForStores } from '../choices.ts';
 import { type Endpoints, systemEndpoints } from '../endpoints.ts';
 import type { Credentials, Home } from '../home.ts';
 import { usualNames } from '../names.ts';
+import { redisOwner } from '../parts/redis.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { databaseUrls } from '../provision/database.ts';
 import { services } from '../service-table.ts';
@@ -118,7 +119,7 @@ export async function endpointsIn(
     { home, state: { ...state, processes }, credentials },
     {
       addresses: {
-        redis: `redis://127.0.0.1:${portOf('redis')}`,
+        redis: redisOwner(credentials, `127.0.0.1:${portOf('redis')}`),
         kafka: `127.0.0.1:${portOf('kafka')}`,
         postgres: owner,
         pubsub: `127.0.0.1:${portOf('pubsub')}`,

@@ -2,7 +2,7 @@
 // and then `node steps.ts provision`. Run again they change nothing that is there already.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
@@ -15,6 +15,7 @@ import {
 import { LauncherError } from '../errors.ts';
 import { credentialsIn, readJson, webhookKeysIn, webhookSecretsOf, writeJson } from '../home.ts';
 import type { OptionalPartName } from '../parts/part.ts';
+import { redisOwner, redisUsers } from '../parts/redis.ts';
 import { allParts } from '../parts/start-parts.ts';
 import { provisionClaims } from '../provision/claims.ts';
 import { ledgerOf, provisionLedger, refillFrom } from '../provision/ledger.ts';
@@ -56,7 +57,11 @@ try {
 /** Makes the credentials of this installation, unless they are there. */
 function makeCredentials(report: Report): void {
   const { all, postgresPassword: file } = credentialFiles;
-  const { postgresPassword } = credentialsIn(all);
+  const credentials = credentialsIn(all);
+  const { postgresPassword } = credentials;
+  // Made anew, with the rights of this version. Redis reads it as its own user when it starts.
+  rmSync(credentialFiles.redisUsers, { force: true });
+  writeFileSync(credentialFiles.redisUsers, redisUsers(credentials), { mode: 0o444 });
   if (existsSync(file)) return report('the credentials are there');
   // Read by PostgreSQL's own user; only its container and those of these steps mount the folder.
   writeFileSync(file, postgresPassword, { mode: 0o444 });
@@ -77,10 +82,12 @@ async function provision(report: Report): Promise<void> {
   for (const part of partsForStores({ claims, ledger })) {
     await awaitPart(part, inNetwork.parts[part]);
   }
-  const { postgresPassword, partners, controlToken } = credentialsIn(credentialFiles.all);
+  const credentials = credentialsIn(credentialFiles.all);
+  const { postgresPassword, partners, controlToken } = credentials;
   const postgres = new URL(inNetwork.parts.postgres);
   postgres.password = postgresPassword;
-  const parts = { ...inNetwork.parts, postgres: postgres.href };
+  const redis = redisOwner(credentials, new URL(inNetwork.parts.redis).host);
+  const parts = { ...inNetwork.parts, postgres: postgres.href, redis };
   const { names } = networkWiring;
   await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
   const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
@@ -105,10 +112,19 @@ async function provision(report: Report): Promise<void> {
     webhooks: { url: inNetwork.stripeWebhooks, secrets: webhookSecrets(state) },
   };
   writeJson(credentialFiles.remembered, state);
-  writeSettings({ ...networkWiring, controlToken, databases, claims, ledger, stripe });
+  writeSettings({
+    ...networkWiring,
+    addresses: { ...inNetwork.parts, redis },
+    controlToken,
+    databases,
+    claims,
+    ledger,
+    stripe,
+  });
   writeFiles('operator', {
     DATABASE_URL: owner,
     PARTNERS_DATABASE_URL: databases.partners,
+    REDIS_URL: redis,
     CLAIMS_DATABASE_URL: databases.claims,
     STRIPE_API_KEY: stripe.apiKey,
     STRIPE_API_URL: stripe.url,

@@ -1,4 +1,5 @@
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { createHash, createHmac } from 'node:crypto';
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { missingPart } from '../errors.ts';
@@ -15,11 +16,52 @@ export const redis: Part = {
   given: { variable: 'REDIS_URL', address: (value) => value },
   ports: [{ use: 'port', usual: 16_379, variable: 'TRIPLOCK_REDIS_PORT' }],
   fetch: fetchRedis,
-  address: ({ ports }) => `redis://127.0.0.1:${ports['port']}`,
+  address: ({ session, ports }) => redisOwner(session.credentials, `127.0.0.1:${ports['port']}`),
   probe: async (address) => void (await ask(address, (client) => client.ping())),
   recognise,
   stop: { signal: 'SIGTERM', withinMs: 10_000 },
 };
+
+/** The rights of the services' users, as docs/operating.md has them for a server elsewhere. */
+export const redisRights = {
+  gateway:
+    '-@all +info +time +ping +client|setname +evalsha +eval +get +set +del +strlen +hget +hgetall +hkeys +hmget +hset +hdel +pexpire +pexpireat +pttl',
+  auditor: '-@all +info +time +ping +client|setname +scan +get +hget +hmget',
+};
+
+/** A server that is started here, as who may do everything on it. */
+export function redisOwner({ redisPassword }: { redisPassword: string }, host: string): string {
+  return `redis://owner:${redisPassword}@${host}`;
+}
+
+/**
+ * The server's URL as one of its users. One that was given is used as it was given: it has the
+ * users of whoever runs it.
+ */
+export function redisAs(address: string, user: keyof typeof redisRights): string {
+  const url = new URL(address);
+  if (url.username !== 'owner') return address;
+  Object.assign(url, { username: user, password: passwordOf(user, url.password) });
+  return url.href;
+}
+
+/**
+ * What the server reads its users from, with hashes for passwords. Claims of a system that lives
+ * beside the usual one begin otherwise. Who shows no password may ask whether it answers.
+ */
+export function redisUsers({ redisPassword }: { redisPassword: string }): string {
+  const hashOf = (password: string) => `#${createHash('sha256').update(password).digest('hex')}`;
+  const users = Object.entries(redisRights).map(([user, rights]) => {
+    const hash = hashOf(passwordOf(user, redisPassword));
+    return `user ${user} on ${hash} ~{triplock:* ~{*.triplock:* ${rights}`;
+  });
+  const owner = `user owner on ${hashOf(redisPassword)} ~* &* +@all`;
+  return [owner, ...users, 'user default reset on nopass +ping', ''].join('\n');
+}
+
+function passwordOf(user: string, ownersPassword: string): string {
+  return createHmac('sha256', ownersPassword).update(user).digest('base64url');
+}
 
 async function fetchRedis(session: Session): Promise<Fetched> {
   const own = findOnPath('redis-server');
@@ -51,8 +93,9 @@ async function fromMaven(session: Session): Promise<string> {
   return join(folder, 'redis-server');
 }
 
-async function command(file: string, { folder, ports }: Site) {
+async function command(file: string, { session, folder, ports }: Site) {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeFileSync(join(folder, 'users.acl'), redisUsers(session.credentials), { mode: 0o600 });
   const options = {
     bind: '127.0.0.1',
     port: String(ports['port']),
@@ -62,6 +105,7 @@ async function command(file: string, { folder, ports }: Site) {
     // As in docker-compose.yml. Without a limit nobody could see that it fills up.
     maxmemory: '256mb',
     appendonly: 'yes',
+    aclfile: 'users.acl',
     // A title would overwrite the environment that marks the process as ours.
     'set-proc-title': 'no',
   };
