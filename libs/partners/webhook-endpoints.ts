@@ -142,11 +142,14 @@ export type WebhookKeys = {
   open(partnerId: PartnerId, sealed: SealedSecret): string;
 };
 
+/** A stored secret cannot be opened here, whatever its partner does. */
+export class UnopenedSecretError extends Error {}
+
 /**
  * A secret is sealed with a key that this process was not given. Nothing is lost: whoever needs the
  * secret waits until the key is there again.
  */
-export class MissingWebhookKeyError extends Error {
+export class MissingWebhookKeyError extends UnopenedSecretError {
   override name = 'MissingWebhookKeyError';
   constructor(partnerId: PartnerId, key: string) {
     super(
@@ -217,7 +220,10 @@ function createWebhookKeys(keys: ReadonlyMap<string, Buffer>): WebhookKeys {
         const sealed = bytes.subarray(nonceBytes, -tagBytes);
         return Buffer.concat([decipher.update(sealed), decipher.final()]).toString('utf8');
       } catch (cause) {
-        throw new Error(`${partnerId}'s webhook secret ${id} is not what was sealed`, { cause });
+        throw new UnopenedSecretError(
+          `${partnerId}'s webhook secret ${id} is not what was sealed`,
+          { cause },
+        );
       }
     },
   };

@@ -25,7 +25,24 @@ const published = [
 ];
 
 const anyPublished = fc.constantFrom(...published);
-const separators = [' ', '-', '.', '_', '\t', '\u00a0', '\u2009', '\u2013', ' - ', '  '];
+const separators = [
+  ...[' ', '-', '.', '_', '\t', '\u00a0', '\u2009', '\u2013', ' - ', '  '],
+  ...[
+    '/',
+    ' / ',
+    '\\',
+    '|',
+    '*',
+    '+',
+    '~',
+    '\u00ad',
+    '\u200b',
+    '\ufeff',
+    '\u3000',
+    '\uff0f',
+    '\uff0d',
+  ],
+];
 
 test('the numbers that the networks publish for tests are card numbers', () => {
   for (const number of published) assert.ok(hasCardNumber(number), number);
@@ -49,11 +66,27 @@ test('a card number is found in any groups, with any separator, between anything
   );
 });
 
+test('a card number is found in whatever characters Unicode holds for the same digits', () => {
+  const writings = [0xff10, 0x1d7ce, 0x1d7d8, 0x1d7f6, 0x2080].map(
+    (from) => (digit: string) => String.fromCodePoint(from + Number(digit)),
+  );
+  for (const write of writings) {
+    for (const number of published) {
+      assert.ok(hasCardNumber(`for ${[...number].map(write).join('')}`), number);
+      const some = [...number].map((digit, at) => (at % 4 === 1 ? write(digit) : digit));
+      assert.ok(hasCardNumber(some.join('')), some.join(''));
+    }
+  }
+});
+
 test('one that follows or precedes other numbers is found where its groups end', () => {
   for (const text of [
     'order-1001-4242424242424242',
     'card 4242 4242 4242 4242 12 28',
     '2026-11-22 378282246310005',
+    '22/11/2026/4242424242424242',
+    // No day of 2003, but groups of a number.
+    '222/300/3/1/2/2003/222',
     'a4242424242424242b',
     '{"pan":"4242424242424242"}',
     'face4242424242424242',
@@ -109,6 +142,8 @@ const ulid = () =>
   `01${Array.from({ length: 24 }, () => crockford[randomInt(crockford.length)]).join('')}`;
 const day = () => new Date(1.7e12 + randomInt(1e11)).toISOString();
 
+const slashed = (time: string) => time.slice(0, 10).split('-').reverse().join('/');
+
 /** References of partners that are no cards, and the most of them that may be refused. */
 const references: Readonly<Record<string, [make: () => string, shareMax: number]>> = {
   'numbers of 16 digits': [() => digits(16), 0.05],
@@ -126,6 +161,12 @@ const references: Readonly<Record<string, [make: () => string, shareMax: number]
     0.01,
   ],
   'times, 2026-11-22T10:20:30.123Z': [day, 0.0005],
+  'two days, 22/11/2026 - 30/11/2026': [() => `${slashed(day())} - ${slashed(day())}`, 0],
+  'two numbers of 8 digits, 12345678/12345678': [() => `${digits(8)}/${digits(8)}`, 0.05],
+  'a day and a number, INV/2026/11/00012345': [
+    () => `INV/${day().slice(0, 7).replace('-', '/')}/${digits(8)}`,
+    0,
+  ],
   'order- and a number of 10 digits': [() => `order-${digits(10)}`, 0],
 };
 

@@ -37,17 +37,22 @@ const networks: readonly [first: number, last: number, ...lengths: number[]][] =
 const [lengthMin, lengthMax] = [12, 19] as const;
 /**
  * Twelve digits and more with at most three separators between two of them (`4242 - 4242`): spaces
- * of any width, hyphens and dashes of any length, dots, underscores. No two ways lead through it,
- * so it takes linear time.
+ * of any width and none, hyphens and dashes of any length, dots, underscores, slashes, bars, stars,
+ * plus signs, tildes. Not commas, colons and line ends, which stand between numbers of a list, and
+ * in times and addresses. No two ways lead through it, so it takes linear time.
  */
-const longNumber = /\d(?:[ \t._\-\u00a0\u2000-\u2015\u202f\u2212]{0,3}\d){11,}/g;
+const longNumber =
+  /\d(?:[ \t._/\\|*+~\-\u00a0\u00ad\u2000-\u2015\u202f\u2060\u2212\ufeff]{0,3}\d){11,}/g;
 
 /**
  * UUIDs (RFC 9562), and hexadecimal of 24 digits and more such as hashes and traces: one UUID in
- * 1 500 would have a card's number in it by chance, and they are what keys should be made of.
+ * 1 500 would have a card's number in it by chance, and they are what keys should be made of. And
+ * days that stand alone (31/12/2026): one range of days in 50 would.
  */
-const randomId =
-  /\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?=\d*[a-f])[0-9a-f]{24,})\b/gi;
+const noCard =
+  /\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?=\d*[a-f])[0-9a-f]{24,}|(?<!\d[./-])(?:0?[1-9]|[12]\d|3[01])([./-])(?:0?[1-9]|1[0-2])\1(?:19|20)\d\d(?![./-]\d))\b/gi;
+
+const beyondAscii = /[^\0-\x7f]/;
 
 /** For each four digits the lengths of numbers that begin so: bit 0 is 12 digits. */
 const lengthsByBeginning = new Uint8Array(10_000);
@@ -61,17 +66,18 @@ for (const [first, last, ...lengths] of networks) {
 /**
  * Whether a text has a number in it that could be a payment card's (PAN): of a network's range, of
  * that range's length, and with a right Luhn digit; alone or between other things, in one piece or
- * with spaces, hyphens, dots or underscores between groups of digits of any size. Digits are those
- * of ASCII. A piece of a longer number is none: both ends are ends of a group. Nor is a piece of a
- * UUID or a hash.
+ * with separators between groups of digits of any size. Digits are those of ASCII and what Unicode
+ * holds for the same (NFKC: full-width, circled, raised). A piece of a longer number is none: both
+ * ends are ends of a group. Nor is a piece of a UUID or a hash.
  *
  * It is asked for every text of every payment: one search, and nothing else as long as no twelve
  * digits follow each other.
  */
 export function hasCardNumber(text: string): boolean {
   if (text.length < lengthMin) return false;
-  if (text.match(longNumber) === null) return false;
-  return text.replace(randomId, '#').match(longNumber)?.some(holdsCardNumber) ?? false;
+  const plain = beyondAscii.test(text) ? text.normalize('NFKC') : text;
+  if (plain.match(longNumber) === null) return false;
+  return plain.replace(noCard, '#').match(longNumber)?.some(holdsCardNumber) ?? false;
 }
 
 /** Looks at every run of whole groups of a text of digits and separators. */

@@ -45,8 +45,8 @@ SELECT event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])
 --
 -- $1 event ids, $2 attempts, $3 what each came to (`delivered`, `refused`, `unanswered`,
 -- `unsendable`, or `not-sent` where the host it was leased for had no open endpoint of its
--- partner), $4 HTTP statuses or nulls, $5 errors or nulls, $6 milliseconds each took, $7
--- milliseconds until its next attempt, $8 milliseconds after the first attempt when there shall
+-- partner, or the secret could not be opened), $4 HTTP statuses or nulls, $5 errors or nulls, $6
+-- milliseconds each took, $7 milliseconds until its next attempt, $8 milliseconds after the first attempt when there shall
 -- be no further one. All of one length.
 -- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes
 -- again, `parked` waits for an endpoint, `failed` was given up. No row: another sender took the
@@ -54,7 +54,8 @@ SELECT event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])
 -- written.
 --
 -- Whether there is an open endpoint is asked here once more: a 410 Gone has just disabled it, or
--- its partner has just set it. What was not sent is no attempt that failed, and leaves no trace.
+-- its partner has just set it. What was not sent is no attempt that failed, leaves no trace, and has
+-- all the time for attempts before it again.
 WITH made AS (
   SELECT t.*, first_attempt_at, now() + next_in_ms * interval '1 millisecond' AS next_at,
          patience_ms * interval '1 millisecond' AS patience,
@@ -77,7 +78,7 @@ WITH made AS (
   UPDATE deliveries SET
     state = end_state,
     finished_at = CASE WHEN end_state IN ('delivered', 'failed') THEN now() END,
-    next_attempt_at = CASE WHEN end_state = 'parked' OR outcome = 'not-sent' THEN now() ELSE next_at END,
+    next_attempt_at = CASE WHEN end_state = 'parked' THEN now() ELSE next_at END,
     first_attempt_at = CASE WHEN outcome <> 'not-sent' THEN deliveries.first_attempt_at END,
     lease_owner = NULL,
     last_outcome = CASE WHEN outcome = 'not-sent' THEN last_outcome ELSE outcome END,

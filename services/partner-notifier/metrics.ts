@@ -33,7 +33,7 @@ export function notifierMetrics(registry: Registry): NotifierMetrics {
   return {
     attempts: new Tally({
       name: 'triplock_webhook_attempts_total',
-      help: 'Webhook attempts, by outcome. not-sent: there was no open endpoint any more.',
+      help: 'Webhook attempts, by outcome. not-sent: no open endpoint, or a lacking key.',
       label: 'outcome',
       values: { delivered: 0, refused: 0, unanswered: 0, unsendable: 0, 'not-sent': 0 },
       registers,

@@ -87,6 +87,7 @@ test('what was not sent for want of an endpoint is no attempt, and is due if one
   const notSent: AttemptRecord = {
     ...notDelivered,
     outcome: 'not-sent',
+    nextInMs: 0,
     status: null,
     error: null,
   };

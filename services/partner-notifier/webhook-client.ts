@@ -27,8 +27,12 @@ export type WebhookOutcome =
   /** Nothing was sent, because it must not or cannot be. */
   | { outcome: 'unsendable'; error: string };
 
-/** The same, or nothing: its partner had no open endpoint any more when it was to be made. */
-export type AttemptOutcome = WebhookOutcome | { outcome: 'not-sent' };
+/**
+ * The same, or nothing was tried: its partner had no open endpoint any more when it was to be made,
+ * or its secret could not be opened here. It counts as no attempt, and is due again after a while.
+ */
+export type AttemptOutcome =
+  WebhookOutcome | { outcome: 'not-sent'; againInMs: number; error?: string };
 
 /** Sends one attempt. It never rejects. */
 export type SendWebhook = (request: WebhookRequest) => Promise<WebhookOutcome>;

@@ -24,18 +24,28 @@ test('a webhook is sent again under the same id until it is taken', async (conte
 });
 
 test('without the key of its secret a webhook waits, unsent and not given up, until the key is there', async (context) => {
-  const { sender, keyless, endpoint, notify, states } = await aNotifier(context);
+  const { sender, keyless, endpoint, notify, states, metrics, twoHoursPass } =
+    await aNotifier(context);
   const receiver = await aReceiver(context);
   await endpoint('acme', receiver.url);
   await notify('acme');
-  for (let pass = 1; pass <= 2; pass += 1) {
-    await eventually(async () => (await keyless.pass()) === 1);
-    await keyless.settled();
+  const tryBy = async (some: typeof sender) => {
+    assert.equal(await some.pass(), 1);
+    await some.settled();
+    return states();
+  };
+  receiver.answerWith((response) => void response.writeHead(500).end());
+  assert.deepEqual(await tryBy(sender), ['pending 1']);
+  for (const attempts of [2, 3]) {
+    assert.deepEqual(await tryBy(keyless), [`pending ${attempts}`]);
+    assert.equal(await keyless.pass(), 0, 'a key that is missing is looked for at once again');
+    // Longer than there is time for all attempts together.
+    await twoHoursPass();
   }
-  assert.deepEqual([receiver.received.length, await states()], [0, ['pending 2']]);
-  await eventually(async () => (await sender.pass()) === 1);
-  await sender.settled();
-  assert.deepEqual([receiver.received.length, await states()], [1, ['delivered 3']]);
+  assert.deepEqual([receiver.received.length, metrics.attempts.counted()['not-sent']], [1, 2]);
+  assert.deepEqual(await tryBy(sender), ['pending 4'], 'the time ran while nothing could be sent');
+  receiver.answerWith((response) => void response.writeHead(204).end());
+  assert.deepEqual(await tryBy(sender), ['delivered 5']);
 });
 
 test('dead endpoints hold up nobody, also when together they could fill all slots', async (context) => {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Partners } from '@triplock/partners';
+import { type Partners, UnopenedSecretError } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import {
   annotateSpan,
@@ -161,7 +161,10 @@ async function sendAndRecord(
     outcome: outcome.outcome,
     ...whatToKeep(outcome),
     tookMs: performance.now() - started,
-    nextInMs: backoffMs(delivery.failedBefore, notifier.retry),
+    nextInMs:
+      outcome.outcome === 'not-sent'
+        ? outcome.againInMs
+        : backoffMs(delivery.failedBefore, notifier.retry),
     giveUpAfterMs: notifier.retry.giveUpAfterMs,
   });
   await notifier.crashPoints.reached('webhook.recorded');
@@ -174,16 +177,26 @@ async function sendAndRecord(
  */
 const gone = 410;
 
+// A key comes back by hands. Until then each of its deliveries costs a look a minute.
+const keyMayBeBackInMs = 60_000;
+
 async function attempt(
   notifier: Notifier,
   { partnerId, eventId, body, host }: LeasedDelivery,
   signal: AbortSignal,
 ): Promise<AttemptOutcome> {
   // Asked now and not when the event came: a partner that repairs its endpoint gets what waits.
-  const endpoint = await notifier.partners.webhookEndpoint(partnerId);
+  const endpoint = await notifier.partners.webhookEndpoint(partnerId).catch((error: unknown) => {
+    if (error instanceof UnopenedSecretError) return error;
+    throw error;
+  });
+  // Our own fault, so the time for attempts does not run, and no slot of its host is kept.
+  if (endpoint instanceof UnopenedSecretError)
+    return { outcome: 'not-sent', againInMs: keyMayBeBackInMs, error: endpoint.message };
   // What was made or asked for again before the endpoint was gone; it is parked. One that is open
   // at another host by now is leased again, in the rate of that one.
-  if (endpoint === undefined || endpoint.host !== host) return { outcome: 'not-sent' };
+  if (endpoint === undefined || endpoint.host !== host)
+    return { outcome: 'not-sent', againInMs: 0 };
   const outcome = await notifier.send({ endpoint, id: eventId, body, signal });
   await disableIfGone(notifier, { partnerId, version: endpoint.version, outcome });
   return outcome;

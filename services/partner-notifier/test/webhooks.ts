@@ -120,6 +120,10 @@ type NotifierWish = Partial<SendLimits> & { perPartnerMax?: number };
 const anHourLater = `UPDATE partners.endpoint_verifications
   SET asked_at = asked_at - interval '1 hour', next_at = next_at - interval '1 hour'`;
 
+const twoHoursLater = `UPDATE notifier.deliveries
+  SET first_attempt_at = first_attempt_at - interval '2 hours',
+      next_attempt_at = next_attempt_at - interval '2 hours'`;
+
 /** What sends webhooks, over a database of one test's own, in steps that the test takes. */
 export async function aNotifier(
   context: TestContext,
@@ -143,14 +147,13 @@ export async function aNotifier(
   const endpoints = openWebhookEndpoints(store.open('triplock_gateway'), webhookKeys);
   const allLimits = { owner: 'one', leaseMs: 60_000, inFlightMax: 16, ...limits };
   const sender = createSender(notifier, allLimits);
-  const senderOf = (partners: Partners, leaseMs = 60_000) =>
-    createSender({ ...notifier, partners }, { ...allLimits, leaseMs });
+  const senderOf = (partners: Partners) => createSender({ ...notifier, partners }, allLimits);
   const stopping = new AbortController().signal;
   return {
     sender,
     overtaker: createSender(notifier, { ...allLimits, owner: 'another' }),
-    /** One that lacks the key that secrets are sealed with, and whose leases end at once. */
-    keyless: senderOf(openPartners(database, { webhookKeys: otherKeys }), 1),
+    /** One that lacks the key that secrets are sealed with. */
+    keyless: senderOf(openPartners(database, { webhookKeys: otherKeys })),
     /** One to which each endpoint moves to another host between its lease and its attempt. */
     moving: senderOf(whoMove(notifier.partners)),
     crashPoints,
@@ -168,6 +171,8 @@ export async function aNotifier(
     verify: verifyEndpoints(notifier, { policy: 'off', stopping }),
     /** Asks the endpoints that are to be asked now. */
     ask: verifyEndpoints(notifier, { policy: 'required', stopping }),
+    /** Has two hours pass for every delivery. */
+    twoHoursPass: () => store.open().query(twoHoursLater),
     /** Has an hour pass since endpoints were asked. */
     askAgainLater: () => store.open().query(anHourLater),
     disable: () => store.open().query('UPDATE partners.webhook_endpoints SET disabled_at = now()'),
