@@ -46,16 +46,16 @@ SELECT event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])
 -- $1 event ids, $2 attempts, $3 what each came to (`delivered`, `refused`, `unanswered`,
 -- `unsendable`, or `not-sent` where the host it was leased for had no open endpoint of its
 -- partner, or the secret could not be opened), $4 HTTP statuses or nulls, $5 errors or nulls, $6
--- milliseconds each took, $7 milliseconds until its next attempt, $8 milliseconds after the first attempt when there shall
--- be no further one. All of one length.
+-- milliseconds each took, $7 milliseconds until its next attempt, $8 milliseconds after the first
+-- attempt when there shall be no further one. All of one length.
 -- A row for each attempt that was recorded, with the delivery's `state` now: `pending` comes
 -- again, `parked` waits for an endpoint, `failed` was given up. No row: another sender took the
 -- delivery over, or the attempt was recorded before, which ended its lease, and nothing was
 -- written.
 --
 -- Whether there is an open endpoint is asked here once more: a 410 Gone has just disabled it, or
--- its partner has just set it. What was not sent is no attempt that failed, leaves no trace, and has
--- all the time for attempts before it again.
+-- its partner has just set it. What was not sent is no attempt that failed, leaves no trace, and
+-- has all the time for attempts before it again.
 WITH made AS (
   SELECT t.*, first_attempt_at, now() + next_in_ms * interval '1 millisecond' AS next_at,
          patience_ms * interval '1 millisecond' AS patience,
