@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { observe, resultOf } from './audit.ts';
 import { checks } from './checks.ts';
-import { closedSoFar, openStretches, unwatched } from './slices.ts';
+import { closedSoFar, openStretches, unwatched, usualSlices } from './slices.ts';
 import { differingSums, renderSums, type SumRow } from './sums.ts';
 import { ownersOf } from './test/event-hops.ts';
 import { harmsToConsumers } from './test/harm-to-consumers.ts';
@@ -11,14 +11,18 @@ import { harmsToLedger } from './test/harm-to-ledger.ts';
 import { harmsToTopics } from './test/harm-to-topics.ts';
 import { aScene } from './test/harm.ts';
 import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
+import type { SliceLimits } from './windows.ts';
 
 /** A system that is audited in slices of a few rows, which are closed at once. */
-async function aSlicedSystem(context: TestContext, rowsMax = 4) {
+async function aSlicedSystem(
+  context: TestContext,
+  { rowsMax, closeAfterSeconds }: SliceLimits = { rowsMax: 4, closeAfterSeconds: 0 },
+) {
   const store = await createTestDatabase(context);
   const owners = ownersOf(store);
   const system = wholeSystem(owners);
   const database = owners.auditor;
-  const slices = { rowsMax, closeAfterSeconds: 0 };
+  const slices = { rowsMax, closeAfterSeconds };
   const [sliced, whole] = [anAuditorOf(database, { slices }), anAuditorOf(database)];
   const payAll = async (payments: number) => {
     for (let n = 0; n < payments; n += 1) await system.pay(aPayment());
@@ -60,10 +64,21 @@ test('what came to its end is closed in slices, and the totals stay what they we
 });
 
 test('of what is newest nothing is closed before it is a whole slice', async (context) => {
-  const { audit, payAll, closed } = await aSlicedSystem(context, 4);
+  const { audit, payAll, closed } = await aSlicedSystem(context);
   await payAll(4);
   await audit();
   assert.equal(await closed(), 0);
+});
+
+test('what is so new that a row may still come with a time in it is left open, however much it is', async (context) => {
+  const asUsual = { ...usualSlices, rowsMax: 4 };
+  const { owners, audit, payAll, closed } = await aSlicedSystem(context, asUsual);
+  await payAll(12);
+  assert.equal((await audit()).ok, true);
+  assert.equal(await closed(), 0);
+  const slices = { rowsMax: 4, closeAfterSeconds: 0 };
+  await observe(anAuditorOf(owners.auditor, { slices }));
+  assert.ok((await closed()) > 0, 'it was enough for a slice');
 });
 
 test('a slice with something unfinished stays open until it is finished, and later ones are closed', async (context) => {
@@ -167,7 +182,10 @@ test('what adds up whole tables is looked at by a full audit', async (context) =
 });
 
 test('every harm in a closed slice is found by a full audit', async (context) => {
-  const { system, database, owners, sliced } = await aSlicedSystem(context, 1_000_000);
+  const { system, database, owners, sliced } = await aSlicedSystem(context, {
+    rowsMax: 1_000_000,
+    closeAfterSeconds: 0,
+  });
   const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers };
   const harmed: { check: string; nth: number; id: string }[] = [];
   // What takes no window is looked at by every audit, or adds up what no slice is about.

@@ -2,7 +2,12 @@ import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WakeOutcome } from '@triplock/ledger';
-import { readStripeEvent, type StripeEvent } from '@triplock/provider';
+import {
+  readStripeEvent,
+  stripeModeOf,
+  type StripeEvent,
+  type StripeMode,
+} from '@triplock/provider';
 import {
   createBoundedServer,
   quickLimits,
@@ -15,9 +20,6 @@ import {
 import type { Config } from './config.ts';
 import type { Worker } from './worker.ts';
 
-/** docs.stripe.com/keys#obtain-api-keys: a key shows whether it moves real money. */
-const liveKey = /^[rs]k_live_/;
-
 /** Serves Stripe's webhooks, where a port is set. */
 export async function openStripeWebhooks(
   worker: Worker,
@@ -29,7 +31,7 @@ export async function openStripeWebhooks(
     worker.logger.info('WEBHOOKS_PORT is not set: the resolver asks Stripe, no webhook reports');
     return;
   }
-  const mode = liveKey.test(config.STRIPE_API_KEY) ? 'live' : 'test';
+  const mode = stripeModeOf(config.STRIPE_API_KEY);
   const server = await serveStripeWebhooks(worker, { host, port, secrets, mode, resolver });
   onClose('webhooks', () => server.close());
 }
@@ -40,7 +42,7 @@ export type StripeWebhooks = {
   port: number;
   /** Those that Stripe may sign with; two while one follows the other. */
   secrets: readonly string[];
-  mode: 'live' | 'test';
+  mode: StripeMode;
   resolver: Loop;
 };
 

@@ -13,13 +13,16 @@ import {
   resolverFor,
   signWebhook,
   type SendWebhookOptions,
+  type WebhookRequest,
 } from './webhook-client.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
 const eventId = '328391a9-46c9-8809-a8b6-3591db80e499' as EventId;
 const body = '{"type":"payment.succeeded"}';
 
-function sendTo(url: string, options: Partial<SendWebhookOptions> & { secret?: string } = {}) {
+type Wish = Partial<SendWebhookOptions> & Pick<WebhookRequest, 'readAnswer'> & { secret?: string };
+
+function sendTo(url: string, { readAnswer, ...options }: Wish = {}) {
   const send = createSendWebhook({
     policy: 'loopback-too',
     resolve: async () => ['127.0.0.1'],
@@ -27,7 +30,8 @@ function sendTo(url: string, options: Partial<SendWebhookOptions> & { secret?: s
     ...options,
   });
   const endpoint = { url, secrets: [options.secret ?? secret] };
-  return send({ endpoint, id: eventId, body, signal: new AbortController().signal });
+  const { signal } = new AbortController();
+  return send({ endpoint, id: eventId, body, signal, ...(readAnswer && { readAnswer }) });
 }
 
 async function receiverThatAnswers(context: TestContext, status: number, head = {}) {
@@ -81,20 +85,38 @@ test('a receiver that never answers costs no more than the time-out', async (con
   assert.ok(performance.now() - started < 2_000);
 });
 
-test('an endless answer is not read to its end', async (context) => {
-  const receiver = await aReceiver(context);
-  const closed = Promise.withResolvers<void>();
-  receiver.answerWith((response) => {
-    response.on('close', () => closed.resolve());
-    response.on('error', () => closed.resolve());
+test('an endless answer is not read to its end, whether or not anybody wants to know it', async (context) => {
+  // The time-out of an attempt ends its answer as well: here it never comes.
+  const timeoutMs = 86_400_000;
+  for (const wish of [{ timeoutMs }, { readAnswer: { bytesMax: 4_096, timeoutMs } }]) {
+    const receiver = await aReceiver(context);
+    const end = pourInto(receiver);
+    assert.deepEqual(await sendTo(receiver.url, wish), { outcome: 'delivered', status: 200 });
+    assert.equal(await end, 'cut');
+  }
+});
+
+/** Answers with more than the sockets on the way hold, and tells whether it was all taken. */
+function pourInto({ answerWith }: Awaited<ReturnType<typeof aReceiver>>): Promise<'cut' | 'read'> {
+  const end = Promise.withResolvers<'cut' | 'read'>();
+  const chunk = Buffer.alloc(64 * 1024);
+  answerWith((response) => {
+    let chunksLeft = 1_024;
+    response.on('close', () => end.resolve(response.writableFinished ? 'read' : 'cut'));
+    response.on('error', () => end.resolve('cut'));
     response.writeHead(200);
-    const pour = () => response.write(Buffer.alloc(64 * 1024)) && setImmediate(pour);
+    const pour = () => {
+      while (chunksLeft > 0) {
+        chunksLeft -= 1;
+        if (!response.write(chunk)) return;
+      }
+      response.end();
+    };
     response.on('drain', pour);
     pour();
   });
-  assert.deepEqual(await sendTo(receiver.url), { outcome: 'delivered', status: 200 });
-  await closed.promise;
-});
+  return end.promise;
+}
 
 test('nobody listening is no answer', async () => {
   const outcome = await sendTo(`http://127.0.0.1:${await freePort()}/`);

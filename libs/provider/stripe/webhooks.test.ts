@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Stripe from 'stripe';
-import { readStripeEvent } from './webhooks.ts';
+import { readStripeEvent, stripeModeOf } from './webhooks.ts';
 
 const secret = 'whsec_test';
 const mode = 'test' as const;
@@ -55,12 +55,24 @@ test('an event about something else, or of a step on the way, is genuine and ign
 });
 
 test('an event of live mode or of another account is genuine and not ours', () => {
-  for (const event of [{ livemode: true }, { account: 'acct_other' }]) {
+  for (const event of [{ livemode: true }, { livemode: undefined }, { account: 'acct_other' }]) {
     const read = readStripeEvent(aWebhook(intent, { event }));
     assert.deepEqual(read, { outcome: 'foreign', type: succeeded });
   }
-  const live = { ...aWebhook(intent, { event: { livemode: true } }), mode: 'live' as const };
-  assert.equal(readStripeEvent(live).outcome, 'event');
+});
+
+test('where real money is moved, an event of test mode is not ours', () => {
+  const inLive = (livemode: unknown) =>
+    readStripeEvent({ ...aWebhook(intent, { event: { livemode } }), mode: 'live' }).outcome;
+  assert.equal(inLive(true), 'event');
+  for (const livemode of [false, undefined, 'true']) assert.equal(inLive(livemode), 'foreign');
+});
+
+test('a key that moves real money is known by its name, restricted or not', () => {
+  for (const key of ['sk_live_1', 'rk_live_1']) assert.equal(stripeModeOf(key), 'live');
+  for (const key of ['sk_test_1', 'rk_test_1', 'a-simulator']) {
+    assert.equal(stripeModeOf(key), 'test');
+  }
 });
 
 test('while one secret follows the other both are good, and no third', () => {

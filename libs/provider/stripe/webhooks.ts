@@ -37,6 +37,14 @@ const finalEvents = new Set([
   'refund.failed',
 ]);
 
+/** Whether an API key moves real money (docs.stripe.com/keys#obtain-api-keys). */
+export type StripeMode = 'live' | 'test';
+
+/** The mode of a secret or restricted key, which is in its name. */
+export function stripeModeOf(apiKey: string): StripeMode {
+  return /^[rs]k_live_/.test(apiKey) ? 'live' : 'test';
+}
+
 /**
  * Verifies a webhook over its raw bytes (docs.stripe.com/webhooks#verify-official-libraries): that
  * one of our secrets signed it, and within the last five minutes. Several secrets are for the time
@@ -47,8 +55,7 @@ export function readStripeEvent(received: {
   body: Buffer;
   signature: string | undefined;
   secrets: readonly string[];
-  /** Whether the API key is one that moves real money. */
-  mode: 'live' | 'test';
+  mode: StripeMode;
 }): ReadStripeEvent {
   const { signature, mode } = received;
   if (signature === undefined) return { outcome: 'forged', detail: 'without Stripe-Signature' };
