@@ -5,14 +5,22 @@ import { required } from './config.ts';
 import { auditWithHistory } from './history/compare-with-layers.ts';
 import { readHistory } from './history/history.ts';
 import { operatorFor, withDatabase, withParts, type Caller } from './operator.ts';
-import { recordAcknowledgement, whoActs, type Loss } from './operator-acts.ts';
+import {
+  recordAcknowledgement,
+  whoActs,
+  type Acknowledgement,
+  type Loss,
+} from './operator-acts.ts';
 import { openTerminal } from './terminal.ts';
 
 const defaultWaitSeconds = 60;
 
+/** As many as ten checks name at a time. */
+const acknowledgedMax = 1_000;
+
 const help = `
 npm run audit -- [options]
-npm run audit -- acknowledge ID --reason TEXT [--by NAME]
+npm run audit -- acknowledge ID... --reason TEXT [--by NAME]
 
 Reconciles every layer: the topic of accepted payments and refunds, the provider's own journal, the
 ledger, its events, what was published, the inbox and the webhooks; counts, sums per partner and
@@ -27,9 +35,10 @@ one that does not take it.
 
 What Kafka lost before it was read (accepted-lost) stays drift until somebody acknowledges it, and so
 does a 202 that nothing accounts for (claim-unaccounted), a request that the auditor had read and no
-worker (accepted-unaccounted), and one that a worker had read and no auditor (ledger-not-accepted):
-that is recorded with who, when and why. A loss is acknowledged with the claims that are laid to it
-by then. Harmless twice; exit code 1 when nothing of that ID was lost, or may still be read.
+worker (accepted-unaccounted), one that a worker had read and no auditor (ledger-not-accepted), and a
+record whose dead letter was lost (refused-record-not-dead-lettered): that is recorded with who, when
+and why. A loss is acknowledged with the claims that are laid to it by then. Of several IDs each is
+recorded by itself. Harmless twice; exit code 1 when nothing of an ID was lost, or may still be read.
 
   --wait N       seconds to wait for work in flight (${defaultWaitSeconds})
   --full         compares every closed slice again, and not only some; one that is interrupted goes on
@@ -43,7 +52,7 @@ by then. Harmless twice; exit code 1 when nothing of that ID was lost, or may st
   --by NAME      who acknowledges (the user of this machine)
   --home DIR     the instance on this machine (.triplock); elsewhere the settings say which system
   --json         prints { ok, settledDown, counts, sums, drift, waiting, lost, inFlight,
-                 notCompared, history? }, or { outcome }
+                 notCompared, history? }, or { outcomes: [{ id, outcome }] }
   --help
 
 AUDITOR_URL      an auditor's operators' port, such as http://auditor:9100
@@ -61,7 +70,8 @@ export function audit(caller: Caller): Promise<void> {
     by: { type: 'string' },
     json: { type: 'boolean' },
   } as const;
-  return runCommand({ name: 'audit', help, options, wordsMax: 2, run: runAudit }, caller.args);
+  const wordsMax = 1 + acknowledgedMax;
+  return runCommand({ name: 'audit', help, options, wordsMax, run: runAudit }, caller.args);
 
   async function runAudit(asked: Asked): Promise<void> {
     const { values, words, interrupted } = asked;
@@ -103,41 +113,65 @@ export function audit(caller: Caller): Promise<void> {
 }
 
 /**
- * `audit acknowledge`: somebody knows of a loss, which is no drift any more.
+ * `audit acknowledge`: somebody knows of losses, which are no drift any more. Each is recorded by
+ * itself: what was before one that is not there stays recorded.
  *
  * @throws UsageError before anything is opened when the words make no acknowledgement.
  */
 async function acknowledge(caller: Caller, { values, words, interrupted }: Asked): Promise<void> {
-  const [verb, word] = words;
-  if (verb !== 'acknowledge' || word === undefined) {
+  const [verb, ...ids] = words;
+  if (verb !== 'acknowledge' || ids.length === 0) {
     throw new UsageError('say acknowledge and an ID (npm run audit -- --help)');
   }
-  const loss = lossOf(word);
-  if (loss === undefined) throw new UsageError(`'${word}' is no id that the audit names as lost`);
+  const losses = ids.map(lossOf);
   const why = values.reason?.trim();
   if (!why) throw new UsageError('say what was done about it: --reason TEXT');
   const by = whoActs(values.by);
   const terminal = openTerminal({ json: values.json ?? false });
   const operator = await operatorFor(caller, { terminal, signal: interrupted() });
-  const outcome = await withDatabase(operator, { name: 'audit', parts: [] }, (database) =>
-    recordAcknowledgement(database, loss, { by, why }),
-  );
-  const id = 'lost' in loss ? loss.lost : loss.txnId;
-  if (outcome === 'not-found') {
-    throw new CommandError(
-      `nothing was lost as ${id}, or not for certain yet: npm run audit names what was`,
-    );
+  const outcomes = await withDatabase(operator, { name: 'audit', parts: [] }, async (database) => {
+    const seen: { id: string; outcome: Acknowledgement }[] = [];
+    for (const { id, loss } of losses) {
+      operator.signal.throwIfAborted();
+      const outcome = await recordAcknowledgement(database, loss, { by, why });
+      seen.push({ id, outcome });
+      terminal.line(`${id}: ${acknowledgements[outcome]}`);
+    }
+    return seen;
+  });
+  terminal.result({ outcomes });
+  if (outcomes.some(({ outcome }) => outcome === 'not-found')) {
+    throw new CommandError('npm run audit names what was lost');
   }
-  const before = outcome === 'acknowledged-before' ? ' before; nothing was changed' : '';
-  terminal.line(`${id}: acknowledged${before}`);
-  terminal.result({ outcome });
 }
 
-/** The audit names offsets by an id, with which and when behind that, and a transaction by its. */
-function lossOf(word: string): Loss | undefined {
+const acknowledgements: Readonly<Record<Acknowledgement, string>> = {
+  acknowledged: 'acknowledged',
+  'acknowledged-before': 'acknowledged before; nothing was changed',
+  'not-found': 'nothing was lost as this, or not for certain yet',
+};
+
+/**
+ * The audit names offsets by an id, with which and when behind that, a transaction by its, and a
+ * record by where it was.
+ *
+ * @throws UsageError for anything else.
+ */
+function lossOf(word: string): { id: string; loss: Loss } {
+  const [, topic, partition, offset] =
+    /^([A-Za-z0-9._-]{1,249})\/(\d{1,9})\/(\d{1,18})$/.exec(word) ?? [];
+  if (topic !== undefined) {
+    return { id: word, loss: { topic, partition: Number(partition), offset: offset! } };
+  }
   const [, lost] = /^(\d{1,18})(\/.*)?$/.exec(word) ?? [];
-  if (lost !== undefined) return { lost: String(BigInt(lost)) };
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word) ? { txnId: word } : undefined;
+  if (lost !== undefined) {
+    const id = String(BigInt(lost));
+    return { id, loss: { lost: id } };
+  }
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(word)) {
+    return { id: word, loss: { txnId: word } };
+  }
+  throw new UsageError(`'${word}' is no id that the audit names as lost`);
 }
 
 type Asked = {

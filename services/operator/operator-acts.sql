@@ -44,14 +44,14 @@ VALUES ('rewind', 'since ' || $1::text, $2, $3)
 -- name: recordAcknowledgement
 -- Records who knows of a loss and what they did about it; from then on it is no drift.
 --
--- $1 what it may be, `lost:<id>`, or `claim:`, `accepted:` and `ledger:` with the txn_id $4;
--- $2 who, $3 the reason. One row where the audit found any of that: whether it is recorded now, or
+-- $1 what it may be, `lost:<id>`, `claim:`, `accepted:` and `ledger:` with the txn_id $4, or
+-- `record:` with topic $5, partition $6 and offset $7; $2 who, $3 the reason. One row where the audit found any of that: whether it is recorded now, or
 -- was acknowledged before and nothing was written. What was found since is acknowledged once more.
 -- No row: nothing of that id was lost. Of two at once on one id the second waits for the first, by
 -- a lock that is taken before.
 --
 -- A request that a worker may still come to is none: a later one of its partition has been posted.
--- Nor is a ledger row without one, unless Kafka lost something since; the clocks of gateways may be
+-- So it is of a record that is no request, and whose dead letter was lost. Nor is a ledger row without one, unless Kafka lost something since; the clocks of gateways may be
 -- off by a minute.
 WITH lost AS (
   SELECT 'lost:' || lost_id AS subject, (
@@ -88,6 +88,21 @@ WITH lost AS (
     )
     AND EXISTS (
       SELECT FROM auditor.accepted_lost WHERE found_at > transactions.created_at - interval '1 minute'
+    )
+  UNION ALL
+  SELECT concat('record:', topic, '/', kafka_partition, '/', kafka_offset), first_seen
+  FROM auditor.accepted_refused AS refused
+  WHERE topic = $5 AND kafka_partition = $6 AND kafka_offset = $7
+    AND NOT EXISTS (
+      SELECT FROM auditor.dead_letters AS dead
+      WHERE dead.topic = refused.topic
+        AND dead.kafka_partition = refused.kafka_partition
+        AND dead.kafka_offset = refused.kafka_offset
+    )
+    AND EXISTS (
+      SELECT FROM auditor.accepted AS later
+      JOIN ledger.transactions USING (txn_id, fingerprint)
+      WHERE later.kafka_partition = refused.kafka_partition AND later.first_seen > refused.first_seen
     )
 ),
 recorded AS (

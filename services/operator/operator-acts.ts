@@ -81,33 +81,41 @@ export async function recordRewind(
 /** What came of acknowledging a loss. */
 export type Acknowledgement = 'acknowledged' | 'acknowledged-before' | 'not-found';
 
-/** Offsets that Kafka lost, or a transaction of which the record was lost, by its id. */
-export type Loss = { lost: string } | { txnId: string };
+/**
+ * Offsets that Kafka lost, a transaction of which the record was lost, or a record of which the
+ * dead letter was.
+ */
+export type Loss =
+  { lost: string } | { txnId: string } | { topic: string; partition: number; offset: string };
 
 /**
- * Records that somebody knows of records that Kafka lost, or of a transaction that is missing where
- * it was not read in time, so that the audit may pass again.
+ * Records that somebody knows of records that Kafka lost, or of a transaction or a dead letter that
+ * is missing where it was not read in time, so that the audit may pass again.
  */
 export async function recordAcknowledgement(
   database: Database,
   loss: Loss,
   { by, why }: Actor,
 ): Promise<Acknowledgement> {
+  const subjects = subjectsOf(loss);
   const txnId = 'txnId' in loss ? loss.txnId : null;
-  const subjects =
-    'lost' in loss
-      ? [`lost:${loss.lost}`]
-      : ['claim', 'accepted', 'ledger'].map((had) => `${had}:${loss.txnId}`);
+  const record =
+    'topic' in loss ? [loss.topic, loss.partition, loss.offset] : ([null, null, null] as const);
   return database.transaction(async (tx) => {
     await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [subjects[0]]);
-    const [row] = await tx.query<{ outcome: Acknowledgement }>(statements.recordAcknowledgement, [
-      subjects,
-      by,
-      why,
-      txnId,
-    ]);
+    const values = [subjects, by, why, txnId, ...record];
+    const [row] = await tx.query<{ outcome: Acknowledgement }>(
+      statements.recordAcknowledgement,
+      values,
+    );
     return row?.outcome ?? 'not-found';
   });
+}
+
+function subjectsOf(loss: Loss): string[] {
+  if ('lost' in loss) return [`lost:${loss.lost}`];
+  if ('topic' in loss) return [`record:${loss.topic}/${loss.partition}/${loss.offset}`];
+  return ['claim', 'accepted', 'ledger'].map((had) => `${had}:${loss.txnId}`);
 }
 
 function userName(): string | undefined {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { openPostgresLedger } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase, freePort } from '@triplock/testing';
@@ -129,81 +129,28 @@ test('counts and spans are read out as people say them', () => {
   assert.deepEqual(spans, ['3 ms', '1.4 s', '2 min 5 s', '23 h 59 min']);
 });
 
-test('a loss is acknowledged once, with who and why, by its id or by what the audit names', async (context) => {
+/** A database, and `audit acknowledge` on it: what came of each id, by itself or with others. */
+async function acknowledging(context: TestContext) {
   const store = await createTestDatabase(context);
   const owner = store.open();
-  const settings = { DATABASE_URL: store.url() };
-  const [lost] = await owner.query<{ lost_id: bigint }>(
-    `INSERT INTO auditor.accepted_lost
-       (topic, kafka_partition, from_offset, to_offset, why, whole_at)
-     VALUES ('payments.accepted.v1', 3, 120, 123, 'dropped', now()) RETURNING lost_id`,
-  );
-  const id = String(lost!.lost_id);
-  const acknowledge = (subject: string, ...more: string[]) =>
-    runOperator(['audit', 'acknowledge', subject, '--by', 'ada', ...more], settings);
-  const first = await acknowledge(`${id}/payments.accepted.v1/3/120-122`, '--reason', 'sent again');
-  assert.deepEqual([first.code, first.stdout], [0, `${id}: acknowledged\n`], first.stderr);
-  const again = await acknowledge(id, '--reason', 'once more', '--json');
-  assert.deepEqual(JSON.parse(again.stdout), { outcome: 'acknowledged-before' });
-  assert.equal((await acknowledge('4712', '--reason', 'a slip')).code, 1);
-  assert.deepEqual(
-    await owner.query('SELECT act, subject, done_by, why FROM auditor.operator_acts'),
-    [{ act: 'acknowledge', subject: `lost:${id}`, done_by: 'ada', why: 'sent again' }],
-  );
-});
-
-test('a claim that nothing accounts for is acknowledged by its id, and a loss once more when claims are laid to it', async (context) => {
-  const store = await createTestDatabase(context);
-  const owner = store.open();
-  const settings = { DATABASE_URL: store.url() };
-  const acknowledge = async (id: string) => {
-    const words = ['audit', 'acknowledge', id, '--by', 'ada', '--reason', 'served', '--json'];
-    const { stdout, stderr } = await runOperator(words, settings);
-    return stdout === '' ? stderr : (JSON.parse(stdout) as { outcome: string }).outcome;
+  const run = (...words: string[]) =>
+    runOperator(['audit', 'acknowledge', ...words, '--by', 'ada'], { DATABASE_URL: store.url() });
+  const acknowledge = async (...ids: string[]) => {
+    const { stdout, stderr, code } = await run(...ids, '--reason', 'served', '--json');
+    assert.notEqual(stdout, '', stderr);
+    const { outcomes } = JSON.parse(stdout) as { outcomes: { id: string; outcome: string }[] };
+    assert.equal(code, outcomes.some(({ outcome }) => outcome === 'not-found') ? 1 : 0, stderr);
+    return outcomes.map(({ outcome }) => outcome).join();
   };
-  await owner.query(
-    `INSERT INTO auditor.accepted_lost
-       (topic, kafka_partition, from_offset, to_offset, why, whole_at)
-     VALUES ('payments.accepted.v1', 0, 1, 3, 'dropped', now())`,
-  );
-  assert.equal(await acknowledge('1'), 'acknowledged');
-  const one = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
-  const other = '66b9d384-d57e-8dad-9491-3751cc7aa855';
-  for (const [id, lost] of [
-    [one, 1],
-    [other, null],
-  ]) {
-    await owner.query(
-      `INSERT INTO auditor.claims_unaccounted (
-         txn_id, fingerprint, partner_id, accepted_at, topic, kafka_partition, before_offset,
-         confirmed_at, lost_id
-       )
-       VALUES ($1, decode(repeat('07', 32), 'hex'), 'acme', now(), 'payments.accepted.v1', 0, 3,
-         now(), $2)`,
-      [id, lost],
-    );
-  }
-  assert.equal(await acknowledge('1'), 'acknowledged');
-  assert.equal(await acknowledge('1'), 'acknowledged-before');
-  assert.equal(await acknowledge(other), 'acknowledged');
-  const stranger = '328391a9-46c9-8809-a8b6-3591db80e499';
-  assert.match(await acknowledge(stranger), /nothing was lost as 328391a9/);
-  const acts = await owner.query<{ subject: string }>(
-    'SELECT subject FROM auditor.operator_acts ORDER BY act_id',
-  );
-  assert.deepEqual(
-    acts.map(({ subject }) => subject),
-    ['lost:1', 'lost:1', `claim:${other}`],
-  );
-});
-
-test('what one side alone had read is acknowledged by its id, once no worker may come to it and Kafka lost something', async (context) => {
-  const store = await createTestDatabase(context);
-  const owner = store.open();
-  const acknowledge = async (id: string) => {
-    const words = ['audit', 'acknowledge', id, '--by', 'ada', '--reason', 'served', '--json'];
-    const { stdout, stderr } = await runOperator(words, { DATABASE_URL: store.url() });
-    return stdout === '' ? stderr : (JSON.parse(stdout) as { outcome: string }).outcome;
+  const lose = async (offsets: readonly [from: number, to: number]) => {
+    const sql = `INSERT INTO auditor.accepted_lost
+        (topic, kafka_partition, from_offset, to_offset, why, whole_at)
+      VALUES ('payments.accepted.v1', 3, $1, $2, 'dropped', now()) RETURNING lost_id::text AS id`;
+    return (await owner.query<{ id: string }>(sql, [...offsets]))[0]!.id;
+  };
+  const acts = async () => {
+    const sql = 'SELECT subject FROM auditor.operator_acts ORDER BY act_id';
+    return (await owner.query<{ subject: string }>(sql)).map(({ subject }) => subject);
   };
   let seconds = 0;
   const read = (partition: number, { txnId, fingerprint, partnerId }: AcceptedPayment) =>
@@ -217,30 +164,101 @@ test('what one side alone had read is acknowledged by its id, once no worker may
       [txnId, fingerprint, partnerId, partition, (seconds += 1) - 100],
     );
   const ledger = openPostgresLedger(store.open('triplock_ledger'));
-  const [lost, elsewhere, later, unread] = [aPayment(), aPayment(), aPayment(), aPayment()];
   const post = (payment: AcceptedPayment) => ledger.post([{ payment, traceparent: '' }]);
+  return { owner, run, acknowledge, lose, acts, read, post };
+}
+
+test('a loss is acknowledged once, with who and why, by its id or by what the audit names', async (context) => {
+  const { owner, run, acknowledge, lose } = await acknowledging(context);
+  const id = await lose([120, 123]);
+  const first = await run(`${id}/payments.accepted.v1/3/120-122`, '--reason', 'sent again');
+  assert.deepEqual([first.code, first.stdout], [0, `${id}: acknowledged\n`], first.stderr);
+  assert.equal(await acknowledge(id), 'acknowledged-before');
+  assert.equal(await acknowledge('4712'), 'not-found');
+  assert.deepEqual(
+    await owner.query('SELECT act, subject, done_by, why FROM auditor.operator_acts'),
+    [{ act: 'acknowledge', subject: `lost:${id}`, done_by: 'ada', why: 'sent again' }],
+  );
+});
+
+test('several losses are acknowledged at once, also beside one that is none', async (context) => {
+  const { acknowledge, lose, acts } = await acknowledging(context);
+  const [one, other] = [await lose([120, 123]), await lose([200, 201])];
+  assert.equal(await acknowledge(one, '4712', other), 'acknowledged,not-found,acknowledged');
+  assert.equal(await acknowledge(one, other), 'acknowledged-before,acknowledged-before');
+  assert.deepEqual(await acts(), [`lost:${one}`, `lost:${other}`]);
+});
+
+test('a claim that nothing accounts for is acknowledged by its id, and a loss once more when claims are laid to it', async (context) => {
+  const { owner, acknowledge, lose, acts } = await acknowledging(context);
+  const lost = await lose([1, 3]);
+  assert.equal(await acknowledge(lost), 'acknowledged');
+  const one = '37585521-60c9-8d90-a37f-2e1b8a7081e6';
+  const other = '66b9d384-d57e-8dad-9491-3751cc7aa855';
+  for (const [id, laidTo] of [
+    [one, lost],
+    [other, null],
+  ]) {
+    await owner.query(
+      `INSERT INTO auditor.claims_unaccounted (
+         txn_id, fingerprint, partner_id, accepted_at, topic, kafka_partition, before_offset,
+         confirmed_at, lost_id
+       )
+       VALUES ($1, decode(repeat('07', 32), 'hex'), 'acme', now(), 'payments.accepted.v1', 3, 3,
+         now(), $2)`,
+      [id, laidTo],
+    );
+  }
+  assert.equal(await acknowledge(lost), 'acknowledged');
+  assert.equal(await acknowledge(lost), 'acknowledged-before');
+  assert.equal(await acknowledge(other), 'acknowledged');
+  assert.equal(await acknowledge('328391a9-46c9-8809-a8b6-3591db80e499'), 'not-found');
+  assert.deepEqual(await acts(), [`lost:${lost}`, `lost:${lost}`, `claim:${other}`]);
+});
+
+test('what one side alone had read is acknowledged by its id, once no worker may come to it and Kafka lost something', async (context) => {
+  const { acknowledge, lose, acts, read, post } = await acknowledging(context);
+  const [lost, elsewhere, later, unread] = [aPayment(), aPayment(), aPayment(), aPayment()];
   await read(3, lost);
   await read(4, elsewhere);
   await post(elsewhere);
-  assert.match(await acknowledge(lost.txnId), /not for certain yet/);
+  assert.equal(await acknowledge(lost.txnId), 'not-found');
   await read(3, later);
   await post(later);
   assert.equal(await acknowledge(lost.txnId), 'acknowledged');
   assert.equal(await acknowledge(lost.txnId), 'acknowledged-before');
-  assert.match(await acknowledge(later.txnId), /nothing was lost as/);
+  assert.equal(await acknowledge(later.txnId), 'not-found');
   await post(unread);
-  assert.match(await acknowledge(unread.txnId), /nothing was lost as/);
-  await owner.query(
-    `INSERT INTO auditor.accepted_lost
-       (topic, kafka_partition, from_offset, to_offset, why, whole_at)
-     VALUES ('payments.accepted.v1', 0, 1, 3, 'dropped', now())`,
-  );
+  assert.equal(await acknowledge(unread.txnId), 'not-found');
+  await lose([1, 3]);
   assert.equal(await acknowledge(unread.txnId), 'acknowledged');
-  const acts = await owner.query<{ subject: string }>('SELECT subject FROM auditor.operator_acts');
-  assert.deepEqual(acts.map(({ subject }) => subject).sort(), [
-    `accepted:${lost.txnId}`,
-    `ledger:${unread.txnId}`,
-  ]);
+  assert.deepEqual(await acts(), [`accepted:${lost.txnId}`, `ledger:${unread.txnId}`]);
+});
+
+test('a dead letter that was lost is acknowledged by its record, once no worker may come to it', async (context) => {
+  const { owner, acknowledge, acts, read, post } = await acknowledging(context);
+  const topic = 'payments.accepted.v1';
+  const refused = async (offset: number) => {
+    await owner.query(
+      `INSERT INTO auditor.accepted_refused
+         (topic, kafka_partition, kafka_offset, reason, detail, first_seen)
+       VALUES ($1, 3, $2, 'null_value', '', now() - interval '2 minutes')`,
+      [topic, offset],
+    );
+    return `${topic}/3/${offset}`;
+  };
+  const [lost, dead] = [await refused(7), await refused(8)];
+  const letter = `INSERT INTO auditor.dead_letters (topic, kafka_partition, kafka_offset, reason)
+    VALUES ($1, 3, 8, 'null_value')`;
+  await owner.query(letter, [topic]);
+  assert.equal(await acknowledge(lost), 'not-found');
+  const later = aPayment();
+  await read(3, later);
+  await post(later);
+  const outcome = await acknowledge(lost, dead, `${topic}/3/9`);
+  assert.equal(outcome, 'acknowledged,not-found,not-found');
+  assert.equal(await acknowledge(lost), 'acknowledged-before');
+  assert.deepEqual(await acts(), [`record:${lost}`]);
 });
 
 test('an acknowledgement without an id or a reason is refused before anything is opened', async () => {

@@ -113,7 +113,8 @@ WHERE outbox.event_type = 'payment.key_conflict'
   )
 
 -- name: refused_record_not_dead_lettered
--- Records that are no payment and were not set aside as dead letters.
+-- Records that are no payment and were not set aside as dead letters, and that no person
+-- acknowledged since.
 SELECT concat_ws('/', topic, kafka_partition, kafka_offset) AS id, first_seen AS since
 FROM auditor.accepted_refused AS refused
 WHERE first_seen >= $1 AND first_seen < $2
@@ -122,6 +123,11 @@ WHERE first_seen >= $1 AND first_seen < $2
     WHERE dead.topic = refused.topic
       AND dead.kafka_partition = refused.kafka_partition
       AND dead.kafka_offset = refused.kafka_offset
+  )
+  AND NOT EXISTS (
+    SELECT FROM auditor.operator_acts
+    WHERE act = 'acknowledge' AND done_at >= first_seen
+      AND subject = concat('record:', topic, '/', kafka_partition, '/', kafka_offset)
   )
 
 -- name: dead_letter_unfounded
