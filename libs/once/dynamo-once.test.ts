@@ -4,7 +4,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestRelay, createTestTable, testNamespace } from '@triplock/testing';
 import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { describeOnce } from './once.conformance.ts';
-import { aStep } from './test/once-under-test.ts';
+import { answerTimeoutMs, aStep } from './test/once-under-test.ts';
 import { effectId, openDynamoOnce } from './dynamo-once.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -14,8 +14,9 @@ const address = await createTestTable({ after }, createClaimsTable);
 async function openHere(t: TestContext) {
   const namespace = testNamespace('once');
   const relay = await createTestRelay(t, address.emulator);
+  const here = { ...address, logger, namespace, answerTimeoutMs };
   const open = async (emulator: string) => {
-    const store = await openDynamoOnce({ ...address, logger, emulator, namespace });
+    const store = await openDynamoOnce({ ...here, emulator });
     t.after(() => store.close());
     return store;
   };

@@ -87,8 +87,22 @@ function describeTakeover(open: OpenOnce): void {
       store.finish({ ...step, token: newer.token }, { state: 'completed', result: '2' });
     assert.equal(await finish(), 'finished');
     assert.equal(await finish(), 'finished', 'repeated, it returns the same');
-    assert.equal(await store.renew({ ...step, token: newer.token }, step.leaseMs), 'lost');
+    const done = { ...step, token: newer.token };
+    assert.equal(await store.renew(done, step.leaseMs), 'lost');
+    assert.equal(await store.finish(done, { state: 'released' }), 'lost');
+    assert.equal(await store.finish(done, { state: 'failed', result: '3' }), 'lost');
     assert.deepEqual(resultOf(await store.start(step)), { outcome: 'completed', result: '2' });
+  });
+
+  it('a key that was taken over is kept for no longer than from its first start', async (t) => {
+    const { store, age } = await open(t);
+    const step = aStep();
+    for (let start = 0; start < 2; start += 1) {
+      assert.equal((await store.start(step)).outcome, 'started');
+      await age(step, 13 * hourMs);
+    }
+    const other = { ...step, fingerprint: 'another request' };
+    assert.equal((await store.start(other)).outcome, 'started');
   });
 
   it('an owner whose lease is over finishes as long as nobody took over', async (t) => {

@@ -4,7 +4,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestRelay } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { describeOnce } from '../once.conformance.ts';
-import { aStep } from '../test/once-under-test.ts';
+import { answerTimeoutMs, aStep } from '../test/once-under-test.ts';
 import { openRedisOnce } from './redis-once.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -13,7 +13,7 @@ async function openHere(t: TestContext) {
   const { url, namespace, forget } = await createTestKeyspace(t);
   const relay = await createTestRelay(t, url);
   const open = async (way: string) => {
-    const store = await openRedisOnce({ url: way, namespace, logger });
+    const store = await openRedisOnce({ url: way, namespace, logger, answerTimeoutMs });
     t.after(() => store.close());
     return store;
   };

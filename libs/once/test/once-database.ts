@@ -3,6 +3,7 @@ import { migrate, openDatabase, type Database } from '@triplock/postgres';
 import { createTestDatabase, type Cleanup } from '@triplock/testing';
 import type { OnceKey } from '../once.ts';
 import { openPostgresOnce, onceMigrations } from '../postgres-once.ts';
+import { answerTimeoutMs } from './once-under-test.ts';
 
 const created = await createTestDatabase({ after });
 await migrate(created.url(), [{ owner: 'once', schema: 'public', folder: onceMigrations }]);
@@ -28,7 +29,7 @@ export async function ageKey({ scope }: Pick<OnceKey, 'scope'>, ms: number): Pro
 /** Another pool of the database, by the URL that is given, closed after the test. */
 export function openWay(t: Cleanup, url: string): Database {
   const onIdleError = () => undefined; // A way that is cut breaks them, which is no news here.
-  const limits = { connectTimeoutMs: 2_000, statementTimeoutMs: 2_000 };
+  const limits = { connectTimeoutMs: answerTimeoutMs, statementTimeoutMs: answerTimeoutMs };
   const way = openDatabase({ url, applicationName: 'test', onIdleError, ...limits });
   t.after(() => way.close());
   return way;

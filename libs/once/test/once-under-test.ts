@@ -19,6 +19,9 @@ export type OpenOnce = (test: TestContext) => Promise<OnceUnderTest>;
 
 export const hourMs = 3_600_000;
 
+/** How long a store may take to answer: a busy machine is no store that is away. */
+export const answerTimeoutMs = 30_000;
+
 /** A step of a scope of its own that nothing ends while the test runs. */
 export function aStep() {
   const scope = `test-${randomBytes(8).toString('hex')}`;
