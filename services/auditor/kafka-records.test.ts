@@ -164,7 +164,7 @@ test('the worker’s lag is measured against what Kafka keeps', async () => {
   );
 });
 
-test('what Kafka lost after the auditor alone, or a worker alone, had read it is drift until that id is acknowledged, and then adds up', async (context) => {
+test('what Kafka lost after the auditor alone, or a worker alone, had read it, or of a dead letter, is drift until that id is acknowledged, and then adds up', async (context) => {
   const store = await createTestDatabase(context);
   const [system, database] = [wholeSystem(ownersOf(store)), store.open('triplock_auditor')];
   const [unposted, unread, partial] = [aPayment({ amount: 7n }), aPayment(), aPayment()];
@@ -203,5 +203,11 @@ test('what Kafka lost after the auditor alone, or a worker alone, had read it is
   await acknowledge(`accepted:${unposted.txnId}`);
   await system.pay(unposted);
   await system.accept(unread);
+  assert.deepEqual(await checksOf(), []);
+  const noRequest = { ...system.record(aPayment()), value: null };
+  await system.append([noRequest]);
+  const place = `${noRequest.topic}/0/${noRequest.offset}`;
+  assert.deepEqual(await checksOf(), [['refused-record-not-dead-lettered', [place]]]);
+  await acknowledge(`record:${place}`);
   assert.deepEqual(await checksOf(), []);
 });
