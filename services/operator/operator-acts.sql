@@ -45,14 +45,14 @@ VALUES ('rewind', 'since ' || $1::text, $2, $3)
 -- Records who knows of a loss and what they did about it; from then on it is no drift.
 --
 -- $1 what it may be, `lost:<id>`, `claim:`, `accepted:` and `ledger:` with the txn_id $4, or
--- `record:` with topic $5, partition $6 and offset $7; $2 who, $3 the reason. One row where the audit found any of that: whether it is recorded now, or
--- was acknowledged before and nothing was written. What was found since is acknowledged once more.
--- No row: nothing of that id was lost. Of two at once on one id the second waits for the first, by
--- a lock that is taken before.
+-- `record:` with topic $5, partition $6 and offset $7; $2 who, $3 the reason. One row where the
+-- audit found any of that: whether it is recorded now, or was acknowledged before and nothing was
+-- written. What was found since is acknowledged once more. No row: nothing of that id was lost. Of
+-- two at once on one id the second waits for the first, by a lock that is taken before.
 --
 -- A request that a worker may still come to is none: a later one of its partition has been posted.
--- So it is of a record that is no request, and whose dead letter was lost. Nor is a ledger row without one, unless Kafka lost something since; the clocks of gateways may be
--- off by a minute.
+-- So it is of a record that is no request, and whose dead letter was lost. Nor is a ledger row
+-- without one, unless Kafka lost something since; the clocks of gateways may be off by a minute.
 WITH lost AS (
   SELECT 'lost:' || lost_id AS subject, (
     SELECT max(confirmed_at) FROM auditor.claims_unaccounted
