@@ -57,9 +57,7 @@ const notShort = 'it is not among the few that --short tries here';
 /** Where a promise is the same wherever claims are kept, and why: it is tried on one store. */
 const sameOnEveryClaims: Readonly<Record<string, string>> = {
   bench: 'it is about a command, and what a claim costs is measured by npm run compare',
-  boot: 'each store’s own refusals are tried beside the gateway',
   'dispatcher-stands-still': 'it begins at the outbox, where no claim is seen any more',
-  'events-in-order': 'it begins at the outbox, where no claim is seen any more',
   'list-while-paying': 'lists are read from the ledger',
   'poison-events': 'it begins at Pub/Sub, where no claim is seen any more',
   'poison-records': 'its records are appended to Kafka past the gateway',
@@ -72,8 +70,6 @@ const sameOnEveryClaims: Readonly<Record<string, string>> = {
 /** The same of the ledger. */
 const sameOnEveryLedger: Readonly<Record<string, string>> = {
   bench: 'it is about a command, and what a posting costs is in docs/stores.md',
-  boot: 'what a service refuses to start without is asked for before it looks at a store',
-  'events-in-order': 'its outbox is one of its own, in PostgreSQL; that of Spanner has the suite',
   'scenario-interrupted': 'it is about a command, whatever store is there',
   watched: 'metrics have the same names whatever the store',
   'webhook-endpoint': 'endpoints are in PostgreSQL',

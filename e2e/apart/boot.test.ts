@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { declarations } from '@triplock/launcher';
 import { freePort, testWebhookKeys } from '@triplock/testing';
 
-const root = fileURLToPath(new URL('../', import.meta.url));
+const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** What each service's own table requires, and what it requires besides for the store it has. */
 const required = declarations.map(({ name, settings }) => {

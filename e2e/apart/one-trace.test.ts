@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { eventually } from '@triplock/testing';
-import { newKey, openWebhookReceiver, sendTo } from './test/partner.ts';
-import { endpoint, planted, refused, submitted, traceId, traceparent } from './test/secrets.ts';
-import { type StoredSpan, type TraceStore, openTraceStore, startTraced } from './test/traces.ts';
+import { newKey, openWebhookReceiver, sendTo } from '../test/partner.ts';
+import { endpoint, planted, refused, submitted, traceId, traceparent } from '../test/secrets.ts';
+import { type StoredSpan, type TraceStore, openTraceStore, startTraced } from '../test/traces.ts';
 
-const folder = new URL('../.triplock/traces/', import.meta.url);
+const folder = new URL('../../.triplock/traces/', import.meta.url);
 
 const payment = {
   amount: 1200,

@@ -24,7 +24,7 @@ async function aPlace(t: TestContext) {
   const toBroker = await createTestRelay(t, `http://${events.emulatorHost}`);
   const seen = await watchOrder(t, events);
   const start = async (service: string, settings: Readonly<Record<string, string>>) =>
-    startService(t, new URL(`../services/${service}/main.ts`, import.meta.url), {
+    startService(t, new URL(`../../services/${service}/main.ts`, import.meta.url), {
       TRIPLOCK_MODE: 'test',
       ADMIN_PORT: String(await freePort()),
       PUBSUB_PROJECT_ID: events.projectId,
