@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
-import { thisMachineFor } from '@triplock/launcher';
+import { bringUp, thisMachineFor } from '@triplock/launcher';
 import { eventually } from '@triplock/testing';
-import { command, home, onTheSystem } from './test/system.ts';
+import { command, home, onTheSystem, restore } from './test/system.ts';
 import {
   type Answer,
   type PartnerRequest,
@@ -103,6 +103,41 @@ test('a webhook that is asked for again comes again, the same under the same id'
   const copies = receiver.received.filter(({ id }) => id === webhook.id);
   assert.equal(copies.length, 2);
   assert.equal(copies[1]!.body, webhook.body);
+});
+
+test('where it is required a URL that is set gets a question and no webhook until it echoes the token; then all that waits', async (t) => {
+  if (thisMachineFor(home) !== '127.0.0.1') {
+    t.skip('containers are given their settings by docker-compose.yml');
+    return;
+  }
+  const required = { 'partner-notifier': { WEBHOOK_VERIFICATION: 'required' } };
+  await bringUp({ home, replicas: 2, settings: required });
+  t.after(restore);
+  const victim = await openWebhookReceiver();
+  t.after(() => victim.close());
+  await setUrl(victim.url);
+  const request = { amount: 4, currency: 'EUR' };
+  const paid = await ask({ method: 'POST', path: '/v1/payments', key: newKey(), body: request });
+  const txnId = String(paid.body['id']);
+  const isParked = async () => {
+    const { body } = await ask({ path: '/v1/webhook-deliveries?status=parked&limit=100' });
+    return (body['data'] as Asked[]).some((each) => each['txn_id'] === txnId);
+  };
+  const asked = async () => victim.received.length > 0 && (await isParked());
+  await eventually(asked, { withinMs: 60_000, what: 'a question, and a webhook that waits' });
+  const typesAt = ({ received }: WebhookReceiver) =>
+    received.map(({ body }) => (JSON.parse(body) as { type: string }).type);
+  assert.deepEqual(new Set(typesAt(victim)), new Set(['endpoint.verification']));
+
+  victim.answer = (_, { body }) => {
+    const { data } = JSON.parse(body) as { data: { token?: string } };
+    return { status: 200, body: data.token ?? '' };
+  };
+  const delivered = async () => victim.received.some(({ body }) => body.includes(txnId));
+  await eventually(delivered, { withinMs: 60_000, what: 'the webhook of a server that echoed' });
+  const types = typesAt(victim);
+  const first = types.findIndex((type) => type !== 'endpoint.verification');
+  assert.ok(first > 1 && !types.slice(first).includes('endpoint.verification'), String(types));
 });
 
 test('an endpoint inside a private network is refused, and the one before it stays', async () => {

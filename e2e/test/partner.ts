@@ -170,7 +170,7 @@ type ReceiverAnswer = { status: number; headers?: Record<string, string>; body?:
 export type WebhookReceiver = {
   url: string;
   /** From now on; 204 unless told. It may depend on how many came by now. */
-  answer: ReceiverAnswer | ((received: number) => ReceiverAnswer);
+  answer: ReceiverAnswer | ((received: number, webhook: ReceivedWebhook) => ReceiverAnswer);
   received: ReceivedWebhook[];
   close(): Promise<void>;
 };
@@ -186,18 +186,19 @@ export async function openWebhookReceiver(machine = loopback): Promise<WebhookRe
   const server = createServer((request, response) => {
     void text(request).then((body) => {
       const header = (name: string) => String(request.headers[name]);
-      received.push({
+      const webhook = {
         id: header('webhook-id'),
         timestamp: header('webhook-timestamp'),
         signatures: header('webhook-signature').split(' '),
         body,
-      });
+      };
+      received.push(webhook);
       const { answer } = receiver;
       const {
         status,
         headers,
         body: told,
-      } = typeof answer === 'function' ? answer(received.length) : answer;
+      } = typeof answer === 'function' ? answer(received.length, webhook) : answer;
       response.writeHead(status, headers).end(told);
     });
   });

@@ -90,14 +90,12 @@ test('what is ready is seldom asked again, and by nothing that takes long to sta
   }
 });
 
-/** Parts whose images write beside what they keep, and what. */
+/** Parts whose images write beside what they keep, and why nothing could be put there instead. */
 const writable: Readonly<Record<string, string>> = {
-  kafka: 'its configuration and logs, below /opt/kafka',
-  postgres: 'its socket, in a folder that is nobody else’s',
-  pubsub: 'the settings of gcloud, in the home of its user',
-  spanner: 'not documented',
-  dynamodb: 'native libraries that it unpacks',
-  grafana: 'not documented',
+  kafka: 'its start writes into /opt/kafka/config, and reads there what a tmpfs would hide',
+  pubsub: 'gcloud writes into the home of its user and beside its own program',
+  spanner: 'where it writes is not documented, and it has no shell to look with',
+  dynamodb: 'it unpacks native libraries where its program lies',
 };
 
 /** Whose images run as somebody else than root by themselves, or would not run otherwise. */
