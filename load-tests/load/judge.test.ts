@@ -29,7 +29,7 @@ function aRun(changed: { tallies?: object; counts?: Counts; amount?: number } = 
   };
   const counts = { accepted: 110, ledger: 110, published: 110, deliveries: 110, ...changed.counts };
   return {
-    run: { tallies, thresholds: [] },
+    run: { tallies, thresholds: [], besideMs: {} },
     before: {
       audit: auditOf({ accepted: 100, ledger: 100, published: 100, deliveries: 100 }, 7_000),
       guards: noneAtGuards,
@@ -108,6 +108,19 @@ test('drift and a missed threshold are seen', () => {
     after: { ...evidence.after, audit: { ...evidence.after.audit, drift } },
   });
   assert.deepEqual(found, ['thresholds missed', 'checks of the audit that found drift']);
+});
+
+test('a partner beside a flood may wait three times as long as without it, or a second, and no longer', () => {
+  const found = (nobody: number, flood: number) => {
+    const evidence = aRun();
+    return failing({ ...evidence, run: { ...evidence.run, besideMs: { nobody, flood } } });
+  };
+  assert.deepEqual([found(20, 999), found(2_000, 5_999)], [[], []]);
+  assert.match(
+    String(found(20, 1_001)),
+    /p99 of the others beside the flood, ms \(20 without it\)/,
+  );
+  assert.equal(found(2_000, 6_001).length, 1);
 });
 
 /** A reading every two seconds at 10 a second; `behind` is how many wait at a share of the load. */

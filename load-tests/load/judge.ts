@@ -7,7 +7,7 @@ import type { K6Run } from './k6.ts';
 export type Check = { what: string; expected: string; found: number; holds: boolean };
 
 /** What the partners counted, and k6's own judgement. */
-type PartnersCount = { tallies: K6Run['tallies']; thresholds: K6Run['thresholds'] };
+type PartnersCount = Pick<K6Run, 'tallies' | 'thresholds' | 'besideMs'>;
 
 /** What a run is judged by: both sides, before and after. */
 export type Evidence = {
@@ -52,7 +52,7 @@ export function judgeRun({ run, before, after }: Evidence): Check[] {
 }
 
 /** What the partners can judge by themselves. */
-export function judgeAnswers({ tallies, thresholds }: PartnersCount): Check[] {
+export function judgeAnswers({ tallies, thresholds, besideMs }: PartnersCount): Check[] {
   const tally = (name: string) => tallies[name] ?? 0;
   const sum = (...names: string[]) => names.reduce((total, name) => total + tally(name), 0);
   const ended = ['accepted', 'unknown', 'refused', 'turned_away'];
@@ -76,7 +76,19 @@ export function judgeAnswers({ tallies, thresholds }: PartnersCount): Check[] {
     equal('duplicates answered wrongly', tally('duplicates_altered'), 0),
     equal('other bodies refused', tally('other_bodies_refused'), tally('other_bodies_sent')),
     equal('thresholds missed', thresholds.filter(({ holds }) => !holds).length, 0),
+    ...judgeBeside(besideMs),
   ];
+}
+
+/** A request must wait for what is under way when it comes, whoever's that is. */
+const besideFlood = { times: 3, orMs: 1_000 };
+
+/** Whether a partner that is beside a flood waits much longer than in the same run without it. */
+function judgeBeside({ nobody, flood }: K6Run['besideMs']): Check[] {
+  if (nobody === undefined || flood === undefined) return [];
+  const limit = Math.max(nobody * besideFlood.times, besideFlood.orMs);
+  const what = `p99 of the others beside the flood, ms (${Math.round(nobody)} without it)`;
+  return [atMost(what, flood, limit)];
 }
 
 function amountOf({ sums }: AuditReport): number {

@@ -24,6 +24,8 @@ export type K6Run = {
   /** Every count by its name; one that nothing was counted for is not there. */
   tallies: Readonly<Record<string, number>>;
   acceptMs: Readonly<Record<'med' | 'p(95)' | 'p(99)' | 'max', number>>;
+  /** The p99 of the payments that a scenario tags with what was beside them. */
+  besideMs: Readonly<Record<string, number>>;
   thresholds: readonly { metric: string; expression: string; holds: boolean }[];
   /** CPU that it used itself; absent where it ran in an image, or the system has no `/proc`. */
   cpuSeconds?: number;
@@ -143,6 +145,12 @@ function readRun(files: { summary: string; recording: string }): Omit<K6Run, 'cp
       max: 0,
       ...metrics['accept_ms']?.values,
     },
+    besideMs: Object.fromEntries(
+      Object.entries(metrics).flatMap(([metric, { values }]) => {
+        const [, beside] = /^accept_ms\{beside:(\w+)\}$/.exec(metric) ?? [];
+        return beside === undefined ? [] : [[beside, values['p(99)'] ?? 0] as const];
+      }),
+    ),
     thresholds: Object.entries(metrics).flatMap(([metric, { thresholds = {} }]) =>
       Object.entries(thresholds).map(([expression, { ok }]) => ({ metric, expression, holds: ok })),
     ),
