@@ -67,7 +67,7 @@ test('a card number is found in any groups, with any separator, between anything
 });
 
 test('a card number is found in whatever characters Unicode holds for the same digits', () => {
-  const writings = [0xff10, 0x1d7ce, 0x1d7d8, 0x1d7f6, 0x2080].map(
+  const writings = [0xff10, 0x1d7ce, 0x1d7d8, 0x1d7f6, 0x1fbf0, 0x2080].map(
     (from) => (digit: string) => String.fromCodePoint(from + Number(digit)),
   );
   for (const write of writings) {
