@@ -1,113 +1,135 @@
-import { mkdirSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { type System, auditSystem } from '@triplock/demo';
 import { type SettingsOfServices, UsageError, runCommand } from '@triplock/launcher';
-import { type Terminal, openTerminal, wholeNumber } from '@triplock/operator';
+import { type Terminal, openTerminal, style, wholeNumber } from '@triplock/operator';
 import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
+import { compareWith, renderCommits } from './bench/compare-commits.ts';
+import { countAll, renderCounts } from './bench/counts-guard.ts';
+import { openServerCounts } from './bench/counts.ts';
 import type { Size } from './bench/many-payments.ts';
-import { type BenchReport, figuresOf, renderReport } from './bench/cost-sheet.ts';
-import { withTracing } from './bench/trace-sink.ts';
-import { type Listening, describeRig, onOwnSystem, onRunningSystem } from './systems.ts';
+import { type BenchOptions, measuredServices, readBenchOptions } from './bench/measurements.ts';
+import { profileRun, profiledSettings, withHelpers } from './bench/runs.ts';
+import { type Repetition, repeatOnce } from './bench/schedule.ts';
+import { type BenchReport, markdownOf, renderTables, tablesOf } from './bench/sheet.ts';
+import { withTracing } from './bench/stand-ins.ts';
 import {
-  type BenchOptions,
-  type MeasuredService,
-  type Repetition,
-  measuredServices,
-  readBenchOptions,
-  sampleServices,
-} from './bench/measurements.ts';
-import { type IdleLoad, runEmptyPost, runSystem, withHelpers } from './bench/system-run.ts';
+  type Listening,
+  type RunOnly,
+  describeRig,
+  onOwnSystem,
+  onRunningSystem,
+} from './systems.ts';
 
 const help = `
 npm run bench -- [options]
 
-Measures what a payment costs: CPU of every service, and its ratio to an empty Fastify POST that is
-measured in turn with the system, under the same load. It brings up a system of its own, sends fresh
-book transfers, waits until the last webhook is delivered, audits, and leaves nothing behind. Exit
-code 1 when the audit finds drift. docs/costs.md says how to read it.
+Measures what a payment costs, on a system of its own: the hot path alone, each stage on a backlog
+with the later ones stopped, everything together, and at fixed rates; beside it an empty Fastify
+POST under the same load. Then it audits, and leaves nothing behind. Exit code 1 when the audit finds
+drift. docs/costs.md says how to read it.
 
-  --seconds N      seconds of load of each run (20)
-  --connections N  keep-alive connections, one request at a time on each (64)
-  --repeat N       runs of the system, each between two of the empty POST (3)
-  --home DIR       measures the instance that is up there, and leaves it up
+  --seconds N      seconds of load of each window (15)
+  --connections N  keep-alive connections of a closed loop, one request at a time on each (64)
+  --repeat N       repetitions of everything (3)
+  --markdown FILE  puts the tables into a page, between its two marks of the bench
+  --home DIR       measures the instance that is up there: everything together, and at rates
   --tracing SHARE  traces that share of payments, as 0.01, into a sink; nothing is traced without
-  --profile DIR    writes a CPU profile of every service there, for the developer tools of Chrome
-  --audit N        makes so many payments in every layer by SQL instead, audits them, the first time,
+  --profile DIR    writes a CPU profile of every service there, of one more window, when it is warm
+  --compare COMMIT instead: runs a commit beside this clone, loads them in turn, and says which figures
+                   moved beyond the noise; N pairs of runs by --repeat (8)
+  --counts         instead: what servers are asked for a payment, at known batches. Exit code 1 when
+                   anything is above its limit. It depends on no machine's speed
+  --audit N        instead: makes so many payments in every layer by SQL, audits them, the first time,
                    the next, and all again, interrupted and resumed, and reads what the dispatcher's
                    looks cost meanwhile
   --ledger-rows N  with --audit: so many more before them, of days that were reaped elsewhere
-  --json           prints { ok, rig, settings, figures, audit, repetitions }
+  --json           prints { ok, rig, settings, audit, repetitions }
   --help
 `;
 
 const auditWaitMs = 120_000;
-const noIdle = Object.fromEntries(measuredServices.map((name) => [name, 0])) as Record<
-  MeasuredService,
-  number
->;
 
-/**
- * Loads the empty POST and the system in turn, so that whatever else the machine does meets both,
- * and audits the system at the end.
- */
+/** Runs the repetitions and audits at the end. Without `runOnly` the services stay as they are. */
 async function runBench(
-  { system, terminal }: { system: System; terminal: Terminal },
+  { system, terminal, profile }: { system: System; terminal: Terminal; profile?: string },
   options: BenchOptions,
+  runOnly?: RunOnly,
 ): Promise<BenchReport> {
   const rig = describeRig();
-  const { seconds, connections, repeat } = options;
-  return withHelpers({ system, terminal }, async (bench) => {
-    // Code that was never hot is compiled now, and not in the first run.
-    const short = { connections, seconds: Math.max(1, Math.min(5, Math.floor(seconds / 4))) };
-    terminal.note('warming up');
-    await runEmptyPost(bench, short);
-    await runSystem(bench, { ...short, idle: noIdle });
-    terminal.note('measuring what the services use with nothing to do');
-    const idle = await measureIdle(system, short.seconds);
-
-    const amount = { connections, seconds };
-    const repetitions: Repetition[] = [];
-    terminal.note(`empty POST: ${seconds} s`);
-    let before = await runEmptyPost(bench, amount);
-    for (let n = 1; n <= repeat; n += 1) {
-      terminal.note(`system, ${n} of ${repeat}: ${seconds} s and until all is delivered`);
-      const run = await runSystem(bench, { ...amount, idle });
-      terminal.note(`empty POST, ${n} of ${repeat}: ${seconds} s`);
-      const after = await runEmptyPost(bench, amount);
-      repetitions.push({ before, system: run, after });
-      before = after;
-    }
-    terminal.note('audit');
-    const { ok, counts, drift } = await auditSystem(system, auditWaitMs);
-    return {
-      ok,
-      rig,
-      settings: { ...options, replicas: system.endpoints.gateways.length },
-      figures: figuresOf(repetitions),
-      audit: { ok, counts, drift },
-      repetitions,
-    };
-  });
+  const counts = runOnly && (await openServerCounts(system));
+  const own = runOnly && counts && { own: { runOnly, counts } };
+  try {
+    return await withHelpers({ system, terminal, options, ...own }, async (bench) => {
+      const repetitions: Repetition[] = [];
+      for (let n = 1; n <= options.repeat; n += 1) {
+        terminal.note(`repetition ${n} of ${options.repeat}`);
+        repetitions.push(await repeatOnce(bench));
+      }
+      if (profile !== undefined) await profileRun(bench, profile);
+      terminal.note('audit');
+      const { ok, counts, drift } = await auditSystem(system, auditWaitMs);
+      const settings = { ...options, replicas: system.endpoints.gateways.length };
+      return { ok, rig, settings, audit: { ok, counts, drift }, repetitions };
+    });
+  } finally {
+    await counts?.close();
+  }
 }
 
-/** Looks for so many seconds at services that have nothing to do. */
-async function measureIdle(system: System, seconds: number): Promise<IdleLoad> {
-  const before = await sampleServices(system);
-  const startedAt = performance.now();
-  await delay(seconds * 1_000, undefined, { signal: system.signal });
-  const after = await sampleServices(system);
-  const tookMicros = (performance.now() - startedAt) * 1_000;
-  const loads = measuredServices.map((name) => {
-    return [name, (after[name].cpuMicros - before[name].cpuMicros) / tookMicros] as const;
-  });
-  return Object.fromEntries(loads) as IdleLoad;
+/** What was not accepted, and what the audit says. */
+function renderAudit({ audit, repetitions }: BenchReport): string[] {
+  const others = repetitions.flatMap(({ hotPath, everything }) =>
+    [hotPath, everything].flatMap((run) => Object.entries(run?.load.others ?? {})),
+  );
+  const odd = others.map(([status, count]) => `${count} × ${status}`).join(', ');
+  return [
+    ...(odd === '' ? [] : [style.bad(`not accepted: ${odd}`)]),
+    audit.ok
+      ? `${style.good('✔ no drift')}: all ${audit.counts.accepted} accepted payments are in every layer`
+      : style.bad(`✘ drift: ${audit.drift.map(({ check }) => check).join(', ')}`),
+  ];
 }
+
+/** What the figures belong to, in one line. */
+function describeFigures({ rig, settings }: BenchReport): string {
+  const { cpu, cores, memoryGiB, os, node, commit, loadBefore } = rig;
+  const { repeat, seconds, connections, replicas, tracing } = settings;
+  const traced = tracing === undefined ? '' : `; ${tracing * 100} % of payments traced`;
+  return (
+    `${repeat} × ${seconds} s over ${connections} connections; ${replicas} of each service${traced}. ` +
+    `Rig: ${cpu}, ${cores} cores, ${memoryGiB} GiB; ${os}; Node ${node}; commit ${commit}; ` +
+    `load before ${loadBefore}`
+  );
+}
+
+const marks = ['<!-- bench: figures -->', '<!-- bench: end -->'] as const;
+
+/** @throws UsageError for a page without the marks, before anything is measured. */
+function readPage(file: string): { before: string; after: string } {
+  const [before, rest] = readFileSync(file, 'utf8').split(marks[0]);
+  const [, after] = rest?.split(marks[1]) ?? [];
+  if (after === undefined) throw new UsageError(`${file} has no ${marks.join(' … ')}`);
+  return { before: before!, after };
+}
+
+function writePage(file: string, report: BenchReport): void {
+  const { before, after } = readPage(file);
+  const { seconds, repeat } = report.settings;
+  const command = `Command: \`npm run bench -- --seconds ${seconds} --repeat ${repeat}\`, `;
+  const figures = `${command}${describeFigures(report)}.\n\n${markdownOf(tablesOf(report))}`;
+  writeFileSync(file, [before, marks[0], '\n\n', figures, '\n', marks[1], after].join(''));
+}
+
+const noTracing = { OTEL_SDK_DISABLED: 'true' };
 
 /** On a system of its own, whose auditor audits only when it is asked. */
 async function auditAtSize(listening: Listening, size: Size): Promise<void> {
   const { terminal } = listening;
-  const settings = { ...benchSettings(undefined, {}), auditor: { AUDIT_EVERY_MS: '86400000' } };
+  const settings = {
+    ...benchSettings(undefined, noTracing),
+    auditor: { AUDIT_EVERY_MS: '86400000' },
+  };
   const report = await onOwnSystem({ ...listening, name: 'bench', settings }, (system) =>
     runAuditAtSize({ system, terminal }, size),
   );
@@ -116,29 +138,59 @@ async function auditAtSize(listening: Listening, size: Size): Promise<void> {
   if (!report.ok) process.exitCode = 1;
 }
 
+// Fewer pairs see only large changes.
+const pairs = 8;
+
+async function compareCommits(
+  commit: string,
+  listening: Listening,
+  options: BenchOptions,
+): Promise<void> {
+  const { terminal } = listening;
+  if (options.repeat < 2) throw new UsageError('--compare takes two pairs at least: --repeat 2');
+  const settings = benchSettings(undefined, noTracing);
+  const comparison = await compareWith(commit, { ...listening, settings, options });
+  for (const line of renderCommits(comparison)) terminal.line(line);
+  terminal.result(comparison);
+}
+
+/** On a system of its own, with every service as it comes. */
+async function guardCounts(listening: Listening): Promise<void> {
+  const { terminal } = listening;
+  const settings = benchSettings(undefined, noTracing);
+  const own = { ...listening, name: 'bench', settings, countsStatements: true } as const;
+  const report = await onOwnSystem(own, (system, runOnly) =>
+    countAll({ system, terminal, runOnly }),
+  );
+  for (const line of renderCounts(report)) terminal.line(line);
+  terminal.result(report);
+  if (!report.ok) process.exitCode = 1;
+}
+
 /**
- * As production would have it, but for the rate of one partner, which here does the work of all,
- * and for a CPU profile of each service where a folder for them is given.
+ * As production would have it, but for the rates of one partner and one host, which here are those
+ * of all.
  */
 function benchSettings(
-  profileFolder: string | undefined,
+  profile: string | undefined,
   tracing: SettingsOfServices[string],
 ): SettingsOfServices {
-  const rate = { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' };
-  const profiles = measuredServices.map((name) => [name, profileOf(name, profileFolder)] as const);
-  const each = Object.fromEntries(profiles);
+  const profiled = profile === undefined ? {} : profiledSettings;
+  const each = Object.fromEntries(measuredServices.map((name) => [name, profiled] as const));
   return {
     ...each,
     all: { LOG_LEVEL: 'info', ...tracing },
-    'ingest-gateway': { ...each['ingest-gateway'], ...rate },
+    'ingest-gateway': {
+      ...profiled,
+      RATE_LIMIT_PER_SECOND: '1000000',
+      RATE_LIMIT_BURST: '1000000',
+    },
+    'partner-notifier': {
+      ...profiled,
+      WEBHOOKS_PER_PARTNER_PER_SECOND: '1000000',
+      WEBHOOKS_PER_HOST_PER_SECOND: '1000000',
+    },
   };
-}
-
-/** Node writes the profile when the service ends. */
-function profileOf(name: string, folder: string | undefined): Record<string, string> {
-  if (folder === undefined) return {};
-  const file = `--cpu-prof-name=${name}.cpuprofile`;
-  return { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${JSON.stringify(folder)} ${file}` };
 }
 
 await runCommand({
@@ -151,6 +203,9 @@ await runCommand({
     home: { type: 'string' },
     profile: { type: 'string' },
     tracing: { type: 'string' },
+    markdown: { type: 'string' },
+    compare: { type: 'string' },
+    counts: { type: 'boolean' },
     audit: { type: 'string' },
     'ledger-rows': { type: 'string' },
     json: { type: 'boolean' },
@@ -164,8 +219,8 @@ await runCommand({
         `${option} is for a system of its own: services that run keep their settings`,
       );
     }
-    const profileFolder = profile === undefined ? undefined : resolve(profile);
-    if (profileFolder !== undefined) mkdirSync(profileFolder, { recursive: true });
+    const page = values.markdown;
+    if (page !== undefined) readPage(page);
     const terminal = openTerminal({ json: values.json ?? false });
     const listening = { terminal, signal: interrupted() };
     const payments = wholeNumber(values.audit, { option: 'audit', min: 1, max: 100_000_000 });
@@ -173,16 +228,29 @@ await runCommand({
     const ledgerRows = wholeNumber(values['ledger-rows'], limits) ?? 0;
     if (payments !== undefined) return auditAtSize(listening, { payments, ledgerRows });
     if (ledgerRows > 0) throw new UsageError('--ledger-rows goes with --audit');
-    const measure = (system: System) => runBench({ system, terminal }, options);
+    if (values.counts) return guardCounts(listening);
+    if (values.compare !== undefined) {
+      const repeat = values.repeat === undefined ? pairs : options.repeat;
+      return compareCommits(values.compare, listening, { ...options, repeat });
+    }
     const measureOwn = (tracingSettings: Record<string, string>) => {
-      const settings = benchSettings(profileFolder, tracingSettings);
-      return onOwnSystem({ ...listening, name: 'bench', settings }, measure);
+      const settings = benchSettings(profile, tracingSettings);
+      const own = { ...listening, name: 'bench', settings, countsStatements: true } as const;
+      return onOwnSystem(own, (system, runOnly) => {
+        const folder = profile !== undefined && { profile: resolve(profile) };
+        return runBench({ system, terminal, ...folder }, options, runOnly);
+      });
     };
     const report = await (home === undefined
       ? withTracing(options.tracing, listening.signal, measureOwn)
-      : onRunningSystem(home, listening, measure));
-    for (const line of renderReport(report)) terminal.line(line);
+      : onRunningSystem(home, listening, (system) => runBench({ system, terminal }, options)));
+    terminal.line(style.faint(describeFigures(report)));
+    terminal.line('');
+    for (const line of [...renderTables(tablesOf(report)), ...renderAudit(report)]) {
+      terminal.line(line);
+    }
     terminal.result(report);
+    if (page !== undefined) writePage(page, report);
     if (!report.ok) process.exitCode = 1;
   },
 });

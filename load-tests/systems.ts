@@ -1,8 +1,19 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type System, askAdmin, findSystem } from '@triplock/demo';
-import { type SettingsOfServices, bringUp, takeDown, withLock } from '@triplock/launcher';
+import {
+  type ServiceName,
+  type SettingsOfServices,
+  bringUp,
+  bringUpParts,
+  declarations,
+  runOf,
+  stopProcess,
+  takeDown,
+  withLock,
+} from '@triplock/launcher';
 import type { Terminal } from '@triplock/operator';
+import { openForCommand } from '@triplock/postgres';
 import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'node:os';
 
@@ -10,15 +21,30 @@ import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'no
 export type Listening = { terminal: Terminal; signal: AbortSignal };
 
 /** A system for one command alone; its home is named after that. */
-export type OwnSystem = Listening & { name: 'bench' | 'load'; settings: SettingsOfServices };
+export type OwnSystem = Listening & {
+  name: 'bench' | 'load' | 'compared';
+  settings: SettingsOfServices;
+  /** Of another commit; this clone's by default. */
+  launcher?: Launcher;
+  /** PostgreSQL counts its statements, where it can. */
+  countsStatements?: true;
+};
+
+/** What brings a system up and takes it down. */
+export type Launcher = { bringUp: typeof bringUp; takeDown: typeof takeDown };
+
+/**
+ * Has these services run, and no other: they finish what they hold, and start with nothing warm.
+ */
+export type RunOnly = (names: readonly ServiceName[]) => Promise<void>;
 
 /**
  * Runs `work` on a system that nobody else uses: one of each service, empty, and gone afterwards.
  * What failed without being interrupted is stopped too, but leaves its logs and data for a look.
  */
 export async function onOwnSystem<Result>(
-  { name, settings, ...listening }: OwnSystem,
-  work: (system: System) => Promise<Result>,
+  { name, settings, countsStatements, launcher = { bringUp, takeDown }, ...listening }: OwnSystem,
+  work: (system: System, runOnly: RunOnly) => Promise<Result>,
 ): Promise<Result> {
   const { terminal, signal } = listening;
   const report = (line: string) => terminal.progress(line);
@@ -26,11 +52,19 @@ export async function onOwnSystem<Result>(
   mkdirSync(home, { recursive: true });
   return withLock(join(home, 'own.lock'), { report, signal }, async () => {
     // What one that was killed has left.
-    await takeDown({ home, data: 'forget', report });
+    await launcher.takeDown({ home, data: 'forget', report });
     let data: 'keep' | 'forget' = 'forget';
     try {
-      await bringUp({ home, replicas: 1, settings, report, signal });
-      return await onRunningSystem(home, listening, work);
+      const wanted = { home, replicas: 1, settings, report, signal };
+      if (countsStatements) await countStatements(wanted);
+      await launcher.bringUp(wanted);
+      return await onRunningSystem(home, listening, (system) =>
+        work(system, async (names) => {
+          const except = declarations.map((each) => each.name).filter(isNotIn(names));
+          for (const each of except) await stopService(home, each);
+          system.endpoints = await launcher.bringUp({ ...wanted, except });
+        }),
+      );
     } catch (error) {
       if (!signal.aborted) {
         data = 'keep';
@@ -38,10 +72,31 @@ export async function onOwnSystem<Result>(
       }
       throw error;
     } finally {
-      await takeDown({ home, data, report });
+      await launcher.takeDown({ home, data, report });
       terminal.clear();
     }
   });
+}
+
+const isNotIn = (names: readonly string[]) => (name: string) => !names.includes(name);
+
+async function stopService(home: string, service: string): Promise<void> {
+  const target = { home, name: `${service}-1` };
+  if ((await runOf(target)) !== undefined) await stopProcess(target);
+}
+
+/** Has the server load pg_stat_statements, where it came with it: it takes another start. */
+async function countStatements(wanted: Parameters<typeof bringUpParts>[0] & { home: string }) {
+  const { postgres: url } = await bringUpParts(wanted);
+  const database = openForCommand({ url, applicationName: 'bench', connectionsMax: 1 });
+  try {
+    const available = `SELECT 1 FROM pg_available_extensions WHERE name = 'pg_stat_statements'`;
+    if ((await database.query(available)).length === 0) return;
+    await database.query(`ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'`);
+  } finally {
+    await database.close();
+  }
+  await stopProcess({ home: wanted.home, name: 'postgres' });
 }
 
 /** Runs `work` on a system that is up, and leaves it so. */
@@ -57,8 +112,6 @@ export async function onRunningSystem<Result>(
     await system.close();
   }
 }
-
-type ServiceName = Parameters<System['replicas']>[0];
 
 /** The `/metrics` of every replica of a service, asked once each. */
 export function readMetrics(system: System, service: ServiceName): Promise<string[]> {

@@ -47,6 +47,8 @@ export type BringUp = {
   ledger?: LedgerStore;
   /** What services are given beside their addresses: those started without it are started again. */
   settings?: SettingsOfServices;
+  /** Services that are not started; those that run are left alone. All are, without it. */
+  except?: readonly string[];
   /** On the parts of another system, instead of with parts of its own. */
   beside?: Beside;
   /**
@@ -108,8 +110,10 @@ type SystemToStart = {
 };
 
 /** Everything between the parts and a system that is ready: provisions them, starts services. */
-async function startSystem(session: Session, wanted: SystemToStart): Promise<Endpoints> {
-  const { options, table, stores, addresses } = wanted;
+async function startSystem(
+  session: Session,
+  { options, table, stores, addresses }: SystemToStart,
+): Promise<Endpoints> {
   const { state, home } = session;
   const { mode = 'demo', beside } = options;
   const { claims, ledger } = stores;
@@ -146,7 +150,8 @@ async function startSystem(session: Session, wanted: SystemToStart): Promise<End
   // A system beside another has its own names in the parts: no other store is in its way.
   if (beside === undefined)
     await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
-  await startServices(session, servicesFor(stripe, table), {
+  const wanted = servicesFor(stripe, table).filter(({ name }) => !options.except?.includes(name));
+  await startServices(session, wanted, {
     mode,
     addresses,
     names,

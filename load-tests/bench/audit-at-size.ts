@@ -11,8 +11,9 @@ import { openForCommand, type Database } from '@triplock/postgres';
 import { describeRig, type Rig } from '../systems.ts';
 import { startHelper } from './helper-process.ts';
 import { makePayments, type Size } from './many-payments.ts';
-import { sampleParts, type LoadOrder, type LoadReport } from './measurements.ts';
-import { orderFor } from './system-run.ts';
+import type { LoadOrder, LoadReport } from './load-generator.ts';
+import { sampleBeside } from './measurements.ts';
+import { orderFor } from './runs.ts';
 
 // What a look of a dispatcher at all buckets reads: blocks of index and table, and what waits.
 const measureLook = `
@@ -130,15 +131,14 @@ async function beginMeasure({
   database,
 }: Omit<Measuring, 'terminal'>): Promise<() => Promise<Audited>> {
   const before = await readBlocks(database);
-  const cpuBefore = await sampleParts(system);
+  const cpuBefore = await sampleBeside(system);
   const startedAt = performance.now();
   return async () => {
     const ms = performance.now() - startedAt;
-    const cpuAfter = await sampleParts(system);
+    const cpuAfter = await sampleBeside(system);
     const { blocks, slices } = await readBlocks(database);
-    const cpu = cpuBefore &&
-      cpuAfter && { cpuMs: (cpuAfter.postgres - cpuBefore.postgres) / 1_000 };
-    return { ms, ...cpu, blocks: blocks - before.blocks, slices };
+    const cpuMs = ((cpuAfter.postgres ?? NaN) - (cpuBefore.postgres ?? NaN)) / 1_000;
+    return { ms, ...(cpuMs >= 0 && { cpuMs }), blocks: blocks - before.blocks, slices };
   };
 }
 
@@ -184,8 +184,8 @@ async function measureLooks(
     work: (signal: AbortSignal) => Promise<unknown>,
   ): Promise<Looks> => {
     terminal.note(`looks of the dispatcher: ${what}`);
-    const amount = { seconds: loadSeconds, connections: 16 };
-    const order = { ...orderFor(system, amount), targets: system.endpoints.gateways };
+    const options = { seconds: loadSeconds, connections: 16, repeat: 1 };
+    const order = orderFor({ system, options }, {});
     const ended = new AbortController();
     const working = work(AbortSignal.any([system.signal, ended.signal])).catch((error: unknown) => {
       if (!ended.signal.aborted) throw error;

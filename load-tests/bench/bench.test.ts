@@ -1,20 +1,27 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
 import { parseIdempotencyKey, parseStrictJson, validatePaymentRequest } from '@triplock/contracts';
-import { figuresOf, renderReport, spread, type BenchReport } from './cost-sheet.ts';
-import { bodyOf, keyOf } from './load-generator.ts';
+import { changeOf } from './compare-commits.ts';
+import { countsBetween, type CountReading } from './counts.ts';
+import { bodyOf, keyOf, openConnections, requestOf } from './load-generator.ts';
 import {
+  cpuBetween,
   measuredServices,
   readBenchOptions,
   readSample,
-  type EmptyPostRun,
-  type Repetition,
+  spread,
+  type Progress,
 } from './measurements.ts';
+import { windowOf, type Run, type StageRun } from './runs.ts';
+import type { RateRun, Repetition } from './schedule.ts';
+import { markdownOf, renderTables, tablesOf, type BenchReport } from './sheet.ts';
 
 test('what is not given has a default', () => {
-  assert.deepEqual(readBenchOptions({}), { seconds: 20, connections: 64, repeat: 3 });
+  assert.deepEqual(readBenchOptions({}), { seconds: 15, connections: 64, repeat: 3 });
   assert.deepEqual(readBenchOptions({ repeat: '1', connections: '8' }), {
-    seconds: 20,
+    seconds: 15,
     connections: 8,
     repeat: 1,
   });
@@ -48,10 +55,9 @@ process_resident_memory_bytes{service="auditor"} ${rssBytes}
 `;
 
 test("a service's replicas are added up", () => {
-  assert.deepEqual(readSample([metrics(1.5, 1_000), metrics(0.25, 500)]), {
-    cpuMicros: 1_750_000,
-    rssBytes: 1_500,
-  });
+  const { cpuMicros, rssBytes, count } = readSample([metrics(1.5, 1_000), metrics(0.25, 500)]);
+  assert.deepEqual({ cpuMicros, rssBytes }, { cpuMicros: 1_750_000, rssBytes: 1_500 });
+  assert.equal(count({ name: 'process_cpu_user_seconds_total' }), 1_800);
 });
 
 test('a service that reports nothing of its CPU is an error and not a cost of nothing', () => {
@@ -64,6 +70,7 @@ test('the gateway takes every request, and all of them are equally long', () => 
   const bodies = numbers.map((number) => bodyOf({ run: '0123456789ab', number }));
   assert.equal(new Set(bodies.map((body) => body.length)).size, 1);
   for (const body of bodies) {
+    assert.match(body, /^[\x20-\x7e]*$/);
     const json = parseStrictJson(Buffer.from(body));
     assert.equal(json.outcome, 'value');
     assert.equal(validatePaymentRequest(json.value).outcome, 'valid');
@@ -78,62 +85,109 @@ test('no key is used twice, in a run or in another one', () => {
   for (const key of keys) assert.equal(parseIdempotencyKey([key]).outcome, 'key');
 });
 
+/** A server that answers what it is told to, a chunk each. */
+async function aServer(t: TestContext, answers: readonly (readonly string[])[]): Promise<string> {
+  let asked = 0;
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', () => {
+      const chunks = answers[asked++];
+      for (const chunk of chunks ?? []) socket.write(chunk);
+      if (chunks === undefined) socket.destroy();
+      else if (chunks.some((chunk) => /^connection: close/m.test(chunk))) socket.end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('the generator reads an answer to its end, and connects again after a last one', async (t) => {
+  const head = 'HTTP/1.1 202 Accepted\r\ncontent-length: 4\r\n';
+  const target = await aServer(t, [
+    [`${head}\r\nbo`, 'dy'],
+    [`${head}connection: close\r\n\r\nbody`],
+    ['HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n'],
+  ]);
+  const [connection] = await openConnections({ targets: [target], connections: 1 });
+  const order = { apiKeys: ['one', 'other'], run: '0123456789ab' };
+  const statuses: string[] = [];
+  for (let n = 0; n < 4; n += 1) statuses.push(await connection!.send(requestOf(order, n)));
+  connection!.close();
+  assert.deepEqual(statuses, ['202', '202', '503', 'error']);
+});
+
+test('payments are asked for by all partners in turn', () => {
+  const order = { apiKeys: ['one', 'other'], run: '0123456789ab' };
+  const keys = [0, 1, 2].map((n) => /Bearer (\w+)/.exec(requestOf(order, n))![1]);
+  assert.deepEqual(keys, ['one', 'other', 'one']);
+});
+
 test('the median stands between the two in the middle, and order does not matter', () => {
   assert.deepEqual(spread([9, 1, 5]), { min: 1, median: 5, max: 9 });
   assert.deepEqual(spread([4, 1, 2, 9]), { min: 1, median: 3, max: 9 });
   assert.deepEqual(spread([7]), { min: 7, median: 7, max: 7 });
 });
 
-test('a payment costs what all services used until all was drained', () => {
-  const figures = figuresOf([aRepetition({ accepted: 1_000, serviceMicros: 50_000 })]);
-  assert.equal(figures.services.auditor.cpuMicros.median, 50);
-  assert.equal(figures.cpuMicros.published.median, 150);
-  assert.equal(figures.cpuMicros.together.median, 300);
+test('what no run knows has no figure, and is no figure of 0', () => {
+  assert.equal(spread([null, undefined, NaN]), undefined);
+  assert.deepEqual(spread([null, 3]), { min: 3, median: 3, max: 3 });
 });
 
-test('the ratio is to the empty POST of just before and just after', () => {
-  const fast = aRepetition({ accepted: 1_000, serviceMicros: 50_000, emptyMicros: [40, 60] });
-  const slow = aRepetition({ accepted: 1_000, serviceMicros: 90_000, emptyMicros: [60, 120] });
-  const { ratio, emptyPost } = figuresOf([fast, slow]);
-  assert.deepEqual(ratio.published, { min: 3, median: 3, max: 3 });
-  assert.deepEqual(ratio.together, { min: 6, median: 6, max: 6 });
-  assert.deepEqual(emptyPost.cpuMicros, { min: 50, median: 70, max: 90 });
+test('a service that was started again in a run is an error and not a cost below nothing', () => {
+  assert.deepEqual(cpuBetween({ redis: 10, kafka: 5 }, { redis: 12 }), { redis: 2 });
+  assert.throws(() => cpuBetween({ auditor: 10 }, { auditor: 9 }), /auditor was started again/);
 });
 
-test('rates are of accepted payments, each by the time that its last step took', () => {
-  const { acceptedPerSecond, publishedPerSecond, deliveredPerSecond } = figuresOf([
-    aRepetition({ accepted: 1_000, tookMs: 500, publishedMs: 1_000, deliveredMs: 4_000 }),
-  ]);
-  assert.equal(acceptedPerSecond.median, 2_000);
-  assert.equal(publishedPerSecond.median, 1_000);
-  assert.equal(deliveredPerSecond.median, 250);
+test('a stage is measured from when it is warm until just before it has nothing left', () => {
+  const look = (atMs: number, done: number): Progress => {
+    return { atMs, done, cpu: {}, publishCalls: 0 };
+  };
+  const looks = [look(0, 0), look(1, 10), look(2, 25), look(3, 60), look(4, 90), look(5, 100)];
+  const times = (some: readonly Progress[]) => windowOf(some, 100).map(({ atMs }) => atMs);
+  assert.deepEqual(times(looks), [2, 4]);
+  // One that was done between two looks is measured as a whole.
+  assert.deepEqual(times([look(0, 0), look(1, 100)]), [0, 1]);
 });
 
-test('a run that accepted nothing gives no figures instead of infinite ones', () => {
-  assert.throws(() => figuresOf([aRepetition({ accepted: 0 })]), /without an accepted payment/);
-  assert.throws(() => figuresOf([]), /without an accepted payment/);
-});
-
-test('a replay is set against a fresh payment, and servers are counted beside the services', () => {
-  const { replay, parts } = figuresOf([aRepetition({ accepted: 100, serviceMicros: 10_000 })]);
-  assert.equal(replay.cpuMicros.median, 50);
-  assert.equal(replay.ofFresh.median, 0.5);
-  assert.deepEqual(
-    Object.values(parts!).map(({ median }) => median),
-    [10, 20, 30, 40],
-  );
-});
-
-test('servers that run elsewhere have no figures', () => {
-  const here = aRepetition({});
-  const { partMicros: _, ...elsewhere } = here.system;
-  assert.equal(figuresOf([here, { ...here, system: elsewhere }]).parts, undefined);
-});
-
-const repetitions = [
-  aRepetition({ accepted: 1_000, serviceMicros: 50_000, emptyMicros: [40, 60] }),
-];
-const counts = {} as BenchReport['audit']['counts'];
+const load = {
+  accepted: 1_000,
+  others: {},
+  tookMs: 500,
+  latencyMs: { p50: 2, p99: 9, max: 20 },
+  cpuMicros: 20_000,
+};
+const micros = (each: number) =>
+  Object.fromEntries([...measuredServices, 'postgres'].map((name) => [name, each]));
+const run: Run = {
+  load,
+  cpu: micros(50_000),
+  publishedMs: 1_000,
+  deliveredMs: 4_000,
+  toPublished: { p50: 20, p99: 90 },
+  toDelivered: { p50: 40, p99: 180 },
+};
+const emptyPost = { load, cpuMicros: 50_000 };
+const rate: RateRun = { ...run, rate: 200, held: true };
+const stage: StageRun = { perSecond: 4_321, of: 1_000, cpu: micros(77) };
+const repetition: Repetition = {
+  stages: Object.fromEntries(
+    measuredServices.map((name) => [name, stage]),
+  ) as Required<Repetition>['stages'],
+  hotPath: { ...run, emptyPost },
+  everything: { ...run, emptyPost },
+  replay: { load: { ...load, accepted: 2_000 }, gatewayMicros: 50_000 },
+  cards: { ...run, publishedMs: 2_000 },
+  idleCores: 0.25,
+  rates: [
+    { ...rate, rate: 50 },
+    { ...rate, held: false },
+  ],
+  half: { ...rate, rate: 125 },
+  cold: { ...rate, load: { ...load, latencyMs: { ...load.latencyMs, p99: 777 } } },
+  peaksMiB: { auditor: 123 },
+};
 const report: BenchReport = {
   ok: true,
   rig: {
@@ -146,75 +200,89 @@ const report: BenchReport = {
     loadBefore: 0.25,
     at: '2026-01-01T00:00:00.000Z',
   },
-  settings: { seconds: 20, connections: 64, repeat: 1, replicas: 1 },
-  figures: figuresOf(repetitions),
-  audit: { ok: true, counts: { ...counts, accepted: 1_000 }, drift: [] },
-  repetitions,
+  settings: { seconds: 15, connections: 64, repeat: 1, replicas: 1 },
+  audit: { ok: true, counts: {} as BenchReport['audit']['counts'], drift: [] },
+  repetitions: [repetition],
 };
 
-test('the sheet has the rig, every service, both ratios and the audit', () => {
-  const text = renderReport(report).join('\n');
-  assert.match(text, /A fast one, 2 cores, 24 GiB; Linux 6; Node v24\.0\.0; commit abcdef0/);
-  assert.match(text, /1 × 20 s over 64 connections; 1 of each service/);
-  assert.match(text, /ledger-worker +50\.0 +50\.0 +50\.0 +0\.0 +100 +200/);
-  assert.match(text, /until published +3\.00/);
-  assert.match(text, /all services +6\.00/);
-  assert.match(text, /no drift: all 1000 accepted/);
+const textOf = (some: BenchReport) => renderTables(tablesOf(some)).join('\n');
+
+test('rates are of the accepted payments until the last answer, publish and webhook', () => {
+  const text = textOf(report);
+  assert.match(text, /^accepted\/s +2000/m);
+  assert.match(text, /^published\/s +1000/m);
+  assert.match(text, /^delivered\/s +250/m);
 });
 
-test('drift, and answers that were no 202, are reported', () => {
-  const [one] = repetitions;
-  const load = { ...one!.system.load, others: { 503: 7 } };
-  const text = renderReport({
-    ...report,
-    ok: false,
-    audit: { ...report.audit, ok: false, drift: [{ check: 'delivery-waiting', ids: ['x'] }] },
-    repetitions: [{ ...one!, system: { ...one!.system, load } }],
-  }).join('\n');
-  assert.match(text, /not accepted: 7 × 503/);
-  assert.match(text, /drift: delivery-waiting/);
+test('CPU is for each payment, of everybody, and of the hot path by an empty POST', () => {
+  const text = textOf(report);
+  assert.match(text, /^ledger-worker, µs CPU a payment +50 /m);
+  assert.match(text, /^postgres, µs CPU a payment +50 /m);
+  assert.match(text, /^all of it, µs CPU a payment +350 /m);
+  assert.match(text, /^load generator, µs CPU a request +20 /m);
+  assert.match(text, /until published, × an empty POST\*\* +3\.0/);
 });
 
-/** A repetition of round figures; every service uses the same. */
-function aRepetition(figures: {
-  accepted?: number;
-  tookMs?: number;
-  publishedMs?: number;
-  deliveredMs?: number;
-  /** CPU of each service in the whole run. */
-  serviceMicros?: number;
-  /** CPU of the empty POST for one request, before and after. */
-  emptyMicros?: readonly [number, number];
-}): Repetition {
-  const { accepted = 100, tookMs = 1_000, serviceMicros = 10_000 } = figures;
-  const [before, after] = figures.emptyMicros ?? [50, 50];
-  const load = {
-    accepted,
-    others: {},
-    tookMs,
-    latencyMs: { p50: 2, p99: 9, max: 20 },
-    cpuMicros: 2_000,
-  };
-  const use = {
-    cpuMicros: serviceMicros,
-    idleMicros: 0,
-    rssBytesPeak: 200 * 1024 * 1024,
-    rssBytesEnd: 100 * 1024 * 1024,
-  };
-  const services = Object.fromEntries(measuredServices.map((name) => [name, use]));
-  const empty = (micros: number): EmptyPostRun => ({ load, cpuMicros: micros * accepted });
-  const { publishedMs = tookMs, deliveredMs = publishedMs } = figures;
-  return {
-    before: empty(before),
-    system: {
-      load,
-      services: services as Repetition['system']['services'],
-      publishedMs,
-      deliveredMs,
-      drainedMs: deliveredMs,
-      partMicros: { redis: 1_000, kafka: 2_000, postgres: 3_000, pubsub: 4_000 },
-      replay: { load: { ...load, accepted: accepted * 2 }, gatewayMicros: serviceMicros },
-    },
-    after: empty(after),
-  };
-}
+test('stages, rates, a cold start, memory and goals have their rows', () => {
+  const text = textOf(report);
+  assert.match(text, /^auditor +4321 +77 /m);
+  assert.match(text, /^200\/s, not held +2000 +2 +9 +90 +180 +350 +20/m);
+  assert.match(text, /^200\/s from a cold start .* 777 /m);
+  assert.match(text, /^auditor +123$/m);
+  assert.match(text, /^card payments\/s with the simulator, accepted +≥ 1 000 +2000$/m);
+  assert.match(text, /^the same, final and published +≥ 1 000 +500$/m);
+  assert.match(text, /^replays\/s ÷ fresh payments\/s +≥ 1\.7 +2\.0$/m);
+});
+
+test('a system that is somebody else’s has no table of stages, and no figure made up for one', () => {
+  const { stages: _, hotPath: __, cold: ___, ...elsewhere } = repetition;
+  const text = textOf({ ...report, repetitions: [elsewhere] });
+  assert.doesNotMatch(text, /hot path alone|on a backlog|cold start +2/);
+  assert.match(text, /^book transfers\/s accepted and published, consumers stopped +≥ 4 000 +–$/m);
+});
+
+test('the page gets the same tables as Markdown', () => {
+  const text = markdownOf(tablesOf(report));
+  assert.match(text, /^### Everything together, at saturation\n\n\| figure \| median/m);
+  assert.match(text, /^\| --- \| ---: \| ---: \| ---: \|$/m);
+});
+
+const nothingYet: CountReading = {
+  redis: { scripts: 0, reads: 0, bytes: 0 },
+  kafka: { batches: 0, records: 0 },
+  statements: [],
+  walBytes: 0,
+};
+
+test('a role’s batches are the calls of the statement that wrote most meanwhile', () => {
+  const mark = { role: 'dispatcher', id: 'mark', calls: 10, walBytes: 9_000 };
+  const look = { role: 'dispatcher', id: 'look', calls: 90, walBytes: 10 };
+  const before = { ...nothingYet, statements: [{ ...look, id: 'old', walBytes: 99_999 }, mark] };
+  const after = [{ ...mark, calls: 13, walBytes: 9_500 }, look, before.statements[0]!];
+  const { roles } = countsBetween(before, { ...nothingYet, statements: after });
+  assert.deepEqual(roles['dispatcher'], { statements: 93, batches: 3, walBytes: 510 });
+});
+
+test('a figure moved when all pairs agree by more than they differ among themselves', () => {
+  const faster = changeOf([
+    [100, 120],
+    [200, 242],
+    [50, 59],
+    [80, 96],
+  ]);
+  assert.ok(faster.moved && faster.ratio > 1.19 && faster.ratio < 1.21);
+  const noise = changeOf([
+    [100, 150],
+    [100, 70],
+    [100, 140],
+    [100, 90],
+  ]);
+  assert.equal(noise.moved, false);
+  assert.equal(
+    changeOf([
+      [100, 100.1],
+      [100, 99.9],
+    ] as const).moved,
+    false,
+  );
+});

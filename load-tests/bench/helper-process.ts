@@ -13,13 +13,15 @@ export type Helper<Request, Result> = {
 
 /**
  * Starts a process that answers by the function that `openHelper` of a module beside this one
- * returns. Once the signal is aborted every question is rejected with its reason.
+ * returns, told `which` where there are several. Once the signal is aborted every question is
+ * rejected with its reason.
  */
 export async function startHelper<Request extends object, Result>(
   module: string,
   signal: AbortSignal,
+  which = '',
 ): Promise<Helper<Request, Result>> {
-  const child = fork(main, [new URL(module, import.meta.url).href], { execArgv: [] });
+  const child = fork(main, [new URL(module, import.meta.url).href, which], { execArgv: [] });
   const gone = once(child, 'exit');
   const nextMessage = async (): Promise<unknown> => {
     const stopWaiting = new AbortController();
@@ -64,15 +66,15 @@ export async function startHelper<Request extends object, Result>(
  * answers every message of the process that started it with what the module's `openHelper` makes of
  * it. It ends together with that process.
  */
-async function answerParent(module: string): Promise<void> {
+async function answerParent(module: string, which: string): Promise<void> {
   // A Ctrl-C reaches the whole group; the parent gets it too, and ends its helpers in its own
   // order.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
   process.on('disconnect', () => process.exit());
   const { openHelper } = (await import(module)) as {
-    openHelper(): Promise<(request: unknown) => Promise<unknown>>;
+    openHelper(which: string): Promise<(request: unknown) => Promise<unknown>>;
   };
-  const answer = await openHelper();
+  const answer = await openHelper(which);
   process.on('message', (request) => {
     answer(request).then(
       (result) => process.send?.({ result }),
@@ -86,4 +88,4 @@ async function answerParent(module: string): Promise<void> {
 }
 
 // Not awaited: the module that it loads imports this one, and would wait for it for ever.
-if (import.meta.main) void answerParent(process.argv[2]!);
+if (import.meta.main) void answerParent(process.argv[2]!, process.argv[3]!);

@@ -5,11 +5,12 @@ import { declarations, systemStatus, UsageError, type ServiceName } from '@tripl
 import { wholeNumber } from '@triplock/operator';
 import { readMetrics } from '../systems.ts';
 
-/** Seconds of load of each run, of the system and of the empty POST, and connections. */
-export type LoadAmount = { seconds: number; connections: number };
-
 /** What was asked for on the command line. */
-export type BenchOptions = LoadAmount & {
+export type BenchOptions = {
+  /** Seconds of load of each window. */
+  seconds: number;
+  /** Keep-alive connections of a closed loop. */
+  connections: number;
   repeat: number;
   /** The share of payments that is traced; absent, tracing is off. */
   tracing?: number;
@@ -24,7 +25,7 @@ export function readBenchOptions(values: {
 }): BenchOptions {
   const { seconds, connections, repeat, tracing } = values;
   return {
-    seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 3_600 }) ?? 20,
+    seconds: wholeNumber(seconds, { option: 'seconds', min: 1, max: 3_600 }) ?? 15,
     connections: wholeNumber(connections, { option: 'connections', min: 1, max: 4_096 }) ?? 64,
     repeat: wholeNumber(repeat, { option: 'repeat', min: 1, max: 100 }) ?? 3,
     ...(tracing !== undefined && { tracing: shareOf(tracing) }),
@@ -44,111 +45,98 @@ export type MeasuredService = ServiceName;
 /** What a payment passes until its event is published; the others are consumers of that. */
 export const pipelineServices: readonly MeasuredService[] = measuredServices.slice(0, 3);
 
-/** What one service used in a run, all its replicas together. */
-export type ServiceUse = {
-  /** From the first request until all was drained. */
-  cpuMicros: number;
-  /** What it would have used in the same time with nothing to do. */
-  idleMicros: number;
-  rssBytesPeak: number;
-  rssBytesEnd: number;
+/** The role of a service in the database, without `triplock_`. */
+export const roleOf: Readonly<Record<MeasuredService, string>> = {
+  'ingest-gateway': 'gateway',
+  'ledger-worker': 'ledger',
+  'outbox-dispatcher': 'dispatcher',
+  'partner-notifier': 'notifier',
+  'settlement-feed': 'settlement',
+  auditor: 'auditor',
 };
 
-/** Load on the empty POST. */
-export type EmptyPostRun = { load: LoadReport; cpuMicros: number };
+/** What runs beside the services: the servers that they stand on, and who receives the webhooks. */
+export const besideServices = ['redis', 'kafka', 'postgres', 'pubsub', 'catcher'] as const;
+export type BesideServices = (typeof besideServices)[number];
 
-/** The servers that the services stand on, and the name of each one's process. */
-export const measuredParts = ['redis', 'kafka', 'postgres', 'pubsub'] as const;
-export type MeasuredPart = (typeof measuredParts)[number];
+/** Somebody whose CPU is measured; all replicas of a service are one. */
+export type Consumer = MeasuredService | BesideServices;
 
-/** Load on the system, and all that came of it. */
-export type SystemRun = {
-  load: LoadReport;
-  services: Readonly<Record<MeasuredService, ServiceUse>>;
-  /** CPU of the servers in the same time; absent where they are not this machine's processes. */
-  partMicros?: Readonly<Record<MeasuredPart, number>>;
-  /** The same keys sent again, and what answering them took the gateway. */
-  replay: { load: LoadReport; gatewayMicros: number };
-  /**
-   * From the first request until the last payment was published, delivered, and all was drained.
-   */
-  publishedMs: number;
-  deliveredMs: number;
-  drainedMs: number;
-};
-
-/** One repetition: the system between two runs of the empty POST. */
-export type Repetition = { before: EmptyPostRun; system: SystemRun; after: EmptyPostRun };
-
-/** How much to send, whereto, and as whom. */
-export type LoadOrder = {
-  /** Base URLs; connections are spread over them. */
-  targets: readonly string[];
-  apiKey: string;
-  /** Random, so that every idempotency key is a fresh one. */
-  run: string;
-  connections: number;
-  seconds: number;
-  /**
-   * Sends that many keys of the run over and over, which were accepted before; absent: fresh ones.
-   */
-  again?: number;
-};
-
-/** What was sent and answered. Times in milliseconds. */
-export type LoadReport = {
-  accepted: number;
-  /** Answers other than 202, by status, and `error` for requests without one. */
-  others: Readonly<Record<string, number>>;
-  /** From the first request to the last answer. */
-  tookMs: number;
-  /** From sending a request to the end of its 202. */
-  latencyMs: { p50: number; p99: number; max: number };
-  /** CPU time of the process that sent it. */
-  cpuMicros: number;
-};
+/** Microseconds of CPU; who does not run, or not on this machine, is not in it. */
+export type Cpu = Readonly<Partial<Record<Consumer, number>>>;
 
 /** What a service's processes report of themselves, its replicas added up. */
-type ServiceSample = { cpuMicros: number; rssBytes: number };
-export type Sample = Readonly<Record<MeasuredService, ServiceSample>>;
+export type ServiceSample = {
+  cpuMicros: number;
+  rssBytes: number;
+  count: (name: Counter) => number;
+};
 
-/** Asks every replica of every service for its `/metrics`. */
-export async function sampleServices(system: System): Promise<Sample> {
-  const sampled = measuredServices.map(async (name) => {
-    return [name, readSample(await readMetrics(system, name))] as const;
-  });
-  return Object.fromEntries(await Promise.all(sampled)) as Sample;
+/** A counter of a service, by name and labels. */
+type Counter = { name: string; labels?: Readonly<Record<string, string>> };
+
+/** Asks every replica of a service for its `/metrics`, which takes it about a millisecond. */
+async function sampleService(system: System, service: MeasuredService): Promise<ServiceSample> {
+  return readSample(await readMetrics(system, service));
 }
 
 /** Adds up the metrics of a service's replicas. */
 export function readSample(texts: readonly string[]): ServiceSample {
-  const sum = (name: string) => texts.reduce((total, text) => total + sumSeries(text, { name }), 0);
-  const cpuSeconds = sum('process_cpu_seconds_total');
-  const rssBytes = sum('process_resident_memory_bytes');
+  const count = (counter: Counter) =>
+    texts.reduce((total, text) => total + sumSeries(text, counter), 0);
+  const cpuSeconds = count({ name: 'process_cpu_seconds_total' });
+  const rssBytes = count({ name: 'process_resident_memory_bytes' });
   if (!(cpuSeconds > 0 && rssBytes > 0)) {
     throw new Error('a service reports nothing of its CPU time and its memory');
   }
-  return { cpuMicros: cpuSeconds * 1_000_000, rssBytes };
+  return { cpuMicros: cpuSeconds * 1_000_000, rssBytes, count };
 }
 
-/** CPU microseconds that each server has used since it started, its children included. */
-type PartSample = Readonly<Record<MeasuredPart, number>>;
+/**
+ * Reads the CPU that everybody has used since it started: services that run, and what is beside.
+ */
+export async function sampleCpu(system: System, running: readonly MeasuredService[]): Promise<Cpu> {
+  const services = await Promise.all(
+    running.map(async (name) => [name, (await sampleService(system, name)).cpuMicros] as const),
+  );
+  return { ...Object.fromEntries(services), ...(await sampleBeside(system)) };
+}
+
+/** What was used between two samples. @throws when somebody was started again meanwhile. */
+export function cpuBetween(before: Cpu, after: Cpu): Cpu {
+  const names = (Object.keys(after) as Consumer[]).filter((name) => before[name] !== undefined);
+  const used = names.map((name) => [name, after[name]! - before[name]!] as const);
+  const [lost] = used.find(([, micros]) => micros < 0) ?? [];
+  if (lost !== undefined) throw new Error(`${lost} was started again in the middle of a run`);
+  return Object.fromEntries(used);
+}
 
 // Linux counts in ticks of 10 ms wherever Node runs (USER_HZ, proc_pid_stat(5)).
 const microsPerTick = 10_000;
 
-/** Reads it from `/proc`; `undefined` where a server is given or the system has no `/proc`. */
-export async function sampleParts({ home }: System): Promise<PartSample | undefined> {
-  const { processes } = await systemStatus({ home, only: measuredParts });
+/** From `/proc`; a server that is given, or a system without `/proc`, is not in it. */
+export async function sampleBeside({ home }: System): Promise<Cpu> {
+  const processes = await processesOf(home);
   const family = readProcesses();
-  const sample = measuredParts.map((name) => {
-    const part = processes.find((each) => each.name === name);
-    return [name, part === undefined ? undefined : ticksOf(part.pid, family)] as const;
+  const sample = besideServices.flatMap((name) => {
+    const pid = processes.get(name);
+    const ticks = pid === undefined ? undefined : ticksOf(pid, family);
+    return ticks === undefined ? [] : [[name, ticks * microsPerTick] as const];
   });
-  if (sample.some(([, ticks]) => ticks === undefined)) return undefined;
-  return Object.fromEntries(
-    sample.map(([name, ticks]) => [name, ticks! * microsPerTick]),
-  ) as PartSample;
+  return Object.fromEntries(sample);
+}
+
+// Looked up once: the launcher asks each of them whether it is well, which is work for them.
+const processesByHome = new Map<string, Promise<ReadonlyMap<string, number>>>();
+
+function processesOf(home: string): Promise<ReadonlyMap<string, number>> {
+  const known = processesByHome.get(home);
+  if (known !== undefined) return known;
+  const looked = systemStatus({ home, only: besideServices }).then(
+    ({ processes }) => new Map(processes.map(({ name, pid }) => [name, pid])),
+  );
+  processesByHome.set(home, looked);
+  return looked;
 }
 
 type Family = ReadonlyMap<number, { parent: number; ticks: number }>;
@@ -165,7 +153,9 @@ function ticksOf(pid: number, family: Family): number | undefined {
 function readProcesses(): Family {
   const family = new Map<number, { parent: number; ticks: number }>();
   for (const pid of listProcesses()) {
-    const fields = readFields(pid);
+    const stat = readIfAny(`/proc/${pid}/stat`);
+    // The name may hold spaces and brackets; it ends at the last one.
+    const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (fields === undefined) continue;
     // Of proc_pid_stat(5), counted from the field after the name: 4 ppid, 14 utime to 17 cstime.
     const ticks = fields.slice(11, 15).reduce((sum, each) => sum + Number(each), 0);
@@ -182,43 +172,103 @@ function listProcesses(): number[] {
   }
 }
 
-function readFields(pid: number): string[] | undefined {
+function readIfAny(file: string): string | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name may hold spaces and brackets; it ends at the last one.
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return readFileSync(file, 'utf8');
   } catch {
-    return undefined; // It ended meanwhile.
+    return undefined; // The process ended meanwhile.
   }
 }
 
-/** The largest resident memory seen of each service, bytes. */
-export type MemoryPeaks = Record<MeasuredService, number>;
+/** MiB that each service has had at most since it started, by the system's own mark (`VmHWM`). */
+export function readPeaks({ endpoints }: System): Readonly<Record<string, number>> {
+  const peaks: Record<string, number> = {};
+  for (const { service, pid } of endpoints.services) {
+    const [, kibibytes] = /^VmHWM:\s+(\d+) kB/m.exec(readIfAny(`/proc/${pid}/status`) ?? '') ?? [];
+    const mebibytes = Number(kibibytes ?? NaN) / 1_024;
+    if (mebibytes >= 0) peaks[service] = Math.max(peaks[service] ?? 0, mebibytes);
+  }
+  return peaks;
+}
 
-// Answering /metrics takes a service about a millisecond, so this is a thousandth of its CPU.
-const lookEveryMs = 1_000;
+/** What each stage has done since its processes started, by its own counters. */
+const done: Readonly<Record<MeasuredService, (count: ServiceSample['count']) => number>> = {
+  'ingest-gateway': (count) => accepted(count, 'payments'),
+  'ledger-worker': (count) => total(count, 'triplock_worker_records_total'),
+  'outbox-dispatcher': (count) =>
+    total(count, 'triplock_dispatcher_events_total', { outcome: 'published' }),
+  'partner-notifier': (count) =>
+    total(count, 'triplock_webhook_attempts_total', { outcome: 'delivered' }),
+  'settlement-feed': (count) => total(count, 'triplock_settlement_events_total', applied),
+  auditor: (count) =>
+    Math.min(
+      total(count, 'triplock_auditor_events_total', { outcome: 'first' }),
+      total(count, 'triplock_auditor_accepted_records_total', { outcome: 'payment' }),
+    ),
+};
+const applied = { outcome: 'applied' };
 
-/** Watches the services' memory until it is stopped, and returns the peaks. */
-export function watchMemory(system: System): { stop(): Promise<MemoryPeaks> } {
-  const stopping = new AbortController();
-  const look = async (): Promise<MemoryPeaks> => {
-    const peaks = Object.fromEntries(measuredServices.map((name) => [name, 0])) as MemoryPeaks;
-    for (;;) {
-      const services = await sampleServices(system);
-      for (const name of measuredServices) {
-        peaks[name] = Math.max(peaks[name], services[name].rssBytes);
-      }
-      if (stopping.signal.aborted) return peaks;
-      await delay(lookEveryMs, undefined, { signal: stopping.signal }).catch(() => undefined);
+function accepted(count: ServiceSample['count'], kind: string): number {
+  return total(count, `triplock_gateway_${kind}_total`, { outcome: 'accepted' });
+}
+
+function total(count: ServiceSample['count'], name: string, labels?: Record<string, string>) {
+  return count({ name, ...(labels && { labels }) });
+}
+
+/** How far a stage is, and what it and those beside have used for it. */
+export type Progress = { atMs: number; done: number; cpu: Cpu; publishCalls: number };
+
+/** Looks at one stage. */
+export async function readProgress(system: System, stage: MeasuredService): Promise<Progress> {
+  const sample = await sampleService(system, stage);
+  const atMs = performance.now();
+  const cpu = { [stage]: sample.cpuMicros, ...(await sampleBeside(system)) };
+  const publishCalls = total(sample.count, 'triplock_dispatcher_publish_seconds_count');
+  return { atMs, done: done[stage](sample.count), cpu, publishCalls };
+}
+
+// Asked of the services and not of the database, which would count rows for as long as it measures.
+const lookEveryMs = 250;
+/** A stage that stands still for so long has lost something; the audit can tell what. */
+const standstillMs = 60_000;
+
+/**
+ * Looks at a stage until it has done so many since `from`, and returns every look.
+ *
+ * @throws when it does nothing any more and some are missing.
+ */
+export async function watchStage(
+  system: System,
+  stage: MeasuredService,
+  { from, count }: { from: number; count: number },
+): Promise<Progress[]> {
+  const looks = [await readProgress(system, stage)];
+  let movedAt = performance.now();
+  for (;;) {
+    const last = looks.at(-1)!;
+    if (last.done - from >= count) return looks;
+    system.progress(`${stage}: ${last.done - from} of ${count}`);
+    await delay(lookEveryMs, undefined, { signal: system.signal });
+    const now = await readProgress(system, stage);
+    if (now.done > last.done) movedAt = now.atMs;
+    if (now.atMs - movedAt > standstillMs) {
+      const seconds = standstillMs / 1_000;
+      throw new Error(`${stage} stood still for ${seconds} s at ${now.done - from} of ${count}`);
     }
-  };
-  const peaks = look();
-  // Whoever stops it hears of a failure; until then nobody does.
-  peaks.catch(() => undefined);
-  return {
-    stop: () => {
-      stopping.abort();
-      return peaks;
-    },
-  };
+    looks.push(now);
+  }
+}
+
+/** A figure over all repetitions. */
+export type Spread = { min: number; median: number; max: number };
+
+/** Smallest, middle and largest of those that are known; of an even number between two. */
+export function spread(values: readonly (number | null | undefined)[]): Spread | undefined {
+  const sorted = values.filter((value) => Number.isFinite(value)).map(Number);
+  if (sorted.length === 0) return undefined;
+  sorted.sort((one, other) => one - other);
+  const below = sorted[Math.floor((sorted.length - 1) / 2)]!;
+  const above = sorted[Math.ceil((sorted.length - 1) / 2)]!;
+  return { min: sorted[0]!, median: (below + above) / 2, max: sorted.at(-1)! };
 }

@@ -11,7 +11,7 @@ import {
   warmUp,
   type ComparedStore,
 } from './own-stores.ts';
-import { spread, type Spread } from '../bench/cost-sheet.ts';
+import { spread, type Spread } from '../bench/measurements.ts';
 import { describeRig, type Rig } from '../systems.ts';
 
 /** What was asked for. */
@@ -80,7 +80,7 @@ export async function compareStores(
     };
     terminal.note(`${store.name}: kill -9`);
     const afterKill = await killAndCheck(store, { ...settings, signal });
-    const over = (figure: (run: Run) => number) => spread(runs.get(store.name)!.map(figure));
+    const over = (figure: (run: Run) => number) => spread(runs.get(store.name)!.map(figure))!;
     figures.push({
       store: store.name,
       perSecond: over((run) => run.perSecond),

@@ -1,0 +1,225 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { type SettingsOfServices, UsageError } from '@triplock/launcher';
+import { renderTable, style, type Terminal } from '@triplock/operator';
+import { describeRig, onOwnSystem, type Launcher, type Listening, type Rig } from '../systems.ts';
+import {
+  besideServices,
+  cpuBetween,
+  measuredServices,
+  sampleCpu,
+  spread,
+  type BenchOptions,
+} from './measurements.ts';
+import { expectDrained, orderFor, withHelpers, type Bench } from './runs.ts';
+import { warmUp } from './schedule.ts';
+
+const clone = resolve(import.meta.dirname, '../..');
+
+/** How a figure of this clone stands to the same of the commit, over pairs of runs. */
+export type Change = {
+  /** Medians. */
+  there: number;
+  here: number;
+  /** Here by there, and what it is between with 99 of 100 chances. */
+  ratio: number;
+  between: readonly [least: number, most: number];
+  /** That does not hold 1: it is more than the noise of the runs. */
+  moved: boolean;
+};
+
+/** What `--compare` prints. */
+export type CommitComparison = {
+  rig: Rig;
+  commit: string;
+  pairs: number;
+  changes: Readonly<Record<string, Change>>;
+};
+
+type Figures = Readonly<Record<string, number>>;
+type Comparing = Listening & { settings: SettingsOfServices; options: BenchOptions };
+
+/**
+ * Runs a commit and this clone at the same time, each on a system of its own, and loads them in
+ * turn, so that whatever else the machine does meets both. The one that is not loaded has nothing
+ * to do.
+ *
+ * @throws UsageError for a commit that there is not.
+ */
+export async function compareWith(name: string, comparing: Comparing): Promise<CommitComparison> {
+  const { terminal, signal, settings, options } = comparing;
+  const rig = describeRig();
+  const checkout = checkOut(name, terminal);
+  try {
+    const launcher = (await import(
+      pathToFileURL(join(checkout.folder, 'infra/launcher/index.ts')).href
+    )) as Launcher;
+    const own = { terminal, signal, settings };
+    const pairs = await onOwnSystem({ ...own, name: 'compared', launcher }, (there) =>
+      onOwnSystem({ ...own, name: 'bench' }, (here) =>
+        withHelpers({ system: there, terminal, options }, (bench) =>
+          runPairs(bench, { ...bench, system: here }),
+        ),
+      ),
+    );
+    return { rig, commit: checkout.commit, pairs: pairs.length, changes: changesIn(pairs) };
+  } finally {
+    checkout.remove();
+  }
+}
+
+async function runPairs(there: Bench, here: Bench): Promise<[there: Figures, here: Figures][]> {
+  const { terminal, options } = there;
+  await warmUp(there, measuredServices);
+  await warmUp(here, measuredServices);
+  const pairs: [Figures, Figures][] = [];
+  for (let n = 1; n <= options.repeat; n += 1) {
+    terminal.note(`pair ${n} of ${options.repeat}`);
+    // Who goes first takes turns: the second finds another machine.
+    const swapped = n % 2 === 0;
+    const first = await measure(swapped ? here : there);
+    const second = await measure(swapped ? there : here);
+    pairs.push(swapped ? [second, first] : [first, second]);
+  }
+  return pairs;
+}
+
+/** A closed loop until all is done. It asks services alone: another commit has other tables. */
+async function measure(bench: Bench): Promise<Figures> {
+  const { system, generator } = bench;
+  const drained = await expectDrained(system, measuredServices);
+  const before = await sampleCpu(system, measuredServices);
+  const startedAt = performance.now();
+  const { accepted, tookMs, latencyMs } = await generator.ask(orderFor(bench, {}));
+  await drained(accepted);
+  const doneMs = performance.now() - startedAt;
+  const cpu = cpuBetween(before, await sampleCpu(system, measuredServices));
+  const names = [...measuredServices, ...besideServices].filter((name) => cpu[name] !== undefined);
+  const micros = names.map((name) => [`${name}, µs a payment`, cpu[name]! / accepted] as const);
+  return {
+    'accepted/s': (accepted * 1_000) / tookMs,
+    'done everywhere/s': (accepted * 1_000) / doneMs,
+    '202 after, ms, p50': latencyMs.p50,
+    '202 after, ms, p99': latencyMs.p99,
+    ...Object.fromEntries(micros),
+    'all of it, µs a payment': micros.reduce((sum, [, each]) => sum + each, 0),
+  };
+}
+
+/** Each figure that both have. */
+function changesIn(
+  pairs: readonly (readonly [there: Figures, here: Figures])[],
+): CommitComparison['changes'] {
+  const names = Object.keys(pairs[0]?.[1] ?? {}).filter((name) => name in (pairs[0]?.[0] ?? {}));
+  const changes = names.map((name) => {
+    return [name, changeOf(pairs.map(([there, here]) => [there[name]!, here[name]!]))] as const;
+  });
+  return Object.fromEntries(changes);
+}
+
+// Student's t for 99 of 100, two-sided, from one degree of freedom on.
+const quantiles = [63.66, 9.92, 5.84, 4.6, 4.03, 3.71, 3.5, 3.36, 3.25, 3.17, 3.11, 3.05, 3.01];
+
+/** By the pairs' ratios, on their logarithms: what slowed both runs of a pair is in neither. */
+export function changeOf(pairs: readonly (readonly [there: number, here: number])[]): Change {
+  const logs = pairs.map(([there, here]) => Math.log(here / there));
+  const mean = logs.reduce((sum, each) => sum + each, 0) / logs.length;
+  const squares = logs.reduce((sum, each) => sum + (each - mean) ** 2, 0);
+  const freedom = logs.length - 1;
+  const error = Math.sqrt(squares / freedom / logs.length);
+  const apart = (quantiles[freedom - 1] ?? quantiles.at(-1)!) * error;
+  const between = [Math.exp(mean - apart), Math.exp(mean + apart)] as const;
+  return {
+    there: spread(pairs.map(([there]) => there))?.median ?? NaN,
+    here: spread(pairs.map(([, here]) => here))?.median ?? NaN,
+    ratio: Math.exp(mean),
+    between,
+    moved: between[0] > 1 || between[1] < 1,
+  };
+}
+
+/** The comparison for a terminal. */
+export function renderCommits({ commit, pairs, changes, rig }: CommitComparison): string[] {
+  const right = (head: string) => ({ head, align: 'right' as const });
+  const digits = (value: number) => value.toFixed(value < 10 ? 1 : 0);
+  const percent = (ratio: number) => {
+    const change = ratio * 100 - 100;
+    if (change > 999) return '> +999 %';
+    return `${change < 0 ? '−' : '+'}${Math.abs(change).toFixed(1)} %`;
+  };
+  const rows = Object.entries(changes).map(([name, { there, here, ratio, between, moved }]) => [
+    name,
+    ...[there, here].map(digits),
+    percent(ratio),
+    `${percent(between[0])} to ${percent(between[1])}`,
+    moved ? style.good('moved') : '',
+  ]);
+  const columns = [right(commit), right(`here (${rig.commit})`), right('change'), right('between')];
+  return [
+    ...renderTable([{ head: 'figure' }, ...columns, { head: '' }], rows),
+    '',
+    `${pairs} pairs of runs; what does not say "moved" is within their noise`,
+  ];
+}
+
+/** A commit's code in a folder of its own, with this clone's packages and parts. */
+function checkOut(name: string, terminal: Terminal) {
+  const commit = commitOf(name);
+  const folder = join(clone, '.triplock', 'compared', commit);
+  const remove = () => {
+    rmSync(folder, { recursive: true, force: true });
+    git('worktree', 'prune');
+  };
+  remove();
+  git('worktree', 'add', '--detach', folder, commit);
+  linkPackages(folder);
+  mkdirSync(join(folder, '.triplock'), { recursive: true });
+  symlinkSync(join(clone, '.triplock', 'parts'), join(folder, '.triplock', 'parts'));
+  const lock = (of: string) => readFileSync(join(of, 'package-lock.json'), 'utf8');
+  if (lock(folder) !== lock(clone)) {
+    terminal.note(`the packages of ${commit} are others: it runs with those of this clone`);
+  }
+  return { folder, commit, remove };
+}
+
+function commitOf(name: string): string {
+  try {
+    return git('rev-parse', '--short', '--verify', '--quiet', `${name}^{commit}`);
+  } catch (cause) {
+    throw new UsageError(`there is no commit ${name} here`, { cause });
+  }
+}
+
+/**
+ * Packages by links to this clone's; those of the workspace by links to the commit's own folders.
+ */
+function linkPackages(folder: string): void {
+  const packages = git('ls-files', 'package.json', '*/package.json').split('\n').map(dirname);
+  for (const each of packages) {
+    const from = join(clone, each, 'node_modules');
+    const to = join(folder, each, 'node_modules');
+    if (!existsSync(from) || !existsSync(dirname(to))) continue;
+    mkdirSync(to);
+    const others = readdirSync(from).filter((entry) => entry !== '@triplock');
+    for (const entry of others) symlinkSync(join(from, entry), join(to, entry));
+  }
+  const scope = join(folder, 'node_modules', '@triplock');
+  mkdirSync(scope);
+  const files = git('-C', folder, 'ls-files', '*/package.json').split('\n');
+  for (const file of files) {
+    const text = readFileSync(join(folder, file), 'utf8');
+    const [, name] = /"name": "@triplock\/([^"]+)"/.exec(text) ?? [];
+    if (name === undefined || existsSync(join(scope, name))) continue;
+    symlinkSync(relative(scope, join(folder, dirname(file))), join(scope, name));
+  }
+}
+
+function git(...args: string[]): string {
+  return execFileSync('git', args, {
+    cwd: clone,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  }).trim();
+}
