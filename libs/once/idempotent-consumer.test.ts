@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { describe, it, type TestContext } from 'node:test';
 import type { Queryable } from '@triplock/postgres';
 import { createTestTopic, eventually, testNamespace } from '@triplock/testing';
 import { Kafka, logLevel, type EachMessagePayload } from 'kafkajs';
-import { EffectFailedError } from './once.ts';
-import { idempotentConsumer, type ConsumedRecord } from './idempotent-consumer.ts';
-import { database } from './test/once-database.ts';
+import { EffectFailedError, once } from './once.ts';
+import {
+  EffectInFlightError,
+  idempotentConsumer,
+  type ConsumedRecord,
+} from './idempotent-consumer.ts';
+import { database, store } from './test/once-database.ts';
 import { aStep } from './test/once-under-test.ts';
 
 const keepMs = 86_400_000;
@@ -108,6 +113,28 @@ describe('a consumer of records', () => {
     for (const order of ['7', '7', '8']) await handle(aRecord({ order, offset: order }));
     assert.deepEqual(refused, ['no_such_order', 'no_such_order', 'no_such_order']);
     assert.equal(runs, 2);
+  });
+
+  it('what cannot be handed over is delivered again', async () => {
+    const { scope } = aStep();
+    const onRefused = () => Promise.reject(new Error('the broker is away'));
+    const options = { database, scope, keepMs, ...kept, keyOf: orderOf, onRefused };
+    const handle = idempotentConsumer(options, () =>
+      Promise.reject(new EffectFailedError('no_such_order', 'there is no such order')),
+    );
+    await assert.rejects(handle(aRecord({ order: '7', offset: '7' })), /the broker is away/);
+  });
+
+  it('a record whose key is at work outside of a transaction is delivered again', async () => {
+    const step = { ...aStep(), key: '7', fingerprint: createHash('sha256').digest('hex') };
+    const onRefused = () => Promise.reject(new Error('nothing is to be refused'));
+    const options = { database, scope: step.scope, keepMs, ...kept, keyOf: orderOf, onRefused };
+    const handle = idempotentConsumer(options, async () => assert.fail('it is at work'));
+    const record = aRecord({ order: '7', offset: '7' });
+    await once(store, step, async () => {
+      await assert.rejects(handle(record), EffectInFlightError);
+    });
+    await handle(record);
   });
 
   it('a topic made anew begins at offset 0 again, and its records take effect', async () => {

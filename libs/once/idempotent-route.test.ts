@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { Problem } from '@triplock/contracts';
+import { fingerprint } from '@triplock/payments';
 import type { Queryable } from '@triplock/postgres';
 import fastify, { type FastifyRequest } from 'fastify';
 import { idempotentRoute } from './idempotent-route.ts';
-import { database } from './test/once-database.ts';
+import { once } from './once.ts';
+import { database, store } from './test/once-database.ts';
 import { aStep } from './test/once-under-test.ts';
 
 type Order = { what: string };
@@ -27,17 +29,20 @@ function aServer(t: TestContext) {
   };
   const caller = (request: FastifyRequest) => String(request.headers['x-caller'] ?? 'acme');
   const scopeOf = (request: FastifyRequest) => `${scope}/${caller(request)}`;
-  app.post<{ Body: Order }>(
-    '/orders',
-    idempotentRoute({ database, scopeOf, keepMs: 86_400_000 }, write),
-  );
+  const handler = idempotentRoute({ database, scopeOf, keepMs: 86_400_000 }, write);
+  app.route<{ Body: Order }>({ method: ['POST', 'PUT'], url: '/orders', handler });
+  const send = (
+    to: { method: 'POST' | 'PUT'; url: string },
+    what: string,
+    headers: Record<string, string>,
+  ) => app.inject({ ...to, headers, payload: { what } });
   const post = (what: string, headers: Record<string, string>) =>
-    app.inject({ method: 'POST', url: '/orders', headers, payload: { what } });
+    send({ method: 'POST', url: '/orders' }, what, headers);
   const effects = async () => {
     const sql = 'SELECT what FROM effects WHERE scope = $1 ORDER BY what';
     return (await database.query<{ what: string }>(sql, [scope])).map(({ what }) => what);
   };
-  return { post, effects, setFailing: (now: boolean) => (failing = now) };
+  return { scope, send, post, effects, setFailing: (now: boolean) => (failing = now) };
 }
 
 const key = { 'idempotency-key': 'order-1001' };
@@ -77,6 +82,33 @@ describe('an idempotent route', () => {
     const reused = await post('pen', key);
     assert.equal(reused.statusCode, 422);
     assert.deepEqual(await effects(), ['book']);
+  });
+
+  it('refuses a key that belongs to another method or another query', async (t) => {
+    const { send, post, effects } = aServer(t);
+    await post('book', key);
+    for (const to of [
+      { method: 'PUT', url: '/orders' },
+      { method: 'POST', url: '/orders?draft=1' },
+    ] as const) {
+      const reused = await send(to, 'book', key);
+      assert.equal(reused.json<{ code: string }>().code, 'idempotency_key_reused', to.url);
+    }
+    assert.deepEqual(await effects(), ['book']);
+  });
+
+  it('says when to come again while its key is at work outside of a transaction', async (t) => {
+    const { scope, post, effects } = aServer(t);
+    const asked = { method: 'POST', path: '/orders', body: { what: 'book' } };
+    const fields = { key: 'order-1001', fingerprint: fingerprint(asked) };
+    const step = { ...aStep(), scope: `${scope}/acme`, ...fields };
+    await once(store, step, async () => {
+      const answer = await post('book', key);
+      assert.equal(answer.json<{ code: string }>().code, 'idempotency_key_in_use');
+      const seconds = Number(answer.headers['retry-after']);
+      assert.ok(seconds > 0 && seconds <= step.leaseMs / 1_000, `${seconds} s`);
+    });
+    assert.deepEqual(await effects(), []);
   });
 
   it('keeps nothing of a request that failed, so the same key can succeed', async (t) => {

@@ -134,6 +134,18 @@ function describeRenewal(open: OpenOnce): void {
     assert.equal(outcome, 'done');
   });
 
+  it('it is renewed no more once the effect is over, however it ended', async (t) => {
+    const { store } = await open(t);
+    let renewals = 0;
+    const renew: OnceStore['renew'] = (...asked) => ((renewals += 1), store.renew(...asked));
+    const pass = mockedTime(t);
+    const [done, failed] = [aStep(), aStep()];
+    await once({ ...store, renew }, done, counting().effect);
+    await assert.rejects(once({ ...store, renew }, failed, () => Promise.reject(new Error('no'))));
+    pass(10 * done.leaseMs);
+    assert.equal(renewals, 0);
+  });
+
   it('losing it aborts the signal that the effect was given', async (t) => {
     const { store, another, age } = await open(t);
     const other = await another();

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Queryable } from '@triplock/postgres';
+import type { Database, Queryable } from '@triplock/postgres';
 import { eventually } from '@triplock/testing';
-import { EffectFailedError, once } from './once.ts';
+import { EffectFailedError, once, resultBytesMax } from './once.ts';
 import { onceInTransaction } from './once-in-transaction.ts';
 import { ageKey, database, store } from './test/once-database.ts';
-import { aStep } from './test/once-under-test.ts';
+import { aStep, hourMs } from './test/once-under-test.ts';
 
 type Step = ReturnType<typeof aStep>;
 
@@ -116,18 +116,66 @@ describe('an effect in the database', () => {
     await onceInTransaction(database, step, writing(step, 'first'));
     const reused = await onceInTransaction(database, other, writing(step, 'other'));
     assert.deepEqual(reused, { outcome: 'reused' });
-    await ageKey(step, 25 * 3_600_000);
+    await ageKey(step, 25 * hourMs);
     const free = await onceInTransaction(database, other, writing(step, 'other'));
     assert.equal(free.outcome, 'done');
     const repeat = await onceInTransaction(database, other, writing(step, 'third'));
     assert.equal(repeat.outcome, 'replayed');
   });
 
+  it('a key that others had before it is kept for no longer than from its first start', async () => {
+    const step = aStep();
+    const other = { ...step, fingerprint: 'another request' };
+    await assert.rejects(once(store, step, () => Promise.reject(new Error('a time-out'))));
+    await ageKey(step, 13 * hourMs);
+    await onceInTransaction(database, step, writing(step, 'first'));
+    const reused = await onceInTransaction(database, other, writing(step, 'other'));
+    assert.deepEqual(reused, { outcome: 'reused' });
+    await ageKey(step, 13 * hourMs);
+    const free = await onceInTransaction(database, other, writing(step, 'other'));
+    assert.equal(free.outcome, 'done');
+  });
+
+  it('one that a reaper takes out between its two looks is made anew', async () => {
+    const step = aStep();
+    await onceInTransaction(database, step, writing(step, 'first'));
+    await ageKey(step, 26 * hourMs);
+    let looks = 0;
+    const reaped: Database = {
+      ...database,
+      transaction: (work) =>
+        database.transaction((tx) => {
+          const query: Queryable['query'] = async (...asked) => {
+            if ((looks += 1) === 2) await store.reap({ rowsMax: 9 });
+            return tx.query(...asked);
+          };
+          return work({ ...tx, query });
+        }),
+    };
+    const again = await onceInTransaction(reaped, step, writing(step, 'again'));
+    assert.equal(again.outcome, 'done');
+    assert.deepEqual(await effectsOf(step), ['again', 'first']);
+  });
+
+  it('an effect with a result that cannot be kept is undone, and fails for good', async () => {
+    const step = aStep();
+    for (let repeat = 0; repeat < 2; repeat += 1) {
+      const long = onceInTransaction(database, step, async (tx) => {
+        await writing(step, 'long')(tx);
+        return 'x'.repeat(resultBytesMax);
+      });
+      await assert.rejects(long, { code: 'result_too_long' });
+    }
+    assert.deepEqual(await effectsOf(step), []);
+  });
+
   it('one that was started outside of a transaction is waited for by its lease', async () => {
     const step = aStep();
     await once(store, step, async () => {
       const inside = await onceInTransaction(database, step, writing(step, 'inside'));
-      assert.equal(inside.outcome, 'in-flight');
+      assert.ok(inside.outcome === 'in-flight');
+      const lasts = inside.leaseLeftMs > step.leaseMs / 2 && inside.leaseLeftMs <= step.leaseMs;
+      assert.ok(lasts, `${inside.leaseLeftMs} ms left`);
       await ageKey(step, 2 * step.leaseMs);
       const after = await onceInTransaction(database, step, writing(step, 'after the lease'));
       assert.equal(after.outcome, 'done');

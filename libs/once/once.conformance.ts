@@ -190,6 +190,19 @@ function describeAbsence(open: OpenOnce): void {
     assert.equal(runs(), 1);
   });
 
+  it('a store that goes away during an effect that fails takes nothing from why it failed', async (t) => {
+    const { store, relay } = await open(t);
+    const passing = new Error('a time-out');
+    const failing = once(store, aStep(), async () => {
+      await relay.cut();
+      throw passing;
+    });
+    await assert.rejects(failing, (error: AggregateError) => {
+      assert.equal(error.errors.length, 2);
+      return error.errors[0] === passing;
+    });
+  });
+
   it('a store that goes away during an effect leaves its key in flight until the lease is over', async (t) => {
     const { store, another, age, relay } = await open(t);
     const step = aStep();

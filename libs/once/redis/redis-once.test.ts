@@ -4,7 +4,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestKeyspace, createTestRelay } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { describeOnce } from '../once.conformance.ts';
-import { answerTimeoutMs, aStep } from '../test/once-under-test.ts';
+import { answerTimeoutMs, aStep, hourMs } from '../test/once-under-test.ts';
 import { openRedisOnce } from './redis-once.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -31,6 +31,14 @@ async function openHere(t: TestContext) {
     },
     relay,
     forget,
+    /** As a clock of the server that was set back leaves it. */
+    async fenceAhead({ scope, key }: { scope: string; key: string }, ms: number) {
+      await redis.hincrby(
+        `{${namespace}:once:${scope.length}:${scope}:${key}}`,
+        'fence',
+        ms * 1_000,
+      );
+    },
   };
 }
 
@@ -46,4 +54,16 @@ test('what redis forgot is started anew, with a larger fence than the one before
   assert.ok(after.outcome === 'started' && after.fence > before.fence);
   const owner = { ...step, token: before.token };
   assert.equal(await store.finish(owner, { state: 'completed', result: '1' }), 'lost');
+});
+
+test('a server whose clock was set back gives a larger fence all the same, while it knows the key', async (t) => {
+  const { store, fenceAhead } = await openHere(t);
+  const step = aStep();
+  const before = await store.start(step);
+  assert.ok(before.outcome === 'started');
+  await store.finish({ ...step, token: before.token }, { state: 'released' });
+  await fenceAhead(step, hourMs);
+  const after = await store.start(step);
+  assert.ok(after.outcome === 'started');
+  assert.ok(after.fence > before.fence + BigInt(hourMs * 1_000), `${after.fence}`);
 });
