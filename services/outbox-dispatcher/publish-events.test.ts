@@ -68,6 +68,18 @@ test('a crash between the publish and the mark publishes the same event again', 
   assert.deepEqual(eventIdsOf(received), [...inOutbox, ...inOutbox]);
 });
 
+test('a crash after leasing has published nothing, and the lease serves its owner again', async (context) => {
+  const { post, dispatcher, received } = await aDispatcherSetup(context);
+  await post(...paymentsOfOneBucket(2));
+  const { pass, crashPoints } = dispatcher();
+  crashPoints.arm({ name: 'dispatcher.leased', action: { do: 'throw' } });
+  await assert.rejects(pass(), CrashPointError);
+  assert.equal(received.length, 0);
+  assert.equal(await pass(), 2);
+  assert.equal(await pass(), 0);
+  await eventually(async () => received.length === 2);
+});
+
 test('a crash after the mark publishes nothing again', async (context) => {
   const { post, dispatcher, received } = await aDispatcherSetup(context);
   await post(...paymentsOfOneBucket(2));

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CrashPointError } from '@triplock/runtime';
 import { eventually } from '@triplock/testing';
 import { aNotifier, aReceiver } from './test/webhooks.ts';
 
@@ -171,6 +172,24 @@ test('a sender that dies after the answer sends again under the same id', async 
     [eventId, eventId],
   );
   assert.deepEqual(await states(), ['delivered 2']);
+});
+
+test('a sender that dies after leasing sent nothing, and one that dies after recording repeats nothing', async (context) => {
+  const { sender, overtaker, crashPoints, endpoint, notify, states } = await aNotifier(context, {
+    leaseMs: 0,
+  });
+  const receiver = await aReceiver(context);
+  await endpoint('acme', receiver.url);
+  await notify('acme');
+  crashPoints.arm({ name: 'webhook.leased', action: { do: 'throw' } });
+  await assert.rejects(sender.pass(), CrashPointError);
+  assert.deepEqual([receiver.received.length, await states()], [0, ['pending 1']]);
+  crashPoints.arm({ name: 'webhook.recorded', action: { do: 'throw' } });
+  await overtaker.pass();
+  await overtaker.settled();
+  assert.deepEqual(await states(), ['delivered 2']);
+  assert.equal(await sender.pass(), 0);
+  assert.equal(receiver.received.length, 1);
 });
 
 test('what was delivered or given up is sent again when its partner asks for it', async (context) => {
