@@ -69,6 +69,13 @@ test('what waits for a partner’s endpoint is no drift, is named with the partn
   assert.equal((await audit({ final: true })).ok, false);
   await system.break('UPDATE partners.webhook_endpoints SET disabled_at = now()');
   assert.equal((await audit({ final: true })).ok, true);
+  // A refused webhook hides no sender that stands still.
+  const due = `UPDATE notifier.deliveries SET next_attempt_at = now() - $1::interval WHERE state = 'pending'`;
+  await system.break(due, ['9 minutes']);
+  assert.equal((await audit({ final: true })).ok, true);
+  await system.break(due, ['11 minutes']);
+  const stalled = { check: 'delivery-waiting', ids: [ofRefused] };
+  assert.deepEqual((await audit()).inFlight.waiting[0], stalled);
 });
 
 test('a card that waits for its customer or a bank is no drift, until a worker should have ended it', async (context) => {

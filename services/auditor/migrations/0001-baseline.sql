@@ -605,13 +605,15 @@ WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL;
 -- is open; `refused`, because what it has fails; `failed`, because it failed to the last attempt.
 --
 -- An endpoint fails while a delivery is pending of which an attempt was recorded since it was made or
--- asked for: that is the partner's server's doing and not the sender's. All that is pending to such a
--- partner waits behind that delivery, because its slots are the partner's own.
+-- asked for, and of which the next one is not long overdue: that is the partner's server's doing and
+-- not that of a sender that stands still. All that is pending to such a partner waits behind that
+-- delivery, because its slots are the partner's own.
 CREATE VIEW waiting_deliveries AS
 WITH failing AS MATERIALIZED (
   SELECT DISTINCT partner_id
   FROM notifier.deliveries
   WHERE state = 'pending' AND first_attempt_at IS NOT NULL
+    AND next_attempt_at > now() - interval '10 minutes'
     AND EXISTS (
       SELECT FROM notifier.delivery_attempts AS made
       WHERE made.event_id = deliveries.event_id AND made.attempt >= deliveries.first_attempt
