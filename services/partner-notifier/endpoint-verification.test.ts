@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { aNotifier, aReceiver, type Received } from './test/webhooks.ts';
-import { askEndpoint } from './webhook-client.ts';
+import { askEndpoint } from './endpoint-verification.ts';
 
 const tokenOf = ({ body }: Received) =>
   (JSON.parse(body) as { data: { token: string } }).data.token;

@@ -1,6 +1,7 @@
+import { createHash, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { UnverifiedEndpoint } from '@triplock/partners';
 import type { Pass } from '@triplock/runtime';
-import { askEndpoint } from './webhook-client.ts';
+import type { EndpointAnswer, SendWebhook, WebhookRequest } from './webhook-client.ts';
 import { disableIfGone, type Notifier } from './webhook-sender.ts';
 
 /** Whether an endpoint has to prove that it wants webhooks. */
@@ -61,4 +62,46 @@ async function verify(
   const because = 'its server echoed the token of a question';
   const opened = await partners.verifyEndpoint({ partnerId, version, because });
   logger.info({ partnerId, asks, opened }, 'webhook endpoint answered that it wants webhooks');
+}
+
+// The look-up of the name, the connection and the whole answer.
+const questionMs = 10_000;
+// A token of 43 characters with what a framework may put around it.
+const echoBytesMax = 4_096;
+
+/**
+ * Asks a server whether it wants webhooks: an `endpoint.verification`, signed and guarded as every
+ * webhook, whose answer has to be a 2xx with the token of this very question, within 10 s: as text,
+ * or as the `token` of a JSON object. A server that sends back whatever it gets does not pass.
+ *
+ * The token is kept nowhere, so that no answer is good for another question, URL or partner.
+ */
+export async function askEndpoint(
+  send: SendWebhook,
+  endpoint: WebhookRequest['endpoint'],
+  signal: AbortSignal,
+): Promise<EndpointAnswer> {
+  const token = randomBytes(32).toString('base64url');
+  const timestamp = new Date().toISOString();
+  const body = JSON.stringify({ type: 'endpoint.verification', timestamp, data: { token } });
+  const readAnswer = { bytesMax: echoBytesMax, timeoutMs: questionMs };
+  const sent = await send({ endpoint, id: randomUUID(), body, signal, readAnswer });
+  if (sent.outcome !== 'delivered') return sent;
+  return { outcome: isSame(tokenOf(sent.answer ?? ''), token) ? 'echoed' : 'not-echoed' };
+}
+
+function tokenOf(answer: string): string {
+  const text = answer.trim();
+  try {
+    const { token } = JSON.parse(text) as { token?: unknown };
+    return typeof token === 'string' ? token : '';
+  } catch {
+    return text; // Not JSON: the token itself, or nothing that is one.
+  }
+}
+
+/** In a time that does not depend on how much of them is the same. */
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
+  return timingSafeEqual(a!, b!);
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import type { LookupAddress } from 'node:dns';
 import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
@@ -188,6 +189,25 @@ test('each attempt has a time and a signature of its own, and the same id', () =
   assert.equal(first!['webhook-id'], second!['webhook-id']);
   assert.notEqual(first!['webhook-timestamp'], second!['webhook-timestamp']);
   assert.notEqual(first!['webhook-signature'], second!['webhook-signature']);
+});
+
+test('every signature is the one that the library of Standard Webhooks makes', () => {
+  const at = new Date(1_700_000_000_987);
+  const bodies = ['', text, 'x'.repeat(10_000)];
+  for (let bytes = 1; bytes <= 64; bytes += 1) {
+    const secret = `whsec_${randomBytes(bytes).toString('base64')}`;
+    for (const body of bodies) {
+      const { 'webhook-signature': signature } = signWebhook([secret], { id: eventId, body, at });
+      assert.equal(signature, new Webhook(secret).sign(eventId, at, body));
+    }
+  }
+});
+
+test('a secret that is not whsec_ and base64 signs nothing', () => {
+  for (const secret of ['', 'whsec_', 'whsec_abc', 'whsec_ab-_', 'c2VjcmV0', `${newer} `]) {
+    const sign = () => signWebhook([secret], { id: eventId, body: text, at: new Date() });
+    assert.throws(sign, TypeError, secret);
+  }
 });
 
 function lookUp(addresses: string[], policy: TargetPolicy): Promise<string | LookupAddress[]> {
