@@ -1,29 +1,41 @@
 -- What is asked of an inbox beside the guard's own step, admit-events.sql. The tables are in
 -- migrations/0001-baseline.sql.
 
--- name: recordAlteredCopy
--- Compares a copy with the event as it was first received, applied or kept early, and keeps the
--- copy's hash when they differ.
+-- name: recordAlteredCopies
+-- Compares copies with the events as they were first received, applied or kept early, and keeps the
+-- hashes of those that differ.
 --
--- $1 consumer, $2 event id, $3 payload hash.
--- A row: the copy differs from `known_hash`. No row: it is the same, or the event is no longer
--- remembered.
-INSERT INTO altered_copies (consumer, event_id, payload_hash, known_hash)
-SELECT $1, $2, $3, coalesce(inbox.payload_hash, early_events.payload_hash)
-FROM (SELECT $1::text AS consumer, $2::uuid AS event_id) AS copy
-LEFT JOIN inbox USING (consumer, event_id)
-LEFT JOIN early_events USING (consumer, event_id)
-WHERE coalesce(inbox.payload_hash, early_events.payload_hash) <> $3
-ON CONFLICT (consumer, event_id, payload_hash)
-  DO UPDATE SET copies = altered_copies.copies + 1, last_seen = now()
-RETURNING known_hash
+-- $1 consumer, and of each copy $2 event id, $3 payload hash. No event is named twice.
+-- A row: the copy `at` this index of the arrays, counted from 1, differs from `known_hash`. No row:
+-- it is the same, or the event is no longer remembered.
+WITH copies AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::text[]) WITH ORDINALITY AS t (event_id, payload_hash, at)
+), altered AS (
+  INSERT INTO altered_copies (consumer, event_id, payload_hash, known_hash)
+  SELECT $1, event_id, copies.payload_hash, coalesce(known.payload_hash, early.payload_hash)
+  FROM copies
+  LEFT JOIN (SELECT event_id, payload_hash FROM inbox WHERE consumer = $1) AS known
+    USING (event_id)
+  LEFT JOIN (SELECT event_id, payload_hash FROM early_events WHERE consumer = $1) AS early
+    USING (event_id)
+  WHERE coalesce(known.payload_hash, early.payload_hash) <> copies.payload_hash
+  ORDER BY event_id
+  ON CONFLICT (consumer, event_id, payload_hash)
+    DO UPDATE SET copies = altered_copies.copies + 1, last_seen = now()
+  RETURNING event_id, known_hash
+)
+SELECT at::integer, known_hash FROM altered JOIN copies USING (event_id)
 
--- name: readCursor
--- How far a consumer is in an ordering key.
+-- name: readCursors
+-- How far a consumer is in ordering keys.
 --
--- $1 consumer, $2 ordering key.
--- A row: every sequence up to `last_sequence` took effect. No row: none did.
-SELECT last_sequence FROM cursors WHERE consumer = $1 AND ordering_key = $2
+-- $1 consumer, $2 ordering keys, none of them twice.
+-- A row: in the key `at` this index of the array, counted from 1, every sequence up to
+-- `last_sequence` took effect. No row: none did.
+SELECT at::integer, last_sequence
+FROM unnest($2::uuid[]) WITH ORDINALITY AS key (ordering_key, at)
+JOIN cursors USING (ordering_key)
+WHERE consumer = $1
 
 -- name: keepEarly
 -- Keeps an event whose predecessor is still to come, unless too many are kept.

@@ -1,10 +1,4 @@
-import {
-  databaseErrorKind,
-  loadSql,
-  loadStatements,
-  type Database,
-  type Queryable,
-} from '@triplock/postgres';
+import { databaseErrorKind, loadSql, loadStatements, type Database } from '@triplock/postgres';
 import type {
   EarlyEvents,
   Effect,
@@ -16,8 +10,8 @@ import type {
 
 const admitEvents = loadSql(import.meta.url, 'admit-events.sql');
 const sql = loadStatements(import.meta.url, 'inbox.sql', [
-  'recordAlteredCopy',
-  'readCursor',
+  'recordAlteredCopies',
+  'readCursors',
   'keepEarly',
   'readNextEarly',
   'findEarlyKeys',
@@ -136,11 +130,11 @@ async function receiveRound(
 ): Promise<Outcomes> {
   try {
     const applied = await applyThoseInOrder(store, round, effect);
-    const outcomeOf = async (each: ReceivedEvent): Promise<Outcomes[number]> => [
-      each,
-      applied.has(each) ? { outcome: 'applied' } : await whyNotApplied(store, each),
+    const others = round.filter((each) => !applied.has(each));
+    return [
+      ...[...applied].map((each) => [each, { outcome: 'applied' }] as const),
+      ...(await whyNotApplied(store, others)),
     ];
-    return await Promise.all(round.map(outcomeOf));
   } catch (error) {
     const known = error instanceof KnownInOrder;
     if (!known && databaseErrorKind(error) !== 'data') throw error;
@@ -150,7 +144,7 @@ async function receiveRound(
       for (const each of round) outcomes.push(...(await receiveRound(store, [each], effect)));
       return outcomes;
     }
-    if (known) return [[only!, await whyNotApplied(store, only!)]];
+    if (known) return whyNotApplied(store, [only!]);
     return [[only!, { outcome: 'unstorable', detail: String(error) }]];
   }
 }
@@ -185,29 +179,56 @@ function applyThoseInOrder(
 }
 
 /**
- * Why an event was not admitted: it is known, with these bytes or others, or an earlier one is
- * still to come. One that took effect so long ago that its inbox row was removed is known by the
- * cursor. When the cursor has moved up to the event in the meantime it still counts as early, and
- * is applied right after it was kept.
+ * Why events were not admitted, each of another ordering key: one is known, with these bytes or
+ * others, or an earlier one is still to come. One that took effect so long ago that its inbox row
+ * was removed is known by the cursor. When the cursor has moved up to the event in the meantime it
+ * still counts as early, and is applied right after it was kept.
+ *
+ * By two statements for all, because a replay brings nothing but copies; what is kept early is
+ * rare.
  */
-async function whyNotApplied(
-  { database, consumer }: { database: Queryable; consumer: string },
-  { id, payloadHash, orderingKey, sequence, type, payload, traceparent }: ReceivedEvent,
-): Promise<ReceiveOutcome> {
-  const copy = [consumer, id, payloadHash];
-  const [altered] = await database.query<{ known_hash: string }>(sql.recordAlteredCopy, copy);
-  if (altered !== undefined) return { outcome: 'altered', knownHash: altered.known_hash };
-  // Without a sequence it is admitted at any time, unless it is known.
-  if (sequence === undefined) return { outcome: 'duplicate' };
-  const key = [consumer, orderingKey];
-  const [cursor] = await database.query<{ last_sequence: number }>(sql.readCursor, key);
-  const last = cursor?.last_sequence ?? 0;
-  if (sequence <= last) return { outcome: 'duplicate' };
-  const event = JSON.stringify({ type, payload, traceparent });
-  const early = [...copy, orderingKey, sequence, event, earlyOfKeyMax, earlyMax];
-  const [row] = await database.query<{ kept: boolean }>(sql.keepEarly, early);
-  return { outcome: row!.kept ? 'early' : 'returned', expected: last + 1 };
+async function whyNotApplied(store: Store, events: readonly ReceivedEvent[]): Promise<Outcomes> {
+  if (events.length === 0) return [];
+  const { database, consumer } = store;
+  const copies = [events.map(({ id }) => id), events.map(({ payloadHash }) => payloadHash)];
+  const altered = await database.query<{ at: number; known_hash: string }>(
+    sql.recordAlteredCopies,
+    [consumer, ...copies],
+  );
+  const keys = events.map(({ orderingKey }) => orderingKey);
+  const cursors = await database.query<{ at: number; last_sequence: number }>(sql.readCursors, [
+    consumer,
+    keys,
+  ]);
+  const hashes = new Map(altered.map(({ at, known_hash }) => [at - 1, known_hash]));
+  const lasts = new Map(cursors.map(({ at, last_sequence }) => [at - 1, last_sequence]));
+  const outcomeOf = (
+    event: ReceivedEvent,
+    at: number,
+  ): ReceiveOutcome | Promise<ReceiveOutcome> => {
+    const knownHash = hashes.get(at);
+    if (knownHash !== undefined) return { outcome: 'altered', knownHash };
+    const last = lasts.get(at) ?? 0;
+    const { sequence } = event;
+    // Without a sequence it is admitted at any time, unless it is known.
+    if (sequence === undefined || sequence <= last) return { outcome: 'duplicate' };
+    return keepEarly(store, { ...event, sequence }, last + 1);
+  };
+  return Promise.all(events.map(async (event, at) => [event, await outcomeOf(event, at)] as const));
 }
+
+async function keepEarly(
+  { database, consumer }: Store,
+  { id, payloadHash, orderingKey, sequence, type, payload, traceparent }: Numbered,
+  expected: number,
+): Promise<ReceiveOutcome> {
+  const event = JSON.stringify({ type, payload, traceparent });
+  const early = [consumer, id, payloadHash, orderingKey, sequence, event, earlyOfKeyMax, earlyMax];
+  const [row] = await database.query<{ kept: boolean }>(sql.keepEarly, early);
+  return { outcome: row!.kept ? 'early' : 'returned', expected };
+}
+
+type Numbered = ReceivedEvent & { sequence: number };
 
 // The message itself is kept beside it.
 const detailLengthMax = 500;
