@@ -38,6 +38,25 @@ test('an event that comes three times takes effect once, and its copies are coun
   assert.match(await counted('events'), /outcome="duplicate",[^}]*\} 2/);
 });
 
+test('what follows a commit begins after it, and not where nothing was committed', async (context) => {
+  const seen: Promise<object[]>[] = [];
+  const { store, handle, rows } = await aConsumer(context, {
+    name: 'a-consumer',
+    shortName: 'notifier',
+    role: 'triplock_notifier',
+    effect: rememberIds,
+    onCommitted: () => void seen.push(rows('SELECT FROM effects')),
+  });
+  const message = messageOf(succeeded(aPayment()));
+  await assert.rejects(handle(message), /effects/);
+  assert.equal(seen.length, 0);
+  await store.open().query(`
+    CREATE TABLE notifier.effects (event_id uuid NOT NULL);
+    GRANT SELECT, INSERT ON notifier.effects TO triplock_notifier`);
+  assert.equal(await handle(message), 'ack');
+  assert.deepEqual([seen.length, (await seen[0]!).length], [1, 1]);
+});
+
 test('copies that come together are one counted line of the log, with some of their ids', async (context) => {
   const { handle, lines, counted } = await aRememberer(context, { apartMs: 1_000, itemsMax: 40 });
   const events = Array.from({ length: 40 }, () => succeeded(aPayment()));

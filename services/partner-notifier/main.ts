@@ -48,15 +48,13 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
     logger,
     crashPoints,
   };
-  const sender = runSender(
-    createSender(notifier, {
-      owner: config.INSTANCE_NAME,
-      leaseMs: config.WEBHOOK_TIMEOUT_MS + leaseMarginMs,
-      inFlightMax: config.WEBHOOKS_IN_FLIGHT_MAX,
-    }),
-    logger,
-  );
-  service.onClose('sender', () => sender.stop());
+  const sender = createSender(notifier, {
+    owner: config.INSTANCE_NAME,
+    leaseMs: config.WEBHOOK_TIMEOUT_MS + leaseMarginMs,
+    inFlightMax: config.WEBHOOKS_IN_FLIGHT_MAX,
+  });
+  const sending = runSender(sender, logger);
+  service.onClose('sender', () => sending.stop());
   runPass('measure backlog', backlogEveryMs, measureBacklog(deliveries, metrics));
   const stopping = new AbortController();
   const policy = config.WEBHOOK_VERIFICATION ?? verificationPolicyOf(config.TRIPLOCK_MODE);
@@ -75,8 +73,9 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
     shortName: 'notifier',
     database,
     effect: notifyPartners,
-    // A webhook is at most this much later for it.
-    batch: { apartMs: 20, itemsMax: 256 },
+    onCommitted: sender.wake,
+    // A webhook is at most this much later for it. What waits after an outage fills a batch sooner.
+    batch: { apartMs: 40, itemsMax: 1_000 },
     countReaped: (rows) => metrics.reaped.count('inbox', rows),
   });
 

@@ -245,12 +245,23 @@ test('a sender without a free slot knows at once when an attempt has ended', asy
   await notify('acme');
   assert.equal(await sender.pass(), 1);
   assert.equal(await sender.pass(), 0);
-  assert.equal(await sender.slotFreeWithin(0), 0);
+  assert.equal(await sender.somethingWithin(0), 0);
   await eventually(async () => held.length === 1);
   held[0]!();
-  assert.equal(await sender.slotFreeWithin(60_000), 1);
+  assert.equal(await sender.somethingWithin(60_000), 1);
   assert.equal(await sender.pass(), 1);
   await eventually(async () => held.length === 2);
   held[1]!();
   await sender.settled();
+});
+
+test('a sender that rests knows at once of what was made, also when it was told before', async (context) => {
+  const { sender } = await aNotifier(context);
+  assert.equal(await sender.somethingWithin(0), 0);
+  const resting = sender.somethingWithin(60_000);
+  sender.wake();
+  assert.equal(await resting, 1);
+  sender.wake();
+  assert.equal(await sender.somethingWithin(60_000), 1);
+  assert.equal(await sender.somethingWithin(0), 0);
 });

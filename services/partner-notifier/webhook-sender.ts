@@ -41,8 +41,13 @@ export type SendLimits = {
 export type Sender = {
   /** Leases what is due and there are slots for, and begins to send it. Returns how many. */
   pass: Pass;
-  /** Resolves to 1 once an attempt ended and freed its slot, to 0 when none did within `ms`. */
-  slotFreeWithin(ms: number): Promise<number>;
+  /**
+   * Resolves to 1 once an attempt ended and freed its slot, or after `wake`; to 0 when nothing of
+   * that happened within `ms`.
+   */
+  somethingWithin(ms: number): Promise<number>;
+  /** Says that something was made that is due. */
+  wake(): void;
   /** Resolves when what is under way now has come to its end. */
   settled(): Promise<void>;
   /**
@@ -58,6 +63,7 @@ export type Sender = {
 export function createSender(notifier: Notifier, limits: SendLimits): Sender {
   const underWay = new Map<LeasedDelivery, Promise<void>>();
   const givingUp = new AbortController();
+  let woken = Promise.withResolvers<number>();
 
   const begin = (delivery: LeasedDelivery) => {
     const { eventId, partnerId } = delivery;
@@ -88,30 +94,38 @@ export function createSender(notifier: Notifier, limits: SendLimits): Sender {
       for (const delivery of leased) begin(delivery);
       return leased.length;
     },
-    async slotFreeWithin(ms) {
+    async somethingWithin(ms) {
       const timeIsUp = new AbortController();
       const ended = [...underWay.values()].map((attempt) => attempt.then(() => 1));
       const late = delay(ms, 0, { signal: timeIsUp.signal }).catch(() => 0);
-      return Promise.race([...ended, late]).finally(() => timeIsUp.abort());
+      const happened = await Promise.race([...ended, late, woken.promise]);
+      timeIsUp.abort();
+      woken = Promise.withResolvers();
+      return happened;
     },
+    wake: () => woken.resolve(1),
     settled: async () => void (await Promise.all(underWay.values())),
     giveUp: () => givingUp.abort(),
   };
 }
 
-// Webhooks go out this long after their event at the latest while the sender rests.
-const idleMs = 100;
+// How often to look for what nobody tells of: what failed and is due again, or was asked for again,
+// and what a sender that died has left.
+const idleMs = 500;
+// What is due within this time is leased together: a lease costs more than what is in it.
+const apartMs = 25;
 // Stays below the time a service has for its shutdown, so that what was given up is still recorded.
 const shutdownGraceMs = 8_000;
 
 /** Sends for ever. Stopping takes no new deliveries and lets those under way come to their end. */
 export function runSender(sender: Sender, logger: Logger): Pick<Loop, 'stop'> {
   // A partner whose share is full has more to send as soon as one of its attempts ends.
-  const pass = async () => (await sender.pass()) || sender.slotFreeWithin(idleMs);
-  const loop = runLoop(pass, { name: 'send webhooks', idleMs: 1, logger });
+  const pass = async () => (await sender.pass()) || sender.somethingWithin(idleMs);
+  const loop = runLoop(pass, { name: 'send webhooks', idleMs: 1, apartMs, logger });
   return {
     async stop() {
       const graceIsOver = setTimeout(() => sender.giveUp(), shutdownGraceMs);
+      sender.wake();
       await loop.stop();
       await sender.settled();
       clearTimeout(graceIsOver);
