@@ -8,8 +8,8 @@ export function subscriptionSettings(subscription: string) {
     /** The emulator's `host:port`; absent, the real service is used. */
     PUBSUB_EMULATOR_HOST: withDefault(address, undefined),
     EVENTS_SUBSCRIPTION: withDefault(text, subscription),
-    /** Messages under way at once. */
-    EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 256),
+    /** Messages under way at once: what one batch gathers cannot be more. */
+    EVENTS_IN_FLIGHT_MAX: withDefault(integer({ min: 1, max: 10_000 }), 1_000),
   };
 }
 

@@ -14,7 +14,7 @@ const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
 ]);
 
 // Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of a record.
-const batch = { apartMs: 50, itemsMax: 256 };
+const batch = { apartMs: 250, itemsMax: 256 };
 
 /** Records of one partition; without `next` nothing follows them that is no record. */
 type ReadBatch = Pick<RecordBatch, 'records'> & Partial<Pick<RecordBatch, 'next'>>;
