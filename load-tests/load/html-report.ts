@@ -1,18 +1,23 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { acceptedOf } from './k6.ts';
 import type { LoadReport } from './run-load.ts';
-import { cpuMicrosOfEach, waiting, type Reading } from './readings.ts';
+import { cpuMicrosOfEach, oldestWaiting, waiting, type Reading, type Stage } from './readings.ts';
 
-/** The report as one page that needs nothing else: verdict, plots over time, checks, rig. */
+/**
+ * The report as one page that needs nothing else, the chart library included: verdict, plots over
+ * one time axis, the knee as a curve, checks, rig.
+ */
 export function renderHtml(report: LoadReport): string {
   const { scenario, rate, seconds, ok, rig } = report;
   const title = `${scenario}: ${rate}/s for ${seconds} s`;
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>${escapeHtml(title)}</title>
-<style>${style}</style>
+<style>${fileOf('uplot/dist/uPlot.min.css')}${style}</style>
 <h1>${escapeHtml(title)}</h1>
 <p class="${ok ? 'holds' : 'fails'}">${ok ? 'Every check holds.' : 'Not every check holds.'}</p>
-${chartsOf(report).map(drawChart).join('\n')}
-${report.knee === undefined ? '' : kneeTable(report.knee)}
+${kneeOf(report)}
+${drawCharts('over-time', chartsOf(report))}
 <h2>What the partners know, and what the system says</h2>
 ${table(
   ['', 'expected', 'found', ''],
@@ -43,6 +48,8 @@ ${table(
   ['', ''],
   Object.entries(rig).map(([name, value]) => [name, `${value}`]),
 )}
+<script>${fileOf('uplot/dist/uPlot.iife.min.js')}</script>
+<script>${script}</script>
 </html>
 `;
 }
@@ -65,7 +72,10 @@ function chartsOf({ moments, readings }: LoadReport): Chart[] {
       unit: 'a second',
       series: [
         { name: 'requests answered', points: ofMoments((each) => each.requestsPerSecond) },
-        { name: 'accepted', points: ofMoments((each) => each.acceptedPerSecond) },
+        // Of a system that is elsewhere k6 alone knows.
+        readings.length === 0
+          ? { name: 'accepted', points: ofMoments((each) => each.acceptedPerSecond) }
+          : { name: 'accepted', points: rates((each) => each.accepted) },
         { name: 'posted', points: rates((each) => each.posted) },
         { name: 'published', points: rates((each) => each.published) },
         { name: 'delivered', points: rates((each) => each.delivered) },
@@ -108,7 +118,9 @@ function chartsOf({ moments, readings }: LoadReport): Chart[] {
         points: readings.map(({ second, rssMiB }) => [second, rssMiB[name] ?? 0] as const),
       })),
     },
-  ].filter(({ series }) => series.some(({ points }) => points.length > 1));
+  ]
+    .map((chart) => ({ ...chart, series: chart.series.filter(({ points }) => points.length > 1) }))
+    .filter(({ series }) => series.length > 0);
 }
 
 /** Growth a second between readings; a process that began anew counts from 0 and makes no dip. */
@@ -120,14 +132,66 @@ function slopes(readings: readonly Reading[], pick: (reading: Reading) => number
   });
 }
 
-function kneeTable({ rate, steps }: NonNullable<LoadReport['knee']>): string {
-  const rows = steps.map((step) => [
+const stages: readonly (readonly [name: string, from: Stage, to: Stage])[] = [
+  ['to be posted', 'accepted', 'posted'],
+  ['to be published', 'posted', 'published'],
+  ['to be delivered', 'published', 'delivered'],
+];
+
+/** The knee: what it means, as a curve over the rate, and every step. */
+function kneeOf({ knee, readings }: LoadReport): string {
+  if (knee === undefined) return '';
+  const steps = knee.steps.toSorted((one, other) => one.rate - other.rate);
+  const oldest = (step: KneeStep, from: Stage, to: Stage) =>
+    oldestWaiting(readings, [from, to], step.seconds);
+  const over = (pick: (step: KneeStep) => number) =>
+    steps.map((step) => [step.rate, pick(step)] as const);
+  const charts: Chart[] = [
+    {
+      title: 'p99 to the 202, by rate',
+      unit: 'milliseconds',
+      axis: 'payments a second',
+      series: [{ name: 'p99', points: over(({ p99Ms }) => p99Ms) }],
+    },
+    {
+      title: 'Age of the oldest waiting, by rate',
+      unit: 'seconds',
+      axis: 'payments a second',
+      series: stages.map(([name, from, to]) => {
+        return { name, points: over((step) => oldest(step, from, to)) };
+      }),
+    },
+  ];
+  const rows = knee.steps.map((step) => [
     `${step.rate}/s`,
     `${step.acceptedPerSecond.toFixed(0)}/s`,
     ms(step.p99Ms),
+    ...stages.map(([, from, to]) => `${oldest(step, from, to).toFixed(1)} s`),
     step.holds ? 'holds' : step.missed.join(', '),
   ]);
-  return `<h2>The knee is at ${rate}/s</h2>${table(['asked', 'accepted', 'p99', ''], rows)}`;
+  const heads = ['asked', 'accepted', 'p99', ...stages.map(([name]) => `oldest ${name}`), ''];
+  return `<h2>The knee is at ${knee.rate}/s</h2>
+<p>${escapeHtml(meaningOf(knee))}</p>
+${drawCharts('by-rate', charts)}
+${table(heads, rows)}`;
+}
+
+type KneeStep = NonNullable<LoadReport['knee']>['steps'][number];
+
+/** What the curve says, in words. */
+export function meaningOf({ rate, steps }: NonNullable<LoadReport['knee']>): string {
+  const held = steps.findLast((step) => step.rate === rate && step.holds);
+  const broke = steps
+    .filter((step) => step.rate > rate && !step.holds)
+    .sort((one, other) => one.rate - other.rate)[0];
+  if (held === undefined) return 'Not even the first rate held.';
+  const before = `Up to ${rate} a second answers come within ${ms(held.p99Ms)} for 99 of 100`;
+  if (broke === undefined) return `${before}, and no rate that was tried was too much.`;
+  return (
+    `${before}; at ${broke.rate} a second it is ${ms(broke.p99Ms)}. From the knee on more comes in ` +
+    `than goes out, so what waits grows for as long as the load lasts: where a line below bends ` +
+    `upwards first is the stage that is full.`
+  );
 }
 
 function costTable({ readings, run }: LoadReport): string {
@@ -155,79 +219,75 @@ const style = `
 :root { color-scheme: light dark }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 figure { margin: 1.5rem 0 } figcaption { font-weight: 600 }
-svg { width: 100%; height: auto } svg text { font-size: 11px; fill: currentColor; text-anchor: middle }
-svg .value { text-anchor: end } svg .grid { stroke: currentColor; opacity: .15 }
-polyline { fill: none; stroke-width: 1.6 }
-.legend span { margin-right: 1.2rem } .legend i { display: inline-block; width: .8rem; height: .2rem; margin-right: .4rem; vertical-align: middle }
+.u-legend { text-align: left; font-size: 12px }
 table { border-collapse: collapse } td, th { text-align: left; padding: .15rem 1.2rem .15rem 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent) }
 .holds { color: #007a53 } .fails { color: #c0392b; font-weight: 600 }
 `;
 
-/** Lines over time in one frame. */
+/** Lines in one frame, over time where no other axis is named. */
 export type Chart = {
   title: string;
   unit: string;
-  series: readonly {
-    name: string;
-    points: readonly (readonly [second: number, value: number])[];
-  }[];
+  axis?: string;
+  series: readonly { name: string; points: readonly (readonly [at: number, value: number])[] }[];
 };
 
-const size = { width: 720, height: 240, left: 64, right: 12, top: 12, bottom: 28 };
-const ticks = 4;
+/** Frames one below the other, which share their axis and where the pointer is. */
+function drawCharts(group: string, charts: readonly Chart[]): string {
+  const all = charts.flatMap(({ series }) => series.flatMap(({ points }) => points));
+  const end = Math.max(1, ...all.map(([at]) => at));
+  return charts
+    .map((chart) => {
+      const data = JSON.stringify({ ...chart, group, end }).replaceAll('<', '\\u003c');
+      return (
+        `<figure><figcaption>${escapeHtml(`${chart.title}, ${chart.unit}`)}</figcaption>` +
+        `<script type="application/json" class="chart">${data}</script></figure>`
+      );
+    })
+    .join('\n');
+}
+
+/** A file of a package, to be put into the page. */
+function fileOf(name: string): string {
+  return readFileSync(createRequire(import.meta.url).resolve(name), 'utf8');
+}
+
 /** Told apart by people who do not tell red from green (the palette of Okabe and Ito). */
 const colours = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#8c8c8c'];
 
-/** Draws it as an SVG with its legend, which needs no script and no other file. */
-function drawChart({ title, unit, series }: Chart): string {
-  const drawn = series.filter(({ points }) => points.length > 0);
-  const all = drawn.flatMap(({ points }) => points);
-  const end = Math.max(1, ...all.map(([second]) => second));
-  const top = roundUp(Math.max(...all.map(([, value]) => value), 0));
-  const { width, height, left, right, bottom } = size;
-  const x = (second: number) => left + (second / end) * (width - left - right);
-  const y = (value: number) => height - bottom - (value / top) * (height - size.top - bottom);
-  const at = (value: number) => value.toFixed(1);
-  const steps = Array.from({ length: ticks + 1 }, (_, n) => n / ticks);
-  const rows = steps.map(
-    (part) =>
-      `<line class="grid" x1="${left}" x2="${width - right}" y1="${at(y(part * top))}" y2="${at(y(part * top))}"/>` +
-      `<text class="value" x="${left - 6}" y="${at(y(part * top) + 4)}">${short(part * top)}</text>`,
-  );
-  const columns = steps.map(
-    (part) => `<text x="${at(x(part * end))}" y="${height - 8}">${Math.round(part * end)} s</text>`,
-  );
-  const lines = drawn.map(({ points }, n) => {
-    const path = points.map(([second, value]) => `${at(x(second))},${at(y(value))}`).join(' ');
-    return `<polyline stroke="${colours[n % colours.length]}" points="${path}"/>`;
-  });
-  const legend = drawn.map(
-    ({ name }, n) =>
-      `<span><i style="background:${colours[n % colours.length]}"></i>${escapeHtml(name)}</span>`,
-  );
-  return [
-    `<figure><figcaption>${escapeHtml(title)}, ${escapeHtml(unit)}</figcaption>`,
-    `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeHtml(title)}">`,
-    ...rows,
-    ...columns,
-    ...lines,
-    `</svg><p class="legend">${legend.join('')}</p></figure>`,
-  ].join('\n');
+/** In the page: series have times of their own, which uPlot joins; a gap is no measurement. */
+const script = `
+const colours = ${JSON.stringify(colours)};
+const ink = getComputedStyle(document.body).color;
+const axis = { stroke: ink, grid: { stroke: ink, width: 0.15 }, ticks: { stroke: ink, width: 0.5 } };
+for (const element of document.querySelectorAll('script.chart')) {
+  const { series, group, end, axis: over = 'seconds' } = JSON.parse(element.textContent);
+  const figure = element.parentElement;
+  const data = uPlot.join(series.map(({ points }) => [points.map(([at]) => at), points.map(([, value]) => value)]));
+  const plot = new uPlot({
+    width: figure.clientWidth,
+    height: 260,
+    padding: [12, 24, 0, 8],
+    cursor: { sync: { key: group } },
+    scales: {
+      x: { time: false, range: [0, end] },
+      y: { range: (_, least, most) => uPlot.rangeNum(0, most > 0 ? most : 1, 0.1, true) },
+    },
+    axes: [
+      { ...axis, label: over },
+      { ...axis, size: 72 },
+    ],
+    series: [
+      { label: over },
+      ...series.map(({ name }, n) => ({ label: name, stroke: colours[n % colours.length], width: 1.5, spanGaps: true, points: { show: group === 'by-rate' } })),
+    ],
+  }, data, figure);
+  addEventListener('resize', () => plot.setSize({ width: figure.clientWidth, height: 260 }));
 }
+`;
 
 /** Text as HTML shows it. */
 function escapeHtml(text: string): string {
   const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
   return text.replace(/[&<>"]/g, (each) => names[each]!);
-}
-
-/** The next 1, 2 or 5 with zeros behind it. */
-function roundUp(value: number): number {
-  if (!(value > 0)) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= value)!;
-}
-
-function short(value: number): string {
-  return value >= 10_000 ? `${value / 1_000}k` : `${Math.round(value * 100) / 100}`;
 }

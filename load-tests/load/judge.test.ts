@@ -189,7 +189,8 @@ function upTo(limit: number, stutters: readonly number[] = []) {
     const again = tried.has(rate);
     tried.add(rate);
     const holds = rate <= limit && (again || !stutters.includes(rate));
-    return { rate, holds, missed: holds ? [] : ['accept_ms'], p99Ms: 1, acceptedPerSecond: rate };
+    const came = { p99Ms: 1, acceptedPerSecond: rate, seconds: [0, 1] as const };
+    return { rate, holds, missed: holds ? [] : ['accept_ms'], ...came };
   };
 }
 

@@ -158,26 +158,28 @@ export type Tries = {
   terminal: Terminal;
   send(rate: number): Promise<K6Run>;
   drain(): Promise<void>;
+  /** Seconds since the system's first reading. */
+  second(): number;
 };
 
 /**
  * Sends rate after rate until the knee is found. What comes back is judged as one run: all counts
- * together, with the thresholds, the latencies and the plots of the knee.
+ * and moments together, with the thresholds and the latencies of the knee.
  */
 export async function searchKnee(
   first: number,
-  { terminal, send, drain }: Tries,
+  { terminal, send, drain, second }: Tries,
 ): Promise<{ run: K6Run; knee: Knee }> {
   const runs: (K6Run & { rate: number })[] = [];
   const knee = await findKnee(first, async (rate): Promise<Step> => {
     terminal.note(`trying ${rate}/s`);
-    const startedAt = performance.now();
+    const from = second();
     const run = await send(rate);
-    const loadedAt = performance.now();
+    const to = second();
     await drain();
     runs.push({ ...run, rate });
-    const step = stepOf(rate, run, (loadedAt - startedAt) / 1_000);
-    const drained = Math.round((performance.now() - loadedAt) / 1_000);
+    const step = stepOf(rate, run, [from, to]);
+    const drained = Math.round(second() - to);
     const result = step.holds ? 'holds' : `does not hold (${step.missed.join(', ')})`;
     terminal.note(
       `${rate}/s ${result}: p99 ${step.p99Ms.toFixed(0)} ms, drained ${drained} s later`,
@@ -185,17 +187,19 @@ export async function searchKnee(
     return step;
   });
   const best = runs.findLast(({ rate }) => rate === knee.rate) ?? runs[0]!;
-  return { knee, run: { ...best, tallies: addTallies(runs) } };
+  const moments = runs.flatMap((each) => each.moments);
+  return { knee, run: { ...best, tallies: addTallies(runs), moments } };
 }
 
-function stepOf(rate: number, run: K6Run, tookSeconds: number): Step {
+function stepOf(rate: number, run: K6Run, [from, to]: Step['seconds']): Step {
   const missed = run.thresholds.filter(({ holds }) => !holds);
   return {
     rate,
     holds: missed.length === 0,
     missed: missed.map(({ metric, expression }) => `${metric} ${expression}`),
     p99Ms: run.acceptMs['p(99)'],
-    acceptedPerSecond: (run.tallies['payments_accepted'] ?? 0) / tookSeconds,
+    acceptedPerSecond: (run.tallies['payments_accepted'] ?? 0) / (to - from),
+    seconds: [from, to],
   };
 }
 
@@ -215,6 +219,8 @@ export type Step = {
   missed: readonly string[];
   p99Ms: number;
   acceptedPerSecond: number;
+  /** When it was sent, in seconds since the system's first reading. */
+  seconds: readonly [from: number, to: number];
 };
 
 /** The highest rate that held, and every step on the way to it. */

@@ -15,6 +15,8 @@ export type K6Order = {
   seconds: number;
   /** Exists; the summary, the recording and k6's own words are left there. */
   folder: string;
+  /** Unix milliseconds that the moments of the run are counted from. */
+  since: number;
   /** A file for what its users ask and are answered; without it they write nothing. */
   console?: string;
 };
@@ -111,7 +113,10 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
     closeSync(log);
   }
   const cpuSeconds = endedChildrenSeconds() - before;
-  return { ...readRun(files), ...(k6.from !== 'image' && cpuSeconds > 0 && { cpuSeconds }) };
+  return {
+    ...readRun(files, order.since),
+    ...(k6.from !== 'image' && cpuSeconds > 0 && { cpuSeconds }),
+  };
 }
 
 // Linux counts in ticks of 10 ms wherever Node runs (USER_HZ, proc_pid_stat(5)).
@@ -133,7 +138,10 @@ function failed(code: number, log: string): LauncherError {
   );
 }
 
-function readRun(files: { summary: string; recording: string }): Omit<K6Run, 'cpuSeconds'> {
+function readRun(
+  files: { summary: string; recording: string },
+  since: number,
+): Omit<K6Run, 'cpuSeconds'> {
   const { metrics } = JSON.parse(readFileSync(files.summary, 'utf8')) as Summary;
   const counters = Object.entries(metrics).filter(([, { type }]) => type === 'counter');
   return {
@@ -155,14 +163,14 @@ function readRun(files: { summary: string; recording: string }): Omit<K6Run, 'cp
       Object.entries(thresholds).map(([expression, { ok }]) => ({ metric, expression, holds: ok })),
     ),
     moments: existsSync(files.recording)
-      ? readRecording(readFileSync(files.recording, 'utf8'))
+      ? readRecording(readFileSync(files.recording, 'utf8'), since)
       : [],
   };
 }
 
 /** One moment of a run as k6 saw it: rates over the last period, latencies in milliseconds. */
 export type Moment = {
-  /** Seconds since the run began. */
+  /** Since the time that was given, so that all stands on one axis with the system's readings. */
   second: number;
   requestsPerSecond: number;
   acceptedPerSecond: number;
@@ -180,10 +188,9 @@ type Line =
  * Reads what k6's dashboard recorded, one JSON object a line: metrics are declared as they appear,
  * and a snapshot has the aggregates of all that are known by then, in the order of their names.
  */
-export function readRecording(text: string): Moment[] {
+export function readRecording(text: string, since: number): Moment[] {
   const types = new Map<string, string>();
   let aggregates: Record<string, string[]> = {};
-  let startMs = 0;
   const moments: Moment[] = [];
   for (const line of text.split('\n').filter(Boolean)) {
     const { event, data } = JSON.parse(line) as Line;
@@ -191,7 +198,6 @@ export function readRecording(text: string): Moment[] {
     if (event === 'metric') {
       for (const [name, { type }] of Object.entries(data)) types.set(name, type);
     }
-    if (event === 'start') startMs = data[0]![0]!;
     if (event !== 'snapshot') continue;
     const names = [...types.keys()].sort();
     const valueOf = (name: string, aggregate: string) => {
@@ -199,7 +205,7 @@ export function readRecording(text: string): Moment[] {
       return data[names.indexOf(name)]?.[column] ?? 0;
     };
     moments.push({
-      second: Math.round((valueOf('time', 'value') - startMs) / 1_000),
+      second: Math.round((valueOf('time', 'value') - since) / 100) / 10,
       requestsPerSecond: valueOf('http_reqs', 'rate'),
       acceptedPerSecond: valueOf('payments_accepted', 'rate') + valueOf('refunds_accepted', 'rate'),
       p50Ms: valueOf('http_req_duration', 'med'),

@@ -35,14 +35,14 @@ test('a snapshot is read by the names that were known when it was taken', () => 
     { event: 'snapshot', data: [[4, 5, 6], [60, 30], [28, 14], [14_000]] },
     { event: 'stop', data: [[14_100]] },
   );
-  assert.deepEqual(readRecording(text), [
+  assert.deepEqual(readRecording(text, 10_000), [
     { second: 2, requestsPerSecond: 20, acceptedPerSecond: 0, p50Ms: 1.5, p95Ms: 2.5, p99Ms: 3.5 },
     { second: 4, requestsPerSecond: 30, acceptedPerSecond: 14, p50Ms: 4, p95Ms: 5, p99Ms: 6 },
   ]);
 });
 
 test('a run that was too short for a snapshot has no moments', () => {
-  assert.deepEqual(readRecording(''), []);
+  assert.deepEqual(readRecording('', 0), []);
 });
 
 const [scenario] = loadScenarios;

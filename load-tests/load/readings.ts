@@ -149,6 +149,27 @@ export function waiting(first: Reading, now: Reading, [from, to]: readonly [Stag
   return Math.max(0, now[from] - first[from] - (now[to] - first[to]));
 }
 
+/**
+ * How long the oldest that waited between two stages had waited, at most, between two times;
+ * seconds. What is through the later stage by now was through the earlier one when that had counted
+ * as many.
+ */
+export function oldestWaiting(
+  readings: readonly Reading[],
+  [from, to]: readonly [Stage, Stage],
+  [begin, end]: readonly [second: number, second: number],
+): number {
+  const first = readings[0];
+  if (first === undefined) return 0;
+  const within = readings.filter(({ second }) => second >= begin && second <= end);
+  const ages = within.map((now) => {
+    const through = now[to] - first[to];
+    const came = readings.find((each) => each[from] - first[from] > through);
+    return came === undefined ? 0 : Math.max(0, now.second - came.second);
+  });
+  return Math.max(0, ...ages);
+}
+
 /** The last of some readings in one line: what comes in, and what waits where. */
 export function describeReadings(readings: readonly [Reading, ...Reading[]]): string {
   const [first] = readings;
@@ -162,4 +183,10 @@ export function describeReadings(readings: readonly [Reading, ...Reading[]]): st
     `${waiting(first, now, ['posted', 'published'])} to be published, ` +
     `${waiting(first, now, ['published', 'delivered'])} to be delivered`
   );
+}
+
+/** Seconds from now on, and when that is, Unix milliseconds. */
+export function startClock(): { since: number; second(): number } {
+  const startedAt = performance.now();
+  return { since: Date.now(), second: () => (performance.now() - startedAt) / 1_000 };
 }

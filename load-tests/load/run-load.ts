@@ -21,6 +21,7 @@ import {
   describeReadings,
   grownGuards,
   readGuards,
+  startClock,
   watchSystem,
 } from './readings.ts';
 import { judgeHistory, recordLoad, type JudgedHistory, type RecordedLoad } from './history.ts';
@@ -56,7 +57,7 @@ export async function loadSystem(
   }
   const recorded =
     options.history === undefined ? undefined : await recordLoad(options.history, system);
-  const startedAt = performance.now();
+  const { since, second } = startClock();
   const watch = watchSystem(system, {
     everyMs: readEveryMs,
     onReading: (readings) => terminal.progress(`${scenario.name}: ${describeReadings(readings)}`),
@@ -64,21 +65,20 @@ export async function loadSystem(
   try {
     const { gateways, partners } = system.endpoints;
     const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
-    const send = (at: number) => {
-      const order = { context, options: { ...options, rate: at }, recorded };
-      return sendLoad(k6, { gateways, apiKeys }, order);
-    };
+    const order = { context, since, recorded };
+    const send = (at: number) =>
+      sendLoad(k6, { gateways, apiKeys }, { ...order, options: { ...options, rate: at } });
     const drain = async () => void (await auditSystem(system, drainMs));
     terminal.note(`${scenario.name}: ${scenario.shows}`);
     const latency = scenario.providerLatency;
-    const sendHere = () => sendAll(options, { terminal, send, drain });
+    const sendHere = () => sendAll(options, { terminal, send, drain, second });
     // The real Stripe is as slow as it is.
     const { run, knee } = await (latency !== undefined && hasSimulator(system)
       ? withProviderLatency(system, latency, sendHere)
       : sendHere());
     terminal.note('waiting until all of it is delivered, then audit');
     const audit = await auditSystem(system, drainMs);
-    const drainedAfterSeconds = Math.round((performance.now() - startedAt) / 1_000);
+    const drainedAfterSeconds = Math.round(second());
     await watch.stop();
     const after = { audit, guards: await readGuards(system) };
     const history = await recorded?.finish({ delivered: audit.settledDown });
@@ -122,16 +122,16 @@ export async function loadElsewhere(
   const rig = describeRig();
   const k6 = await lookForK6(context);
   const target = { gateways: [gateway], apiKeys: { acme: token } };
-  const send = (at: number) => sendLoad(k6, target, { context, options: { ...options, rate: at } });
+  const { since, second } = startClock();
+  const send = (at: number) =>
+    sendLoad(k6, target, { context, options: { ...options, rate: at }, since });
   context.terminal.note(`${scenario.name} at ${gateway}: ${scenario.shows}`);
   const drain = async () => undefined;
   const { terminal } = context;
-  const startedAt = performance.now();
   const progress = setInterval(() => {
-    const second = Math.round((performance.now() - startedAt) / 1_000);
-    terminal.progress(`${scenario.name}: ${second} s`);
+    terminal.progress(`${scenario.name}: ${Math.round(second())} s`);
   }, readEveryMs);
-  const { run, knee } = await sendAll(options, { terminal, send, drain }).finally(() =>
+  const { run, knee } = await sendAll(options, { terminal, send, drain, second }).finally(() =>
     clearInterval(progress),
   );
   const checks = judgeAnswers(run);
@@ -185,15 +185,17 @@ function lookForK6({ terminal, signal }: LoadContext): Promise<K6> {
 type Sending = {
   context: LoadContext;
   options: LoadOptions;
+  since: number;
   recorded?: RecordedLoad | undefined;
 };
 
-function sendLoad(k6: K6, target: Target, { context, options, recorded }: Sending): Promise<K6Run> {
+function sendLoad(k6: K6, target: Target, sending: Sending): Promise<K6Run> {
+  const { context, options, since, recorded } = sending;
   const { scenario, rate, seconds } = options;
   mkdirSync(context.folder, { recursive: true });
   const run = randomBytes(6).toString('hex');
   const { folder, signal } = context;
-  const order = { ...target, script: scenario.script, run, rate, seconds, folder };
+  const order = { ...target, script: scenario.script, run, rate, seconds, folder, since };
   const console = recorded && { console: recorded.nextConsole(folder) };
   return runK6(k6, { ...order, ...console }, signal);
 }
