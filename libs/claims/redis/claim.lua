@@ -7,17 +7,17 @@
 -- KEYS[4]  what its partner holds in the bucket (see held.lua)
 -- ARGV[1]  history of the server this connection leads to (see warm-marker.lua)
 -- ARGV[2]  time that this server should show, milliseconds (see warm-marker.lua)
--- ARGV[3]  owner token, new for every request
--- ARGV[4]  fingerprint of the request
--- ARGV[5]  partner
--- ARGV[6]  kind of transaction
--- ARGV[7]  accepted-at, milliseconds
--- ARGV[8]  version of the answer's form
--- ARGV[9]  key of its record in the topic, or '' when that is the id
--- ARGV[10] what a read shows
--- ARGV[11] lease, ARGV[12] life of the record, ARGV[13] life of what a read shows, milliseconds
--- ARGV[14] epoch in which the ledger was asked and has no such id, or ''
--- ARGV[15] claims that a partner may hold in a bucket, ARGV[16] bytes to be shown of them
+-- ARGV[3]  lease, ARGV[4] life of the record, ARGV[5] life of what a read shows, milliseconds
+-- ARGV[6]  claims that a partner may hold in a bucket, ARGV[7] bytes to be shown of them
+-- ARGV[8]  owner token, new for every request
+-- ARGV[9]  fingerprint of the request
+-- ARGV[10] partner
+-- ARGV[11] kind of transaction
+-- ARGV[12] accepted-at, milliseconds
+-- ARGV[13] version of the answer's form
+-- ARGV[14] key of its record in the topic, or '' when that is the id
+-- ARGV[15] what a read shows
+-- ARGV[16] epoch in which the ledger was asked and has no such id, or ''
 --
 -- Replies: { 'claimed', accepted_at, version }    ours; both of the first claim
 --          { 'completed', accepted_at, version }  done before; of these and of its own request the
@@ -42,54 +42,54 @@
 -- with the completion, so nothing that is appended under a claim is forgotten within 24 hours.
 
 local now = server_now()
-local lease_until = now + ARGV[11]
+local lease_until = now + ARGV[3]
 local record = redis.call('HMGET', KEYS[2], 'f', 's', 'o', 'l', 'a', 'v')
 
 if record[1] then
-  if record[1] ~= ARGV[4] then
+  if record[1] ~= ARGV[9] then
     return { 'reused' }
   end
   if record[2] == 'completed' then
     return { 'completed', record[5], record[6] }
   end
   -- The same token can only be the same request, sent again by a client that lost the reply.
-  local mine = record[3] == ARGV[3]
+  local mine = record[3] == ARGV[8]
   if record[2] == 'in-flight' and not mine and tonumber(record[4]) > now then
     return { 'in-flight', record[4] - now }
   end
-  redis.call('HSET', KEYS[2], 's', 'in-flight', 'o', ARGV[3], 'l', lease_until)
-  redis.call('PEXPIRE', KEYS[2], ARGV[12])
+  redis.call('HSET', KEYS[2], 's', 'in-flight', 'o', ARGV[8], 'l', lease_until)
+  redis.call('PEXPIRE', KEYS[2], ARGV[4])
   -- A takeover is never refused: its request may be in the topic. Without room it shows nothing.
-  local held = held_in(KEYS[4], now, ARGV[12], ARGV[13])
-  if has_room(held, #ARGV[10], ARGV[16]) then
-    hold(held, 0, #ARGV[10])
-    redis.call('SET', KEYS[3], ARGV[10], 'PX', ARGV[13])
+  local held = held_in(KEYS[4], now, ARGV[4], ARGV[5])
+  if has_room(held, #ARGV[15], ARGV[7]) then
+    hold(held, 0, #ARGV[15])
+    redis.call('SET', KEYS[3], ARGV[15], 'PX', ARGV[5])
   end
   return { 'claimed', record[5], record[6] }
 end
 
-local cold = coldness(KEYS[1], { history = ARGV[1], time = ARGV[2] }, ARGV[12], now)
+local cold = coldness(KEYS[1], { history = ARGV[1], time = ARGV[2] }, ARGV[4], now)
 -- The ledger's answer holds only in the epoch it was asked in: after another loss a request may
 -- have claimed, produced and been forgotten since.
-if cold and (ARGV[14] == '' or cold[2] ~= ARGV[14]) then
+if cold and (ARGV[16] == '' or cold[2] ~= ARGV[16]) then
   return cold
 end
 
-local held = held_in(KEYS[4], now, ARGV[12], ARGV[13])
-if held.claims >= tonumber(ARGV[15]) then
+local held = held_in(KEYS[4], now, ARGV[4], ARGV[5])
+if held.claims >= tonumber(ARGV[6]) then
   return { 'over-limit', until_room_ms(held) }
 end
-if not has_room(held, #ARGV[10], ARGV[16]) then
-  return { 'over-limit', (held.window + 1) * ARGV[13] - now }
+if not has_room(held, #ARGV[15], ARGV[7]) then
+  return { 'over-limit', (held.window + 1) * ARGV[5] - now }
 end
 
-hold(held, 1, #ARGV[10])
+hold(held, 1, #ARGV[15])
 redis.call('HSET', KEYS[2],
-  'f', ARGV[4], 's', 'in-flight', 'o', ARGV[3], 'l', lease_until,
-  'p', ARGV[5], 'k', ARGV[6], 'a', ARGV[7], 'v', ARGV[8])
-if ARGV[9] ~= '' then
-  redis.call('HSET', KEYS[2], 'r', ARGV[9])
+  'f', ARGV[9], 's', 'in-flight', 'o', ARGV[8], 'l', lease_until,
+  'p', ARGV[10], 'k', ARGV[11], 'a', ARGV[12], 'v', ARGV[13])
+if ARGV[14] ~= '' then
+  redis.call('HSET', KEYS[2], 'r', ARGV[14])
 end
-redis.call('PEXPIRE', KEYS[2], ARGV[12])
-redis.call('SET', KEYS[3], ARGV[10], 'PX', ARGV[13])
-return { 'claimed', ARGV[7], ARGV[8] }
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+redis.call('SET', KEYS[3], ARGV[15], 'PX', ARGV[5])
+return { 'claimed', ARGV[12], ARGV[13] }

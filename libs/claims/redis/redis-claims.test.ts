@@ -14,7 +14,7 @@ import {
 } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { describeClaims } from '../claims.conformance.ts';
-import { ClaimsUnavailableError, type Claims } from '../claims.ts';
+import { ClaimsUnavailableError, type Claims, type OwnerToken } from '../claims.ts';
 import { aClaim, expectOutcome, hourMs, lasting, warmUp } from '../test/claims-under-test.ts';
 import { openRedisClaims } from './redis-claims.ts';
 import { openRedisWalk } from './redis-walk.ts';
@@ -134,6 +134,62 @@ async function openOn(test: TestContext, url: string): Promise<Claims> {
   test.after(() => claims.close());
   return claims;
 }
+
+/** Claims of many buckets, which are warm, asked for in one turn of the event loop. */
+async function claimTogether(claims: Claims) {
+  const requests = Array.from({ length: 20 }, () => aClaim());
+  for (const request of requests) await warmUp(claims, request);
+  return { requests, claim: () => Promise.allSettled(requests.map((each) => claims.claim(each))) };
+}
+
+describe('claims that come together', { concurrency: 3 }, () => {
+  it('are a call or two for the server, and so are their completions', async (t) => {
+    const server = await createTestRedis(t);
+    const claims = await openOn(t, server.url);
+    const { requests, claim } = await claimTogether(claims);
+    await claims.complete({ ...requests[0]!, token: 'nobody' as OwnerToken });
+    await server.command('CONFIG', 'RESETSTAT');
+    const made = await claim();
+    const owners = made.map((each, at) => {
+      assert.ok(each.status === 'fulfilled');
+      return { ...requests[at]!, token: expectOutcome(each.value, 'claimed').token };
+    });
+    const completed = await Promise.all(owners.map((owner) => claims.complete(owner)));
+    assert.deepEqual(new Set(completed), new Set(['completed']));
+    const stats = String(await server.command('INFO', 'commandstats'));
+    const calls = [...stats.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)];
+    const count = calls.reduce((sum, [, each]) => sum + Number(each), 0);
+    // A script that the server does not know yet takes a second call.
+    assert.ok(count >= 2 && count <= 4, stats);
+  });
+
+  it('fail for themselves: what one finds broken spoils no other', async (t) => {
+    const server = await createTestRedis(t);
+    const claims = await openOn(t, server.url);
+    const { requests, claim } = await claimTogether(claims);
+    await server.command('SET', keysOf('own', requests[7]!.txnId).record, 'is no hash');
+    const made = await claim();
+    const failed = made.flatMap(({ status }, at) => (status === 'rejected' ? [at] : []));
+    assert.deepEqual(failed, [7]);
+    const [broken] = made.filter((each) => each.status === 'rejected');
+    assert.ok(broken!.reason instanceof ClaimsUnavailableError);
+    assert.match(broken!.reason.message, /WRONGTYPE/);
+  });
+
+  it('go alone where keys of several slots may not meet, and are made once', async (t) => {
+    const server = await createTestRedis(t, { running: true, args: ['--cluster-enabled', 'yes'] });
+    const slots = Array.from({ length: 16_384 }, (_, slot) => `${slot}`);
+    await server.command('CLUSTER', 'ADDSLOTS', ...slots);
+    await eventually(async () => /state:ok/.test(String(await server.command('CLUSTER', 'INFO'))));
+    const claims = await openOn(t, server.url);
+    const { claim } = await claimTogether(claims);
+    for (const outcome of ['claimed', 'in-flight']) {
+      const made = await claim();
+      const outcomes = made.map((each) => each.status === 'fulfilled' && each.value.outcome);
+      assert.deepEqual(new Set(outcomes), new Set([outcome]));
+    }
+  });
+});
 
 /** How long the promise took to reject; it must, and with the error that means "unknown". */
 async function rejectionMs(work: Promise<unknown>): Promise<number> {

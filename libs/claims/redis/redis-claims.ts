@@ -21,7 +21,14 @@ import {
   type ShownClaim,
 } from '../claims.ts';
 import { releaseLate } from '../late-releases.ts';
-import { connectRedis, type RedisConnection, type RunScript } from './redis-connection.ts';
+import {
+  connectRedis,
+  takeEach,
+  type RedisConnection,
+  type RedisScripts,
+  type RunScript,
+  type Script,
+} from './redis-connection.ts';
 
 /** Where claims live. `namespace` begins every key, so that several systems can share a server. */
 export type RedisClaimsOptions = ClaimsOptions & { url: string } & Partial<PartnerLimits>;
@@ -30,21 +37,26 @@ const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8
 const marker = lua('warm-marker.lua');
 const held = lua('held.lua');
 
+/** Functions of a file, then a step: alone, and as {@link takeEach} takes it. */
+function step(functions: string, body: string, numberOfKeys: number): Script {
+  return { lua: functions + body, numberOfKeys, each: takeEach(functions, body) };
+}
+
 /**
  * The atomic steps by the name they are called by. Each file opens with its contract. Read once at
  * import, so that a missing file fails the boot and not a payment.
  */
 export const scripts = {
-  claimRecord: { lua: marker + held + lua('claim.lua'), numberOfKeys: 4 },
-  completeRecord: { lua: lua('complete.lua'), numberOfKeys: 1 },
-  releaseRecord: { lua: lua('release.lua'), numberOfKeys: 1 },
-  readRecord: { lua: marker + lua('read.lua'), numberOfKeys: 3 },
+  claimRecord: step(marker + held, lua('claim.lua'), 4),
+  completeRecord: step('', lua('complete.lua'), 1),
+  releaseRecord: step('', lua('release.lua'), 1),
+  readRecord: step(marker, lua('read.lua'), 3),
   noteLoss: { lua: marker + lua('note-loss.lua'), numberOfKeys: 1 },
   setBarrier: { lua: lua('set-barrier.lua'), numberOfKeys: 1 },
-  renewShown: { lua: marker + held + 'return renew(KEYS, ARGV, server_now())', numberOfKeys: 2 },
+  renewShown: step(marker + held, 'return renew(KEYS, ARGV, server_now())', 2),
   // A marker that is gone, whatever it was: the records of the bucket stay and still count.
   markBucketCold: { lua: "return redis.call('DEL', KEYS[1])", numberOfKeys: 1 },
-} as const;
+} satisfies RedisScripts;
 export type ScriptName = keyof typeof scripts;
 
 /**
@@ -65,25 +77,31 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
     await Promise.all(Array.from({ length: bucketCount }, (_, bucket) => markCold(run, bucket)));
   };
   const redis = await connectRedis({ ...server, scripts, onDoubt });
+  const known = () => {
+    const { history, nowMs } = redis.server();
+    return [history, nowMs];
+  };
+  const lasting = [leaseMs, lifeMs, shownMs, limits.claims, limits.shown];
+  const claimRecord = redis.together('claimRecord', () => [...known(), ...lasting]);
+  const completeRecord = redis.together('completeRecord', () => [lifeMs]);
+  const releaseRecord = redis.together('releaseRecord', () => []);
+  const readRecord = redis.together('readRecord', () => [...known(), lifeMs]);
+  const renewShown = redis.together('renewShown', () => [lifeMs, shownMs, limits.shown]);
   const release = async ({ txnId, token }: ClaimOwner) => {
-    const values = [token];
-    const released = await redis.run('releaseRecord', { keys: [recordOf(txnId)], values });
+    const released = await releaseRecord({ keys: [recordOf(txnId)], values: [token] });
     return released === 1 ? 'released' : 'lost';
   };
   const late = releaseLate({ release, leaseMs, logger });
 
   return {
     async claim(request) {
-      const { txnId, ledgerCheckedIn } = request;
+      const { txnId } = request;
       const token = randomUUID() as OwnerToken;
       // Throws while the server is away: then nothing is sent that would have to be released.
-      const { history, nowMs } = redis.server();
-      const lasting = [leaseMs, lifeMs, shownMs, ledgerCheckedIn ?? ''];
-      const written = writtenOf(request);
-      const values = [history, nowMs, token, ...written, ...lasting, limits.claims, limits.shown];
+      redis.server();
       try {
         const keys = [...keysOf(txnId), heldOf(request)];
-        const reply = await redis.run('claimRecord', { keys, values });
+        const reply = await claimRecord({ keys, values: [token, ...toldOf(request)] });
         return parseClaimReply(reply, token);
       } catch (error) {
         late.add({ txnId, token });
@@ -91,27 +109,20 @@ export async function openRedisClaims(options: RedisClaimsOptions): Promise<Clai
       }
     },
     async complete({ txnId, token }) {
-      const values = [token, lifeMs];
-      const completed = await redis.run('completeRecord', { keys: [recordOf(txnId)], values });
+      const completed = await completeRecord({ keys: [recordOf(txnId)], values: [token] });
       return completed === 1 ? 'completed' : 'lost';
     },
-    async release(owner) {
-      try {
-        return await release(owner);
-      } catch (error) {
+    release: (owner) =>
+      release(owner).catch((error: unknown) => {
         late.add(owner);
         throw error;
-      }
-    },
+      }),
     async read(txnId) {
-      const { history, nowMs } = redis.server();
-      const values = [history, nowMs, lifeMs];
-      return parseReadReply(await redis.run('readRecord', { keys: keysOf(txnId), values }));
+      return parseReadReply(await readRecord({ keys: keysOf(txnId), values: [] }));
     },
     async renewShown(claims) {
-      const values = [lifeMs, shownMs, limits.shown];
       await inChunks(claims, (claim) =>
-        redis.run('renewShown', { keys: [shownOf(claim.txnId), heldOf(claim)], values }),
+        renewShown({ keys: [shownOf(claim.txnId), heldOf(claim)], values: [] }),
       );
     },
     ...markerSteps(redis, markerOf),
@@ -147,12 +158,13 @@ function markerSteps(
   };
 }
 
-/** What claim.lua writes of a request, in the order of its contract. */
-function writtenOf(request: ClaimRequest): (string | number)[] {
+/** What claim.lua is told of a request, in the order of its contract. */
+function toldOf(request: ClaimRequest): (string | number)[] {
   const { txnId, partnerId, kind, fingerprint, acceptedAt, responseVersion, recordKey } = request;
   const key = recordKey === txnId ? '' : recordKey;
-  const { shown } = request;
-  return [fingerprint, partnerId, kind, acceptedAt.getTime(), responseVersion, key, shown];
+  const { shown, ledgerCheckedIn = '' } = request;
+  const written = [fingerprint, partnerId, kind, acceptedAt.getTime(), responseVersion, key, shown];
+  return [...written, ledgerCheckedIn];
 }
 
 /**

@@ -30,8 +30,20 @@ async function bareScripts(test: TestContext) {
     { known = history, nowMs = Date.now(), ledgerCheckedIn = '' } = {},
   ) =>
     redis.claimRecord(
-      ...[marker, record, shown, held, known, nowMs, token, 'print', 'acme', 'payment', 1_000, 1],
-      ...['', '{}', times.leaseMs, times.lifeMs, times.lifeMs, ledgerCheckedIn, 1, 100],
+      ...[
+        marker,
+        record,
+        shown,
+        held,
+        known,
+        nowMs,
+        times.leaseMs,
+        times.lifeMs,
+        times.lifeMs,
+        1,
+        100,
+      ],
+      ...[token, 'print', 'acme', 'payment', 1_000, 1, '', '{}', ledgerCheckedIn],
     );
   return { redis, marker, record, shown, held, claim, noteLoss, history };
 }
@@ -57,7 +69,7 @@ describe('the scripts', () => {
     await claim('first', times);
     assert.equal(await leftAfter(() => claim('second', times)), 'all');
     assert.equal(await leftAfter(() => redis.releaseRecord(record, 'second')), 'half');
-    const completeAs = (token: string) => () => redis.completeRecord(record, token, times.lifeMs);
+    const completeAs = (token: string) => () => redis.completeRecord(record, times.lifeMs, token);
     assert.equal(await leftAfter(completeAs('first')), 'half');
     assert.equal(await leftAfter(completeAs('second')), 'all');
     assert.equal(await leftAfter(() => claim('third', times)), 'half');

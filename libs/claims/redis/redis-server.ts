@@ -34,7 +34,7 @@ type ServerState =
   | { state: 'away' };
 
 /** Knows at any time which server, if any, the connection leads to. */
-type ServerWatch = {
+export type ServerWatch = {
   state(): ServerState;
   /** Resolves once a server was inspected for the first time. */
   firstInspected: Promise<void>;

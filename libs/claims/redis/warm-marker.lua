@@ -12,11 +12,17 @@
 --   barrier  what the ledger must have passed; absent until it was read
 --   warm     '1' when nothing had ever been accepted before the epoch
 
+-- Asked once in a run, however many claims it makes: nothing of it changes while a script runs.
+local now_ms, replication
+
 -- The server's clock in milliseconds: the only one that leases and lives are measured by, so that
 -- no two gateways can disagree.
 local function server_now()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  if not now_ms then
+    local time = redis.call('TIME')
+    now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+  end
+  return now_ms
 end
 
 -- Whether what the caller knows of this server is true at this very moment: it is a primary, its
@@ -29,10 +35,10 @@ local function is_as_known(history, expected_ms, now)
   if math.abs(now - expected_ms) > clock_jump_ms then
     return false
   end
-  local info = redis.call('INFO', 'replication')
+  replication = replication or redis.call('INFO', 'replication')
   local writes = string.match(history, '[^/]*$')
-  return string.find(info, 'role:master', 1, true) ~= nil
-    and string.find(info, 'master_replid:' .. writes, 1, true) ~= nil
+  return string.find(replication, 'role:master', 1, true) ~= nil
+    and string.find(replication, 'master_replid:' .. writes, 1, true) ~= nil
 end
 
 -- What the bucket's silence about an id is worth. Returns nil when an id without a record was
