@@ -6,7 +6,7 @@ import type {
   WebhookDeliveries,
   WebhookEndpoints,
 } from '@triplock/partners';
-import type { CrashPoints, Logger } from '@triplock/runtime';
+import type { Backlog, CrashPoints, Logger } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import type { LossRecovery } from './accept/loss-recovery.ts';
 import type { Unposted } from './accept/unposted.ts';
@@ -25,6 +25,8 @@ export type Gateway = {
   unposted: Unposted;
   /** The accepted topic. */
   log: GroupCommit;
+  /** Who waits for either. */
+  backlog: Backlog;
   ledger: Ledger;
   refunds: Refunds;
   settlements: Settlements;

@@ -9,7 +9,13 @@ import {
 } from '@triplock/partners';
 import type { TxnId } from '@triplock/payments';
 import { openDatabase } from '@triplock/postgres';
-import { explainListenError, runService, shareReads, withDeadline } from '@triplock/runtime';
+import {
+  explainListenError,
+  openBacklog,
+  runService,
+  shareReads,
+  withDeadline,
+} from '@triplock/runtime';
 import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { renewUnposted } from './accept/unposted.ts';
@@ -25,6 +31,9 @@ import { ingestGateway } from './service.ts';
 // A request is answered within 3 s. Authenticating may take 0.5 s of them, releasing a claim 0.2 s;
 // the rest is for everything between.
 const budgetMs = 2_200;
+// A store has 1.5 s to answer. Whoever comes while others have waited for two thirds of it would
+// add to the queue, and be told after it that nothing is known.
+const behindAfterMs = 1_000;
 
 await runService(ingestGateway, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
@@ -62,6 +71,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     recovery,
     unposted: renewUnposted({ claims, offsets }, service),
     log,
+    backlog: openBacklog(behindAfterMs),
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
     refunds: { ...refunds, find: shareReads((txnId: TxnId) => refunds.find(txnId)) },

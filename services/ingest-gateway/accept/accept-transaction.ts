@@ -1,5 +1,6 @@
 import type { ClaimOutcome, ClaimOwner, ClaimRequest, Cold, FirstClaim } from '@triplock/claims';
-import type { AcceptedAnswer } from '@triplock/contracts';
+import type { AcceptedAnswer, EncodedRecord } from '@triplock/contracts';
+import type { PartnerId } from '@triplock/payments';
 import {
   annotateSpan,
   carriedTraceparent,
@@ -177,10 +178,11 @@ async function claimInTime(
 
 /** One claim, timed and counted by its answer. */
 async function measuredClaim(
-  { claims, metrics }: Gateway,
+  { claims, metrics, backlog }: Gateway,
   request: ClaimRequest,
 ): Promise<ClaimOutcome> {
   const startedMs = performance.now();
+  const leave = backlog.enter(request.partnerId);
   try {
     const answer = await claims.claim(request);
     metrics.claims.count(answer.outcome);
@@ -189,6 +191,7 @@ async function measuredClaim(
     metrics.claims.count('unavailable');
     throw error;
   } finally {
+    leave();
     metrics.claimSeconds.observe((performance.now() - startedMs) / 1_000);
   }
 }
@@ -208,17 +211,15 @@ async function releaseLate(
 
 async function append(gateway: Gateway, order: Order, owner: ClaimOwner): Promise<AcceptOutcome> {
   const { transaction, traceparent, budget } = order;
-  const { log, metrics, crashPoints } = gateway;
+  const { crashPoints } = gateway;
   try {
     const answer = renderAnswer(transaction);
     const record = encodeAccepted(transaction, carriedTraceparent(traceparent));
     await crashPoints.reached('gateway.claimed');
-    const appending = metrics.appendSeconds.time(
-      () => log.append(record),
-      () => 'appended',
-      'failed',
+    await budget.hold(
+      measuredAppend(gateway, { record, partnerId: transaction.partnerId }),
+      'Kafka',
     );
-    await budget.hold(appending, 'Kafka');
     await completeClaim(gateway, order, owner);
     return { outcome: 'accepted', answer };
   } catch (error) {
@@ -227,6 +228,16 @@ async function append(gateway: Gateway, order: Order, owner: ClaimOwner): Promis
     await release(gateway, owner);
     return unavailable(error);
   }
+}
+
+/** One append, timed by how it ended. */
+async function measuredAppend(
+  { log, backlog, metrics }: Gateway,
+  { record, partnerId }: { record: EncodedRecord; partnerId: PartnerId },
+): Promise<void> {
+  const leave = backlog.enter(partnerId);
+  const append = () => log.append(record);
+  await metrics.appendSeconds.time(append, () => 'appended', 'failed').finally(leave);
 }
 
 /**

@@ -11,9 +11,12 @@ import {
 } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, onResponseHookHandler } from 'fastify';
 
-/** What came of a request to accept something; `refused` before it was anything to accept. */
+/**
+ * What came of a request to accept something; `refused` before it was anything to accept, `shed`
+ * because too much waited already.
+ */
 type AcceptLabel =
-  'accepted' | 'replayed' | 'reused' | 'refused' | 'in-flight' | 'cold' | 'unavailable';
+  'accepted' | 'replayed' | 'reused' | 'refused' | 'shed' | 'in-flight' | 'cold' | 'unavailable';
 
 /** The gateway's own figures. */
 export type GatewayMetrics = {
@@ -87,7 +90,7 @@ function acceptTally(registry: Registry, what: TransactionKind): Tally<AcceptLab
     name: `triplock_gateway_${what}s_total`,
     help: `Requests for a ${what}, by outcome.`,
     label: 'outcome',
-    values: { accepted: 0, replayed: 0, reused: 0, refused: 0, ...unanswered },
+    values: { accepted: 0, replayed: 0, reused: 0, refused: 0, shed: 0, ...unanswered },
     registers: [registry],
   });
 }

@@ -151,6 +151,13 @@ export function maybeAccepted(): Problem {
   return new Problem('unavailable', detail, retryAfter);
 }
 
+/** Too many wait already: 503, before anything was done. */
+export function tooBusy(): Problem {
+  const detail =
+    'Too many requests wait. Nothing was done with this one: send it again in a moment.';
+  return new Problem('unavailable', detail, retryAfter);
+}
+
 /** Whatever would have to be asked does not answer: 503. */
 export function unknownYet(): Problem {
   return new Problem('unavailable', 'Send the request again in a moment.', retryAfter);

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
+import { openRedisClaims } from '@triplock/claims';
+import { createTestKeyspace, createTestRelay, eventually } from '@triplock/testing';
+import { recoverLosses } from '../accept/loss-recovery.ts';
+import { addTransactionRoutes } from '../routes/gateway-routes.ts';
+import { admitByName, openTestGateway } from '../test/gateway.ts';
 import { httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
-import { httpLimits } from './server.ts';
+import { createHttpServer, httpLimits } from './server.ts';
 
 const impatient = { headTimeoutMs: 200, requestTimeoutMs: 600, timeoutCheckMs: 20 };
 
@@ -139,3 +144,64 @@ test('closing does not wait for those who never finish', async (t) => {
   await edge.close();
   for (const connection of stuck) await connection.ended;
 });
+
+test('while a store stands still, who comes later is refused before the claim, and served once it moves', async (t) => {
+  const { post, relay, counted } = await edgeBehindRelay(t);
+  assert.equal((await post('before')).status, 202);
+  relay.freeze();
+  // Those that came before it was noticed wait for their whole budget, and nobody knows of them.
+  const waiting = ['a', 'b', 'c'].map((key) => post(key));
+  const [first] = await Promise.all(waiting);
+  assert.match(first!.text, /Send the same request with the same key again/);
+  const shed = await post('later');
+  assert.equal(shed.status, 503);
+  assert.equal(shed.headers['retry-after'], '1');
+  assert.match(shed.text, /Nothing was done with this one/);
+  assert.deepEqual(await counted(), { accepted: '1', unavailable: '3', shed: '1' });
+  await relay.restore();
+  const served = await eventually(async () => {
+    const answer = await post('later');
+    return answer.status === 202 && answer;
+  });
+  assert.equal(served.headers['idempotency-replayed'], undefined);
+});
+
+/** The routes over real stores, Redis by a way that can be closed and with time for its answers. */
+async function edgeBehindRelay(t: TestContext) {
+  const keys = await createTestKeyspace(t);
+  const relay = await createTestRelay(t, keys.url);
+  const { gateway, metrics, offsets } = await openTestGateway(t);
+  const { logger } = gateway;
+  const way = { url: relay.url, namespace: keys.namespace, answerTimeoutMs: 60_000 };
+  const claims = await openRedisClaims({ ...way, logger });
+  t.after(() => claims.close());
+  const recovery = recoverLosses({ ...gateway, claims, offsets });
+  const app = await createHttpServer({
+    logger,
+    admission: admitByName,
+    routes: (server) => addTransactionRoutes(server, { ...gateway, claims, recovery }),
+  });
+  t.after(() => app.close());
+  const headers = { authorization: 'Bearer acme', 'content-type': 'application/json' };
+  const post = async (key: string) => {
+    const {
+      statusCode,
+      payload,
+      headers: answered,
+    } = await app.inject({
+      method: 'POST',
+      url: '/v1/payments',
+      headers: { ...headers, 'idempotency-key': key },
+      payload: '{"amount":1250,"currency":"EUR"}',
+    });
+    return { status: statusCode, headers: answered, text: payload };
+  };
+  const counted = async () => {
+    const text = await metrics.metrics();
+    const series = /^triplock_gateway_payments_total\{outcome="(\w+)".*\} ([1-9]\d*)$/gm;
+    return Object.fromEntries(
+      [...text.matchAll(series)].map(([, outcome, count]) => [outcome, count]),
+    );
+  };
+  return { post, relay, counted };
+}

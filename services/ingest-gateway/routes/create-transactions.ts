@@ -6,6 +6,7 @@ import type {
   FastifyReply,
   FastifyRequest,
   FastifySchema,
+  onRequestHookHandler,
   onResponseHookHandler,
 } from 'fastify';
 import { acceptTransaction, type AcceptOutcome } from '../accept/accept-transaction.ts';
@@ -17,6 +18,7 @@ import {
   maybeAccepted,
   notFound,
   reused,
+  tooBusy,
   tooManyKeys,
 } from '../http/problems.ts';
 import { readKey, refuseCardData } from '../http/request-body.ts';
@@ -41,7 +43,7 @@ const createPayment: FastifySchema = {
 export function addCreateRoutes(app: FastifyInstance, gateway: Gateway): void {
   app.post(
     '/v1/payments',
-    { schema: createPayment, onResponse: countRefused(gateway, 'payment') },
+    { schema: createPayment, ...guardAccepting(gateway, 'payment') },
     async (request, reply) => create(gateway, paymentOf(request), reply),
   );
 }
@@ -121,16 +123,28 @@ function count({ metrics }: Gateway, kind: Transaction['kind'], outcome: AcceptO
   if (isKnown) metrics.caught.count('claims');
 }
 
-/** Counts what was refused before it could be accepted; 409 and 422 are outcomes of accepting. */
-export function countRefused(
-  { metrics }: Gateway,
+/**
+ * Hooks of a route that accepts something. While the gateway is behind, a request is refused before
+ * its body is read and before anything is written: its key stays unused, and those who wait already
+ * are not held up by it. What is refused later, before it could be accepted, is counted; 409 and
+ * 422 are outcomes of accepting.
+ */
+export function guardAccepting(
+  { backlog, metrics }: Gateway,
   kind: Transaction['kind'],
-): onResponseHookHandler {
+): { onRequest: onRequestHookHandler; onResponse: onResponseHookHandler } {
   const outcomes = metrics.accepts[kind];
-  return (_request, { statusCode }, done) => {
-    const isRefused = statusCode >= 400 && statusCode < 500;
-    if (isRefused && statusCode !== 409 && statusCode !== 422) outcomes.count('refused');
-    done();
+  return {
+    onRequest: ({ partnerId }, _reply, done) => {
+      if (!backlog.isBehind(partnerId)) return done();
+      outcomes.count('shed');
+      done(tooBusy());
+    },
+    onResponse: (_request, { statusCode }, done) => {
+      const isRefused = statusCode >= 400 && statusCode < 500;
+      if (isRefused && statusCode !== 409 && statusCode !== 422) outcomes.count('refused');
+      done();
+    },
   };
 }
 

@@ -5,7 +5,7 @@ import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { incorrectFields, notFound } from '../http/problems.ts';
 import { readKey, refuseCardData } from '../http/request-body.ts';
-import { countRefused, create } from './create-transactions.ts';
+import { create, guardAccepting } from './create-transactions.ts';
 import { byId, type ReadTransaction } from './read-transactions.ts';
 import {
   acceptedResponse,
@@ -56,7 +56,7 @@ export function addRefundRoutes(
 ): void {
   app.post(
     '/v1/payments/:id/refunds',
-    { schema: createRefund, onResponse: countRefused(gateway, 'refund') },
+    { schema: createRefund, ...guardAccepting(gateway, 'refund') },
     async (request, reply) => create(gateway, refundOf(request), reply),
   );
   app.get('/v1/refunds/:id', { schema: readRefund }, (_, reply) => read('refund', reply));

@@ -8,6 +8,7 @@ import {
   createCrashPoints,
   createLogger,
   createMetrics,
+  openBacklog,
   startBudget,
   traceparentFrom,
 } from '@triplock/runtime';
@@ -68,6 +69,7 @@ export async function openTestGateway(
     recovery: recoverLosses({ claims, ledger, offsets, logger }),
     unposted: watchUnposted({ claims, offsets, logger }),
     log,
+    backlog: openBacklog(1_000),
     ledger,
     refunds,
     metrics: gatewayMetrics(metrics),
