@@ -191,11 +191,11 @@ function sendTogether({ call, script, of }: Gathering) {
     );
   return async (calls: readonly ScriptCall[], shared: Values): Promise<Settled[]> => {
     const own = calls[0]!.values.length;
-    if (inOneSlot && calls.length > 1) {
+    if (inOneSlot) {
       const keys = calls.flatMap((each) => each.keys);
       const values = [of.numberOfKeys, own, ...shared, ...calls.flatMap((each) => each.values)];
       try {
-        const replies = await call(`${script}Each`, { keys: [keys.length, ...keys], values });
+        const replies = await call(nameOfEach(script), { keys: [keys.length, ...keys], values });
         return (replies as [unknown, string?][]).map(([reply, error]) =>
           error === undefined ? { reply } : { error: new Error(error) },
         );
@@ -228,11 +228,13 @@ function knownServer(now: ReturnType<ServerWatch['state']>): KnownServer {
   }
 }
 
-/** Each script under its name, and as it is taken for several calls under the name and `Each`. */
+const nameOfEach = (script: string) => `${script}Each`;
+
+/** Each script under its name, and as it is taken for several calls under another. */
 function definitionsOf(scripts: RedisScripts): RedisOptions['scripts'] {
   const definitions = Object.entries(scripts).flatMap(([name, { lua, numberOfKeys, each }]) => [
     [name, { lua, numberOfKeys }] as const,
-    ...(each === undefined ? [] : [[`${name}Each`, { lua: each }] as const]),
+    ...(each === undefined ? [] : [[nameOfEach(name), { lua: each }] as const]),
   ]);
   return Object.fromEntries(definitions);
 }
@@ -252,8 +254,10 @@ function openClient({ url, scripts, answerTimeoutMs }: Reach): Redis {
     scripts: definitionsOf(scripts),
     connectionName: 'triplock-claims',
     disableClientInfo: true,
-    // Commands of one tick of the event loop travel together: fewer system calls on both sides.
+    // Commands of one tick of the event loop travel together: fewer system calls on both sides. A
+    // batch is such a crowd already, and a pipeline around it would cost as much again.
     enableAutoPipelining: true,
+    autoPipeliningIgnoredCommands: Object.keys(scripts).map(nameOfEach),
     // What was not answered before the connection broke is unknown, and is reported so at once:
     // sent again it would meet its own claim, and queued it would make a dead Redis hang requests.
     autoResendUnfulfilledCommands: false,
