@@ -119,7 +119,7 @@ test('every role is made by migrations: with the schema of its name, or for the 
   }
 });
 
-test('each crash point is declared by one service, which reaches it, and docs/failures.md knows it', () => {
+test('each crash point is declared by one service, which reaches it, docs/failures.md knows it, and a test dies there', () => {
   const declared = declarations.flatMap(({ crashPoints }) => crashPoints);
   const [, windows = ''] = read('docs/failures.md').split('## Every crash window');
   const rows = [...windows.matchAll(/^\| .*? \| `([a-z.-]+)` *\|/gm)].map(([, point]) => point);
@@ -129,6 +129,11 @@ test('each crash point is declared by one service, which reaches it, and docs/fa
     const reached = [...texts.matchAll(/\breached\('([\w.-]+)'\)/g)].map(([, point]) => point);
     const others = reached.filter((point) => !crashPoints.some((each) => each === point));
     assert.deepEqual(others, [], `services/${name}/service.ts: crash points that it lacks`);
+    const tests = globSync(`services/${name}/**/*.test.ts`, { cwd: cloneFolder })
+      .map(read)
+      .join('\n');
+    const untried = crashPoints.filter((point) => !tests.includes(`'${point}`));
+    assert.deepEqual(untried, [], `services/${name}: no test dies there`);
   }
 });
 

@@ -79,6 +79,18 @@ export function startService(
   };
 }
 
+/** How far off a clock is that is set wrong by a day and its time zone. */
+export const clocksOff = [25, -25].map((hours) => ({ hours, settings: clockOff(hours) }));
+
+/** Settings under which a service's own clock is ahead by so many hours, and nobody else's. */
+function clockOff(hours: number): Readonly<Record<'NODE_OPTIONS', string>> {
+  const preload = `const { now } = Date;
+    Date.now = () => now() + ${hours * 3_600_000};
+    globalThis.Date = new Proxy(Date, { construct: (target, given, as) =>
+      Reflect.construct(target, given.length > 0 ? given : [Date.now()], as) });`;
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preload)}` };
+}
+
 /**
  * Asks for a fault as those who may not: without the token of the home, with another one, and with
  * the right one from a page elsewhere, by its Origin or by a name that was made to point here.

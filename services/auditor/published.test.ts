@@ -113,9 +113,12 @@ test('deliveries that come together are counted each for itself', async (context
   assert.deepEqual(await rows('SELECT reason FROM refused_messages'), [{ reason: 'unstorable' }]);
 });
 
-test('an auditor that dies before its acknowledgement has counted, and counts the copy', async (context) => {
+test('an auditor that dies before it counts has counted nothing, and one before its acknowledgement counts the copy', async (context) => {
   const { handle, crashPoints, rows } = await anAuditor(context);
   const message = messageOf(succeededEvent(aPayment()));
+  crashPoints.arm({ name: 'auditor.received', action: { do: 'throw' } });
+  await assert.rejects(handle(message), /crash point/);
+  assert.deepEqual(await rows('SELECT FROM published'), []);
   crashPoints.arm({ name: 'auditor.committed', action: { do: 'throw' } });
   await assert.rejects(handle(message), /crash point/);
   assert.equal(await handle(message), 'ack');

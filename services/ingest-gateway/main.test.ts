@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { describe, it, type TestContext } from 'node:test';
-import { createTestRedis, eventually, freePort, longestFields } from '@triplock/testing';
-import { forwardPort, gatewaySettings, startGateway } from './test/gateway-process.ts';
+import { describe, it } from 'node:test';
+import { clocksOff, createTestRedis, eventually, freePort } from '@triplock/testing';
+import { ingestGateway } from './service.ts';
+import {
+  forwardPort,
+  gatewaySettings,
+  severalGateways,
+  startGateway,
+  type GatewayProcess,
+} from './test/gateway-process.ts';
 
 const body = { amount: 1_250, currency: 'EUR', description: 'a secret description' };
 
@@ -195,99 +202,75 @@ describe('a running gateway', () => {
   });
 });
 
-/** A Redis of so much memory, the gateway on it, and what that says of itself. */
-async function onSmallRedis(t: TestContext, wish: { maxmemory: string; shownBytes?: number }) {
-  const { maxmemory, shownBytes } = wish;
-  const redis = await createTestRedis(t, { running: true, args: ['--maxmemory', maxmemory] });
-  const given = await gatewaySettings(t);
-  const SHOWN_BYTES_PER_PARTNER = `${shownBytes ?? 64 * 1024 * 1024}`;
-  const settings = { ...given.settings, SHOWN_BYTES_PER_PARTNER, REDIS_URL: redis.url };
-  const gateway = startGateway(t, { ...given, settings });
-  await gateway.ready();
-  const readiness = async () => {
-    const answer = await gateway.admin('/readyz');
-    const { degraded, checks } = (await answer.json()) as {
-      degraded?: boolean;
-      checks: Record<string, string>;
-    };
-    return { status: answer.status, degraded, redis: checks['redis']! };
-  };
-  const memory = async () => {
-    const metrics = await (await gateway.admin('/metrics')).text();
-    const figure = (name: string) =>
-      Number(
-        new RegExp(`^triplock_gateway_claims_memory_${name}\\{.*\\} (.+)$`, 'm').exec(metrics)?.[1],
-      );
-    return { usedBytes: figure('bytes'), limitBytes: figure('limit_bytes') };
-  };
-  return { ...given, redis, gateway, readiness, memory };
+const keyed = (key: string) => ({ 'idempotency-key': key });
+
+/** What a request came to: its status, and that it was a replay. */
+async function cameTo(answer: Promise<Response>): Promise<string> {
+  const { status, headers } = await answer;
+  return headers.get('idempotency-replayed') === 'true' ? `${status} replayed` : `${status}`;
 }
 
-describe('the memory of the claim store', () => {
-  it('a partner that floods with the longest bodies stops itself alone, before the store is full', async (t) => {
-    const shownBytes = 16 * 1024 * 1024;
-    const opened = await onSmallRedis(t, { maxmemory: '48mb', shownBytes });
-    const { gateway, otherApiKey } = opened;
-    const { paymentMethod: payment_method, ...texts } = longestFields;
-    const longest = { amount: 1, currency: 'EUR', payment_method, ...texts };
-    // More than fits: 1 500 bodies of 45 KB are 68 MB.
-    const flood = { left: 1_500, statuses: new Map<number, number>(), isOver: false };
-    const one = async () => {
-      while (flood.left > 0) {
-        flood.left -= 1;
-        const answer = await gateway.post(longest, { 'idempotency-key': `flood-${flood.left}` });
-        flood.statuses.set(answer.status, (flood.statuses.get(answer.status) ?? 0) + 1);
-        const problem = (await answer.json()) as { code?: string };
-        if (answer.status !== 429) continue;
-        assert.equal(problem.code, 'rate_limited');
-        assert.ok(Number(answer.headers.get('retry-after')) <= 60);
-      }
-    };
-    const waits: number[] = [];
-    const beside = async () => {
-      for (let n = 0; !flood.isOver; n += 1) {
-        const began = performance.now();
-        const headers = {
-          'idempotency-key': `beside-${n}`,
-          authorization: `Bearer ${otherApiKey}`,
-        };
-        const answer = await gateway.post(body, headers);
-        assert.equal(answer.status, 202, 'another partner is refused');
-        waits.push(performance.now() - began);
-      }
-    };
-    const other = beside();
-    await Promise.all(Array.from({ length: 16 }, one)).finally(() => (flood.isOver = true));
-    await other;
-    const [accepted = 0, refused = 0] = [202, 429].map((status) => flood.statuses.get(status));
-    assert.equal(accepted + refused, 1_500, JSON.stringify([...flood.statuses]));
-    const { usedBytes, limitBytes } = await opened.memory();
-    assert.ok(usedBytes < 0.8 * limitBytes, `${usedBytes} of ${limitBytes} bytes`);
-    const p99 = waits.toSorted((a, b) => a - b)[Math.floor(waits.length * 0.99)]!;
-    const line = `${accepted} of 1 500 accepted, ${(usedBytes / 2 ** 20).toFixed(1)} MiB used`;
-    t.diagnostic(`${line}; another partner: ${waits.length} payments, p99 ${p99.toFixed(0)} ms`);
-    assert.equal((await opened.readiness()).degraded, undefined);
-    const replay = await gateway.post(longest, { 'idempotency-key': 'flood-1499' });
-    assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+describe('a gateway that is killed', () => {
+  /** What a retry gets before the lease ends and after it, and the records of both tries. */
+  const windows: readonly {
+    point: (typeof ingestGateway.crashPoints)[number];
+    at: [before: string, after: string];
+    records: bigint;
+  }[] = [
+    { point: 'gateway.claimed', at: ['409', '202'], records: 1n },
+    { point: 'gateway.produced', at: ['409', '202'], records: 2n },
+    { point: 'gateway.completed', at: ['202 replayed', '202 replayed'], records: 1n },
+  ];
+
+  it('is tried at every point that it has', () => {
+    assert.deepEqual(
+      windows.map(({ point }) => point),
+      ingestGateway.crashPoints,
+    );
   });
 
-  it('a gateway says that it is degraded before the store is full, goes on, and recovers by itself', async (t) => {
-    const { gateway, redis, readiness } = await onSmallRedis(t, { maxmemory: '8mb' });
-    const pay = (key: string) => gateway.post(body, { 'idempotency-key': key });
-    assert.equal((await pay('before')).status, 202);
-    await redis.command('SETRANGE', 'somebody else', '5800000', 'x');
-    await eventually(async () => (await readiness()).degraded === true);
-    const { status, redis: said } = await readiness();
-    assert.equal(status, 200);
-    assert.match(said, /nearly full: \d+ % of its memory is used/);
-    assert.equal((await pay('nearly full')).status, 202);
-    await redis.command('SETRANGE', 'somebody else', '7900000', 'x');
-    const full = await pay('full');
-    assert.equal(full.status, 503);
-    assert.equal(full.headers.get('retry-after'), '1');
-    assert.equal((await pay('before')).headers.get('idempotency-replayed'), 'true');
-    await redis.command('DEL', 'somebody else');
-    assert.equal((await pay('full')).status, 202);
-    await eventually(async () => (await readiness()).degraded === undefined);
-  });
+  for (const { point, at, records: appended } of windows) {
+    it(`after ${point} leaves a key that another gateway goes on with, for the same request alone`, async (t) => {
+      const { start, records, endLeases } = await severalGateways(t);
+      const [killed, other] = [await start({ CRASH_POINTS: `${point}=kill` }), await start()];
+      await assert.rejects(killed.post(body, keyed('one')), TypeError);
+      assert.equal((await killed.ended).exitCode, null);
+      const retry = () => cameTo(other.post(body, keyed('one')));
+      const another = () => cameTo(other.post({ ...body, amount: 1 }, keyed('one')));
+      assert.deepEqual([await another(), await retry()], ['422', at[0]]);
+      await endLeases();
+      assert.deepEqual([await another(), await retry()], ['422', at[1]]);
+      assert.deepEqual([await another(), await retry()], ['422', '202 replayed']);
+      assert.equal(await records(), appended);
+    });
+  }
+});
+
+describe('a gateway whose clock is off', () => {
+  for (const { hours, settings } of clocksOff) {
+    it(`by ${hours} h keeps to the claims of the others, and they to its own`, async (t) => {
+      const { start, records } = await severalGateways(t);
+      const [off, right] = [await start(settings), await start()];
+      /** One accepts, and the other answers for it. */
+      const between = async (first: GatewayProcess, other: GatewayProcess, key: string) => {
+        const accepted = await first.post(body, keyed(key));
+        assert.equal(accepted.status, 202);
+        const text = await accepted.text();
+        const replay = await other.post(body, keyed(key));
+        assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+        assert.equal(await replay.text(), text);
+        assert.equal(await cameTo(other.post({ ...body, amount: 1 }, keyed(key))), '422');
+        const shown = await other.get(accepted.headers.get('location')!);
+        const { created_at } = (await shown.json()) as { created_at: string };
+        return (Date.parse(created_at) - Date.now()) / 3_600_000;
+      };
+      assert.ok(Math.abs((await between(off, right, 'off')) - hours) < 0.5);
+      assert.ok(Math.abs(await between(right, off, 'right')) < 0.5);
+      // A lease that runs is not over for it either.
+      await right.admin('/crash-points?name=gateway.claimed&action=kill', 'POST');
+      await assert.rejects(right.post(body, keyed('held')), TypeError);
+      assert.equal(await cameTo(off.post(body, keyed('held'))), '409');
+      assert.equal(await records(), 2n);
+    });
+  }
 });

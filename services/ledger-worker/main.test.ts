@@ -4,19 +4,33 @@ import { createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import {
   aPayment,
+  aRefund,
+  clocksOff,
   createTestDatabase,
+  createTestStripe,
   createTestTopic,
   eventually,
   freePort,
   ofDeadLetters,
   startService,
+  testNamespace,
+  type TestStripe,
 } from '@triplock/testing';
 import { PostgresDurabilityError } from '@triplock/postgres';
 import { createLogger, createMetrics, type Mode } from '@triplock/runtime';
 import { openGroupCommit } from '@triplock/transport';
 import { durabilityPass, requireDurableLedger, type StandbyPolicy } from './durability.ts';
-import { closedWayTo, ledgerCounts, recordOf, settingsOf } from './test/pipeline.ts';
 import { workerMetrics } from './metrics.ts';
+import { ledgerWorker } from './service.ts';
+import {
+  aCard,
+  aTransfer,
+  closedWayTo,
+  ledgerCounts,
+  recordOf,
+  settingsOf,
+} from './test/pipeline.ts';
+import { refundingAt } from './test/refunding.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
@@ -36,6 +50,15 @@ async function aSetup(context: TestContext) {
   const pay = () => log.append(recordOf(aPayment()));
   return { env, store, owner: store.open(), pay };
 }
+
+/** Settings of a worker that charges at `stripe`, and begins the topic anew. */
+const anew = async (settings: Readonly<Record<string, string>>, stripe: TestStripe) => ({
+  ...settings,
+  LEDGER_GROUP: testNamespace('worker'),
+  ADMIN_PORT: String(await freePort()),
+  STRIPE_API_KEY: stripe.apiKey,
+  STRIPE_API_URL: stripe.url,
+});
 
 const within30s = (what: string) => ({ withinMs: 30_000, what });
 
@@ -85,6 +108,82 @@ test('a worker killed between the ledger’s commit and the offset’s is taken 
   assert.deepEqual(await ledgerCounts(owner), { rows: 1, entries: 1, events: 1 });
   assert.equal((await next.terminate()).exitCode, 0);
 });
+
+// In the order in which it comes to them; the card's payment and its refund are settled alike.
+const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
+  'worker.polled',
+  'worker.intent-created',
+  'worker.intent-stored',
+  'worker.charged',
+  'worker.settled',
+  'worker.reserved',
+  'worker.refunded',
+  'worker.settled',
+  'worker.dead-lettered',
+  'worker.committed',
+  'worker.offset-committed',
+];
+
+test('a worker that is killed at every point that it has charges a card and gives back of it once', async (context) => {
+  assert.deepEqual(new Set(points), new Set(ledgerWorker.crashPoints));
+  const stripe = await createTestStripe(context);
+  const { aRefunding, providerGaveBack } = refundingAt(() => stripe);
+  const { worker, pay, refund, settings, ...pipeline } = await aRefunding(context);
+  const { givenBack, cameTo, owner, append, deadLetters } = pipeline;
+  await worker.consumer.close();
+  const card = aCard();
+  await pay(card);
+  await refund(aRefund(card, { amount: 400n }));
+  await append({ key: 'k', value: Buffer.from('poison'), headers: {} });
+
+  // Of a group of its own each, so that nobody waits for the session of a dead member to end.
+  const begin = async (point: string) =>
+    start(context, { ...(await anew(settings, stripe)), CRASH_POINTS: `${point}=kill` });
+  const forgetKeys = () => stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
+  for (const point of points) {
+    const killed = await begin(point);
+    assert.equal((await killed.ended).signal, 'SIGKILL', point);
+    if (point === 'worker.polled') {
+      assert.deepEqual(await ledgerCounts(owner), { rows: 0, entries: 0, events: 0 });
+    }
+    // The provider has forgotten the key by then: its list of refunds is what is left.
+    if (point === 'worker.refunded') await forgetKeys();
+  }
+  assert.deepEqual(await cameTo(card), { succeeded: 1 });
+  assert.deepEqual(await givenBack(card), { refunded: 400n, reserved: 400n });
+  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 400 });
+  const { charges } = await stripe.control<{ charges: object }>('GET', '/audit');
+  assert.deepEqual(charges, { eur: { count: 1, amount: 1_000 } });
+  assert.deepEqual(await ledgerCounts(owner), { rows: 2, entries: 2, events: 2 });
+  assert.ok(deadLetters.length >= 2, `${deadLetters.length} letters`);
+});
+
+for (const { hours, settings: clock } of clocksOff) {
+  test(`a worker whose clock is off by ${hours} h goes on with what another left, and settles everything once`, async (context) => {
+    const stripe = await createTestStripe(context);
+    const { aRefunding, providerGaveBack } = refundingAt(() => stripe);
+    const { worker, work, pay, refund, settings, owner } = await aRefunding(context);
+    await worker.consumer.close();
+    const [card, transfer] = [aCard(), aTransfer()];
+    await pay(card, transfer);
+    await refund(aRefund(card, { amount: 400n }), aRefund(transfer));
+    const begin = async (more: object) =>
+      start(context, { ...(await anew(settings, stripe)), ...more });
+    const killed = await begin({ CRASH_POINTS: 'worker.intent-stored=kill' });
+    assert.equal((await killed.ended).signal, 'SIGKILL');
+    const off = await begin(clock);
+    const all = { rows: 4, entries: 4, events: 4 };
+    await eventually(async () => (await ledgerCounts(owner)).events === 4, within30s('the end'));
+    await work().allCommitted();
+    assert.deepEqual(await ledgerCounts(owner), all);
+    const states = await owner.query('SELECT DISTINCT state FROM ledger.transactions');
+    assert.deepEqual(states, [{ state: 'succeeded' }]);
+    assert.deepEqual(await providerGaveBack(), { count: 1, amount: 400 });
+    const { charges } = await stripe.control<{ charges: object }>('GET', '/audit');
+    assert.deepEqual(charges, { eur: { count: 1, amount: 1_000 } });
+    assert.equal((await off.terminate()).exitCode, 0);
+  });
+}
 
 test('a worker whose commits do not wait for the disk does not start, and one that runs is no longer ready', async (context) => {
   const { env, store, owner } = await aSetup(context);

@@ -1,18 +1,27 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { AcceptedPayment } from '@triplock/payments';
+import { createLogger } from '@triplock/runtime';
 import {
   aRefund,
   createTestStripe,
   eventually,
-  freePort,
-  startService,
-  testNamespace,
+  growTestTopic,
   type TestStripe,
 } from '@triplock/testing';
-import { ledgerWorker } from './service.ts';
-import { aCard, aTransfer, ledgerCounts, outcomesOf, traceparent } from './test/pipeline.ts';
+import { openGroupCommit, partitionOfKey } from '@triplock/transport';
+import {
+  aCard,
+  aTransfer,
+  ledgerCounts,
+  outcomesOf,
+  recordOf,
+  refundRecordOf,
+  traceparent,
+} from './test/pipeline.ts';
 import { refundingAt } from './test/refunding.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
 let stripe: TestStripe;
 let stopStripe = async () => {};
@@ -60,45 +69,6 @@ test('a storm of refunds gives back no more than was paid, and all of what fits,
   assert.deepEqual(outcomesOf(replay), { 'already-recorded': 224 });
   assert.deepEqual(await ledgerCounts(owner), counts);
   assert.deepEqual(await providerGaveBack(), { count: 101, amount: 1_600 });
-});
-
-test('a worker that is killed at every point around a refund gives it back once', async (context) => {
-  const { worker, pay, refund, settings, givenBack, cameTo, owner } = await aRefunding(context);
-  const card = aCard();
-  await pay(card);
-  await worker.allCommitted();
-  await worker.consumer.close();
-  await refund(aRefund(card, { amount: 400n }));
-
-  // Each begins the topic anew, so that nobody waits for the session of a dead member to end.
-  const start = async (crash: Record<string, string>) =>
-    startService(context, new URL('main.ts', import.meta.url), {
-      ...settings,
-      LEDGER_GROUP: testNamespace('worker'),
-      ADMIN_PORT: String(await freePort()),
-      STRIPE_API_KEY: stripe.apiKey,
-      STRIPE_API_URL: stripe.url,
-      ...crash,
-    });
-  const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
-    'worker.reserved',
-    'worker.refunded',
-    'worker.settled',
-    'worker.committed',
-    'worker.offset-committed',
-  ];
-  for (const point of points) {
-    const killed = await start({ CRASH_POINTS: `${point}=kill` });
-    assert.equal((await killed.ended).signal, 'SIGKILL', point);
-    // The provider has forgotten the key by then: its list of refunds is what is left.
-    if (point === 'worker.refunded') {
-      await stripe.control('POST', '/clock', { advanceMs: 25 * 3_600_000 });
-    }
-  }
-  assert.deepEqual(await cameTo(card), { succeeded: 1 });
-  assert.deepEqual(await givenBack(card), { refunded: 400n, reserved: 400n });
-  assert.deepEqual(await providerGaveBack(), { count: 1, amount: 400 });
-  assert.deepEqual(await ledgerCounts(owner), { rows: 2, entries: 2, events: 2 });
 });
 
 test('a refund that comes before its payment waits, and goes on as soon as that is final', async (context) => {
@@ -157,6 +127,39 @@ test('a refund that can never be given back fails with its reason, and holds not
     assert.deepEqual(await givenBack(payment), { refunded: 0n, reserved: 0n });
   }
   assert.equal(outcomesOf(worker)['refund-failed'], 4);
+});
+
+test('refunds and copies that come to other partitions, because some were added, take effect once and behind their payments', async (context) => {
+  const refunding = await aRefunding(context);
+  const { worker, work, pay, settings, owner, untilItCameTo } = refunding;
+  const accepted = { topic: settings.ACCEPTED_TOPIC, brokers: [settings.KAFKA_BROKERS] };
+  const payments = Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? aCard() : aTransfer()));
+  await worker.consumer.close();
+  const paid = pay(...payments);
+  await growTestTopic(accepted, 4);
+  await paid;
+  const elsewhere = payments.filter(({ txnId }) => partitionOfKey(txnId, 4) !== 0);
+  assert.ok(elsewhere.length > 0);
+  // As a gateway that was started since.
+  const log = openGroupCommit({ ...accepted, clientId: 'test', logger });
+  context.after(() => log.close());
+  const refunds = elsewhere.map((payment) => aRefund(payment, { amount: 300n }));
+  await Promise.all([
+    ...refunds.map((each) => log.append(refundRecordOf(each))),
+    ...elsewhere.map((each) => log.append(recordOf(each))),
+  ]);
+  // Two groups, so that every record is also met a second time, and often at once.
+  await Promise.all([work(), work()].map(({ allCommitted }) => allCommitted()));
+  for (const payment of elsewhere) await untilItCameTo(payment, { succeeded: 1 });
+  const all = payments.length + elsewhere.length;
+  assert.deepEqual(await ledgerCounts(owner), { rows: all, entries: all, events: all });
+  const outOfOrder = await owner.query(`
+    SELECT FROM ledger.outbox WHERE (sequence = 1) <> (txn_id = payment_id)`);
+  assert.deepEqual(outOfOrder, []);
+  const { charges } = await stripe.control<{ charges: object }>('GET', '/audit');
+  assert.deepEqual(charges, { eur: { count: 20, amount: 20_000 } });
+  const cards = elsewhere.filter((each) => payments.indexOf(each) % 2 === 0).length;
+  assert.deepEqual(await providerGaveBack(), { count: cards, amount: cards * 300 });
 });
 
 test('of two refunds under one key the first stands; that one and what nobody can store are dead-lettered', async (context) => {

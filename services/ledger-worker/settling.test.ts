@@ -12,6 +12,7 @@ import {
   refundRecordOf,
 } from './test/pipeline.ts';
 import { settleBatch } from './settling.ts';
+import type { Worker } from './worker.ts';
 
 const once = { rows: 3, entries: 3, events: 3 };
 
@@ -57,10 +58,7 @@ test('while the ledger is away nothing is committed or dead-lettered, and then a
   const worker = work({ databaseUrl: url.href });
   await append({ key: 'k', value: Buffer.from('poison'), headers: {} });
   await Promise.all([1, 2, 3].map(() => append(recordOf(aPayment()))));
-  await eventually(async () => {
-    const { values } = await worker.metrics.statementRows.get();
-    return (values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0) >= 3;
-  });
+  await eventually(async () => (await statements(worker)) >= 3);
   assert.equal((await worker.offsets.committed()).get(0), 0n);
   assert.deepEqual(deadLetters, []);
   await way.open();
@@ -68,6 +66,39 @@ test('while the ledger is away nothing is committed or dead-lettered, and then a
   await eventually(async () => deadLetters.length === 1);
   assert.deepEqual(await ledgerCounts(owner), once);
 });
+
+test('while a slow transaction holds up every connection of the pool nothing is given up, and then all is posted once', async (context) => {
+  const { work, store, owner, append, deadLetters } = await aPipeline(context);
+  const worker = work();
+  const observer = store.open();
+  const waiting = async () => {
+    const [{ count } = { count: 0 }] = await observer.query<{ count: number }>(`
+      SELECT count(*)::int AS count FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock'`);
+    return count;
+  };
+  const { asked } = await owner.transaction(async (slow) => {
+    await slow.query('LOCK TABLE ledger.transactions IN ACCESS EXCLUSIVE MODE');
+    const asking = Array.from({ length: 20 }, () => worker.ledger.find(aPayment().txnId));
+    const asked = Promise.allSettled(asking);
+    await eventually(async () => (await waiting()) === 8);
+    await Promise.all([1, 2, 3].map(() => append(recordOf(aPayment()))));
+    await eventually(async () => (await statements(worker)) >= 2);
+    assert.equal((await worker.offsets.committed()).get(0), 0n);
+    return { asked };
+  });
+  const refused = (await asked).filter(({ status }) => status === 'rejected');
+  assert.ok(refused.length >= 12, `only ${refused.length} found no connection`);
+  await worker.allCommitted();
+  assert.deepEqual(deadLetters, []);
+  assert.deepEqual(await ledgerCounts(owner), once);
+});
+
+/** How often a worker tried to post. */
+async function statements({ metrics }: Pick<Worker, 'metrics'>): Promise<number> {
+  const { values } = await metrics.statementRows.get();
+  return values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0;
+}
 
 test('a batch ends only once its dead letters are durable', async (context) => {
   const { work } = await aPipeline(context);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { aPayment, eventually, freePort, startService } from '@triplock/testing';
+import { aPayment, clocksOff, eventually, freePort, startService } from '@triplock/testing';
 import { aDispatcherSetup } from './test/dispatcher.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
@@ -58,6 +58,28 @@ test('a dispatcher killed between the publish and the mark is followed by one th
   await eventually(async () => (await rows())[0]?.state === 'published');
   assert.equal((await next.terminate()).exitCode, 0);
 });
+
+for (const { hours, settings: clock } of clocksOff) {
+  test(`a dispatcher whose clock is off by ${hours} h takes no bucket that another one holds, and all once that is gone`, async (context) => {
+    const { env, post, rows, received } = await aService(context);
+    const right = start(context, { ...env, INSTANCE_NAME: 'right' });
+    await right.ready();
+    const ADMIN_PORT = String(await freePort());
+    const off = start(context, { ...env, ...clock, ADMIN_PORT, INSTANCE_NAME: 'off' });
+    await off.ready();
+    const payments = Array.from({ length: 20 }, () => aPayment());
+    const isPublished = async () => (await rows()).every(({ state }) => state === 'published');
+    await post(...payments);
+    await eventually(isPublished, within30s('the events of both'));
+    right.child.kill('SIGKILL');
+    await post(...payments.map(() => aPayment()));
+    await eventually(isPublished, within30s('the events of the one that is left'));
+    await eventually(async () => received.length >= 40, within30s('the events'));
+    const ids = received.map(({ attributes }) => attributes['event_id']).toSorted();
+    assert.deepEqual(ids, (await rows()).map(({ eventId }) => eventId).toSorted());
+    assert.equal((await off.terminate()).exitCode, 0);
+  });
+}
 
 test('missing and malformed settings are all named at once', async (context) => {
   const { exitCode, stderr } = await start(context, { ADMIN_PORT: '70000', LEASE_MS: '10' }).ended;

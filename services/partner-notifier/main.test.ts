@@ -5,6 +5,7 @@ import { openWebhookEndpoints, parseWebhookKeys, seedPartner } from '@triplock/p
 import type { PartnerId } from '@triplock/payments';
 import {
   aPayment,
+  clocksOff,
   createTestDatabase,
   createTestSubscription,
   eventually,
@@ -15,7 +16,7 @@ import {
   testWebhookKeys,
 } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
-import { aReceiver } from './test/webhooks.ts';
+import { aReceiver, type Received } from './test/webhooks.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
 
@@ -117,6 +118,33 @@ test('a notifier that is killed before it acknowledges still sends, under the sa
   });
   assert.equal(receiver.received[0]!.headers['webhook-id'], event.event_id);
 });
+
+for (const { hours, settings: clock } of clocksOff) {
+  test(`a notifier whose clock is off by ${hours} h sends an event once, tries it again when that is due, and signs at its own time`, async (context) => {
+    const { start, publish, receiver } = await aNotifier(context, { WEBHOOK_RETRY_FIRST_MS: '10' });
+    const notifier = await start(clock);
+    receiver.answerWith((response) => {
+      response.writeHead(receiver.received.length === 1 ? 500 : 204).end();
+    });
+    const event = succeeded(aPayment());
+    for (let copy = 0; copy < 3; copy += 1) await publish(event);
+    await eventually(async () => {
+      const metrics = await (await notifier.admin('/metrics')).text();
+      return /triplock_webhook_attempts_total\{outcome="delivered",.*\} 1/.test(metrics);
+    });
+    assert.equal((await notifier.terminate()).exitCode, 0);
+    const [refused, taken, ...more] = receiver.received as [Received, Received];
+    assert.deepEqual(more, []);
+    for (const { headers, body } of [refused, taken]) {
+      assert.equal(headers['webhook-id'], event.event_id);
+      const signedAt = Number(headers['webhook-timestamp']) / 3_600 - Date.now() / 3_600_000;
+      assert.ok(Math.abs(signedAt - hours) < 0.5, `signed ${signedAt} h from now`);
+      // A partner that looks at the time refuses it, and it comes again.
+      const verify = () => new Webhook(secret).verify(body, headers as Record<string, string>);
+      assert.throws(verify, /timestamp too (old|new)/);
+    }
+  });
+}
 
 test('a notifier whose inbox would forget before the outbox does says so and does not start', async (context) => {
   const { begin, store } = await aNotifier(context);

@@ -263,5 +263,14 @@ describe('claims on a redis that evicts', { concurrency: 2 }, () => {
     await server.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
     await eventually(() => claims.ping().then(() => true));
     expectOutcome(await claims.claim(aClaim()), 'cold');
+    // Changed under way, on a connection that stays.
+    await server.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    const refused = () =>
+      claims.claim(aClaim()).then(
+        () => false,
+        (error: Error) => /allkeys-lru/.test(error.message),
+      );
+    await eventually(refused);
+    await assert.rejects(claims.ping(), /allkeys-lru/);
   });
 });

@@ -5,8 +5,17 @@ import { aClaim, aFingerprint, expectOutcome } from '@triplock/claims/test';
 import { claimStores } from '@triplock/claim-stores';
 import { createClaimsTable } from '@triplock/claims-dynamodb';
 import { createLogger } from '@triplock/runtime';
-import { createTestTable, everyField, freePort, longestFields } from '@triplock/testing';
+import {
+  createTestRedis,
+  createTestTable,
+  eventually,
+  everyField,
+  freePort,
+  longestFields,
+} from '@triplock/testing';
 import { gatewaySettings, startGateway, type GatewayProcess } from '../test/gateway-process.ts';
+
+const small = { amount: 1_250, currency: 'EUR' };
 
 type Posted = { path: string; body: { amount: number } };
 
@@ -127,5 +136,102 @@ describe('no claim store', () => {
     assert.notEqual(again.token, first.token);
     expectOutcome(await claims.claim({ ...request, fingerprint: aFingerprint() }), 'claimed');
     assert.deepEqual(await claims.read(request.txnId), { outcome: 'unknown' });
+  });
+});
+
+/** A Redis of so much memory, the gateway on it, and what that says of itself. */
+async function onSmallRedis(t: TestContext, wish: { maxmemory: string; shownBytes?: number }) {
+  const { maxmemory, shownBytes } = wish;
+  const redis = await createTestRedis(t, { running: true, args: ['--maxmemory', maxmemory] });
+  const given = await gatewaySettings(t);
+  const SHOWN_BYTES_PER_PARTNER = `${shownBytes ?? 64 * 1024 * 1024}`;
+  const settings = { ...given.settings, SHOWN_BYTES_PER_PARTNER, REDIS_URL: redis.url };
+  const gateway = startGateway(t, { ...given, settings });
+  await gateway.ready();
+  const readiness = async () => {
+    const answer = await gateway.admin('/readyz');
+    const { degraded, checks } = (await answer.json()) as {
+      degraded?: boolean;
+      checks: Record<string, string>;
+    };
+    return { status: answer.status, degraded, redis: checks['redis']! };
+  };
+  const memory = async () => {
+    const metrics = await (await gateway.admin('/metrics')).text();
+    const figure = (name: string) =>
+      Number(
+        new RegExp(`^triplock_gateway_claims_memory_${name}\\{.*\\} (.+)$`, 'm').exec(metrics)?.[1],
+      );
+    return { usedBytes: figure('bytes'), limitBytes: figure('limit_bytes') };
+  };
+  return { ...given, redis, gateway, readiness, memory };
+}
+
+describe('the memory of the claim store', () => {
+  it('a partner that floods with the longest bodies stops itself alone, before the store is full', async (t) => {
+    const shownBytes = 16 * 1024 * 1024;
+    const opened = await onSmallRedis(t, { maxmemory: '48mb', shownBytes });
+    const { gateway, otherApiKey } = opened;
+    const { paymentMethod: payment_method, ...texts } = longestFields;
+    const longest = { amount: 1, currency: 'EUR', payment_method, ...texts };
+    // More than fits: 1 500 bodies of 45 KB are 68 MB.
+    const flood = { left: 1_500, statuses: new Map<number, number>(), isOver: false };
+    const one = async () => {
+      while (flood.left > 0) {
+        flood.left -= 1;
+        const answer = await gateway.post(longest, { 'idempotency-key': `flood-${flood.left}` });
+        flood.statuses.set(answer.status, (flood.statuses.get(answer.status) ?? 0) + 1);
+        const problem = (await answer.json()) as { code?: string };
+        if (answer.status !== 429) continue;
+        assert.equal(problem.code, 'rate_limited');
+        assert.ok(Number(answer.headers.get('retry-after')) <= 60);
+      }
+    };
+    const waits: number[] = [];
+    const beside = async () => {
+      for (let n = 0; !flood.isOver; n += 1) {
+        const began = performance.now();
+        const headers = {
+          'idempotency-key': `beside-${n}`,
+          authorization: `Bearer ${otherApiKey}`,
+        };
+        const answer = await gateway.post(small, headers);
+        assert.equal(answer.status, 202, 'another partner is refused');
+        waits.push(performance.now() - began);
+      }
+    };
+    const other = beside();
+    await Promise.all(Array.from({ length: 16 }, one)).finally(() => (flood.isOver = true));
+    await other;
+    const [accepted = 0, refused = 0] = [202, 429].map((status) => flood.statuses.get(status));
+    assert.equal(accepted + refused, 1_500, JSON.stringify([...flood.statuses]));
+    const { usedBytes, limitBytes } = await opened.memory();
+    assert.ok(usedBytes < 0.8 * limitBytes, `${usedBytes} of ${limitBytes} bytes`);
+    const p99 = waits.toSorted((a, b) => a - b)[Math.floor(waits.length * 0.99)]!;
+    const line = `${accepted} of 1 500 accepted, ${(usedBytes / 2 ** 20).toFixed(1)} MiB used`;
+    t.diagnostic(`${line}; another partner: ${waits.length} payments, p99 ${p99.toFixed(0)} ms`);
+    assert.equal((await opened.readiness()).degraded, undefined);
+    const replay = await gateway.post(longest, { 'idempotency-key': 'flood-1499' });
+    assert.equal(replay.headers.get('idempotency-replayed'), 'true');
+  });
+
+  it('a gateway says that it is degraded before the store is full, goes on, and recovers by itself', async (t) => {
+    const { gateway, redis, readiness } = await onSmallRedis(t, { maxmemory: '8mb' });
+    const pay = (key: string) => gateway.post(small, { 'idempotency-key': key });
+    assert.equal((await pay('before')).status, 202);
+    await redis.command('SETRANGE', 'somebody else', '5800000', 'x');
+    await eventually(async () => (await readiness()).degraded === true);
+    const { status, redis: said } = await readiness();
+    assert.equal(status, 200);
+    assert.match(said, /nearly full: \d+ % of its memory is used/);
+    assert.equal((await pay('nearly full')).status, 202);
+    await redis.command('SETRANGE', 'somebody else', '7900000', 'x');
+    const full = await pay('full');
+    assert.equal(full.status, 503);
+    assert.equal(full.headers.get('retry-after'), '1');
+    assert.equal((await pay('before')).headers.get('idempotency-replayed'), 'true');
+    await redis.command('DEL', 'somebody else');
+    assert.equal((await pay('full')).status, 202);
+    await eventually(async () => (await readiness()).degraded === undefined);
   });
 });

@@ -3,15 +3,18 @@ import { connect, createServer } from 'node:net';
 import type { TestContext } from 'node:test';
 import { parseWebhookKeys, seedPartner } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
+import { createLogger } from '@triplock/runtime';
 import {
   createTestDatabase,
   createTestKeyspace,
+  createTestRedis,
   createTestTopic,
   freePort,
   startService,
   testNamespace,
   testWebhookKeys,
 } from '@triplock/testing';
+import { openTopicOffsets } from '@triplock/transport';
 
 const main = new URL('../main.ts', import.meta.url);
 
@@ -87,6 +90,34 @@ export function startGateway(
     terminate: () => void child.kill('SIGTERM'),
     ended: ended.then(({ exitCode, stdout, stderr }) => ({ exitCode, output: stdout + stderr })),
   };
+}
+
+/** Several gateways, each a process with settings of its own, on one claim store and one topic. */
+export async function severalGateways(t: TestContext) {
+  const [given, redis] = await Promise.all([gatewaySettings(t), createTestRedis(t)]);
+  const offsets = openTopicOffsets({
+    brokers: given.settings.KAFKA_BROKERS.split(','),
+    topic: given.settings.ACCEPTED_TOPIC,
+    groupId: given.settings.LEDGER_GROUP,
+    clientId: 'test',
+    logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
+  });
+  t.after(() => offsets.close());
+  const start = async (more: Readonly<Record<string, string>> = {}) => {
+    const ports = { HTTP_PORT: `${await freePort()}`, ADMIN_PORT: `${await freePort()}` };
+    const settings = { ...given.settings, ...ports, REDIS_URL: redis.url, ...more };
+    const gateway = startGateway(t, { ...given, settings });
+    await gateway.ready();
+    return gateway;
+  };
+  const records = async () => [...(await offsets.end()).values()].reduce((sum, each) => sum + each);
+  /** Ends the leases of all claims that are in flight, as half a minute does. */
+  const endLeases = async () => {
+    for (const key of (await redis.command('KEYS', '*:claim:*')) as string[]) {
+      await redis.command('HSET', key, 'l', '0');
+    }
+  };
+  return { start, records, endLeases };
 }
 
 /** Forwards a port to a part that is there, so that the part seems to come when this is called. */
