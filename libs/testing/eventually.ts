@@ -2,13 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * Asks again until `check` gives something other than `undefined` or `false`, and gives that.
- * It waits for a state and not for a time: `withinMs` only bounds how long a broken test hangs.
+ * It waits for a state and not for a time: `withinMs` only bounds how long a broken test hangs, and
+ * has to be enough on a machine that is busy with twenty other things.
  *
  * @throws with the last error or answer when the state does not come.
  */
 export async function eventually<Value>(
   check: () => Promise<Value | undefined | false>,
-  limits: { withinMs: number; what: string } = { withinMs: 15_000, what: 'the expected state' },
+  limits: { withinMs: number; what: string } = { withinMs: 60_000, what: 'the expected state' },
 ): Promise<Value> {
   const deadline = performance.now() + limits.withinMs;
   for (;;) {
