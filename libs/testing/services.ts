@@ -66,7 +66,7 @@ export function startService(
     // Read to its end: an answer that nobody reads keeps its connection, and the server, open.
     return new Response(await answer.arrayBuffer(), answer);
   };
-  const readiness = { withinMs: 60_000, what: `readiness of ${fileURLToPath(main)}` };
+  const readiness = { withinMs: 120_000, what: `readiness of ${fileURLToPath(main)}` };
   return {
     child,
     ended,
