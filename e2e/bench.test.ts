@@ -64,7 +64,7 @@ test('the bench sends payments, sees each of them delivered, and reports what th
 });
 
 test('Ctrl-C ends a bench of a running system at once and leaves that up', async () => {
-  const launcher = ['infra/launcher/triplock.mjs', 'bench', '--seconds', '600', '--home', home];
+  const launcher = ['infra/launcher/triplock.mjs', 'bench', '--seconds', '120', '--home', home];
   const cwd = new URL('../', import.meta.url);
   const bench = spawn(process.execPath, launcher, { cwd, stdio: ['ignore', 'ignore', 'pipe'] });
   const ended = once(bench, 'exit');

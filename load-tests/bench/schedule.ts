@@ -125,10 +125,11 @@ const agreeWithin = 0.1;
 export async function warmUp(bench: Bench, running: readonly MeasuredService[]): Promise<number> {
   const { system, terminal, options } = bench;
   const drained = await expectDrained(system, running);
+  terminal.note('warming up');
   let sent = 0;
   let last = { rate: 0, micros: 0 };
   for (let window = 1; window <= windowsMax; window += 1) {
-    terminal.progress(`warming up, window ${window} of at most ${windowsMax}`);
+    terminal.progress(`window ${window} of at most ${windowsMax}`);
     const before = await sampleCpu(system, running);
     const load = await bench.generator.ask(orderFor(bench, { seconds: options.seconds / 4 }));
     sent += load.accepted;
