@@ -31,14 +31,14 @@ const services = declarations.map(({ name }) => name);
 before(() => upSystem());
 
 test('the bench sends payments, sees each of them delivered, and reports what they cost', async () => {
-  const options = ['--seconds', '2', '--repeat', '1', '--connections', '16', '--json'];
+  const options = ['--seconds', '1', '--repeat', '1', '--connections', '16', '--json'];
   const { code, stdout, stderr } = await command('bench', ...options);
   assert.equal(code, 0, stderr);
   const report = JSON.parse(stdout) as Report;
   const { audit, settings, repetitions } = report;
 
   assert.equal(report.ok, true);
-  assert.deepEqual(settings, { seconds: 2, connections: 16, repeat: 1, replicas: 2 });
+  assert.deepEqual(settings, { seconds: 1, connections: 16, repeat: 1, replicas: 2 });
   const [{ everything, rates, idleCores, stages }] = repetitions as [Report['repetitions'][0]];
   assert.equal(stages, undefined, 'services of a system that is up are not stopped');
   const { load, cpu, emptyPost, toPublished, toDelivered } = everything;
@@ -55,9 +55,7 @@ test('the bench sends payments, sees each of them delivered, and reports what th
   assert.ok(idleCores > 0);
   assert.ok(load.latencyMs.p99 >= load.latencyMs.p50);
   assert.ok(toDelivered.p50 > toPublished.p50, 'a webhook comes after its event');
-  assert.ok(
-    rates.length > 0 && rates.every(({ rate, load: { accepted } }) => accepted <= rate * 2),
-  );
+  assert.ok(rates.length > 0 && rates.every(({ rate, load: { accepted } }) => accepted <= rate));
   const published = services.slice(0, 3).reduce((sum, name) => sum + cpu[name]!, 0);
   const ratio = published / load.accepted / (emptyPost.cpuMicros / emptyPost.load.accepted);
   assert.ok(ratio > 1, 'a payment costs more than an empty POST');
