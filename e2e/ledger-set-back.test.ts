@@ -55,6 +55,22 @@ async function sequencesOf(id: string): Promise<(number | undefined)[]> {
   return ofPayment.map(({ body: { sequence } }) => sequence);
 }
 
+// An event that is on its way during the failover is kept in its old form, with another time: what
+// is left of it is in docs/failures.md.
+const notConsumed = `
+  SELECT FROM ledger.outbox
+  WHERE txn_id = ANY($1::uuid[]) AND NOT (
+    EXISTS (SELECT FROM auditor.published WHERE published.event_id = outbox.event_id)
+    AND EXISTS (SELECT FROM settlement.inbox WHERE inbox.event_id = outbox.event_id)
+  )`;
+
+/** Waits until those who read events in larger batches than the notifier have them, too. */
+function untilAllConsumed(ids: readonly string[]): Promise<unknown> {
+  return eventually(async () => {
+    return (await on.look.database.query(notConsumed, [ids])).length === 0;
+  });
+}
+
 test('after a failover to a standby that lacks the newest commits, a rewind brings everything accepted into the ledger, once', async (context) => {
   const { acme, look, system } = on;
   if (system.ledger !== 'postgres') return context.skip('a ledger in Spanner does not fail over');
@@ -86,6 +102,7 @@ test('after a failover to a standby that lacks the newest commits, a rewind brin
   const refund = idOf(await acme.refund(before[1], newKey('set-back'), { amount: 100 }));
   await untilDelivered([refund]);
   const lost = [...transfers, card];
+  await untilAllConsumed([...lost, refund]);
 
   await database.failOver();
   assert.deepEqual(await look.inLedger(lost), new Set());
