@@ -93,6 +93,7 @@ test('what is ready is seldom asked again, and by nothing that takes long to sta
 /** Parts whose images write beside what they keep, and why nothing could be put there instead. */
 const writable: Readonly<Record<string, string>> = {
   kafka: 'its start writes into /opt/kafka/config, and reads there what a tmpfs would hide',
+  postgres: 'its lock file is beside its socket, in a folder that a tmpfs would make root’s',
   pubsub: 'gcloud writes into the home of its user and beside its own program',
   spanner: 'where it writes is not documented, and it has no shell to look with',
   dynamodb: 'it unpacks native libraries where its program lies',
