@@ -71,7 +71,13 @@ export function startService(
     child,
     ended,
     admin,
-    ready: async () => void (await eventually(async () => (await admin('/readyz')).ok, readiness)),
+    ready: async () => {
+      await eventually(async () => {
+        const answer = await admin('/readyz');
+        if (!answer.ok) throw new Error(`/readyz is ${answer.status}: ${await answer.text()}`);
+        return true;
+      }, readiness);
+    },
     terminate: () => {
       child.kill('SIGTERM');
       return ended;

@@ -81,13 +81,12 @@ describe('booting the gateway', () => {
     const given = await gatewaySettings(t);
     const { REDIS_URL, KAFKA_BROKERS, DATABASE_URL } = given.settings;
     const [redis, kafka, postgres] = [await freePort(), await freePort(), await freePort()];
-    const database = new URL(DATABASE_URL);
-    database.port = `${postgres}`;
+    const through = (port: number, url: string) => Object.assign(new URL(url), { port }).href;
     const settings = {
       ...given.settings,
-      REDIS_URL: `redis://127.0.0.1:${redis}`,
+      REDIS_URL: through(redis, REDIS_URL),
       KAFKA_BROKERS: `127.0.0.1:${kafka}`,
-      DATABASE_URL: database.href,
+      DATABASE_URL: through(postgres, DATABASE_URL),
     };
     const gateway = startGateway(t, { ...given, settings });
     await eventually(async () => (await gateway.admin('/healthz')).ok);

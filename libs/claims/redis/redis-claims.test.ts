@@ -129,6 +129,25 @@ it('the users of Redis do nothing but their service’s work, on their own keys'
   }
 });
 
+it('says what a Redis that is there refuses, and goes on once it no longer does', async (test) => {
+  const { url, command } = await createTestRedis(test);
+  const ours = new URL(url);
+  Object.assign(ours, { username: 'ours', password: 'right' });
+  const claims = await openOn(test, ours.href);
+  const refused = (message: RegExp) =>
+    eventually(() =>
+      claims.ping().then(
+        () => false,
+        (error: Error) => message.test(error.message),
+      ),
+    );
+  await refused(/^Redis refuses: WRONGPASS /);
+  await command('ACL', 'SETUSER', 'ours', 'on', '>right', '~*', '+@connection');
+  await refused(/^Redis refuses: NOPERM .*'info'/);
+  await command('ACL', 'SETUSER', 'ours', '+@all');
+  await eventually(() => claims.ping().then(() => true));
+});
+
 async function openOn(test: TestContext, url: string): Promise<Claims> {
   const claims = await openRedisClaims({ url, namespace: 'own', logger });
   test.after(() => claims.close());

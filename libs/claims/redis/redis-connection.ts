@@ -116,7 +116,8 @@ export async function connectRedis<const Scripts extends RedisScripts>(
       return now.state === 'suitable' ? now.memory : undefined;
     },
     async ping() {
-      if (server.state().state === 'away') throw new ClaimsUnavailableError('Redis is away');
+      const now = server.state();
+      if (now.state === 'away') throw away(now);
       await withDeadline(server.inspect(), answer).catch((error: unknown) =>
         Promise.reject(unavailable(error)),
       );
@@ -222,11 +223,14 @@ function knownServer(now: ReturnType<ServerWatch['state']>): KnownServer {
     case 'replica':
       throw new ClaimsUnavailableError('Redis is a replica');
     case 'away':
-      throw new ClaimsUnavailableError('Redis is away');
+      throw away(now);
     default:
       return now satisfies never;
   }
 }
+
+const away = ({ refusal }: { refusal?: string }) =>
+  new ClaimsUnavailableError(refusal === undefined ? 'Redis is away' : `Redis refuses: ${refusal}`);
 
 const nameOfEach = (script: string) => `${script}Each`;
 

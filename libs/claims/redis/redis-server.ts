@@ -1,5 +1,5 @@
 import type { Logger } from '@triplock/runtime';
-import type { Redis } from 'ioredis';
+import { ReplyError, type Redis } from 'ioredis';
 import type { StoreMemory } from '../claims.ts';
 
 /** Claims must not be forgotten one by one, because an eviction cannot be noticed. */
@@ -31,7 +31,8 @@ type ServerState =
   /** It takes no writes, and what it has may be older than what another server promised. */
   | { state: 'replica' }
   | { state: 'unfit'; error: RedisPolicyError }
-  | { state: 'away' };
+  /** It does not answer, or (`refusal`) answers that this user may not ask, and nothing else. */
+  | { state: 'away'; refusal?: string };
 
 /** Knows at any time which server, if any, the connection leads to. */
 export type ServerWatch = {
@@ -89,16 +90,24 @@ export function watchServer(
   const lose = () => {
     connections += 1;
     if (known.state !== 'away') logger.warn('redis does not answer');
-    known = { state: 'away' };
+    if (known.state !== 'away' || known.refusal === undefined) known = { state: 'away' };
+  };
+  // What a server answered stays known until another look: nobody searches the network for it then.
+  const note = (error: unknown) => {
+    if (error instanceof ReplyError) known = { state: 'away', refusal: (error as Error).message };
   };
   const reconnect = (error: unknown) => {
     logger.warn({ err: error }, 'redis could not be inspected, reconnecting');
+    note(error);
     redis.disconnect(true);
   };
 
   redis.on('ready', () => void inspect().catch(reconnect));
   redis.on('close', lose);
-  redis.on('error', (error: Error) => logger.debug({ err: error }, 'redis connection failed'));
+  redis.on('error', (error: Error) => {
+    logger.debug({ err: error }, 'redis connection failed');
+    note(error);
+  });
   const timer = setInterval(() => {
     if (known.state === 'away') return;
     inspect()
