@@ -12,13 +12,6 @@ import { BrokenPromise, FaultDidNotFire, fired, until, type Wait } from './promi
 import { arm, disarm, readHits } from './services.ts';
 import type { System } from './system.ts';
 
-/**
- * Kafka misses a worker after its session of 6 s, and then another takes over what it had. Only a
- * death that was noticed later than this may find the work done: an engine may say so late that a
- * container ended.
- */
-export const takenOverAfterMs = 6_000;
-
 /** Where a service is to be hit. Every replica is armed, because any may get the work. */
 export type CrashSite = { service: ServiceName; point: CrashPointName };
 
