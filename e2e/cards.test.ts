@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
 import { command, onTheSystem } from './test/system.ts';
-import { newKey } from './test/partner.ts';
+import { insist, newKey } from './test/partner.ts';
 import { killEach } from './storms.ts';
 
 // CARDS=5000 runs it at full size; fewer keep `npm test` short.
@@ -94,11 +94,7 @@ async function sendCard(n: number): Promise<Card> {
   const method = declined ? 'pm_card_chargeDeclined' : 'pm_card_visa';
   const body = { amount: 1_000 + n, currency: 'EUR', payment_method: method, reference: run };
   const key = newKey('card');
-  const answer = await eventually(async () => {
-    const latest = await on.acme.pay(key, body);
-    // A 503 may leave its claim in flight for a while, which is then a 409.
-    return ![409, 503].includes(latest.status) && latest;
-  });
+  const answer = await insist(() => on.acme.pay(key, body));
   assert.equal(answer.status, 202, answer.body);
   return { id: (JSON.parse(answer.body) as Card).id, declined };
 }

@@ -5,15 +5,12 @@ import { eventually } from '@triplock/testing';
 import { askAgain, sendMixed } from './mixed-load.ts';
 import { stormLoadOf, tookEffectOnce } from './storms.ts';
 import { recordRun } from './test/history.ts';
-import { type Answer, newKey } from './test/partner.ts';
+import { type Answer, insist, newKey } from './test/partner.ts';
 import { home, onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
 
 const body = { amount: 700, currency: 'CHF', description: 'before the loss' };
-/** After a 503 the claim may be in flight for a while. */
-const settled = (answer: Answer) => ![409, 503].includes(answer.status) && answer;
-const soon = { withinMs: 60_000, what: 'an answer that is no 409 and no 503' };
 
 async function inLedger(id: string): Promise<boolean> {
   return (await on.look.inLedger([id])).has(id);
@@ -21,19 +18,16 @@ async function inLedger(id: string): Promise<boolean> {
 
 test('after the claim store lost everything a retry gets the same bytes and another body is refused', async () => {
   const key = newKey('flushed');
-  const first = await eventually(async () => settled(await on.acme.pay(key, body)), soon);
+  const first = await insist(() => on.acme.pay(key, body));
   const { id } = JSON.parse(first.body) as { id: string };
   await eventually(() => inLedger(id));
   await on.claims.forget();
 
-  const retry = await eventually(async () => settled(await on.acme.pay(key, body)), soon);
+  const retry = await insist(() => on.acme.pay(key, body));
   assert.deepEqual([retry.status, retry.body], [202, first.body]);
   assert.equal(retry.headers['idempotency-replayed'], 'true');
   assert.equal(retry.headers['location'], first.headers['location']);
-  const other = await eventually(
-    async () => settled(await on.acme.pay(key, { ...body, amount: 701 })),
-    soon,
-  );
+  const other = await insist(() => on.acme.pay(key, { ...body, amount: 701 }));
   assert.equal(other.status, 422);
   assert.equal((await on.look.counts(id)).ledger, 1);
 });
@@ -44,7 +38,7 @@ test('after such a loss with the workers paused, answers wait for the ledger and
   let first: Answer;
   try {
     for (const worker of workers) await pauseProcess({ home, name: worker.name });
-    first = await eventually(async () => settled(await on.acme.pay(key, body)), soon);
+    first = await insist(() => on.acme.pay(key, body));
     assert.equal(first.status, 202, first.body);
     await on.claims.forget();
 
@@ -60,13 +54,9 @@ test('after such a loss with the workers paused, answers wait for the ledger and
     for (const worker of workers) await continueProcess({ home, name: worker.name });
   }
 
-  const limits = { withinMs: 60_000, what: 'the worker passing the barrier' };
-  const retry = await eventually(async () => settled(await on.acme.pay(key, body)), limits);
+  const retry = await insist(() => on.acme.pay(key, body));
   assert.deepEqual([retry.status, retry.body], [202, first.body]);
-  const other = await eventually(
-    async () => settled(await on.acme.pay(key, { ...body, amount: 702 })),
-    soon,
-  );
+  const other = await insist(() => on.acme.pay(key, { ...body, amount: 702 }));
   assert.equal(other.status, 422);
   const { id } = JSON.parse(first.body) as { id: string };
   assert.equal((await on.look.counts(id)).ledger, 1);

@@ -7,7 +7,7 @@ import {
   type PartnerId,
 } from '@triplock/payments';
 import { eventually, stripeControl } from '@triplock/testing';
-import { type Answer, newKey } from './test/partner.ts';
+import { type Answer, insist, newKey } from './test/partner.ts';
 import { onTheSystem } from './test/system.ts';
 
 const on = onTheSystem();
@@ -73,7 +73,7 @@ test('a payment goes back in part and then whole, each refund reported once and 
 test('of ten refunds of 60 % at once one succeeds, of a hundred of 1 % all do', async () => {
   const [contested, crumbled] = [await pay({ amount: 1_000 }), await pay({ amount: 1_000 })];
   const ask = (count: number, payment: string, amount: number) =>
-    Promise.all(Array.from({ length: count }, () => insist(payment, newKey('refund'), amount)));
+    Promise.all(Array.from({ length: count }, () => refund(payment, amount)));
   const asked = await Promise.all([ask(10, contested, 600), ask(100, crumbled, 10)]);
   const [large, small] = [await allFinal(asked[0]), await allFinal(asked[1])];
   assert.equal(large.filter(({ status }) => status === 'succeeded').length, 1);
@@ -113,12 +113,9 @@ test('a payment that failed has nothing to give back', async () => {
   assert.equal((JSON.parse((await on.acme.payment(id)).body) as Shown).status, 'failed');
 });
 
-/** Asks for a refund until it is accepted, under one key: what is too much at once gets a 503. */
-async function insist(payment: string, key: string, amount: number): Promise<Answer> {
-  return eventually(async () => {
-    const answer = await on.acme.refund(payment, key, { amount });
-    return ![409, 503].includes(answer.status) && answer;
-  });
+async function refund(payment: string, amount: number): Promise<Answer> {
+  const key = newKey('refund');
+  return insist(() => on.acme.refund(payment, key, { amount }));
 }
 
 type Sum = { count: number; amount: number };

@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { Agent, createServer, request as httpRequest } from 'node:http';
 import type { Endpoints } from '@triplock/launcher';
 import type { HistoryRecorder } from '@triplock/operator';
+import { eventually } from '@triplock/testing';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -36,6 +37,19 @@ export type Partner = {
   /** GET of a refund, waiting up to `waitSeconds` for it to be final. */
   refunded(id: string, waitSeconds?: number): Promise<Answer>;
 };
+
+const asksAgain = { withinMs: 60_000, what: 'an answer that is no 409 and no 503' };
+
+/**
+ * Sends a request under one key until its answer is not that it be sent again: 503, which may leave
+ * its claim in flight for a while, or 409, as long as that one is.
+ */
+export function insist(send: () => Promise<Answer>): Promise<Answer> {
+  return eventually(async () => {
+    const answer = await send();
+    return ![409, 503].includes(answer.status) && answer;
+  }, asksAgain);
+}
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
