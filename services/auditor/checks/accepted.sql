@@ -59,13 +59,21 @@ WHERE NOT EXISTS (
 
 -- name: key_conflict_untold
 -- Requests that lost their key to another one without an event for the partner. One that a person
--- acknowledged as lost was in no worker's hands.
+-- acknowledged as lost was in no worker's hands. What the ledger has is taken away as a set, because
+-- a join by txn_id compares each with each while statistics are older than the window.
 WITH losers AS MATERIALIZED (
   SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
-  FROM auditor.accepted
-  JOIN auditor.transactions_of($1, $2) AS transactions USING (txn_id)
-  WHERE accepted.first_seen >= $1 AND accepted.first_seen < $2
-    AND accepted.fingerprint <> transactions.fingerprint
+  FROM (
+    SELECT txn_id, fingerprint FROM auditor.accepted WHERE first_seen >= $1 AND first_seen < $2
+    EXCEPT SELECT txn_id, fingerprint FROM auditor.transactions_of($1, $2)
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM auditor.accepted
+    WHERE (accepted.txn_id, accepted.fingerprint) = (others.txn_id, others.fingerprint) OFFSET 0
+  ) AS accepted
+  CROSS JOIN LATERAL (
+    SELECT FROM ledger.transactions WHERE transactions.txn_id = others.txn_id OFFSET 0
+  ) AS winner
 )
 SELECT txn_id::text AS id, first_seen AS since
 FROM losers
