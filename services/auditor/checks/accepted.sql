@@ -36,19 +36,23 @@ WHERE confirmed_at IS NOT NULL
 
 -- name: accepted_unaccounted
 -- Requests in the topic that neither the ledger nor a dead letter accounts for, and that no person
--- acknowledged since: what Kafka lost after the auditor read it and before a worker did.
+-- acknowledged since: what Kafka lost after the auditor read it and before a worker did. What the
+-- ledger has is taken away as a set, because a join by txn_id compares each with each while
+-- statistics are older than the window.
 WITH unaccounted AS MATERIALIZED (
-  SELECT txn_id, first_seen
-  FROM auditor.accepted
-  WHERE first_seen >= $1 AND first_seen < $2
-    AND NOT EXISTS (
-      SELECT FROM auditor.transactions_of($1, $2) AS transactions
-      WHERE transactions.txn_id = accepted.txn_id AND transactions.fingerprint = accepted.fingerprint
-    )
-    AND NOT EXISTS (
-      SELECT FROM auditor.dead_letters
-      WHERE dead_letters.txn_id = accepted.txn_id AND dead_letters.fingerprint = accepted.fingerprint
-    )
+  SELECT accepted.txn_id, accepted.first_seen
+  FROM (
+    SELECT txn_id, fingerprint FROM auditor.accepted WHERE first_seen >= $1 AND first_seen < $2
+    EXCEPT SELECT txn_id, fingerprint FROM auditor.transactions_of($1, $2)
+  ) AS others
+  CROSS JOIN LATERAL (
+    SELECT * FROM auditor.accepted
+    WHERE (accepted.txn_id, accepted.fingerprint) = (others.txn_id, others.fingerprint) OFFSET 0
+  ) AS accepted
+  WHERE NOT EXISTS (
+    SELECT FROM auditor.dead_letters
+    WHERE dead_letters.txn_id = others.txn_id AND dead_letters.fingerprint = others.fingerprint
+  )
 )
 SELECT txn_id::text AS id, first_seen AS since
 FROM unaccounted
@@ -59,8 +63,7 @@ WHERE NOT EXISTS (
 
 -- name: key_conflict_untold
 -- Requests that lost their key to another one without an event for the partner. One that a person
--- acknowledged as lost was in no worker's hands. What the ledger has is taken away as a set, because
--- a join by txn_id compares each with each while statistics are older than the window.
+-- acknowledged as lost was in no worker's hands. Taken away as a set, as above.
 WITH losers AS MATERIALIZED (
   SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
   FROM (
