@@ -63,7 +63,7 @@ async function dieAfterCharging(system: System): Promise<Observation> {
   const isPending = ledger[0]?.state === 'pending';
   fired('the card was not charged', charged.charges.length === 1);
   system.report(`${died.name} (pid ${died.pid}) killed itself; ${describeProvider(charged)}`);
-  const resumed = 'the provider told another worker, which has asked for the intent already';
+  const resumed = 'another worker has resumed it already, by the intent that the row names';
   system.report(isPending ? 'the row is pending and names the intent' : resumed);
 
   const back = await bringBack(system, died);
