@@ -129,9 +129,10 @@ it('the users of Redis do nothing but their service’s work, on their own keys'
   }
 });
 
-it('says what a Redis that is there refuses, and goes on once it no longer does', async (test) => {
-  const { url, command } = await createTestRedis(test);
-  const ours = new URL(url);
+it('says what a Redis that is there refuses, as long as it is there, and goes on once it no longer does', async (test) => {
+  const server = await createTestRedis(test);
+  const { command } = server;
+  const ours = new URL(server.url);
   Object.assign(ours, { username: 'ours', password: 'right' });
   const claims = await openOn(test, ours.href);
   const refused = (message: RegExp) =>
@@ -141,6 +142,10 @@ it('says what a Redis that is there refuses, and goes on once it no longer does'
         (error: Error) => message.test(error.message),
       ),
     );
+  await refused(/^Redis refuses: WRONGPASS /);
+  await server.kill();
+  await refused(/^Redis is away$/);
+  await server.start();
   await refused(/^Redis refuses: WRONGPASS /);
   await command('ACL', 'SETUSER', 'ours', 'on', '>right', '~*', '+@connection');
   await refused(/^Redis refuses: NOPERM .*'info'/);
