@@ -114,6 +114,29 @@ test('a project declares the libs that it imports', () => {
   }
 });
 
+test('what a product file imports is in dependencies, and what only tests import is not', () => {
+  const ofTests = /\.test\.ts$|\/test\/|\.conformance\.ts$|^libs\/testing\//;
+  // `npm ci --omit=dev` makes the images of these.
+  const ours = sources.filter(({ path }) => /^(services|libs|demo)\/.*\.ts$/.test(path));
+  const importedBy = (some: typeof ours) =>
+    new Set(
+      some.flatMap(({ text }) =>
+        [...text().matchAll(/(?:from |import\()'((?:@[\w-]+\/)?[\w-]+)(?![\w:-])/g)].map(
+          ([, name]) => name!,
+        ),
+      ),
+    );
+  for (const project of projects) {
+    const own = ours.filter(({ path }) => path.startsWith(`${project}/`));
+    const product = importedBy(own.filter(({ path }) => !ofTests.test(path)));
+    const tests = importedBy(own.filter(({ path }) => ofTests.test(path)));
+    const { dependencies = {} } = manifestOf(`${project}/package.json`);
+    const absent = [...product].filter((name) => !(name in dependencies));
+    const onlyForTests = [...tests].filter((name) => name in dependencies && !product.has(name));
+    if (project !== 'libs/testing') assert.deepEqual([absent, onlyForTests], [[], []], project);
+  }
+});
+
 test('whatever a project exports is there', () => {
   const gone = projects.flatMap((project) => {
     const { exports = {} } = manifestOf(`${project}/package.json`);
