@@ -1,16 +1,8 @@
 import { spawn } from 'node:child_process';
-import {
-  existsSync,
-  linkSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { linkPackages } from '@triplock/launcher';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -52,9 +44,9 @@ export async function openScratchClone(signal: AbortSignal): Promise<ScratchClon
   try {
     await run('git', 'clone', '-q', '--depth', '1', `file://${root}`, '.');
     try {
-      linkFolder(join(root, 'node_modules'), join(folder, 'node_modules'));
+      linkPackages(folder);
     } catch {
-      rmSync(join(folder, 'node_modules'), { recursive: true, force: true });
+      // It begins by removing every node_modules that is there.
       await run('npm', 'ci', '--no-audit', '--no-fund');
     }
   } catch (error) {
@@ -62,17 +54,6 @@ export async function openScratchClone(signal: AbortSignal): Promise<ScratchClon
     throw error;
   }
   return clone;
-}
-
-/** npm replaces files and edits none, so a package that changes here stays as it is there. */
-function linkFolder(from: string, to: string): void {
-  mkdirSync(to, { recursive: true });
-  for (const entry of readdirSync(from, { withFileTypes: true })) {
-    const [old, made] = [join(from, entry.name), join(to, entry.name)];
-    if (entry.isDirectory()) linkFolder(old, made);
-    else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(old), made);
-    else linkSync(old, made);
-  }
 }
 
 /**

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type SettingsOfServices, UsageError } from '@triplock/launcher';
+import { linkPackages, type SettingsOfServices, UsageError } from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/operator';
 import { describeRig, onOwnSystem, type Launcher, type Listening, type Rig } from '../systems.ts';
 import {
@@ -189,30 +189,6 @@ function commitOf(name: string): string {
     return git('rev-parse', '--short', '--verify', '--quiet', `${name}^{commit}`);
   } catch (cause) {
     throw new UsageError(`there is no commit ${name} here`, { cause });
-  }
-}
-
-/**
- * Packages by links to this clone's; those of the workspace by links to the commit's own folders.
- */
-function linkPackages(folder: string): void {
-  const packages = git('ls-files', 'package.json', '*/package.json').split('\n').map(dirname);
-  for (const each of packages) {
-    const from = join(clone, each, 'node_modules');
-    const to = join(folder, each, 'node_modules');
-    if (!existsSync(from) || !existsSync(dirname(to))) continue;
-    mkdirSync(to);
-    const others = readdirSync(from).filter((entry) => entry !== '@triplock');
-    for (const entry of others) symlinkSync(join(from, entry), join(to, entry));
-  }
-  const scope = join(folder, 'node_modules', '@triplock');
-  mkdirSync(scope);
-  const files = git('-C', folder, 'ls-files', '*/package.json').split('\n');
-  for (const file of files) {
-    const text = readFileSync(join(folder, file), 'utf8');
-    const [, name] = /"name": "@triplock\/([^"]+)"/.exec(text) ?? [];
-    if (name === undefined || existsSync(join(scope, name))) continue;
-    symlinkSync(relative(scope, join(folder, dirname(file))), join(scope, name));
   }
 }
 
