@@ -13,7 +13,7 @@
 --   warm     '1' when nothing had ever been accepted before the epoch
 
 -- Asked once in a run, however many claims it makes: nothing of it changes while a script runs.
-local now_ms, replication
+local now_ms, as_known
 
 -- The server's clock in milliseconds: the only one that leases and lives are measured by, so that
 -- no two gateways can disagree.
@@ -30,15 +30,17 @@ end
 -- counts on. A connection does not say so: a primary that is demoted keeps its clients and answers
 -- reads, a proxy may lead to another server from one command to the next, and a clock that is set
 -- ahead by a day ends every claim at once.
+-- All that one run does is for one caller.
 local clock_jump_ms = 60000
 local function is_as_known(history, expected_ms, now)
-  if math.abs(now - expected_ms) > clock_jump_ms then
-    return false
+  if as_known == nil then
+    local replication = redis.call('INFO', 'replication')
+    local writes = string.match(history, '[^/]*$')
+    as_known = math.abs(now - expected_ms) <= clock_jump_ms
+      and string.find(replication, 'role:master', 1, true) ~= nil
+      and string.find(replication, 'master_replid:' .. writes, 1, true) ~= nil
   end
-  replication = replication or redis.call('INFO', 'replication')
-  local writes = string.match(history, '[^/]*$')
-  return string.find(replication, 'role:master', 1, true) ~= nil
-    and string.find(replication, 'master_replid:' .. writes, 1, true) ~= nil
+  return as_known
 end
 
 -- What the bucket's silence about an id is worth. Returns nil when an id without a record was
