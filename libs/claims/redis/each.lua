@@ -12,12 +12,14 @@ local keys_each, own_each = tonumber(ARGV[1]), tonumber(ARGV[2])
 local calls = #KEYS / keys_each
 local shared = #ARGV - 2 - calls * own_each
 local replies = {}
+local keys, values = {}, { unpack(ARGV, 3, 2 + shared) }
 for call = 1, calls do
-  local values = { unpack(ARGV, 3, 2 + shared) }
+  for at = 1, keys_each do
+    keys[at] = KEYS[(call - 1) * keys_each + at]
+  end
   for at = 1, own_each do
     values[shared + at] = ARGV[2 + shared + (call - 1) * own_each + at]
   end
-  local keys = { unpack(KEYS, (call - 1) * keys_each + 1, call * keys_each) }
   local done, reply = pcall(step, keys, values)
   if done then
     replies[call] = { reply }
