@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { createMetrics, Durations, Tally } from './metrics.ts';
 
@@ -50,4 +51,18 @@ test('durations show every outcome from the start, and work that throws as such'
   );
   durations.start()('done');
   assert.deepEqual(await counts(), ['done 2', 'failed 1']);
+});
+
+test('the lag of timers is shown without the period in which it is looked at', async () => {
+  const registry = createMetrics('test');
+  // Looks as often, and began later: once it has seen a timer, so has the registry.
+  const looks = monitorEventLoopDelay({ resolution: 250 });
+  looks.enable();
+  while (looks.count < 2) await new Promise(setImmediate);
+  looks.disable();
+  const text = await registry.metrics();
+  const lines = [...text.matchAll(/^nodejs_eventloop_lag_(min|p99)_seconds\S* (\S+)$/gm)];
+  const { min, p99 } = Object.fromEntries(lines.map(([, figure, lag]) => [figure, Number(lag)]));
+  assert.ok(min! > -0.1 && min! < 0.2, `a timer that was in time: ${min} s late`);
+  assert.ok(p99! >= min!);
 });

@@ -2,12 +2,30 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 
 export { Counter, Gauge, Histogram, Registry };
 
+/**
+ * Between two looks at how late timers fire. Each look wakes the process: every 10 ms, as the
+ * package would have it, most of what an idle service costs is to find that it is idle.
+ */
+const lagEveryMs = 250;
+
 /** A registry with the process's own figures and a `service` label on every series. */
 export function createMetrics(service: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ service });
-  collectDefaultMetrics({ register: registry });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagEveryMs });
+  for (const figure of ['min', 'max', 'mean', 'p50', 'p90', 'p99']) {
+    const lag = registry.getSingleMetric(`nodejs_eventloop_lag_${figure}_seconds`) as Gauge;
+    Object.assign(lag, { collect: lessThePeriod });
+  }
   return registry;
+}
+
+/**
+ * Node measures from one look to the next, so that a timer in time would count as late by the whole
+ * period. What is shown was set just before, when `nodejs_eventloop_lag_seconds` was collected.
+ */
+function lessThePeriod(this: Gauge): void {
+  this.dec(lagEveryMs / 1_000);
 }
 
 /**
