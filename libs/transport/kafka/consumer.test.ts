@@ -141,6 +141,26 @@ test('what holds no record is passed once its hook succeeds, and moves no offset
   assert.deepEqual((await offsets.committed()).get(0), 5n);
 });
 
+test('what comes while a partition that was read to its end rests is handled together', async (t) => {
+  const { consume, append, seen, allCommitted } = await aGroup(t);
+  const batches: number[] = [];
+  const first = Promise.withResolvers<void>();
+  const gatherMs = 1_000;
+  const handle = async ({ records }: RecordBatch) => {
+    seen.push(...records);
+    batches.push(records.length);
+    first.resolve();
+  };
+  consume({ gatherMs, handle });
+  await append(...numbered(1, 0));
+  await first.promise;
+  for (const message of numbered(5, 0)) await append(message);
+  await allCommitted();
+  assert.equal(seen.length, 6);
+  assert.equal(batches[0], 1);
+  assert.ok(batches.length < 4, `batches of ${batches.join()}`);
+});
+
 test('the hook after a commit sees the offset committed', async (t) => {
   const { offsets, consume, append } = await aGroup(t);
   const committed = Promise.withResolvers<unknown>();

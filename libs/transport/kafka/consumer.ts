@@ -1,5 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { withDeadline } from '@triplock/runtime';
-import type { Consumer } from 'kafkajs';
+import type { Consumer, EachBatchHandler } from 'kafkajs';
 import { supervise } from '../supervise.ts';
 import { openInquiry } from './admin.ts';
 import { findGroupGaps, type LogGap } from './log-gaps.ts';
@@ -76,8 +77,8 @@ export type MemberOptions = BrokerConnection & {
    */
   onLost?(gap: LogGap): void;
   /**
-   * Lets brokers hold records back for so long, so that a few large fetches bring what many small
-   * ones would; at once by default.
+   * A partition that was read to its end is fetched from again so long after it, so that a few
+   * large fetches bring what many small ones would; at once by default.
    */
   gatherMs?: number;
   /** A member that is silent for this long is dead, and its partitions move; 6 s by default. */
@@ -102,10 +103,11 @@ const defaultSessionMs = 6_000;
 const rebalanceMs = 20_000;
 /** Partitions whose batches are under way at once. */
 const partitionsConcurrently = 12;
-/** A fetch that gathers ends when there is so much. */
-const gatheredBytes = 64 * 1024;
-/** An idle fetch ends after this; so long may a close or the end of a pause have to wait. */
-const fetchWaitMs = 500;
+/**
+ * A fetch ends as soon as there is a record, so an idle one waits until the next heartbeat is due,
+ * which kafkajs sends between fetches. So long may a close or the end of a pause have to wait.
+ */
+const fetchWaitMs = defaultSessionMs / 4;
 const requestTimeoutMs = 5_000;
 const joinLimitMs = 60_000;
 const leaveLimitMs = 10_000;
@@ -128,9 +130,7 @@ async function startMember(
     sessionTimeout,
     heartbeatInterval,
     rebalanceTimeout: rebalanceMs,
-    ...(options.gatherMs === undefined
-      ? { maxWaitTimeInMs: fetchWaitMs }
-      : { maxWaitTimeInMs: options.gatherMs, minBytes: gatheredBytes }),
+    maxWaitTimeInMs: Math.min(fetchWaitMs, heartbeatInterval),
     allowAutoTopicCreation: false,
     // kafkajs would restart after some errors and stop for good after others. Here every crash ends
     // the member, and whoever started it starts another.
@@ -161,7 +161,7 @@ async function startMember(
       autoCommit: false,
       eachBatchAutoResolve: false,
       partitionsConsumedConcurrently: partitionsConcurrently,
-      eachBatch: batches.eachBatch,
+      eachBatch: gathering(batches.eachBatch, options.gatherMs ?? 0),
     });
   };
   const limit = { ms: joinLimitMs, what: 'the group that is joined' };
@@ -182,6 +182,21 @@ async function startMember(
         client.destroy();
       });
     },
+  };
+}
+
+/**
+ * Handles a batch and holds up the next fetch for as long as more is to gather. What has gathered
+ * already is fetched at once: a group that is behind waits for nothing.
+ */
+function gathering(eachBatch: EachBatchHandler, gatherMs: number): EachBatchHandler {
+  return async (payload) => {
+    const soonest = performance.now() + gatherMs;
+    await eachBatch(payload);
+    const { batch } = payload;
+    const isAtEnd = BigInt(batch.lastOffset()) + 1n >= BigInt(batch.highWatermark);
+    const earlyMs = soonest - performance.now();
+    if (isAtEnd && payload.isRunning() && earlyMs > 0) await delay(earlyMs);
   };
 }
 
