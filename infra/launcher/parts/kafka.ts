@@ -133,6 +133,13 @@ export function kafkaProperties({ ports, log }: Pick<Site, 'ports'> & { log: str
     'share.coordinator.state.topic.min.isr': '1',
     // One broker with a handful of groups: fewer partitions to load at every start.
     'offsets.topic.num.partitions': '8',
+    // One controller, which nobody follows: that it lives is written down every half second else.
+    'metadata.max.idle.interval.ms': '30000',
+    // Each thread looks for work several times a second, and there are two sets of each: a broker's
+    // and a controller's. Requests are short, and a machine has few cores for so many parts.
+    'num.network.threads': '2',
+    'num.io.threads': '4',
+    'group.coordinator.threads': '1',
   };
   return Object.entries(properties)
     .map(([name, value]) => `${name}=${value}\n`)
