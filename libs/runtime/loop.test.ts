@@ -91,6 +91,18 @@ test('waking ends a rest, also the one that is to come', async () => {
   assert.equal(passed(), 3);
 });
 
+test('a rest may grow with the passes that found nothing, and is short again after one that did', async () => {
+  const rests: number[] = [];
+  const found = [1, 0, 0, 0, 1, 0];
+  const over = Promise.withResolvers<void>();
+  const idleMs = (before: number) => (rests.push(before), 0);
+  const pass = async () => found.shift() ?? (over.resolve(), 1);
+  const loop = runLoop(pass, { name: 'test', idleMs, apartMs: 1, logger: quiet });
+  await over.promise;
+  await loop.stop();
+  assert.deepEqual(rests, [0, 1, 2, 0]);
+});
+
 test('a pause doubles from attempt to attempt, is jittered by half and never above its limit', () => {
   const limits = { firstMs: 100, maxMs: 5_000 };
   fc.assert(

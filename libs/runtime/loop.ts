@@ -12,16 +12,22 @@ export type Loop = {
   stop(): Promise<void>;
 };
 
+/** A rest in milliseconds, or one that grows with the passes in a row that found nothing. */
+export type IdleMs = number | ((idleBefore: number) => number);
+
 /**
  * Runs a pass forever: at once again while there is work, but no sooner than `apartMs` after the
  * beginning of the one before it (0 by default), so that more gathers for each; after `idleMs` when
- * there was none; and after a backoff of up to 5 s when it threw. An error is logged and never ends
+ * there was none, which may depend on how many passes in a row, before this one, found none; and
+ * after a backoff of up to 5 s when it threw. An error is logged and never ends
  * the loop: the dependency that failed comes back, or an operator sees the log repeat.
  */
 export function runLoop(
   pass: Pass,
-  options: { name: string; idleMs: number; apartMs?: number; logger: Logger },
+  options: { name: string; idleMs: IdleMs; apartMs?: number; logger: Logger },
 ): Loop {
+  const idleMs =
+    typeof options.idleMs === 'number' ? () => options.idleMs as number : options.idleMs;
   const stopping = new AbortController();
   let woken = new AbortController();
   const rest = async (ms: number) => {
@@ -32,13 +38,14 @@ export function runLoop(
     delay(Math.max(0, ms), undefined, { signal: stopping.signal }).catch(() => undefined);
 
   async function run(): Promise<void> {
-    let failures = 0;
+    let [failures, idle] = [0, 0];
     while (!stopping.signal.aborted) {
       try {
         const startedAt = performance.now();
         const done = await pass();
         failures = 0;
-        if (done === 0) await rest(options.idleMs);
+        if (done > 0) idle = 0;
+        if (done === 0) await rest(idleMs(idle++));
         else if (options.apartMs) await gather(startedAt + options.apartMs - performance.now());
       } catch (error) {
         options.logger.warn(

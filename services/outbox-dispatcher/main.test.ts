@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aPayment, clocksOff, eventually, freePort, startService } from '@triplock/testing';
+import { runPublishing } from './publish-events.ts';
 import { aDispatcherSetup } from './test/dispatcher.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
@@ -36,6 +37,43 @@ test('a dispatcher publishes what comes, shows its figures, and gives its bucket
   assert.equal((await dispatcher.terminate()).exitCode, 0);
   const held = await store.open().query('SELECT FROM ledger.outbox_leases WHERE owner IS NOT NULL');
   assert.equal(held.length, 0);
+});
+
+test('a dispatcher whose listening connection is lost listens again, and finds what it is not told of', async (context) => {
+  const { env, post, rows, store } = await aService(context);
+  const dispatcher = start(context, { ...env, INSTANCE_NAME: 'listener' });
+  await dispatcher.ready();
+  const database = store.open();
+  const listening = async () => {
+    const found = await database.query<{ pid: number }>(`
+      SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'listener' AND query LIKE 'LISTEN%'`);
+    return found[0]?.pid;
+  };
+  const first = await eventually(listening);
+  await database.query('SELECT pg_terminate_backend($1)', [first]);
+  await eventually(async () => ((await listening()) ?? first) !== first);
+  // As from a worker that died before it told anybody: this ledger tells nobody.
+  await post(aPayment());
+  await eventually(async () => (await rows()).every(({ state }) => state === 'published'));
+  assert.equal((await dispatcher.terminate()).exitCode, 0);
+});
+
+test('a dispatcher that is told of events looks for others ever less often while nothing comes', async (context) => {
+  const { dispatcher } = await aDispatcherSetup(context);
+  const { parts } = dispatcher();
+  const looks: number[] = [];
+  const fifth = Promise.withResolvers<void>();
+  const take: typeof parts.outbox.take = (leases, rowsMax) => {
+    if (looks.push(performance.now()) === 5) fifth.resolve();
+    return parts.outbox.take(leases, rowsMax);
+  };
+  // It hears nothing but that it listens, which wakes it once.
+  const publishing = runPublishing({ ...parts, outbox: { ...parts.outbox, take } }, 'one');
+  await fifth.promise;
+  await publishing.stop();
+  const rests = looks.slice(1).map((look, n) => look - looks[n]!);
+  assert.ok(Math.max(...rests) >= 500, `rests of ${rests.map(Math.round).join()} ms`);
 });
 
 test('a dispatcher killed between the publish and the mark is followed by one that publishes the same event id', async (context) => {

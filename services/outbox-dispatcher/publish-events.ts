@@ -1,6 +1,7 @@
 import type { PaymentEventAttributes } from '@triplock/contracts';
 import type { BucketLease, Outbox, OutboxEvent } from '@triplock/ledger';
 import {
+  backoffMs,
   inBatchSpan,
   isTracing,
   openSpan,
@@ -14,6 +15,7 @@ import {
 } from '@triplock/runtime';
 import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
 import type { DispatcherMetrics } from './metrics.ts';
+import type { HeldLeases, LeaseHolder } from './upkeep.ts';
 
 /** What publishing stands on. */
 export type Dispatcher = {
@@ -33,9 +35,12 @@ export type Dispatcher = {
 
 /** What is left of the lease for the mark, when a publish took as long as it may. */
 const markMs = 500;
-// How often to look when nothing waits: where the outbox tells of its events, for those that it did
-// not tell of.
-const idleMs = { told: 250, untold: 50 };
+// How long to rest while nothing comes, ever longer. Where the outbox tells of its events, a look
+// is for those that it did not tell of: their worker died, or a connection was lost.
+const rests = {
+  told: { firstMs: 250, maxMs: 2_000 },
+  untold: { firstMs: 50, maxMs: 1_000 },
+};
 // What comes within this time leaves together: a look, a request and a commit cost more than the
 // events in them.
 const apartMs = 25;
@@ -44,9 +49,19 @@ const apartMs = 25;
 export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop, 'stop'> {
   const { outbox, logger } = dispatcher;
   const { listen } = outbox;
-  const loop = runLoop(publishEvents(dispatcher), {
+  let askAgainAt = -Infinity;
+  const holdLeases = async () => {
+    const held = await dispatcher.holdLeases();
+    ({ askAgainAt } = held);
+    return held;
+  };
+  const restMs = (idleBefore: number) => {
+    const untilAsked = Math.max(0, askAgainAt - performance.now());
+    return Math.min(untilAsked, backoffMs(idleBefore, listen ? rests.told : rests.untold));
+  };
+  const loop = runLoop(publishEvents({ ...dispatcher, holdLeases }), {
     name: 'publish',
-    idleMs: listen ? idleMs.told : idleMs.untold,
+    idleMs: restMs,
     apartMs,
     logger,
   });
@@ -257,34 +272,4 @@ async function endPublished(
 ): Promise<void> {
   if (!isTracing()) return;
   await Promise.all(followed.map(({ span }, n) => span.run(async () => outcomes[n])));
-}
-
-/** The buckets that are ours, and until when that is safe to believe (`performance.now()`). */
-export type HeldLeases = { leases: ReadonlyMap<number, BucketLease>; validUntil: number };
-
-/** Gives the leases held, renewed when a third of their time is over, or sooner to get more. */
-export type LeaseHolder = () => Promise<HeldLeases>;
-
-/** A bucket that another dispatcher gives up waits no longer than this for its new owner. */
-const askForMoreMs = 250;
-
-/**
- * Holds a dispatcher's share of the buckets. Validity is counted from before the database was
- * asked, on the clock that never jumps, so it ends here earlier than it ends there.
- */
-export function holdLeases(
-  outbox: Pick<Outbox, 'leaseBuckets'>,
-  { owner, leaseMs }: { owner: string; leaseMs: number },
-): LeaseHolder {
-  let held: HeldLeases = { leases: new Map(), validUntil: -Infinity };
-  let askAgainAt = -Infinity;
-  return async () => {
-    const askedAt = performance.now();
-    if (askedAt < askAgainAt) return held;
-    const { leases, moreToCome } = await outbox.leaseBuckets({ owner, leaseMs });
-    const byBucket = new Map(leases.map((lease) => [lease.bucket, lease]));
-    held = { leases: byBucket, validUntil: askedAt + leaseMs };
-    askAgainAt = askedAt + (moreToCome ? Math.min(askForMoreMs, leaseMs / 3) : leaseMs / 3);
-    return held;
-  };
 }

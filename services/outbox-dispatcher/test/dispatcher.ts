@@ -10,9 +10,9 @@ import {
   type IncomingMessage,
   type Publisher,
 } from '@triplock/transport';
-import { holdLeases } from '../publish-events.ts';
 import { dispatcherMetrics } from '../metrics.ts';
-import { publishEvents } from '../publish-events.ts';
+import { publishEvents, type Dispatcher } from '../publish-events.ts';
+import { holdLeases } from '../upkeep.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
@@ -52,7 +52,7 @@ export async function aDispatcherSetup(context: TestContext) {
     context.after(() => publisher.close());
     const crashPoints = createCrashPoints();
     const lease = { owner: wish.name ?? 'one', leaseMs: wish.leaseMs ?? 60_000 };
-    const pass = publishEvents({
+    const parts: Dispatcher = {
       outbox,
       publisher: { ...publisher, ...wish.wrap?.(publisher) },
       metrics: dispatcherMetrics(createMetrics('test')),
@@ -62,8 +62,8 @@ export async function aDispatcherSetup(context: TestContext) {
       orderingKeys: wish.orderingKeys ?? bucketCount,
       rowsMax: 1_000,
       publishLimitMs,
-    });
-    return { pass, crashPoints, outbox };
+    };
+    return { pass: publishEvents(parts), parts, crashPoints, outbox };
   };
   /** Rows of the outbox in the order of their ids. */
   const rows = () =>
