@@ -44,8 +44,10 @@ test('what follows a commit begins after it, and not where nothing was committed
     name: 'a-consumer',
     shortName: 'notifier',
     role: 'triplock_notifier',
-    effect: rememberIds,
-    onCommitted: () => void seen.push(rows('SELECT FROM effects')),
+    effect: async (tx, events) => {
+      await rememberIds(tx, events);
+      return () => void seen.push(rows('SELECT FROM effects'));
+    },
   });
   const message = messageOf(succeeded(aPayment()));
   await assert.rejects(handle(message), /effects/);

@@ -44,8 +44,6 @@ export type Reader = {
 export type Consumer = Reader & {
   /** What is done about events, in the transaction that remembers them. */
   effect: Effect<PaymentEvent>;
-  /** Called once what some events came to has committed. A crash before it calls nobody. */
-  onCommitted?(): void;
   /** Events that come together share a transaction: fewer and larger ones cost less. */
   batch: BatchLimits;
   /** Counts inbox rows that were removed by age. */
@@ -124,7 +122,6 @@ export function handlerOf(process: Process, consumer: Consumer): HandleMessage {
     const of = () => events.flatMap(({ traceparent }) => traceparent ?? []);
     return inBatchSpan({ name: 'admit events', of }, async () => {
       const outcomes = await inbox.receive(events, effect);
-      consumer.onCommitted?.();
       const known = events.filter((_, n) => outcomes[n]!.outcome === 'duplicate');
       logCopies(process.logger, known, 'events already known, nothing done');
       return outcomes;

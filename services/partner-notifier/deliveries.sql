@@ -1,41 +1,27 @@
 -- What is done to deliveries, the rows of webhooks to be sent. The tables are in
 -- migrations/0001-baseline.sql.
 
--- name: insertDeliveries
--- Makes the deliveries of events; runs in the transaction of their inbox rows. Those of a partner
--- without an open endpoint are parked. One that is set at the same moment may not be seen: the
--- sender looks for it (releaseDeliveries).
---
--- Of each event $1 its id, $2 partner id, $3 transaction id, $4 body, $5 traceparent or null.
--- Nothing happens for an event that has a delivery: its inbox row was removed long ago, the
--- delivery was not.
-INSERT INTO deliveries (event_id, partner_id, txn_id, body, traceparent, state)
-SELECT event_id, partner_id, txn_id, body, traceparent,
-       CASE WHEN endpoint.partner_id IS NULL THEN 'parked' ELSE 'pending' END
-FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[])
-  AS t (event_id, partner_id, txn_id, body, traceparent)
-LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
-ORDER BY event_id
-ON CONFLICT (event_id) DO NOTHING
-
 -- name: leaseDeliveries
--- Leases deliveries that are due, by the function of 0001-baseline.sql, which says how they are
--- shared and counted: one sender after the other.
+-- Makes deliveries and leases what is due, by the function of 0001-baseline.sql, which says how
+-- they are shared and counted: one sender after the other.
 --
 -- $1 owner, $2 lease in milliseconds, $3 deliveries at most; $4 how many one partner may have in
 -- flight and $5 one host, and $6 and $7 how many attempts of each may be begun in a second,
--- whichever senders make them.
--- A row: the caller's to send until the lease ends; `attempt` must be given when recording.
--- `host` is where it may go, null when its partner has no open endpoint.
-SELECT event_id, partner_id, txn_id, attempt, failed_before, traceparent, host
+-- whichever senders make them. Of each delivery that is made, in the transaction of its event's
+-- inbox row, $8 event id, $9 partner id, $10 transaction id, $11 body, $12 traceparent or null.
+-- A row: the caller's to send from the commit until the lease ends; `attempt` must be given when
+-- recording. `host` is where it may go, null when its partner has no open endpoint. Always a row,
+-- without an `event_id` when nothing was leased; `more` is due and had no room.
+SELECT event_id, partner_id, txn_id, attempt, failed_before, traceparent, host, more
 FROM lease_deliveries(
   $1, $2::float8 * interval '1 millisecond', $3::integer,
-  $4::integer, $5::integer, $6::integer, $7::integer
+  $4::integer, $5::integer, $6::integer, $7::integer,
+  $8::uuid[], $9::text[], $10::uuid[], $11::text[], $12::text[]
 )
 
 -- name: readBodies
--- What the deliveries say that were leased: never changed, and too long to be read while other
--- senders wait for their lease.
+-- What the deliveries say that waited and were leased: never changed, and too long to be read
+-- while other senders wait for their lease.
 --
 -- $1 event ids. A row for each.
 SELECT event_id, body FROM deliveries WHERE event_id = ANY ($1::uuid[])

@@ -264,7 +264,7 @@ const one = { owner: 'a', leaseMs: anHour, deliveriesMax: 10 };
 function recording(attempt: AttemptRecord): LostAnswerCase<OneByRelay> {
   return {
     prepare: async ({ deliveries, past, stored }) => {
-      const [leased] = await past.lease(one);
+      const [leased] = (await past.lease(one)).leased;
       return { operation: () => deliveries.record(leased!, attempt), stored };
     },
     // Recorded by the call that heard nothing of it: the lease is over.
@@ -280,14 +280,14 @@ testLostAnswers<OneByRelay>(
     'recording an attempt that failed': recording(notDelivered),
     'leasing a webhook': {
       prepare: async ({ deliveries, past, stored }) => ({
-        operation: async () => (await deliveries.lease({ ...one, leaseMs: 0 })).length,
+        operation: async () => (await deliveries.lease({ ...one, leaseMs: 0 })).leased.length,
         // It is not sent by the call that heard nothing of it, and not lost: it is due again.
-        stored: async () => [(await past.lease(one)).length, (await stored()).length],
+        stored: async () => [(await past.lease(one)).leased.length, (await stored()).length],
       }),
     },
     'removing what was delivered': {
       prepare: async ({ deliveries, past, stored, grow }) => {
-        const [leased] = await past.lease(one);
+        const [leased] = (await past.lease(one)).leased;
         await past.record(leased!, delivered);
         await grow();
         return { operation: () => deliveries.reap(retention, 10), stored };

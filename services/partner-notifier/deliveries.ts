@@ -1,12 +1,10 @@
 import type { PaymentEvent } from '@triplock/contracts';
 import type { Effect } from '@triplock/inbox';
 import type { EventId, PartnerId, TxnId } from '@triplock/payments';
-import { loadStatements, type Database } from '@triplock/postgres';
-import { inBatches, inBatchSpan, type Pass } from '@triplock/runtime';
-import type { NotifierMetrics } from './metrics.ts';
+import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
+import { inBatches, inBatchSpan } from '@triplock/runtime';
 import type { AttemptOutcome } from './webhook-client.ts';
 const sql = loadStatements(import.meta.url, 'deliveries.sql', [
-  'insertDeliveries',
   'leaseDeliveries',
   'readBodies',
   'recordAttempts',
@@ -17,23 +15,40 @@ const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'reapDeliveries',
 ]);
 
+/** Who sends what was just made: its free slots, and what it does once that is committed. */
+export type WhoSends = {
+  request(): LeaseRequest;
+  /** Reads what it says and begins to send it. Until then nobody has heard of it. */
+  take(lease: ReadLease): void;
+};
+
 /**
  * The effect of the notifier: each event becomes one delivery row, in the transaction that
- * remembers the event. The sender sends the webhook later, so a dead endpoint holds up no event.
+ * remembers the event. What there is room for is leased by the same statement and sent from memory
+ * after the commit; the rest is due for any sender, so a dead endpoint holds up no event.
  *
- * A crash before the commit leaves nothing, and Pub/Sub redelivers. After the commit, inbox row and
- * delivery are durable: the redelivered event is a duplicate, and any sender takes the delivery.
- * Where the partner has no open endpoint it is parked until there is one.
+ * A crash before the commit leaves nothing and has sent nothing, and Pub/Sub redelivers. After the
+ * commit, inbox row and delivery are durable: the redelivered event is a duplicate, and what was
+ * leased is due again when the lease ends, for any sender. So it is when the commit is not
+ * answered: nothing is sent before it is known. Where the partner has no open endpoint the delivery
+ * is parked until there is one.
  */
-export const notifyPartners: Effect<PaymentEvent> = async (tx, events) => {
-  await tx.query(sql.insertDeliveries, [
-    events.map(({ payload }) => payload.event_id),
-    events.map(({ payload }) => payload.partner_id),
-    events.map(({ payload }) => payload.txn_id),
-    events.map(({ payload }) => webhookBody(payload)),
-    events.map(({ traceparent }) => traceparent ?? null),
-  ]);
-};
+export function notifyPartners(
+  deliveries: Pick<Deliveries, 'make'>,
+  sender: WhoSends,
+): Effect<PaymentEvent> {
+  return async (tx, events) => {
+    const made = events.map(({ payload, traceparent = null }) => ({
+      eventId: payload.event_id,
+      partnerId: payload.partner_id,
+      txnId: payload.txn_id,
+      body: webhookBody(payload),
+      traceparent,
+    }));
+    const lease = await deliveries.make(tx, made, sender.request());
+    return () => sender.take(lease);
+  };
+}
 
 /**
  * The body of an event's webhook: `{ type, timestamp, sequence?, data }`, unchanged from the event.
@@ -65,6 +80,12 @@ export type LeasedDelivery = Delivery & {
 
 /** What a sender asks for: its name and its free slots. */
 export type LeaseRequest = { owner: string; leaseMs: number; deliveriesMax: number };
+
+/** What was leased, and whether something is due that there was no room for. */
+export type Lease = { leased: LeasedDelivery[]; more: boolean };
+
+/** Reads what leased deliveries say, where that is not in memory. After the commit alone. */
+export type ReadLease = () => Promise<Lease>;
 
 /**
  * How much of what is sent may be one partner's and to one host, whichever senders send it: in
@@ -109,7 +130,12 @@ export type Deliveries = {
    * Never more than the rates allow. Whoever hears nothing of what was leased, or fails to read
    * what it says, sends none of it: it is due again when the lease ends.
    */
-  lease(request: LeaseRequest): Promise<LeasedDelivery[]>;
+  lease(request: LeaseRequest): Promise<Lease>;
+  /**
+   * Makes deliveries in a transaction, and leases what is due as `lease` does, these behind those
+   * of their partner that wait. The transaction is to end soon: no other sender leases until then.
+   */
+  make(tx: Queryable, made: readonly Delivery[], request: LeaseRequest): Promise<ReadLease>;
   /** Resolves when it is durable. Attempts that end together are recorded together. */
   record(delivery: LeasedDelivery, record: AttemptRecord): Promise<RecordOutcome>;
   /**
@@ -148,20 +174,22 @@ export function openDeliveries(
     const of = () => made.flatMap(({ delivery }) => delivery.traceparent ?? []);
     return inBatchSpan({ name: 'record attempts', of }, () => recordMany(database, made));
   }, recordBatch);
+  const rates = [perPartner.inFlight, perHost.inFlight, perPartner.aSecond, perHost.aSecond];
+  const make: Deliveries['make'] = async (tx, made, { owner, leaseMs, deliveriesMax }) => {
+    const rows = await tx.query<LeasedRow>(sql.leaseDeliveries, [
+      ...[owner, leaseMs, deliveriesMax],
+      ...rates,
+      made.map(({ eventId }) => eventId),
+      made.map(({ partnerId }) => partnerId),
+      made.map(({ txnId }) => txnId),
+      made.map(({ body }) => body),
+      made.map(({ traceparent }) => traceparent),
+    ]);
+    return () => readLease(database, rows, made);
+  };
   return {
-    async lease(request) {
-      const rows = await database.query<LeasedRow>(sql.leaseDeliveries, [
-        request.owner,
-        request.leaseMs,
-        request.deliveriesMax,
-        ...[perPartner.inFlight, perHost.inFlight, perPartner.aSecond, perHost.aSecond],
-      ]);
-      if (rows.length === 0) return [];
-      const ids = rows.map(({ event_id }) => event_id);
-      const said = await database.query<BodyRow>(sql.readBodies, [ids]);
-      const bodies = new Map(said.map(({ event_id, body }) => [event_id, body]));
-      return rows.map((row) => fromRow(row, bodies.get(row.event_id)!));
-    },
+    make,
+    lease: async (request) => (await make(database, [], request))(),
     record: (delivery, attempt) => record({ delivery, record: attempt }),
     async release(rowsMax) {
       return (await database.query(sql.releaseDeliveries, [rowsMax])).length;
@@ -194,51 +222,6 @@ export function openDeliveries(
       const [row] = await database.query<{ reaped: number }>(sql.reapDeliveries, parameters);
       return row!.reaped;
     },
-  };
-}
-
-/**
- * A pass that measures what is still to be delivered, what waits for an endpoint, and whose rates
- * are spent. It never has more to do, so it rests.
- */
-export function measureBacklog(deliveries: Deliveries, metrics: NotifierMetrics): Pass {
-  return async () => {
-    const { waiting, oldestSeconds, parked, oldestParkedSeconds } = await deliveries.backlog();
-    metrics.waiting.set(waiting);
-    metrics.oldestSeconds.set(oldestSeconds);
-    metrics.parked.set(parked);
-    metrics.oldestParkedSeconds.set(oldestParkedSeconds);
-    const { partners, hosts } = await deliveries.spentRates();
-    metrics.ratesSpent.labels('partner').set(partners);
-    metrics.ratesSpent.labels('host').set(hosts);
-    return 0;
-  };
-}
-
-/** So few that a batch is done in some milliseconds and holds up no attempt. */
-const batchMax = 500;
-
-/**
- * A pass that releases one batch of what was parked for want of an endpoint. The loop comes again
- * at once while there is more.
- */
-export function releaseDeliveries(deliveries: Deliveries): Pass {
-  return () => deliveries.release(batchMax);
-}
-
-/**
- * A pass that removes one small batch of webhooks that have been kept for long enough. The loop
- * comes again at once while there is more.
- */
-export function reapDeliveries(
-  deliveries: Deliveries,
-  metrics: NotifierMetrics,
-  retention: Retention,
-): Pass {
-  return async () => {
-    const reaped = await deliveries.reap(retention, batchMax);
-    metrics.reaped.count('deliveries', reaped);
-    return reaped;
   };
 }
 
@@ -277,16 +260,38 @@ type BacklogRow = {
 type BodyRow = { event_id: EventId; body: string };
 
 type LeasedRow = {
-  event_id: EventId;
+  /** Null in the row of a lease that has nothing. */
+  event_id: EventId | null;
   partner_id: PartnerId;
   txn_id: TxnId;
   attempt: number;
   traceparent: string | null;
   failed_before: number;
   host: string | null;
+  more: boolean;
 };
 
-function fromRow(row: LeasedRow, body: string): LeasedDelivery {
-  const { event_id: eventId, partner_id: partnerId, txn_id: txnId, failed_before, ...rest } = row;
-  return { eventId, partnerId, txnId, body, failedBefore: failed_before, ...rest };
+/** What was just made is in memory; what waited is read. */
+async function readLease(
+  database: Database,
+  rows: readonly LeasedRow[],
+  made: readonly Delivery[],
+): Promise<Lease> {
+  const bodies = new Map(made.map(({ eventId, body }) => [eventId, body]));
+  const ids = rows.flatMap(({ event_id }) => event_id ?? []);
+  const waited = ids.filter((id) => !bodies.has(id));
+  if (waited.length > 0) {
+    const said = await database.query<BodyRow>(sql.readBodies, [waited]);
+    for (const { event_id, body } of said) bodies.set(event_id, body);
+  }
+  const leased = rows.flatMap(({ event_id: eventId, ...row }) => {
+    return eventId === null ? [] : [fromRow(row, eventId, bodies.get(eventId)!)];
+  });
+  return { leased, more: rows[0]!.more };
+}
+
+function fromRow(row: Omit<LeasedRow, 'event_id'>, eventId: EventId, body: string): LeasedDelivery {
+  const { partner_id: partnerId, txn_id: txnId, attempt, traceparent, host } = row;
+  const failedBefore = row.failed_before;
+  return { eventId, partnerId, txnId, body, traceparent, attempt, failedBefore, host };
 }

@@ -3,17 +3,11 @@ import { openPartners, targetPolicyOf } from '@triplock/partners';
 import { openDatabase, readDurability } from '@triplock/postgres';
 import { runLoop, runService, type Pass } from '@triplock/runtime';
 import { readConfig, type Config } from './config.ts';
-import {
-  measureBacklog,
-  notifyPartners,
-  openDeliveries,
-  reapDeliveries,
-  releaseDeliveries,
-  type SendRates,
-} from './deliveries.ts';
+import { notifyPartners, openDeliveries, type SendRates } from './deliveries.ts';
 import { verificationPolicyOf, verifyEndpoints } from './endpoint-verification.ts';
 import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
+import { measureBacklog, reapDeliveries, releaseDeliveries } from './upkeep.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
 import { createSender, runSender, type Notifier } from './webhook-sender.ts';
 
@@ -72,8 +66,7 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
     name: 'partner-notifier',
     shortName: 'notifier',
     database,
-    effect: notifyPartners,
-    onCommitted: sender.wake,
+    effect: notifyPartners(deliveries, sender),
     // A webhook is at most this much later for it. What waits after an outage fills a batch sooner.
     batch: { apartMs: 40, itemsMax: 1_000 },
     countReaped: (rows) => metrics.reaped.count('inbox', rows),

@@ -3,17 +3,30 @@ import { test, type TestContext } from 'node:test';
 import { aConsumer } from '@triplock/consumer/test';
 import { createMetrics } from '@triplock/runtime';
 import { aPayment, createTestDatabase, messageOf, succeeded } from '@triplock/testing';
-import { notifyPartners, reapDeliveries, type AttemptRecord } from './deliveries.ts';
+import { notifyPartners, openDeliveries, type AttemptRecord } from './deliveries.ts';
 import { notifierMetrics } from './metrics.ts';
-import { isGone, notDelivered, queues, retention, setEndpoint } from './test/webhooks.ts';
+import {
+  isGone,
+  manyRates,
+  noRoom,
+  notDelivered,
+  queues,
+  retention,
+  setEndpoint,
+} from './test/webhooks.ts';
+import { reapDeliveries } from './upkeep.ts';
 
-const aSubscriber = (context: TestContext) =>
-  aConsumer(context, {
+async function aSubscriber(context: TestContext) {
+  const effect = Promise.withResolvers<ReturnType<typeof notifyPartners>>();
+  const consumer = await aConsumer(context, {
     name: 'partner-notifier',
     shortName: 'notifier',
     role: 'triplock_notifier',
-    effect: notifyPartners,
+    effect: async (tx, events) => (await effect.promise)(tx, events),
   });
+  effect.resolve(notifyPartners(openDeliveries(consumer.database, manyRates), noRoom));
+  return consumer;
+}
 
 test('an event published three times becomes one delivery with the body of the event', async (context) => {
   const { handle, rows } = await aSubscriber(context);

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type Partners, UnopenedSecretError } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
 import {
@@ -11,7 +10,15 @@ import {
   type Loop,
   type Pass,
 } from '@triplock/runtime';
-import type { AttemptRecord, Deliveries, LeasedDelivery, RecordOutcome } from './deliveries.ts';
+import type {
+  AttemptRecord,
+  Deliveries,
+  Lease,
+  LeasedDelivery,
+  ReadLease,
+  RecordOutcome,
+  WhoSends,
+} from './deliveries.ts';
 import type { NotifierMetrics } from './metrics.ts';
 import type { AttemptOutcome, EndpointAnswer, SendWebhook } from './webhook-client.ts';
 
@@ -37,22 +44,23 @@ export type SendLimits = {
   inFlightMax: number;
 };
 
-/** Sends what is due, many at once. */
-export type Sender = {
+/**
+ * Sends what is due, many at once: what was just made and leased with that, from memory, and by
+ * passes what waits for room or its next attempt. Both may ask for the same free slots at a time;
+ * the limits of partners and hosts are the database's and hold all the same.
+ */
+export type Sender = WhoSends & {
   /** Leases what is due and there are slots for, and begins to send it. Returns how many. */
   pass: Pass;
   /**
-   * Resolves to 1 once an attempt ended and freed its slot, or after `wake`; to 0 when nothing of
-   * that happened within `ms`.
+   * Resolves to 1 once an attempt freed its slot while something waited for room, or after `wake`;
+   * to 0 when nothing of that happened within `ms`.
    */
   somethingWithin(ms: number): Promise<number>;
-  /** Says that something was made that is due. */
   wake(): void;
   /** Resolves when what is under way now has come to its end. */
   settled(): Promise<void>;
-  /**
-   * Ends the attempts that are not answered yet, for good; each is recorded and will be retried.
-   */
+  /** Ends the attempts that are not answered yet; each is recorded and will be retried. */
   giveUp(): void;
 };
 
@@ -62,49 +70,60 @@ export type Sender = {
  */
 export function createSender(notifier: Notifier, limits: SendLimits): Sender {
   const underWay = new Map<LeasedDelivery, Promise<void>>();
+  const taking = new Set<Promise<void>>();
   const givingUp = new AbortController();
   let woken = Promise.withResolvers<number>();
+  let waitsForRoom = false;
 
   const begin = (delivery: LeasedDelivery) => {
-    const { eventId, partnerId } = delivery;
-    const attempt = deliverWebhook(notifier, delivery, givingUp.signal).then(
-      () => undefined,
-      (err: unknown) => {
-        notifier.logger.warn(
-          { err, eventId, partnerId },
-          'webhook attempt not recorded, will be repeated when its lease ends',
-        );
-      },
-    );
-    underWay.set(
-      delivery,
-      attempt.finally(() => underWay.delete(delivery)),
-    );
+    const ended = deliverWebhook(notifier, delivery, givingUp.signal).finally(() => {
+      underWay.delete(delivery);
+      if (waitsForRoom) woken.resolve(1);
+    });
+    underWay.set(delivery, ended);
   };
+  const beginAll = async ({ leased, more }: Lease) => {
+    waitsForRoom = more;
+    if (leased.length > 0) await notifier.crashPoints.reached('webhook.leased');
+    for (const delivery of leased) begin(delivery);
+    return leased.length;
+  };
+  const takeAll = async (readLease: ReadLease) => {
+    try {
+      await beginAll(await readLease());
+    } catch (err) {
+      notifier.logger.warn({ err }, 'webhooks leased and not sent, due when their lease ends');
+    }
+    if (waitsForRoom) woken.resolve(1);
+  };
+  const request = () => ({
+    owner: limits.owner,
+    leaseMs: limits.leaseMs,
+    deliveriesMax: Math.max(0, limits.inFlightMax - underWay.size),
+  });
 
   return {
+    request,
+    take(readLease) {
+      const taken = takeAll(readLease).finally(() => taking.delete(taken));
+      taking.add(taken);
+    },
     async pass() {
       if (underWay.size >= limits.inFlightMax) await Promise.race(underWay.values());
-      const leased = await notifier.deliveries.lease({
-        owner: limits.owner,
-        leaseMs: limits.leaseMs,
-        deliveriesMax: limits.inFlightMax - underWay.size,
-      });
-      if (leased.length > 0) await notifier.crashPoints.reached('webhook.leased');
-      for (const delivery of leased) begin(delivery);
-      return leased.length;
+      return beginAll(await notifier.deliveries.lease(request()));
     },
     async somethingWithin(ms) {
-      const timeIsUp = new AbortController();
-      const ended = [...underWay.values()].map((attempt) => attempt.then(() => 1));
-      const late = delay(ms, 0, { signal: timeIsUp.signal }).catch(() => 0);
-      const happened = await Promise.race([...ended, late, woken.promise]);
-      timeIsUp.abort();
+      const late = setTimeout(() => woken.resolve(0), ms);
+      const happened = await woken.promise;
+      clearTimeout(late);
       woken = Promise.withResolvers();
       return happened;
     },
     wake: () => woken.resolve(1),
-    settled: async () => void (await Promise.all(underWay.values())),
+    async settled() {
+      await Promise.all(taking);
+      await Promise.all(underWay.values());
+    },
     giveUp: () => givingUp.abort(),
   };
 }
@@ -135,16 +154,23 @@ export function runSender(sender: Sender, logger: Logger): Pick<Loop, 'stop'> {
 
 /**
  * One attempt at one delivery: look up the endpoint, send, record. After a crash between sending
- * and recording, the webhook is sent again under its webhook-id, by which the receiver knows it.
- *
- * @throws when the database does not answer; the lease then ends and the attempt is repeated.
+ * and recording, the webhook is sent again under its webhook-id, by which the receiver knows it. So
+ * it is when the database does not answer: the lease ends and the attempt is repeated.
  */
-function deliverWebhook(
+async function deliverWebhook(
   notifier: Notifier,
   delivery: LeasedDelivery,
   signal: AbortSignal,
-): Promise<RecordOutcome> {
-  return inSpan(spanOf(delivery), () => sendAndRecord(notifier, delivery, signal));
+): Promise<void> {
+  try {
+    await inSpan(spanOf(delivery), () => sendAndRecord(notifier, delivery, signal));
+  } catch (err) {
+    const { eventId, partnerId } = delivery;
+    notifier.logger.warn(
+      { err, eventId, partnerId },
+      'webhook attempt not recorded, will be repeated when its lease ends',
+    );
+  }
 }
 
 /** Every attempt is in the trace of the request that began it all, however late it is. */

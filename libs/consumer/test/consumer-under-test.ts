@@ -5,7 +5,7 @@ import { createTestDatabase } from '@triplock/testing';
 import { handlerOf, type Consumer } from '../consume-events.ts';
 
 /** Which consumer is tried: its names, its role in the database and its effect. */
-export type TriedConsumer = Pick<Consumer, 'name' | 'shortName' | 'effect' | 'onCommitted'> & {
+export type TriedConsumer = Pick<Consumer, 'name' | 'shortName' | 'effect'> & {
   role: DatabaseRole;
   /** At once and in batches of 100, where nothing else is said. */
   batch?: Consumer['batch'];

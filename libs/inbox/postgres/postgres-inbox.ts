@@ -155,7 +155,7 @@ type Admission = { at: number; remembered: boolean };
  * The guard's step and the effect in one transaction. A crash before its commit leaves neither
  * cursor, inbox row nor effect, and the broker redelivers; after it the copy is known.
  */
-function applyThoseInOrder(
+async function applyThoseInOrder(
   { database, consumer }: Store,
   round: readonly ReceivedEvent[],
   effect: Effect,
@@ -166,16 +166,17 @@ function applyThoseInOrder(
     round.map((event) => event.orderingKey),
     round.map((event) => event.sequence ?? null),
   ];
-  return database.transaction(async (tx) => {
+  const { applied, committed } = await database.transaction(async (tx) => {
     const rows = await tx.query<Admission>(admitEvents, [consumer, ...columns]);
     const inOrder = rows.map(({ at, remembered }) => ({ event: round[at - 1]!, remembered }));
     if (inOrder.some(({ event, remembered }) => !remembered && event.sequence !== undefined)) {
       throw new KnownInOrder();
     }
     const applied = inOrder.filter(({ remembered }) => remembered).map(({ event }) => event);
-    if (applied.length > 0) await effect(tx, applied);
-    return new Set(applied);
+    return { applied, committed: applied.length > 0 ? await effect(tx, applied) : undefined };
   });
+  committed?.();
+  return new Set(applied);
 }
 
 /**

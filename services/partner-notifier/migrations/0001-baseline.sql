@@ -87,46 +87,64 @@ RETURN floor(
   a_second * greatest(0, extract(epoch FROM now() + interval '1 second' - greatest(busy_until, now())))
 )::integer;
 
--- Leases deliveries that are due, the same share for every partner, so that no queue is in front of
--- another; what a partner has in flight counts to its share, or slots that become free one by one would
--- all go to whoever waits longest, and that is who does not answer. No partner and no host of an endpoint
--- has more in flight, or begun in a second, than it may, whoever sends: a partner beyond its limits waits,
--- and those that share its host; nobody else does.
+-- Makes deliveries and leases what is due, these and those that wait, the same share for every partner, so
+-- that no queue is in front of another; what a partner has in flight counts to its share, or slots that
+-- become free one by one would all go to whoever waits longest, and that is who does not answer. No partner
+-- and no host of an endpoint has more in flight, or begun in a second, than it may, whoever sends: a partner
+-- beyond its limits waits, and those that share its host; nobody else does.
 --
--- A row: the caller's to send until the lease ends, to `host`, null when its partner has no open endpoint.
--- A delivery whose lease ended is due again: its sender died, and its webhook may have arrived.
+-- `made` are the deliveries of events, whose inbox rows commit together with them. Those of a partner
+-- without an open endpoint are parked; one that is set at the same moment may not be seen: the sender looks
+-- for it (releaseDeliveries). Nothing happens for an event that has a delivery: its inbox row was removed
+-- long ago, the delivery was not.
 --
--- Senders go one after the other: what is counted below is then all there is, because each statement of
--- this function sees what was committed before it began. It is one call with a short answer, without the
--- bodies, so that no sender holds the others up by standing still before its end or while it reads.
+-- A row: the caller's to send until the lease ends, and not before the commit, to `host`, null when its
+-- partner has no open endpoint. Always a row, without an event_id when there is nothing to send. `more`:
+-- something is due that there was no room for. A delivery whose lease ended is due again: its sender died,
+-- after this or later, and its webhook may have arrived.
+--
+-- Senders go one after the other, each until it has committed: what is counted below is then all there is,
+-- because each statement of this function sees what was committed before it began. Whoever stands still
+-- before its commit loses its transaction, and holds up the others no longer than that; what waits is
+-- leased without the bodies, which are read afterwards.
 CREATE FUNCTION lease_deliveries(
   owner text, lease interval, rows_max integer,
-  partner_in_flight integer, host_in_flight integer, partner_a_second integer, host_a_second integer
+  partner_in_flight integer, host_in_flight integer, partner_a_second integer, host_a_second integer,
+  made_ids uuid[], made_partners text[], made_txns uuid[], made_bodies text[], made_traceparents text[]
 ) RETURNS TABLE (
   event_id uuid, partner_id text, txn_id uuid, attempt integer, failed_before integer,
-  traceparent text, host text
+  traceparent text, host text, more boolean
 )
 LANGUAGE plpgsql SET search_path = notifier, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
+  PERFORM set_config('idle_in_transaction_session_timeout', '5s', true);
   PERFORM pg_advisory_xact_lock(hashtextextended('lease_deliveries', 0));
   RETURN QUERY
-    WITH in_flight AS MATERIALIZED (
+    WITH made AS MATERIALIZED (
+      SELECT t.*, endpoint.partner_id IS NOT NULL AS is_open
+      FROM unnest(made_ids, made_partners, made_txns, made_bodies, made_traceparents)
+        AS t (event_id, partner_id, txn_id, body, traceparent)
+      LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
+    ), in_flight AS MATERIALIZED (
       SELECT deliveries.partner_id, lease_host FROM deliveries
       WHERE state = 'pending' AND lease_owner IS NOT NULL AND next_attempt_at > now()
     ), waiting AS MATERIALIZED (
       SELECT waiting.partner_id, endpoint.host, held.held,
              least(partner_in_flight - held.held, attempts_left(rate.busy_until, partner_a_second)) AS may
-      FROM partners_with('pending') AS waiting
+      FROM (
+        SELECT * FROM partners_with('pending')
+        UNION
+        SELECT made.partner_id FROM made WHERE is_open
+      ) AS waiting
       LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
       LEFT JOIN send_rates AS rate ON rate.kind = 'partner' AND rate.name = waiting.partner_id
       CROSS JOIN LATERAL (
         SELECT count(*)::integer AS held FROM in_flight WHERE in_flight.partner_id = waiting.partner_id
       ) AS held
-    ), due AS MATERIALIZED (
-      SELECT next.event_id, next.next_attempt_at, waiting.partner_id, waiting.host,
-             waiting.held + row_number()
-               OVER (PARTITION BY waiting.partner_id ORDER BY next.next_attempt_at) AS nth
+    ), stored AS MATERIALIZED (
+      -- One more than there is room for says that there is more.
+      SELECT next.event_id, waiting.partner_id, next.next_attempt_at, false AS is_made
       FROM waiting
       CROSS JOIN LATERAL (
         SELECT deliveries.event_id, next_attempt_at
@@ -134,9 +152,18 @@ BEGIN
         WHERE state = 'pending' AND deliveries.partner_id = waiting.partner_id
           AND next_attempt_at <= now()
         ORDER BY next_attempt_at
-        LIMIT greatest(0, least(waiting.may, rows_max))
+        LIMIT 1 + greatest(0, least(waiting.may, rows_max))
         FOR UPDATE SKIP LOCKED
       ) AS next
+    ), due AS MATERIALIZED (
+      SELECT waiting.*, event_id, next_attempt_at, is_made,
+             row_number() OVER (PARTITION BY partner_id ORDER BY is_made, next_attempt_at) AS nth
+      FROM (
+        SELECT * FROM stored
+        UNION ALL
+        SELECT made.event_id, made.partner_id, now(), true FROM made WHERE is_open
+      ) AS either
+      JOIN waiting USING (partner_id)
     ), hosts AS MATERIALIZED (
       SELECT due.host,
              least(
@@ -147,14 +174,16 @@ BEGIN
       LEFT JOIN send_rates AS rate ON rate.kind = 'host' AND rate.name = due.host
       GROUP BY due.host
     ), ranked AS (
-      SELECT due.*, row_number() OVER (PARTITION BY due.host ORDER BY nth, next_attempt_at) AS nth_of_host
+      SELECT due.*,
+             row_number() OVER (PARTITION BY due.host ORDER BY held + nth, next_attempt_at) AS nth_of_host
       FROM due
+      WHERE nth <= may
     ), chosen AS MATERIALIZED (
       SELECT ranked.*
       FROM ranked
       LEFT JOIN hosts ON hosts.host = ranked.host
       WHERE ranked.host IS NULL OR nth_of_host <= hosts.may
-      ORDER BY nth, next_attempt_at
+      ORDER BY held + nth, next_attempt_at
       LIMIT rows_max
     ), spent AS (
       INSERT INTO send_rates AS known (kind, name, busy_until)
@@ -167,18 +196,37 @@ BEGIN
       GROUP BY kind, name, a_second
       ON CONFLICT (kind, name) DO UPDATE SET
         busy_until = greatest(known.busy_until, now()) + (excluded.busy_until - now())
+    ), taken AS (
+      UPDATE deliveries SET
+        attempts = attempts + 1,
+        lease_owner = owner,
+        lease_host = chosen.host,
+        next_attempt_at = now() + lease,
+        first_attempt_at = coalesce(first_attempt_at, now()),
+        first_attempt = CASE WHEN first_attempt_at IS NULL THEN attempts + 1 ELSE first_attempt END
+      FROM chosen
+      WHERE NOT is_made AND deliveries.event_id = chosen.event_id
+      RETURNING deliveries.*
+    ), begun AS (
+      INSERT INTO deliveries (event_id, partner_id, txn_id, body, traceparent, state,
+                              attempts, lease_owner, lease_host, next_attempt_at, first_attempt_at)
+      SELECT made.event_id, made.partner_id, made.txn_id, body, traceparent,
+             CASE WHEN is_open THEN 'pending' ELSE 'parked' END,
+             mine::integer, CASE WHEN mine THEN owner END, chosen.host,
+             CASE WHEN mine THEN now() + lease ELSE now() END, CASE WHEN mine THEN now() END
+      FROM made
+      LEFT JOIN chosen ON is_made AND chosen.event_id = made.event_id
+      CROSS JOIN LATERAL (SELECT chosen.event_id IS NOT NULL AS mine) AS whose
+      ORDER BY made.event_id
+      ON CONFLICT (event_id) DO NOTHING
+      RETURNING *
+    ), leased AS (
+      SELECT * FROM taken UNION ALL SELECT * FROM begun WHERE lease_owner IS NOT NULL
     )
-    UPDATE deliveries SET
-      attempts = attempts + 1,
-      lease_owner = owner,
-      lease_host = chosen.host,
-      next_attempt_at = now() + lease,
-      first_attempt_at = coalesce(first_attempt_at, now()),
-      first_attempt = CASE WHEN first_attempt_at IS NULL THEN attempts + 1 ELSE first_attempt END
-    FROM chosen
-    WHERE deliveries.event_id = chosen.event_id
-    RETURNING deliveries.event_id, deliveries.partner_id, deliveries.txn_id, attempts,
-      attempts - first_attempt, deliveries.traceparent, lease_host;
+    SELECT leased.event_id, leased.partner_id, leased.txn_id, attempts, attempts - first_attempt,
+           leased.traceparent, lease_host, everything.due > everything.chosen
+    FROM (SELECT (SELECT count(*) FROM due), (SELECT count(*) FROM chosen)) AS everything (due, chosen)
+    LEFT JOIN leased ON true;
 END
 $$;
 REVOKE EXECUTE ON FUNCTION attempts_left, lease_deliveries FROM PUBLIC;
@@ -198,7 +246,9 @@ CREATE TABLE delivery_attempts (
 
 -- A sender makes deliveries and sets what its attempt came to. What a webhook says, to whom and under
 -- which id was fixed when the delivery was made.
-GRANT SELECT, INSERT (event_id, partner_id, txn_id, body, traceparent, state),
+GRANT SELECT,
+      INSERT (event_id, partner_id, txn_id, body, traceparent, state,
+              attempts, lease_owner, lease_host, next_attempt_at, first_attempt_at),
       UPDATE (state, attempts, first_attempt, next_attempt_at, lease_owner, lease_host, first_attempt_at,
               last_status, last_error, last_outcome, finished_at)
 ON deliveries TO triplock_notifier;

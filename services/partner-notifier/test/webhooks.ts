@@ -18,14 +18,16 @@ import { aPayment, createTestDatabase, succeeded, testWebhookKeys } from '@tripl
 import {
   notifyPartners,
   openDeliveries,
-  releaseDeliveries,
   type AttemptRecord,
+  type Deliveries,
   type LeaseRequest,
   type Retention,
   type SendRates,
+  type WhoSends,
 } from '../deliveries.ts';
 import { verifyEndpoints } from '../endpoint-verification.ts';
 import { notifierMetrics } from '../metrics.ts';
+import { releaseDeliveries } from '../upkeep.ts';
 import { createSendWebhook } from '../webhook-client.ts';
 import { createSender, type SendLimits } from '../webhook-sender.ts';
 
@@ -55,6 +57,12 @@ export const delivered: AttemptRecord = {
   error: null,
 };
 
+/** A sender that takes nothing: what is made is due for another. */
+export const noRoom: WhoSends = {
+  request: () => ({ owner: 'nobody', leaseMs: anHour, deliveriesMax: 0 }),
+  take: () => undefined,
+};
+
 /** Deliveries of partners with an open endpoint, as the notifier sees them. */
 export async function queues(context: TestContext, lengths: Readonly<Record<string, number>>) {
   const store = await createTestDatabase(context);
@@ -65,20 +73,22 @@ export async function queues(context: TestContext, lengths: Readonly<Record<stri
   }
   const deliveries = openDeliveries(database, manyRates);
   const all = { owner: 'a', leaseMs: anHour, deliveriesMax: 1_000 };
-  const lease = (wish: Partial<LeaseRequest> = {}) => deliveries.lease({ ...all, ...wish });
+  const lease = async (wish: Partial<LeaseRequest> = {}) =>
+    (await deliveries.lease({ ...all, ...wish })).leased;
   /** As a sender leases whose rates are these. */
-  const leaseBy = (rates: RateWish, wish: Partial<LeaseRequest> = {}) => {
-    const { partner, host } = manyRates;
-    const wished = {
-      partner: { ...partner, ...rates.partner },
-      host: { ...host, ...rates.host },
-    };
-    return openDeliveries(database, wished).lease({ ...all, ...wish });
+  const leaseBy = async (rates: RateWish, wish: Partial<LeaseRequest> = {}) => {
+    const wished = openDeliveries(database, withRates(rates));
+    return (await wished.lease({ ...all, ...wish })).leased;
   };
   return { database, owner: store.open(), deliveries, lease, leaseBy };
 }
 
 type RateWish = { [Of in keyof SendRates]?: Partial<SendRates[Of]> };
+
+/** Rates that no test comes near, but for these. */
+function withRates({ partner, host }: RateWish): SendRates {
+  return { partner: { ...manyRates.partner, ...partner }, host: { ...manyRates.host, ...host } };
+}
 
 /** Gives a partner an open endpoint, by default at a host of its own. */
 export function setEndpoint(
@@ -115,7 +125,7 @@ const webhookKeys = parseWebhookKeys(testWebhookKeys);
 const otherKeys = parseWebhookKeys(testWebhookKeys.replace('test', 'other'));
 const retryAtOnce = { firstMs: 0, maxMs: 0, giveUpAfterMs: 3_600_000 };
 
-type NotifierWish = Partial<SendLimits> & { perPartnerMax?: number };
+type NotifierWish = Partial<SendLimits> & { perPartnerMax?: number; rates?: RateWish };
 
 const anHourLater = `UPDATE partners.endpoint_verifications
   SET asked_at = asked_at - interval '1 hour', next_at = next_at - interval '1 hour'`;
@@ -127,16 +137,17 @@ const twoHoursLater = `UPDATE notifier.deliveries
 /** What sends webhooks, over a database of one test's own, in steps that the test takes. */
 export async function aNotifier(
   context: TestContext,
-  { perPartnerMax = 8, ...limits }: NotifierWish = {},
+  { perPartnerMax = 8, rates, ...limits }: NotifierWish = {},
 ) {
   const store = await createTestDatabase(context);
   const database = store.open('triplock_notifier');
-  const inbox = openInbox(database, 'partner-notifier');
   const crashPoints = createCrashPoints();
   const metrics = notifierMetrics(createMetrics('test'));
-  const partner = { ...manyRates.partner, inFlight: perPartnerMax };
   const notifier = {
-    deliveries: openDeliveries(database, { ...manyRates, partner }),
+    deliveries: openDeliveries(
+      database,
+      withRates({ partner: { inFlight: perPartnerMax }, ...rates }),
+    ),
     partners: openPartners(database, { webhookKeys }),
     send: createSendWebhook({ policy: 'loopback-too', resolve: async () => [], timeoutMs: 10_000 }),
     retry: retryAtOnce,
@@ -149,6 +160,7 @@ export async function aNotifier(
   const sender = createSender(notifier, allLimits);
   const senderOf = (partners: Partners) => createSender({ ...notifier, partners }, allLimits);
   const stopping = new AbortController().signal;
+  const notifyAll = eventsComing(database, notifier.deliveries);
   return {
     sender,
     overtaker: createSender(notifier, { ...allLimits, owner: 'another' }),
@@ -160,11 +172,12 @@ export async function aNotifier(
     metrics,
     giveUpAfter: (ms: number) => void (notifier.retry = { ...retryAtOnce, giveUpAfterMs: ms }),
     endpoint: (id: string, url: string) => seedEndpoint(store.open(), id, url),
-    async notify(partner: string) {
-      const event = succeeded(aPayment({ partner }));
-      await inbox.receive([{ ...eventOf(event), payloadHash: 'hash' }], notifyPartners);
-      return event.event_id;
+    /** Has an event come, of which `by` sends at once what there is room for; else it is due. */
+    async notify(partner: string, by: WhoSends = noRoom) {
+      const [eventId] = await notifyAll([partner], by);
+      return eventId!;
     },
+    notifyAll,
     release: releaseDeliveries(notifier.deliveries),
     send: notifier.send,
     /** Opens what was set, as where nobody has to prove anything. */
@@ -187,13 +200,26 @@ export async function aNotifier(
         partnerId: 'acme' as PartnerId,
         eventId,
       }),
-    async states() {
-      const rows = await database.query<{ state: string; attempts: number }>(
-        'SELECT state, attempts FROM deliveries ORDER BY created_at',
-      );
-      return rows.map(({ state, attempts }) => `${state} ${attempts}`);
-    },
+    states: () => statesIn(database),
   };
+}
+
+/** Has events of these partners come together, of which `by` sends what there is room for. */
+function eventsComing(database: Database, deliveries: Deliveries) {
+  const inbox = openInbox(database, 'partner-notifier');
+  return async (partners: readonly string[], by: WhoSends, effect = notifyPartners) => {
+    const events = partners.map((partner) => succeeded(aPayment({ partner })));
+    const received = events.map((event) => ({ ...eventOf(event), payloadHash: 'hash' }));
+    await inbox.receive(received, effect(deliveries, by));
+    return events.map((event) => event.event_id);
+  };
+}
+
+async function statesIn(database: Database): Promise<string[]> {
+  const rows = await database.query<{ state: string; attempts: number }>(
+    'SELECT state, attempts FROM deliveries ORDER BY created_at',
+  );
+  return rows.map(({ state, attempts }) => `${state} ${attempts}`);
 }
 
 function whoMove(partners: Partners): Partners {
