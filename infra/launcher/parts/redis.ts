@@ -105,6 +105,9 @@ async function command(file: string, { session, folder, ports }: Site) {
     // As in docker-compose.yml. Without a limit nobody could see that it fills up.
     maxmemory: '256mb',
     appendonly: 'yes',
+    // By default a busy Redis also writes all it has into a snapshot every minute, which is never
+    // loaded beside the log.
+    save: '',
     aclfile: 'users.acl',
     // A title would overwrite the environment that marks the process as ours.
     'set-proc-title': 'no',

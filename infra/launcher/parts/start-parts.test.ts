@@ -69,6 +69,9 @@ test('down leaves no process and no port and keeps the data; forgetting leaves n
   await takeDown({ home });
   assert.deepEqual(processesOf(home), []);
   for (const port of Object.values(ports)) assert.equal(await isFree(port), true);
+  // A snapshot beside the log would be written here, and every minute under load, for nobody.
+  const kept = readdirSync(join(home, 'data', 'redis')).filter((file) => !/\.acl$/.test(file));
+  assert.ok(kept.length > 0 && kept.every((file) => file.startsWith('appendonly')), kept.join());
 
   const again = new Redis((await bringUpParts({ home })).redis);
   assert.equal(await again.get('kept'), 'yes');
