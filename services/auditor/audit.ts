@@ -1,5 +1,6 @@
 import type { Logger } from '@triplock/runtime';
-import type { FoundRow, Rule, Window } from './checks.ts';
+import type { CleanWindows } from './clean-windows.ts';
+import type { FoundRow, Rule } from './checks.ts';
 import { measureLag, type Lag, type LagReaders } from './kafka-retention.ts';
 import { findLostRecords, listLost, type ListedLoss, type LostRecords } from './lost-records.ts';
 import type { AuditorMetrics } from './metrics.ts';
@@ -11,6 +12,7 @@ import {
   lookAtClosed,
   openStretches,
   unwatched,
+  type Stretch,
   type Underway,
 } from './slices.ts';
 import { differingSums, renderSums, type PartnerSums, type SumRow } from './sums.ts';
@@ -79,6 +81,8 @@ export type Looking = {
   full: boolean;
   /** The closed slices were looked at a moment ago. */
   slicesSeen?: boolean;
+  /** Windows that need no look, and to which those are added that need none the next time. */
+  clean?: CleanWindows;
   underway: Underway;
 };
 
@@ -145,23 +149,26 @@ async function closeAndCompare(auditor: Auditor, looking: Looking): Promise<Know
 async function lookNow(
   auditor: Auditor,
   { lag, atProvider, unasked }: Known,
-  { full, underway: { progress, signal } }: Looking,
+  { full, clean, underway: { progress, signal } }: Looking,
 ): Promise<Observations | 'closed-meanwhile'> {
   const { database, slices, copyLedger } = auditor;
   const withProvider = atProvider.outcome !== 'not-compared';
   const closed = await closedSoFar(database);
   const inClosed = await lookAtClosed(auditor, { withProvider, closed });
-  const stretches = await openStretches(database);
-  const windows: Window[] = [];
-  for (const each of stretches) {
-    windows.push(...(await cutIntoWindows(database, each, slices.rowsMax)));
+  const known = await clean?.take(database);
+  const windows: Stretch[] = [];
+  for (const stretch of await openStretches(auditor, known)) {
+    const cut = await cutIntoWindows(database, stretch, slices.rowsMax);
+    windows.push(...cut.map((window) => ({ ...stretch, ...window })));
   }
   const last = windows.pop()!;
   const looks: Look[] = [];
   for (const [nth, window] of windows.entries()) {
     signal.throwIfAborted();
     progress(`comparing what is not closed: ${nth + 1} of ${windows.length + 1} windows`);
-    looks.push(await lookAtWindow(auditor, window, { withProvider }));
+    const look = await lookAtWindow(auditor, window, { withProvider });
+    looks.push(look);
+    if (window.rested && withProvider) clean?.add(window, look);
   }
   if (windows.length > 0) await copyLedger?.({ counting: true });
   const newest = await findInWindow(auditor, last, { withProvider });
@@ -178,7 +185,7 @@ async function lookNow(
   const found = [...inClosed, ...looked.flatMap(({ findings }) => findings)];
   return {
     lag,
-    ...addTotals([closed, ...looks, ...totals]),
+    ...addTotals([closed, ...(known ?? []), ...looks, ...totals]),
     findings: [
       ...notComparedFindings(unasked),
       ...mergeFindings(found).flatMap((each) => splitLate(each, auditor)),

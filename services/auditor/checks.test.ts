@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, before, test, type TestContext } from 'node:test';
+import { after, before, test } from 'node:test';
 import { deriveId } from '@triplock/payments';
-import { loadStatements } from '@triplock/postgres';
 import { createTestDatabase } from '@triplock/testing';
 import fc from 'fast-check';
 import { checks, everything, findWrong, type Check, type Window } from './checks.ts';
@@ -25,7 +24,7 @@ before(async () => {
   readWritten = async () =>
     (await admin.query<{ name: string }>(writtenSql)).map(({ name }) => name);
   find = async (check, window = everything) =>
-    (await findWrong(auditor, check, window)).map(({ id }) => id);
+    (await auditor.transaction((tx) => findWrong(tx, check, window))).map(({ id }) => id);
 });
 after(() => Promise.all(closing.map((close) => close())));
 
@@ -145,90 +144,6 @@ test('cards that are in the journal and the ledger harm no check', async () => {
     const found = (await find(check)).filter((id) => ids.includes(id));
     assert.deepEqual(found, [], check.name);
   }
-});
-
-/**
- * What the planner expects of a statement over tables with so many rows on each of their pages. In
- * a database of its own: what it plans there for few rows is slow.
- */
-async function aPlanner(context: TestContext) {
-  const store = await createTestDatabase(context);
-  const [auditor, admin] = [store.open('triplock_auditor'), store.open()];
-  const some = wholeSystem(ownersOf(store));
-  await aCardScene(some);
-  for (let n = 0; n < 5; n += 1) await aScene(some);
-  await admin.query('ANALYZE');
-  const [came] = await admin.query<{ from: Date; until: Date }>(
-    'SELECT min(first_seen) AS from, max(first_seen) AS until FROM auditor.accepted',
-  );
-  /** A window in the midst of what came, of so much of it. */
-  const windowOf = (share: number): Window => {
-    const [from, until] = [came!.from.getTime(), came!.until.getTime()];
-    const at = (part: number) => new Date(from + part * (until - from)).toISOString();
-    return { from: at(0.5), until: at(0.5 + share) };
-  };
-  const planOf = async (sql: string, rows: number, { from, until } = everything) => {
-    await admin.query(
-      `UPDATE pg_class SET relpages = 1, reltuples = ${rows}
-       WHERE relkind = 'r' AND relnamespace::regnamespace::text = ANY (
-         '{ledger,notifier,settlement,auditor}')`,
-    );
-    const [row] = await auditor.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
-      `EXPLAIN (FORMAT JSON) ${sql}`,
-      sql.includes('$1') ? [from, until] : [],
-    );
-    return row!['QUERY PLAN'][0].Plan;
-  };
-  return { planOf, windowOf };
-}
-
-/** A node of a plan, as EXPLAIN has it. */
-type PlanNode = { 'Total Cost': number; Plans?: PlanNode[] } & {
-  [Name in 'Relation Name' | 'Index Cond' | 'Recheck Cond' | 'Filter']?: string;
-};
-
-/** What a plan reads of the tables that grow with every payment. */
-function scansOf(plan: PlanNode): PlanNode[] {
-  const grows = new Set([
-    ...['accepted', 'transactions', 'entries', 'outbox', 'published'],
-    ...['inbox', 'cursors', 'deliveries', 'delivery_attempts'],
-  ]);
-  const below = (plan.Plans ?? []).flatMap(scansOf);
-  return grows.has(plan['Relation Name'] ?? '') ? [plan, ...below] : below;
-}
-
-const windowStatements = [
-  ...(['sumWindow', 'sumUnfinished', 'countWindow', 'countUnfinished'] as const),
-  ...(['beginning', 'measureSpan'] as const),
-];
-
-test('an audit of ten times as much takes about ten times as long', async (context) => {
-  const { planOf } = await aPlanner(context);
-  const sql = loadStatements(import.meta.url, 'windows.sql', windowStatements);
-  const whole = windowStatements.slice(0, 4).map((name) => ({ name, sql: sql[name] }));
-  for (const { name, sql } of [...checks, ...whole]) {
-    const { 'Total Cost': cost } = await planOf(sql, 1_000_000);
-    const { 'Total Cost': later } = await planOf(sql, 10_000_000);
-    assert.ok(later < 30 * cost, `${name}: ${later} after ${cost}`);
-  }
-});
-
-test('what a slice is compared with is read by its time or by id, however much is beside it', async (context) => {
-  const { planOf, windowOf } = await aPlanner(context);
-  const totals = loadStatements(import.meta.url, 'windows.sql', windowStatements);
-  const sums = ['sumWindow', 'countWindow'] as const;
-  const ofWindow = sums.map((name) => ({ name, sql: totals[name], takesWindow: true }));
-  const whole = new Set<string>();
-  for (const { name, sql } of [...checks, ...ofWindow].filter(({ takesWindow }) => takesWindow)) {
-    for (const scan of scansOf(await planOf(sql, 10_000_000, windowOf(0.002)))) {
-      const found = scan['Index Cond'] ?? scan['Recheck Cond'] ?? '';
-      const filter = scan['Filter'] ?? '';
-      const byTime = /::timestamp with time zone/.test(found + filter);
-      const byId = /\b(event_id|txn_id|payment_id|ordering_key|provider_intent_id) = /.test(found);
-      if (!byTime && !byId) whole.add(`${name} of ${scan['Relation Name']}: ${found} ${filter}`);
-    }
-  }
-  assert.deepEqual([...whole], []);
 });
 
 const harms = { ...harmsToTopics, ...harmsToLedger, ...harmsToConsumers };

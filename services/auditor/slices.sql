@@ -5,18 +5,33 @@
 SELECT nth::integer, counts, sums FROM auditor.audit_slices ORDER BY nth DESC LIMIT 1
 
 -- name: openStretches
--- What no closed slice covers, oldest first: a row for each stretch of time. The last has no end.
-SELECT since::text AS "from", from_time::text AS until
-FROM (
-  SELECT from_time, lag(until_time, 1, '-infinity') OVER (ORDER BY from_time) AS since
+-- What neither a closed slice covers nor one of the windows from $1 until $2, oldest first: a row
+-- for each stretch of time. The last has no end. With $3 none goes past the moment that was so many
+-- seconds ago: it ends there, and has `rested`, or begins there.
+SELECT lower(stretch)::text AS "from", upper(stretch)::text AS until, rested
+FROM (SELECT coalesce(now() - $3::float8 * interval '1 second', '-infinity') AS moment) AS split
+CROSS JOIN LATERAL (
+  VALUES (tstzrange('-infinity', moment), true), (tstzrange(moment, 'infinity'), false)
+) AS parts (part, rested)
+CROSS JOIN LATERAL unnest(tstzmultirange(part) - (
+  SELECT coalesce(range_agg(tstzrange(from_time, until_time)), '{}')
   FROM (
     SELECT from_time, until_time FROM auditor.audit_slices
     UNION ALL
-    SELECT 'infinity', 'infinity'
-  ) AS closed
-) AS stretches
-WHERE since < from_time
-ORDER BY since
+    SELECT * FROM unnest($1::timestamptz[], $2::timestamptz[])
+  ) AS covered (from_time, until_time)
+)) AS stretch
+ORDER BY lower(stretch)
+
+-- name: stillOpen
+-- Which of the windows from $1 until $2 no closed slice overlaps, by number from 1.
+SELECT nth::integer
+FROM unnest($1::timestamptz[], $2::timestamptz[]) WITH ORDINALITY AS known (since, until, nth)
+WHERE NOT EXISTS (
+  SELECT FROM auditor.audit_slices
+  WHERE tstzrange(from_time, until_time) && tstzrange(since, until)
+)
+ORDER BY nth
 
 -- name: closeSlice
 -- Closes a slice behind the one that was closed last.

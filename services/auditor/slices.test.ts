@@ -16,13 +16,12 @@ import type { SliceLimits } from './windows.ts';
 /** A system that is audited in slices of a few rows, which are closed at once. */
 async function aSlicedSystem(
   context: TestContext,
-  { rowsMax, closeAfterSeconds }: SliceLimits = { rowsMax: 4, closeAfterSeconds: 0 },
+  slices: SliceLimits = { ...usualSlices, rowsMax: 4, closeAfterSeconds: 0 },
 ) {
   const store = await createTestDatabase(context);
   const owners = ownersOf(store);
   const system = wholeSystem(owners);
   const database = owners.auditor;
-  const slices = { rowsMax, closeAfterSeconds };
   const [sliced, whole] = [anAuditorOf(database, { slices }), anAuditorOf(database)];
   const payAll = async (payments: number) => {
     for (let n = 0; n < payments; n += 1) await system.pay(aPayment());
@@ -76,13 +75,13 @@ test('what is so new that a row may still come with a time in it is left open, h
   await payAll(12);
   assert.equal((await audit()).ok, true);
   assert.equal(await closed(), 0);
-  const slices = { rowsMax: 4, closeAfterSeconds: 0 };
+  const slices = { ...usualSlices, rowsMax: 4, closeAfterSeconds: 0 };
   await observe(anAuditorOf(owners.auditor, { slices }));
   assert.ok((await closed()) > 0, 'it was enough for a slice');
 });
 
 test('a slice with something unfinished stays open until it is finished, and later ones are closed', async (context) => {
-  const { system, audit, payAll, closed, database } = await aSlicedSystem(context);
+  const { system, sliced, audit, payAll, closed } = await aSlicedSystem(context);
   const late = aPayment();
   await system.accept(late);
   await system.post(late);
@@ -91,7 +90,7 @@ test('a slice with something unfinished stays open until it is finished, and lat
   assert.equal((await audit()).ok, false);
   const before = await closed();
   assert.ok(before > 0);
-  assert.equal((await openStretches(database)).length, 2);
+  assert.equal((await openStretches(sliced)).length, 2);
 
   const event = succeededEvent(late);
   await system.see(event);
@@ -183,6 +182,7 @@ test('what adds up whole tables is looked at by a full audit', async (context) =
 
 test('every harm in a closed slice is found by a full audit', async (context) => {
   const { system, database, owners, sliced } = await aSlicedSystem(context, {
+    ...usualSlices,
     rowsMax: 1_000_000,
     closeAfterSeconds: 0,
   });

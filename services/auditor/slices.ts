@@ -23,6 +23,7 @@ import {
 const sql = loadStatements(import.meta.url, 'slices.sql', [
   'lastSlice',
   'openStretches',
+  'stillOpen',
   'closeSlice',
   'readSlice',
   'listDoubted',
@@ -34,7 +35,11 @@ const sql = loadStatements(import.meta.url, 'slices.sql', [
 ]);
 
 /** As production has it. */
-export const usualSlices: SliceLimits = { rowsMax: 25_000, closeAfterSeconds: 3_600 };
+export const usualSlices: SliceLimits = {
+  rowsMax: 25_000,
+  restSeconds: 30,
+  closeAfterSeconds: 3_600,
+};
 
 /** Is told how far a long audit is, and says when to end it. */
 export type Underway = { progress(text: string): void; signal: AbortSignal };
@@ -54,9 +59,32 @@ export async function closedSoFar(database: Queryable): Promise<Closed> {
   return last ?? { nth: 0, ...noTotals };
 }
 
-/** What no closed slice covers, oldest first; the last stretch has no end. */
-export function openStretches(database: Queryable): Promise<Window[]> {
-  return database.query<Window>(sql.openStretches);
+/** A stretch of time; `rested`: it is so old that no row is expected in it any more. */
+export type Stretch = Window & { rested: boolean };
+
+/**
+ * What neither a closed slice nor one of the windows that are known covers, oldest first; the last
+ * stretch has no end. What has rested is apart from what has not, where windows may be known.
+ */
+export function openStretches(
+  { database, slices }: Pick<Compared, 'database' | 'slices'>,
+  known?: readonly Window[],
+): Promise<Stretch[]> {
+  const parameters = [...boundsOf(known ?? []), known && slices.restSeconds];
+  return database.query<Stretch>(sql.openStretches, parameters);
+}
+
+/** Those windows of which no closed slice has a part. */
+export async function stillOpen<Open extends Window>(
+  database: Queryable,
+  windows: readonly Open[],
+): Promise<Open[]> {
+  const open = await database.query<{ nth: number }>(sql.stillOpen, boundsOf(windows));
+  return open.map(({ nth }) => windows[nth - 1]!);
+}
+
+function boundsOf(windows: readonly Window[]): [string[], string[]] {
+  return [windows.map(({ from }) => from), windows.map(({ until }) => until)];
 }
 
 /**
@@ -72,7 +100,7 @@ export async function closeSlices(
   // Nobody knows then whether all of it was charged.
   if (!withProvider) return 0;
   let closed = 0;
-  for (const stretch of await openStretches(compared.database)) {
+  for (const stretch of await openStretches(compared)) {
     for (let { from } = stretch; ;) {
       underway.signal.throwIfAborted();
       const rest = { from, until: stretch.until };
@@ -89,8 +117,8 @@ export async function closeSlices(
   return closed;
 }
 
-/** Whether everything in it agrees, and every event of it is where it is to be. */
-function isFinished({ findings, counts, sums }: Look): boolean {
+/** Whether everything in a window agrees, and every event of it is where it is to be. */
+export function isFinished({ findings, counts, sums }: Look): boolean {
   const { published, events, inbox, deliveries } = counts;
   const everywhere = [events, inbox, deliveries].every((each) => each === published);
   const of = (layer: string) =>

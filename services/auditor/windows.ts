@@ -4,6 +4,7 @@ import {
   checks,
   everything,
   findWrong,
+  withoutNestedLoops,
   type Check,
   type FoundRow,
   type Rule,
@@ -66,9 +67,11 @@ export type Compared = {
 export type SliceLimits = {
   /** Rows of a layer in a slice: a second or two of PostgreSQL's time. */
   rowsMax: number;
+  /** Seconds after which hardly a row comes any more with a time that is past. */
+  restSeconds: number;
   /**
-   * Seconds after which no row comes any more with a time that is past. Clocks of workers differ
-   * from the database's by some minutes, and a transaction becomes visible after its time.
+   * Seconds after which none does. Clocks of workers differ from the database's by some minutes,
+   * and a transaction becomes visible after its time.
    */
   closeAfterSeconds: number;
 };
@@ -152,10 +155,12 @@ export async function atOneMoment<Result>(
 type CountsRow = Partial<Record<keyof AuditCounts, bigint>>;
 
 /** What there is of a window. */
-export async function totalsOf(tx: Queryable, { from, until }: Window): Promise<Totals> {
-  const sums = await tx.query<SumRow>(sql.sumWindow, [from, until]);
-  const [counts] = await tx.query<CountsRow>(sql.countWindow, [from, until]);
-  return { sums, counts: countsOf(counts!) };
+export function totalsOf(tx: Queryable, { from, until }: Window): Promise<Totals> {
+  return withoutNestedLoops(tx, async () => {
+    const sums = await tx.query<SumRow>(sql.sumWindow, [from, until]);
+    const [counts] = await tx.query<CountsRow>(sql.countWindow, [from, until]);
+    return { sums, counts: countsOf(counts!) };
+  });
 }
 
 /**

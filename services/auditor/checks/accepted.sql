@@ -36,23 +36,21 @@ WHERE confirmed_at IS NOT NULL
 
 -- name: accepted_unaccounted
 -- Requests in the topic that neither the ledger nor a dead letter accounts for, and that no person
--- acknowledged since: what Kafka lost after the auditor read it and before a worker did. What the
--- ledger has is taken away as a set, because a join by txn_id compares each with each while
--- statistics are older than the window.
+-- acknowledged since: what Kafka lost after the auditor read it and before a worker did.
 WITH unaccounted AS MATERIALIZED (
-  SELECT accepted.txn_id, accepted.first_seen
-  FROM (
-    SELECT txn_id, fingerprint FROM auditor.accepted WHERE first_seen >= $1 AND first_seen < $2
-    EXCEPT SELECT txn_id, fingerprint FROM auditor.transactions_of($1, $2)
-  ) AS others
-  CROSS JOIN LATERAL (
-    SELECT * FROM auditor.accepted
-    WHERE (accepted.txn_id, accepted.fingerprint) = (others.txn_id, others.fingerprint) OFFSET 0
-  ) AS accepted
-  WHERE NOT EXISTS (
-    SELECT FROM auditor.dead_letters
-    WHERE dead_letters.txn_id = others.txn_id AND dead_letters.fingerprint = others.fingerprint
-  )
+  SELECT txn_id, first_seen
+  FROM auditor.accepted
+  WHERE first_seen >= $1 AND first_seen < $2
+    AND NOT EXISTS (
+      SELECT FROM auditor.transactions_of($1, $2) AS transactions
+      WHERE transactions.txn_id = accepted.txn_id
+        AND transactions.fingerprint = accepted.fingerprint
+    )
+    AND NOT EXISTS (
+      SELECT FROM auditor.dead_letters
+      WHERE dead_letters.txn_id = accepted.txn_id
+        AND dead_letters.fingerprint = accepted.fingerprint
+    )
 )
 SELECT txn_id::text AS id, first_seen AS since
 FROM unaccounted
@@ -63,20 +61,12 @@ WHERE NOT EXISTS (
 
 -- name: key_conflict_untold
 -- Requests that lost their key to another one without an event for the partner. One that a person
--- acknowledged as lost was in no worker's hands. Taken away as a set, as above.
+-- acknowledged as lost was in no worker's hands.
 WITH losers AS MATERIALIZED (
   SELECT accepted.txn_id, accepted.fingerprint, accepted.first_seen
-  FROM (
-    SELECT txn_id, fingerprint FROM auditor.accepted WHERE first_seen >= $1 AND first_seen < $2
-    EXCEPT SELECT txn_id, fingerprint FROM auditor.transactions_of($1, $2)
-  ) AS others
-  CROSS JOIN LATERAL (
-    SELECT * FROM auditor.accepted
-    WHERE (accepted.txn_id, accepted.fingerprint) = (others.txn_id, others.fingerprint) OFFSET 0
-  ) AS accepted
-  CROSS JOIN LATERAL (
-    SELECT FROM ledger.transactions WHERE transactions.txn_id = others.txn_id OFFSET 0
-  ) AS winner
+  FROM auditor.accepted
+  JOIN auditor.transactions_of($1, $2) AS winner USING (txn_id)
+  WHERE first_seen >= $1 AND first_seen < $2 AND winner.fingerprint <> accepted.fingerprint
 )
 SELECT txn_id::text AS id, first_seen AS since
 FROM losers
@@ -85,6 +75,7 @@ WHERE NOT EXISTS (
   WHERE outbox.event_id = auditor.derive_id(
     'event', losers.txn_id::text, 'payment.key_conflict', encode(losers.fingerprint, 'hex')
   )
+  OFFSET 0
 )
   AND NOT EXISTS (
     SELECT FROM auditor.acknowledged
@@ -121,6 +112,7 @@ WHERE outbox.event_type = 'payment.key_conflict'
         accepted.amount::text,
         accepted.currency
       )
+    OFFSET 0
   )
 
 -- name: refused_record_not_dead_lettered
@@ -134,11 +126,13 @@ WHERE first_seen >= $1 AND first_seen < $2
     WHERE dead.topic = refused.topic
       AND dead.kafka_partition = refused.kafka_partition
       AND dead.kafka_offset = refused.kafka_offset
+    OFFSET 0
   )
   AND NOT EXISTS (
     SELECT FROM auditor.operator_acts
     WHERE act = 'acknowledge' AND done_at >= first_seen
       AND subject = concat('record:', topic, '/', kafka_partition, '/', kafka_offset)
+    OFFSET 0
   )
 
 -- name: dead_letter_unfounded
@@ -149,10 +143,12 @@ WHERE first_seen >= $1 AND first_seen < $2
   AND NOT EXISTS (
     SELECT FROM auditor.accepted
     WHERE accepted.txn_id = dead.txn_id AND accepted.fingerprint = dead.fingerprint
+    OFFSET 0
   )
   AND NOT EXISTS (
     SELECT FROM auditor.accepted_refused AS refused
     WHERE refused.topic = dead.topic
       AND refused.kafka_partition = dead.kafka_partition
       AND refused.kafka_offset = dead.kafka_offset
+    OFFSET 0
   )

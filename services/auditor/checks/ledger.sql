@@ -122,7 +122,9 @@ WITH payments AS MATERIALIZED (
   UNION
   SELECT payments.*
   FROM auditor.settled_between($1, $2) AS refunds
-  JOIN ledger.transactions AS payments ON payments.txn_id = refunds.payment_id
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.transactions WHERE txn_id = refunds.payment_id OFFSET 0
+  ) AS payments
   WHERE refunds.kind = 'refund' AND payments.kind = 'payment'
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since
@@ -150,6 +152,7 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
       AND payments.state = 'succeeded'
       AND payments.partner_id = refunds.partner_id
       AND payments.currency = refunds.currency
+    OFFSET 0
   )
 
 -- name: events_differ_from_settled
@@ -161,7 +164,9 @@ WITH payments AS MATERIALIZED (
   UNION
   SELECT payments.*
   FROM auditor.settled_between($1, $2) AS refunds
-  JOIN ledger.transactions AS payments ON payments.txn_id = refunds.payment_id
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.transactions WHERE txn_id = refunds.payment_id OFFSET 0
+  ) AS payments
   WHERE refunds.kind = 'refund' AND payments.kind <> 'refund'
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since

@@ -15,11 +15,15 @@ WITH touched AS MATERIALIZED (
 )
 SELECT txn_id::text AS id, settled_at AS since
 FROM touched
-JOIN ledger.transactions USING (txn_id)
+CROSS JOIN LATERAL (
+  SELECT kind, state, settled_at, payment_method FROM ledger.transactions
+  WHERE transactions.txn_id = touched.txn_id OFFSET 0
+) AS booked
 WHERE kind = 'payment' AND state = 'succeeded' AND payment_method IS NOT NULL
   AND NOT EXISTS (
     SELECT FROM auditor.charges
-    WHERE charges.txn_id = transactions.txn_id AND charges.status = 'succeeded'
+    WHERE charges.txn_id = touched.txn_id AND charges.status = 'succeeded'
+    OFFSET 0
   )
 
 -- name: given_back_otherwise
@@ -32,24 +36,31 @@ WITH touched AS MATERIALIZED (
 )
 SELECT booked.txn_id::text AS id, booked.settled_at AS since
 FROM touched
-JOIN ledger.transactions AS booked USING (txn_id)
-JOIN ledger.transactions AS payments ON payments.txn_id = booked.payment_id
+CROSS JOIN LATERAL (
+  SELECT * FROM ledger.transactions WHERE transactions.txn_id = touched.txn_id OFFSET 0
+) AS booked
+CROSS JOIN LATERAL (
+  SELECT payment_method FROM ledger.transactions WHERE txn_id = booked.payment_id OFFSET 0
+) AS payments
 WHERE booked.kind = 'refund' AND booked.state <> 'pending' AND payments.payment_method IS NOT NULL
   AND (booked.state = 'succeeded') <> EXISTS (
     SELECT FROM auditor.refunds
     WHERE refunds.txn_id = booked.txn_id
       AND (refunds.status = 'succeeded' OR booked.state = 'failed' AND refunds.status = 'pending')
+    OFFSET 0
   )
 
 -- name: charged_twice
 -- Transactions that were charged more than once: there is never a second successful charge.
-SELECT txn_id::text AS id, max(created_at) AS since
-FROM auditor.charges
-WHERE status = 'succeeded' AND txn_id IN (
-  SELECT txn_id FROM auditor.charges WHERE changed_at >= $1 AND changed_at < $2
-)
-GROUP BY txn_id
-HAVING count(*) > 1
+SELECT txn_id::text AS id, since
+FROM (
+  SELECT DISTINCT txn_id FROM auditor.charges WHERE changed_at >= $1 AND changed_at < $2
+) AS touched
+CROSS JOIN LATERAL (
+  SELECT max(created_at) AS since, count(*) AS number FROM auditor.charges
+  WHERE charges.txn_id = touched.txn_id AND status = 'succeeded'
+) AS made
+WHERE number > 1
 
 -- name: charge_unfounded
 -- Charges of ours, tried ones included, of an intent that no payment names: its id is stored before
@@ -63,6 +74,7 @@ WHERE charges.txn_id IS NOT NULL
     WHERE transactions.txn_id = charges.txn_id
       AND transactions.kind = 'payment'
       AND transactions.provider_intent_id = charges.intent_id
+    OFFSET 0
   )
 
 -- name: charge_differs_from_ledger
@@ -75,8 +87,12 @@ WITH touched AS MATERIALIZED (
 )
 SELECT charges.id, charges.created_at AS since
 FROM touched
-JOIN auditor.charges USING (txn_id)
-JOIN ledger.transactions USING (txn_id)
+CROSS JOIN LATERAL (
+  SELECT * FROM auditor.charges WHERE charges.txn_id = touched.txn_id OFFSET 0
+) AS charges
+CROSS JOIN LATERAL (
+  SELECT * FROM ledger.transactions WHERE transactions.txn_id = touched.txn_id OFFSET 0
+) AS transactions
 WHERE charges.status = 'succeeded'
   AND (
     (charges.amount, charges.currency, charges.partner_id)
@@ -96,17 +112,20 @@ WHERE intents.status IN ('pending', 'succeeded')
     WHERE transactions.txn_id = intents.txn_id
       AND transactions.kind = 'payment'
       AND transactions.provider_intent_id = intents.id
+    OFFSET 0
   )
 
 -- name: given_back_twice
 -- Refunds that the provider made more than once.
-SELECT txn_id::text AS id, max(created_at) AS since
-FROM auditor.refunds
-WHERE status <> 'failed' AND txn_id IN (
-  SELECT txn_id FROM auditor.refunds WHERE changed_at >= $1 AND changed_at < $2
-)
-GROUP BY txn_id
-HAVING count(*) > 1
+SELECT txn_id::text AS id, since
+FROM (
+  SELECT DISTINCT txn_id FROM auditor.refunds WHERE changed_at >= $1 AND changed_at < $2
+) AS touched
+CROSS JOIN LATERAL (
+  SELECT max(created_at) AS since, count(*) AS number FROM auditor.refunds
+  WHERE refunds.txn_id = touched.txn_id AND status <> 'failed'
+) AS made
+WHERE number > 1
 
 -- name: given_back_unfounded
 -- Refunds of our charges at the provider that are none of the ledger's: made by hand, or of another
@@ -121,6 +140,7 @@ WHERE refunds.status <> 'failed'
     WHERE booked.txn_id = refunds.txn_id
       AND booked.kind = 'refund'
       AND payments.provider_intent_id = refunds.intent_id
+    OFFSET 0
   )
 
 -- name: given_back_differs_from_ledger
@@ -128,7 +148,9 @@ WHERE refunds.status <> 'failed'
 -- another refund than it names.
 SELECT refunds.id, refunds.created_at AS since
 FROM auditor.refunds
-JOIN ledger.transactions USING (txn_id)
+CROSS JOIN LATERAL (
+  SELECT * FROM ledger.transactions WHERE transactions.txn_id = refunds.txn_id OFFSET 0
+) AS transactions
 WHERE refunds.status <> 'failed'
   AND refunds.changed_at >= $1 AND refunds.changed_at < $2
   AND (
