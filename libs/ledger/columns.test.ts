@@ -86,7 +86,7 @@ test('what posts, finds, lists and settles names every column', () => {
   const ofCharges = without(ended, ['state', 'failure_code', 'failure_message', 'settled_at']);
   const posted = without(transactionColumns, [...notPosted, ...ofCharges]);
   areThose(post, namesIn(cut(post, insert, /\)/)), posted);
-  const refund = 'libs/ledger/postgres/post-refund.sql';
+  const refund = 'libs/ledger/postgres/refunds.sql';
   const notYet = [...amount, ...without(ended, ['state']), ...byOthers];
   const refundPosted = without(transactionColumns, [...notYet, 'payment_method', 'reference']);
   areThose(refund, namesIn(cut(refund, insert, /\)/)), refundPosted);

@@ -1,5 +1,5 @@
 -- Statements of ledger.outbox beside its guarded steps: lease-buckets.sql, take.sql and
--- mark-published.sql, and append-settlement.sql and post.sql, which write it.
+-- mark-published.sql, and settlement.sql and post.sql, which write it.
 
 -- name: park
 -- Sets aside an event that can never be published, and its payment's later ones behind it.

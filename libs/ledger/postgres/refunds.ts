@@ -1,5 +1,5 @@
 import { refundEventOf } from '@triplock/contracts';
-import { loadSql, type Database, type Queryable } from '@triplock/postgres';
+import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import type { SettleOutcome } from '../ledger.ts';
 import { refundMovement } from '../outcomes.ts';
 import {
@@ -19,9 +19,11 @@ import {
 } from './settlement.ts';
 import { findRefund, listRefunds, readStates, storeRefundId } from './transactions.ts';
 
-const postRefundSql = loadSql(import.meta.url, 'post-refund.sql');
-const reserveSql = loadSql(import.meta.url, 'reserve-refund.sql');
-const settleRefundSql = loadSql(import.meta.url, 'settle-refund.sql');
+const sql = loadStatements(import.meta.url, 'refunds.sql', [
+  'postRefund',
+  'reserveRefund',
+  'settleRefund',
+]);
 
 /**
  * Refunds in PostgreSQL, schema `ledger`. Writing needs the role `triplock_ledger`; `find` and
@@ -44,7 +46,7 @@ async function postRefund(tx: Queryable, posting: RefundPosting): Promise<Refund
   const { txnId } = posting.refund;
   const row = await insert(tx, posting);
   if (row !== 'made' && row !== 'unfinished') return row;
-  const [judged] = await tx.query<{ decision: RefundDecision }>(reserveSql, [txnId]);
+  const [judged] = await tx.query<{ decision: RefundDecision }>(sql.reserveRefund, [txnId]);
   const refund = await findRefund(tx, txnId);
   if (refund === undefined) throw new Error(`refund ${txnId} was posted and cannot be found`);
   // Another worker made it final while this one waited for its row.
@@ -68,7 +70,7 @@ async function insert(
   tx: Queryable,
   { refund, traceparent }: RefundPosting,
 ): Promise<RefundOutcome | 'made' | 'unfinished'> {
-  const made = await tx.query(postRefundSql, [
+  const made = await tx.query(sql.postRefund, [
     refund.txnId,
     refund.partnerId,
     refund.key,
@@ -95,7 +97,7 @@ async function insert(
 async function settleRefund(tx: Queryable, request: SettleRefundRequest): Promise<SettleOutcome> {
   const { txnId, traceparent } = request;
   const parameters = settleParameters(request, request.refundId);
-  const [settled] = await tx.query<{ sequence: number | null }>(settleRefundSql, parameters);
+  const [settled] = await tx.query<{ sequence: number | null }>(sql.settleRefund, parameters);
   if (settled === undefined) return { outcome: 'stale' };
   const refund = await findRefund(tx, txnId);
   if (refund === undefined) throw new Error(`refund ${txnId} was settled and cannot be found`);

@@ -12,15 +12,22 @@ import {
   type Settlement,
   type TxnId,
 } from '@triplock/payments';
-import { databaseErrorKind, loadSql, type Database, type Queryable } from '@triplock/postgres';
+import {
+  databaseErrorKind,
+  loadStatements,
+  type Database,
+  type Queryable,
+} from '@triplock/postgres';
 import { UnpostableError, type Posting } from '../ledger.ts';
 import { refuseBadTexts } from '../outcomes.ts';
 import type { RefundPosting } from '../refunds.ts';
 
-const appendSettlementSql = loadSql(import.meta.url, 'append-settlement.sql');
-const recordKeyConflictSql = loadSql(import.meta.url, 'record-key-conflict.sql');
+const sql = loadStatements(import.meta.url, 'settlement.sql', [
+  'appendSettlement',
+  'recordKeyConflict',
+]);
 
-/** A final state for one row; what `settle.sql` and `settle-refund.sql` have in common. */
+/** A final state for one row; what settling a payment and a refund have in common. */
 type SettledAs = { txnId: TxnId; version: number; result: Settlement; settledAt: Date };
 
 /**
@@ -50,7 +57,7 @@ export async function appendSettlement(
   tx: Queryable,
   { event, traceparent, entry }: Consequences,
 ): Promise<void> {
-  await tx.query(appendSettlementSql, [
+  await tx.query(sql.appendSettlement, [
     event.txn_id,
     entry?.debit ?? null,
     entry?.credit ?? null,
@@ -83,7 +90,7 @@ async function record(
   traceparent: string,
 ): Promise<EventId> {
   await blamingInput(() =>
-    database.query(recordKeyConflictSql, [
+    database.query(sql.recordKeyConflict, [
       event.event_id,
       event.txn_id,
       event.partner_id,

@@ -1,6 +1,6 @@
 -- Reads and small changes of ledger.transactions: one row per payment and per refund. The steps
--- that guard it are files of their own: post.sql, settle.sql, post-refund.sql, reserve-refund.sql,
--- settle-refund.sql, take-due.sql, wake-due.sql.
+-- that guard it are files of their own: post.sql, settle.sql, refunds.sql, take-due.sql,
+-- wake-due.sql.
 
 -- name: findPayment
 -- Reads one payment, of whatever kind.

@@ -1,10 +1,13 @@
+-- What follows from an end, in the transaction of that: entry, event, and who can go on.
+
+-- name: appendSettlement
 -- Writes what a settlement comes to: its entry, its event, and that the refunds
 -- which wait for this payment can go on now.
 --
 -- $1 txn id, $2 debit account or null when no money moves, $3 credit account, $4 amount,
 -- $5 currency, $6 event id, $7 event type, $8 partner, $9 bucket, $10 sequence, $11 payload,
 -- $12 traceparent, $13 the payment that orders the event. It runs in the transaction of settle.sql
--- or settle-refund.sql, under the payment's lock, so the order id it draws never runs against the
+-- or settleRefund, under the payment's lock, so the order id it draws never runs against the
 -- sequence.
 -- Always one row.
 --
@@ -28,4 +31,17 @@ INSERT INTO ledger.outbox (
   event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
 )
 VALUES ($6, $7, $1::uuid, $13::uuid, $8, $9, $10, $11, $12)
+RETURNING order_id
+
+-- name: recordKeyConflict
+-- Tells of a request that lost its key to another one.
+--
+-- $1 event id, $2 txn id, $3 partner, $4 bucket, $5 payload, $6 traceparent,
+-- $7 the payment.
+-- A row: the event is new. No row: this loser has an event already, which stays.
+INSERT INTO ledger.outbox (
+  event_id, event_type, txn_id, payment_id, partner_id, bucket, payload, traceparent
+)
+VALUES ($1, 'payment.key_conflict', $2::uuid, $7::uuid, $3, $4, $5, $6)
+ON CONFLICT (event_id) DO NOTHING
 RETURNING order_id

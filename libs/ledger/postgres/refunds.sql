@@ -1,3 +1,25 @@
+-- What is done to refunds, which are rows of ledger.transactions: made, reserved on their payment,
+-- settled. What else is read of them is in transactions.sql.
+
+-- name: postRefund
+-- Makes the row of a refund, waiting for its payment.
+--
+-- $1 id, $2 partner, $3 idempotency key, $4 fingerprint in hex, $5 response version, $6 payment id,
+-- $7 the amount asked for or null for all that is left, $8 details as JSON text, $9 created at,
+-- $10 traceparent, $11 milliseconds after which the resolver takes it up while it is pending.
+-- A row: this statement made the refund. No row: its id is taken.
+INSERT INTO ledger.transactions (
+  txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, payment_id,
+  requested_amount, details, created_at, traceparent, state, events, due_at
+)
+VALUES (
+  $1, 'refund', $2, $3, decode($4, 'hex'), $5, $6, $7, $8, $9, $10, 'pending', 0,
+  now() + $11::integer * interval '1 millisecond'
+)
+ON CONFLICT DO NOTHING
+RETURNING txn_id
+
+-- name: reserveRefund
 -- Reserves a pending refund's amount on its payment, once, when it fits.
 --
 -- $1 the refund's id.
@@ -5,7 +27,7 @@
 -- and may still come), or why it can never be given back: `payment_not_refundable`,
 -- `amount_exceeds_refundable`. No row: the refund is final.
 --
--- The refund is locked before its payment, here and in settle-refund.sql. Under READ COMMITTED both
+-- The refund is locked before its payment, here and in settleRefund. Under READ COMMITTED both
 -- locked rows are the newest, so of refunds racing on one payment each sees what the others
 -- reserved, and the cap is compared once more by the update and by the table's own check. A payment
 -- that is not there a day after its refund was accepted was set aside and will not come by itself.
@@ -58,3 +80,38 @@ WITH refund AS MATERIALIZED (
   WHERE target.txn_id = $1 AND judged.decision = 'waiting' AND judged.payment_id IS NULL
 )
 SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged
+
+-- name: settleRefund
+-- Makes a pending refund final, counts it on its payment and takes the payment's next sequence.
+--
+-- $1 id, $2 the version that was read, $3 succeeded or failed, $4 failure code, $5 failure message,
+-- $6 when it was settled, $7 the provider's id of the refund or null.
+-- A row: it is final now; its entry and event must follow in the same transaction. `sequence` is
+-- null when the partner has no such payment, and the refund is then ordered by itself.
+-- No row: it was final, or is of another version, and nothing was written.
+--
+-- What a failed refund had reserved is given back to the payment.
+WITH refund AS (
+  UPDATE ledger.transactions SET
+    state = $3,
+    failure_code = $4,
+    failure_message = $5,
+    settled_at = $6,
+    provider_refund_id = coalesce($7, provider_refund_id),
+    due_at = NULL,
+    version = version + 1
+  WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'refund'
+  RETURNING partner_id, payment_id, amount
+), payment AS (
+  UPDATE ledger.transactions AS target SET
+    amount_refunded = target.amount_refunded + CASE $3 WHEN 'succeeded' THEN refund.amount ELSE 0 END,
+    refund_reserved =
+      target.refund_reserved - CASE $3 WHEN 'failed' THEN coalesce(refund.amount, 0) ELSE 0 END,
+    events = target.events + 1,
+    version = target.version + 1
+  FROM refund
+  WHERE target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
+    AND target.kind = 'payment'
+  RETURNING target.events
+)
+SELECT payment.events AS sequence FROM refund LEFT JOIN payment ON true
