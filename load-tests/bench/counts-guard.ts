@@ -29,7 +29,7 @@ const most = {
   roles: {
     'ledger-worker': { statements: 0.08, batches: 0.03, walBytes: 3_200 },
     'outbox-dispatcher': { statements: 0.08, batches: 0.03, walBytes: 1_600, publishCalls: 0.04 },
-    'partner-notifier': { statements: 0.5, batches: 0.1, walBytes: 5_200 },
+    'partner-notifier': { statements: 0.35, batches: 0.06, walBytes: 4_800 },
     'settlement-feed': { statements: 0.12, batches: 0.04, walBytes: 1_100 },
     auditor: { statements: 0.12, batches: 0.03, walBytes: 1_300 },
   } satisfies Partial<Record<MeasuredService, object>>,
