@@ -60,6 +60,10 @@ const types: pg.CustomTypesConfig = {
     oid === int8Oid ? BigInt : (pg.types.getTypeParser(oid, format) as (value: string) => unknown),
 };
 
+// Longer than the pauses of what a service does now and then: a new connection costs both sides
+// more than many statements, by its process, its handshake and caches that are empty.
+const idleConnectionMs = 300_000;
+
 /**
  * Opens a pool. Connections are made when first needed, so this does not fail when PostgreSQL is
  * away.
@@ -72,6 +76,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     application_name: options.applicationName,
     max: options.connectionsMax ?? 8,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
+    idleTimeoutMillis: idleConnectionMs,
     statement_timeout: statementTimeoutMs,
     // The client's own limit is for a server that hangs or is unreachable; the outcome is then
     // unknown.
