@@ -71,6 +71,12 @@ export type Partners = {
    * version.
    */
   disableEndpoint(endpoint: { partnerId: PartnerId; version: string }): Promise<boolean>;
+  /**
+   * Calls `told` when a partner has set an endpoint or asked for webhooks again, and once when it
+   * has begun to listen; resolves when `signal` aborts. What is changed in other ways, and while a
+   * connection is lost, is not told of: look by yourself too, if seldom.
+   */
+  listen(told: () => void, signal: AbortSignal): Promise<void>;
   /** Whether answers come from the cache: PostgreSQL did not answer when it was last asked. */
   stale(): boolean;
   /** Whether any key is known to be good: its partner gets in while PostgreSQL is unreachable. */
@@ -88,6 +94,9 @@ type UnverifiedRow = {
   asks: number;
 };
 type KeyRow = { sha256: Buffer; partner_id: PartnerId; card_numbers_allowed: boolean };
+
+/** The statements of webhook-endpoints.sql and webhook-deliveries.sql notify it. */
+const webhooksChannel = 'triplock_webhooks';
 
 /**
  * A flood of made-up keys takes one connection and a bounded number of statements, of a few
@@ -153,6 +162,7 @@ export function openPartners(
       );
       return row!.disabled;
     },
+    listen: (told, signal) => database.listen(webhooksChannel, told, signal),
     stale: () => authenticator.stale(),
     warm: () => authenticator.warm(),
     async ping() {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { IdempotencyKey, PartnerId } from '@triplock/payments';
-import { createTestDatabase, testWebhookKeys } from '@triplock/testing';
+import type { EventId, IdempotencyKey, PartnerId } from '@triplock/payments';
+import { createTestDatabase, eventually, testWebhookKeys } from '@triplock/testing';
 import { openPartners } from './partners.ts';
+import { openWebhookDeliveries } from './webhook-deliveries.ts';
 import { openWebhookEndpoints, parseWebhookKeys } from './webhook-endpoints.ts';
 
 const acme = 'acme' as PartnerId;
@@ -84,6 +85,21 @@ test('an endpoint that is gone is as good as none until it is set again, and onl
     'SELECT FROM partners.webhook_endpoints WHERE disabled_at IS NULL',
   );
   assert.equal(rows.length, 2);
+});
+
+test('notifiers are told of endpoints that are set, and of webhooks that are asked for again', async (context) => {
+  const { endpoints: store, notifier, gateway } = await endpoints(context);
+  const stopping = new AbortController();
+  let told = 0;
+  const listening = notifier.listen(() => (told += 1), stopping.signal);
+  await eventually(async () => told === 1);
+  await store.setUrl({ partnerId: acme, url });
+  await eventually(async () => told === 2);
+  const eventId = '328391a9-46c9-8809-a8b6-3591db80e499' as EventId;
+  await openWebhookDeliveries(gateway).redeliver({ partnerId: acme, eventId });
+  await eventually(async () => told === 3);
+  stopping.abort();
+  await listening;
 });
 
 test('two who make an endpoint at once make one, and only one is shown its secret', async (context) => {

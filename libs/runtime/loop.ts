@@ -69,6 +69,29 @@ export function runLoop(
   };
 }
 
+/**
+ * Hears of something for ever, and begins anew after `listen` threw. `listen` resolves when its
+ * signal aborts.
+ */
+export function runListener(
+  listen: (heard: () => void, signal: AbortSignal) => Promise<void>,
+  heard: () => void,
+  logger: Logger,
+): Pick<Loop, 'stop'> {
+  const closing = new AbortController();
+  const pass = async () => {
+    await listen(heard, closing.signal);
+    return 0;
+  };
+  const loop = runLoop(pass, { name: 'listen', idleMs: 0, logger });
+  return {
+    stop: () => {
+      closing.abort();
+      return loop.stop();
+    },
+  };
+}
+
 /** Exponential backoff with full jitter between half and whole; milliseconds. */
 export function backoffMs(attempt: number, limits: { firstMs: number; maxMs: number }): number {
   const whole = Math.min(limits.maxMs, limits.firstMs * 2 ** Math.min(attempt, 30));

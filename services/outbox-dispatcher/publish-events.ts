@@ -5,6 +5,7 @@ import {
   inBatchSpan,
   isTracing,
   openSpan,
+  runListener,
   runLoop,
   untracedSpan,
   type CrashPoints,
@@ -65,15 +66,9 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
     apartMs,
     logger,
   });
-  const closing = new AbortController();
-  const hear = async () => {
-    await listen?.(loop.wake, closing.signal);
-    return 0;
-  };
-  const listening = listen && runLoop(hear, { name: 'listen', idleMs: 0, logger });
+  const listening = listen && runListener(listen, loop.wake, logger);
   return {
     stop: async () => {
-      closing.abort();
       await listening?.stop();
       await loop.stop();
       await outbox.releaseBuckets(owner);

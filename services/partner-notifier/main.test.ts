@@ -105,6 +105,29 @@ test('where it is required an endpoint that is set gets webhooks once it has ech
   assert.equal((await notifier.terminate()).exitCode, 0);
 });
 
+test('a notifier whose listening connection is lost listens again, and finds what it is not told of', async (context) => {
+  const { start, publish, receiver, store } = await aNotifier(context);
+  const database = store.open();
+  await database.query('UPDATE partners.webhook_endpoints SET disabled_at = now()');
+  const notifier = await start({ INSTANCE_NAME: 'listener' });
+  await publish(succeeded(aPayment()));
+  const isParked = `SELECT FROM notifier.deliveries WHERE state = 'parked'`;
+  await eventually(async () => (await database.query(isParked)).length === 1);
+  const listening = async () => {
+    const found = await database.query<{ pid: number }>(`
+      SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'listener' AND query LIKE 'LISTEN%'`);
+    return found[0]?.pid;
+  };
+  const first = await eventually(listening);
+  await database.query('SELECT pg_terminate_backend($1)', [first]);
+  await eventually(async () => ((await listening()) ?? first) !== first);
+  // As an operator would: no gateway tells of it.
+  await database.query('UPDATE partners.webhook_endpoints SET disabled_at = NULL');
+  await eventually(async () => receiver.received.length === 1);
+  assert.equal((await notifier.terminate()).exitCode, 0);
+});
+
 test('a notifier that is killed before it acknowledges still sends, under the same id', async (context) => {
   const { start, publish, receiver } = await aNotifier(context, { WEBHOOK_TIMEOUT_MS: '100' });
   const first = await start({ CRASH_POINTS: 'notifier.committed=kill' });

@@ -1,7 +1,16 @@
 import { consumeEvents } from '@triplock/consumer';
 import { openPartners, targetPolicyOf } from '@triplock/partners';
 import { openDatabase, readDurability } from '@triplock/postgres';
-import { runLoop, runService, type Pass } from '@triplock/runtime';
+import {
+  backoffMs,
+  runListener,
+  runLoop,
+  runService,
+  type IdleMs,
+  type Loop,
+  type Pass,
+  type Service,
+} from '@triplock/runtime';
 import { readConfig, type Config } from './config.ts';
 import { notifyPartners, openDeliveries, type SendRates } from './deliveries.ts';
 import { verificationPolicyOf, verifyEndpoints } from './endpoint-verification.ts';
@@ -9,16 +18,15 @@ import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
 import { measureBacklog, reapDeliveries, releaseDeliveries } from './upkeep.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
-import { createSender, runSender, type Notifier } from './webhook-sender.ts';
+import { createSender, runSender, type Notifier, type Sender } from './webhook-sender.ts';
 
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
-// An endpoint is asked this long after it was set, and what was parked is sent this long after it
-// is open.
-const verifyEveryMs = 1_000;
-const releaseEveryMs = 1_000;
+// Gateways tell of endpoints that were set, and of webhooks that were asked for again. This finds
+// those that they did not tell of: their connection was lost, or an operator set them.
+const untoldRests = { firstMs: 1_000, maxMs: 5_000 };
 const hourMs = 3_600_000;
 
 await runService(partnerNotifier, readConfig, async (config, service) => {
@@ -49,18 +57,18 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   });
   const sending = runSender(sender, logger);
   service.onClose('sender', () => sending.stop());
-  runPass('measure backlog', backlogEveryMs, measureBacklog(deliveries, metrics));
-  const stopping = new AbortController();
-  const policy = config.WEBHOOK_VERIFICATION ?? verificationPolicyOf(config.TRIPLOCK_MODE);
-  const verification = { policy, stopping: stopping.signal };
-  runPass('verify endpoints', verifyEveryMs, verifyEndpoints(notifier, verification));
-  service.onClose('questions to endpoints', async () => stopping.abort());
-  runPass('release deliveries', releaseEveryMs, releaseDeliveries(deliveries));
+  runClosing(service, 'measure backlog', backlogEveryMs, measureBacklog(deliveries, metrics));
+  followEndpoints(config, service, notifier, sender);
   const retention = {
     deliveredMs: config.DELIVERIES_RETENTION_HOURS * hourMs,
     undeliveredMs: config.UNDELIVERED_RETENTION_HOURS * hourMs,
   };
-  runPass('reap deliveries', reapEveryMs, reapDeliveries(deliveries, metrics, retention));
+  runClosing(
+    service,
+    'reap deliveries',
+    reapEveryMs,
+    reapDeliveries(deliveries, metrics, retention),
+  );
 
   const events = await consumeEvents(service, config, {
     name: 'partner-notifier',
@@ -75,12 +83,51 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   await service.serveAdmin({
     readiness: { postgres: () => database.ping(), pubsub: () => events.ping() },
   });
-
-  function runPass(name: string, idleMs: number, pass: Pass): void {
-    const loop = runLoop(pass, { name, idleMs, logger });
-    service.onClose(name, () => loop.stop());
-  }
 });
+
+/** Runs a pass until the service closes. */
+function runClosing({ logger, onClose }: Service, name: string, idleMs: IdleMs, pass: Pass): Loop {
+  const loop = runLoop(pass, { name, idleMs, logger });
+  onClose(name, () => loop.stop());
+  return loop;
+}
+
+/**
+ * Asks the endpoints that were set whether they want webhooks, and has sent what is parked for
+ * those that do, and what was asked for again: when a gateway tells of it, or at the next look.
+ */
+function followEndpoints(
+  config: Config,
+  service: Service,
+  notifier: Notifier,
+  sender: Sender,
+): void {
+  const { logger, onClose } = service;
+  const stopping = new AbortController();
+  const policy = config.WEBHOOK_VERIFICATION ?? verificationPolicyOf(config.TRIPLOCK_MODE);
+  const verification = { policy, stopping: stopping.signal };
+  const restMs = (idleBefore: number) => backoffMs(idleBefore, untoldRests);
+
+  const release = wakingWhenDone(releaseDeliveries(notifier.deliveries), sender);
+  const releasing = runClosing(service, 'release deliveries', restMs, release);
+  const verify = wakingWhenDone(verifyEndpoints(notifier, verification), releasing);
+  const verifying = runClosing(service, 'verify endpoints', restMs, verify);
+  onClose('questions to endpoints', async () => stopping.abort());
+  const told = () => {
+    for (const { wake } of [verifying, releasing, sender]) wake();
+  };
+  const listening = runListener(notifier.partners.listen, told, logger);
+  onClose('listening', () => listening.stop());
+}
+
+/** A pass that wakes who goes on with what it did. */
+function wakingWhenDone(pass: Pass, next: Pick<Loop, 'wake'>): Pass {
+  return async () => {
+    const done = await pass();
+    if (done > 0) next.wake();
+    return done;
+  };
+}
 
 function ratesOf(config: Config): SendRates {
   return {

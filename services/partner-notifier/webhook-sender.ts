@@ -128,9 +128,9 @@ export function createSender(notifier: Notifier, limits: SendLimits): Sender {
   };
 }
 
-// How often to look for what nobody tells of: what failed and is due again, or was asked for again,
-// and what a sender that died has left.
-const idleMs = 500;
+// How long to rest while nothing comes, ever longer, until the next look for what nobody tells of:
+// what failed and is due again, and what a sender that died has left.
+const rests = { firstMs: 100, maxMs: 2_000 };
 // What is due within this time is leased together: a lease costs more than what is in it.
 const apartMs = 25;
 // Stays below the time a service has for its shutdown, so that what was given up is still recorded.
@@ -138,8 +138,13 @@ const shutdownGraceMs = 8_000;
 
 /** Sends for ever. Stopping takes no new deliveries and lets those under way come to their end. */
 export function runSender(sender: Sender, logger: Logger): Pick<Loop, 'stop'> {
-  // A partner whose share is full has more to send as soon as one of its attempts ends.
-  const pass = async () => (await sender.pass()) || sender.somethingWithin(idleMs);
+  let idle = 0;
+  const pass = async () => {
+    // A partner whose share is full has more to send as soon as one of its attempts ends.
+    const done = (await sender.pass()) || (await sender.somethingWithin(backoffMs(idle, rests)));
+    idle = done > 0 ? 0 : idle + 1;
+    return done;
+  };
   const loop = runLoop(pass, { name: 'send webhooks', idleMs: 1, apartMs, logger });
   return {
     async stop() {
@@ -188,7 +193,7 @@ async function sendAndRecord(
   notifier: Notifier,
   delivery: LeasedDelivery,
   signal: AbortSignal,
-): Promise<RecordOutcome> {
+): Promise<void> {
   const started = performance.now();
   const outcome = await notifier.metrics.attemptSeconds.time(
     () => attempt(notifier, delivery, signal),
@@ -209,12 +214,9 @@ async function sendAndRecord(
   });
   await notifier.crashPoints.reached('webhook.recorded');
   report(notifier, delivery, { outcome, recorded });
-  return recorded;
 }
 
-/**
- * The receiver wants no more webhooks (Standard Webhooks 1.0, "Deliverability and reliability").
- */
+// It wants no more webhooks (Standard Webhooks 1.0, "Deliverability and reliability").
 const gone = 410;
 
 // A key comes back by hands. Until then each of its deliveries costs a look a minute.
@@ -290,10 +292,7 @@ function report(
       return logger.error(facts, 'webhook given up: the partner did not get it');
     case 'overtaken':
       metrics.overtaken.inc();
-      return logger.warn(
-        facts,
-        'webhook attempt outlived its lease, another sender has taken over',
-      );
+      return logger.warn(facts, 'webhook attempt outlived its lease: another sender has it');
     default:
       return recorded satisfies never;
   }

@@ -27,18 +27,19 @@ SELECT created_at::text AS created_at FROM notifier.partner_deliveries
 WHERE partner_id = $1 AND event_id = $2
 
 -- name: redeliver
--- Makes a webhook delivery due now, by the function that the notifier lends for it.
+-- Makes a webhook delivery due now, by the function that the notifier lends for it, and tells the
+-- notifiers behind the commit.
 --
 -- $1 partner id, $2 event id.
 -- A row: the delivery as it is now. No row: the partner has no such delivery.
 SELECT event_id, type, txn_id, state, attempts, last_status, last_error, created_at,
        CASE WHEN state = 'delivered' THEN finished_at END AS delivered_at,
        CASE WHEN state = 'pending' THEN next_attempt_at END AS next_attempt_at
-FROM notifier.redeliver($1, $2)
+FROM notifier.redeliver($1, $2), pg_notify('triplock_webhooks', '')
 
 -- name: redeliverWindow
 -- Makes a partner's webhook deliveries of a window due now, by the function that the notifier lends
--- for it.
+-- for it, and tells the notifiers behind the commit.
 --
 -- $1 partner id, $2 idempotency key, $3 fingerprint, $4 since, $5 until or null for now, $6 state
 -- or null for any, $7 deliveries at most, but for those of one moment.
@@ -48,4 +49,5 @@ SELECT outcome, state, deliveries,
        to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS since,
        to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS until,
        to_char(next_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS next_since
-FROM notifier.redeliver_window($1, $2, $3, $4, $5, $6, $7)
+FROM notifier.redeliver_window($1, $2, $3, $4, $5, $6, $7),
+     pg_notify('triplock_webhooks', '')

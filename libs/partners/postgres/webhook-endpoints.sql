@@ -20,7 +20,7 @@ WHERE partner_id = $1
 -- $1 partner id, $2 URL, $3 the sealed secret of an endpoint that is made by this call, $4 the
 -- URL's host. Always one row: the endpoint now. `made` says that $3 is its secret; otherwise $3
 -- was not used. A change is an act of the partner, recorded with it; the same URL once more is
--- none.
+-- none. Notifiers are told behind the commit.
 WITH before AS (
   SELECT url FROM partners.webhook_endpoints WHERE partner_id = $1 AND disabled_at IS NULL
 ), endpoint AS (
@@ -43,7 +43,8 @@ WITH before AS (
   FROM endpoint
   WHERE NOT EXISTS (SELECT FROM before WHERE before.url = endpoint.url)
 )
-SELECT url, verified, second_secret_until, updated_at, disabled_at, made FROM endpoint
+SELECT url, verified, second_secret_until, updated_at, disabled_at, made
+FROM endpoint, pg_notify('triplock_webhooks', '')
 
 -- name: rotateWebhookSecret
 -- Gives a partner's webhook endpoint a new secret, once per idempotency key; the one before it
