@@ -16,7 +16,7 @@ async function anAuditor(context: TestContext) {
   const database = (await createTestDatabase(context)).open('triplock_auditor');
   const metrics = auditorMetrics(createMetrics('test'));
   return {
-    accept: recordAcceptedBatch(aWholeLog(database), metrics),
+    accept: recordAcceptedBatch(aWholeLog(database), metrics, { apartMs: 0 }),
     bury: recordDeadLetterBatch(database, metrics),
     rows: <Row extends object>(sql: string) => database.query<Row>(sql),
   };

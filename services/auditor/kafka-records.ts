@@ -13,8 +13,9 @@ const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
   'recordDeadLetters',
 ]);
 
-// Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of a record.
-const batch = { apartMs: 250, itemsMax: 256 };
+/** Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of a record. */
+const usualApartMs = 250;
+const itemsMax = 256;
 
 /** Records of one partition; without `next` nothing follows them that is no record. */
 type ReadBatch = Pick<RecordBatch, 'records'> & Partial<Pick<RecordBatch, 'next'>>;
@@ -30,12 +31,19 @@ type FirstNew = { partition: number; first: bigint };
  *
  * @throws when the database is away; the batch then comes again and nothing is counted twice.
  */
-export function recordAcceptedBatch(lost: LostRecords, metrics: AuditorMetrics) {
-  const record = inBatches<Rows, void>(async (batches) => {
-    const stretches = batches.map((rows) => rows.stretch);
-    await keepInOrder(lost, stretches, (tx) => keepRows(tx, batches));
-    return batches.map(() => undefined);
-  }, batch);
+export function recordAcceptedBatch(
+  lost: LostRecords,
+  metrics: AuditorMetrics,
+  { apartMs } = { apartMs: usualApartMs },
+) {
+  const record = inBatches<Rows, void>(
+    async (batches) => {
+      const stretches = batches.map((rows) => rows.stretch);
+      await keepInOrder(lost, stretches, (tx) => keepRows(tx, batches));
+      return batches.map(() => undefined);
+    },
+    { apartMs, itemsMax },
+  );
   return async (batch: ReadBatch): Promise<void> => {
     if (batch.records.length === 0) return;
     await metrics.recordsSeconds.time(

@@ -26,7 +26,7 @@ async function anAuditor(context: TestContext) {
     logger: createLogger({ service: 'test', instance: 'test', level: 'silent' }),
     confirmMs: 0,
   };
-  const record = recordAcceptedBatch(lost, auditorMetrics(createMetrics('test')));
+  const record = recordAcceptedBatch(lost, auditorMetrics(createMetrics('test')), { apartMs: 0 });
   return {
     store,
     database,
