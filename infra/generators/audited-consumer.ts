@@ -42,7 +42,7 @@ export function audited(name: string): readonly Insertion[] {
       text: `    await hops.${name}(event);\n`,
     },
     {
-      file: 'services/auditor/checks.test.ts',
+      file: 'services/auditor/windows.test.ts',
       before: `,auditor}')`,
       text: `,${name}`,
     },
@@ -95,13 +95,16 @@ function missingSql(name: string): string {
 -- early. A key conflict has no sequence and is not counted.
 SELECT outbox.event_id::text AS id, outbox.published_at AS since
 FROM ledger.outbox
-LEFT JOIN ${name}.cursors
-  ON cursors.consumer = '${name}' AND cursors.ordering_key = outbox.payment_id
+LEFT JOIN LATERAL (
+  SELECT last_sequence FROM ${name}.cursors
+  WHERE consumer = '${name}' AND ordering_key = outbox.payment_id OFFSET 0
+) AS cursors ON true
 WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.published_at < $2
   AND outbox.sequence > coalesce(cursors.last_sequence, 0)
   AND NOT EXISTS (
     SELECT FROM ${name}.early_events
     WHERE early_events.consumer = '${name}' AND early_events.event_id = outbox.event_id
+    OFFSET 0
   )
 
 `;

@@ -13,7 +13,7 @@ const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
   'recordDeadLetters',
 ]);
 
-/** Fewer and larger transactions cost less, and nobody waits for the audit's knowledge of a record. */
+/** Fewer and larger transactions cost less, and nobody waits for what the audit knows. */
 const usualApartMs = 250;
 const itemsMax = 256;
 
