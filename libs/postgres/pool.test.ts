@@ -57,6 +57,10 @@ test('who listens hears what others notify, until told to stop or the connection
   await next(2);
   stopping.abort();
   await listening;
+  const calledOff = new AbortController();
+  const connecting = database.listen('Things', () => undefined, calledOff.signal);
+  calledOff.abort();
+  await connecting;
 
   const lost = database.listen('Things', () => (heard += 1), new AbortController().signal);
   await next(3);

@@ -82,6 +82,8 @@ export function openDatabase(options: DatabaseOptions): Database {
     // unknown.
     query_timeout: statementTimeoutMs + 1_000,
     keepAlive: true,
+    // What is idle for minutes is dropped without a word by some networks on the way.
+    keepAliveInitialDelayMillis: 30_000,
     ...(options.readOnly && { options: '-c default_transaction_read_only=on' }),
     types,
     ...(options.onConnect && { verify: verifyBy(options.onConnect) }),
@@ -174,8 +176,11 @@ async function listen(
   if (signal.aborted) return;
   const client = await pool.connect();
   const ended = Promise.withResolvers<void>();
+  // The connection may end before anybody waits for that.
+  ended.promise.catch(() => undefined);
   const stop = () => ended.resolve();
   signal.addEventListener('abort', stop);
+  if (signal.aborted) stop();
   client.on('notification', heard);
   client.once('error', ended.reject);
   client.once('end', () => ended.reject(new Error(`nothing is heard of ${channel} any more`)));

@@ -152,16 +152,19 @@ FROM (
 -- have a row each, and nobody else has one for long (forgetRates).
 --
 -- $1 attempts a second of a partner, $2 of a host. Always one row.
-SELECT count(*) FILTER (WHERE kind = 'partner' AND attempts_left(busy_until, $1::integer) < 1)::integer
+SELECT count(*) FILTER (WHERE kind = 'partner' AND attempts_left(busy_until, $1::integer, now()) < 1)::integer
          AS partners,
-       count(*) FILTER (WHERE kind = 'host' AND attempts_left(busy_until, $2::integer) < 1)::integer
+       count(*) FILTER (WHERE kind = 'host' AND attempts_left(busy_until, $2::integer, now()) < 1)::integer
          AS hosts
 FROM send_rates
 WHERE busy_until > now()
 
 -- name: forgetRates
--- Removes the rates of whoever has rested: no row says the same. One that is being spent stays.
-DELETE FROM send_rates WHERE busy_until < now()
+-- Removes the rates of whoever has rested: no row says the same. One that is being spent stays, and
+-- one that somebody begins to spend just now is not waited for.
+DELETE FROM send_rates WHERE (kind, name) IN (
+  SELECT kind, name FROM send_rates WHERE busy_until < now() FOR UPDATE SKIP LOCKED
+)
 
 -- name: reapDeliveries
 -- Removes webhooks that were delivered, given up or parked long ago, with their attempts, oldest

@@ -105,6 +105,8 @@ test('a flood of one partner takes its share, leaves the others theirs, and is s
   await notifyAll(['globex', ...many('acme', 30), 'zeta'], sender);
   await eventually(async () => others.received.length === 3 && held.length === 8);
   const answer = () => held.splice(0).forEach((each) => each());
+  // It was woken when it heard that there is no room.
+  await sender.somethingWithin(0);
   answer();
   assert.equal(await sender.somethingWithin(60_000), 1, 'nobody knows that there is room');
   await eventually(async () => {

@@ -96,18 +96,15 @@ type GroupMember = {
 /**
  * The lowest session that brokers accept by default (`group.min.session.timeout.ms`), so that the
  * partitions of a killed worker move as soon as Kafka allows. A false alarm costs one rebalance and
- * some redeliveries. A quarter of it between heartbeats, so that three may be lost.
+ * some redeliveries. A quarter of it between heartbeats at most, so that three may be lost: a fetch
+ * ends as soon as there is a record, and an idle one after that quarter, which a close or the end
+ * of a pause may have to wait for.
  */
 const defaultSessionMs = 6_000;
 /** How long a rebalance waits for batches under way; a slower member is left out. */
 const rebalanceMs = 20_000;
 /** Partitions whose batches are under way at once. */
 const partitionsConcurrently = 12;
-/**
- * A fetch ends as soon as there is a record, so an idle one waits until the next heartbeat is due,
- * which kafkajs sends between fetches. So long may a close or the end of a pause have to wait.
- */
-const fetchWaitMs = defaultSessionMs / 4;
 const requestTimeoutMs = 5_000;
 const joinLimitMs = 60_000;
 const leaveLimitMs = 10_000;
@@ -123,14 +120,15 @@ async function startMember(
   const { groupId, topic, logger } = options;
   const hasLost = await reportLost(options);
   const sessionTimeout = options.sessionTimeoutMs ?? defaultSessionMs;
-  const heartbeatInterval = sessionTimeout / 4;
+  // Sent between fetches, and only if it is over by then: so each idle fetch is followed by one.
+  const heartbeatInterval = sessionTimeout / 8;
   const client = openKafkaClient(options, { requestTimeoutMs, retry });
   const consumer = client.kafka.consumer({
     groupId,
     sessionTimeout,
     heartbeatInterval,
     rebalanceTimeout: rebalanceMs,
-    maxWaitTimeInMs: Math.min(fetchWaitMs, heartbeatInterval),
+    maxWaitTimeInMs: sessionTimeout / 4,
     allowAutoTopicCreation: false,
     // kafkajs would restart after some errors and stop for good after others. Here every crash ends
     // the member, and whoever started it starts another.
@@ -186,8 +184,8 @@ async function startMember(
 }
 
 /**
- * Handles a batch and holds up the next fetch for as long as more is to gather. What has gathered
- * already is fetched at once: a group that is behind waits for nothing.
+ * Handles a batch and holds up the next fetch for as long as more is to gather. A batch with more
+ * behind it holds up none; but a fetch waits for all batches of the one before it.
  */
 function gathering(eachBatch: EachBatchHandler, gatherMs: number): EachBatchHandler {
   return async (payload) => {

@@ -1,5 +1,6 @@
 -- What partners are to be notified of, and what became of it. A delivery is the notifier's effect of
--- an event: it commits with the event's inbox row, and sending is a loop of its own.
+-- an event: it commits with the event's inbox row. What was leased with that is sent from memory after
+-- the commit, everything else by a loop of its own.
 CREATE TABLE deliveries (
   -- The webhook-id on every attempt.
   event_id uuid PRIMARY KEY,
@@ -80,11 +81,12 @@ CREATE TABLE send_rates (
 );
 GRANT SELECT, INSERT, UPDATE (busy_until), DELETE ON send_rates TO triplock_notifier;
 
--- How many attempts may be begun now at so many a second, as many at once after a rest.
-CREATE FUNCTION attempts_left(busy_until timestamptz, a_second integer) RETURNS integer
-LANGUAGE sql STABLE
+-- How many attempts may be begun at a moment at so many a second, as many at once after a rest.
+CREATE FUNCTION attempts_left(busy_until timestamptz, a_second integer, moment timestamptz)
+RETURNS integer
+LANGUAGE sql IMMUTABLE
 RETURN floor(
-  a_second * greatest(0, extract(epoch FROM now() + interval '1 second' - greatest(busy_until, now())))
+  a_second * greatest(0, extract(epoch FROM moment + interval '1 second' - greatest(busy_until, moment)))
 )::integer;
 
 -- Makes deliveries and leases what is due, these and those that wait, the same share for every partner, so
@@ -105,8 +107,8 @@ RETURN floor(
 --
 -- Senders go one after the other, each until it has committed: what is counted below is then all there is,
 -- because each statement of this function sees what was committed before it began. Whoever stands still
--- before its commit loses its transaction, and holds up the others no longer than that; what waits is
--- leased without the bodies, which are read afterwards.
+-- before its commit loses its transaction after 5 s and holds up the others no longer than that. What
+-- waits is leased without the bodies, which are read afterwards.
 CREATE FUNCTION lease_deliveries(
   owner text, lease interval, rows_max integer,
   partner_in_flight integer, host_in_flight integer, partner_a_second integer, host_a_second integer,
@@ -117,9 +119,13 @@ CREATE FUNCTION lease_deliveries(
 )
 LANGUAGE plpgsql SET search_path = notifier, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
+DECLARE
+  moment timestamptz;
 BEGIN
   PERFORM set_config('idle_in_transaction_session_timeout', '5s', true);
   PERFORM pg_advisory_xact_lock(hashtextextended('lease_deliveries', 0));
+  -- Not now(), which was before the wait: those who waited would each begin what one may.
+  moment := clock_timestamp();
   RETURN QUERY
     WITH made AS MATERIALIZED (
       SELECT t.*, endpoint.partner_id IS NOT NULL AS is_open
@@ -128,10 +134,10 @@ BEGIN
       LEFT JOIN partners.open_webhook_endpoints AS endpoint USING (partner_id)
     ), in_flight AS MATERIALIZED (
       SELECT deliveries.partner_id, lease_host FROM deliveries
-      WHERE state = 'pending' AND lease_owner IS NOT NULL AND next_attempt_at > now()
+      WHERE state = 'pending' AND lease_owner IS NOT NULL AND next_attempt_at > moment
     ), waiting AS MATERIALIZED (
       SELECT waiting.partner_id, endpoint.host, held.held,
-             least(partner_in_flight - held.held, attempts_left(rate.busy_until, partner_a_second)) AS may
+             least(partner_in_flight - held.held, attempts_left(rate.busy_until, partner_a_second, moment)) AS may
       FROM (
         SELECT * FROM partners_with('pending')
         UNION
@@ -150,7 +156,7 @@ BEGIN
         SELECT deliveries.event_id, next_attempt_at
         FROM deliveries
         WHERE state = 'pending' AND deliveries.partner_id = waiting.partner_id
-          AND next_attempt_at <= now()
+          AND next_attempt_at <= moment
         ORDER BY next_attempt_at
         LIMIT 1 + greatest(0, least(waiting.may, rows_max))
         FOR UPDATE SKIP LOCKED
@@ -161,14 +167,14 @@ BEGIN
       FROM (
         SELECT * FROM stored
         UNION ALL
-        SELECT made.event_id, made.partner_id, now(), true FROM made WHERE is_open
+        SELECT made.event_id, made.partner_id, moment, true FROM made WHERE is_open
       ) AS either
       JOIN waiting USING (partner_id)
     ), hosts AS MATERIALIZED (
       SELECT due.host,
              least(
                host_in_flight - (SELECT count(*) FROM in_flight WHERE lease_host = due.host),
-               attempts_left(max(rate.busy_until), host_a_second)
+               attempts_left(max(rate.busy_until), host_a_second, moment)
              ) AS may
       FROM due
       LEFT JOIN send_rates AS rate ON rate.kind = 'host' AND rate.name = due.host
@@ -187,7 +193,7 @@ BEGIN
       LIMIT rows_max
     ), spent AS (
       INSERT INTO send_rates AS known (kind, name, busy_until)
-      SELECT kind, name, now() + interval '1 second' * count(*) / a_second
+      SELECT kind, name, moment + interval '1 second' * count(*) / a_second
       FROM (
         SELECT 'partner', chosen.partner_id, partner_a_second FROM chosen
         UNION ALL
@@ -195,14 +201,14 @@ BEGIN
       ) AS t (kind, name, a_second)
       GROUP BY kind, name, a_second
       ON CONFLICT (kind, name) DO UPDATE SET
-        busy_until = greatest(known.busy_until, now()) + (excluded.busy_until - now())
+        busy_until = greatest(known.busy_until, moment) + (excluded.busy_until - moment)
     ), taken AS (
       UPDATE deliveries SET
         attempts = attempts + 1,
         lease_owner = owner,
         lease_host = chosen.host,
-        next_attempt_at = now() + lease,
-        first_attempt_at = coalesce(first_attempt_at, now()),
+        next_attempt_at = moment + lease,
+        first_attempt_at = coalesce(first_attempt_at, moment),
         first_attempt = CASE WHEN first_attempt_at IS NULL THEN attempts + 1 ELSE first_attempt END
       FROM chosen
       WHERE NOT is_made AND deliveries.event_id = chosen.event_id
@@ -213,7 +219,7 @@ BEGIN
       SELECT made.event_id, made.partner_id, made.txn_id, body, traceparent,
              CASE WHEN is_open THEN 'pending' ELSE 'parked' END,
              mine::integer, CASE WHEN mine THEN owner END, chosen.host,
-             CASE WHEN mine THEN now() + lease ELSE now() END, CASE WHEN mine THEN now() END
+             CASE WHEN mine THEN moment + lease ELSE moment END, CASE WHEN mine THEN moment END
       FROM made
       LEFT JOIN chosen ON is_made AND chosen.event_id = made.event_id
       CROSS JOIN LATERAL (SELECT chosen.event_id IS NOT NULL AS mine) AS whose
