@@ -46,8 +46,8 @@ function openSetBack({ postgres }: Endpoints) {
 type SpannerRow = Readonly<Record<string, string | bigint | boolean | null>>;
 
 /**
- * Remembers every row of a ledger in Spanner, and has the ledger as it was then when it is called
- * what this returns: as by a restore, nothing that came since is there.
+ * Remembers every row of a ledger in Spanner. What it returns puts the ledger back to that, as a
+ * restore does: nothing that came since is there.
  */
 async function rememberSpanner(spanner: SpannerDatabase): Promise<() => Promise<void>> {
   const columns = await spanner.query<{ in_table: string; name: string; type: string }>(`
@@ -162,7 +162,7 @@ test('after a failover to a standby that lacks the newest commits, or a restore,
   for (const { name } of system.services) await stopProcess({ home, name });
   if (restoreSpanner !== undefined) await Promise.all([database.failOver(), restoreSpanner()]);
   const found = 'SELECT txn_id FROM transactions WHERE txn_id IN UNNEST(@lost)';
-  // Not by the copy of a ledger in Spanner: who writes that one is at work.
+  // Of Spanner itself: whoever looks at its copy brings that up to date first.
   const left = spanner ? await spanner.query(found, { lost }) : [...(await look.inLedger(lost))];
   assert.deepEqual(left, []);
   const rewound = await command('rewind', ...words);

@@ -72,11 +72,11 @@ export type Partners = {
    */
   disableEndpoint(endpoint: { partnerId: PartnerId; version: string }): Promise<boolean>;
   /**
-   * Calls `told` when a partner has set an endpoint or asked for webhooks again, and once when it
-   * has begun to listen; resolves when `signal` aborts. What is changed in other ways, and while a
-   * connection is lost, is not told of: look by yourself too, if seldom.
+   * Calls `onChange` when a partner has set an endpoint or asked for webhooks again, and once when
+   * it has begun to listen; resolves when `signal` aborts. What is changed in other ways, and while
+   * a connection is lost, is not announced: look by yourself too, if seldom.
    */
-  listen(told: () => void, signal: AbortSignal): Promise<void>;
+  listen(onChange: () => void, signal: AbortSignal): Promise<void>;
   /** Whether answers come from the cache: PostgreSQL did not answer when it was last asked. */
   stale(): boolean;
   /** Whether any key is known to be good: its partner gets in while PostgreSQL is unreachable. */
@@ -162,7 +162,7 @@ export function openPartners(
       );
       return row!.disabled;
     },
-    listen: (told, signal) => database.listen(webhooksChannel, told, signal),
+    listen: (onChange, signal) => database.listen(webhooksChannel, onChange, signal),
     stale: () => authenticator.stale(),
     warm: () => authenticator.warm(),
     async ping() {

@@ -39,7 +39,7 @@ export function loadStatements<const Name extends string>(
   return Object.fromEntries(found) as Record<Name, string>;
 }
 
-/** What a trace calls a statement: its file, or its first word when it is none, as of `BEGIN`. */
+/** What a trace calls a statement: its file, its name in one, or else its first word. */
 export function nameOfSql(text: string): string {
   return names.get(text) ?? /\w+/.exec(text)?.[0].toUpperCase() ?? 'statement';
 }

@@ -70,17 +70,17 @@ export function runLoop(
 }
 
 /**
- * Hears of something for ever, and begins anew after `listen` threw. `listen` resolves when its
+ * Listens until it is stopped, and begins anew after `listen` threw. `listen` resolves when its
  * signal aborts.
  */
 export function runListener(
-  listen: (heard: () => void, signal: AbortSignal) => Promise<void>,
-  heard: () => void,
+  listen: (onNotify: () => void, signal: AbortSignal) => Promise<void>,
+  onNotify: () => void,
   logger: Logger,
 ): Pick<Loop, 'stop'> {
   const closing = new AbortController();
   const pass = async () => {
-    await listen(heard, closing.signal);
+    await listen(onNotify, closing.signal);
     return 0;
   };
   const loop = runLoop(pass, { name: 'listen', idleMs: 0, logger });

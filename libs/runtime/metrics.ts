@@ -3,8 +3,8 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 export { Counter, Gauge, Histogram, Registry };
 
 /**
- * Between two looks at how late timers fire. Each look wakes the process: every 10 ms, as the
- * package would have it, most of what an idle service costs is to find that it is idle.
+ * How often the lag of timers is measured. Each time wakes the process: every 10 ms, as the package
+ * has it, was most of what an idle service cost.
  */
 const lagEveryMs = 250;
 

@@ -122,9 +122,9 @@ export async function observe(auditor: Auditor, looking = usual): Promise<Observ
 const isAlways = ({ holds }: DatedFinding) => holds === 'always';
 
 /**
- * Looks at everything: at what no closed slice covers, window by window, at what has not come to
- * its end, however old, and at some closed slices. Rejects when PostgreSQL or Kafka does not
- * answer: an audit that cannot see says nothing.
+ * Looks at everything: at what neither a closed slice nor a window known to be clean covers, window
+ * by window, at what has not come to its end, however old, and at some closed slices. Rejects when
+ * PostgreSQL or Kafka does not answer: an audit that cannot see says nothing.
  */
 async function lookOnce(auditor: Auditor, looking: Looking): Promise<Observations> {
   const known = await closeAndCompare(auditor, looking);

@@ -36,7 +36,7 @@ import { auditor } from './service.ts';
 import { usualSlices } from './slices.ts';
 import { compareClaims } from './unaccounted-claims.ts';
 
-// The checks of an audit read whole tables.
+// A window may be large, and a full audit adds up whole tables.
 const auditStatementTimeoutMs = 300_000;
 const retentionEveryMs = 15_000;
 // An audit waits this much longer for what was accepted just before it.

@@ -154,7 +154,7 @@ export type AuditRuns = {
   last(): Promise<LastRun>;
 };
 
-// The audit reads whole tables. As they grow it comes less often and stays a tenth of the load.
+// An audit that takes longer comes less often, and stays a tenth of the load.
 const restFactor = 9;
 
 /**

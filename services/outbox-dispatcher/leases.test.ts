@@ -4,7 +4,7 @@ import { bucketCount } from '@triplock/contracts';
 import { openPostgresOutbox } from '@triplock/ledger';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
 import { aDispatcherSetup } from './test/dispatcher.ts';
-import { holdLeases } from './upkeep.ts';
+import { holdLeases } from './leases.ts';
 
 test('a dispatcher whose lease ends before a publish could publishes nothing', async (context) => {
   const { post, dispatcher, rows } = await aDispatcherSetup(context);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { aPayment, clocksOff, eventually, freePort, startService } from '@triplock/testing';
-import { runPublishing } from './publish-events.ts';
 import { aDispatcherSetup } from './test/dispatcher.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
@@ -57,23 +56,6 @@ test('a dispatcher whose listening connection is lost listens again, and finds w
   await post(aPayment());
   await eventually(async () => (await rows()).every(({ state }) => state === 'published'));
   assert.equal((await dispatcher.terminate()).exitCode, 0);
-});
-
-test('a dispatcher that is told of events looks for others ever less often while nothing comes', async (context) => {
-  const { dispatcher } = await aDispatcherSetup(context);
-  const { parts } = dispatcher();
-  const looks: number[] = [];
-  const fifth = Promise.withResolvers<void>();
-  const take: typeof parts.outbox.take = (leases, rowsMax) => {
-    if (looks.push(performance.now()) === 5) fifth.resolve();
-    return parts.outbox.take(leases, rowsMax);
-  };
-  // It hears nothing but that it listens, which wakes it once.
-  const publishing = runPublishing({ ...parts, outbox: { ...parts.outbox, take } }, 'one');
-  await fifth.promise;
-  await publishing.stop();
-  const rests = looks.slice(1).map((look, n) => look - looks[n]!);
-  assert.ok(Math.max(...rests) >= 500, `rests of ${rests.map(Math.round).join()} ms`);
 });
 
 test('a dispatcher killed between the publish and the mark is followed by one that publishes the same event id', async (context) => {

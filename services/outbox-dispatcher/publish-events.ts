@@ -15,8 +15,8 @@ import {
   type Pass,
 } from '@triplock/runtime';
 import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
+import type { HeldLeases, LeaseHolder } from './leases.ts';
 import type { DispatcherMetrics } from './metrics.ts';
-import type { HeldLeases, LeaseHolder } from './upkeep.ts';
 
 /** What publishing stands on. */
 export type Dispatcher = {
@@ -36,11 +36,11 @@ export type Dispatcher = {
 
 /** What is left of the lease for the mark, when a publish took as long as it may. */
 const markMs = 500;
-// How long to rest while nothing comes, ever longer. Where the outbox tells of its events, a look
-// is for those that it did not tell of: their worker died, or a connection was lost.
+// How long to rest while nothing comes, ever longer. Where the outbox notifies, a look is for the
+// events that it did not announce: their worker died, or a connection was lost.
 const rests = {
-  told: { firstMs: 250, maxMs: 2_000 },
-  untold: { firstMs: 50, maxMs: 1_000 },
+  notified: { firstMs: 250, maxMs: 2_000 },
+  polling: { firstMs: 50, maxMs: 1_000 },
 };
 // What comes within this time leaves together: a look, a request and a commit cost more than the
 // events in them.
@@ -50,6 +50,7 @@ const apartMs = 25;
 export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop, 'stop'> {
   const { outbox, logger } = dispatcher;
   const { listen } = outbox;
+  // A rest ends when leases are due, or a takeover would take longer.
   let askAgainAt = -Infinity;
   const holdLeases = async () => {
     const held = await dispatcher.holdLeases();
@@ -57,8 +58,8 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
     return held;
   };
   const restMs = (idleBefore: number) => {
-    const untilAsked = Math.max(0, askAgainAt - performance.now());
-    return Math.min(untilAsked, backoffMs(idleBefore, listen ? rests.told : rests.untold));
+    const untilAsked = Math.max(apartMs, askAgainAt - performance.now());
+    return Math.min(untilAsked, backoffMs(idleBefore, listen ? rests.notified : rests.polling));
   };
   const loop = runLoop(publishEvents({ ...dispatcher, holdLeases }), {
     name: 'publish',

@@ -24,9 +24,9 @@ import { createSender, runSender, type Notifier, type Sender } from './webhook-s
 const leaseMarginMs = 30_000;
 const backlogEveryMs = 10_000;
 const reapEveryMs = 60_000;
-// Gateways tell of endpoints that were set, and of webhooks that were asked for again. This finds
-// those that they did not tell of: their connection was lost, or an operator set them.
-const untoldRests = { firstMs: 1_000, maxMs: 5_000 };
+// Gateways notify of endpoints that were set and of webhooks that were asked for again. Looks find
+// what they did not announce: their connection was lost, or an operator set it.
+const lookRests = { firstMs: 1_000, maxMs: 5_000 };
 const hourMs = 3_600_000;
 
 await runService(partnerNotifier, readConfig, async (config, service) => {
@@ -94,7 +94,7 @@ function runClosing({ logger, onClose }: Service, name: string, idleMs: IdleMs, 
 
 /**
  * Asks the endpoints that were set whether they want webhooks, and has sent what is parked for
- * those that do, and what was asked for again: when a gateway tells of it, or at the next look.
+ * those that do, and what was asked for again: when a gateway notifies, or at the next look.
  */
 function followEndpoints(
   config: Config,
@@ -106,17 +106,17 @@ function followEndpoints(
   const stopping = new AbortController();
   const policy = config.WEBHOOK_VERIFICATION ?? verificationPolicyOf(config.TRIPLOCK_MODE);
   const verification = { policy, stopping: stopping.signal };
-  const restMs = (idleBefore: number) => backoffMs(idleBefore, untoldRests);
+  const restMs = (idleBefore: number) => backoffMs(idleBefore, lookRests);
 
   const release = wakingWhenDone(releaseDeliveries(notifier.deliveries), sender);
   const releasing = runClosing(service, 'release deliveries', restMs, release);
   const verify = wakingWhenDone(verifyEndpoints(notifier, verification), releasing);
   const verifying = runClosing(service, 'verify endpoints', restMs, verify);
   onClose('questions to endpoints', async () => stopping.abort());
-  const told = () => {
+  const wakeAll = () => {
     for (const { wake } of [verifying, releasing, sender]) wake();
   };
-  const listening = runListener(notifier.partners.listen, told, logger);
+  const listening = runListener(notifier.partners.listen, wakeAll, logger);
   onClose('listening', () => listening.stop());
 }
 

@@ -133,7 +133,7 @@ export function kafkaProperties({ ports, log }: Pick<Site, 'ports'> & { log: str
     'share.coordinator.state.topic.min.isr': '1',
     // One broker with a handful of groups: fewer partitions to load at every start.
     'offsets.topic.num.partitions': '8',
-    // One controller, which nobody follows: that it lives is written down every half second else.
+    // Nobody follows the one controller, which would write down every half second that it lives.
     'metadata.max.idle.interval.ms': '30000',
     // Each thread looks for work several times a second, and there are two sets of each: a broker's
     // and a controller's. Requests are short, and a machine has few cores for so many parts.

@@ -92,8 +92,8 @@ export function watchServer(
     if (known.state !== 'away') logger.warn('redis does not answer');
     if (known.state !== 'away' || known.refusal === undefined) known = { state: 'away' };
   };
-  // What a server answered stays known while it goes on answering, over connections that it or we
-  // end: nobody searches the network for it then. One that does not answer any more is away.
+  // A refusal stays known while the server goes on answering, so that nobody takes it for trouble
+  // of the network. A server that stops answering is away.
   const note = (error: unknown) => {
     if (error instanceof ReplyError) known = { state: 'away', refusal: (error as Error).message };
     else if (known.state === 'away') known = { state: 'away' };

@@ -30,7 +30,7 @@ end
 -- counts on. A connection does not say so: a primary that is demoted keeps its clients and answers
 -- reads, a proxy may lead to another server from one command to the next, and a clock that is set
 -- ahead by a day ends every claim at once.
--- All that one run does is for one caller.
+-- Judged once in a run: all its calls are one caller's, with the same `history` and `expected_ms`.
 local clock_jump_ms = 60000
 local function is_as_known(history, expected_ms, now)
   if as_known == nil then

@@ -1,5 +1,5 @@
 -- What is done to refunds, which are rows of ledger.transactions: made, reserved on their payment,
--- settled. What else is read of them is in transactions.sql.
+-- settled. How they are read, and get their provider's id, is in transactions.sql.
 
 -- name: postRefund
 -- Makes the row of a refund, waiting for its payment.

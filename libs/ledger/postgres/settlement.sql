@@ -1,4 +1,5 @@
--- What follows from an end, in the transaction of that: entry, event, and who can go on.
+-- What is written beside a transaction's row: what follows from its end, in the transaction of
+-- that, and the event of a request that lost its key, by itself.
 
 -- name: appendSettlement
 -- Writes what a settlement comes to: its entry, its event, and that the refunds

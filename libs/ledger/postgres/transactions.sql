@@ -1,6 +1,5 @@
--- Reads and small changes of ledger.transactions: one row per payment and per refund. The steps
--- that guard it are files of their own: post.sql, settle.sql, refunds.sql, take-due.sql,
--- wake-due.sql.
+-- Reads and changes of ledger.transactions: one row per payment and per refund. The steps that
+-- guard it are post.sql and settle.sql, and refunds.sql for refunds.
 
 -- name: findPayment
 -- Reads one payment, of whatever kind.
@@ -129,3 +128,75 @@ RETURNING version
 SELECT txn_id, encode(fingerprint, 'hex') AS fingerprint, state, version
 FROM ledger.transactions
 WHERE txn_id = ANY ($1::uuid[])
+
+-- name: takeDue
+-- Takes pending transactions whose time has come, longest due first.
+--
+-- $1 how many at most, $2 the least milliseconds until each is due again, $3 whether only those are
+-- wanted that come to an end in the ledger alone: book transfers, and refunds yet to be reserved.
+-- A row: a transaction that only the caller has now, under a new version; it is due again after a
+-- quarter of its age, a minute at most. No row: nothing is due.
+--
+-- Sent unprepared, so that the planner sees $3 and takes the index of those few rows: while the
+-- provider is away the other index is full of cards that are due.
+WITH due AS (
+  SELECT txn_id FROM ledger.transactions
+  WHERE state = 'pending' AND due_at <= now()
+    AND (
+      NOT $3::boolean
+      OR CASE kind WHEN 'refund' THEN amount IS NULL ELSE payment_method IS NULL END
+    )
+  ORDER BY due_at
+  LIMIT $1
+  FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE ledger.transactions AS target
+SET version = version + 1,
+    due_at = now() + greatest(
+      $2::integer * interval '1 millisecond',
+      least(interval '1 minute', (now() - created_at) / 4)
+    )
+FROM due WHERE target.txn_id = due.txn_id AND target.state = 'pending'
+RETURNING target.txn_id, target.kind, target.version, target.traceparent
+
+-- name: wakeDue
+-- Remembers an event of the provider and lets the pending transactions be due that it is about.
+--
+-- $1 provider, $2 event id, $3 event type, $4 the intent's id, $5 milliseconds until they are due.
+-- Always one row. `waits`: there is such a transaction; otherwise nothing was written. `remembered`
+-- is false for an event that came before, and then nothing was written either. `woken`: the ids of
+-- those that are due by then; their version stays, so a worker that is at one goes on.
+--
+-- A refund is woken only once it is reserved: before, the provider was not asked for it.
+-- Refunds are locked before their payment and in the order of their ids, as everywhere, so that no
+-- two statements wait for each other. A second event with the same id waits at the insert until the
+-- first one's transaction ends.
+WITH payment AS (
+  SELECT txn_id FROM ledger.transactions WHERE provider_intent_id = $4::text AND provider = $1::text
+), waiting AS MATERIALIZED (
+  SELECT txn_id FROM ledger.transactions
+  WHERE state = 'pending' AND txn_id IN (
+    SELECT txn_id FROM payment
+    UNION ALL
+    SELECT refund.txn_id FROM ledger.transactions AS refund
+    JOIN payment ON refund.payment_id = payment.txn_id
+    WHERE refund.kind = 'refund' AND refund.amount IS NOT NULL
+  )
+  ORDER BY kind DESC, txn_id
+  FOR NO KEY UPDATE
+), remembered AS (
+  INSERT INTO ledger.provider_events (provider, event_id, event_type, intent_id)
+  SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT FROM waiting)
+  ON CONFLICT DO NOTHING
+  RETURNING event_id
+), woken AS (
+  UPDATE ledger.transactions AS target
+  SET due_at = least(target.due_at, now() + $5::integer * interval '1 millisecond')
+  FROM waiting, remembered
+  WHERE target.txn_id = waiting.txn_id AND target.state = 'pending'
+  RETURNING target.txn_id
+)
+SELECT
+  EXISTS (SELECT FROM waiting) AS waits,
+  EXISTS (SELECT FROM remembered) AS remembered,
+  ARRAY(SELECT txn_id FROM woken) AS woken

@@ -5,7 +5,7 @@ import {
   type TransactionKind,
   type TxnId,
 } from '@triplock/payments';
-import { loadSql, loadStatements, type Database, type Queryable } from '@triplock/postgres';
+import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import type {
   ListOutcome,
   ListRequest,
@@ -35,9 +35,9 @@ const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'listRefunds',
   'storeRefundId',
   'classify',
+  'takeDue',
+  'wakeDue',
 ]);
-const takeDueSql = loadSql(import.meta.url, 'take-due.sql');
-const wakeDueSql = loadSql(import.meta.url, 'wake-due.sql');
 // Takes some of the provider's events out that came long ago; $1 rows at most.
 const reapSql = 'SELECT ledger.reap_provider_events($1::integer)';
 
@@ -151,7 +151,7 @@ type DueRow = { txn_id: TxnId; kind: TransactionKind; version: number; tracepare
 export function takeDueFrom(database: Database): TakeDue {
   return async ({ limit, leaseMs, rows: wanted = 'all' }) => {
     const parameters = [limit, leaseMs, wanted === 'settled-here'];
-    const rows = await database.query<DueRow>(takeDueSql, parameters);
+    const rows = await database.query<DueRow>(sql.takeDue, parameters);
     const due = await Promise.all(
       rows.map((row) =>
         read(database, row).catch((error: unknown): DueTransaction => {
@@ -199,7 +199,7 @@ export function wakeDueIn(database: Database): WakeDue {
   return ({ provider, eventId, type, intentId }, { graceMs }) =>
     database.transaction(async (tx) => {
       const parameters = [provider, eventId, type, intentId, graceMs];
-      const [row] = await tx.query<WakeRow>(wakeDueSql, parameters);
+      const [row] = await tx.query<WakeRow>(sql.wakeDue, parameters);
       const { waits, remembered, woken } = row!;
       if (!waits) return { outcome: 'nothing-waits' };
       if (!remembered) return { outcome: 'duplicate' };

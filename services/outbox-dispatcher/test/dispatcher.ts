@@ -10,9 +10,9 @@ import {
   type IncomingMessage,
   type Publisher,
 } from '@triplock/transport';
+import { holdLeases } from '../leases.ts';
 import { dispatcherMetrics } from '../metrics.ts';
 import { publishEvents, type Dispatcher } from '../publish-events.ts';
-import { holdLeases } from '../upkeep.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
