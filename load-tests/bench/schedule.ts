@@ -60,6 +60,7 @@ export async function repeatOnce(bench: Bench): Promise<Repetition> {
   const replay = await runReplays(bench, { ...order, again: everything.load.accepted });
   const { run: cards } = await runLoad(bench, { cards: true }, measuredServices);
   const peaksMiB = readPeaks(system);
+  await comeToRest(bench);
   terminal.note('nothing to do');
   const idleCores = await measureIdle(system, options.seconds);
   const held: RateRun[] = [];
@@ -200,6 +201,23 @@ async function runCold(bench: Bench, runOnly: RunOnly): Promise<RateRun> {
   await runOnly([]);
   await runOnly(measuredServices);
   return runAtRate(bench, coldRate);
+}
+
+const restCores = 0.2;
+const restLimitMs = 180_000;
+
+/**
+ * Waits for what comes behind the loads: the provider reports each card, PostgreSQL cleans up, an
+ * audit compares it all. What is measured next would be charged with that.
+ */
+async function comeToRest({ system, terminal }: Bench): Promise<void> {
+  terminal.note('waiting until all is at rest');
+  const until = performance.now() + restLimitMs;
+  for (let cores = Infinity; cores > restCores;) {
+    cores = await measureIdle(system, 2);
+    terminal.progress(`${cores.toFixed(2)} cores`);
+    if (performance.now() > until) return terminal.note('it did not rest: it goes on as it is');
+  }
 }
 
 async function measureIdle(system: System, seconds: number): Promise<number> {
