@@ -10,6 +10,7 @@ import {
   type DatabaseRole,
 } from '@triplock/postgres';
 import pg from 'pg';
+import { eventually } from './eventually.ts';
 import type { Cleanup } from './isolation.ts';
 import { testPart } from './parts.ts';
 import { createStatementRelay, type StatementRelay } from './relay.ts';
@@ -70,6 +71,21 @@ export async function createTestDatabase(test: Cleanup): Promise<TestDatabase> {
       return { database: openAt(relay.url), relay };
     },
   };
+}
+
+/** Ends the connection on which an application listens, and resolves once it listens on another. */
+export async function loseListener(owner: Database, applicationName: string): Promise<void> {
+  const listening = async () => {
+    const found = await owner.query<{ pid: number }>(
+      `SELECT pid FROM pg_stat_activity
+       WHERE datname = current_database() AND application_name = $1 AND query LIKE 'LISTEN%'`,
+      [applicationName],
+    );
+    return found[0]?.pid;
+  };
+  const first = await eventually(listening);
+  await owner.query('SELECT pg_terminate_backend($1)', [first]);
+  await eventually(async () => ((await listening()) ?? first) !== first);
 }
 
 async function prepareTemplate(postgres: string): Promise<string> {

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { aPayment, clocksOff, eventually, freePort, startService } from '@triplock/testing';
+import {
+  aPayment,
+  clocksOff,
+  eventually,
+  freePort,
+  loseListener,
+  startService,
+} from '@triplock/testing';
 import { aDispatcherSetup } from './test/dispatcher.ts';
 
 const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
@@ -42,16 +49,7 @@ test('a dispatcher whose listening connection is lost listens again, and finds w
   const { env, post, rows, store } = await aService(context);
   const dispatcher = start(context, { ...env, INSTANCE_NAME: 'listener' });
   await dispatcher.ready();
-  const database = store.open();
-  const listening = async () => {
-    const found = await database.query<{ pid: number }>(`
-      SELECT pid FROM pg_stat_activity
-      WHERE datname = current_database() AND application_name = 'listener' AND query LIKE 'LISTEN%'`);
-    return found[0]?.pid;
-  };
-  const first = await eventually(listening);
-  await database.query('SELECT pg_terminate_backend($1)', [first]);
-  await eventually(async () => ((await listening()) ?? first) !== first);
+  await loseListener(store.open(), 'listener');
   // As from a worker that died before it told anybody: this ledger tells nobody.
   await post(aPayment());
   await eventually(async () => (await rows()).every(({ state }) => state === 'published'));

@@ -10,6 +10,7 @@ import {
   createTestSubscription,
   eventually,
   freePort,
+  loseListener,
   startService,
   succeeded,
   type TestService,
@@ -113,15 +114,7 @@ test('a notifier whose listening connection is lost listens again, and finds wha
   await publish(succeeded(aPayment()));
   const isParked = `SELECT FROM notifier.deliveries WHERE state = 'parked'`;
   await eventually(async () => (await database.query(isParked)).length === 1);
-  const listening = async () => {
-    const found = await database.query<{ pid: number }>(`
-      SELECT pid FROM pg_stat_activity
-      WHERE datname = current_database() AND application_name = 'listener' AND query LIKE 'LISTEN%'`);
-    return found[0]?.pid;
-  };
-  const first = await eventually(listening);
-  await database.query('SELECT pg_terminate_backend($1)', [first]);
-  await eventually(async () => ((await listening()) ?? first) !== first);
+  await loseListener(database, 'listener');
   // As an operator would: no gateway tells of it.
   await database.query('UPDATE partners.webhook_endpoints SET disabled_at = NULL');
   await eventually(async () => receiver.received.length === 1);
