@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { eventually, stripeControl } from '@triplock/testing';
-import { command, onTheSystem } from './test/system.ts';
-import { insist, newKey } from './test/partner.ts';
+import { recordRun, type RecordedRun } from './test/history.ts';
+import { onTheSystem } from './test/system.ts';
+import { insist, newKey, type Partner } from './test/partner.ts';
 import { killEach } from './storms.ts';
 
 // CARDS=5000 runs it at full size; fewer keep `npm test` short.
@@ -29,9 +30,11 @@ test(
   { timeout: 360_000 + cards * 100 },
   async () => {
     await control('PUT', '/seed', { seed: 1 });
+    const recorded = await recordRun(on, 'cards');
     for (const fault of faults) await control('POST', '/faults', fault);
-    const { sent, hits } = await underFire(async () => {
-      const all = await sendCards();
+    for (const { fault } of chances) recorded.history.fault(fault);
+    const { sent, hits } = await underFire(recorded, async () => {
+      const all = await sendCards(recorded);
       await eventually(async () => (await settled()) >= cards / 2, {
         withinMs: 60_000 + cards * 60,
         what: 'half of the cards to be charged or declined',
@@ -54,16 +57,16 @@ test(
     assert.deepEqual([provider.chargedTwice, provider.sharedMetadata], [[], []]);
     const [booked] = await on.look.ledger.query<{ count: number; amount: number }>(bookedSql);
     assert.deepEqual(provider.charges['eur'], booked);
-    const audit = await command('audit', '--wait', '120');
-    assert.equal(audit.code, 0, audit.stdout + audit.stderr);
+    await recorded.finish({ complete: true });
   },
 );
 
 /** Kills worker after worker while `work` goes on; then the provider is well again. */
-async function underFire<Sent>(work: () => Promise<Sent>) {
+async function underFire<Sent>({ history }: RecordedRun, work: () => Promise<Sent>) {
   let isOver = false;
   const workers = on.system.services.filter(({ service }) => service === 'ledger-worker');
-  const storm = { seed: 1, everyMs: 5_000, together: 1, goesOn: () => !isOver };
+  const onKill = (names: readonly string[]) => history.fault('kill', names.join(' '));
+  const storm = { seed: 1, everyMs: 5_000, together: 1, goesOn: () => !isOver, onKill };
   const kills = killEach(workers, storm);
   try {
     const sent = await Promise.race([work(), kills.then(() => assert.fail('the storm is over'))]);
@@ -79,22 +82,22 @@ async function underFire<Sent>(work: () => Promise<Sent>) {
 type Card = { id: string; declined: boolean };
 
 /** From fifty threads, each sending one card after the other; every sixth card is declined. */
-async function sendCards(): Promise<Card[]> {
+async function sendCards({ acme }: RecordedRun): Promise<Card[]> {
   const sent: Card[] = [];
   const numbers = Array.from({ length: cards }).keys();
   const threads = Array.from({ length: 50 }, async () => {
-    for (const n of numbers) sent.push(await sendCard(n));
+    for (const n of numbers) sent.push(await sendCard(acme, n));
   });
   await Promise.all(threads);
   return sent;
 }
 
-async function sendCard(n: number): Promise<Card> {
+async function sendCard(acme: Partner, n: number): Promise<Card> {
   const declined = n % 6 === 0;
   const method = declined ? 'pm_card_chargeDeclined' : 'pm_card_visa';
   const body = { amount: 1_000 + n, currency: 'EUR', payment_method: method, reference: run };
   const key = newKey('card');
-  const answer = await insist(() => on.acme.pay(key, body));
+  const answer = await insist(() => acme.pay(key, body));
   assert.equal(answer.status, 202, answer.body);
   return { id: (JSON.parse(answer.body) as Card).id, declined };
 }

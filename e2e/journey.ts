@@ -33,12 +33,14 @@ const loops: readonly string[] = [
   'libs/runtime/loop.ts',
   // Looks for pending transactions that no worker finished in time.
   'services/ledger-worker/resolver.ts',
-  // Measures the dispatcher's backlog, and removes events by age.
+  // Renews the dispatcher's leases, measures its backlog, and removes events by age.
   'services/outbox-dispatcher/upkeep.ts',
   // Renews what reads show of payments that the ledger does not have yet.
   'services/ingest-gateway/accept/unposted.ts',
   // Follows the connections of every port, those of the readiness probes too.
   'libs/runtime/http-connections.ts',
+  // Looks for what nobody tells the notifier of: webhooks due again, endpoints that were set.
+  'services/partner-notifier/main.ts',
 ];
 
 await runCommand({

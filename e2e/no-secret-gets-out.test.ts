@@ -20,6 +20,7 @@ import {
   listen,
   outlets,
   outletsOf,
+  pageToAuthenticateOn,
   ownSecrets,
   planted,
   poison,
@@ -133,7 +134,8 @@ async function payments() {
   await pay({ ...allFields, description: refused.otherBody }, submitted.key, 422);
   const declined = await pay({ payment_method: 'pm_card_chargeDeclined' });
   const unknown = await pay({ payment_method: submitted.paymentMethod });
-  const waiting = await pay({ payment_method: 'pm_card_authenticationRequired' });
+  const return_url = 'https://shop.example/done';
+  const waiting = await pay({ payment_method: 'pm_card_authenticationRequired', return_url });
   const intent = await eventually(async () => {
     const asked = await intentOf(String(waiting['id']));
     return asked?.status === 'requires_action' && asked;
@@ -257,6 +259,10 @@ test('secrets, card data and what partners send stay where they belong, whatever
     ...ownSecrets(on.system),
     'API key': apiKey,
     'client secret': intent.client_secret,
+    'page to authenticate on': await pageToAuthenticateOn((path) => ask({ path }, 200), {
+      txnId: waiting,
+      intent,
+    }),
     'webhook secret': String(made['secret']),
     'new one': String(rotated['secret']),
     ...refused,

@@ -12,6 +12,7 @@ const on = onTheSystem();
 const currency = 'MRU';
 
 type Batch = Record<'gross' | 'refunds' | 'net' | 'payments' | 'refund_count', number>;
+type Balance = Record<'available' | 'settled' | 'refunded', number> & { currency: string };
 type Settled = { id: string; amount: number; status: string; settled_at: string };
 
 /** The partner's batches in this currency, by day. */
@@ -28,6 +29,17 @@ async function batchesOf(days: Iterable<string>): Promise<Map<string, Batch>> {
   return batches;
 }
 
+/** The partner's balance in this currency. */
+async function balance(): Promise<{ refunded: number; total: number }> {
+  const answer = await on.acme.send({ path: '/v1/balance' });
+  assert.equal(answer.status, 200, answer.body);
+  const { data } = JSON.parse(answer.body) as { data: Balance[] };
+  const found = data.find((each) => each.currency === currency);
+  const { available = 0, settled = 0, refunded = 0 } = found ?? {};
+  return { refunded, total: available + settled };
+}
+
+const sumOf = (those: readonly Settled[]) => those.reduce((sum, { amount }) => sum + amount, 0);
 const dayOf = ({ settled_at: at }: Settled) => at.slice(0, 10);
 const idOf = ({ body }: Answer) => (JSON.parse(body) as { id: string }).id;
 
@@ -63,7 +75,7 @@ async function duplicates(): Promise<number> {
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
-test('a day is settled to what the partner paid and gave back, after retries and a replay', async () => {
+test('a day is settled to what the partner paid and gave back, and so is its balance, after retries and a replay', async () => {
   const snapshot = newKey('settlements');
   const subscription = pubsubName(`subscriptions/${usualNames.subscriptions['settlement-feed']}`);
   const place = { name: `snapshots/${snapshot}`, body: { subscription } };
@@ -72,6 +84,7 @@ test('a day is settled to what the partner paid and gave back, after retries and
     const today = new Date().toISOString().slice(0, 10);
     const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
     const earlier = await batchesOf([today, tomorrow]);
+    const balanceBefore = await balance();
 
     const amounts = [1_250, 7, 999_999_999_999, 3, 42];
     const answers = await Promise.all(
@@ -117,6 +130,10 @@ test('a day is settled to what the partner paid and gave back, after retries and
     await eventually(settled, { withinMs: 30_000, what: 'the settlement' });
     await replaySince(snapshot);
     await settled();
+    assert.deepEqual(await balance(), {
+      refunded: balanceBefore.refunded + sumOf(given),
+      total: balanceBefore.total + sumOf(paid) - sumOf(given),
+    });
 
     const file = await on.acme.send({ path: `/v1/settlements/${dayOf(paid[0]!)}.csv` });
     const { gross, refunds, net, payments, refund_count } = expected.get(dayOf(paid[0]!))!;

@@ -4,11 +4,13 @@ import { type System, auditSystem } from '@triplock/demo';
 import { type SettingsOfServices, UsageError, runCommand } from '@triplock/launcher';
 import { type Terminal, openTerminal, style, wholeNumber } from '@triplock/operator';
 import { renderSizes, runAuditAtSize } from './bench/audit-at-size.ts';
+import { drainBacklogs, renderBacklogs } from './bench/backlogs.ts';
 import { compareWith, renderCommits } from './bench/compare-commits.ts';
 import { countAll, renderCounts } from './bench/counts-guard.ts';
 import { openServerCounts } from './bench/counts.ts';
 import type { Size } from './bench/many-payments.ts';
 import { type BenchOptions, measuredServices, readBenchOptions } from './bench/measurements.ts';
+import { renderPlans, runPlans } from './bench/plans.ts';
 import { profileRun, profiledSettings, withHelpers } from './bench/runs.ts';
 import { type Repetition, repeatOnce } from './bench/schedule.ts';
 import { type BenchReport, markdownOf, renderTables, tablesOf } from './bench/sheet.ts';
@@ -40,10 +42,15 @@ drift. docs/costs.md says how to read it.
                    moved beyond the noise; N pairs of runs by --repeat (8)
   --counts         instead: what servers are asked for a payment, at known batches. Exit code 1 when
                    anything is above its limit. It depends on no machine's speed
+  --backlog N      instead: takes each service behind the gateway away while so many payments come, and
+                   says how fast they are done then, beside the rate that everything together holds
   --audit N        instead: makes so many payments in every layer by SQL, audits them, the first time,
                    the next, and all again, interrupted and resumed, and reads what the dispatcher's
                    looks cost meanwhile
-  --ledger-rows N  with --audit: so many more before them, of days that were reaped elsewhere
+  --plans N        instead: makes so many payments in every layer by SQL, and says which statement would
+                   read all of a table that grows. Exit code 1 when one does
+                   that is not excused
+  --ledger-rows N  with --audit or --plans: so many more before them, of days that were reaped elsewhere
   --json           prints { ok, rig, settings, audit, repetitions }
   --help
 `;
@@ -123,19 +130,31 @@ function writePage(file: string, report: BenchReport): void {
 
 const noTracing = { OTEL_SDK_DISABLED: 'true' };
 
-/** On a system of its own, whose auditor audits only when it is asked. */
-async function auditAtSize(listening: Listening, size: Size): Promise<void> {
-  const { terminal } = listening;
-  const settings = {
-    ...benchSettings(undefined, noTracing),
-    auditor: { AUDIT_EVERY_MS: '86400000' },
-  };
-  const report = await onOwnSystem({ ...listening, name: 'bench', settings }, (system) =>
-    runAuditAtSize({ system, terminal }, size),
-  );
-  for (const line of renderSizes(report)) terminal.line(line);
+/** An auditor that audits only when it is asked. */
+const atSizeSettings = () => {
+  return { ...benchSettings(undefined, noTracing), auditor: { AUDIT_EVERY_MS: '86400000' } };
+};
+
+/** Shows what was found, and fails the command where it is not well. */
+function conclude(terminal: Terminal, report: { ok: boolean }, lines: readonly string[]): void {
+  for (const line of lines) terminal.line(line);
   terminal.result(report);
   if (!report.ok) process.exitCode = 1;
+}
+
+async function plansAtSize(listening: Listening, size: Size): Promise<void> {
+  const { terminal } = listening;
+  const own = { ...listening, name: 'bench', settings: atSizeSettings() } as const;
+  const report = await onOwnSystem(own, (system) => runPlans({ system, terminal }, size));
+  conclude(terminal, report, renderPlans(report));
+}
+
+/** On a system of its own. */
+async function auditAtSize(listening: Listening, size: Size): Promise<void> {
+  const { terminal } = listening;
+  const own = { ...listening, name: 'bench', settings: atSizeSettings() } as const;
+  const report = await onOwnSystem(own, (system) => runAuditAtSize({ system, terminal }, size));
+  conclude(terminal, report, renderSizes(report));
 }
 
 // Fewer pairs see only large changes.
@@ -162,9 +181,20 @@ async function guardCounts(listening: Listening): Promise<void> {
   const report = await onOwnSystem(own, (system, runOnly) =>
     countAll({ system, terminal, runOnly }),
   );
-  for (const line of renderCounts(report)) terminal.line(line);
-  terminal.result(report);
-  if (!report.ok) process.exitCode = 1;
+  conclude(terminal, report, renderCounts(report));
+}
+
+async function backlogs(listening: Listening, options: BenchOptions, count: number): Promise<void> {
+  const { terminal } = listening;
+  const own = {
+    ...listening,
+    name: 'bench',
+    settings: benchSettings(undefined, noTracing),
+  } as const;
+  const report = await onOwnSystem(own, (system, runOnly) =>
+    drainBacklogs({ system, terminal, runOnly, options }, count),
+  );
+  conclude(terminal, report, renderBacklogs(report));
 }
 
 /**
@@ -206,7 +236,9 @@ await runCommand({
     markdown: { type: 'string' },
     compare: { type: 'string' },
     counts: { type: 'boolean' },
+    backlog: { type: 'string' },
     audit: { type: 'string' },
+    plans: { type: 'string' },
     'ledger-rows': { type: 'string' },
     json: { type: 'boolean' },
   },
@@ -224,11 +256,15 @@ await runCommand({
     const terminal = openTerminal({ json: values.json ?? false });
     const listening = { terminal, signal: interrupted() };
     const payments = wholeNumber(values.audit, { option: 'audit', min: 1, max: 100_000_000 });
+    const planned = wholeNumber(values.plans, { option: 'plans', min: 50_000, max: 100_000_000 });
     const limits = { option: 'ledger-rows', min: 0, max: 100_000_000 };
     const ledgerRows = wholeNumber(values['ledger-rows'], limits) ?? 0;
     if (payments !== undefined) return auditAtSize(listening, { payments, ledgerRows });
-    if (ledgerRows > 0) throw new UsageError('--ledger-rows goes with --audit');
+    if (planned !== undefined) return plansAtSize(listening, { payments: planned, ledgerRows });
+    if (ledgerRows > 0) throw new UsageError('--ledger-rows goes with --audit or --plans');
     if (values.counts) return guardCounts(listening);
+    const backlog = wholeNumber(values.backlog, { option: 'backlog', min: 100, max: 10_000_000 });
+    if (backlog !== undefined) return backlogs(listening, options, backlog);
     if (values.compare !== undefined) {
       const repeat = values.repeat === undefined ? pairs : options.repeat;
       return compareCommits(values.compare, listening, { ...options, repeat });

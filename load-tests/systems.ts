@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type System, askAdmin, findSystem } from '@triplock/demo';
 import {
+  LauncherError,
   type ServiceName,
   type SettingsOfServices,
   bringUp,
@@ -29,6 +31,14 @@ export type OwnSystem = Listening & {
   /** PostgreSQL counts its statements, where it can. */
   countsStatements?: true;
 };
+
+/**
+ * A name for a run that no other has, for its keys and references. It has no digits: the last of
+ * them and a request's number behind it can be a payment card's, which a gateway refuses.
+ */
+export function newRun(): string {
+  return Array.from(randomBytes(12), (byte) => 'abcdefghijklmnop'[byte % 16]).join('');
+}
 
 /** What brings a system up and takes it down. */
 export type Launcher = { bringUp: typeof bringUp; takeDown: typeof takeDown };
@@ -120,6 +130,27 @@ export function readMetrics(system: System, service: ServiceName): Promise<strin
       return (await askAdmin(replica, { path: '/metrics' })).text();
     }),
   );
+}
+
+const answersWithinMs = 10_000;
+
+/** Every payment would be asked for again and again for most of a minute before k6 gave it up. */
+export async function requireGateway(gateway: string, token: string): Promise<void> {
+  const signal = AbortSignal.timeout(answersWithinMs);
+  const headers = { authorization: `Bearer ${token}` };
+  const asked = fetch(`${gateway}/v1/payments?limit=1`, { headers, signal });
+  const answer = await asked.catch((error: unknown) => {
+    const why = `nothing answers at ${gateway}`;
+    throw new LauncherError(`${why}: look whether the gateway runs there, and give its URL`, {
+      cause: error,
+    });
+  });
+  await answer.body?.cancel();
+  if (answer.status === 401) {
+    throw new LauncherError(
+      `${gateway} does not know the key: give one of its partners by --token`,
+    );
+  }
 }
 
 /** The machine and the code that figures belong to. */

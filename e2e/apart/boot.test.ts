@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { declarations } from '@triplock/launcher';
+import type { OperatorCommand } from '@triplock/operator';
 import { freePort, testWebhookKeys } from '@triplock/testing';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -18,24 +19,26 @@ type Boot = { code: number; output: string };
 
 const { PATH, NODE_COMPILE_CACHE } = process.env;
 
-/** Runs a service until it ends by itself. */
+/** Runs a service until it ends. Rejects when it had to be killed: a signal is no exit code. */
 function boot(
   service: string,
   environment: Record<string, string>,
   words: readonly string[] = [],
 ): Promise<Boot> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const options = {
       cwd: root,
       env: { PATH, NODE_COMPILE_CACHE, ...environment },
-      timeout: 60_000,
+      timeout: 120_000,
     };
     execFile(
       process.execPath,
       [`services/${service}/main.ts`, ...words],
       options,
       (error, stdout, stderr) => {
-        resolve({ code: Number(error?.code ?? 0), output: stdout + stderr });
+        const [code, output] = [error === null ? 0 : error.code, stdout + stderr];
+        if (typeof code === 'number') resolve({ code, output });
+        else reject(new Error(`${service} did not end by itself: ${output}`, { cause: error }));
       },
     );
   });
@@ -131,7 +134,7 @@ for (const { name, settings } of declarations) {
 }
 
 test("every operator's command refuses the same, and an owner without a password", async () => {
-  for (const command of ['audit', 'trace', 'republish', 'rewind', 'partners', 'migrate']) {
+  for (const words of Object.values(wordsOf)) {
     const { code, output } = await boot(
       'operator',
       {
@@ -139,7 +142,7 @@ test("every operator's command refuses the same, and an owner without a password
         DATABASE_URL: 'postgres://owner@db/triplock?sslmode=verify-full',
         PARTNERS_DATABASE_URL: 'postgres://nobody:hunter2@db/triplock',
       },
-      wordsOf[command] ?? [command],
+      words,
     );
     assert.equal(code, 2, output);
     for (const setting of ['STRIPE_API_KEY', 'DATABASE_URL', 'PARTNERS_DATABASE_URL']) {
@@ -149,11 +152,15 @@ test("every operator's command refuses the same, and an owner without a password
   }
 });
 
-const wordsOf: Readonly<Record<string, readonly string[]>> = {
+/** Each command as it goes on to read its settings. */
+const wordsOf: Readonly<Record<OperatorCommand, readonly string[]>> = {
+  audit: ['audit'],
   trace: ['trace', '37585521-60c9-8d90-a37f-2e1b8a7081e6'],
+  'dead-letters': ['dead-letters', 'list'],
   republish: ['republish', '--since', '2026-01-01', '--by', 'ada'],
   rewind: ['rewind', '--since', '2026-01-01', '--by', 'ada'],
   partners: ['partners', 'list'],
+  migrate: ['migrate'],
 };
 
 /** Well-formed settings that point at ports where nothing answers. */
@@ -168,5 +175,6 @@ function settingsFor(): Record<string, string> {
     STRIPE_API_KEY: 'sk_test_nobody',
     PUBSUB_EMULATOR_HOST: '127.0.0.1:1',
     WEBHOOK_KEYS: testWebhookKeys,
+    ACTION_KEYS: testWebhookKeys,
   };
 }

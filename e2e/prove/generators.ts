@@ -79,14 +79,13 @@ async function provePiece(
   { kind, short, note }: { kind: string; short: boolean; note: (line: string) => void },
 ): Promise<void> {
   const { name, holds } = pieces[kind]!;
-  const isRename = kind === 'rename';
   const isService = kind === 'consumer' || kind === 'service';
-  clone.shareParts('triplock');
   note('generating');
   await clone.run('npm', 'run', '-s', 'new', '--', kind, name);
-  if (isRename) clone.shareParts(name);
   const projects = await touchedProjects(clone);
   await judge(clone, { projects, note });
+  note('what is written by hand beside the declarations');
+  await clone.run(process.execPath, '--test', 'infra/launcher/declarations.test.ts');
   note('its tests');
   const own = isService ? [name] : ['contracts'];
   await test(clone, short ? own : [...own, 'auditor', 'operator', 'lint']);

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { linkPackages } from '@triplock/launcher';
@@ -11,8 +11,6 @@ export type ScratchClone = {
   folder: string;
   /** Runs a program there and gives what it printed on stdout; throws with the end of all of it. */
   run(program: string, ...words: string[]): Promise<string>;
-  /** The fetched programs of the parts are shared: `name` is what the repository is called. */
-  shareParts(name: string): void;
   /** Stops a system that is left there, and removes the folder. */
   remove(): Promise<void>;
 };
@@ -27,12 +25,6 @@ export async function openScratchClone(signal: AbortSignal): Promise<ScratchClon
   const clone: ScratchClone = {
     folder,
     run,
-    shareParts: (name) => {
-      const home = join(folder, `.${name}`);
-      mkdirSync(home, { recursive: true });
-      if (existsSync(join(home, 'parts'))) return;
-      symlinkSync(join(root, '.triplock', 'parts'), join(home, 'parts'));
-    },
     remove: async () => {
       const never = new AbortController().signal;
       const down = ['npm', 'run', '-s', 'down', '--', '--volumes'];

@@ -1,10 +1,11 @@
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Message, PubSub } from '@google-cloud/pubsub';
 import { topics } from '@triplock/contracts';
 import type { Endpoints } from '@triplock/launcher';
-import { openEmulator } from '@triplock/testing';
+import { eventually, openEmulator } from '@triplock/testing';
 import { type IHeaders, Kafka, logLevel } from 'kafkajs';
 import { newKey, type PartnerRequest } from './partner.ts';
 import type { Setup } from './system.ts';
@@ -107,17 +108,17 @@ export function ownSecrets(system: Endpoints): Record<string, string> {
     ...passwords,
     ...partners,
     ['token of the home', system.controlToken],
-    ...webhookKeysOf(system).map((key, n) => [`webhook key ${n}`, key]),
+    ...sealingKeysOf(system).map((key, n) => [`sealing key ${n}`, key]),
     ['STRIPE_API_KEY', 'sk_test_triplock'],
     ['STRIPE_WEBHOOK_SECRETS', 'whsec_triplock_simulator'],
   ]) as Record<string, string>;
 }
 
-/** What webhook secrets are sealed with; of a system in containers only its volumes have it. */
-function webhookKeysOf({ home }: Endpoints): string[] {
-  const file = join(home, 'webhook-keys');
-  if (!existsSync(file)) return [];
-  return [...readFileSync(file, 'utf8').matchAll(/:(\S+)/g)].map(([, key]) => key!);
+/** What secrets are sealed with; of a system in containers only its volumes have it. */
+function sealingKeysOf({ home }: Endpoints): string[] {
+  const files = ['webhook-keys', 'action-keys'].map((name) => join(home, name)).filter(existsSync);
+  const lines = files.map((file) => readFileSync(file, 'utf8')).join('\n');
+  return [...lines.matchAll(/:(\S+)/g)].map(([, key]) => key!);
 }
 
 /** Writes to both brokers what no service of ours would: two records and an event. */
@@ -234,4 +235,21 @@ export function outletsOf(text: string, wentOut: WentOut): string[] {
 function linesOf(parts: readonly (Buffer | null)[]): Buffer {
   const end = Buffer.from('\n');
   return Buffer.concat(parts.flatMap((part) => (part === null ? [] : [part, end])));
+}
+
+/** Its partner is shown it, and the secret, by `GET` alone. */
+export async function pageToAuthenticateOn(
+  read: (path: string) => Promise<object>,
+  { txnId, intent }: { txnId: string; intent: { client_secret: string } },
+): Promise<string> {
+  type Shown = { next_action?: { client_secret: string; redirect_to_url: { url: string } } };
+  const path = `/v1/payments/${txnId}`;
+  const { next_action: next } = await eventually(async () => {
+    const shown = (await read(path)) as Shown;
+    return shown.next_action !== undefined && shown;
+  });
+  assert.equal(next?.client_secret, intent.client_secret);
+  const listed = JSON.stringify(await read('/v1/payments'));
+  assert.ok(listed.includes(txnId) && !listed.includes('next_action'));
+  return next.redirect_to_url.url;
 }

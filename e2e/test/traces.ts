@@ -34,7 +34,7 @@ type Settings = Readonly<Record<string, string>>;
 
 // The launcher's own: with it four services start in half the time.
 const webhookKeys = parseWebhookKeys(testWebhookKeys);
-const compiled = fileURLToPath(new URL('../../.triplock/parts/compiled', import.meta.url));
+const compiled = fileURLToPath(new URL('../../.triplock/compiled', import.meta.url));
 
 /** Starts the services on stores of one test's own, with their spans going to `traces`. */
 export async function startTraced(

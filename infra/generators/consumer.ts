@@ -165,6 +165,16 @@ function documented({ name }: Facts): readonly Insertion[] {
       text: `  triplock_${name}: ['SELECT FROM ledger.transactions', 'DELETE FROM ${name}.inbox', readKeys],\n`,
     },
     { file: 'docs/operating.md', before: ' auditor; do\n', text: ` ${name}` },
+    {
+      file: 'docs/operating.md',
+      before: '| auditor           | `pubsub.subscriptions.get`',
+      text: `| ${name} | \`pubsub.subscriptions.get\`, \`pubsub.subscriptions.consume\` on the subscription \`${name}\`; \`pubsub.topics.get\` on the topic \`payment-events.v1\` |\n`,
+    },
+    {
+      file: 'docs/operating.md',
+      before: '; `pubsub.subscriptions.consume` on the subscription `auditor`',
+      text: `; \`pubsub.subscriptions.consume\` on the subscription \`${name}\``,
+    },
     manual(name, [
       `\`triplock_${name}\``,
       '`DATABASE_URL`, `PUBSUB_PROJECT_ID`',

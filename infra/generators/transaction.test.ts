@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import type { Tree } from '@nx/devkit';
 import { createTree } from '@nx/devkit/testing';
@@ -63,7 +63,14 @@ test('its own files speak of nothing but it', async () => {
     'services/ingest-gateway/routes/tryones.ts',
     'services/ledger-worker/tryones.test.ts',
   ]);
-  for (const file of files) assert.doesNotMatch(tree.read(file, 'utf8')!, /<%|__name__/, file);
+  for (const file of files) {
+    const text = tree.read(file, 'utf8')!;
+    assert.doesNotMatch(text, /<%|__name__/, file);
+    for (const [, path] of text.matchAll(/from '(\.[^']+)'/g)) {
+      const imported = join(dirname(file), path!);
+      assert.ok(tree.exists(imported) || existsSync(join(root, imported)), `${file}: ${path}`);
+    }
+  }
 });
 
 test('a file in which it is not clear where a line belongs is named', async () => {

@@ -9,7 +9,7 @@ import {
 import { bringUpContainers } from './containers/start.ts';
 import { type Endpoints, partEndpoints, type PartEndpoints, systemEndpoints } from './endpoints.ts';
 import { Interrupted, LauncherError, PartMissing } from './errors.ts';
-import { cloneFolder, createHome, webhookKeysIn, webhookSecretsOf, writeJson } from './home.ts';
+import { cloneFolder, createHome, sealingKeysIn, webhookSecretsOf, writeJson } from './home.ts';
 import { withLock } from './lock.ts';
 import { type Names, usualNames } from './names.ts';
 import type { Addresses } from './parts/part.ts';
@@ -139,11 +139,13 @@ async function startSystem(
       // gives a database sets their own.
       ...(!given && beside === undefined && { replicas: state.replicas }),
       catcher: `http://127.0.0.1:${catcher}`,
-      webhookKeys: webhookKeysIn(home.webhookKeys),
+      webhookKeys: sealingKeysIn(home.webhookKeys),
       ...(ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(addresses, names)) }),
     },
     session.report,
   );
+  // Made for those who read the file themselves.
+  sealingKeysIn(home.actionKeys);
   const partnersFile = join(home.folder, 'partners.json');
   writeJson(partnersFile, webhookSecretsOf(partners));
   const databases = database.roles;
@@ -162,6 +164,7 @@ async function startSystem(
     partnersFile,
     controlToken: session.credentials.controlToken,
     webhookKeysFile: home.webhookKeys,
+    actionKeysFile: home.actionKeys,
     dataFolder: home.data,
     settings: mergeSettings(settingsOfNames(names), options.settings ?? {}),
   });

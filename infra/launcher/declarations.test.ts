@@ -10,6 +10,12 @@ import { wirings } from './generated.ts';
 import { cloneFolder } from './home.ts';
 import { type Service, services } from './service-table.ts';
 import { redisRights } from './parts/redis.ts';
+import {
+  kafkaRights,
+  pubsubRights,
+  shownRights,
+  type KafkaRight,
+} from './provision/broker-rights.ts';
 import { checkServices, declarations, type DeclaredService } from './services.ts';
 import { containerOf } from './test/containers.ts';
 import type { Wiring } from './wiring.ts';
@@ -169,30 +175,38 @@ test('the rights in Redis are those that the manual shows for a server elsewhere
 });
 
 test('the rights in Kafka and Pub/Sub are those of what each service declares', () => {
-  const rows = [...read('docs/operating.md').matchAll(/^\| ([a-z-]+) +\|([^|]*)\|([^|]*)\|$/gm)];
-  const named = (cell: string) => [...cell.matchAll(/`([\w.-]+)`/g)].map(([, name = '']) => name);
   for (const { name, kafka, events } of declarations) {
-    const [, , inKafka = '', inPubSub = ''] = rows.find(([, row]) => row === name) ?? [];
-    const usual = { accepted: topics.accepted, deadLetter: topics.deadLetter };
-    const meant = [
-      ...(kafka?.topics.map((topic) => usual[topic]) ?? []),
-      ...Object.values(kafka?.groups ?? {}),
-    ];
-    const where = `docs/operating.md, rights of ${name}`;
-    const given = new Set(named(inKafka).map((each) => each.replace(/-dead-letters$/, '')));
-    assert.deepEqual([...given].sort(), meant.toSorted(), `${where} in Kafka`);
-    // A group is read where it is the service's own.
-    for (const group of Object.values(kafka?.groups ?? {}))
-      assert.match(
-        inKafka,
-        new RegExp(`${group === name ? 'Read' : 'Describe'} on the groups? \`${group}`),
-      );
-    const at = events?.does === 'receive' ? events.subscription : topics.events;
-    const kind = events?.does === 'receive' ? 'subscriptions' : 'topics';
-    const does = events?.does === 'receive' ? 'consume' : 'publish';
-    const rights = events ? [`pubsub.${kind}.get`, `pubsub.${kind}.${does}`, at] : [];
-    assert.deepEqual(named(inPubSub), rights, `${where} in Pub/Sub`);
+    const rights: readonly KafkaRight[] = kafkaRights[name as keyof typeof kafkaRights] ?? [];
+    const where = `infra/launcher/provision/broker-rights.ts, ${name}`;
+    const on = (kind: 'topic' | 'group') =>
+      rights.flatMap((right) => (kind in right ? [right[kind as keyof KafkaRight]] : []));
+    const declared = kafka?.topics.map((topic) => topics[topic]) ?? [];
+    assert.deepEqual(on('topic'), declared, `${where}: topics`);
+    const groups = new Set(on('group').map((each) => String(each).replace(/-dead-letters$/, '')));
+    const meant = Object.values(kafka?.groups ?? {});
+    assert.deepEqual([...groups].sort(), meant.toSorted(), `${where}: groups`);
+    const own = (pubsubRights[name] ?? []).filter(({ may }) =>
+      may.some((each) => /\.(publish|consume)$/.test(each)),
+    );
+    const at =
+      events &&
+      (events.does === 'publish'
+        ? { topic: topics.events }
+        : { subscription: events.subscription });
+    assert.deepEqual(
+      own.map(({ may: _, ...on }) => on),
+      at === undefined ? [] : [at],
+      `${where}: in Pub/Sub`,
+    );
   }
+});
+
+test('the rights in Kafka and Pub/Sub are those that the manual shows', () => {
+  const manual = read('docs/operating.md').replaceAll(/ +/g, ' ');
+  const [, commands = ''] = /^may\(\).*\n((?:may .*\n)+)/m.exec(manual) ?? [];
+  assert.equal(commands, `${shownRights.kafka.join('\n')}\n`, 'docs/operating.md, in Kafka');
+  const rows = [...manual.matchAll(/^\| [a-z-]+ \| `pubsub\..*$/gm)].map(([row]) => row);
+  assert.deepEqual(rows, shownRights.pubsub, 'docs/operating.md, in Pub/Sub');
 });
 
 test('each asset in SECURITY.md is held by tests that exist, or is not defended', () => {

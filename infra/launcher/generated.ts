@@ -12,7 +12,7 @@ import { LauncherError } from './errors.ts';
 import { cloneFolder } from './home.ts';
 import { databaseUrls } from './provision/database.ts';
 import { services } from './service-table.ts';
-import { declarations, type DeclaredService } from './services.ts';
+import { declarations, isConsumer, type DeclaredService } from './services.ts';
 import { simulatedStripe } from './stripe.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
 
@@ -101,6 +101,9 @@ function mountedFolders(declared: readonly DeclaredService[]): string[] {
   return [...declared.map(({ name }) => name), ...beside, 'k6', 'operator'];
 }
 
+/** Of 1 024: on a busy machine others go first, as they do natively (processes/start.ts). */
+const sharesBehindOthers = 340;
+
 function composeService(service: DeclaredService): string[] {
   const { name, memoryMiB, replicas, ledger, callsPartners } = service;
   const ports = publishedPorts(service);
@@ -110,6 +113,7 @@ function composeService(service: DeclaredService): string[] {
     `  image: triplock/${name}`,
     `  build: { <<: *image, args: { WORKSPACE: services/${name} } }`,
     `  mem_limit: ${memoryMiB}m`,
+    ...(isConsumer(service) ? [`  cpu_shares: ${sharesBehindOthers}`] : []),
     `  volumes: ['for-${name}:/run/triplock:ro']`,
     ...(replicas > 1 ? [`  deploy: { replicas: ${replicas} }`] : []),
     '  ports:',

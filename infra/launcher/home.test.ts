@@ -14,13 +14,14 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
-import { generateWebhookKey } from '@triplock/partners';
+import { generateSealingKey } from '@triplock/runtime';
 import { freePort, testEndpoints } from '@triplock/testing';
 import type { PartEndpoints } from './endpoints.ts';
-import { createHome, homeAt, homeWithout, separateHomes, webhookKeysIn } from './home.ts';
+import { createHome, homeAt, homeWithout, separateHomes, sealingKeysIn } from './home.ts';
 import { kafka } from './parts/kafka.ts';
 import { postgres } from './parts/postgres.ts';
 import { redis } from './parts/redis.ts';
+import { probeOwn } from './parts/start-parts.ts';
 import { startTimeOf } from './processes/identity.ts';
 import { lastLines } from './processes/logs.ts';
 import { findStranger, startProcess, waitUntilReady } from './processes/start.ts';
@@ -198,9 +199,9 @@ test('Redis, Kafka and PostgreSQL of another home are not taken for one’s own'
   mkdirSync(join(home.data, 'kafka'));
   writeFileSync(join(home.data, 'kafka', 'formatted'), 'a-cluster-of-our-own\n');
   const own = { home, pid: process.pid };
-  await assert.rejects(redis.recognise!(store, own), /process \d+ answers instead of/);
-  await assert.rejects(kafka.recognise!(brokers, own), /answers instead of a-cluster-of-our-own/);
-  await assert.rejects(postgres.recognise!(database, own), /the server of .* answers/);
+  await assert.rejects(probeOwn(redis, store, own), /process \d+ answers instead of/);
+  await assert.rejects(probeOwn(kafka, brokers, own), /answers instead of a-cluster-of-our-own/);
+  await assert.rejects(probeOwn(postgres, database, own), /the server of .* answers/);
 });
 
 test('down ends what lived beside a home too, and leaves other homes below it alone', async (t) => {
@@ -224,12 +225,12 @@ test('the keys of webhook secrets are made once for a home, for its owner alone,
   const folder = mkdtempSync(join(tmpdir(), 'triplock-keys-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'webhook-keys');
-  const made = webhookKeysIn(file);
+  const made = sealingKeysIn(file);
   assert.match(made, /^[\w-]+:[A-Za-z0-9+/]{43}=\n$/);
   assert.equal(statSync(file).mode & 0o777, 0o600);
-  assert.equal(webhookKeysIn(file), made);
-  writeFileSync(file, `${generateWebhookKey()}\n${made}`);
-  assert.ok(webhookKeysIn(file).endsWith(made));
+  assert.equal(sealingKeysIn(file), made);
+  writeFileSync(file, `${generateSealingKey()}\n${made}`);
+  assert.ok(sealingKeysIn(file).endsWith(made));
 });
 
 test('as many last lines as are wanted, all of them whole, however long they are', (t) => {

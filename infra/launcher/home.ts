@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import {
+  accessSync,
+  constants,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -8,8 +10,9 @@ import {
   renameSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { generateWebhookKey } from '@triplock/partners';
+import { homedir } from 'node:os';
+import { isAbsolute, join, resolve } from 'node:path';
+import { generateSealingKey } from '@triplock/runtime';
 
 /** The clone this code lies in. */
 export const cloneFolder = realpathSync(resolve(import.meta.dirname, '../..'));
@@ -17,8 +20,30 @@ export const cloneFolder = realpathSync(resolve(import.meta.dirname, '../..'));
 /** Where an instance lives unless `--home` says otherwise. */
 export const defaultHome = join(cloneFolder, '.triplock');
 
-/** Fetched programs, shared by all homes and kept by `down --volumes`. */
-export const partsCache = join(defaultHome, 'parts');
+/** Code of this clone as V8 compiled it: the second start takes half the time. */
+export const compiledCode = join(defaultHome, 'compiled');
+
+/**
+ * Fetched programs, shared by all clones of a user and kept by `down --volumes`: in the folder for
+ * what can be fetched again (XDG Base Directory Specification, which has a relative path ignored;
+ * on macOS, Library/Caches). A user who has none, such as `nobody`, has them in the clone.
+ */
+export function partsCache(): string {
+  const given = process.env['XDG_CACHE_HOME'] ?? '';
+  const usual = process.platform === 'darwin' ? ['Library', 'Caches'] : ['.cache'];
+  const folder = join(isAbsolute(given) ? given : join(homedir(), ...usual), 'triplock');
+  try {
+    mkdirSync(folder, { recursive: true });
+    accessSync(folder, constants.W_OK);
+    return folder;
+  } catch {
+    mkdirSync(oldPartsCache, { recursive: true });
+    return oldPartsCache;
+  }
+}
+
+/** Where every clone had its own. */
+export const oldPartsCache = join(defaultHome, 'parts');
 
 /**
  * One instance of the system: its data, logs, ports and processes. Two homes share nothing else.
@@ -34,6 +59,8 @@ export type Home = {
   lock: string;
   /** What partners' webhook secrets are sealed with, the newest key first. */
   webhookKeys: string;
+  /** What customers have to do is sealed with. */
+  actionKeys: string;
 };
 
 /** The paths of a home, which need not exist. */
@@ -49,6 +76,7 @@ export function homeAt(folder: string = defaultHome): Home {
     endpoints: join(root, 'endpoints.json'),
     lock: join(root, 'lock'),
     webhookKeys: join(root, 'webhook-keys'),
+    actionKeys: join(root, 'action-keys'),
   };
 }
 
@@ -102,9 +130,9 @@ function newCredentials(): Credentials {
   };
 }
 
-/** The webhook keys in a file; a first one is made. They are never changed here, only by people. */
-export function webhookKeysIn(file: string): string {
-  if (!existsSync(file)) writeFileSync(file, `${generateWebhookKey()}\n`, { mode: 0o600 });
+/** The keys in a file that something is sealed with; a first one is made. People change them. */
+export function sealingKeysIn(file: string): string {
+  if (!existsSync(file)) writeFileSync(file, `${generateSealingKey()}\n`, { mode: 0o600 });
   return readFileSync(file, 'utf8');
 }
 

@@ -1,6 +1,15 @@
 import { spawn } from 'node:child_process';
-import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
@@ -9,16 +18,53 @@ import { setTimeout as delay } from 'node:timers/promises';
  * what to do when the dependencies cannot be used.
  */
 export async function installDependencies(root) {
-  if (!isInstalled(root)) {
+  const isWhole = () => isInstalled(root) && (existsSync(nodeIn(root)) || serves(root, process));
+  if (!isWhole()) {
     say('installing dependencies with npm ci; the first time this takes a minute or two');
-    const problem = await exclusively(root, () => (isInstalled(root) ? undefined : npmCi(root)));
+    const problem = await exclusively(root, async () => {
+      // Somebody else did it meanwhile; or an install was cut off between its two steps.
+      if (isWhole()) return undefined;
+      return (isInstalled(root) ? undefined : await npmCi(root)) ?? runScripts(root);
+    });
     if (problem !== undefined) return problem;
   }
-  if (existsSync(join(root, 'node_modules', 'node', 'bin', 'node'))) return undefined;
-  return [
-    'Node 24 is missing from node_modules/node: its install script did not run.',
-    'Allow install scripts and fetch it: npm rebuild node --ignore-scripts=false',
-  ].join(' ');
+  return provideNode(root);
+}
+
+/** Where every command and every target finds the Node that runs it. */
+export const nodeIn = (root) => join(root, 'node_modules', 'node', 'bin', 'node');
+
+/**
+ * The Node that started this is taken when it can run the repository: the package `node` then has
+ * no program of its own, but a link to it. Made anew when it leads nowhere, as after an update of
+ * the machine's Node. Resolves to the sentence that says what to do when there is none.
+ */
+export function provideNode(root, own = process) {
+  const node = nodeIn(root);
+  if (existsSync(node)) return undefined;
+  if (!serves(root, own)) {
+    return [
+      `Node ${own.versions.node} cannot run this,`,
+      'and Node 24 is missing from node_modules/node: its install script did not run. Install Node 24',
+      'or newer, or allow install scripts and fetch it: npm rebuild node --ignore-scripts=false',
+    ].join(' ');
+  }
+  mkdirSync(dirname(node), { recursive: true });
+  const next = `${node}.${process.pid}`;
+  symlinkSync(own.execPath, next);
+  // In one step: of two commands that do it at once either may be last.
+  renameSync(next, node);
+  return undefined;
+}
+
+/**
+ * Whether a Node can run the repository: 24 is the oldest that is tested, and some Linux
+ * distributions build theirs without types. One that was fetched into node_modules, which npm puts
+ * first in the PATH of its scripts, goes with the next install.
+ */
+function serves(root, { execPath, versions, features }) {
+  if (execPath.startsWith(join(root, 'node_modules', sep))) return false;
+  return Number.parseInt(versions.node, 10) >= 24 && Boolean(features.typescript);
 }
 
 function isInstalled(root) {
@@ -43,11 +89,29 @@ function packagesOf(file) {
   }
 }
 
-async function npmCi(root) {
-  const npm = process.env.npm_execpath;
-  const [file, ...first] = npm?.endsWith('.js') ? [process.execPath, npm] : ['npm'];
+function npmCi(root) {
   // The pinned Node is a development dependency, so NODE_ENV=production must not leave it out.
-  const args = [...first, 'ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
+  return npm(root, ['ci', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund']);
+}
+
+/**
+ * Those that package.json allows. That of `node` fetches 60 MB, which nobody needs whose own Node
+ * will do. Where npm is told to run none, PostgreSQL is used from a copy (parts/postgres.ts).
+ */
+function runScripts(root) {
+  const { allowScripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const names = Object.entries(allowScripts)
+    .filter(([name, allowed]) => allowed && existsSync(join(root, 'node_modules', name)))
+    .map(([name]) => name)
+    .filter((name) => name !== 'node' || !serves(root, process));
+  return names.length === 0 ? undefined : npm(root, ['rebuild', ...names]);
+}
+
+async function npm(root, words) {
+  // The Node that runs npm: that of this process may be one that the install has just removed.
+  const { npm_execpath: own, npm_node_execpath: node = process.execPath } = process.env;
+  const [file, ...first] = own?.endsWith('.js') ? [node, own] : ['npm'];
+  const args = [...first, ...words, '--loglevel=error'];
   // Its words go to stderr: the stdout of a command with --json holds its result and nothing else.
   const child = spawn(file, args, { cwd: root, stdio: ['ignore', 2, 2] });
   const startedMs = Date.now();
@@ -58,7 +122,7 @@ async function npmCi(root) {
   const problem = await new Promise((resolve) => {
     child.on('error', (error) => resolve(`cannot run npm: ${error.message}`));
     child.on('exit', (code, signal) =>
-      resolve(code === 0 ? undefined : `npm ci failed (${signal ?? `exit code ${code}`})`),
+      resolve(code === 0 ? undefined : `npm ${words[0]} failed (${signal ?? `exit code ${code}`})`),
     );
   });
   clearInterval(progress);

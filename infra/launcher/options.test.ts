@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
@@ -50,6 +50,35 @@ test('a reader of logs that goes away is no failure, and ends --follow', async (
   const { stdout, stderr } = await promisify(execFile)('sh', ['-c', reader]);
   assert.equal(stdout, 'a line\n');
   assert.equal(stderr, '');
+});
+
+test('the machine’s own Node is taken where it is new enough and runs types, and found again after an update', async (t) => {
+  const root = testHome(t);
+  mkdirSync(root, { recursive: true });
+  const { provideNode, nodeIn } = (await import(
+    launcher.replace(/[^/]+$/, 'install-dependencies.mjs')
+  )) as {
+    provideNode(root: string, own: object): string | undefined;
+    nodeIn(root: string): string;
+  };
+  const { execPath } = process;
+  const own = (node: string, typescript: unknown = 'strip') =>
+    provideNode(root, { versions: { node }, features: { typescript }, execPath });
+  assert.match(own('23.11.1') ?? '', /^Node 23.11.1 cannot run this, .*npm rebuild node/);
+  assert.match(own('24.0.0', false) ?? '', /npm rebuild node/);
+  // The one that npm ci fetched before, and has removed.
+  const fetched = { versions: { node: '24.0.0' }, features: { typescript: 'strip' } };
+  const gone = provideNode(root, { ...fetched, execPath: nodeIn(root) });
+  assert.match(gone ?? '', /npm rebuild node/);
+  assert.equal(own('24.0.0'), undefined);
+  assert.equal(realpathSync(nodeIn(root)), realpathSync(execPath));
+
+  rmSync(nodeIn(root));
+  symlinkSync('/nowhere/node', nodeIn(root));
+  assert.equal(own('26.10.0'), undefined);
+  assert.equal(realpathSync(nodeIn(root)), realpathSync(execPath));
+  // What is there serves an older one too, as in a shell that was given another.
+  assert.equal(own('20.19.0'), undefined);
 });
 
 test('a part that cannot be had is named with the ways to get it, and nothing starts', async (t) => {

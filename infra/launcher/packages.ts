@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import {
+  copyFileSync,
   existsSync,
   linkSync,
   mkdirSync,
@@ -57,6 +58,8 @@ function linkFolder(from: string, to: string): void {
     const [old, made] = [join(from, entry.name), join(to, entry.name)];
     if (entry.isDirectory()) linkFolder(old, made);
     else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(old), made);
+    // npm writes it where it is, which would say here what is installed there.
+    else if (entry.name === '.package-lock.json') copyFileSync(old, made);
     else linkSync(old, made);
   }
 }

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { DeclaredPort } from '@triplock/runtime';
-import { declarations } from './services.ts';
+import { declarations, isConsumer } from './services.ts';
 import { simulator, type StripeAccount } from './stripe.ts';
 import { settingsOf, type Wiring } from './wiring.ts';
 
@@ -11,6 +11,8 @@ export type Service = {
   main: string;
   /** One of it whatever `--replicas` says, or as many as that. */
   copies: 'one' | 'replicas';
+  /** On a busy machine the others go first: nobody waits for it, and it does more at once later. */
+  yields: boolean;
   ports: readonly Omit<DeclaredPort, 'inside' | 'published'>[];
   settings(wiring: Wiring): Readonly<Record<string, string>>;
 };
@@ -24,6 +26,7 @@ const counterparts: readonly Service[] = [
     name: simulator,
     main: 'infra/stripe-simulator/main.ts',
     copies: 'one',
+    yields: false,
     ports: [
       {
         use: 'http',
@@ -46,6 +49,7 @@ const counterparts: readonly Service[] = [
     name: 'catcher',
     main: 'demo/catcher/main.ts',
     copies: 'one',
+    yields: true,
     ports: [
       {
         use: 'http',
@@ -68,6 +72,7 @@ export const services: readonly Service[] = [
     name: declared.name,
     main: `services/${declared.name}/main.ts`,
     copies: 'replicas',
+    yields: isConsumer(declared),
     ports: declared.ports,
     settings: (wiring) => settingsOf(declared, wiring),
   })),

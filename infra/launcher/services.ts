@@ -51,6 +51,11 @@ export type RoleOfService = Extract<
   ? Name
   : never;
 
+/** Whether it works on what was published: everybody who waits for a payment has the answer. */
+export function isConsumer({ events }: DeclaredService): boolean {
+  return events?.does === 'receive';
+}
+
 /** Every subscription. */
 export const subscriptionNames = declarations.flatMap(({ events }) =>
   events?.does === 'receive' ? [events.subscription as SubscriptionName] : [],

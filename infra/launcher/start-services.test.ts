@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { before, test } from 'node:test';
 import { eventually, freePort } from '@triplock/testing';
 import { bringUpParts, bringUpServices } from './bring-up.ts';
@@ -135,6 +136,19 @@ test('every role can log in, and both demo partners are there once', async (t) =
   assert.equal(new Set(partners.map(({ apiKey }) => apiKey)).size, 2);
 });
 
+test('who gives way to others has a lower priority, also where Linux shares out by sessions', async (t) => {
+  const home = testHome(t);
+  await bringUpServices({ home }, standIns());
+  const { 'ingest-gateway-1': gateway, catcher } = readState(homeAt(home)).processes;
+  assert.equal(getPriority(gateway!.pid), getPriority());
+  assert.equal(getPriority(catcher!.pid), Math.max(getPriority(), 5));
+  const groups = [gateway!, catcher!].map(({ pid }) => `/proc/${pid}/autogroup`);
+  if (!groups.every((each) => existsSync(each))) return;
+  const [first, behind] = groups.map((each) => readFileSync(each, 'utf8'));
+  assert.match(first!, /nice 0$/m);
+  assert.match(behind!, /nice 5$/m);
+});
+
 /** A table of services that only answer health checks. `settings` go to the replicated one. */
 function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {
   const port = (use: string, setting: string) => ({
@@ -149,6 +163,7 @@ function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {
       name: 'ingest-gateway',
       main: 'infra/launcher/test/stand-in.ts',
       copies: 'replicas',
+      yields: false,
       ports: [port('admin', 'ADMIN_PORT')],
       settings: () => settings,
     },
@@ -156,6 +171,7 @@ function standIns(settings: Readonly<Record<string, string>> = {}): Service[] {
       name: 'catcher',
       main: 'infra/launcher/test/stand-in.ts',
       copies: 'one',
+      yields: true,
       ports: [port('http', 'CATCHER_PORT')],
       settings: () => ({}),
     },

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { cloneFolder, partsCache } from './home.ts';
+import { cloneFolder, compiledCode } from './home.ts';
 import { askedPort, choosePorts, type PortRequest } from './ports.ts';
 import { isPaused, isSameProcess } from './processes/identity.ts';
 import {
@@ -11,6 +11,7 @@ import {
   stillRunning,
   together,
   waitUntilReady,
+  yieldToOthers,
 } from './processes/start.ts';
 import { signalFamily, stopProcess } from './processes/stop.ts';
 import { firstAdminPort, type Service } from './service-table.ts';
@@ -101,7 +102,7 @@ function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Comma
     args: ['--disable-warning=TimeoutNegativeWarning', join(cloneFolder, service.main)],
     cwd: cloneFolder,
     settings: {
-      NODE_COMPILE_CACHE: join(partsCache, 'compiled'),
+      NODE_COMPILE_CACHE: compiledCode,
       TRIPLOCK_MODE: wiring.mode,
       INSTANCE_NAME: name,
       LOG_LEVEL: process.env['LOG_LEVEL'] ?? 'info',
@@ -128,6 +129,8 @@ async function awaitService(
   const startedMs = performance.now();
   const listening = asked.map(({ port }) => port);
   await waitUntilReady(running, { probe, ports: listening, signal: session.signal });
+  // Not before: whoever starts it waits for it.
+  if (copy.service.yields) await yieldToOthers(running.record);
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   const where = new URL(urls.at(-1)!).origin;
   session.report(`${copy.name}: ready on ${where} (${seconds} s)`);

@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { compose, projectOf, requireEngine } from './containers/engine.ts';
-import { homeAt, separateHomes } from './home.ts';
+import { defaultHome, homeAt, oldPartsCache, partsCache, separateHomes } from './home.ts';
 import { withLock } from './lock.ts';
 import { removePostgresData } from './parts/postgres-data.ts';
 import { removeStrays } from './processes/stop.ts';
@@ -68,7 +68,11 @@ function forgetData({ home, report }: Session): void {
     rmSync(each, { recursive: true, force: true });
   }
   rmSync(join(home.folder, 'partners.json'), { force: true });
+  // Where a clone fetched programs for itself alone.
+  if (home.folder === defaultHome && partsCache() !== oldPartsCache) {
+    rmSync(oldPartsCache, { recursive: true, force: true });
+  }
   // Last: what it seals is gone.
-  rmSync(home.webhookKeys, { force: true });
+  for (const keys of [home.webhookKeys, home.actionKeys]) rmSync(keys, { force: true });
   report('its data is forgotten');
 }

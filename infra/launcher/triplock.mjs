@@ -1,10 +1,11 @@
 // The first file of every npm script, in plain JavaScript that any Node from 20 on can run: it
-// installs what is missing and hands over to the command's TypeScript file under the pinned Node.
+// installs what is missing and hands over to the command's TypeScript file under a Node that runs
+// that as it is: the one that started this, where it is 24 or newer, else the pinned one.
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { installDependencies } from './install-dependencies.mjs';
+import { installDependencies, nodeIn } from './install-dependencies.mjs';
 
 /** The operators' commands, for the system on this machine. */
 const operators = 'infra/launcher/commands/operate.ts';
@@ -57,7 +58,7 @@ async function main(file) {
 }
 
 function run(file) {
-  const node = join(root, 'node_modules', 'node', 'bin', 'node');
+  const node = nodeIn(root);
   const follow = new URL('./follow-launcher.mjs', import.meta.url).href;
   // kafkajs computes a negative timer on newer Nodes; harmless, and only noise on a console.
   const flags = ['--disable-warning=TimeoutNegativeWarning', '--import', follow];
@@ -65,7 +66,7 @@ function run(file) {
   const child = spawn(node, [...flags, join(root, file), ...words], {
     cwd: process.cwd(),
     // Compiled code is kept, types already stripped: the second start takes half the time.
-    env: { NODE_COMPILE_CACHE: join(root, '.triplock', 'parts', 'compiled'), ...process.env },
+    env: { NODE_COMPILE_CACHE: join(root, '.triplock', 'compiled'), ...process.env },
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])

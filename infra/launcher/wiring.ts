@@ -33,6 +33,7 @@ export type Wiring = {
   controlToken: string;
   /** The file of the keys that webhook secrets are sealed with. */
   webhookKeysFile: string;
+  actionKeysFile: string;
   /** Where a process that keeps something may keep it; `down --volumes` forgets it. */
   dataFolder: string;
   /** The file that tells the catcher the partners' secrets. */
@@ -79,6 +80,7 @@ export function settingsOf(
   return {
     CONTROL_TOKEN: wiring.controlToken,
     ...('WEBHOOK_KEYS' in service.settings && { WEBHOOK_KEYS_FILE: wiring.webhookKeysFile }),
+    ...('ACTION_KEYS' in service.settings && { ACTION_KEYS_FILE: wiring.actionKeysFile }),
     ...(kafka && { KAFKA_BROKERS: addresses.kafka }),
     ...(events && { PUBSUB_PROJECT_ID: pubsubProject, PUBSUB_EMULATOR_HOST: addresses.pubsub }),
     // The emulator has no limit on a key.

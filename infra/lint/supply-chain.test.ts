@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  billOfProduction,
   findLoose,
   findSecrets,
   findUnlicensed,
@@ -85,4 +86,33 @@ test('what a registry says of weaknesses is told apart by severity, and silence 
   const refused = { error: {}, message: '405 Method Not Allowed' };
   assert.deepEqual(readAudit(refused), { outcome: 'not-asked', why: '405 Method Not Allowed' });
   assert.equal(readAudit({}).outcome, 'not-asked');
+});
+
+test('the bill of materials has all that runs in production, and nothing that only tests need', () => {
+  const lock = {
+    'node_modules/@b/runs': sound,
+    'node_modules/alias': { ...sound, name: 'real' },
+    'node_modules/tests': { ...sound, dev: true },
+    // One version is for tests, and another runs.
+    'node_modules/both': sound,
+    'node_modules/tests/node_modules/both': { ...sound, version: '2.0.0', dev: true },
+  };
+  const refs = ['@b/runs@1.2.3', 'real@1.2.3', 'tests@1.2.3', 'both@1.2.3', 'both@2.0.0', 'own@1'];
+  const component = (ref: string) => ({
+    'bom-ref': ref,
+    purl: `pkg:npm/${ref.replace('@b', '%40b')}`,
+  });
+  const dependencies = [
+    { ref: 'own@1', dependsOn: refs },
+    { ref: 'tests@1.2.3', dependsOn: [] },
+  ];
+  const run = ['@b/runs@1.2.3', 'real@1.2.3', 'both@1.2.3', 'own@1'];
+  const whole = billOfProduction(lock, { components: refs.map(component), dependencies });
+  assert.deepEqual(whole, {
+    bill: { components: run.map(component), dependencies: [{ ref: 'own@1', dependsOn: run }] },
+    lacking: [],
+  });
+  const without = refs.filter((ref) => ref !== '@b/runs@1.2.3').map(component);
+  const { lacking } = billOfProduction(lock, { components: without, dependencies: [] });
+  assert.deepEqual(lacking, ['@b/runs@1.2.3']);
 });

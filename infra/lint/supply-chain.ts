@@ -7,7 +7,11 @@ import { root, workspaceFiles } from './workspace-files.ts';
 
 /** A package as package-lock.json has it. */
 export type Locked = {
+  /** Set where the name of its folder is an alias. */
+  name?: string;
   version?: string;
+  /** Nothing that runs in production needs it. */
+  dev?: boolean;
   resolved?: string;
   integrity?: string;
   license?: string;
@@ -56,10 +60,15 @@ export function findLoose(lock: Lock): string[] {
   ]);
 }
 
+/** What a package's folder is called below the last `node_modules` of its path. */
+function folderOf(path: string): string {
+  return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
+}
+
 /** Packages whose licence is not on the list. One that offers a choice needs one of them there. */
 export function findUnlicensed(lock: Lock): string[] {
   return Object.entries(lock).flatMap(([path, { license, version }]) => {
-    const name = `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${version}`;
+    const name = `${folderOf(path)}@${version}`;
     const given = license ?? readByHand[name] ?? 'no licence';
     const choices = given.replace(/^\((.*)\)$/, '$1').split(' OR ');
     const allowed = choices.some((each) =>
@@ -137,13 +146,46 @@ function npm(...args: string[]): string {
   return spawnSync('npm', args, options).stdout ?? '';
 }
 
-/** The bill of materials of what runs in production, in a folder that git ignores. */
-function writeBill(): number {
-  const text = npm('sbom', '--sbom-format=cyclonedx', '--package-lock-only', '--omit=dev');
-  const { components } = JSON.parse(text) as { components: unknown[] };
+/** A bill of materials in CycloneDX's form, as far as it is looked at here. */
+export type Bill = {
+  components: readonly { 'bom-ref': string; purl: string }[];
+  dependencies: readonly { ref: string; dependsOn?: readonly string[] }[];
+};
+
+/**
+ * What of everything that is installed runs in production, and which of that the bill lacks. By
+ * the lock: npm's own `--omit=dev` leaves out whatever some workspace has for its tests, although
+ * others run it, such as fastify and pg.
+ */
+export function billOfProduction(lock: Lock, bill: Bill): { bill: Bill; lacking: string[] } {
+  const entries = Object.entries(lock).map(([path, { name, version, dev = false }]) => ({
+    name: `${name ?? folderOf(path)}@${version}`,
+    dev,
+  }));
+  const runs = new Set(entries.filter(({ dev }) => !dev).map(({ name }) => name));
+  const known = new Set(entries.map(({ name }) => name));
+  const nameOf = (purl: string) => decodeURIComponent(purl.replace(/^pkg:npm\/|\?.*$/g, ''));
+  const isLeftOut = (name: string) => known.has(name) && !runs.has(name);
+  const components = bill.components.filter(({ purl }) => !isLeftOut(nameOf(purl)));
+  const listed = new Set(components.map(({ purl }) => nameOf(purl)));
+  const dependencies = bill.dependencies
+    .filter(({ ref }) => !isLeftOut(ref))
+    .map((each) => ({
+      ...each,
+      dependsOn: each.dependsOn?.filter((ref) => !isLeftOut(ref)) ?? [],
+    }));
+  const lacking = [...runs].filter((name) => !listed.has(name));
+  return { bill: { ...bill, components, dependencies }, lacking };
+}
+
+/** Writes the bill of materials, into a folder that git ignores; gives what it lacks. */
+function writeBill(lock: Lock): string[] {
+  const text = npm('sbom', '--sbom-format=cyclonedx', '--package-lock-only');
+  const { bill, lacking } = billOfProduction(lock, JSON.parse(text) as Bill);
   mkdirSync(`${root}.triplock`, { recursive: true });
-  writeFileSync(root + sbomFile, text);
-  return components.length;
+  writeFileSync(root + sbomFile, JSON.stringify(bill, null, 2));
+  console.log(`${sbomFile}: ${bill.components.length} packages that run in production`);
+  return lacking;
 }
 
 function askForAdvisories(): Advisories {
@@ -155,6 +197,7 @@ function askForAdvisories(): Advisories {
 function check(): boolean {
   const lock = readLock();
   const files = workspaceFiles();
+  const lacking = writeBill(lock);
   const advisories = askForAdvisories();
   const found = {
     [`package-lock.json: ${Object.keys(lock).length} packages by hash`]: findLoose(lock),
@@ -162,6 +205,7 @@ function check(): boolean {
     [`secrets: looked for in ${files.length} files`]: files.flatMap(({ path, text }) =>
       findSecrets({ path, text: text() }),
     ),
+    'what runs in production is in the bill of materials': lacking,
     ...(advisories.outcome === 'asked' && {
       'advisories, high and critical': advisories.harmful,
     }),
@@ -172,7 +216,6 @@ function check(): boolean {
   }
   if (advisories.outcome === 'not-asked') console.log(`ADVISORIES NOT ASKED: ${advisories.why}`);
   else for (const line of advisories.others) console.log(`  to look at: ${line}`);
-  console.log(`${sbomFile}: ${writeBill()} packages that run in production`);
   return Object.values(found).every((wrong) => wrong.length === 0);
 }
 

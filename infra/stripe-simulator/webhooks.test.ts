@@ -99,6 +99,24 @@ test('an event is sent until it is taken, with the same id and a fresh signature
   assert.deepEqual(left.undelivered, []);
 });
 
+test('every event of a long queue arrives, those refused once more and no other twice', async (t) => {
+  const endpoint = await anEndpoint(t);
+  const { stripe, control } = await aSimulator(t);
+  await control('PUT', '/webhooks', { url: endpoint.url, paused: true });
+  for (let n = 0; n < 50; n += 1) await stripe.paymentIntents.create(paid);
+  endpoint.refuseNext(10);
+  await control('PUT', '/webhooks', { paused: false });
+  const left = async () =>
+    (await control<{ undelivered: unknown[] }>('GET', '/webhooks')).undelivered;
+  await eventually(async () => endpoint.received.length === 150 && (await left()).length === 10);
+  await control('POST', '/clock', { advanceMs: 3_600_000 });
+  await eventually(async () => (await left()).length === 0);
+  const { data } = await stripe.events.list({ limit: 100 });
+  const ids = endpoint.received.map(({ id }) => id);
+  assert.deepEqual([ids.length, new Set(ids).size], [160, 150]);
+  assert.ok(data.every(({ id }) => ids.includes(id)));
+});
+
 test('an endpoint that is down for three days is given up', async (t) => {
   const endpoint = await anEndpoint(t);
   const { stripe, control } = await aSimulator(t);

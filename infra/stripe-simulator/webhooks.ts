@@ -1,4 +1,7 @@
 import { createHmac } from 'node:crypto';
+import http from 'node:http';
+import https from 'node:https';
+import { shuffled } from '@triplock/runtime';
 import type { DueWork, Engine, WebhookSettings } from './engine.ts';
 import { renderEvent } from './render/records.ts';
 import type { Delivery } from './store/store.ts';
@@ -11,7 +14,7 @@ const firstRetryMs = 1_000;
 const longestRetryMs = 60 * 60 * 1_000;
 
 /** Enough to keep an endpoint busy, few enough not to be an attack on it. */
-const atOnceMax = 16;
+const atOnceMax = 64;
 
 /**
  * Sends events until they are answered with a 2xx: at least once, in no promised order
@@ -20,20 +23,18 @@ const atOnceMax = 16;
  */
 export function createDelivering(engine: Engine): DueWork {
   const { store, clock, dials } = engine;
-  const due = () => [...store.undelivered.all()].filter(({ dueAt }) => dueAt <= clock.now());
   return {
     nextInMs() {
       const { url, paused } = dials.webhooks;
-      if (url === null || paused || store.undelivered.size() === 0) return undefined;
-      let next = Infinity;
-      for (const { dueAt } of store.undelivered.all()) next = Math.min(next, dueAt);
-      return next - clock.now();
+      const nextAt = store.undelivered.nextAt();
+      if (url === null || paused || nextAt === undefined) return undefined;
+      return nextAt - clock.now();
     },
     async pass() {
       // Nothing is sent that a crash could undo.
       await store.settled();
       const settings = dials.webhooks;
-      const batch = inOrder(due(), settings, engine).slice(0, atOnceMax);
+      const batch = chooseDue(engine, settings.order);
       if (settings.order === 'any') {
         await Promise.all(batch.map((each) => deliver(engine, each, settings)));
       } else {
@@ -44,19 +45,24 @@ export function createDelivering(engine: Engine): DueWork {
   };
 }
 
-function inOrder(due: Delivery[], { order }: WebhookSettings, engine: Engine): Delivery[] {
+function chooseDue({ store, clock, random }: Engine, order: WebhookSettings['order']) {
+  const { undelivered } = store;
+  const due = undelivered.countDue(clock.now());
   switch (order) {
     case 'any':
+      return undelivered.slice(0, Math.min(due, atOnceMax));
     case 'created':
-      return due;
+      return oldestFirst(undelivered.slice(0, due)).slice(0, atOnceMax);
     case 'reversed':
-      return due.reverse();
+      return oldestFirst(undelivered.slice(0, due)).toReversed().slice(0, atOnceMax);
     case 'shuffled':
-      return due
-        .map((delivery) => ({ delivery, rank: engine.random() }))
-        .sort((a, b) => a.rank - b.rank)
-        .map(({ delivery }) => delivery);
+      return shuffled(undelivered.slice(0, due), random).slice(0, atOnceMax);
   }
+}
+
+/** One that was refused is due later than those that came after it. */
+function oldestFirst(due: readonly Delivery[]): Delivery[] {
+  return due.toSorted((one, other) => one.since - other.since);
 }
 
 async function deliver(engine: Engine, delivery: Delivery, settings: WebhookSettings) {
@@ -86,29 +92,39 @@ const answerWithinMs = 10_000;
  * Sends one copy of an event. Only a 2xx is taking it; a redirect is not followed
  * (https://docs.stripe.com/webhooks#retries).
  */
-async function postEvent(
+function postEvent(
   payload: string,
   to: { url: string; secret: string },
 ): Promise<'taken' | 'not-taken'> {
+  if (!URL.canParse(to.url)) return Promise.resolve('not-taken');
   const sentAt = Math.floor(Date.now() / 1_000);
-  try {
-    const response = await fetch(to.url, {
-      method: 'POST',
-      body: payload,
-      redirect: 'manual',
-      signal: AbortSignal.timeout(answerWithinMs),
-      headers: {
-        'content-type': 'application/json; charset=utf-8',
-        'stripe-signature': signEvent(payload, { secret: to.secret, sentAt }),
-        'user-agent': 'Stripe/1.0 (+https://stripe.com/docs/webhooks)',
-      },
+  const headers = {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(payload),
+    'stripe-signature': signEvent(payload, { secret: to.secret, sentAt }),
+    'user-agent': 'Stripe/1.0 (+https://stripe.com/docs/webhooks)',
+  };
+  // Not by fetch, which takes twice the CPU.
+  const { request } = new URL(to.url).protocol === 'https:' ? https : http;
+  const answer = new Promise<'taken' | 'not-taken'>((resolve) => {
+    const sending = request(to.url, { method: 'POST', headers });
+    const late = setTimeout(() => sending.destroy(), answerWithinMs);
+    sending.on('response', (response) => {
+      const { statusCode = 0 } = response;
+      resolve(statusCode >= 200 && statusCode < 300 ? 'taken' : 'not-taken');
+      // Its connection is used again once it is read.
+      response.on('error', () => undefined).resume();
     });
-    await response.body?.cancel();
-    return response.ok ? 'taken' : 'not-taken';
-  } catch {
     // Refused, reset or too slow: whatever it was, the event is sent again.
-    return 'not-taken';
-  }
+    sending.on('error', () => resolve('not-taken'));
+    sending.on('close', () => {
+      clearTimeout(late);
+      resolve('not-taken');
+    });
+    sending.end(payload);
+  });
+  // By a URL that nobody can be asked at, such as one with a broken name of a user.
+  return answer.catch(() => 'not-taken');
 }
 
 /**

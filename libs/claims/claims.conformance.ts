@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { deriveTxnId, type IdempotencyKey, type PartnerId } from '@triplock/payments';
-import { ClaimsUnavailableError } from './claims.ts';
+import { ClaimsUnavailableError, type ClaimRequest } from './claims.ts';
 import {
   aClaim,
   aFingerprint,
@@ -68,11 +68,23 @@ function describeOwnership(open: OpenClaims): void {
     assert.equal(outcomes.filter(({ outcome }) => outcome === 'reused').length, 19);
   });
 
-  it('claims of different ids do not meet', async (t) => {
+  it('claims that come at once are each decided for itself, two of one key too', async (t) => {
     const { claims } = await open(t, lasting);
-    for (const request of [aClaim(), aClaim()]) {
-      await warmUp(claims, request);
-      expectOutcome(await claims.claim(request), 'claimed');
+    const [answered, released, atWork, twice, fresh] = some(5) as Five;
+    for (const request of [released, atWork, twice, fresh]) await warmUp(claims, request);
+    await complete(claims, answered);
+    const { token } = expectOutcome(await claims.claim(released), 'claimed');
+    await claims.release({ ...released, token });
+    await claims.claim(atWork);
+    const other = { ...answered, fingerprint: aFingerprint() };
+    const asked = [twice, answered, twice, other, released, atWork, fresh, { ...fresh, shown: '' }];
+    const outcomes = (await Promise.all(asked.map(claims.claim))).map(({ outcome }) => outcome);
+    assert.deepEqual(
+      outcomes.filter((_, at) => at !== 0 && at !== 2 && at < 6),
+      [...['completed', 'reused', 'claimed', 'in-flight']],
+    );
+    for (const pair of [[outcomes[0], outcomes[2]], outcomes.slice(6)]) {
+      assert.deepEqual(pair.sort(), ['claimed', 'in-flight']);
     }
   });
 
@@ -207,6 +219,8 @@ function describeReleases(open: OpenClaims): void {
     assert.equal(await claims.release(stranger), 'lost');
   });
 }
+
+type Five = [ClaimRequest, ClaimRequest, ClaimRequest, ClaimRequest, ClaimRequest];
 
 const some = (count: number) => Array.from({ length: count }, () => aClaim());
 

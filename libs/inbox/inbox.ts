@@ -13,13 +13,16 @@ export type ReceivedEvent<Payload = unknown> = Event<Payload> & {
  * They are of different ordering keys, so they have no order among themselves.
  *
  * Everything it does goes through `tx`: a store may repeat its transactions, and what went
- * elsewhere would be done again. Errors of `tx` are let through. What it returns is called once the
- * transaction has committed, and not when that is unknown: a crash in between calls nobody.
+ * elsewhere would be done again. Errors of `tx` are let through. What it returns is called once its
+ * transaction has ended, each time one did: a crash in between calls nobody.
  */
 export type Effect<Payload = unknown, Tx = Queryable> = (
   tx: Tx,
   events: readonly ReceivedEvent<Payload>[],
-) => Promise<void | (() => void)>;
+) => Promise<void | ((ended: TransactionEnd) => void)>;
+
+/** `not-known`: it was rolled back, or its commit was not answered. */
+export type TransactionEnd = 'committed' | 'not-known';
 
 /** What receiving an event came to. Everything but `returned` is to be acknowledged. */
 export type ReceiveOutcome =

@@ -40,6 +40,8 @@ const kept = [
   'events',
   'refund_reserved',
   'amount_refunded',
+  'action_expires_at',
+  'next_action',
   'due_at',
   'traceparent',
 ] as const;
@@ -70,6 +72,8 @@ const notOfRefunds = [
   'events',
   'refund_reserved',
   'amount_refunded',
+  'action_expires_at',
+  'next_action',
   'due_at',
   'traceparent',
 ] as const satisfies readonly Column[];
@@ -89,7 +93,7 @@ export const refundColumns: readonly Column[] = without(notOfRefunds);
  * nor does anybody look for a transaction by them. A new one of these needs no change of a table.
  */
 export const detailFields = {
-  payment: ['description', 'metadata'],
+  payment: ['returnUrl', 'description', 'metadata'],
   refund: ['reason'],
 } as const;
 

@@ -2,6 +2,7 @@ import type {
   AcceptedPayment,
   EventId,
   Fingerprint,
+  Money,
   PartnerId,
   Payment,
   ProviderName,
@@ -58,6 +59,26 @@ export type StoreIntentRequest = {
 /** What storing an intent came to. `stale`: it must never be confirmed, because no row names it. */
 export type StoreIntentOutcome = { outcome: 'stored'; version: number } | { outcome: 'stale' };
 
+/** A card's customer has to act: for one pending row, guarded by the version that was read. */
+export type AwaitCustomerRequest = {
+  txnId: TxnId;
+  version: number;
+  /** How long the customer has from now on, milliseconds, unless that was noted before. */
+  withinMs: number;
+  /** What to do: its kind, and all of it sealed, which is kept until the payment is final. */
+  action?: { type: string; sealed: string };
+  traceparent: string;
+};
+
+/**
+ * Whether a customer still has time, by the store's own clock. `stale`: the row is final or of
+ * another version, and nothing was written.
+ */
+export type AwaitCustomerOutcome =
+  | { outcome: 'waits'; version: number }
+  | { outcome: 'over'; version: number }
+  | { outcome: 'stale' };
+
 /** A page of one partner's payments, and what all of them have in common. */
 export type ListRequest = {
   partnerId: PartnerId;
@@ -97,6 +118,12 @@ export type Ledger = {
   post(batch: readonly Posting[]): Promise<PostOutcome[]>;
   /** Makes an intent the one that may be confirmed for a payment; a payment has one, for ever. */
   storeIntent(request: StoreIntentRequest): Promise<StoreIntentOutcome>;
+  /**
+   * Notes, once for ever, until when a payment waits for its customer, tells the partner by the
+   * payment's next event, and says whether that time is over. It is counted and compared by the
+   * store's clock: no worker's clock has a say.
+   */
+  awaitCustomer(request: AwaitCustomerRequest): Promise<AwaitCustomerOutcome>;
   settle(request: SettleRequest): Promise<SettleOutcome>;
   /** Tells the partner, by an event, that the key was used for two requests. Once per loser. */
   recordKeyConflict(posting: Posting): Promise<EventId>;
@@ -111,6 +138,11 @@ export type Ledger = {
    * of the moment in which the page is read.
    */
   list(request: ListRequest): Promise<ListOutcome>;
+  /**
+   * What a partner's payments come to that are posted and not final, by currency in the order of
+   * their codes: read from the index of those alone, however many others there are.
+   */
+  pendingOf(partnerId: PartnerId): Promise<Money[]>;
   isEmpty(): Promise<boolean>;
   ping(): Promise<void>;
   close(): Promise<void>;

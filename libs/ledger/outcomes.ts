@@ -1,5 +1,11 @@
-import { paymentEventOf, type PaymentEvent } from '@triplock/contracts';
 import {
+  paymentEventOf,
+  paymentEventSchema,
+  renderPayment,
+  type PaymentEvent,
+} from '@triplock/contracts';
+import {
+  deriveEventId,
   paymentEntry,
   refundEntry,
   type AcceptedPayment,
@@ -45,6 +51,35 @@ export function compare({ payment }: Posting, row: RowState): PostOutcome {
 export function settlementEvent(payment: Payment, sequence: number): PaymentEvent {
   const ended = payment.state === 'failed' ? 'failed' : 'succeeded';
   return paymentEventOf(payment, `${payment.kind}.${ended}`, sequence);
+}
+
+/**
+ * The event of a payment whose customer has to act: of what to do only its kind, and until when.
+ * Whoever has the rest can act for the customer, so its partner asks for it.
+ *
+ * @throws for a payment that waits for no customer: it has no such event, a bug of the caller.
+ */
+export function requiresActionEvent(
+  payment: Payment,
+  { type, withinMs, sequence }: { type: string | undefined; withinMs: number; sequence: number },
+): PaymentEvent {
+  const { txnId, partnerId, customer } = payment;
+  if (customer === undefined) throw new Error(`payment ${txnId} waits for no customer`);
+  const next_action = {
+    ...(type === undefined ? {} : { type }),
+    expires_at: customer.expiresAt.toISOString(),
+  };
+  return {
+    schema: paymentEventSchema,
+    event_id: deriveEventId(txnId, 'payment.requires_action'),
+    partner_id: partnerId,
+    txn_id: txnId,
+    payment_id: txnId,
+    type: 'payment.requires_action',
+    timestamp: new Date(+customer.expiresAt - withinMs).toISOString(),
+    sequence,
+    data: { ...renderPayment(payment), next_action },
+  };
 }
 
 /** A payment that is posted and settled in one step, as it will be: its event shows it so. */

@@ -48,6 +48,8 @@ export type TransactionRow = {
     events: number;
     refund_reserved: bigint;
     amount_refunded: bigint;
+    action_expires_at: Date | null;
+    next_action: string | null;
     due_at: Date | null;
     traceparent: string | null;
   }[Each];
@@ -88,6 +90,7 @@ export function paymentOf(row: PaymentRow): Payment {
     version: row.version,
     amountRefunded: row.amount_refunded,
     settledAt: row.settled_at,
+    ...customerOf(row),
     ...failureOf(row),
     ...providerOf(row),
   };
@@ -178,6 +181,13 @@ function failureOf(row: {
 }): Pick<Payment, 'failure'> {
   if (row.failure_code === null) return {};
   return { failure: { code: row.failure_code, message: row.failure_message ?? '' } };
+}
+
+/** Who has to act, or nothing. */
+function customerOf(row: Row<'action_expires_at' | 'next_action'>): Pick<Payment, 'customer'> {
+  const { action_expires_at: expiresAt, next_action: nextAction } = row;
+  if (expiresAt === null) return {};
+  return { customer: { expiresAt, ...(nextAction === null ? {} : { nextAction }) } };
 }
 
 /** The provider's side, or nothing as long as no intent is stored. */

@@ -73,6 +73,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
       ledger: {
         ...ledger,
         post: announced(ledger.post),
+        awaitCustomer: announced(ledger.awaitCustomer),
         settle: announced(ledger.settle),
         recordKeyConflict: announced(ledger.recordKeyConflict),
       },

@@ -16,9 +16,9 @@ function aServer(t: TestContext) {
   const { scope } = aStep();
   const app = fastify();
   t.after(() => app.close());
-  app.setErrorHandler((error, _request, reply) => {
+  app.setErrorHandler((error, request, reply) => {
     if (!(error instanceof Problem)) return reply.code(500).send();
-    return reply.code(error.status).headers(error.headers).send(error.body());
+    return reply.code(error.status).headers(error.headers).send(error.body(request.id));
   });
   let failing = false;
   const write = async (tx: Queryable, request: FastifyRequest<{ Body: Order }>) => {

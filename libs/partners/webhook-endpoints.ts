@@ -1,7 +1,7 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { IdempotencyKey, PartnerId } from '@triplock/payments';
 import { loadStatements, type Database } from '@triplock/postgres';
-import type { Setting } from '@triplock/runtime';
+import { sealingKeys, type SealedText, type SealingKeys, type Setting } from '@triplock/runtime';
 import { targetHost } from './target-policy.ts';
 
 const sql = loadStatements(import.meta.url, 'postgres/webhook-endpoints.sql', [
@@ -118,16 +118,10 @@ function generateWebhookSecret(): string {
   return `whsec_${randomBytes(secretBytes).toString('base64')}`;
 }
 
-/**
- * A webhook secret as it is stored: AES-256-GCM (NIST SP 800-38D) under the key called `key`, bound
- * to its partner and its own id, so that a row copied to another partner opens for nobody.
- */
-export type SealedSecret = {
+/** A webhook secret as it is stored, bound to its partner and its own id. */
+export type SealedSecret = SealedText & {
   /** From SHA-256 of the secret: the same secret has the same id under every key. */
   id: string;
-  key: string;
-  /** In base64: 12 random bytes, what was encrypted, and its tag of 16 bytes. */
-  box: string;
 };
 
 /** The keys that webhook secrets are sealed with: the newest seals, all of them open. */
@@ -158,22 +152,12 @@ export class MissingWebhookKeyError extends UnopenedSecretError {
   }
 }
 
-const keyBytes = 32;
-const nonceBytes = 12;
-const tagBytes = 16;
-const keyForm = /^([A-Za-z0-9][\w.-]{0,63}):([A-Za-z0-9+/]{43}=)$/;
-
-/** `ID:KEY` of each key, the newest first, one on a line or separated by commas. */
+/** As {@link sealingKeys} reads them. */
 export const webhookKeys: Setting<WebhookKeys> = {
-  expected: 'ID:KEY on a line for each key, the newest first, KEY being 32 bytes in base64',
+  expected: sealingKeys.expected,
   parse(text) {
-    const keys = new Map<string, Buffer>();
-    for (const line of text.split(/[\n,]/).filter((each) => each.trim() !== '')) {
-      const [, id, key] = keyForm.exec(line.trim()) ?? [];
-      if (id === undefined || key === undefined || keys.has(id)) return undefined;
-      keys.set(id, Buffer.from(key, 'base64'));
-    }
-    return keys.size === 0 ? undefined : createWebhookKeys(keys);
+    const keys = sealingKeys.parse(text);
+    return keys && createWebhookKeys(keys);
   },
 };
 
@@ -188,40 +172,20 @@ export function parseWebhookKeys(text: string): WebhookKeys {
   return keys;
 }
 
-/** A line for a new key; the id is the day it was made on, in UTC, and 32 random bits. */
-export function generateWebhookKey(now = new Date()): string {
-  const id = `${now.toISOString().slice(0, 10)}-${randomBytes(4).toString('hex')}`;
-  return `${id}:${randomBytes(keyBytes).toString('base64')}`;
-}
-
-function createWebhookKeys(keys: ReadonlyMap<string, Buffer>): WebhookKeys {
-  const [[newest, newestKey]] = [...keys] as [[string, Buffer]];
+function createWebhookKeys(keys: SealingKeys): WebhookKeys {
   return {
-    newest,
+    newest: keys.newest,
     seal(partnerId, secret) {
       const id = idOfSecret(secret);
-      // Random: a key seals far less than the 2^32 times for which that is safe.
-      const nonce = randomBytes(nonceBytes);
-      const cipher = createCipheriv('aes-256-gcm', newestKey, nonce).setAAD(boundTo(partnerId, id));
-      const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
-      const box = Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString('base64');
-      return { id, key: newest, box };
+      return { id, ...keys.seal(boundTo(partnerId, id), secret) };
     },
-    open(partnerId, { id, key, box }) {
-      const secretKey = keys.get(key);
-      if (secretKey === undefined) throw new MissingWebhookKeyError(partnerId, key);
-      const bytes = Buffer.from(box, 'base64');
-      const nonce = bytes.subarray(0, nonceBytes);
+    open(partnerId, sealed) {
+      if (!keys.has(sealed.key)) throw new MissingWebhookKeyError(partnerId, sealed.key);
       try {
-        const decipher = createDecipheriv('aes-256-gcm', secretKey, nonce, {
-          authTagLength: tagBytes,
-        });
-        decipher.setAAD(boundTo(partnerId, id)).setAuthTag(bytes.subarray(-tagBytes));
-        const sealed = bytes.subarray(nonceBytes, -tagBytes);
-        return Buffer.concat([decipher.update(sealed), decipher.final()]).toString('utf8');
+        return keys.open(boundTo(partnerId, sealed.id), sealed);
       } catch (cause) {
         throw new UnopenedSecretError(
-          `${partnerId}'s webhook secret ${id} is not what was sealed`,
+          `${partnerId}'s webhook secret ${sealed.id} is not what was sealed`,
           { cause },
         );
       }
@@ -235,6 +199,6 @@ function idOfSecret(secret: string): string {
 }
 
 /** No partner's id has a slash. */
-function boundTo(partnerId: PartnerId, id: string): Buffer {
-  return Buffer.from(`${partnerId}/${id}`);
+function boundTo(partnerId: PartnerId, id: string): string {
+  return `${partnerId}/${id}`;
 }

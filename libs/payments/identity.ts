@@ -31,6 +31,7 @@ export type TransactionKind = PaymentKind | 'refund';
 export const eventTypes = [
   'payment.succeeded',
   'payment.failed',
+  'payment.requires_action',
   'payment.key_conflict',
   'refund.succeeded',
   'refund.failed',

@@ -49,6 +49,14 @@ export type ProviderCharge = {
   readonly chargeId?: string;
 };
 
+/** A customer who has, or had, to act. */
+export type AwaitedCustomer = {
+  /** When the time for it is over. */
+  readonly expiresAt: Date;
+  /** What to do and where, sealed; never after the payment is final. */
+  readonly nextAction?: string;
+};
+
 /** What the partner asked for; absent fields were absent in the request. */
 export type PaymentDetails = {
   readonly money: Money;
@@ -57,6 +65,8 @@ export type PaymentDetails = {
    * about.
    */
   readonly paymentMethod?: string;
+  /** Where the customer comes back to after authenticating elsewhere. */
+  readonly returnUrl?: string;
   readonly reference?: string;
   readonly description?: string;
   readonly metadata?: Readonly<Record<string, string>>;
@@ -72,6 +82,8 @@ export type AcceptedPayment = Accepted & {
 export type Payment = AcceptedPayment &
   TransactionProgress & {
     readonly amountRefunded: bigint;
+    /** Cards only, from when a worker saw that the customer has to act. */
+    readonly customer?: AwaitedCustomer;
     /** Cards only, from the moment an intent is stored. */
     readonly provider?: ProviderCharge;
   };

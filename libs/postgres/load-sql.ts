@@ -15,6 +15,15 @@ export function loadSql(moduleUrl: string, file: string): string {
 
 const nameLine = /^-- name: (\w+)$/m;
 
+/** The statements of a text that holds several, by their names; none of one that names none. */
+export function statementsIn(text: string): ReadonlyMap<string, string> {
+  // What comes before the first name is the file's own comment.
+  const [, ...parts] = text.split(nameLine);
+  const found = new Map<string, string>();
+  for (let at = 0; at < parts.length; at += 2) found.set(parts[at]!, parts[at + 1]!.trim());
+  return found;
+}
+
 /**
  * The statements of a `.sql` file that holds several of one table, each below a line
  * `-- name: itsName`: `loadStatements(import.meta.url, 'deliveries.sql', ['lease', 'record'])`.
@@ -26,10 +35,7 @@ export function loadStatements<const Name extends string>(
   file: string,
   wanted: readonly Name[],
 ): Readonly<Record<Name, string>> {
-  // What comes before the first name is the file's own comment.
-  const [, ...parts] = readFileSync(new URL(file, moduleUrl), 'utf8').split(nameLine);
-  const found = new Map<string, string>();
-  for (let at = 0; at < parts.length; at += 2) found.set(parts[at]!, parts[at + 1]!.trim());
+  const found = statementsIn(readFileSync(new URL(file, moduleUrl), 'utf8'));
   const missing = wanted.filter((name) => !found.has(name));
   const unused = [...found.keys()].filter((name) => !(wanted as readonly string[]).includes(name));
   if (missing.length > 0) throw new Error(`${file} has no statement named ${missing.join(', ')}`);

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { createServer, type AddressInfo } from 'node:net';
-import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { checkDurability, PostgresDurabilityError, readDurability } from './durability.ts';
 import { databaseErrorKind, openDatabase, type Queryable } from './pool.ts';
-import { openEmptyDatabase } from './test/empty-database.ts';
+import { serverThatSays, openEmptyDatabase, streamFrom } from './test/empty-database.ts';
 
 test('a transaction commits what its work wrote', async (context) => {
   const database = await openEmptyDatabase(context);
@@ -133,18 +131,27 @@ test('a statement that takes too long is ended', async (context) => {
 });
 
 test('a server that accepts and says nothing is given up on', async (context) => {
-  const silent = createServer().listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  context.after(() => void silent.close());
-  const { port } = silent.address() as AddressInfo;
   const database = openDatabase({
-    url: `postgres://nobody@127.0.0.1:${port}/nothing`,
+    url: await serverThatSays(context),
     applicationName: 'test',
     connectTimeoutMs: 100,
     onIdleError: (error) => assert.fail(error),
   });
   await assert.rejects(database.ping(), /timeout/);
   await database.close();
+});
+
+test('a session that the server ends at the very moment when it is handed out ends no process', async (context) => {
+  // Authenticated, ready, and at once a FATAL error.
+  const ended = 'R\0\0\0\x08\0\0\0\0Z\0\0\0\x05IE\0\0\0\x1aSFATAL\0C57P01\0Mended\0\0';
+  const url = await serverThatSays(context, (socket) => socket.end(ended));
+  const onIdleError = () => undefined;
+  for (const checked of [{}, { onConnect: async () => undefined }]) {
+    const database = openDatabase({ url, applicationName: 'test', onIdleError, ...checked });
+    await assert.rejects(database.transaction(async () => assert.fail('there is no session')));
+    await assert.rejects(database.listen('Things', assert.fail, new AbortController().signal));
+    await database.close();
+  }
 });
 
 test('a statement is kept prepared where that is asked for, and only there', async (context) => {
@@ -216,11 +223,13 @@ test('an outage, a deadlock and a time-out are worth trying again', async (conte
 test('of two transactions in a deadlock, one gets an error that is worth another try', async (context) => {
   const database = await openEmptyDatabase(context);
   await database.query(`CREATE TABLE things AS SELECT 1 AS n UNION SELECT 2`);
-  const bothHoldOne = barrier(2);
+  const bothHoldOne = Promise.withResolvers<void>();
+  let holding = 0;
   const lockInOrder = (first: number, second: number) =>
     database.transaction(async (tx) => {
       await lock(tx, first);
-      await bothHoldOne();
+      if ((holding += 1) === 2) bothHoldOne.resolve();
+      await bothHoldOne.promise;
       await lock(tx, second);
     });
   const kinds = await Promise.all([kindOf(lockInOrder(1, 2)), kindOf(lockInOrder(2, 1))]);
@@ -239,23 +248,10 @@ function lock(tx: Queryable, n: number): Promise<unknown> {
   return tx.query('SELECT FROM things WHERE n = $1 FOR UPDATE', [n]);
 }
 
-/** Resolves for all callers once that many have called. */
-function barrier(callers: number): () => Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  let left = callers;
-  return () => {
-    left -= 1;
-    if (left === 0) resolve();
-    return promise;
-  };
-}
-
-for (const setting of ['synchronous_commit', 'fsync']) {
-  test(`a server that may lose acknowledged commits is refused: ${setting} = off`, () => {
-    const row = { role: 'r', fsync: 'on', synchronous_commit: 'on', [setting]: 'off' };
-    assert.throws(() => checkDurability(row), new RegExp(`role r, .* set ${setting} to on`));
-  });
-}
+test('a server that may lose acknowledged commits is refused, with what to set', () => {
+  const row = { role: 'r', fsync: 'off', synchronous_commit: 'on' };
+  assert.throws(() => checkDurability(row), /fsync = off .* role r, .* set fsync to on/);
+});
 
 /** A pool of one connection that is looked at when it is made. */
 function aCheckedPool(context: TestContext, { url, options }: { url: string; options?: string }) {
@@ -289,4 +285,15 @@ test('no connection whose commits do not wait for the disk is used, whoever set 
   await owner.query(`ALTER DATABASE "${pathname.slice(1)}" RESET synchronous_commit`);
   // Refused connections do not use up the pool.
   await byDatabase.ping();
+});
+
+test('a standby is counted by whatever role asks, and a backup that streams is none', async (context) => {
+  const { url } = await openEmptyDatabase(context);
+  const pool = aCheckedPool(context, { url, options: '-c role=pg_signal_backend' });
+  const backup = await streamFrom(context, { url, name: 'pg_receivewal' });
+  if (backup === 'not let in')
+    return context.skip('pg_hba.conf has no line for replication from here');
+  assert.deepEqual(await readDurability(pool), { asynchronousStandbys: 0 });
+  await streamFrom(context, { url, name: 'a-standby' });
+  assert.deepEqual(await readDurability(pool), { asynchronousStandbys: 1 });
 });

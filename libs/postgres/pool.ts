@@ -89,6 +89,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     ...(options.onConnect && { verify: verifyBy(options.onConnect) }),
   });
   pool.on('error', options.onIdleError);
+  pool.on('connect', ignoreErrorsWhileHandedOut);
   const queryOf = options.statements === 'kept-prepared' ? namedQuery : plainQuery;
   const on = (client: pg.Pool | pg.PoolClient) => queryableOn(client, queryOf);
   return {
@@ -109,6 +110,15 @@ export function openForCommand(
   options: Omit<DatabaseOptions, 'onIdleError' | 'connectTimeoutMs'>,
 ): Database {
   return openDatabase({ ...options, connectTimeoutMs: 10_000, onIdleError: () => undefined });
+}
+
+/**
+ * The pool takes its 'error' listener away before whoever gets the connection adds one, and an
+ * error in between would end the process: a server may end its sessions at any moment. Nothing is
+ * hidden by it, for the next statement fails.
+ */
+function ignoreErrorsWhileHandedOut(client: pg.PoolClient): void {
+  client.on('error', () => undefined);
 }
 
 type QueryOf = (text: string, parameters: readonly unknown[]) => pg.QueryConfig;

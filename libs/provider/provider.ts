@@ -23,9 +23,13 @@ export type Caller = {
  */
 export type Attempt = { readonly attempt: number };
 
+/** Where a customer comes back to; none is sent elsewhere without it. */
+type ComesBack = { readonly returnUrl?: string | undefined };
+
 /** A charge to prepare. */
 export type IntentRequest = Caller &
-  Attempt & { readonly money: Money; readonly paymentMethod: string };
+  Attempt &
+  ComesBack & { readonly money: Money; readonly paymentMethod: string };
 
 /** An intent, and what it must be about: an answer about anything else is unknown. */
 export type IntentQuery = {
@@ -43,7 +47,7 @@ export type ForgottenCharge = {
 };
 
 /** An intent to confirm. */
-export type ConfirmRequest = Caller & Attempt & IntentQuery;
+export type ConfirmRequest = Caller & Attempt & IntentQuery & ComesBack;
 
 /**
  * Part of a charge to give back. There is no other attempt: no object at the provider refuses the
@@ -83,6 +87,19 @@ export type CreateOutcome =
 /** What looking for a charge's intent came to. */
 export type FoundIntent = { outcome: 'found'; intentId: string } | { outcome: 'none' } | Unknown;
 
+/**
+ * What a customer has to do, in the provider's words. Whoever has it can act for the customer: it
+ * is sealed before it is stored, and never logged.
+ */
+export type CustomerAction = {
+  /** Such as `redirect_to_url` or `use_stripe_sdk`. */
+  readonly type: string;
+  /** Where to send the customer. */
+  readonly url?: string;
+  /** For the provider's own code in the customer's browser. */
+  readonly clientSecret: string;
+};
+
 /** The state of a charge. */
 export type IntentOutcome =
   | { outcome: 'succeeded'; chargeId: string }
@@ -91,7 +108,8 @@ export type IntentOutcome =
   /** Nobody has confirmed it, and so it has charged nobody. */
   | { outcome: 'unconfirmed' }
   /** The customer has to act, or the provider is at work: a webhook will report, or it is asked. */
-  | { outcome: 'waiting'; waitsFor: 'customer' | 'provider' }
+  | { outcome: 'waiting'; waitsFor: 'provider' }
+  | { outcome: 'waiting'; waitsFor: 'customer'; action?: CustomerAction }
   | Unknown;
 
 /** The state of a refund at the provider. */

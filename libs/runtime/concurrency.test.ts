@@ -4,7 +4,6 @@ import { describe, it, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import {
   inBatches,
-  openBacklog,
   openBatches,
   openSlots,
   shareReads,
@@ -255,24 +254,4 @@ describe('reads of one thing by many', () => {
     t.mock.timers.tick(1);
     assert.deepEqual(await Promise.all(later), [2, 2]);
   });
-});
-
-test('whoever is behind lets in callers of whom fewer wait than of others', () => {
-  let nowMs = 0;
-  const backlog = openBacklog(1_000, () => nowMs);
-  const [flooding, other] = ['flooding', 'other'] as const;
-  const leave = [1, 2, 3].map(() => backlog.enter(flooding));
-  assert.equal(backlog.isBehind(flooding), false);
-  nowMs = 1_001;
-  assert.equal(backlog.isBehind(flooding), true);
-  assert.equal(backlog.isBehind(other), false);
-  const leaveOther = [1, 2, 3].map(() => backlog.enter(other));
-  assert.equal(backlog.isBehind(other), true);
-  for (const end of [...leave, ...leave]) end();
-  // Those that are left came a moment ago.
-  assert.equal(backlog.isBehind(other), false);
-  nowMs = 3_000;
-  assert.equal(backlog.isBehind(other), true);
-  for (const end of leaveOther) end();
-  assert.equal(backlog.isBehind(other), false);
 });

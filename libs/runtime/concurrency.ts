@@ -152,8 +152,8 @@ export type Slots = {
    * anybody waits.
    */
   takeFree(wanted: number): number;
-  /** Gives one back, to the next who waits. */
-  release(): void;
+  /** Gives one back, or so many, to those who wait next. */
+  release(slots?: number): void;
   /** How many could be taken at once. */
   free(): number;
 };
@@ -169,6 +169,19 @@ export function openSlots(slotsMax: number): Slots {
     taken += some;
     return some;
   };
+  const releaseOne = () => {
+    const next = waiting.entries().next().value;
+    if (next === undefined) {
+      taken -= 1;
+      return;
+    }
+    // The slot passes on and stays taken.
+    const [caller, queue] = next;
+    waiting.delete(caller);
+    const granted = queue.shift()!;
+    if (queue.length > 0) waiting.set(caller, queue);
+    granted();
+  };
   return {
     take: (caller = '') => {
       if (takeFree(1) === 1) return Promise.resolve();
@@ -179,18 +192,8 @@ export function openSlots(slotsMax: number): Slots {
       });
     },
     takeFree,
-    release: () => {
-      const next = waiting.entries().next().value;
-      if (next === undefined) {
-        taken -= 1;
-        return;
-      }
-      // The slot passes on and stays taken.
-      const [caller, queue] = next;
-      waiting.delete(caller);
-      const granted = queue.shift()!;
-      if (queue.length > 0) waiting.set(caller, queue);
-      granted();
+    release: (slots = 1) => {
+      for (let slot = 0; slot < slots; slot += 1) releaseOne();
     },
     free: () => slotsMax - taken,
   };
@@ -232,50 +235,5 @@ export function shareReads<Key = void, Value = unknown>(
     const answer = before.then(() => begin(key));
     next.set(key, answer);
     return answer;
-  };
-}
-
-/** Work that waits for a store, by which a service knows that it is behind. */
-export type Backlog = {
-  /** A piece of a caller's begins to wait. Call what it gives once it waits no more. */
-  enter(caller: string): () => void;
-  /**
-   * Whether the oldest has waited so long that one more of this caller would most likely wait in
-   * vain, and the caller has its share of what waits.
-   */
-  isBehind(caller: string): boolean;
-};
-
-/**
- * Work waits in the order in which it came, so the oldest says how long the next would wait: for a
- * store that stands still, or for a turn on a machine that is too busy. It is behind from
- * `behindAfterMs` on until that one is done or given up; so it goes on by itself, and takes no more
- * meanwhile than came in that time. A caller with fewer than an equal share of what waits is let
- * in, so that one that floods shuts nobody else out. `clock` gives milliseconds; tests set it.
- */
-export function openBacklog(
-  behindAfterMs: number,
-  clock: () => number = () => performance.now(),
-): Backlog {
-  // A Set keeps the order of insertion, so the first is the oldest.
-  const waiting = new Set<{ sinceMs: number }>();
-  const callers = new Map<string, number>();
-  return {
-    enter: (caller) => {
-      const one = { sinceMs: clock() };
-      waiting.add(one);
-      callers.set(caller, (callers.get(caller) ?? 0) + 1);
-      return () => {
-        if (!waiting.delete(one)) return;
-        const others = callers.get(caller)! - 1;
-        if (others > 0) callers.set(caller, others);
-        else callers.delete(caller);
-      };
-    },
-    isBehind: (caller) => {
-      const oldest = waiting.values().next().value;
-      if (oldest === undefined || clock() - oldest.sinceMs <= behindAfterMs) return false;
-      return (callers.get(caller) ?? 0) >= waiting.size / callers.size;
-    },
   };
 }

@@ -5,7 +5,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { Socket } from 'node:net';
+import { isIP, isIPv6, type Socket } from 'node:net';
 
 /** How patient a server is, and with how many at once. */
 export type ConnectionLimits = {
@@ -62,33 +62,32 @@ export function saysOnce(
   return lines <= 1;
 }
 
-const busy = 'HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n';
-
-/** The answer to who comes when every connection is at work. */
-export type BusyAnswer = { type: string; body: string };
+const busy =
+  'HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n' +
+  'content-type: application/json\r\ncontent-length: 20\r\n\r\n{"detail":"not now"}';
 
 /**
  * Keeps at most so many connections open. For one more, the connection makes way that has waited
  * longest without a whole request on it: half-sent ones, however many and from wherever, are in
  * nobody's way, and a client that sends its request at once is never among the oldest. What is
- * whole is answered; when every connection is at work, who comes gets a 503 and is closed.
+ * whole is answered; when every connection is at work, who comes gets a 503, which `busyAnswer`
+ * writes with its head, and is closed.
  *
  * Call it when the server has its listeners of `checkContinue`, should it have any.
  */
 export function boundConnections(
   server: Server,
   connectionsMax: number,
-  { type, body }: BusyAnswer = { type: 'application/json', body: '{"detail":"not now"}' },
+  busyAnswer: () => string = () => busy,
 ): void {
   /** By how long they have been open, or since their last answer; each with its open requests. */
   const open = new Map<Socket, Map<ServerResponse, IncomingMessage>>();
-  const refusal = `${busy}content-type: ${type}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 
   server.on('connection', (socket) => {
     if (open.size >= connectionsMax && !makeWay(open)) {
       // What it sends is not read: it must not be done beside a 503. One that is gone needs none.
       socket.pause().on('error', () => undefined);
-      socket.end(refusal, () => socket.destroy());
+      socket.end(busyAnswer(), () => socket.destroy());
       return;
     }
     open.set(socket, new Map());
@@ -126,4 +125,30 @@ function makeWay(open: Map<Socket, Map<ServerResponse, IncomingMessage>>): boole
 function isAtWork(requests: ReadonlyMap<ServerResponse, IncomingMessage>): boolean {
   for (const { complete } of requests.values()) if (complete) return true;
   return false;
+}
+
+/** What a request says of where it comes from, and where it does come from. */
+export type Caller = { ip: string; socket: Pick<Socket, 'remoteAddress'> };
+
+/**
+ * Whom a failed authentication is counted to: the caller's IPv4 address, or its IPv6 network of 64
+ * bits, because one machine has all addresses of such a network to choose from. What a proxy says
+ * counts only when it is trusted and says an address.
+ */
+export function callerAddress({ ip, socket }: Caller): string {
+  const address = isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  if (mapped) return mapped[1]!;
+  return isIPv6(address) ? networkOf(address) : address;
+}
+
+function networkOf(address: string): string {
+  // The URL standard writes an address in one form: lower case, hexadecimal, shortest.
+  const [zone] = address.split('%', 1);
+  const { hostname } = new URL(`http://[${zone}]`);
+  const [head = '', tail = ''] = hostname.slice(1, -1).split('::');
+  const before = head.split(':').filter((group) => group !== '');
+  const after = tail.split(':').filter((group) => group !== '');
+  const zeros = Array<string>(8 - before.length - after.length).fill('0');
+  return [...before, ...zeros, ...after].slice(0, 4).join(':');
 }

@@ -8,6 +8,7 @@ export * from './loop.ts';
 export * from './metrics.ts';
 export * from './random.ts';
 export * from './modes.ts';
+export * from './sealing.ts';
 export * from './service-declaration.ts';
 export * from './service.ts';
 export * from './settings.ts';

@@ -33,16 +33,34 @@ test('a loop goes on at once while there is work, and rests when there is none',
   assert.equal(passed(), 3);
 });
 
-test('passes that found work begin apart, however often they are woken; an idle one is woken at once', async () => {
-  const startedAt: number[] = [];
-  const pass = async () => Number(startedAt.push(performance.now()) < 4);
-  const loop = runLoop(pass, { name: 'test', idleMs: hourMs, apartMs: 100, logger: quiet });
+for (const [what, limits, found] of [
+  ['that found work', { apartMs: 100 }, () => 1],
+  ['that found nothing', { wokenApartMs: 100 }, () => 0],
+  ['that failed', { wokenApartMs: 100 }, () => Promise.reject(new Error('the database is away'))],
+] as const) {
+  test(`passes ${what} begin apart, however often they are woken`, async () => {
+    const startedAt: number[] = [];
+    const pass = async () => (startedAt.push(performance.now()), found());
+    const loop = runLoop(pass, { name: 'test', idleMs: hourMs, ...limits, logger: quiet });
+    const waking = setInterval(loop.wake, 1);
+    while (startedAt.length < 4) await new Promise(setImmediate);
+    clearInterval(waking);
+    await loop.stop();
+    // Woken every millisecond, none would have come so late; a busy machine may count one early.
+    for (const n of [1, 2, 3]) assert.ok(startedAt[n]! - startedAt[n - 1]! > 50, `pass ${n}`);
+  });
+}
+
+test('a pass that has rested for long enough is woken at once', async () => {
+  const { promise: begun, resolve } = Promise.withResolvers<void>();
+  let passes = 0;
+  const pass = async () => (++passes === 2 && resolve(), 0);
+  const limits = { idleMs: hourMs, apartMs: hourMs, wokenApartMs: 1 };
+  const loop = runLoop(pass, { name: 'test', ...limits, logger: quiet });
   const waking = setInterval(loop.wake, 1);
-  while (startedAt.length < 6) await new Promise(setImmediate);
+  await begun;
   clearInterval(waking);
   await loop.stop();
-  // Woken every millisecond, none would have come so late; a busy machine may count one too early.
-  for (const n of [1, 2, 3]) assert.ok(startedAt[n]! - startedAt[n - 1]! > 50, `pass ${n}`);
 });
 
 test('a pass that throws is logged and tried again', async () => {

@@ -21,32 +21,48 @@ export type IdleMs = number | ((idleBefore: number) => number);
  * there was none, which may depend on how many passes in a row, before this one, found none; and
  * after a backoff of up to 5 s when it threw. An error is logged and never ends
  * the loop: the dependency that failed comes back, or an operator sees the log repeat.
+ *
+ * A wake ends a rest. The pass that it brings begins `wokenApartMs` (10 by default) after the one
+ * before it began, at the soonest: wakes come from outside, and a flood of them costs so many
+ * passes.
  */
 export function runLoop(
   pass: Pass,
-  options: { name: string; idleMs: IdleMs; apartMs?: number; logger: Logger },
+  options: {
+    name: string;
+    idleMs: IdleMs;
+    apartMs?: number;
+    wokenApartMs?: number;
+    logger: Logger;
+  },
 ): Loop {
+  const { apartMs = 0, wokenApartMs = 10 } = options;
   const idleMs =
     typeof options.idleMs === 'number' ? () => options.idleMs as number : options.idleMs;
   const stopping = new AbortController();
   let woken = new AbortController();
-  const rest = async (ms: number) => {
-    await delay(ms, undefined, { signal: woken.signal }).catch(() => undefined);
-    if (!stopping.signal.aborted) woken = new AbortController();
+  const rest = (ms: number) =>
+    delay(ms, undefined, { signal: woken.signal }).catch(() => undefined);
+  const gather = async (untilMs: number) => {
+    const ms = untilMs - performance.now();
+    if (ms > 0) await delay(ms, undefined, { signal: stopping.signal }).catch(() => undefined);
   };
-  const gather = (ms: number) =>
-    delay(Math.max(0, ms), undefined, { signal: stopping.signal }).catch(() => undefined);
 
   async function run(): Promise<void> {
     let [failures, idle] = [0, 0];
     while (!stopping.signal.aborted) {
+      // Whoever woke it before now is served by this pass.
+      woken = new AbortController();
+      const startedAt = performance.now();
       try {
-        const startedAt = performance.now();
         const done = await pass();
         failures = 0;
-        if (done > 0) idle = 0;
-        if (done === 0) await rest(idleMs(idle++));
-        else if (options.apartMs) await gather(startedAt + options.apartMs - performance.now());
+        if (done > 0) {
+          idle = 0;
+          await gather(startedAt + apartMs);
+          continue;
+        }
+        await rest(idleMs(idle++));
       } catch (error) {
         options.logger.warn(
           { err: error, loop: options.name, failures },
@@ -55,6 +71,7 @@ export function runLoop(
         await rest(backoffMs(failures, { firstMs: 100, maxMs: 5_000 }));
         failures += 1;
       }
+      if (woken.signal.aborted) await gather(startedAt + wokenApartMs);
     }
   }
 
@@ -133,6 +150,28 @@ export function startBudget(totalMs: number): TimeBudget {
   return {
     hold: (work, what) => {
       return withDeadline(work, { ms: Math.max(0, Math.round(end - performance.now())), what });
+    },
+  };
+}
+
+/** A wake, which is kept for whoever waits next. */
+export type Signal = {
+  wake(): void;
+  /** Resolves to 1 once it was woken, to 0 after so long. For one who waits at a time. */
+  within(ms: number): Promise<number>;
+};
+
+/** A signal that nobody has given yet. */
+export function openSignal(): Signal {
+  let woken = Promise.withResolvers<number>();
+  return {
+    wake: () => woken.resolve(1),
+    async within(ms) {
+      const late = setTimeout(() => woken.resolve(0), ms);
+      const happened = await woken.promise;
+      clearTimeout(late);
+      woken = Promise.withResolvers();
+      return happened;
     },
   };
 }

@@ -7,6 +7,8 @@ export type Mode = 'production' | 'demo' | 'test';
 type Refusal = (setting: {
   name: string;
   value: unknown;
+  /** All of them, for what one setting needs of another. */
+  values: Readonly<Record<string, unknown>>;
   isAllowed(exemption: Exemption): boolean;
 }) => string | undefined;
 
@@ -38,9 +40,12 @@ const refusedInProduction: readonly Refusal[] = [
     isText(value, /^redis:/i) && !isAllowed('ALLOW_INSECURE_REDIS')
       ? 'it has no TLS: give rediss://, or ALLOW_INSECURE_REDIS=true where the network keeps others out'
       : undefined,
-  ({ name, value, isAllowed }) =>
-    name.endsWith('KAFKA_BROKERS') && value !== undefined && !isAllowed('ALLOW_INSECURE_KAFKA')
-      ? 'Kafka is spoken to without TLS and login: give ALLOW_INSECURE_KAFKA=true where the network keeps others out'
+  ({ name, value, values, isAllowed }) =>
+    name.endsWith('KAFKA_BROKERS') &&
+    value !== undefined &&
+    values['KAFKA_TLS'] !== 'on' &&
+    !isAllowed('ALLOW_INSECURE_KAFKA')
+      ? 'Kafka is spoken to without TLS: give KAFKA_TLS=on, or ALLOW_INSECURE_KAFKA=true where the network keeps others out'
       : undefined,
   ({ value, isAllowed }) =>
     isText(value, /^postgres(ql)?:/i) && !hasTls(value) && !isAllowed('ALLOW_INSECURE_DATABASE')
@@ -90,7 +95,7 @@ export function refusedBy(
   const asked = { ...Object.fromEntries(readByClients), ...values };
   return Object.entries(asked).flatMap(([name, value]) => {
     const why =
-      refusals.map((refusal) => refusal({ name, value, isAllowed })).find(Boolean) ??
+      refusals.map((refusal) => refusal({ name, value, values, isAllowed })).find(Boolean) ??
       (isProduction ? table[name]?.refusedInProduction?.(value) : undefined);
     return why === undefined ? [] : [`${name} is refused, TRIPLOCK_MODE is ${mode}: ${why}`];
   });

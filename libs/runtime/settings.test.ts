@@ -148,6 +148,7 @@ const modes = {
   DATABASE_URL: withDefault(url(['postgres:', 'postgresql:']), undefined),
   REDIS_URL: withDefault(url(['redis:', 'rediss:']), undefined),
   KAFKA_BROKERS: withDefault(addresses, undefined),
+  KAFKA_TLS: withDefault(oneOf(['on', 'off']), 'off'),
 };
 
 /** The settings that are refused, by their names. */
@@ -181,6 +182,8 @@ test('production takes what is encrypted and live, and by name what is not encry
     STRIPE_API_KEY: 'sk_live_1',
     STRIPE_API_URL: 'https://api.stripe.com',
     REDIS_URL: 'rediss://redis',
+    KAFKA_BROKERS: 'kafka:9093',
+    KAFKA_TLS: 'on',
   };
   assert.deepEqual(refusedOf(good), []);
   for (const mode of [

@@ -26,6 +26,7 @@ export type PaymentWish = {
 /** Every field but the amount that a partner may send, with texts that are easily lost. */
 export const everyField: Required<Omit<PaymentDetails, 'money'>> = {
   paymentMethod: 'pm_card_visa',
+  returnUrl: 'https://shop.example:8443/done?order=%22#a[1]',
   reference: 'Ω "quoted" \\ / 𝄞',
   description: 'two\nlines',
   metadata: { zulu: '', 10: 'ten', 9: 'nine', __proto__x: '{"a":1}', é: '\t' },
@@ -57,6 +58,7 @@ const long = (characters: number) => '𝄞'.repeat(characters);
 /** Everything that a payment may say besides its amount, as long as it may be: 45 KB of UTF-8. */
 export const longestFields: Required<Omit<PaymentDetails, 'money'>> = {
   paymentMethod: `pm_${'x'.repeat(252)}`,
+  returnUrl: `https://shop.example/${'x'.repeat(2_027)}`,
   reference: long(64),
   description: long(500),
   metadata: Object.fromEntries(

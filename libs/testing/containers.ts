@@ -52,6 +52,17 @@ async function redis(): Promise<Running> {
   return { container, address: container.getConnectionUrl() };
 }
 
+/** Google's Spanner emulator; not one of the usual parts, because few tests need it. */
+export async function startSpannerContainer(): Promise<ContainerPart> {
+  findPortsOnThisMachine();
+  const { SpannerEmulatorContainer } = await import('@testcontainers/gcloud');
+  const container = await new SpannerEmulatorContainer(spannerImage)
+    .withStartupTimeout(startWithinMs)
+    .start();
+  const address = container.getEmulatorGrpcEndpoint();
+  return { address, stop: async () => void (await container.stop()) };
+}
+
 /** A Redis of one test's own, on a port that it keeps when it is killed and started again. */
 export async function startRedisContainer(
   args: readonly string[],
@@ -128,7 +139,10 @@ async function kafka(): Promise<Running> {
 /** The images of the parts in tests, the same as docker-compose.yml has. */
 export const testImages = {
   redis: 'redis:8-alpine',
-  kafka: 'apache/kafka:4.1.0',
+  kafka: 'apache/kafka:4.3.1',
   postgres: 'postgres:18-alpine',
   pubsub: 'gcr.io/google.com/cloudsdktool/google-cloud-cli:emulators',
 } as const;
+
+/** As docker-compose.yml has it. */
+export const spannerImage = 'gcr.io/cloud-spanner-emulator/emulator:1.5.58';

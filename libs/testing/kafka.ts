@@ -63,11 +63,19 @@ export async function emptyTestTopic({ brokers, topic }: TestTopic): Promise<voi
 /**
  * Writes one record as MirrorMaker, Connect and restores do: in a transaction, whose end leaves a
  * marker (control record) behind it in the partition. Of one that is aborted nothing is a record.
+ * The broker answers before the marker is there, behind which alone the record is read: it is
+ * waited for.
  */
 export async function appendInTransaction(
   { brokers, topic }: TestTopic,
   { message, end }: { message: Message; end: 'commit' | 'abort' },
 ): Promise<void> {
+  const readable = () =>
+    withAdmin(brokers, async (admin) => {
+      const partitions = await admin.fetchTopicOffsets(topic);
+      return partitions.reduce((sum, { high }) => sum + Number(high), 0);
+    });
+  const before = await readable();
   const kafka = new Kafka({ clientId: 'test', brokers, logLevel: logLevel.NOTHING });
   const producer = kafka.producer({
     transactionalId: randomBytes(8).toString('hex'),
@@ -82,6 +90,7 @@ export async function appendInTransaction(
   } finally {
     await producer.disconnect();
   }
+  await eventually(async () => (await readable()) >= before + 2);
 }
 
 /**
@@ -124,14 +133,14 @@ async function create(admin: Admin, topic: string, shape: TopicShape): Promise<v
   await eventually(async () => (await admin.fetchTopicOffsets(topic)).length === numPartitions);
 }
 
-async function withAdmin(
+async function withAdmin<Result>(
   brokers: string[],
-  work: (admin: Admin) => Promise<unknown>,
-): Promise<void> {
+  work: (admin: Admin) => Promise<Result>,
+): Promise<Result> {
   const admin = new Kafka({ clientId: 'test', brokers, logLevel: logLevel.NOTHING }).admin();
   await admin.connect();
   try {
-    await work(admin);
+    return await work(admin);
   } finally {
     await admin.disconnect();
   }

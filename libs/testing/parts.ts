@@ -5,7 +5,9 @@ import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import {
+  spannerImage,
   startContainer,
+  startSpannerContainer,
   testImages,
   testPubsubProject,
   type ContainerPartName,
@@ -85,12 +87,25 @@ let spannerStarted: Promise<string> | undefined;
 
 /**
  * `host:port` of a Spanner emulator, which few tests need: the one that SPANNER_EMULATOR_HOST
- * gives, else one that is started beside the other parts on first use, and ends with them.
+ * gives, else a container of this process's own where TRIPLOCK_TEST_SPANNER says so, else one that
+ * is started beside the other parts on first use, and ends with them.
  */
 export function testSpanner(): Promise<string> {
   const given = process.env['SPANNER_EMULATOR_HOST']?.trim();
-  spannerStarted ??= given ? Promise.resolve(given) : testEndpoints().then(startSpanner);
+  spannerStarted ??= given ? Promise.resolve(given) : startTestSpanner();
   return spannerStarted;
+}
+
+async function startTestSpanner(): Promise<string> {
+  if (process.env[spannerVariable]?.trim() !== 'container') {
+    return testEndpoints().then(startSpanner);
+  }
+  return (await startSpannerContainer()).address;
+}
+
+/** For `skip` of a test that needs Spanner: why it is left out, or false where it is not. */
+export function withoutSpanner(): string | false {
+  return process.env[spannerVariable]?.trim() === 'none' && 'no Spanner emulator to be had here';
 }
 
 async function findParts(): Promise<Found> {
@@ -101,6 +116,8 @@ async function findParts(): Promise<Found> {
   process.stderr.write(`tests run on ${kind}: ${because}\n`);
   if (parts === 'containers') return { parts };
   await startParts(['--home', home]);
+  const stop = `npm run down -- --home ${home}`;
+  process.stderr.write(`what the tests ran on stays up for the next run: ${stop}\n`);
   return { parts: 'running', endpoints: readEndpoints(`${root}${home}/endpoints.json`) };
 }
 
@@ -195,6 +212,43 @@ export async function chooseTestParts(): Promise<TestParts> {
   return missing.length === 0
     ? { parts: 'containers', because: `Docker ${version} answers and has the images` }
     : { parts: 'native', because: `Docker ${version} has no ${missing.join(', ')}` };
+}
+
+/** What tests of a ledger in Spanner run on; `none` where they are left out. */
+export type TestSpanner = { spanner: 'given' | 'native' | 'container' | 'none'; because: string };
+
+const spannerVariable = 'TRIPLOCK_TEST_SPANNER';
+
+/**
+ * TRIPLOCK_TEST_SPANNER says `native`, `container` or `none`. Without it SPANNER_EMULATOR_HOST
+ * gives one; else it is the gcloud SDK's, which Google ships for Linux alone; else an engine's.
+ *
+ * @param emulator the SDK's own, where there is one.
+ */
+export async function chooseTestSpanner(
+  emulator: string | undefined,
+  platform: NodeJS.Platform = process.platform,
+): Promise<TestSpanner> {
+  const asked = process.env[spannerVariable]?.trim();
+  if (asked === 'native' || asked === 'container' || asked === 'none') {
+    return { spanner: asked, because: `${spannerVariable} asks for it` };
+  }
+  if (asked) throw new Error(`${spannerVariable} takes native, container or none, not '${asked}'`);
+  const given = process.env['SPANNER_EMULATOR_HOST']?.trim();
+  if (given) return { spanner: 'given', because: 'SPANNER_EMULATOR_HOST gives it' };
+  if (emulator !== undefined)
+    return { spanner: 'native', because: `the gcloud SDK has ${emulator}` };
+  const lacks =
+    platform === 'linux'
+      ? 'no gcloud SDK with the emulator was found'
+      : `Google ships the emulator for Linux alone and this is ${platform}`;
+  const listed = await docker('image', 'ls', '--format', '{{.Repository}}:{{.Tag}}');
+  if (listed?.split('\n').includes(spannerImage)) {
+    return { spanner: 'container', because: `${lacks}; an engine has its image` };
+  }
+  const engine =
+    listed === undefined ? 'no container engine answers' : `the engine has no ${spannerImage}`;
+  return { spanner: 'none', because: `${lacks}, and ${engine}` };
 }
 
 /** What the command printed; `undefined` when there is no engine, or none that answers in time. */

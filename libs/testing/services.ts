@@ -32,7 +32,14 @@ export type TestService = {
   terminate(): Promise<ServiceEnd>;
 };
 
-const givenToAll = { CONTROL_TOKEN: testControlToken, WEBHOOK_KEYS: testWebhookKeys };
+/** The same for what customers have to do. */
+export const testSealingKeys = testWebhookKeys;
+
+const givenToAll = {
+  CONTROL_TOKEN: testControlToken,
+  WEBHOOK_KEYS: testWebhookKeys,
+  ACTION_KEYS: testSealingKeys,
+};
 
 /**
  * Starts the service whose main file `main` is, with nothing but `settings` in its environment,

@@ -96,7 +96,7 @@ export async function runAuditAtSize(
 type Measuring = { system: System; database: Database; terminal: Terminal };
 
 /** The payment that the others are to be like, in every layer. */
-async function payModel(system: System): Promise<string> {
+export async function payModel(system: System): Promise<string> {
   const partner = system.partner('acme');
   const { body } = await partner.pay('bench-model', { amount: 1_250, currency: 'EUR' });
   const { ok } = await askAuditor(asking(system, { depth: 'some', waitMs: 60_000 }));

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { linkPackages, type SettingsOfServices, UsageError } from '@triplock/launcher';
@@ -164,7 +164,7 @@ export function renderCommits({ commit, pairs, changes, rig }: CommitComparison)
   ];
 }
 
-/** A commit's code in a folder of its own, with this clone's packages and parts. */
+/** A commit's code in a folder of its own, with this clone's packages. */
 function checkOut(name: string, terminal: Terminal) {
   const commit = commitOf(name);
   const folder = join(clone, '.triplock', 'compared', commit);
@@ -175,8 +175,6 @@ function checkOut(name: string, terminal: Terminal) {
   remove();
   git('worktree', 'add', '--detach', folder, commit);
   linkPackages(folder);
-  mkdirSync(join(folder, '.triplock'), { recursive: true });
-  symlinkSync(join(clone, '.triplock', 'parts'), join(folder, '.triplock', 'parts'));
   const lock = (of: string) => readFileSync(join(of, 'package-lock.json'), 'utf8');
   if (lock(folder) !== lock(clone)) {
     terminal.note(`the packages of ${commit} are others: it runs with those of this clone`);

@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { type System, auditSystem } from '@triplock/demo';
 import { continueProcess, pauseProcess } from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/operator';
-import { type Rig, type RunOnly, describeRig } from '../systems.ts';
+import { type Rig, type RunOnly, describeRig, newRun } from '../systems.ts';
 import { countsBetween, openServerCounts, type CountReader, type ServerCounts } from './counts.ts';
 import { openConnections, requestOf, type Connection } from './load-generator.ts';
 import { measuredServices, readProgress, roleOf, type MeasuredService } from './measurements.ts';
@@ -76,7 +75,7 @@ async function counting(reader: CountReader, work: () => Promise<void>): Promise
 
 function openSending({ home, endpoints }: System, connections: readonly Connection[]) {
   const apiKeys = endpoints.partners.map(({ apiKey }) => apiKey);
-  const order = { apiKeys, run: randomBytes(6).toString('hex') };
+  const order = { apiKeys, run: newRun() };
   const gateway = { home, name: 'ingest-gateway-1' };
   let sent = 0;
   const send = async (connection: Connection, written?: () => void) => {

@@ -1,10 +1,9 @@
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { System } from '@triplock/demo';
 import type { Terminal } from '@triplock/operator';
-import type { RunOnly } from '../systems.ts';
+import { newRun, type RunOnly } from '../systems.ts';
 import { countsBetween, readWhenQuiet, type CountReader, type ServerCounts } from './counts.ts';
 import { startEmptyPost, type EmptyPostState } from './stand-ins.ts';
 import { startHelper, type Helper } from './helper-process.ts';
@@ -200,7 +199,7 @@ export function orderFor(
   return {
     targets: gateways,
     apiKeys: partners.map(({ apiKey }) => apiKey),
-    run: randomBytes(6).toString('hex'),
+    run: newRun(),
     connections: wanted.rate === undefined ? connections : Math.max(connections, connectionsAtRate),
     seconds,
     ...wanted,

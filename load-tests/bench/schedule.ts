@@ -62,7 +62,7 @@ export async function repeatOnce(bench: Bench): Promise<Repetition> {
   const peaksMiB = readPeaks(system);
   await comeToRest(bench);
   terminal.note('nothing to do');
-  const idleCores = await measureIdle(system, options.seconds);
+  const idleCores = await measureIdle(system, Math.max(options.seconds, idleSecondsMin));
   const held: RateRun[] = [];
   for (const rate of rates) {
     const run = await runAtRate(bench, rate);
@@ -203,7 +203,8 @@ async function runCold(bench: Bench, runOnly: RunOnly): Promise<RateRun> {
   return runAtRate(bench, coldRate);
 }
 
-const restCores = 0.2;
+const rest = { cores: 0.08, seconds: 5 };
+const idleSecondsMin = 20;
 const restLimitMs = 180_000;
 
 /**
@@ -213,8 +214,8 @@ const restLimitMs = 180_000;
 async function comeToRest({ system, terminal }: Bench): Promise<void> {
   terminal.note('waiting until all is at rest');
   const until = performance.now() + restLimitMs;
-  for (let cores = Infinity; cores > restCores;) {
-    cores = await measureIdle(system, 2);
+  for (let cores = Infinity; cores > rest.cores;) {
+    cores = await measureIdle(system, rest.seconds);
     terminal.progress(`${cores.toFixed(2)} cores`);
     if (performance.now() > until) return terminal.note('it did not rest: it goes on as it is');
   }

@@ -1,5 +1,4 @@
 import type { AuditReport, Terminal } from '@triplock/operator';
-import type { LoadScenario } from './scenarios.ts';
 import { waiting, type GuardCounts, type Reading } from './readings.ts';
 import type { K6Run } from './k6.ts';
 
@@ -106,7 +105,8 @@ function between(what: string, found: number, [least, most]: readonly [number, n
 
 /** What was asked for, and what was read meanwhile. */
 export type LevelEvidence = {
-  level: LoadScenario['level'];
+  /** What waits, and memory: stays where it is all the time, or returns to where it was. */
+  level: 'stays' | 'returns' | undefined;
   rate: number;
   seconds: number;
   readings: readonly Reading[];
@@ -148,7 +148,7 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
-function atMost(what: string, found: number, limit: number): Check {
+export function atMost(what: string, found: number, limit: number): Check {
   const most = Math.round(limit);
   return { what, expected: `at most ${most}`, found: Math.round(found), holds: found <= most };
 }
@@ -203,7 +203,7 @@ function stepOf(rate: number, run: K6Run, [from, to]: Step['seconds']): Step {
   };
 }
 
-function addTallies(runs: readonly K6Run[]): Record<string, number> {
+export function addTallies(runs: readonly K6Run[]): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const { tallies } of runs) {
     for (const [name, count] of Object.entries(tallies)) sums[name] = (sums[name] ?? 0) + count;

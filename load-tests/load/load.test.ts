@@ -6,12 +6,18 @@ import { test } from 'node:test';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { partnerLimits } from '@triplock/claims';
 import { openHistory, readHistory, type Terminal } from '@triplock/operator';
 import { LauncherError } from '@triplock/launcher';
 import { writeConsole } from './history.ts';
 import { readRecording } from './k6.ts';
 import { loadScenarios } from './scenarios.ts';
 import { loadElsewhere } from './run-load.ts';
+import { meaningOf, renderHtml } from './html-report.ts';
+import type { Knee, Step } from './judge.ts';
+import { oldestWaiting, type Reading } from './readings.ts';
+import { answersBetween, judgePhases, readHistogram, type PhaseFigures } from './phases.ts';
+import type { LoadReport } from './run-load.ts';
 
 const aggregates = {
   counter: ['count', 'rate'],
@@ -47,6 +53,14 @@ test('a run that was too short for a snapshot has no moments', () => {
 
 const [scenario] = loadScenarios;
 const options = { scenario: scenario!, rate: 1, seconds: 1 };
+
+test('every scenario stays within what one partner may hold in a day', () => {
+  const ratesOfASearchMax = 50;
+  for (const { name, rate, seconds, searchesKnee } of loadScenarios) {
+    const keys = rate * seconds * (searchesKnee ? ratesOfASearchMax : 1);
+    assert.ok(keys < 0.9 * partnerLimits.claimsPerPartner, `${name}: ${keys}`);
+  }
+});
 
 test('a gateway that nobody answers at is refused before anything is sent', async () => {
   const { signal } = new AbortController();
@@ -99,4 +113,144 @@ test('what k6 said on its console and what came to the partners are one history,
   assert.deepEqual(written, inOrder);
   assert.equal(webhooks.length, 1, 'what came later stays for the next run');
   assert.equal(readFileSync(join(folder, 'k6.log'), 'utf8'), 'refused: 500\n{"what":"ask\n');
+});
+
+/** A reading a second; what is posted is a second behind, then stands still from the fifth on. */
+const readings = Array.from({ length: 10 }, (_, second): Reading => {
+  const posted = Math.max(0, Math.min(second, 5) - 1) * 100;
+  const counts = { accepted: second * 100, posted, published: posted, delivered: posted };
+  return { second, ...counts, cpuSeconds: { auditor: second }, rssMiB: { auditor: 100 } };
+});
+
+test('the oldest that waits is as old as the time since the earlier stage had passed it', () => {
+  assert.equal(oldestWaiting(readings, ['accepted', 'posted'], [0, 4]), 0);
+  assert.equal(oldestWaiting(readings, ['accepted', 'posted'], [5, 9]), 4);
+  assert.equal(oldestWaiting(readings, ['posted', 'published'], [0, 9]), 0);
+  assert.equal(oldestWaiting([], ['accepted', 'posted'], [0, 9]), 0);
+});
+
+const step = (rate: number, holds: boolean, p99Ms: number): Step => {
+  const missed = holds ? [] : ['accept_ms'];
+  return { rate, holds, missed, p99Ms, acceptedPerSecond: rate, seconds: [0, 9] };
+};
+const knee: Knee = {
+  rate: 150,
+  steps: [
+    step(100, true, 20),
+    step(225, false, 1_900),
+    step(150, true, 80),
+    step(180, false, 1_200),
+  ],
+};
+
+test('a knee is told by the highest rate that held and the lowest that did not', () => {
+  assert.match(meaningOf(knee), /Up to 150 .* within 80 ms .*; at 180 a second it is 1200 ms/);
+  assert.match(meaningOf({ rate: 0, steps: [step(100, false, 900)] }), /Not even the first/);
+  assert.match(meaningOf({ rate: 100, steps: [step(100, true, 9)] }), /no rate that was tried/);
+});
+
+const moment = { requestsPerSecond: 9, acceptedPerSecond: 9, p50Ms: 1, p95Ms: 2, p99Ms: 3 };
+const report = {
+  ok: true,
+  scenario: 'ramp',
+  rate: 150,
+  seconds: 15,
+  rig: { cpu: 'a </script> one' },
+  run: { tallies: {}, thresholds: [], acceptMs: { med: 1, 'p(95)': 2, 'p(99)': 3, max: 4 } },
+  checks: [],
+  knee,
+  readings,
+  moments: [2, 4].map((second) => ({ second, ...moment })),
+} as unknown as LoadReport;
+
+/** The data of each chart, as the page's script reads it. */
+function chartsIn(page: string) {
+  type Found = {
+    title: string;
+    group: string;
+    end: number;
+    series: { name: string; points: number[][] }[];
+  };
+  return [...page.matchAll(/class="chart">([^<]*)</g)].map(
+    ([, data]) => JSON.parse(data!) as Found,
+  );
+}
+
+test('what the partners saw and what the services count stand on one time axis', () => {
+  const charts = chartsIn(renderHtml(report)).filter(({ group }) => group === 'over-time');
+  assert.deepEqual(new Set(charts.map(({ end }) => end)), new Set([9]));
+  const rates = charts.find(({ title }) => title === 'Rate of each stage')!;
+  assert.deepEqual(rates.series.find(({ name }) => name === 'accepted')!.points[0], [1, 100]);
+  assert.deepEqual(
+    rates.series.find(({ name }) => name === 'requests answered')!.points[0],
+    [2, 9],
+  );
+});
+
+test('the knee is a curve over the rate, lowest first, with the age of what waits', () => {
+  const [latency, oldest] = chartsIn(renderHtml(report)).filter(({ group }) => group === 'by-rate');
+  assert.deepEqual(latency!.series[0]!.points, [
+    [100, 20],
+    [150, 80],
+    [180, 1_200],
+    [225, 1_900],
+  ]);
+  assert.deepEqual(oldest!.series[0]!.points.at(-1), [225, 4]);
+});
+
+test('the page has the library in it, asks for no other file, and shows text as text', () => {
+  const page = renderHtml(report);
+  assert.match(page, /var uPlot=/);
+  assert.doesNotMatch(page, /<link|src=/);
+  assert.match(page, /a &lt;\/script&gt; one/);
+});
+
+const of = (status: string, le: string, count: number) =>
+  `triplock_gateway_request_seconds_bucket{le="${le}",service="ingest-gateway",method="POST",` +
+  `route="/v1/payments",status="${status}"} ${count}`;
+
+test('what gateways measured of a phase is what their buckets grew by', () => {
+  const text = (...counts: [number, number, number]) =>
+    [of('5xx', '0.05', counts[0]), of('5xx', '0.1', counts[1]), of('5xx', '+Inf', counts[2])]
+      .concat(of('2xx', '0.05', 7))
+      .join('\n');
+  const before = readHistogram([text(10, 10, 10)], ['4xx', '5xx']);
+  const after = readHistogram([text(60, 110, 110), text(0, 0, 0)], ['4xx', '5xx']);
+  const { count, p99Ms, within50Ms } = answersBetween(before, after);
+  assert.deepEqual([count, Math.round(p99Ms), within50Ms], [100, 99, 0.5]);
+  assert.equal(answersBetween(after, after).count, 0);
+});
+
+const phase = (name: string, acceptedMs: number, refused: [count: number, within: number]) => {
+  const [count, within50Ms] = refused;
+  const accepted = { count: 1_000, p99Ms: acceptedMs, within50Ms: 1 };
+  const all = { rate: 100, published: 1_000, accepted };
+  return { name, ...all, refused: { count, p99Ms: 1, within50Ms } } satisfies PhaseFigures;
+};
+const broken = (...phases: PhaseFigures[]) =>
+  judgePhases(phases)
+    .filter(({ holds }) => !holds)
+    .map(({ what }) => what.replace(/[,(].*/, '').trim());
+
+test('an overload holds when it was one, refused at once, and is over after it', () => {
+  const before = phase('before', 40, [0, 1]);
+  const after = phase('after', 60, [5, 1]);
+  assert.deepEqual(broken(before, phase('beyond', 400, [900, 0.995]), after), []);
+  assert.deepEqual(broken(before, phase('beyond', 501, [900, 0.98]), after), [
+    'of them within 50 ms inside the gateway',
+    'p99 of a 202 inside the gateway beyond the knee',
+  ]);
+  const lasting = broken(before, phase('beyond', 40, [0, 1]), phase('after', 101, [50, 1]));
+  assert.deepEqual(lasting, [
+    'refused beyond the knee',
+    'p99 of a 202 inside the gateway from 5 s after it',
+    'refused from 5 s after it',
+  ]);
+});
+
+test('a slow part holds when the hot path beside it is what it was without', () => {
+  const without = phase('without', 40, [0, 1]);
+  assert.deepEqual(broken(without, phase('beside', 99, [0, 1])), []);
+  const slow = { ...phase('beside', 101, [50, 1]), published: 800 };
+  assert.equal(broken(without, slow).length, 3);
 });

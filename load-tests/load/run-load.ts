@@ -1,9 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { type System, auditSystem, hasSimulator, withProviderLatency } from '@triplock/demo';
 import { type K6, LauncherError, findK6 } from '@triplock/launcher';
 import { type AuditReport, type Terminal, renderTable, style } from '@triplock/operator';
-import { type Rig, describeRig } from '../systems.ts';
+import { type Rig, describeRig, newRun, requireGateway } from '../systems.ts';
 import {
   type Check,
   type Knee,
@@ -13,6 +12,7 @@ import {
   judgeRun,
   searchKnee,
 } from './judge.ts';
+import { judgePhases, sendPhases, type PhaseFigures, type PhaseSender } from './phases.ts';
 import type { LoadOptions } from './scenarios.ts';
 import {
   type GuardCounts,
@@ -51,10 +51,7 @@ export async function loadSystem(
   const rig = describeRig();
   const k6 = await lookForK6(context);
   terminal.note('audit before');
-  const before = { audit: await auditSystem(system, 60_000), guards: await readGuards(system) };
-  if (!before.audit.ok) {
-    throw new LauncherError('the system is not in balance before the load: see npm run audit');
-  }
+  const before = await lookBefore(system);
   const recorded =
     options.history === undefined ? undefined : await recordLoad(options.history, system);
   const { since, second } = startClock();
@@ -65,15 +62,15 @@ export async function loadSystem(
   try {
     const { gateways, partners } = system.endpoints;
     const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
-    const order = { context, since, recorded };
-    const send = (at: number) =>
-      sendLoad(k6, { gateways, apiKeys }, { ...order, options: { ...options, rate: at } });
+    const target = { gateways, apiKeys };
+    const sendSome = (some: { rate: number; seconds?: number }) =>
+      sendLoad(k6, target, { context, since, recorded, options: { ...options, ...some } });
     const drain = async () => void (await auditSystem(system, drainMs));
     terminal.note(`${scenario.name}: ${scenario.shows}`);
     const latency = scenario.providerLatency;
-    const sendHere = () => sendAll(options, { terminal, send, drain, second });
+    const sendHere = () => sendAll(options, { terminal, sendSome, drain, second, system });
     // The real Stripe is as slow as it is.
-    const { run, knee } = await (latency !== undefined && hasSimulator(system)
+    const { run, knee, phases } = await (latency !== undefined && hasSimulator(system)
       ? withProviderLatency(system, latency, sendHere)
       : sendHere());
     terminal.note('waiting until all of it is delivered, then audit');
@@ -87,6 +84,7 @@ export async function loadSystem(
     const checks = [
       ...judgeRun({ run, before, after }),
       ...judgeLevel({ level, rate, seconds, readings }),
+      ...(phases ? judgePhases(phases) : []),
       ...(history ? judgeHistory(history, run) : []),
     ];
     const { moments, ...rest } = run;
@@ -99,6 +97,7 @@ export async function loadSystem(
       run: rest,
       checks,
       ...(knee && { knee }),
+      ...(phases && { phases }),
       guards: grownGuards(before.guards, after.guards),
       audit: { ok: audit.ok, counts: audit.counts, drift: audit.drift },
       drainedAfterSeconds,
@@ -109,6 +108,14 @@ export async function loadSystem(
   } finally {
     await watch.stop();
   }
+}
+
+async function lookBefore(system: System) {
+  const audit = await auditSystem(system, 60_000);
+  if (!audit.ok) {
+    throw new LauncherError('the system is not in balance before the load: see npm run audit');
+  }
+  return { audit, guards: await readGuards(system) };
 }
 
 /** Loads a gateway somewhere else: nobody here can audit it, so only its answers are judged. */
@@ -123,15 +130,15 @@ export async function loadElsewhere(
   const k6 = await lookForK6(context);
   const target = { gateways: [gateway], apiKeys: { acme: token } };
   const { since, second } = startClock();
-  const send = (at: number) =>
-    sendLoad(k6, target, { context, options: { ...options, rate: at }, since });
+  const sendSome = (some: { rate: number }) =>
+    sendLoad(k6, target, { context, options: { ...options, ...some }, since });
   context.terminal.note(`${scenario.name} at ${gateway}: ${scenario.shows}`);
   const drain = async () => undefined;
   const { terminal } = context;
   const progress = setInterval(() => {
     terminal.progress(`${scenario.name}: ${Math.round(second())} s`);
   }, readEveryMs);
-  const { run, knee } = await sendAll(options, { terminal, send, drain, second }).finally(() =>
+  const { run, knee } = await sendAll(options, { terminal, sendSome, drain, second }).finally(() =>
     clearInterval(progress),
   );
   const checks = judgeAnswers(run);
@@ -150,32 +157,16 @@ export async function loadElsewhere(
   };
 }
 
-const answersWithinMs = 10_000;
+type Sent = { run: K6Run; knee?: Knee; phases?: PhaseFigures[] };
 
-/** Every payment would be asked for again and again for most of a minute before k6 gave it up. */
-async function requireGateway(gateway: string, token: string): Promise<void> {
-  const signal = AbortSignal.timeout(answersWithinMs);
-  const headers = { authorization: `Bearer ${token}` };
-  const asked = fetch(`${gateway}/v1/payments?limit=1`, { headers, signal });
-  const answer = await asked.catch((error: unknown) => {
-    const why = `nothing answers at ${gateway}`;
-    throw new LauncherError(`${why}: look whether the gateway runs there, and give its URL`, {
-      cause: error,
-    });
-  });
-  await answer.body?.cancel();
-  if (answer.status === 401) {
-    throw new LauncherError(
-      `${gateway} does not know the key: give one of its partners by --token`,
-    );
-  }
-}
+type Ways = Omit<Tries, 'send'> & PhaseSender & { system?: System };
 
-async function sendAll(
-  { scenario, rate }: LoadOptions,
-  tries: Tries,
-): Promise<{ run: K6Run; knee?: Knee }> {
-  return scenario.searchesKnee ? searchKnee(rate, tries) : { run: await tries.send(rate) };
+async function sendAll(options: LoadOptions, ways: Ways): Promise<Sent> {
+  const { scenario, rate } = options;
+  const { system, sendSome } = ways;
+  if (scenario.phases && system) return sendPhases(system, options, ways);
+  const send = (at: number) => sendSome({ rate: at });
+  return scenario.searchesKnee ? searchKnee(rate, { ...ways, send }) : { run: await send(rate) };
 }
 
 function lookForK6({ terminal, signal }: LoadContext): Promise<K6> {
@@ -193,7 +184,7 @@ function sendLoad(k6: K6, target: Target, sending: Sending): Promise<K6Run> {
   const { context, options, since, recorded } = sending;
   const { scenario, rate, seconds } = options;
   mkdirSync(context.folder, { recursive: true });
-  const run = randomBytes(6).toString('hex');
+  const run = newRun();
   const { folder, signal } = context;
   const order = { ...target, script: scenario.script, run, rate, seconds, folder, since };
   const console = recorded && { console: recorded.nextConsole(folder) };
@@ -216,6 +207,8 @@ export type LoadReport = {
   checks: readonly Check[];
   /** Of `ramp`. */
   knee?: Knee;
+  /** Of a scenario that has some. */
+  phases?: readonly PhaseFigures[];
   /** What the guards caught during the run; absent where the system is elsewhere. */
   guards?: GuardCounts;
   /** Absent where the system is elsewhere. */

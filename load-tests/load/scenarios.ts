@@ -1,6 +1,7 @@
 import { nearestName, type ProviderLatency } from '@triplock/demo';
 import { UsageError, type SettingsOfServices } from '@triplock/launcher';
 import { wholeNumber } from '@triplock/operator';
+import { besideSlow, overload, type Phase } from './phases.ts';
 
 /** A kind of load: which file k6 runs, and what it needs of the system. */
 export type LoadScenario = {
@@ -22,6 +23,8 @@ export type LoadScenario = {
   level?: 'stays' | 'returns';
   /** It is run at rate after rate until one is too much. */
   searchesKnee?: true;
+  /** It is run once for each of them, and `seconds` is how long each takes. */
+  phases?: readonly Phase[];
 };
 
 /** Every scenario, in the order in which one would try them. */
@@ -98,6 +101,38 @@ export const loadScenarios: readonly LoadScenario[] = [
     }),
   },
   {
+    name: 'overload',
+    shows: 'six times the rate: who is refused is so at once, who is accepted hardly waits',
+    script: 'once.ts',
+    rate: 200,
+    seconds: 20,
+    phases: overload,
+  },
+  {
+    name: 'slow-receiver',
+    shows: 'a receiver of webhooks that stands still, and a hot path that must not notice',
+    script: 'once.ts',
+    rate: 100,
+    seconds: 20,
+    phases: besideSlow('receiver'),
+  },
+  {
+    name: 'slow-provider',
+    shows: 'a provider that takes 5 s for each answer about the cards among the payments',
+    script: 'once.ts',
+    rate: 100,
+    seconds: 20,
+    phases: besideSlow('provider'),
+  },
+  {
+    name: 'slow-consumer',
+    shows: 'a settlement feed that stands still',
+    script: 'once.ts',
+    rate: 100,
+    seconds: 20,
+    phases: besideSlow('consumer'),
+  },
+  {
     name: 'soak',
     shows: 'steady for half an hour: memory and lag stay where they are',
     script: 'steady.ts',
@@ -148,7 +183,7 @@ export function readLoadOptions(name: string | undefined, values: Values): LoadO
     throw new UsageError('--gateway and --token go together: where to, and as whom');
   }
   if (values.home !== undefined) throw new UsageError('--gateway is elsewhere, --home is here');
-  if (scenario.settings !== undefined || scenario.providerLatency !== undefined) {
+  if (scenario.settings ?? scenario.providerLatency ?? scenario.phases) {
     throw new UsageError(`${scenario.name} sets up a system for itself: it cannot run elsewhere`);
   }
   return { ...options, elsewhere: { gateway: readUrl(gateway), token } };

@@ -80,13 +80,15 @@ test('what waits for a partner’s endpoint is no drift, is named with the partn
 
 test('a card that waits for its customer or a bank is no drift, until a worker should have ended it', async (context) => {
   const { system, audit } = await aSystem(context);
-  const card = (acceptedAt: Date) => aPayment({ paymentMethod: 'pm_card_visa', acceptedAt });
-  const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
-  const [authenticating, banking, forgotten] = [hoursAgo(24), hoursAgo(900), hoursAgo(26)].map(
-    card,
-  );
+  const card = (hours: number) => {
+    const acceptedAt = new Date(Date.now() - hours * 3_600_000);
+    return aPayment({ paymentMethod: 'pm_card_visa', acceptedAt });
+  };
+  const [authenticating, banking, forgotten, unnoted] = [100, 900, 26, 3].map(card);
   await ask(system, authenticating!, 'customer');
   await ask(system, banking!, 'bank');
+  const told = await system.awaitCustomer(authenticating!.txnId);
+  await system.publish(told);
   const early = await audit({ final: true });
   // There is nobody to ask about the cards here.
   assert.deepEqual(early.drift, [{ check: 'not-compared', ids: ['provider'] }]);
@@ -100,10 +102,19 @@ test('a card that waits for its customer or a bank is no drift, until a worker s
   assert.deepEqual(early.waiting[1]!.since, authenticating!.acceptedAt);
   const [{ ledger, unfinished, published } = assert.fail('no sums')] = early.sums;
   assert.deepEqual([ledger.count, unfinished.count, published.count], [2, 2, 0]);
+  assert.deepEqual([early.counts.events, early.counts.deliveries], [1, 1]);
 
-  await ask(system, forgotten!, 'customer');
+  for (const each of [forgotten!, unnoted!]) await ask(system, each, 'customer');
+  await system.publish(await system.awaitCustomer(forgotten!.txnId, -61 * 60_000));
+  // No worker has noted when this one's time is over.
+  await system.break(
+    `UPDATE auditor.provider_journal SET created_at = now() - interval '2 hours'
+     WHERE txn_id = $1`,
+    [unnoted!.txnId],
+  );
   const { drift, waiting } = await audit();
-  assert.deepEqual(drift, [{ check: 'card-unfinished', ids: [forgotten!.txnId] }]);
+  const late = [forgotten!.txnId, unnoted!.txnId];
+  assert.deepEqual(drift, [{ check: 'card-unfinished', ids: late }]);
   assert.equal(waiting.length, 2);
 });
 
@@ -230,38 +241,6 @@ test('a system with a lag has not settled down', async (context) => {
   assert.deepEqual([early.ok, early.settledDown, early.inFlight.lag.worker], [true, false, 3]);
   const final = await audit({ workerLag: 3, final: true });
   assert.deepEqual(final.drift, [{ check: 'lag', ids: ['worker: 3'] }]);
-});
-
-test('the audit balances when a redriven dead letter is as bad as before', async (context) => {
-  const store = await createTestDatabase(context);
-  const database = store.open('triplock_auditor');
-  const system = wholeSystem(ownersOf(store));
-  const winner = aPayment();
-  const loser = aPayment({ partner: winner.partnerId, key: winner.key, amount: 7n });
-  await system.pay(winner);
-  await system.loseKey(loser);
-  for (let time = 0; time < 2; time += 1) {
-    const spoiled = { ...system.record(aPayment()), value: Buffer.from('{"half":') };
-    await system.append([spoiled]);
-    await system.deadLetter(spoiled, 'not_json');
-  }
-  // The request that lost its key, given back from the dead letters, loses it once more.
-  const again = await system.accept(loser);
-  await system.conflict(loser);
-  await system.deadLetter(again, 'key_conflict');
-
-  const { ok, counts } = resultOf(await observe(anAuditorOf(database)), { final: true });
-  assert.equal(ok, true);
-  const { accepted, ledger, deadLettered, keyConflicts } = counts;
-  assert.deepEqual(
-    { accepted, ledger, deadLettered, keyConflicts },
-    {
-      accepted: 4,
-      ledger: 1,
-      deadLettered: 2,
-      keyConflicts: 1,
-    },
-  );
 });
 
 test('what only the next copy of the ledger explains is no drift, and what it does not explain is', async (context) => {

@@ -42,8 +42,8 @@ export type Auditor = Compared & {
   /** What the accepted topic lost before it was read. */
   lost: LostRecords;
   /**
-   * Milliseconds after which a worker has ended what no customer confirmed: what still waits for
-   * one is then drift.
+   * Milliseconds after a customer's time was over, by which a worker has ended what was not
+   * confirmed: what still waits for one is then drift.
    */
   customerOverdueMs: number;
   metrics: AuditorMetrics;
@@ -212,10 +212,10 @@ async function prepare(auditor: Auditor): Promise<Known> {
   return { lag, atProvider, unasked: [...provider, ...(claims === undefined ? [] : [claims])] };
 }
 
-/** What waits for a customer for longer than a worker lets it is the worker's, and drift. */
+/** What still waits for a customer long after that one’s time was over is a worker’s, and drift. */
 function splitLate(finding: DatedFinding, { customerOverdueMs }: Auditor): DatedFinding[] {
   if (finding.holds !== 'once others acted' || finding.waitsFor !== 'customer') return [finding];
-  const isLate = ({ since }: FoundRow) => Date.now() - +since > customerOverdueMs;
+  const isLate = ({ overMs = 0 }: FoundRow) => overMs > customerOverdueMs;
   const split: DatedFinding[] = [
     { ...finding, rows: finding.rows.filter((row) => !isLate(row)) },
     { holds: 'always', check: finding.check, rows: finding.rows.filter(isLate) },

@@ -138,9 +138,10 @@ export const checks: readonly Check[] = Object.entries(rules).flatMap(([file, of
 });
 
 /**
- * An id that a check found, and since when; with the partner where somebody of it is waited for.
+ * An id that a check found, and since when; with the partner where somebody of it is waited for,
+ * and for how long a customer's time is over, in milliseconds by the database's clock.
  */
-export type FoundRow = { id: string; since: Date; partner?: string };
+export type FoundRow = { id: string; since: Date; partner?: string; overMs?: number };
 
 /** What a check finds in a window, the oldest first. `tx` is in a transaction. */
 export function findWrong(
@@ -178,7 +179,7 @@ function oldestOf(sql: string): string {
 /** The oldest 100 of each partner, so that none is hidden behind another, and 10 000 in all. */
 function oldestOfEach(sql: string): string {
   return `
-    SELECT id, partner, since FROM (
+    SELECT * FROM (
       SELECT found.*, row_number() OVER (PARTITION BY partner ORDER BY since) AS nth
       FROM (${sql}) AS found
     ) AS ranked

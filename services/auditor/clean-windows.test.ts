@@ -102,6 +102,37 @@ test('neighbours are one window while they hold few enough rows', async (context
   );
 });
 
+test('one that comes between two is one with both, where all three hold few enough rows', async (context) => {
+  const { auditor } = await anAuditedSystem(context);
+  const clean = cleanWindows({ rowsMax: 10 });
+  await lookedAgain(clean, auditor);
+  clean.add(between(3, 4), lookAt(4));
+  clean.add(between(1, 2), lookAt(4));
+  clean.add(between(2, 3), lookAt(2));
+  const known = await clean.take(auditor.database);
+  assert.deepEqual(
+    known.map(({ from, until, counts }) => [from, until, counts.accepted]),
+    [[time(1), time(4), 10]],
+  );
+});
+
+test('however much is wrong between them, a bounded number is remembered, and what is forgotten is looked at again', async (context) => {
+  const { auditor, system } = await anAuditedSystem(context, { rowsMax: 1 });
+  const clean = cleanWindows({ rowsMax: 1, windowsMax: 2 });
+  await lookedAgain(clean, auditor);
+  const payments = Array.from({ length: 5 }, () => aPayment());
+  for (const payment of payments) await system.pay(payment);
+  for (let times = 0; times < 2; times += 1) {
+    const seen = await audit(auditor, clean);
+    assert.deepEqual([seen.ok, seen.counts.accepted], [true, 5]);
+    assert.ok((await clean.take(auditor.database)).length <= 2);
+  }
+  await system.break('UPDATE auditor.accepted SET amount = amount + 1');
+  const { drift } = await audit(auditor, clean);
+  const found = drift.find(({ check }) => check === 'ledger-differs-from-accepted')?.ids ?? [];
+  assert.ok(found.length >= payments.length - 2, `${found.length} of ${payments.length} found`);
+});
+
 test('a window is forgotten once a slice of it is closed', async (context) => {
   const { auditor, system } = await anAuditedSystem(context, { rowsMax: 4 });
   const clean = cleanWindows(slices);

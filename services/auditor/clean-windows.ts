@@ -33,8 +33,18 @@ export type CleanWindows = {
  */
 const pauseMsARow = 20;
 
-/** Knows none yet. Windows that follow one another are one while they hold few enough rows. */
-export function cleanWindows({ rowsMax }: Pick<SliceLimits, 'rowsMax'>): CleanWindows {
+/** How much is remembered: rows of a window that was joined, and windows. */
+type Memory = Pick<SliceLimits, 'rowsMax'> & { windowsMax?: number };
+
+/**
+ * Knows none yet. Windows that follow one another are one while they hold few enough rows, so a
+ * thousand without anything wrong between them are more than twelve million requests.
+ *
+ * What is wrong for long leaves small ones between, which no slice ever closes. Beyond `windowsMax`
+ * (1 000 by default) the one with the least in it is forgotten: that costs no more than a look at
+ * it by the next audit.
+ */
+export function cleanWindows({ rowsMax, windowsMax = 1_000 }: Memory): CleanWindows {
   // By when they were looked at, longest ago first.
   let known: CleanWindow[] = [];
   let nextAtMs = 0;
@@ -48,14 +58,34 @@ export function cleanWindows({ rowsMax }: Pick<SliceLimits, 'rowsMax'>): CleanWi
     },
     add: ({ from, until }, look) => {
       if (!isFinished(look)) return;
-      const nth = known.findIndex((each) => each.until === from);
-      const before = known[nth];
-      if (before && before.counts.accepted + look.counts.accepted <= rowsMax) {
-        known[nth] = { from: before.from, until, ...addTotals([before, look]) };
-      } else {
-        known.push({ from, until, ...addTotals([look]) });
+      let added: CleanWindow = { from, until, ...addTotals([look]) };
+      let at = known.length;
+      for (const isNext of [endsWhere(from), beginsWhere(until)]) {
+        const nth = known.findIndex(isNext);
+        const next = known[nth];
+        if (next === undefined || rowsOf(next) + rowsOf(added) > rowsMax) continue;
+        known.splice(nth, 1);
+        added = join(added, next);
+        // Its turn comes as that of the one that was looked at longer ago.
+        at = Math.min(at, nth);
       }
+      known.splice(at, 0, added);
+      if (known.length > windowsMax) known.splice(indexOfLeast(known), 1);
     },
     forget: () => known.splice(0).length > 0,
   };
+}
+
+const rowsOf = ({ counts }: CleanWindow) => counts.accepted;
+const endsWhere = (begin: string) => (each: Window) => each.until === begin;
+const beginsWhere = (end: string) => (each: Window) => each.from === end;
+
+function join(one: CleanWindow, other: CleanWindow): CleanWindow {
+  const [first, second] = one.until === other.from ? [one, other] : [other, one];
+  return { from: first.from, until: second.until, ...addTotals([one, other]) };
+}
+
+function indexOfLeast(windows: readonly CleanWindow[]): number {
+  const least = Math.min(...windows.map(rowsOf));
+  return windows.findIndex((each) => rowsOf(each) === least);
 }

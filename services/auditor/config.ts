@@ -2,7 +2,6 @@ import { claimSettings, missingForClaims } from '@triplock/claim-stores';
 import { subscriptionSettings } from '@triplock/consumer';
 import { topics } from '@triplock/contracts';
 import {
-  addresses,
   integer,
   isSet,
   readSettings,
@@ -11,6 +10,7 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { kafkaSettings, missingForKafka } from '@triplock/transport';
 import { isCopied, ledgerSettings, missingForLedger } from '@triplock/ledgers';
 
 /** The settings of auditor. */
@@ -27,7 +27,7 @@ export const settings = {
   ...claimSettings,
   /** Claims that are compared with the ledger in a second, by all auditors together. */
   CLAIMS_COMPARED_PER_SECOND: withDefault(integer({ min: 1, max: 100_000 }), 1_000),
-  KAFKA_BROKERS: addresses,
+  ...kafkaSettings,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
   /** The ledger worker's consumer group, whose lag says what is still in flight. */
@@ -55,11 +55,10 @@ export const settings = {
   /** What is in flight for longer than this is reported as drift by the scheduled audit. */
   AUDIT_OVERDUE_MS: withDefault(integer({ min: 0, max: 86_400_000 }), 300_000),
   /**
-   * What waits for a customer for longer than this is drift: a worker should have ended it. More
-   * than the worker's ACTION_EXPIRES_HOURS, a day. A bank and a partner's endpoint are waited for
-   * without end.
+   * What still waits for a customer so long after that one's time was over is drift: a worker
+   * should have ended it. A bank and a partner's endpoint are waited for without end.
    */
-  AUDIT_OVERDUE_CUSTOMER_MS: withDefault(integer({ min: 0, max: 31 * 86_400_000 }), 25 * 3_600_000),
+  AUDIT_OVERDUE_CUSTOMER_MS: withDefault(integer({ min: 0, max: 31 * 86_400_000 }), 3_600_000),
 };
 
 /** Reads the settings, or throws a SettingsError that names all problems. */
@@ -67,6 +66,7 @@ export function readConfig() {
   const missing = [
     ...missingForClaims(process.env, 'walk'),
     ...missingForLedger(process.env),
+    ...missingForKafka(process.env),
     ...missingForCopy(process.env),
   ];
   return readSettings(process.env, settings, missing);

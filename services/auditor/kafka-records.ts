@@ -3,8 +3,8 @@ import { detailsText, otherDetails, otherRefundDetails } from '@triplock/ledger'
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { loadStatements, type Queryable } from '@triplock/postgres';
 import { inBatches } from '@triplock/runtime';
-import type { RecordBatch, ReceivedRecord, SkippedOffsets } from '@triplock/transport';
-import { keepInOrder, type LostRecords, type Stretch } from './lost-records.ts';
+import type { ReadFirst, RecordBatch, ReceivedRecord, SkippedOffsets } from '@triplock/transport';
+import { keepInOrder, UnreadError, type LostRecords, type Stretch } from './lost-records.ts';
 import { deadLetterReasons, type AuditorMetrics, type DeadLetterReason } from './metrics.ts';
 
 const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
@@ -17,8 +17,11 @@ const sql = loadStatements(import.meta.url, 'kafka-records.sql', [
 const usualApartMs = 250;
 const itemsMax = 256;
 
-/** Records of one partition; without `next` nothing follows them that is no record. */
-type ReadBatch = Pick<RecordBatch, 'records'> & Partial<Pick<RecordBatch, 'next'>>;
+/**
+ * Records of one partition; without `from` it is not known what comes before them, without `next`
+ * nothing follows them that is no record.
+ */
+type ReadBatch = Pick<RecordBatch, 'records'> & Partial<Pick<RecordBatch, 'from' | 'next'>>;
 
 type Rows = { accepted: object[]; refused: object[]; stretch: Stretch };
 type FirstNew = { partition: number; first: bigint };
@@ -27,7 +30,8 @@ type FirstNew = { partition: number; first: bigint };
  * Remembers what the accepted topic holds, the batches of several partitions together, and how far
  * it was read: what Kafka lost before that is recorded in the same transaction. It reads each
  * record by the same rules as the ledger worker and by itself, so a record that the worker lost is
- * still known here.
+ * still known here. A database that was set back has the records that it no longer knows read
+ * first, so that the audit names what the ledger lost with them.
  *
  * @throws when the database is away; the batch then comes again and nothing is counted twice.
  */
@@ -44,25 +48,40 @@ export function recordAcceptedBatch(
     },
     { apartMs, itemsMax },
   );
-  return async (batch: ReadBatch): Promise<void> => {
-    if (batch.records.length === 0) return;
-    await metrics.recordsSeconds.time(
-      () => record({ ...rowsOf(batch.records, metrics), stretch: stretchOf(batch) }),
-      () => 'recorded',
-      'failed',
-    );
+  return async (batch: ReadBatch): Promise<ReadFirst | undefined> => {
+    if (batch.records.length === 0) return undefined;
+    const stretch = stretchOf(batch);
+    try {
+      await metrics.recordsSeconds.time(
+        () => record({ ...rowsOf(batch.records, metrics), stretch }),
+        () => 'recorded',
+        'failed',
+      );
+    } catch (error) {
+      if (!(error instanceof UnreadError) || error.partition !== stretch.partition) throw error;
+      lost.logger.error({ err: error }, readAgain);
+      return { readFrom: error.from };
+    }
+    return undefined;
   };
 }
 
+const readAgain =
+  'offsets were passed and are not kept here, so they are read again. If the database was set back, `rewind` has the ledger read them too';
+
 /**
  * Remembers that offsets without a record were read: else the topic would seem to have lost them
- * once it drops them.
+ * once it drops them. Where something before them is not kept here, it comes with the next record.
  *
  * @throws when the database is away.
  */
 export function recordSkipped(lost: LostRecords) {
-  return ({ partition, next }: Pick<SkippedOffsets, 'partition' | 'next'>): Promise<void> =>
-    keepInOrder(lost, [{ partition, first: next, next }], async () => new Map());
+  return async ({ partition, from, next }: Omit<SkippedOffsets, 'end'>): Promise<void> => {
+    const stretch = { partition, from, first: next, next };
+    await keepInOrder(lost, [stretch], async () => new Map()).catch((error: unknown) => {
+      if (!(error instanceof UnreadError)) throw error;
+    });
+  };
 }
 
 /** Keeps what is new, and gives its first offset in each partition that has any. */
@@ -91,9 +110,9 @@ async function keepRows(
   return firstNew;
 }
 
-function stretchOf({ records, next }: ReadBatch): Stretch {
-  const [first, last] = [records[0]!, records.at(-1)!];
-  return { partition: first.partition, first: first.offset, next: next ?? last.offset + 1n };
+function stretchOf({ records, from, next }: ReadBatch): Stretch {
+  const [{ partition, offset: first }, last] = [records[0]!, records.at(-1)!];
+  return { partition, from, first, next: next ?? last.offset + 1n };
 }
 
 function rowsOf(records: readonly ReceivedRecord[], metrics: AuditorMetrics) {

@@ -21,8 +21,31 @@ export type LostRecords = {
   confirmMs?: number;
 };
 
-/** What was read of one partition: the first offset, and the one after the last. */
-export type Stretch = { partition: number; first: bigint; next: bigint };
+/**
+ * What was read of one partition: the first offset, and the one after the last. Where it is known
+ * from which offset on the reader was given all that there is, that is `from`.
+ */
+export type Stretch = {
+  partition: number;
+  from?: bigint | undefined;
+  first: bigint;
+  next: bigint;
+};
+
+/**
+ * The log still holds something from what is expected next on, and a reader went on behind it: this
+ * database was set back, or missed that it was passed.
+ */
+export class UnreadError extends Error {
+  override name = 'UnreadError';
+  readonly partition: number;
+  readonly from: bigint;
+  constructor(partition: number, from: bigint) {
+    super(`partition ${partition} was read past offset ${from}, which this database lacks`);
+    this.partition = partition;
+    this.from = from;
+  }
+}
 
 /**
  * Offsets whose records were never kept here. `begun-again`: other records were read where these
@@ -88,7 +111,8 @@ function compareWithLog(
  * record, an aborted transaction) is not. `keep` gives the first offset of each partition whose
  * record was not known before: one that had been passed shows that offsets have begun again.
  *
- * @throws when PostgreSQL or, in doubt, Kafka is away; nothing is kept then.
+ * @throws UnreadError when the reader went on behind what the log still has and was never kept, and
+ * when PostgreSQL or, in doubt, Kafka is away; nothing is kept then.
  */
 export function keepInOrder(
   { database, log, logger }: LostRecords,
@@ -99,9 +123,10 @@ export function keepInOrder(
     const positions = await lockPositions(tx, log);
     const partitions = stretches.map(({ partition }) => partition);
     await beginAdded(tx, log, { positions, partitions });
-    const firstNew = await keep(tx);
     const isAhead = stretches.some(({ partition, first }) => first > positions.get(partition)!);
     const bounds = isAhead ? await log.bounds() : undefined;
+    refuseUnread(stretches, positions, bounds);
+    const firstNew = await keep(tx);
     const gaps: Lost[] = [];
     for (const [partition, some] of Map.groupBy(stretches, (each) => each.partition)) {
       const expected = positions.get(partition)!;
@@ -124,6 +149,20 @@ export function keepInOrder(
     }));
     await movePositions(tx, log, moved);
   });
+}
+
+/** @throws UnreadError for the first of them before which the log still has something. */
+function refuseUnread(
+  stretches: readonly Stretch[],
+  positions: Positions,
+  bounds: Awaited<ReturnType<TopicLog['bounds']>> | undefined,
+): void {
+  for (const { partition, from } of stretches) {
+    const [expected, start] = [positions.get(partition)!, bounds?.get(partition)?.start];
+    if (from === undefined || start === undefined) continue;
+    const unread = start > expected ? start : expected;
+    if (from > unread) throw new UnreadError(partition, unread);
+  }
 }
 
 /**

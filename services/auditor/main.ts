@@ -12,6 +12,7 @@ import {
 import { openStripeJournal, type ProviderJournal } from '@triplock/provider';
 import { runLoop, runService, type Service } from '@triplock/runtime';
 import {
+  kafkaOf,
   openLogBounds,
   openTopicOffsets,
   openUnreadRecords,
@@ -57,7 +58,7 @@ await runService(auditor, readConfig, async (config, service) => {
     receive: countPublished(database, metrics, logger),
   });
 
-  const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
+  const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
   const log = openLogBounds({ ...kafka, topic: config.ACCEPTED_TOPIC });
   service.onClose('bounds of the accepted topic', () => log.close());
   const lost = { database, log, logger };
@@ -135,9 +136,7 @@ function runClaimComparison(
  * whole: what is new is in memory, and the planner's usual price is that of a disk.
  */
 function lookUpMuch(session: Queryable): Promise<unknown> {
-  return session.query(
-    `SELECT set_config('random_page_cost', '1.1', false), set_config('jit', 'off', false)`,
-  );
+  return session.query(`SELECT set_config('random_page_cost', '1.1', false)`);
 }
 
 /** Records what was accepted and what was set aside; gives the consumer of the first. */
@@ -147,8 +146,9 @@ async function consumeTopics(
   { kafka, lost, metrics }: { kafka: BrokerConnection; lost: LostRecords; metrics: AuditorMetrics },
 ): Promise<RecordConsumer> {
   const { ACCEPTED_TOPIC: topic, DEAD_LETTER_TOPIC: deadLetterTopic } = config;
-  await requireReadable({ ...kafka, topic });
-  await requireReadable({ ...kafka, topic: deadLetterTopic });
+  const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
+  await requireReadable({ ...kafka, topic, otherwise });
+  await requireReadable({ ...kafka, topic: deadLetterTopic, otherwise });
   const accepted = runConsumer({
     ...kafka,
     topic,

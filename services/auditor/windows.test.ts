@@ -112,7 +112,7 @@ type Node = {
   Plans?: readonly Node[];
 };
 
-test('no check compares each with each, however little the statistics know', async (context) => {
+test('no check compares each with each, or is compiled for a cost that it has not, however little the statistics know', async (context) => {
   const { owner, auditor } = await aDayWithoutStatistics(context);
   const [day] = await owner.query<{ rows: number }>(
     `SELECT count(*)::integer AS rows FROM auditor.accepted WHERE first_seen > now()`,
@@ -122,16 +122,30 @@ test('no check compares each with each, however little the statistics know', asy
   for (const { name, sql } of checks.filter(({ takesWindow }) => takesWindow)) {
     const plan = await atOneMoment({ database: auditor }, (tx) =>
       withoutNestedLoops(tx, async () => {
-        const explained = await tx.query<{ 'QUERY PLAN': [{ Plan: Node }] }>(
+        const explained = await tx.query<{ 'QUERY PLAN': [{ Plan: Node; JIT?: object }] }>(
           `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${sql}`,
           [new Date().toISOString(), everything.until],
         );
-        return explained[0]!['QUERY PLAN'][0].Plan;
+        const [{ Plan, JIT }] = explained[0]!['QUERY PLAN'];
+        assert.equal(JIT, undefined, name);
+        return Plan;
       }),
     );
     const most = Math.max(...nodesOf(plan).map(workOf));
     assert.ok(most < 10 * rows, `${name} had ${most} rows in its hands, of ${rows}`);
   }
+});
+
+test('an audit has nothing compiled, plans only windows without nested loops, and leaves the session as it was', async (context) => {
+  const database = (await createTestDatabase(context)).open('triplock_auditor');
+  const settings = `SELECT current_setting('enable_nestloop') AS loops, current_setting('jit') AS jit`;
+  const [asSet] = await database.query<{ loops: string; jit: string }>(settings);
+  await atOneMoment({ database }, async (tx) => {
+    const during = await withoutNestedLoops(tx, () => tx.query(settings));
+    assert.deepEqual(during, [{ loops: 'off', jit: 'off' }]);
+    assert.deepEqual(await tx.query(settings), [{ loops: asSet!.loops, jit: 'off' }]);
+  });
+  assert.deepEqual(await database.query(settings), [asSet]);
 });
 
 function nodesOf(node: Node): Node[] {

@@ -3,16 +3,17 @@ import { topics } from '@triplock/contracts';
 import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
 import { webhookKeys } from '@triplock/partners';
 import {
-  addresses,
   integer,
   port,
   readSettings,
+  sealingKeys,
   serviceSettings,
   text,
   url,
   withDefault,
   type Setting,
 } from '@triplock/runtime';
+import { kafkaSettings, missingForKafka } from '@triplock/transport';
 import { isIP } from 'node:net';
 
 const rate = integer({ min: 1, max: 1_000_000 });
@@ -54,7 +55,7 @@ export const settings = {
   HTTP_HOST: withDefault(text, '127.0.0.1'),
   HTTP_PORT: port,
   ...claimSettings,
-  KAFKA_BROKERS: addresses,
+  ...kafkaSettings,
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   /** Whose committed offsets show how far the ledger is, when claims were lost. */
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
@@ -63,6 +64,8 @@ export const settings = {
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   /** What webhook secrets are sealed with, from a file: WEBHOOK_KEYS_FILE. */
   WEBHOOK_KEYS: webhookKeys,
+  /** What customers have to do is sealed with, as workers do, from a file: ACTION_KEYS_FILE. */
+  ACTION_KEYS: sealingKeys,
   /** What one partner may send to this process, and how many at once after a rest. */
   RATE_LIMIT_PER_SECOND: withDefault(rate, 10_000),
   RATE_LIMIT_BURST: withDefault(rate, 20_000),
@@ -76,13 +79,17 @@ export const settings = {
   /** How often one address may send no valid API key before it gets 429 instead of 401. */
   FAILED_AUTHENTICATION_PER_SECOND: withDefault(rate, 20),
   FAILED_AUTHENTICATION_BURST: withDefault(rate, 100),
-  /** Proxies whose X-Forwarded-For gives a caller's address; nobody's unless set. */
+  /** Proxies whose X-Forwarded-For and Request-Id are believed; nobody's unless set. */
   TRUSTED_PROXIES: withDefault(trustedProxies, []),
 };
 export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  const missing = [...missingForClaims(process.env, 'claims'), ...missingForLedger(process.env)];
+  const missing = [
+    ...missingForClaims(process.env, 'claims'),
+    ...missingForLedger(process.env),
+    ...missingForKafka(process.env),
+  ];
   return readSettings(process.env, settings, missing);
 }

@@ -6,7 +6,7 @@ import type {
   WebhookDeliveries,
   WebhookEndpoints,
 } from '@triplock/partners';
-import type { Backlog, CrashPoints, Logger } from '@triplock/runtime';
+import type { CrashPoints, Logger, SealingKeys } from '@triplock/runtime';
 import type { GroupCommit } from '@triplock/transport';
 import type { LossRecovery } from './accept/loss-recovery.ts';
 import type { Unposted } from './accept/unposted.ts';
@@ -26,12 +26,14 @@ export type Gateway = {
   /** The accepted topic. */
   log: GroupCommit;
   /** Who waits for either. */
-  backlog: Backlog;
+  backlogs: Readonly<Record<'claims' | 'appends', Backlog>>;
   ledger: Ledger;
   refunds: Refunds;
   settlements: Settlements;
   endpoints: WebhookEndpoints;
   deliveries: WebhookDeliveries;
+  /** They open what a customer has to do. */
+  actionKeys: SealingKeys;
   /** Where webhooks may go; the sender judges by the same policy again. */
   targetPolicy: TargetPolicy;
   metrics: GatewayMetrics;
@@ -42,4 +44,14 @@ export type Gateway = {
    * a 503.
    */
   budgetMs: number;
+};
+
+/** Requests that wait for a store: by how long they do, the gateway knows that too many come. */
+export type Backlog = {
+  /** A partner's request begins to wait. Call what it gives once it waits no more. */
+  enter(partner: string): () => void;
+  /** Whether as many wait as the store gets through in time, and this partner has its share. */
+  isBehind(partner: string): boolean;
+  /** How many may wait; infinite while nobody waits for long. */
+  limit(): number;
 };

@@ -151,7 +151,10 @@ describe('a running gateway', () => {
     gateway.terminate();
     const { exitCode, output } = await gateway.ended;
     assert.equal(exitCode, 0);
-    assert.match(output, new RegExp(`"txnId":"${location.slice(-36)}".*"outcome":"replayed"`));
+    const lines = output.split('\n').filter((line) => line.includes('"outcome":"replayed"'));
+    assert.equal(lines.length, 1);
+    const { txnId, requestId } = JSON.parse(lines[0]!) as Record<string, unknown>;
+    assert.deepEqual([txnId, requestId], [location.slice(-36), replay.headers.get('request-id')]);
     for (const secret of ['a-very-secret-key', 'a secret description', given.apiKey]) {
       assert.ok(!output.includes(secret), secret);
       assert.ok(!metrics.includes(secret), secret);

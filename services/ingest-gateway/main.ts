@@ -8,20 +8,20 @@ import {
   targetPolicyOf,
 } from '@triplock/partners';
 import type { TxnId } from '@triplock/payments';
-import { openDatabase } from '@triplock/postgres';
+import { openDatabase, type Database } from '@triplock/postgres';
 import {
   explainListenError,
-  openBacklog,
   runService,
   shareReads,
   withDeadline,
+  type Service,
 } from '@triplock/runtime';
-import { openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
+import { kafkaOf, openGroupCommit, openTopicOffsets, requireDurable } from '@triplock/transport';
 import { recoverLosses } from './accept/loss-recovery.ts';
 import { renewUnposted } from './accept/unposted.ts';
 import { readConfig, type Config } from './config.ts';
 import type { Gateway } from './gateway.ts';
-import { openAdmission } from './http/admission.ts';
+import { openAdmission, openBacklog } from './http/admission.ts';
 import { gatewayMetrics, measureRequests } from './http/metrics.ts';
 import { checkClaims, checkLedger, checkPostgres } from './http/readiness.ts';
 import { createHttpServer, type HttpServerOptions } from './http/server.ts';
@@ -31,36 +31,26 @@ import { ingestGateway } from './service.ts';
 // A request is answered within 3 s. Authenticating may take 0.5 s of them, releasing a claim 0.2 s;
 // the rest is for everything between.
 const budgetMs = 2_200;
-// A store has 1.5 s to answer. Whoever comes while others have waited for two thirds of it would
-// add to the queue, and be told after it that nothing is known.
-const behindAfterMs = 1_000;
 
 await runService(ingestGateway, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
   const claims = await openClaims(config, service);
-  const metrics = gatewayMetrics(service.metrics, claims);
-  const database = openDatabase({
-    url: config.DATABASE_URL,
-    applicationName: config.INSTANCE_NAME,
-    connectTimeoutMs: budgetMs,
-    statementTimeoutMs: budgetMs,
-    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
-  });
-  service.onClose('database', () => database.close());
+  const backlogs = { claims: openBacklog(), appends: openBacklog() };
+  const metrics = gatewayMetrics(service.metrics, claims, backlogs);
+  const database = openGatewayDatabase(config, service);
   const store = await openLedgerStore(config, () => database, { callLimitMs: budgetMs });
   const { ledger, refunds } = store;
   if (store.store !== 'postgres') service.onClose('ledger', () => ledger.close());
   const partners = openPartners(database);
 
-  const { KAFKA_BROKERS: brokers, ACCEPTED_TOPIC: topic } = config;
-  const kafka = { brokers, topic, clientId: config.INSTANCE_NAME, logger };
+  const { ACCEPTED_TOPIC: topic, INSTANCE_NAME: clientId } = config;
+  const kafka = { ...kafkaOf(config, { clientId, logger }), topic };
   const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
   await requireDurable({ ...kafka, otherwise });
   const offsets = openTopicOffsets({ ...kafka, groupId: config.LEDGER_GROUP });
   service.onClose('topic offsets', () => offsets.close());
   const log = openGroupCommit(kafka);
   service.onClose('kafka producer', () => log.close());
-
   const recovery = recoverLosses({ claims, ledger, offsets, logger });
   // So that the first requests of a new system need not wait for it; without it they do it.
   const prepared = withDeadline(recovery.prepare(), { ms: budgetMs, what: 'noting a loss' });
@@ -71,12 +61,13 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     recovery,
     unposted: renewUnposted({ claims, offsets }, service),
     log,
-    backlog: openBacklog(behindAfterMs),
+    backlogs,
     // A payment that many wait for is looked for once.
     ledger: { ...ledger, find: shareReads((txnId: TxnId) => ledger.find(txnId)) },
     refunds: { ...refunds, find: shareReads((txnId: TxnId) => refunds.find(txnId)) },
     settlements: openSettlements(database),
     endpoints: openWebhookEndpoints(database, config.WEBHOOK_KEYS),
+    actionKeys: config.ACTION_KEYS,
     deliveries: openWebhookDeliveries(database),
     targetPolicy: targetPolicyOf(config.TRIPLOCK_MODE),
     metrics,
@@ -105,6 +96,19 @@ await runService(ingestGateway, readConfig, async (config, service) => {
     },
   });
 });
+
+/** The database that partners are in, and the ledger in `postgres`. */
+function openGatewayDatabase(config: Config, { logger, onClose }: Service): Database {
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    applicationName: config.INSTANCE_NAME,
+    connectTimeoutMs: budgetMs,
+    statementTimeoutMs: budgetMs,
+    onIdleError: (err) => logger.warn({ err }, 'an idle database connection broke'),
+  });
+  onClose('database', () => database.close());
+  return database;
+}
 
 /** How much the edge holds at once, and whom it believes. */
 function edgeOf(config: Config): Pick<HttpServerOptions, 'limits' | 'trustedProxies'> {

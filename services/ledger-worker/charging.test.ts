@@ -244,30 +244,6 @@ test('an intent that somebody else stored is not cancelled by whoever made it to
   await chargedOnce(payment);
 });
 
-test('a customer who has to act, or a bank, is waited for, and a customer who never does is given up', async (context) => {
-  const { work, append, owner, letTimePass, rowOf, chargedOnce } = await aCharging(context);
-  const worker = work();
-  const acts = aCard('pm_card_authenticationRequired');
-  const acceptedAt = new Date(Date.now() - 25 * 3_600_000);
-  const leaves = aPayment({ paymentMethod: 'pm_card_authenticationRequired', acceptedAt });
-  const [paymentMethod, currency] = ['pm_usBankAccount_success', 'USD'];
-  const bank = aPayment({ paymentMethod, currency, acceptedAt });
-  await append(recordOf(acts));
-  await worker.allCommitted();
-  const { provider_intent_id: intent } = (await rowOf(acts))!;
-  assert.equal((await rowOf(acts))?.state, 'pending');
-  await stripe.control('POST', `/payment_intents/${intent}/authenticate`, { outcome: 'succeeded' });
-  await letTimePass();
-  await worker.resolve();
-  await chargedOnce(acts);
-  await stripe.control('PUT', '/settings', { settleAfterMs: 3_600_000 });
-  for (const each of [leaves, bank]) await append(recordOf(each));
-  await worker.allCommitted();
-  assert.equal((await rowOf(bank))?.state, 'pending');
-  assert.equal((await rowOf(leaves))?.failure_code, 'authentication_required');
-  assert.equal((await owner.query('SELECT FROM ledger.entries')).length, 1);
-});
-
 test('two workers that charge one payment at once charge it once, and leave no intent to confirm', async (context) => {
   const { work, append, chargedOnce, provided, letTimePass } = await aCharging(context);
   const payment = aCard();

@@ -1,8 +1,11 @@
+import type { NextAction } from '@triplock/contracts';
+import type { AwaitCustomerRequest } from '@triplock/ledger';
 import { isFinal, type Payment, type Settlement } from '@triplock/payments';
 import {
   mayBeForgotten,
   type ConfirmRequest,
   type CreateOutcome,
+  type CustomerAction,
   type FoundIntent,
   type IntentOutcome,
   type IntentRequest,
@@ -33,7 +36,7 @@ export async function chargePayment(
   }
   if (stored.outcome !== 'stored') return stored;
   const ready = { ...payment, version: stored.version };
-  const charged = await decide(worker, ready, stored);
+  const charged = await decide(worker, { payment: ready, traceparent }, stored);
   switch (charged.outcome) {
     case 'succeeded': {
       const { chargeId } = charged;
@@ -47,6 +50,8 @@ export async function chargePayment(
     case 'waiting':
     case 'unconfirmed':
       return { outcome: 'waiting' };
+    case 'stale':
+      return takenOver(worker, payment);
     case 'unknown':
       return { outcome: 'unknown', because: charged };
     default:
@@ -132,14 +137,22 @@ async function yieldTo(
   return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }
 
-/** How the charge ended. An intent that was not created just now may already be confirmed. */
+/**
+ * How the charge ended. An intent that was not created just now may already be confirmed.
+ *
+ * A customer's time counts from when a worker first saw the answer to the confirmation. A crash
+ * before that is noted gives the customer longer: the next worker sees the same intent and notes it
+ * then. Whoever acts in the moment in which the time is over is charged or not by the provider's
+ * word: an intent that succeeded is no longer to be cancelled.
+ */
 async function decide(
   worker: Worker,
-  payment: Payment,
+  { payment, traceparent }: CardPayment,
   { intentId, isNew }: StoredIntent,
-): Promise<IntentOutcome> {
-  const { provider, crashPoints, limits } = worker;
-  const asked = { ...callerOf(payment), intentId, money: payment.details.money };
+): Promise<IntentOutcome | { outcome: 'stale' }> {
+  const { provider, crashPoints, ledger, limits } = worker;
+  const { money, returnUrl } = payment.details;
+  const asked = { ...callerOf(payment), intentId, money, returnUrl };
   let outcome: IntentOutcome = isNew
     ? { outcome: 'unconfirmed' }
     : await provider.readIntent(asked);
@@ -147,11 +160,36 @@ async function decide(
     outcome = await confirmIntent(worker, asked);
     await crashPoints.reached('worker.charged');
   }
-  const expired = Date.now() - payment.acceptedAt.getTime() > limits.actionExpiresMs;
-  if (outcome.outcome === 'waiting' && outcome.waitsFor === 'customer' && expired) {
-    return provider.cancelIntent(asked);
+  if (outcome.outcome !== 'waiting' || outcome.waitsFor !== 'customer') return outcome;
+  const { txnId, version } = payment;
+  const action = sealedAction(worker, payment, outcome.action);
+  const withinMs = limits.actionExpiresMs;
+  const time = await ledger.awaitCustomer({ txnId, version, withinMs, traceparent, ...action });
+  switch (time.outcome) {
+    case 'waits':
+      return outcome;
+    case 'over':
+      return provider.cancelIntent(asked);
+    case 'stale':
+      return time;
+    default:
+      return time satisfies never;
   }
-  return outcome;
+}
+
+/** What the gateway opens for the payment's partner, and nobody else. */
+function sealedAction(
+  { actionKeys }: Worker,
+  { txnId, details }: Payment,
+  action: CustomerAction | undefined,
+): Pick<AwaitCustomerRequest, 'action'> {
+  if (action === undefined) return {};
+  const { type, url, clientSecret: client_secret } = action;
+  const { returnUrl: return_url } = details;
+  const way = url === undefined ? {} : { redirect_to_url: { url, return_url } };
+  const next: NextAction = { type, ...way, client_secret };
+  const sealed = JSON.stringify(actionKeys.seal(`action/${txnId}`, JSON.stringify(next)));
+  return { action: { type, sealed } };
 }
 
 /**
@@ -206,14 +244,21 @@ async function settle(
     return { outcome: 'settled', state: end.result.state };
   }
   // Whoever was faster saw the same intent, and so the same end.
+  return takenOver({ ledger }, payment);
+}
+
+async function takenOver(
+  { ledger }: Pick<Worker, 'ledger'>,
+  { txnId }: Payment,
+): Promise<AttemptOutcome> {
   const row = await ledger.find(txnId);
   return { outcome: 'taken-over', state: row?.state ?? 'pending' };
 }
 
 function requestOf(payment: Payment) {
-  const { money, paymentMethod } = payment.details;
+  const { money, paymentMethod, returnUrl } = payment.details;
   if (paymentMethod === undefined) throw new Error(`payment ${payment.txnId} charges no card`);
-  return { ...callerOf(payment), money, paymentMethod };
+  return { ...callerOf(payment), money, paymentMethod, returnUrl };
 }
 
 function callerOf({ txnId, partnerId, key }: Payment) {

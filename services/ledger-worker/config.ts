@@ -1,18 +1,19 @@
 import { topics } from '@triplock/contracts';
 import { ledgerSettings, missingForLedger } from '@triplock/ledgers';
 import {
-  addresses,
   integer,
   isSet,
   oneOf,
   port,
   readSettings,
+  sealingKeys,
   serviceSettings,
   text,
   url,
   withDefault,
   type Setting,
 } from '@triplock/runtime';
+import { kafkaSettings, missingForKafka } from '@triplock/transport';
 
 /** Two, because one follows the other while it is rotated. */
 const webhookSecrets: Setting<readonly string[]> = {
@@ -29,7 +30,7 @@ const webhookSecrets: Setting<readonly string[]> = {
 export const settings = {
   ...serviceSettings,
   ...ledgerSettings,
-  KAFKA_BROKERS: addresses,
+  ...kafkaSettings,
   /** As the role triplock_ledger; used where the ledger is in `postgres`. */
   DATABASE_URL: url(['postgres:', 'postgresql:']),
   /**
@@ -62,8 +63,13 @@ export const settings = {
   CHARGES_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
   /** How long a batch waits for one of its charges before others look after it. */
   HAND_OVER_MS: withDefault(integer({ min: 0, max: 60_000 }), 5_000),
-  /** How long a customer may take to authenticate before the payment is given up. */
+  /**
+   * How long a customer may take to authenticate before the payment is given up: from when the
+   * provider answered that it has to, by the clock of the ledger's database.
+   */
   ACTION_EXPIRES_HOURS: withDefault(integer({ min: 1, max: 168 }), 24),
+  /** What customers have to do is sealed with, from a file: ACTION_KEYS_FILE. */
+  ACTION_KEYS: sealingKeys,
   /** Workers of one group share the partitions. */
   LEDGER_GROUP: withDefault(text, 'ledger-worker'),
   /** Payments of one statement. Beyond 500 a payment gets no cheaper, and a bad one costs more. */
@@ -79,7 +85,11 @@ export type Config = ReturnType<typeof readConfig>;
 
 /** @throws SettingsError with every problem at once. */
 export function readConfig() {
-  const missing = [...missingForWebhooks(process.env), ...missingForLedger(process.env)];
+  const missing = [
+    ...missingForWebhooks(process.env),
+    ...missingForLedger(process.env),
+    ...missingForKafka(process.env),
+  ];
   return readSettings(process.env, settings, missing);
 }
 

@@ -3,6 +3,7 @@ import { openDatabase, readDurability } from '@triplock/postgres';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
 import { openSlots, runLoop, runService, type Logger, type Service } from '@triplock/runtime';
 import {
+  kafkaOf,
   openDeadLetters,
   readTopicRetention,
   requireDeadLetterCapacity,
@@ -13,14 +14,14 @@ import { readConfig, type Config } from './config.ts';
 import { checkRetention, paymentsHandler } from './consumer.ts';
 import { durabilityPass, requireDurableLedger } from './durability.ts';
 import { callLabels, workerMetrics, type WorkerMetrics } from './metrics.ts';
-import { openPosting } from './posting.ts';
+import { openPosting, watchPosting } from './posting.ts';
 import { resolverPass } from './resolver.ts';
 import { ledgerWorker } from './service.ts';
 import { openStripeWebhooks } from './stripe-webhooks.ts';
 import type { Worker } from './worker.ts';
 
 // A statement and its commit cost more than the few payments that come within this time.
-const postApartMs = 15;
+const postApartMs = 30;
 
 await runService(ledgerWorker, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
@@ -29,11 +30,12 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const store = await openLedger(config, service, metrics);
   const { ledger, refunds, takeDue, wakeDue } = store;
 
-  const kafka = { brokers: config.KAFKA_BROKERS, clientId: config.INSTANCE_NAME, logger };
+  const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
   const topic = config.ACCEPTED_TOPIC;
-  await requireReadable({ ...kafka, topic });
+  const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
+  await requireReadable({ ...kafka, topic, otherwise });
   checkRetention(topic, await readTopicRetention({ ...kafka, topic }), logger);
-  await requireDeadLetterCapacity({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
+  await requireDeadLetterCapacity({ ...kafka, topic: config.DEAD_LETTER_TOPIC, otherwise });
   const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
   service.onClose('dead letters', () => deadLetters.close());
 
@@ -45,6 +47,9 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   });
   const postRowsMax = config.POST_ROWS_MAX;
   const statementsMax = config.POST_STATEMENTS_MAX;
+  const { post, requireWritable } = watchPosting(
+    openPosting({ ledger, metrics }, { rowsMax: postRowsMax, statementsMax, apartMs: postApartMs }),
+  );
   const worker: Worker = {
     ledger,
     refunds,
@@ -52,10 +57,8 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     wakeDue,
     provider,
     deadLetters,
-    post: openPosting(
-      { ledger, metrics },
-      { rowsMax: postRowsMax, statementsMax, apartMs: postApartMs },
-    ),
+    actionKeys: config.ACTION_KEYS,
+    post,
     slots: openSlots(config.CHARGES_MAX),
     inFlight: new Set(),
     limits: {
@@ -86,7 +89,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
         await consumer.ping();
         await deadLetters.ping();
       },
-      [store.store]: async () => void (await (store.readDurability ?? ledger.ping)()),
+      [store.store]: () => (store.readDurability ?? ledger.ping)().then(requireWritable),
     },
   });
 });

@@ -3,9 +3,10 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Ledger, Posting } from '@triplock/ledger';
 import { createMetrics } from '@triplock/runtime';
-import { aPayment } from '@triplock/testing';
+import { aPayment, eventually, freePort, startService } from '@triplock/testing';
 import { workerMetrics } from './metrics.ts';
 import { bisectBatch, openPosting, type PostLimits, type PostResult } from './posting.ts';
+import { aPipeline, ledgerCounts, recordOf } from './test/pipeline.ts';
 
 const postingsOf = (count: number): Posting[] =>
   Array.from({ length: count }, () => ({ payment: aPayment(), traceparent: 't' }));
@@ -140,4 +141,25 @@ test('an error that is no item’s fault ends it at once', async () => {
   };
   await assert.rejects(bisectBatch([1, 2, 3], { run, blame: () => undefined }), /is away/);
   assert.equal(runs, 1);
+});
+
+test('a worker whose ledger answers and takes no writes is not ready until it takes them', async (context) => {
+  const { settings, owner, append } = await aPipeline(context);
+  const env = { ...settings, ADMIN_PORT: String(await freePort()) };
+  const worker = startService(context, new URL('main.ts', import.meta.url), env);
+  await worker.ready();
+  await owner.query(`
+    CREATE FUNCTION ledger.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      RAISE 'No space left on device' USING ERRCODE = 'disk_full';
+    END $$;
+    CREATE TRIGGER full_disk BEFORE INSERT ON ledger.transactions EXECUTE FUNCTION ledger.refuse()`);
+  await append(recordOf(aPayment()));
+  await eventually(async () => {
+    const ready = await worker.admin('/readyz');
+    return ready.status === 503 && /takes no writes.*No space left/.test(await ready.text());
+  });
+  await owner.query('DROP TRIGGER full_disk ON ledger.transactions');
+  await worker.ready();
+  assert.equal((await ledgerCounts(owner)).rows, 1);
+  assert.equal((await worker.terminate()).exitCode, 0);
 });

@@ -153,6 +153,47 @@ export function openPosting(
   });
 }
 
+/** Posting that is watched, and whether the ledger takes it. */
+export type WatchedPosting = {
+  post: PostPayments;
+  /** @throws with the last error, while statement after statement fails. */
+  requireWritable(): void;
+};
+
+// One or two fail by a deadlock, or by a server that is started again.
+const failuresMax = 2;
+// Their batches come again within seconds; if not, another worker has the partition.
+const forgottenAfterMs = 60_000;
+
+/**
+ * Notes whether payments can be posted. A server whose disk is full, or that became a standby,
+ * answers everything that only reads, so asking it does not tell.
+ */
+export function watchPosting(post: PostPayments): WatchedPosting {
+  let failed = { inARow: 0, lastMs: 0, error: undefined as unknown };
+  return {
+    async post(postings) {
+      try {
+        const results = await post(postings);
+        failed = { ...failed, inARow: 0 };
+        return results;
+      } catch (error) {
+        // Partitions share a statement, and each is told what became of it.
+        const inARow = failed.inARow + (error === failed.error ? 0 : 1);
+        failed = { inARow, lastMs: performance.now(), error };
+        throw error;
+      }
+    },
+    requireWritable() {
+      const { inARow, lastMs, error } = failed;
+      if (inARow <= failuresMax || performance.now() - lastMs > forgottenAfterMs) return;
+      throw new Error(
+        `takes no writes, ${inARow} failed in a row (is its disk full, is it a standby?): ${String(error)}`,
+      );
+    },
+  };
+}
+
 function blame(error: unknown): PostResult | undefined {
   if (!(error instanceof UnpostableError)) return undefined;
   return { outcome: 'unpostable', detail: error.message };

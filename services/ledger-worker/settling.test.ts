@@ -116,6 +116,7 @@ test('a batch ends only once its dead letters are durable', async (context) => {
         value: Buffer.from('poison'),
       },
     ],
+    from: 0n,
     next: 1n,
     end: 1n,
     heartbeat: async () => undefined,
@@ -142,6 +143,7 @@ test('a worker whose partition was taken away posts nothing more', async (contex
   const batch: RecordBatch = {
     partition: 0,
     records: [{ ...record, headers: Object.fromEntries(bytes) }],
+    from: 0n,
     next: 1n,
     end: 1n,
     heartbeat: () => Promise.reject(new Error('another member has it')),

@@ -1,7 +1,7 @@
 import type { Ledger, Refunds, TakeDue, WakeDue } from '@triplock/ledger';
 import type { TransactionState } from '@triplock/payments';
 import type { CircuitBreaker, Unknown } from '@triplock/provider';
-import type { CrashPoints, Logger, Slots } from '@triplock/runtime';
+import type { CrashPoints, Logger, SealingKeys, Slots } from '@triplock/runtime';
 import type { DeadLetters } from '@triplock/transport';
 import type { WorkerMetrics } from './metrics.ts';
 import type { PostPayments } from './posting.ts';
@@ -20,6 +20,8 @@ export type Worker = {
   /** What is at the provider, also after its batch went on; a shutdown waits for it. */
   inFlight: Set<Promise<unknown>>;
   deadLetters: DeadLetters;
+  /** What a customer has to do is sealed with. */
+  actionKeys: SealingKeys;
   limits: WorkerLimits;
   metrics: WorkerMetrics;
   crashPoints: CrashPoints;
@@ -32,7 +34,7 @@ export type WorkerLimits = {
   postRowsMax: number;
   /** How long a batch waits for a slot, and then for the end of its charge. */
   handOverMs: number;
-  /** How long a customer may take to authenticate before the payment is given up. */
+  /** How long a customer may take to authenticate, from the confirmation, by the ledger's clock. */
   actionExpiresMs: number;
 };
 

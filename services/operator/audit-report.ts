@@ -218,5 +218,6 @@ const lostForGood =
 const lostOnOneSide = new Set(['accepted-unaccounted', 'ledger-not-accepted']);
 
 const lostForOne =
-  '  Did Kafka lose records after the auditor or a worker had read them? Acknowledge each of these ids ' +
-  'alike, once its partner is served. Without a loss it is a broken promise.';
+  '  Was the database set back, by a failover or a restore? npm run rewind -- --since TIME has the ledger ' +
+  'read them again. Did Kafka lose records after the auditor or a worker had read them? Acknowledge ' +
+  'each of these ids alike, once its partner is served. Otherwise it is a broken promise.';

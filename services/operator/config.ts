@@ -14,6 +14,7 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { kafkaSettings, missingForKafka } from '@triplock/transport';
 import { UsageError } from './command.ts';
 
 const postgresUrl = url(['postgres:', 'postgresql:']);
@@ -41,6 +42,7 @@ const settings = {
   /** What webhook secrets are sealed with, and were. */
   WEBHOOK_KEYS: withDefault(webhookKeys, undefined),
   ...ledgerSettings,
+  ...kafkaSettings,
   KAFKA_BROKERS: withDefault(addresses, undefined),
   ACCEPTED_TOPIC: withDefault(text, topics.accepted),
   DEAD_LETTER_TOPIC: withDefault(text, topics.deadLetter),
@@ -85,7 +87,7 @@ export type Config = ReturnType<typeof readConfig>;
  */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   try {
-    return readSettings(environment, settings);
+    return readSettings(environment, settings, missingForKafka(environment));
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     throw new UsageError(error.problems.join('\n'), { cause: error });

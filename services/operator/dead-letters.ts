@@ -50,6 +50,7 @@ when an ID is not there, 2 when the system or a part of it is not up.
 
 DATABASE_URL   the database, as its owner
 KAFKA_BROKERS  some brokers
+KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
 LEDGER_STORE   where the ledger is: postgres (default), or spanner with SPANNER_DATABASE
 `;
 

@@ -16,6 +16,7 @@ import {
   testNamespace,
   testPart,
   testSpanner,
+  withoutSpanner,
 } from '@triplock/testing';
 import { runOperator } from './test/run-operator.ts';
 
@@ -66,7 +67,9 @@ test('each role is limited to the connections of as many replicas as are named',
   }
 });
 
-test('a ledger in Spanner is brought up to date as well', async (t) => {
+const inSpanner = { skip: withoutSpanner() };
+
+test('a ledger in Spanner is brought up to date as well', inSpanner, async (t) => {
   const [store, emulatorHost] = await Promise.all([createTestDatabase(t), testSpanner()]);
   const database = `projects/triplock/instances/tests/databases/${testNamespace()}`;
   const spannerDatabase = { database, emulatorHost };

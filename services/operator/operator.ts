@@ -2,7 +2,7 @@ import type { Outbox } from '@triplock/ledger';
 import { openLedgerStore } from '@triplock/ledgers';
 import { openForCommand, type Database } from '@triplock/postgres';
 import { createLogger } from '@triplock/runtime';
-import type { BrokerConnection } from '@triplock/transport';
+import { kafkaOf, type BrokerConnection } from '@triplock/transport';
 import { CommandError, UsageError, wordsOf } from './command.ts';
 import { readConfig, required, type Config, type NeededSetting } from './config.ts';
 import type { Terminal } from './terminal.ts';
@@ -54,16 +54,19 @@ export async function operatorFor(
 
 const nobodyKnows: Diagnose = () => Promise.resolve([]);
 
-/** @throws UsageError where KAFKA_BROKERS is not set. */
-export function brokersOf({ config }: Operator): BrokerConnection {
-  const { KAFKA_BROKERS: brokers } = required(config, 'KAFKA_BROKERS');
-  const instance = 'triplock-operator';
-  const logger = createLogger({ service: 'operator', instance, level: 'silent' });
-  return { brokers, clientId: instance, logger };
-}
-
 /** Nobody waits for a command's single call as somebody does for a service's. */
 const callLimitMs = 60_000;
+/** The same, of a question to the brokers, which is asked again by hand. */
+const answerWithinMs = 20_000;
+
+/** @throws UsageError where KAFKA_BROKERS is not set. */
+export function brokersOf({ config }: Operator): BrokerConnection {
+  const { KAFKA_BROKERS } = required(config, 'KAFKA_BROKERS');
+  const instance = 'triplock-operator';
+  const logger = createLogger({ service: 'operator', instance, level: 'silent' });
+  const connection = kafkaOf({ ...config, KAFKA_BROKERS }, { clientId: instance, logger });
+  return { ...connection, answerWithinMs };
+}
 
 /** Works with the outbox of the ledger. One in PostgreSQL is reached by the caller's connection. */
 export async function withOutbox<Result>(

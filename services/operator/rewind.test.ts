@@ -124,3 +124,27 @@ test('while a service is at work nothing moves, and it is named', async (context
   }
   assert.equal(await positionOf(workers), 5);
 });
+
+test('a service that is just ending is waited for', async (context) => {
+  const { store, owner, workers, positionOf, rewind, lackOf, since } =
+    await aRewoundSystem(context);
+  await lackOf(1);
+  await store.open('triplock_notifier').ping();
+  const rewinding = rewind('--since', since.toISOString(), '--yes');
+  await eventually(async () => {
+    const [{ asked } = { asked: 0 }] = await owner.query<{ asked: number }>(
+      `SELECT count(*)::int AS asked FROM pg_stat_activity
+       WHERE datname = current_database() AND query LIKE '%lacking AS MATERIALIZED%'
+         AND pid <> pg_backend_pid()`,
+    );
+    // The last of what a look asks.
+    return asked > 0;
+  });
+  await owner.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE datname = current_database() AND usename = 'triplock_notifier'`,
+  );
+  const { code, stderr } = await rewinding;
+  assert.equal(code, 0, stderr);
+  assert.equal(await positionOf(workers), 1);
+});

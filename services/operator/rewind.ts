@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { loadStatements, type Database } from '@triplock/postgres';
 import {
   openGroupMover,
@@ -25,6 +26,10 @@ const sql = loadStatements(import.meta.url, 'rewind.sql', [
   'readSessions',
   'forgetWarmMarkers',
 ]);
+
+/** Longer than Kafka waits for a member that is gone (`defaultSessionMs` of the consumers). */
+const leavingMs = 10_000;
+const lookEveryMs = 500;
 
 const help = `
 npm run rewind -- --since T [options]
@@ -55,6 +60,7 @@ service is at work or Kafka no longer has a record, 2 when a part is not up.
 
 DATABASE_URL       the database, as its owner
 KAFKA_BROKERS      some brokers
+KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
 PUBSUB_PROJECT_ID  whose subscriptions they are; PUBSUB_EMULATOR_HOST for an emulator
 LEDGER_GROUP, AUDITOR_GROUP, EVENTS_SUBSCRIPTIONS  where they are not called as usual
 LEDGER_STORE       where the outbox is: postgres (default), or spanner with SPANNER_DATABASE
@@ -80,7 +86,7 @@ export function rewind(caller: Caller): Promise<void> {
         const terminal = openTerminal({ json: values.json ?? false });
         const operator = await operatorFor(caller, { terminal, signal: interrupted() });
         await withSystem(operator, async (system) => {
-          const plan = await planRewind(system, since);
+          const plan = await (values.yes ? planAtRest : planRewind)(system, since);
           show(terminal, plan);
           if (values.yes) {
             refuseAtWork(plan);
@@ -100,6 +106,8 @@ export function rewind(caller: Caller): Promise<void> {
 
 /** What is rewound. */
 type RewoundSystem = {
+  /** Aborted by Ctrl-C. */
+  signal: AbortSignal;
   /** As its owner sees it. */
   database: Database;
   kafka: BrokerConnection;
@@ -110,7 +118,7 @@ async function withSystem(
   operator: Operator,
   work: (system: RewoundSystem) => Promise<void>,
 ): Promise<void> {
-  const { config } = operator;
+  const { config, signal } = operator;
   const needs: Needs = {
     name: 'rewind',
     parts: ['kafka', 'pubsub'],
@@ -119,7 +127,7 @@ async function withSystem(
     statementTimeoutMs: 600_000,
   };
   await withDatabase(operator, needs, (database) =>
-    work({ database, kafka: brokersOf(operator), config }),
+    work({ signal, database, kafka: brokersOf(operator), config }),
   );
 }
 
@@ -215,6 +223,20 @@ async function planGroup(
     return { group: plan, members };
   } finally {
     await Promise.all([offsets.close(), log.close(), mover.close()]);
+  }
+}
+
+/**
+ * The same, once nobody is at work, or as it is after a while: a service that was stopped leaves a
+ * session for as long as its last statement runs, and one that was killed its place in a group.
+ */
+async function planAtRest(system: RewoundSystem, since: Date): Promise<RewindPlan> {
+  let until: number | undefined;
+  for (;;) {
+    const plan = await planRewind(system, since);
+    until ??= performance.now() + leavingMs;
+    if (plan.atWork.length === 0 || performance.now() > until) return plan;
+    await delay(lookEveryMs, undefined, { signal: system.signal });
   }
 }
 

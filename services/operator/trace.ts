@@ -30,6 +30,7 @@ be asked knows it.
 
 DATABASE_URL         the database; it is only read, so triplock_auditor will do
 KAFKA_BROKERS        some brokers
+KAFKA_TLS, KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL  how this logs in to them
 CLAIMS               the claim store, by the gateways' own settings: redis (default), postgres, hybrid or
                      dynamodb, with REDIS_URL, CLAIMS_DATABASE_URL or DYNAMODB_REGION
 STRIPE_API_KEY       a key that only reads; without one the provider is not asked

@@ -28,14 +28,14 @@ async function aService(context: TestContext) {
   return { ...setup, env };
 }
 
-const within30s = (what: string) => ({ withinMs: 30_000, what });
+const within2min = (what: string) => ({ withinMs: 120_000, what });
 
 test('a dispatcher publishes what comes, shows its figures, and gives its buckets back at the end', async (context) => {
   const { env, post, rows, received, store } = await aService(context);
   const dispatcher = start(context, env);
   await dispatcher.ready();
   await post(aPayment(), aPayment());
-  await eventually(async () => received.length === 2, within30s('the events'));
+  await eventually(async () => received.length === 2, within2min('the events'));
   await eventually(async () => (await rows()).every(({ state }) => state === 'published'));
   const body = await textOf(dispatcher.admin('/metrics'));
   assert.match(body, /triplock_dispatcher_events_total\{outcome="published",[^}]*\} 2/);
@@ -68,8 +68,8 @@ test('a dispatcher killed between the publish and the mark is followed by one th
   const next = start(context, { ...env, INSTANCE_NAME: 'next' });
   await next.ready();
   const readyAt = performance.now();
-  await eventually(async () => received.length === 2, within30s('the copy'));
-  assert.ok(performance.now() - readyAt < 8_000, 'the takeover took too long');
+  await eventually(async () => received.length === 2, within2min('the copy'));
+  assert.ok(performance.now() - readyAt < 10_000, 'the takeover took too long');
   const [row] = await rows();
   const ids = received.map(({ attributes }) => attributes['event_id']);
   assert.deepEqual(ids, [row!.eventId, row!.eventId]);
@@ -88,11 +88,11 @@ for (const { hours, settings: clock } of clocksOff) {
     const payments = Array.from({ length: 20 }, () => aPayment());
     const isPublished = async () => (await rows()).every(({ state }) => state === 'published');
     await post(...payments);
-    await eventually(isPublished, within30s('the events of both'));
+    await eventually(isPublished, within2min('the events of both'));
     right.child.kill('SIGKILL');
     await post(...payments.map(() => aPayment()));
-    await eventually(isPublished, within30s('the events of the one that is left'));
-    await eventually(async () => received.length >= 40, within30s('the events'));
+    await eventually(isPublished, within2min('the events of the one that is left'));
+    await eventually(async () => received.length >= 40, within2min('the events'));
     const ids = received.map(({ attributes }) => attributes['event_id']).toSorted();
     assert.deepEqual(ids, (await rows()).map(({ eventId }) => eventId).toSorted());
     assert.equal((await off.terminate()).exitCode, 0);

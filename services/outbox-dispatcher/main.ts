@@ -4,11 +4,10 @@ import { openDatabase } from '@triplock/postgres';
 import { runLoop, runService, type Pass } from '@triplock/runtime';
 import { openPublisher } from '@triplock/transport';
 import { readConfig } from './config.ts';
-import { holdLeases } from './leases.ts';
 import { dispatcherMetrics } from './metrics.ts';
 import { runPublishing } from './publish-events.ts';
 import { outboxDispatcher } from './service.ts';
-import { measureBacklog, reapOutbox } from './upkeep.ts';
+import { holdLeases, measureBacklog, reapOutbox } from './upkeep.ts';
 
 // Well below the lease, so that whatever is sent of a bucket under a lease is sent before it ends.
 const publishLimitMs = 3_000;

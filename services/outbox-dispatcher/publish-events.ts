@@ -15,7 +15,7 @@ import {
   type Pass,
 } from '@triplock/runtime';
 import type { OutgoingMessage, Publisher, PublishOutcome } from '@triplock/transport';
-import type { HeldLeases, LeaseHolder } from './leases.ts';
+import type { HeldLeases, LeaseHolder } from './upkeep.ts';
 import type { DispatcherMetrics } from './metrics.ts';
 
 /** What publishing stands on. */
@@ -44,7 +44,7 @@ const rests = {
 };
 // What comes within this time leaves together: a look, a request and a commit cost more than the
 // events in them.
-const apartMs = 25;
+const apartMs = 50;
 
 /** Publishes until stopped. Stopping finishes the pass and gives the buckets to the others. */
 export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop, 'stop'> {

@@ -26,7 +26,7 @@ export const settings = {
    * an endpoint.
    */
   UNDELIVERED_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 2_160),
-  /** Webhooks under way at once from this process. */
+  /** Webhooks under way at once from this process, and leased by it: never more. */
   WEBHOOKS_IN_FLIGHT_MAX: withDefault(many, 256),
   /**
    * Of these, from all processes together, to one partner and to one host, which several partners

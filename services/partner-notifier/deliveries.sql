@@ -118,7 +118,7 @@ RETURNING deliveries.event_id
 SELECT pending.*, parked.*
 FROM (
   SELECT count(*)::integer AS waiting,
-         coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS oldest_seconds
+         coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS "oldestSeconds"
   FROM (
     SELECT counted.created_at
     FROM partners_with('pending') AS partner
@@ -133,7 +133,7 @@ FROM (
 ) AS pending, (
   SELECT count(*)::integer AS parked,
          coalesce(extract(epoch FROM now() - min(next_attempt_at)), 0)::float8
-           AS oldest_parked_seconds
+           AS "oldestParkedSeconds"
   FROM (
     SELECT counted.next_attempt_at
     FROM partners_with('parked') AS partner

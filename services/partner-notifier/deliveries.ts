@@ -15,11 +15,19 @@ const sql = loadStatements(import.meta.url, 'deliveries.sql', [
   'reapDeliveries',
 ]);
 
-/** Who sends what was just made: its free slots, and what it does once that is committed. */
+/** Who sends what was just made. */
 export type WhoSends = {
-  request(): LeaseRequest;
-  /** Reads what it says and begins to send it. Until then nobody has heard of it. */
+  /** Its free slots: until they are taken or given back nothing else is leased for them. */
+  reserve(): Reservation;
+};
+
+/** Slots of a sender; whoever has them calls one of the two, once. */
+export type Reservation = {
+  request: LeaseRequest;
+  /** Reads what was leased and sends it, once that is committed: until then nobody heard of it. */
   take(lease: ReadLease): void;
+  /** Nothing was leased, or nobody knows. */
+  giveBack(): void;
 };
 
 /**
@@ -45,8 +53,14 @@ export function notifyPartners(
       body: webhookBody(payload),
       traceparent,
     }));
-    const lease = await deliveries.make(tx, made, sender.request());
-    return () => sender.take(lease);
+    const reserved = sender.reserve();
+    try {
+      const lease = await deliveries.make(tx, made, reserved.request);
+      return (ended) => (ended === 'committed' ? reserved.take(lease) : reserved.giveBack());
+    } catch (error) {
+      reserved.giveBack();
+      throw error;
+    }
   };
 }
 
@@ -163,7 +177,7 @@ const readInOrderSql = `
   FROM unnest('{enable_bitmapscan,enable_seqscan,enable_sort}'::text[]) AS name`;
 
 // Fewer and larger transactions cost less; a delivery keeps its slot for this much longer.
-const recordBatch = { apartMs: 20, itemsMax: 256 };
+const recordBatch = { apartMs: 30, itemsMax: 256 };
 
 /** The delivery rows in PostgreSQL, where all clocks are the database's. */
 export function openDeliveries(
@@ -198,15 +212,9 @@ export function openDeliveries(
       const limits = [counted.perPartnerMax, counted.max];
       const [row] = await database.transaction(async (tx) => {
         await tx.query(readInOrderSql);
-        return tx.query<BacklogRow>(sql.measureBacklog, limits);
+        return tx.query<Backlog>(sql.measureBacklog, limits);
       });
-      const { waiting, oldest_seconds, parked, oldest_parked_seconds } = row!;
-      return {
-        waiting,
-        oldestSeconds: oldest_seconds,
-        parked,
-        oldestParkedSeconds: oldest_parked_seconds,
-      };
+      return row!;
     },
     async spentRates() {
       const limits = [perPartner.aSecond, perHost.aSecond];
@@ -249,13 +257,6 @@ async function recordMany(
     ({ delivery: { eventId, attempt } }) => states.get(`${eventId} ${attempt}`) ?? 'overtaken',
   );
 }
-
-type BacklogRow = {
-  waiting: number;
-  oldest_seconds: number;
-  parked: number;
-  oldest_parked_seconds: number;
-};
 
 type BodyRow = { event_id: EventId; body: string };
 

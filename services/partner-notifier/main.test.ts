@@ -17,6 +17,7 @@ import {
   testWebhookKeys,
 } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
+import { partnerNotifier } from './service.ts';
 import { aReceiver, type Received } from './test/webhooks.ts';
 
 const secret = 'whsec_c2VjcmV0LW9uZS1vZi1hY21lLTI0Ynl0ZXM=';
@@ -121,18 +122,34 @@ test('a notifier whose listening connection is lost listens again, and finds wha
   assert.equal((await notifier.terminate()).exitCode, 0);
 });
 
-test('a notifier that is killed before it acknowledges still sends, under the same id', async (context) => {
-  const { start, publish, receiver } = await aNotifier(context, { WEBHOOK_TIMEOUT_MS: '100' });
-  const first = await start({ CRASH_POINTS: 'notifier.committed=kill' });
-  const event = succeeded(aPayment());
-  await publish(event);
-  assert.equal((await first.ended).signal, 'SIGKILL');
-  await start();
-  await eventually(async () => receiver.received.length >= 1, {
-    withinMs: 60_000,
-    what: 'a webhook after the crash',
+test('a notifier that is killed at every point that it has sends each webhook, and again only under its id', async (context) => {
+  const { begin, publish, receiver, store } = await aNotifier(context, {
+    WEBHOOK_TIMEOUT_MS: '100',
   });
-  assert.equal(receiver.received[0]!.headers['webhook-id'], event.event_id);
+  const events = new Map<string, string>();
+  for (const point of partnerNotifier.crashPoints) {
+    const event = succeeded(aPayment());
+    events.set(event.event_id, event.txn_id);
+    const killed = begin({ CRASH_POINTS: `${point}=kill` });
+    await publish(event);
+    assert.equal((await killed.ended).signal, 'SIGKILL', point);
+  }
+  const last = begin();
+  const database = store.open();
+  const deliveredSql = `SELECT FROM notifier.deliveries WHERE state = 'delivered'`;
+  await eventually(async () => (await database.query(deliveredSql)).length === events.size, {
+    withinMs: 180_000,
+    what: 'each webhook after the crashes',
+  });
+  const bodies = Map.groupBy(receiver.received, ({ headers }) => String(headers['webhook-id']));
+  assert.deepEqual(new Set(bodies.keys()), new Set(events.keys()));
+  for (const [id, sent] of bodies) {
+    assert.equal(new Set(sent.map(({ body }) => body)).size, 1);
+    assert.ok(sent[0]!.body.includes(events.get(id)!));
+  }
+  // What the partner had answered when the notifier died came once more.
+  assert.ok(receiver.received.length > events.size);
+  assert.equal((await last.terminate()).exitCode, 0);
 });
 
 for (const { hours, settings: clock } of clocksOff) {

@@ -7,6 +7,7 @@ import {
   runLoop,
   runService,
   type IdleMs,
+  type Logger,
   type Loop,
   type Pass,
   type Service,
@@ -18,7 +19,7 @@ import { notifierMetrics } from './metrics.ts';
 import { partnerNotifier } from './service.ts';
 import { measureBacklog, reapDeliveries, releaseDeliveries } from './upkeep.ts';
 import { createSendWebhook, resolverFor } from './webhook-client.ts';
-import { createSender, runSender, type Notifier, type Sender } from './webhook-sender.ts';
+import { createSender, type Notifier, type Sender } from './webhook-sender.ts';
 
 // What an attempt needs besides the webhook itself: its endpoint's look-up and its record.
 const leaseMarginMs = 30_000;
@@ -27,6 +28,15 @@ const reapEveryMs = 60_000;
 // Gateways notify of endpoints that were set and of webhooks that were asked for again. Looks find
 // what they did not announce: their connection was lost, or an operator set it.
 const lookRests = { firstMs: 1_000, maxMs: 5_000 };
+// Whoever may NOTIFY, or sets an endpoint again and again, has twenty passes a second and no more.
+const looksApartMs = 50;
+// How long to rest while nothing comes, ever longer, until the next look for what nobody tells of:
+// what failed and is due again, and what a sender that died has left.
+const sendRests = { firstMs: 100, maxMs: 2_000 };
+// What is due within this time is leased together: a lease costs more than what is in it.
+const sendApartMs = 25;
+// Stays below the time a service has for its shutdown, so that what was given up is still recorded.
+const shutdownGraceMs = 8_000;
 const hourMs = 3_600_000;
 
 await runService(partnerNotifier, readConfig, async (config, service) => {
@@ -57,7 +67,12 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   });
   const sending = runSender(sender, logger);
   service.onClose('sender', () => sending.stop());
-  runClosing(service, 'measure backlog', backlogEveryMs, measureBacklog(deliveries, metrics));
+  runClosing(
+    service,
+    'measure backlog',
+    { idleMs: backlogEveryMs },
+    measureBacklog(deliveries, metrics),
+  );
   followEndpoints(config, service, notifier, sender);
   const retention = {
     deliveredMs: config.DELIVERIES_RETENTION_HOURS * hourMs,
@@ -66,7 +81,7 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
   runClosing(
     service,
     'reap deliveries',
-    reapEveryMs,
+    { idleMs: reapEveryMs },
     reapDeliveries(deliveries, metrics, retention),
   );
 
@@ -86,8 +101,13 @@ await runService(partnerNotifier, readConfig, async (config, service) => {
 });
 
 /** Runs a pass until the service closes. */
-function runClosing({ logger, onClose }: Service, name: string, idleMs: IdleMs, pass: Pass): Loop {
-  const loop = runLoop(pass, { name, idleMs, logger });
+function runClosing(
+  { logger, onClose }: Service,
+  name: string,
+  rests: { idleMs: IdleMs; apartMs?: number; wokenApartMs?: number },
+  pass: Pass,
+): Loop {
+  const loop = runLoop(pass, { name, ...rests, logger });
   onClose(name, () => loop.stop());
   return loop;
 }
@@ -106,12 +126,16 @@ function followEndpoints(
   const stopping = new AbortController();
   const policy = config.WEBHOOK_VERIFICATION ?? verificationPolicyOf(config.TRIPLOCK_MODE);
   const verification = { policy, stopping: stopping.signal };
-  const restMs = (idleBefore: number) => backoffMs(idleBefore, lookRests);
+  const rests = {
+    idleMs: (idleBefore: number) => backoffMs(idleBefore, lookRests),
+    apartMs: looksApartMs,
+    wokenApartMs: looksApartMs,
+  };
 
   const release = wakingWhenDone(releaseDeliveries(notifier.deliveries), sender);
-  const releasing = runClosing(service, 'release deliveries', restMs, release);
+  const releasing = runClosing(service, 'release deliveries', rests, release);
   const verify = wakingWhenDone(verifyEndpoints(notifier, verification), releasing);
-  const verifying = runClosing(service, 'verify endpoints', restMs, verify);
+  const verifying = runClosing(service, 'verify endpoints', rests, verify);
   onClose('questions to endpoints', async () => stopping.abort());
   const wakeAll = () => {
     for (const { wake } of [verifying, releasing, sender]) wake();
@@ -126,6 +150,28 @@ function wakingWhenDone(pass: Pass, next: Pick<Loop, 'wake'>): Pass {
     const done = await pass();
     if (done > 0) next.wake();
     return done;
+  };
+}
+
+/** Sends for ever. Stopping takes no new deliveries and lets those under way come to their end. */
+function runSender(sender: Sender, logger: Logger): Pick<Loop, 'stop'> {
+  let idle = 0;
+  const pass = async () => {
+    // A partner whose share is full has more to send as soon as one of its attempts ends.
+    const done =
+      (await sender.pass()) || (await sender.somethingWithin(backoffMs(idle, sendRests)));
+    idle = done > 0 ? 0 : idle + 1;
+    return done;
+  };
+  const loop = runLoop(pass, { name: 'send webhooks', idleMs: 1, apartMs: sendApartMs, logger });
+  return {
+    async stop() {
+      const graceIsOver = setTimeout(() => sender.giveUp(), shutdownGraceMs);
+      sender.wake();
+      await loop.stop();
+      await sender.settled();
+      clearTimeout(graceIsOver);
+    },
   };
 }
 

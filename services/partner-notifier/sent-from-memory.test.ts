@@ -1,8 +1,31 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { eventually } from '@triplock/testing';
-import { notifyPartners, type Delivery, type WhoSends } from './deliveries.ts';
-import { aNotifier, aReceiver, anHour, queues } from './test/webhooks.ts';
+import { test, type TestContext } from 'node:test';
+import { eventOf } from '@triplock/contracts';
+import { openInbox } from '@triplock/inbox';
+import {
+  aPayment,
+  createTestDatabase,
+  eventually,
+  succeeded,
+  testLostAnswers,
+} from '@triplock/testing';
+import {
+  notifyPartners,
+  openDeliveries,
+  type Delivery,
+  type LeaseRequest,
+  type ReadLease,
+  type WhoSends,
+} from './deliveries.ts';
+import {
+  aNotifier,
+  aReceiver,
+  anHour,
+  insert,
+  manyRates,
+  queues,
+  setEndpoint,
+} from './test/webhooks.ts';
 
 const many = (partner: string, events: number) => Array.from({ length: events }, () => partner);
 
@@ -20,24 +43,31 @@ test('what events make is sent without a look for it, and leaves nothing to look
   assert.equal(await sender.somethingWithin(0), 0);
 });
 
-test('nothing is sent before its event is committed, nor what was never committed', async (context) => {
-  const { sender, endpoint, notifyAll, states } = await aNotifier(context);
+test('nothing is sent before its event is committed, nor what was never committed, which keeps no slot', async (context) => {
+  const { sender, owner, endpoint, notifyAll, states } = await aNotifier(context, {
+    inFlightMax: 1,
+  });
   const receiver = await aReceiver(context);
   await endpoint('acme', receiver.url);
   let seen: Promise<string[]> | undefined;
   const watching: WhoSends = {
-    request: sender.request,
-    take(lease) {
-      seen = states();
-      sender.take(lease);
+    reserve() {
+      const reserved = sender.reserve();
+      const take = (lease: ReadLease) => {
+        seen = states();
+        reserved.take(lease);
+      };
+      return { ...reserved, take };
     },
   };
-  const dying: typeof notifyPartners = (deliveries, by) => async (tx, events) => {
-    await notifyPartners(deliveries, by)(tx, events);
-    throw new Error('the notifier died');
-  };
-  await assert.rejects(notifyAll(['acme'], watching, dying), /the notifier died/);
+  await owner.query(`
+    CREATE FUNCTION notifier.refuse() RETURNS trigger LANGUAGE plpgsql
+      AS $$ BEGIN RAISE 'not at the commit'; END $$;
+    CREATE CONSTRAINT TRIGGER refused AFTER INSERT ON notifier.deliveries
+      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION notifier.refuse()`);
+  await assert.rejects(notifyAll(['acme'], watching), /not at the commit/);
   assert.deepEqual([seen, await states()], [undefined, []]);
+  await owner.query('DROP TRIGGER refused ON notifier.deliveries');
   const [eventId] = await notifyAll(['acme'], watching);
   await sender.settled();
   assert.deepEqual(await seen, ['pending 1']);
@@ -118,6 +148,36 @@ test('a flood of one partner takes its share, leaves the others theirs, and is s
   await sender.settled();
 });
 
+test('a look for what waits and what is made at once have no more under way than the sender may', async (context) => {
+  const { sender, owner, endpoint, notify, notifyAll, states } = await aNotifier(context, {
+    inFlightMax: 5,
+  });
+  const receiver = await aReceiver(context);
+  const held: (() => void)[] = [];
+  receiver.answerWith((response) => held.push(() => void response.writeHead(204).end()));
+  await endpoint('acme', receiver.url);
+  for (let waiting = 0; waiting < 5; waiting += 1) await notify('acme');
+  const both = await owner.transaction(async (tx) => {
+    // Who leases waits for whoever does, so that both have asked before either is answered.
+    await tx.query(`SELECT pg_advisory_xact_lock(hashtextextended('lease_deliveries', 0))`);
+    const begun = [sender.pass(), notifyAll(many('acme', 5), sender)];
+    const waitingForIt = `SELECT FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event = 'advisory'`;
+    await eventually(async () => (await owner.query(waitingForIt)).length === 2);
+    return begun;
+  });
+  await Promise.all(both);
+  await eventually(async () => held.length === 5);
+  assert.equal((await states()).filter((state) => state === 'pending 1').length, 5);
+  await eventually(async () => {
+    for (const answer of held.splice(0)) answer();
+    await sender.pass();
+    return receiver.received.length === 10;
+  });
+  for (const answer of held.splice(0)) answer();
+  await sender.settled();
+});
+
 test('what waits is sent before what was just made, with the body that it was made with', async (context) => {
   const { sender, endpoint, notify, states } = await aNotifier(context, { inFlightMax: 1 });
   const receiver = await aReceiver(context);
@@ -162,4 +222,78 @@ test('a notifier that stands still before its commit holds up the others for sec
   assert.equal((await lease()).length, 1);
   standing.resolve();
   await assert.rejects(made);
+});
+
+/** A partner with an endpoint, and deliveries that are made by a way that loses answers. */
+async function madeByRelay(context: TestContext) {
+  const store = await createTestDatabase(context);
+  await setEndpoint(store.open(), 'acme');
+  const past = store.open('triplock_notifier');
+  const { database, relay } = await store.openByRelay('triplock_notifier');
+  const deliveries = openDeliveries(database, manyRates);
+  const request: LeaseRequest = { owner: 'b', leaseMs: anHour, deliveriesMax: 10 };
+  let [reserved, taken, givenBack] = [0, 0, 0];
+  const effect = notifyPartners(deliveries, {
+    reserve() {
+      reserved += 1;
+      return { request, take: () => void (taken += 1), giveBack: () => void (givenBack += 1) };
+    },
+  });
+  const stored = async () => {
+    assert.ok(taken <= 1, `it was sent ${taken} times`);
+    assert.equal(taken + givenBack, reserved, 'slots were kept, or given back twice');
+    return past.query('SELECT event_id, state, attempts, lease_owner FROM deliveries');
+  };
+  const inbox = openInbox(database, 'partner-notifier');
+  return { relay, past, deliveries, receive: inbox.receive, effect, stored };
+}
+
+const coming = [{ ...eventOf(succeeded(aPayment())), payloadHash: 'hash' }];
+
+testLostAnswers<Awaited<ReturnType<typeof madeByRelay>>>(
+  {
+    'making a webhook that is leased with it': {
+      prepare: async ({ receive, effect, stored }) => ({
+        operation: async () => (await receive(coming, effect)).map(({ outcome }) => outcome),
+        stored,
+      }),
+      // It is not sent from memory by whoever heard nothing of the commit: the lease ends.
+      orElse: [['duplicate']],
+    },
+    'releasing webhooks that were parked': {
+      prepare: async ({ past, deliveries }) => {
+        await insert(past, 'acme', 3);
+        await past.query(`UPDATE deliveries SET state = 'parked'`);
+        const states = () => past.query('SELECT DISTINCT state FROM deliveries');
+        return { operation: () => deliveries.release(10), stored: states };
+      },
+      orElse: [0],
+    },
+  },
+  madeByRelay,
+);
+
+test('a lease that was planned while nothing was there reads no more than it takes of a long queue', async (context) => {
+  const { database, owner, deliveries } = await queues(context, {});
+  await owner.query('VACUUM ANALYZE notifier.deliveries');
+  const leaseTen = () =>
+    database.transaction(async (tx) => {
+      const read = await deliveries.make(tx, [], {
+        owner: 'a',
+        leaseMs: anHour,
+        deliveriesMax: 10,
+      });
+      const [counts] = await tx.query<{ backend: number; walks: bigint; rows: bigint }>(
+        `SELECT pg_backend_pid() AS backend, seq_scan AS walks, idx_tup_fetch AS rows
+         FROM pg_stat_xact_user_tables WHERE relname = 'deliveries'`,
+      );
+      return { read, ...counts! };
+    });
+  const { backend } = await leaseTen();
+  await setEndpoint(owner, 'acme');
+  await insert(database, 'acme', 3_000);
+  const full = await leaseTen();
+  assert.deepEqual([full.backend, full.walks], [backend, 0n]);
+  assert.ok(full.rows < 100n, `${full.rows} rows were read`);
+  assert.equal((await full.read()).leased.length, 10);
 });

@@ -277,3 +277,23 @@ export function resolverFor(policy: TargetPolicy): ResolveHost {
 function familyOf(address: string): 4 | 6 {
   return address.includes(':') ? 6 : 4;
 }
+
+/** What is kept of an attempt: the status of an answer, and what was wrong. */
+export function answerOf(outcome: AttemptOutcome): {
+  status: number | null;
+  error: string | null;
+} {
+  switch (outcome.outcome) {
+    case 'delivered':
+      return { status: outcome.status, error: null };
+    case 'refused':
+      return { status: outcome.status, error: `answered ${outcome.status}` };
+    case 'unanswered':
+    case 'unsendable':
+      return { status: null, error: outcome.error };
+    case 'not-sent':
+      return { status: null, error: null };
+    default:
+      return outcome satisfies never;
+  }
+}

@@ -4,23 +4,27 @@ import {
   annotateSpan,
   backoffMs,
   inSpan,
-  runLoop,
+  openSignal,
+  openSlots,
   type CrashPoints,
   type Logger,
-  type Loop,
   type Pass,
 } from '@triplock/runtime';
 import type {
-  AttemptRecord,
   Deliveries,
-  Lease,
   LeasedDelivery,
+  LeaseRequest,
   ReadLease,
   RecordOutcome,
   WhoSends,
 } from './deliveries.ts';
 import type { NotifierMetrics } from './metrics.ts';
-import type { AttemptOutcome, EndpointAnswer, SendWebhook } from './webhook-client.ts';
+import {
+  answerOf,
+  type AttemptOutcome,
+  type EndpointAnswer,
+  type SendWebhook,
+} from './webhook-client.ts';
 
 /** What sends webhooks stands on. */
 export type Notifier = {
@@ -46,8 +50,9 @@ export type SendLimits = {
 
 /**
  * Sends what is due, many at once: what was just made and leased with that, from memory, and by
- * passes what waits for room or its next attempt. Both may ask for the same free slots at a time;
- * the limits of partners and hosts are the database's and hold all the same.
+ * passes what waits for room or its next attempt. Either reserves the free slots before it leases,
+ * so there is never more under way than `inFlightMax`; the limits of partners and hosts are the
+ * database's.
  */
 export type Sender = WhoSends & {
   /** Leases what is due and there are slots for, and begins to send it. Returns how many. */
@@ -64,95 +69,97 @@ export type Sender = WhoSends & {
   giveUp(): void;
 };
 
+const notSent = 'webhooks leased and not sent, due when their lease ends';
+
 /**
  * A sender of due deliveries. A pass does not wait for the attempts it begins: a slow endpoint
  * keeps its partner's slots busy and nothing else.
  */
 export function createSender(notifier: Notifier, limits: SendLimits): Sender {
-  const underWay = new Map<LeasedDelivery, Promise<void>>();
-  const taking = new Set<Promise<void>>();
+  const room = openRoom(limits);
+  const underWay = new Set<Promise<unknown>>();
   const givingUp = new AbortController();
-  let woken = Promise.withResolvers<number>();
-  let waitsForRoom = false;
 
+  const follow = (work: Promise<unknown>) => {
+    const ended = work.finally(() => underWay.delete(ended));
+    underWay.add(ended);
+  };
   const begin = (delivery: LeasedDelivery) => {
-    const ended = deliverWebhook(notifier, delivery, givingUp.signal).finally(() => {
-      underWay.delete(delivery);
-      if (waitsForRoom) woken.resolve(1);
-    });
-    underWay.set(delivery, ended);
+    const ended = () => {
+      room.release();
+      room.tellWhoWaits();
+    };
+    follow(deliverWebhook(notifier, delivery, givingUp.signal).finally(ended));
   };
-  const beginAll = async ({ leased, more }: Lease) => {
-    waitsForRoom = more;
-    if (leased.length > 0) await notifier.crashPoints.reached('webhook.leased');
-    for (const delivery of leased) begin(delivery);
-    return leased.length;
-  };
-  const takeAll = async (readLease: ReadLease) => {
+  /** Each delivery has its slot until its attempt ends; what is left over is free at once. */
+  const beginAll = async ({ deliveriesMax }: LeaseRequest, readLease: ReadLease) => {
+    let begun = 0;
     try {
-      await beginAll(await readLease());
-    } catch (err) {
-      notifier.logger.warn({ err }, 'webhooks leased and not sent, due when their lease ends');
+      const { leased, more } = await readLease();
+      room.noteMore(more);
+      if (leased.length > 0) await notifier.crashPoints.reached('webhook.leased');
+      for (const delivery of leased) begin(delivery);
+      begun = leased.length;
+    } finally {
+      room.release(deliveriesMax - begun);
     }
-    if (waitsForRoom) woken.resolve(1);
+    return begun;
   };
-  const request = () => ({
-    owner: limits.owner,
-    leaseMs: limits.leaseMs,
-    deliveriesMax: Math.max(0, limits.inFlightMax - underWay.size),
-  });
 
   return {
-    request,
-    take(readLease) {
-      const taken = takeAll(readLease).finally(() => taking.delete(taken));
-      taking.add(taken);
+    reserve() {
+      const request = room.take();
+      return {
+        request,
+        take(readLease) {
+          const begun = beginAll(request, readLease);
+          const warn = (err: unknown) => notifier.logger.warn({ err }, notSent);
+          follow(begun.catch(warn).then(room.tellWhoWaits));
+        },
+        giveBack() {
+          room.release(request.deliveriesMax);
+          room.tellWhoWaits();
+        },
+      };
     },
     async pass() {
-      if (underWay.size >= limits.inFlightMax) await Promise.race(underWay.values());
-      return beginAll(await notifier.deliveries.lease(request()));
+      if (underWay.size >= limits.inFlightMax) await Promise.race(underWay);
+      const request = room.take();
+      if (request.deliveriesMax === 0) return 0;
+      return beginAll(request, () => notifier.deliveries.lease(request));
     },
-    async somethingWithin(ms) {
-      const late = setTimeout(() => woken.resolve(0), ms);
-      const happened = await woken.promise;
-      clearTimeout(late);
-      woken = Promise.withResolvers();
-      return happened;
-    },
-    wake: () => woken.resolve(1),
+    somethingWithin: room.within,
+    wake: room.wake,
     async settled() {
-      await Promise.all(taking);
-      await Promise.all(underWay.values());
+      // What was being taken has begun by then.
+      await Promise.all(underWay);
+      await Promise.all(underWay);
     },
     giveUp: () => givingUp.abort(),
   };
 }
 
-// How long to rest while nothing comes, ever longer, until the next look for what nobody tells of:
-// what failed and is due again, and what a sender that died has left.
-const rests = { firstMs: 100, maxMs: 2_000 };
-// What is due within this time is leased together: a lease costs more than what is in it.
-const apartMs = 25;
-// Stays below the time a service has for its shutdown, so that what was given up is still recorded.
-const shutdownGraceMs = 8_000;
-
-/** Sends for ever. Stopping takes no new deliveries and lets those under way come to their end. */
-export function runSender(sender: Sender, logger: Logger): Pick<Loop, 'stop'> {
-  let idle = 0;
-  const pass = async () => {
-    // A partner whose share is full has more to send as soon as one of its attempts ends.
-    const done = (await sender.pass()) || (await sender.somethingWithin(backoffMs(idle, rests)));
-    idle = done > 0 ? 0 : idle + 1;
-    return done;
-  };
-  const loop = runLoop(pass, { name: 'send webhooks', idleMs: 1, apartMs, logger });
+/** The slots that are free, and a wake for whoever found none, or too few. */
+function openRoom({ owner, leaseMs, inFlightMax }: SendLimits) {
+  const slots = openSlots(inFlightMax);
+  const signal = openSignal();
+  let [isTooSmall, isWaitedFor] = [false, false];
   return {
-    async stop() {
-      const graceIsOver = setTimeout(() => sender.giveUp(), shutdownGraceMs);
-      sender.wake();
-      await loop.stop();
-      await sender.settled();
-      clearTimeout(graceIsOver);
+    ...signal,
+    /** Takes all. Where there is none, whatever is due then gets the next. */
+    take(): LeaseRequest {
+      const deliveriesMax = slots.takeFree(inFlightMax);
+      isWaitedFor ||= deliveriesMax === 0;
+      return { owner, leaseMs, deliveriesMax };
+    },
+    release: slots.release,
+    /** Whether more was due at the last lease than there was room for. */
+    noteMore(more: boolean) {
+      isTooSmall = more;
+    },
+    tellWhoWaits() {
+      if (isTooSmall || isWaitedFor) signal.wake();
+      isWaitedFor = false;
     },
   };
 }
@@ -167,26 +174,21 @@ async function deliverWebhook(
   delivery: LeasedDelivery,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    await inSpan(spanOf(delivery), () => sendAndRecord(notifier, delivery, signal));
-  } catch (err) {
-    const { eventId, partnerId } = delivery;
-    notifier.logger.warn(
-      { err, eventId, partnerId },
-      'webhook attempt not recorded, will be repeated when its lease ends',
-    );
-  }
-}
-
-/** Every attempt is in the trace of the request that began it all, however late it is. */
-function spanOf({ eventId, txnId, partnerId, attempt, traceparent }: LeasedDelivery) {
+  const { eventId, txnId, partnerId, attempt: number } = delivery;
   const attributes = {
     'triplock.txn_id': txnId,
     'triplock.partner_id': partnerId,
     'triplock.event_id': eventId,
-    'triplock.attempt': attempt,
+    'triplock.attempt': number,
   };
-  return { name: 'deliver webhook', parent: traceparent ?? undefined, attributes };
+  // Every attempt is in the trace of the request that began it all, however late it is.
+  const span = { name: 'deliver webhook', parent: delivery.traceparent ?? undefined, attributes };
+  try {
+    await inSpan(span, () => sendAndRecord(notifier, delivery, signal));
+  } catch (err) {
+    const notRecorded = 'webhook attempt not recorded, will be repeated when its lease ends';
+    notifier.logger.warn({ err, eventId, partnerId }, notRecorded);
+  }
 }
 
 async function sendAndRecord(
@@ -204,7 +206,7 @@ async function sendAndRecord(
   await notifier.crashPoints.reached('webhook.answered');
   const recorded = await notifier.deliveries.record(delivery, {
     outcome: outcome.outcome,
-    ...whatToKeep(outcome),
+    ...answerOf(outcome),
     tookMs: performance.now() - started,
     nextInMs:
       outcome.outcome === 'not-sent'
@@ -213,7 +215,7 @@ async function sendAndRecord(
     giveUpAfterMs: notifier.retry.giveUpAfterMs,
   });
   await notifier.crashPoints.reached('webhook.recorded');
-  report(notifier, delivery, { outcome, recorded });
+  reportAttempt(notifier, delivery, { outcome, recorded });
 }
 
 // It wants no more webhooks (Standard Webhooks 1.0, "Deliverability and reliability").
@@ -256,23 +258,8 @@ export async function disableIfGone(
   logger.error({ partnerId }, 'webhook endpoint disabled: its server answered 410 Gone');
 }
 
-function whatToKeep(outcome: AttemptOutcome): Pick<AttemptRecord, 'status' | 'error'> {
-  switch (outcome.outcome) {
-    case 'delivered':
-      return { status: outcome.status, error: null };
-    case 'refused':
-      return { status: outcome.status, error: `answered ${outcome.status}` };
-    case 'unanswered':
-    case 'unsendable':
-      return { status: null, error: outcome.error };
-    case 'not-sent':
-      return { status: null, error: null };
-    default:
-      return outcome satisfies never;
-  }
-}
-
-function report(
+/** Counts and logs what an attempt came to. */
+function reportAttempt(
   { metrics, logger }: Notifier,
   { eventId, txnId, partnerId, attempt: number }: LeasedDelivery,
   { outcome, recorded }: { outcome: AttemptOutcome; recorded: RecordOutcome },

@@ -30,6 +30,7 @@ function movesMoney({ type }: PaymentEvent): boolean {
     case 'refund.succeeded':
       return true;
     case 'payment.failed':
+    case 'payment.requires_action':
     case 'refund.failed':
     case 'payment.key_conflict':
       return false;

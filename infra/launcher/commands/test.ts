@@ -2,12 +2,19 @@ import { spawn, spawnSync } from 'node:child_process';
 import { globSync, mkdirSync, rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
-import { chooseTestParts, testEndpoints } from '@triplock/testing';
+import { chooseTestParts, chooseTestSpanner, testEndpoints } from '@triplock/testing';
 import { bringUpParts } from '../bring-up.ts';
 import { cloneFolder, createHome, defaultHome, homeAt, readJson, writeJson } from '../home.ts';
+import { findSpannerEmulator } from '../parts/spanner.ts';
 import { takeDown } from '../take-down.ts';
 import { removeTestHomes, sharedTestHome } from '../test/home.ts';
 import { runCommand } from './run-command.ts';
+
+const spannerVariable = 'TRIPLOCK_TEST_SPANNER';
+/** The project that is all about it. */
+const inSpanner = '@triplock/ledger-spanner';
+/** Projects that are left out. */
+const leftOut = () => (process.env[spannerVariable] === 'none' ? [inSpanner] : []);
 
 const judgedData = '.nx/workspace-data';
 const testedData = '.nx/tests-data';
@@ -22,8 +29,10 @@ npm run check
 Runs lint, type checks, the tests of every project and the promises end to end, on a Redis, Kafka,
 PostgreSQL and Pub/Sub of its own that are started before and stopped after: in containers where an
 engine answers and has the images, else as processes, whose logs stay in .triplock/test/logs.
-TRIPLOCK_TEST_PARTS=native or =containers decides. What takes longer is \`npm run prove\`; .ci/run
-runs both. When nothing has changed since all was green, it says so and ends.
+TRIPLOCK_TEST_PARTS=native or =containers decides. Tests of a ledger in Spanner run on Google's
+emulator, which there is for Linux alone, else on its container; where neither can be had they are
+left out, and it says so: TRIPLOCK_TEST_SPANNER=native, =container or =none. What takes longer is
+\`npm run prove\`; .ci/run runs both. When nothing has changed since all was green, it says so and ends.
 
   --touched  the short one before a commit, npm run check: lint and types of what changed and of
              what imports it, and the tests of the projects with changes that git would commit
@@ -37,11 +46,21 @@ await runCommand({
   options: { touched: { type: 'boolean' }, again: { type: 'boolean' } },
   run: async ({ values, interrupted }) => {
     const signal = interrupted();
+    await chooseSpanner();
     if (values.touched) process.exitCode = await runTouched(signal);
     else if (!values.again && wasGreen()) report('nothing changed since all was green (--again)');
     else await runAll(signal);
   },
 });
+
+/** What tests of a ledger in Spanner run on, if they run; their environment tells them. */
+async function chooseSpanner(): Promise<void> {
+  const { spanner, because } = await chooseTestSpanner(findSpannerEmulator());
+  process.env[spannerVariable] = spanner;
+  if (spanner === 'none') {
+    report(`left out, all tests of ${inSpanner} and what needs Spanner elsewhere: ${because}`);
+  }
+}
 
 function report(line: string): void {
   process.stdout.write(`${line}\n`);
@@ -58,7 +77,7 @@ async function runAll(signal: AbortSignal): Promise<void> {
 async function runTouched(signal: AbortSignal): Promise<number> {
   const judging = ['run-many', '-t', 'lint', 'typecheck'];
   const judged = await runNx(judging, { signal, data: judgedData });
-  const projects = touchedProjects();
+  const projects = touchedProjects().filter((name) => !leftOut().includes(name));
   if (judged !== 0 || projects.length === 0) return judged;
   report(`tests of ${projects.join(', ')}`);
   const tests = ['run-many', '-t', 'test', '-p', projects.join(',')];
@@ -112,13 +131,14 @@ async function takeDownTests(data: 'keep' | 'forget'): Promise<void> {
 async function runTargets(endpoints: string, signal: AbortSignal): Promise<number> {
   const nx = (data: string, ...args: string[]) => runNx(args, { endpoints, signal, data });
   const launcher = '@triplock/launcher';
+  const exclude = [launcher, ...leftOut()].join();
   const judge = async () => {
     const judged = await nx(judgedData, 'run-many', '-t', 'lint', 'typecheck');
     return Math.max(judged, await nx(judgedData, 'run', `${launcher}:test`));
   };
   const codes = await Promise.all([
     judge(),
-    nx(testedData, 'run-many', '-t', 'test', `--exclude=${launcher}`, '--parallel=3'),
+    nx(testedData, 'run-many', '-t', 'test', `--exclude=${exclude}`, '--parallel=3'),
     nx('.nx/promises-data', 'run', '@triplock/e2e:promises'),
   ]);
   return Math.max(...codes);
@@ -153,7 +173,7 @@ function wasGreen(): boolean {
 }
 
 /**
- * One name for the content of every file that git would commit, and for the Node that runs it;
+ * One name for the content of every file that git would commit, and for what runs it;
  * `undefined` where this is no clone.
  */
 function contentOfClone(): string | undefined {
@@ -163,7 +183,8 @@ function contentOfClone(): string | undefined {
   try {
     if (git(['add', '--all'], env) === undefined) return undefined;
     const tree = git(['write-tree'], env)?.trim();
-    return tree === undefined ? undefined : `${tree} on ${process.version} ${process.platform}`;
+    const on = `${process.version} ${process.platform}, Spanner ${process.env[spannerVariable]}`;
+    return tree === undefined ? undefined : `${tree} on ${on}`;
   } finally {
     rmSync(index, { force: true });
   }

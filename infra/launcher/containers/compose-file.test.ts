@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { testImages } from '@triplock/testing';
+import { partnerLimits } from '@triplock/claims';
+import { spannerImage, testImages } from '@triplock/testing';
 import { cloneFolder } from '../home.ts';
 import { kafkaProperties } from '../parts/kafka.ts';
 import { type ComposeService, containerOf, containers } from '../test/containers.ts';
@@ -52,6 +53,7 @@ test('nothing is published beyond this machine, images are pinned, and no secret
 test('tests in containers run on the images of the file', () => {
   for (const [name, image] of Object.entries(testImages))
     assert.equal(containerOf(name).image, image);
+  assert.equal(containerOf('spanner').image, `\${SPANNER_EMULATOR_IMAGE:-${spannerImage}}`);
 });
 
 test('what containers mount of the clone is there', () => {
@@ -69,6 +71,15 @@ test('everything fits a laptop of 8 GB, with the system and everything that look
       .reduce((megabytes, [, service]) => megabytes + boundOf(service), 0);
   assert.ok(sum() <= 5.75 * 1024, `${sum()}`);
   assert.ok(sum('observability') <= 7 * 1024, `${sum('observability')}`);
+});
+
+test('one partner that holds all it may leaves Redis less than nearly full', () => {
+  const { command = [] } = containerOf('redis');
+  const [, megabytes] = /^(\d+)mb$/.exec(command[command.indexOf('--maxmemory') + 1]!)!;
+  const { claimsPerPartner, shownBytesPerPartner } = partnerLimits;
+  const bytesAClaimMax = 400;
+  const most = bytesAClaimMax * claimsPerPartner + shownBytesPerPartner;
+  assert.ok(most < 0.8 * Number(megabytes) * 1024 * 1024, `${most} bytes`);
 });
 
 test('everything that goes on running says how it is and has a bound on its memory', () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
+import { chooseTestSpanner, spannerImage } from '@triplock/testing';
 import { homeAt } from '../home.ts';
+import { findSpannerEmulator } from '../parts/spanner.ts';
 import { chooseParts } from '../run-mode.ts';
 import { readState } from '../session.ts';
 import { able, fakeEngine, type FakeEngine } from '../test/containers.ts';
@@ -133,4 +135,25 @@ test('an engine that is unfit is passed over with a word, and parts that are giv
   assert.match(small.printed, /^processes rather than containers: .* 1.0 GB of memory/);
   const given = await chosenOn(t, able, { REDIS_URL: 'redis://127.0.0.1:6379' });
   assert.deepEqual(given, { parts: 'native', printed: '' });
+});
+
+test('tests of a ledger in Spanner run on the emulator, else on an engine’s, else are left out with the reason', async (t) => {
+  const before = { ...process.env };
+  t.after(() => void (process.env = before));
+  const chosen = async (answers: string, given: Record<string, string> = {}) => {
+    const { SPANNER_EMULATOR_HOST: _, TRIPLOCK_TEST_SPANNER: __, ...env } = before;
+    process.env = { ...env, ...fakeEngine(t, answers).environment, ...given };
+    const { spanner, because } = await chooseTestSpanner(findSpannerEmulator('darwin'), 'darwin');
+    return `${spanner}: ${because}`;
+  };
+  const onMac = 'Google ships the emulator for Linux alone and this is darwin';
+  const has = `'image ls'*) echo ${spannerImage};;`;
+  assert.equal(await chosen(has), `container: ${onMac}; an engine has its image`);
+  assert.equal(await chosen('*) exit 1;;'), `none: ${onMac}, and no container engine answers`);
+  const lacking = `none: ${onMac}, and the engine has no ${spannerImage}`;
+  assert.equal(await chosen(`'image ls'*) echo redis:8-alpine;;`), lacking);
+  const given = { SPANNER_EMULATOR_HOST: '127.0.0.1:9010' };
+  assert.match(await chosen(has, given), /^given: /);
+  assert.match(await chosen(has, { TRIPLOCK_TEST_SPANNER: 'none' }), /^none: .* asks for it/);
+  await assert.rejects(chosen(has, { TRIPLOCK_TEST_SPANNER: 'some' }), /not 'some'/);
 });

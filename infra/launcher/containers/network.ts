@@ -33,6 +33,7 @@ export const credentialFiles = {
   postgresPassword: join(credentialsFolder, 'postgres-password'),
   redisUsers: join(credentialsFolder, 'redis-users.acl'),
   webhookKeys: join(credentialsFolder, 'webhook-keys'),
+  actionKeys: join(credentialsFolder, 'action-keys'),
   /** What the step before the services remembers from one `up` to the next. */
   remembered: join(credentialsFolder, 'remembered.json'),
 };
@@ -76,6 +77,7 @@ export const networkWiring = {
   dataFolder: '/data',
   partnersFile: '/run/triplock/partners.json',
   webhookKeysFile: fileOf('WEBHOOK_KEYS'),
+  actionKeysFile: fileOf('ACTION_KEYS'),
   settings: {},
 } as const;
 

@@ -13,7 +13,7 @@ import {
   type Stores,
 } from '../choices.ts';
 import { LauncherError } from '../errors.ts';
-import { credentialsIn, readJson, webhookKeysIn, webhookSecretsOf, writeJson } from '../home.ts';
+import { credentialsIn, readJson, sealingKeysIn, webhookSecretsOf, writeJson } from '../home.ts';
 import type { OptionalPartName } from '../parts/part.ts';
 import { redisOwner, redisUsers } from '../parts/redis.ts';
 import { allParts } from '../parts/start-parts.ts';
@@ -92,7 +92,8 @@ async function provision(report: Report): Promise<void> {
   await provisionLedger({ state, report }, { store: ledger, addresses: parts, names });
   const spanner = ledger === 'spanner' && { refill: refillFrom(spannerDatabaseIn(parts, names)) };
   const replicas = Number(process.env['TRIPLOCK_REPLICAS'] ?? 2);
-  const webhookKeys = webhookKeysIn(credentialFiles.webhookKeys);
+  const webhookKeys = sealingKeysIn(credentialFiles.webhookKeys);
+  const actionKeys = sealingKeysIn(credentialFiles.actionKeys);
   const system = {
     parts,
     names,
@@ -132,6 +133,7 @@ async function provision(report: Report): Promise<void> {
   });
   for (const { name, settings } of declarations) {
     if ('WEBHOOK_KEYS' in settings) writeFiles(name, { WEBHOOK_KEYS: webhookKeys });
+    if ('ACTION_KEYS' in settings) writeFiles(name, { ACTION_KEYS: actionKeys });
   }
   writeJson(writtenAt('catcher', networkWiring.partnersFile), webhookSecretsOf(partners));
   const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));

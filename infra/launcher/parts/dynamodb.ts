@@ -1,12 +1,13 @@
-import { copyFileSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { missingPart } from '../errors.ts';
 import type { Session } from '../session.ts';
 import type { Fetched, Part } from './part.ts';
-import { cached, findJava, hasMaven, javaOptions, runMaven } from './programs.ts';
+import { cached, fetchJars, findJava, hasMaven, javaOptions } from './programs.ts';
 
-const version = '2.5.2';
-const mainClass = 'com.amazonaws.services.dynamodbv2.local.main.ServerRunner';
+const version = '3.3.1';
+const checksum = '07c8bc4748a111f9065938348adeb08a5e0362e9d765a1958809765374c16c2a';
+const mainClass = 'software.amazon.dynamodb.services.local.main.ServerRunner';
 
 /**
  * Guard 1's store where claims are kept in DynamoDB: DynamoDB Local, started only when asked for.
@@ -25,16 +26,12 @@ export const dynamodb: Part = {
 async function fetchDynamodb(session: Session): Promise<Fetched> {
   const java = await findJava();
   if (java.outcome === 'missing') throw missing(java.because);
-  const jars = await cached(session, `dynamodb-${version}`, async (filling) => {
+  const jars = await cached(session, { name: `dynamodb-${version}`, checksum }, async (filling) => {
     if (!hasMaven()) throw missing('there is no mvn on PATH to fetch it with');
-    // Maven writes beside the pom, so it gets a copy.
-    copyFileSync(join(import.meta.dirname, 'dynamodb-pom.xml'), join(filling, 'pom.xml'));
-    await runMaven(session, {
-      name: 'fetch-dynamodb',
-      doing: `fetching DynamoDB Local ${version}`,
-      goal: 'copy-dependencies',
-      options: [`-DoutputDirectory=${filling}`],
-      cwd: filling,
+    await fetchJars(session, {
+      name: 'dynamodb',
+      title: `DynamoDB Local ${version}`,
+      folder: filling,
     });
   });
   return {

@@ -71,14 +71,18 @@ async function built({ report, signal }: Pick<Session, 'report' | 'signal'>): Pr
   const go = findOnPath('go');
   if (go === undefined) throw missing();
   const session = openSession(createHome(), { report, signal });
-  const folder = await cached(session, `k6-${version}`, async (filling) => {
-    const settings = { ...(process.env as Record<string, string>), GOBIN: filling };
-    await runTool(session, {
-      name: 'k6',
-      doing: 'building k6 with Go, once',
-      command: { file: go, args: ['install', `go.k6.io/k6@v${version}`], cwd: filling, settings },
-    });
-  });
+  const folder = await cached(
+    session,
+    { name: `k6-${version}-${process.platform}-${process.arch}` },
+    async (filling) => {
+      const settings = { ...(process.env as Record<string, string>), GOBIN: filling };
+      await runTool(session, {
+        name: 'k6',
+        doing: 'building k6 with Go, once',
+        command: { file: go, args: ['install', `go.k6.io/k6@v${version}`], cwd: filling, settings },
+      });
+    },
+  );
   const found = await program(join(folder, 'k6'), 'built');
   if (found === undefined)
     throw new LauncherError(`k6 in ${folder} does not run: delete the folder`);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
@@ -8,9 +8,10 @@ import { runTool } from '../processes/run-tool.ts';
 import type { Command } from '../processes/start.ts';
 import type { Session } from '../session.ts';
 import type { Fetched, OwnServer, Part, Site } from './part.ts';
-import { cached, compiledOnce, findJava, hasMaven, javaOptions, runMaven } from './programs.ts';
+import { cached, compiledOnce, fetchJars, findJava, hasMaven, javaOptions } from './programs.ts';
 
-const version = '4.1.0';
+const version = '4.3.1';
+const checksum = '91e99fe3638473b79edb85486d60766c1fa601393f2dfcd04249610ae13ee4f1';
 
 /** The log of accepted payments: one broker that is its own controller. */
 export const kafka: Part = {
@@ -31,17 +32,9 @@ export const kafka: Part = {
 async function fetchKafka(session: Session): Promise<Fetched> {
   const java = await findJava();
   if (java.outcome === 'missing') throw missing(java.because);
-  const jars = await cached(session, `kafka-${version}`, async (filling) => {
+  const jars = await cached(session, { name: `kafka-${version}`, checksum }, async (filling) => {
     if (!hasMaven()) throw missing('there is no mvn on PATH to fetch it with');
-    // Maven writes beside the pom, so it gets a copy.
-    copyFileSync(join(import.meta.dirname, 'kafka-pom.xml'), join(filling, 'pom.xml'));
-    await runMaven(session, {
-      name: 'fetch-kafka',
-      doing: `fetching Kafka ${version}`,
-      goal: 'copy-dependencies',
-      options: [`-DoutputDirectory=${filling}`],
-      cwd: filling,
-    });
+    await fetchJars(session, { name: 'kafka', title: `Kafka ${version}`, folder: filling });
   });
   return {
     picked: `Kafka ${version} (Maven, Java ${java.major})`,

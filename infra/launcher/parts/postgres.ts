@@ -183,13 +183,17 @@ async function withSymlinks(session: Session, native: string): Promise<string> {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     version: string;
   };
-  const copy = await cached(session, `postgres-${version}`, async (filling) => {
-    cpSync(native, join(filling, 'native'), { recursive: true, verbatimSymlinks: true });
-    for (const { source, target } of links) {
-      const link = join(filling, target);
-      if (!existsSync(link)) symlinkSync(relative(dirname(target), source), link);
-    }
-  });
+  const copy = await cached(
+    session,
+    { name: `postgres-${version}-${process.platform}-${process.arch}` },
+    async (filling) => {
+      cpSync(native, join(filling, 'native'), { recursive: true, verbatimSymlinks: true });
+      for (const { source, target } of links) {
+        const link = join(filling, target);
+        if (!existsSync(link)) symlinkSync(relative(dirname(target), source), link);
+      }
+    },
+  );
   return join(copy, 'native');
 }
 

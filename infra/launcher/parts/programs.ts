@@ -1,19 +1,23 @@
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   accessSync,
   chmodSync,
   constants,
+  copyFileSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
+  readdirSync,
+  readFileSync,
   realpathSync,
   renameSync,
   statSync,
 } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { homedir, userInfo } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
+import { LauncherError } from '../errors.ts';
 import { partsCache } from '../home.ts';
 import { withLock } from '../lock.ts';
 import { runTool } from '../processes/run-tool.ts';
@@ -51,32 +55,61 @@ function isExecutable(path: string): boolean {
   }
 }
 
+/** A folder of the parts cache, with `checksum` where what is fetched is the same for everybody. */
+export type CacheEntry = { name: string; checksum?: string };
+
 /**
- * A folder of the parts cache, filled the first time. It appears under its name only when `fill`
- * has finished, so a fetch that was cut off leaves nothing that looks fetched. Launchers of several
- * homes take turns.
+ * A folder of the parts cache, filled the first time, and again when its content is not that of the
+ * checksum. It appears under its name only when `fill` has finished, so a fetch that was cut off
+ * leaves nothing that looks fetched. Launchers of several clones and homes take turns.
+ *
+ * @throws LauncherError when what was fetched is not what was pinned; none of it is kept.
  */
 export async function cached(
   session: Session,
-  entry: string,
+  entry: CacheEntry,
   fill: (folder: string) => Promise<void>,
 ): Promise<string> {
-  const folder = join(partsCache, entry);
-  if (existsSync(folder)) return folder;
-  mkdirSync(partsCache, { recursive: true });
-  await withLock(join(partsCache, 'lock'), session, async () => {
-    if (existsSync(folder)) return;
-    const filling = mkdtempSync(join(partsCache, 'fetching-'));
+  const cache = partsCache();
+  const folder = join(cache, entry.name);
+  if (isWhole(folder, entry)) return folder;
+  await withLock(join(cache, 'lock'), session, async () => {
+    if (isWhole(folder, entry)) return;
+    // Who holds the lock is alone: these are of fetches that were killed.
+    const left = readdirSync(cache).filter((name) => name.startsWith('fetching-'));
+    for (const name of left) await rm(join(cache, name), { recursive: true, force: true });
+    const filling = mkdtempSync(join(cache, 'fetching-'));
     try {
       await fill(filling);
+      if (!isWhole(filling, entry)) throw refused(filling, entry);
       // Root has PostgreSQL run as another user, who must be able to enter.
       chmodSync(filling, 0o755);
+      await rm(folder, { recursive: true, force: true });
       renameSync(filling, folder);
     } finally {
       await rm(filling, { recursive: true, force: true });
     }
   });
   return folder;
+}
+
+function isWhole(folder: string, { checksum }: CacheEntry): boolean {
+  return existsSync(folder) && (checksum === undefined || checksumOf(folder) === checksum);
+}
+
+function refused(folder: string, { name, checksum }: CacheEntry): LauncherError {
+  const what = `what was fetched for ${name} is not what was pinned, and is not used`;
+  return new LauncherError(`${what}: its checksum is ${checksumOf(folder)}, not ${checksum}`);
+}
+
+/** SHA-256 over the names and contents of a folder's files: 50 MB take a tenth of a second. */
+function checksumOf(folder: string): string {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+    .sort();
+  const hash = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex');
+  return hash(files.map((file) => `${file} ${hash(readFileSync(join(folder, file)))}\n`).join(''));
 }
 
 const dependencyPlugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1';
@@ -104,6 +137,23 @@ export async function runMaven(
   await runTool(session, { name, doing, command: { file, args, cwd, settings } });
 }
 
+/** Fills a folder with the jars that a pom beside the part's own file names, and what they need. */
+export async function fetchJars(
+  session: Session,
+  { name, title, folder }: { name: string; title: string; folder: string },
+): Promise<void> {
+  // Maven writes beside the pom, so it gets a copy.
+  copyFileSync(join(import.meta.dirname, `${name}-pom.xml`), join(folder, 'pom.xml'));
+  await runMaven(session, {
+    name: `fetch-${name}`,
+    doing: `fetching ${title}`,
+    goal: 'copy-dependencies',
+    options: [`-DoutputDirectory=${folder}`],
+    cwd: folder,
+  });
+  await rm(join(folder, 'pom.xml'));
+}
+
 /**
  * Users without a home folder to write to, such as `nobody`, get a Maven repository in the cache.
  */
@@ -113,7 +163,7 @@ function repositoryOption(): string[] {
     accessSync(userInfo().homedir, constants.W_OK);
     return [];
   } catch {
-    return [`-Dmaven.repo.local=${join(partsCache, 'maven-repository')}`];
+    return [`-Dmaven.repo.local=${join(partsCache(), 'maven-repository')}`];
   }
 }
 

@@ -113,7 +113,11 @@ async function inCache(
 ): Promise<Promtool | string> {
   const session = openSession(createHome(), listening);
   try {
-    const folder = await cached(session, entry, (filling) => fill(session, filling));
+    const folder = await cached(
+      session,
+      { name: `${entry}-${process.platform}-${process.arch}` },
+      (filling) => fill(session, filling),
+    );
     const from = entry === 'promtool-debian' ? 'Debian package' : 'built';
     return await program(join(folder, 'promtool'), from);
   } catch (error) {

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { missingPart } from '../errors.ts';
@@ -8,6 +8,14 @@ import type { Fetched, OwnServer, Part, Site } from './part.ts';
 import { askVersion, cached, findOnPath, hasMaven, runMaven } from './programs.ts';
 
 const artifact = 'com.github.codemonstur:embedded-redis:1.4.3';
+
+/** Of its binaries. */
+const checksums: Readonly<Record<string, string>> = {
+  'darwin-amd64': 'ce342ada418e4f0b2a0942d9623208289d22bc6b59e2810e457fa483783a67bb',
+  'darwin-arm64': '8d0c71194b662e67b47f82bed60ea45c50a33c24afb8226eebf3487071be825c',
+  'linux-amd64': 'c70382a17ec2f5380d00d3929cf56214da6a31d546cad2e9474de35c033c8f7f',
+  'linux-arm64': '8e85c88b74e267a0d597bffa6ad43219fcda6ba68a44a994d327e88ac234e322',
+};
 
 /** Guard 1's store. */
 export const redis: Part = {
@@ -74,7 +82,10 @@ async function fetchRedis(session: Session): Promise<Fetched> {
 /** The artifact holds one binary per system; only this machine's is kept. */
 async function fromMaven(session: Session): Promise<string> {
   const machine = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
-  const folder = await cached(session, `redis-${machine}`, async (filling) => {
+  const checksum = checksums[machine];
+  if (checksum === undefined) throw missing(`${artifact} has no binary for ${machine}`);
+  const entry = { name: `redis-${machine}`, checksum };
+  const folder = await cached(session, entry, async (filling) => {
     if (!hasMaven()) throw missing('there is neither redis-server nor mvn on PATH');
     await runMaven(session, {
       name: 'fetch-redis',
@@ -86,9 +97,12 @@ async function fromMaven(session: Session): Promise<string> {
     const binaries = readdirSync(join(filling, 'jar'));
     const binary = binaries.find((name) => name.endsWith(`-${machine}`));
     if (binary === undefined) throw missing(`${artifact} has no binary for ${machine}`);
-    copyFileSync(join(filling, 'jar', binary), join(filling, 'redis-server'));
-    chmodSync(join(filling, 'redis-server'), 0o755);
-    rmSync(join(filling, 'jar'), { recursive: true });
+    const file = join(filling, 'redis-server');
+    renameSync(join(filling, 'jar', binary), file);
+    chmodSync(file, 0o755);
+    // Maven leaves marks of its own as well.
+    const rest = readdirSync(filling).filter((name) => name !== 'redis-server');
+    for (const name of rest) rmSync(join(filling, name), { recursive: true });
   });
   return join(folder, 'redis-server');
 }

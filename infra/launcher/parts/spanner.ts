@@ -22,9 +22,17 @@ export const spanner: Part = {
 // Every test file has a database of its own; Cloud Spanner's limit is 100.
 const databasesMax = 1_000;
 
+/**
+ * The emulator of the gcloud SDK, which Google ships for Linux alone: on other systems the SDK runs
+ * a container. Its gateway_main adds a REST door to this one, which nobody here goes through.
+ */
+export function findSpannerEmulator(platform = process.platform): string | undefined {
+  if (platform !== 'linux') return undefined;
+  return inGcloudSdk('bin', 'cloud_spanner_emulator', 'emulator_main')[0];
+}
+
 async function fetchSpanner(): Promise<Fetched> {
-  // The SDK's gateway_main adds a REST door to this one, which nobody here goes through.
-  const [file] = inGcloudSdk('bin', 'cloud_spanner_emulator', 'emulator_main');
+  const file = findSpannerEmulator();
   if (file === undefined) throw missing();
   return {
     picked: 'Spanner emulator (gcloud SDK); it forgets its data when it stops',
@@ -40,7 +48,7 @@ async function fetchSpanner(): Promise<Fetched> {
 function missing(): Error {
   return missingPart({
     title: 'Spanner emulator',
-    because: 'no gcloud SDK with the emulator was found',
+    because: 'no gcloud SDK with the emulator was found, which there is for Linux alone',
     install:
       'the gcloud SDK with its emulator (gcloud components install cloud-spanner-emulator; Debian: apt install google-cloud-cli-spanner-emulator)',
     variable: 'SPANNER_EMULATOR_HOST',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import {
+  cpSync,
   existsSync,
   readdirSync,
   readFileSync,
@@ -11,6 +12,7 @@ import {
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { before, test } from 'node:test';
+import { promisify } from 'node:util';
 import { eventually, freePort } from '@triplock/testing';
 import { Redis } from 'ioredis';
 import { findK6 } from './k6.ts';
@@ -18,15 +20,18 @@ import { redisAs } from './redis.ts';
 import { bringUpParts } from '../bring-up.ts';
 import { LauncherError } from '../errors.ts';
 import { continueProcess, killProcess, pauseProcess } from '../faults.ts';
-import { homeAt } from '../home.ts';
+import { cloneFolder, homeAt } from '../home.ts';
 import { isFree } from '../ports.ts';
 import { withDatabase } from '../provision/database.ts';
 import { readState } from '../session.ts';
 import { systemStatus } from '../status.ts';
 import { takeDown } from '../take-down.ts';
-import { givenBrokers, processesOf, runScript, testHome } from '../test/home.ts';
+import { givenBrokers, processesOf, runScript, testCheckout, testHome } from '../test/home.ts';
 
 before(async () => Object.assign(process.env, await givenBrokers()));
+
+/** Of one file, `server`, that holds `the server`. */
+const checksumOfPart = 'd66e94899397fb42a577b778fdacf13944d4500a41f363450cb786ef95fd9833';
 
 const pidsOf = (home: string) =>
   Object.fromEntries(Object.values(readState(homeAt(home)).processes).map((p) => [p.name, p.pid]));
@@ -56,6 +61,25 @@ test('two launchers on one home take turns and start everything once', async (t)
     processesOf(home).filter((pid) => !recorded.includes(pid)),
     [],
   );
+});
+
+test('in a fresh clone test files that are run by themselves start what they need, once, and say how it is stopped', async (t) => {
+  const { folder, home } = testCheckout(t);
+  cpSync(join(cloneFolder, 'package-lock.json'), join(folder, 'package-lock.json'));
+  cpSync(join(cloneFolder, 'libs/postgres'), join(folder, 'libs/postgres'), { recursive: true });
+  const names = '--test-name-pattern=two migrators at once|commits what its work wrote';
+  const files = ['libs/postgres/migrate.test.ts', 'libs/postgres/pool.test.ts'];
+  const words = ['--test', '--test-reporter=tap', names, ...files];
+  // Neither the parts of this run nor the marks of its runner.
+  const { TRIPLOCK_TEST_ENDPOINTS: _, NODE_TEST_CONTEXT: __, ...env } = process.env;
+  const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: folder, env });
+  assert.match(stdout, /^# pass 2$/m);
+  assert.match(stdout, /stays up for the next run: npm run down -- --home .triplock\/test$/m);
+  const shared = join(home, 'test');
+  const recorded = Object.values(pidsOf(shared));
+  assert.equal(recorded.length, 2);
+  const started = processesOf(shared).filter((pid) => !recorded.includes(pid));
+  assert.deepEqual(started, [], 'somebody started parts of their own');
 });
 
 test('down leaves no process and no port and keeps the data; forgetting leaves nothing', async (t) => {
@@ -90,6 +114,7 @@ test('in the home’s own Redis each user has the rights of its service, and nob
   const call = async (url: string, line: string) => {
     const client = new Redis(url, { enableReadyCheck: false, disableClientInfo: true });
     const [command = '', ...words] = line.split(' ');
+    client.on('error', () => undefined); // The call below rejects with the same error.
     return client.call(command, ...words).finally(() => client.disconnect());
   };
   const marker = '{triplock:0}:marker';
@@ -162,6 +187,33 @@ test('a paused part is shown as paused; up lets it go on, and down ends it', asy
   for (const name of ['redis', 'postgres']) await pauseProcess({ home, name });
   await takeDown({ home });
   assert.deepEqual(processesOf(home), []);
+});
+
+test('a part is fetched once per user, however many clones want it, again when it was changed, and refused when it is not what was pinned', async (t) => {
+  const home = testHome(t);
+  const env = { ...process.env, XDG_CACHE_HOME: join(home, 'cache') };
+  const [folder, fetches] = [join(home, 'cache', 'triplock', 'part'), join(home, 'fetches')];
+  const program = `
+    const [{ cached }, { createHome }, { openSession }, fs] = await Promise.all(
+      [${['parts/programs', 'home', 'session'].map((file) => `import('${cloneFolder}/infra/launcher/${file}.ts')`).join()}, import('node:fs')]);
+    const [, home, content] = process.argv;
+    const session = openSession(createHome(home), { report() {}, signal: new AbortController().signal });
+    const entry = { name: 'part', checksum: '${checksumOfPart}' };
+    await cached(session, entry, async (filling) => {
+      fs.appendFileSync(${JSON.stringify(fetches)}, 'once ');
+      fs.writeFileSync(filling + '/server', content);
+    });`;
+  const words = ['--input-type=module', '-e', program];
+  const fetch = (clone: string, content: string) =>
+    promisify(execFile)(process.execPath, [...words, join(home, clone), content], { env });
+  const fetched = () => readFileSync(fetches, 'utf8').split(' ').length - 1;
+  await assert.rejects(fetch('one', 'another server'), /part is not what was pinned/);
+  assert.deepEqual([existsSync(folder), fetched()], [false, 1]);
+  await Promise.all(['one', 'two', 'three'].map((clone) => fetch(clone, 'the server')));
+  assert.equal(fetched(), 2);
+  writeFileSync(join(folder, 'server'), 'changed since');
+  await fetch('two', 'the server');
+  assert.deepEqual([readFileSync(join(folder, 'server'), 'utf8'), fetched()], ['the server', 3]);
 });
 
 test('only a process of the home can be paused or killed', async () => {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { closeSync } from 'node:fs';
+import { closeSync, existsSync, writeFileSync } from 'node:fs';
+import { getPriority, setPriority } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LauncherError } from '../errors.ts';
 import type { Home } from '../home.ts';
@@ -63,6 +64,33 @@ export async function startProcess(
     return child.exitCode === null ? undefined : `exited with code ${child.exitCode}`;
   };
   return { record, log, logFrom: from, ended };
+}
+
+/** A third of the others' share where all have work, and no less than they where there is room. */
+const behindOthers = 5;
+/** Linux takes one change of a group's priority from all users, but root, in so much time. */
+const groupPausesMs = 100;
+
+/**
+ * Lets others go before a process, where the system offers that. Linux shares out the processor by
+ * sessions where autogroups are on (sched(7), "The autogroup feature"), and every process here
+ * leads a session of its own: then only the group's priority counts.
+ */
+export async function yieldToOthers({ pid }: ProcessRecord): Promise<void> {
+  try {
+    setPriority(pid, Math.max(behindOthers, getPriority()));
+  } catch {
+    return; // It has ended, and whoever waits for it learns why.
+  }
+  const group = `/proc/${pid}/autogroup`;
+  while (existsSync(group)) {
+    try {
+      return writeFileSync(group, String(behindOthers));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
+    }
+    await delay(groupPausesMs);
+  }
 }
 
 /** The process as it was left by an earlier launcher. */

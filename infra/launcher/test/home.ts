@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { testEndpoints } from '@triplock/testing';
-import { cloneFolder, defaultHome, homeAt, partsCache } from '../home.ts';
+import { cloneFolder, defaultHome, homeAt } from '../home.ts';
 import { findMarkedProcesses } from '../processes/identity.ts';
 import { takeDown } from '../take-down.ts';
 
@@ -81,8 +81,10 @@ function makeTestHome(): { parent: string; home: string } {
 /** Stops what a test's home runs and removes it. */
 async function removeTestHome(parent: string): Promise<void> {
   const home = join(parent, homeBelow);
-  // A test that made a whole checkout there has its instance in the checkout's default home.
-  for (const each of [home, join(home, '.triplock')]) {
+  // A test that made a whole checkout there has its instance in the checkout's default home, and
+  // what tests of the checkout run on below it.
+  const own = join(home, '.triplock');
+  for (const each of [home, own, join(own, 'test')]) {
     await takeDown({ home: each, data: 'forget' });
   }
   rmSync(parent, { recursive: true, force: true });
@@ -107,12 +109,11 @@ export type Checkout = {
   run(command: 'up' | 'down' | 'status', ...args: string[]): Promise<Ran>;
 };
 
-/** Copies the launcher; what was installed and fetched is shared, because nothing writes to it. */
+/** Copies the launcher; what was installed is shared, because nothing writes to it. */
 export function testCheckout(test: TestContext): Checkout {
   const folder = testHome(test);
   const home = join(folder, '.triplock');
   mkdirSync(home);
-  symlinkSync(partsCache, join(home, 'parts'));
   symlinkSync(join(cloneFolder, 'node_modules'), join(folder, 'node_modules'));
   cpSync(join(cloneFolder, 'infra'), join(folder, 'infra'), { recursive: true });
   return {

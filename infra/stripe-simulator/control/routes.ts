@@ -211,7 +211,8 @@ export function addWebhookRoutes(app: FastifyInstance, engine: Engine): void {
 
 function shown({ dials, store }: Engine) {
   const { url, order, copies, paused } = dials.webhooks;
-  const undelivered = [...store.undelivered.all()].map(({ event, attempts, dueAt }) => {
+  const waiting = store.undelivered.slice(0, store.undelivered.size());
+  const undelivered = waiting.map(({ event, attempts, dueAt }) => {
     const type = store.account.events.get(event)?.type;
     return { event, type, attempts, dueAt: new Date(dueAt).toISOString() };
   });

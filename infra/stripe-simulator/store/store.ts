@@ -105,28 +105,61 @@ export type Delivery = {
   readonly dueAt: number;
 };
 
-/** The events still to be sent, oldest first. */
+/** The events still to be sent, by when they are due, and at one time as they came. */
 export type Undelivered = {
   add(event: string, at: number): void;
-  get(event: string): Delivery | undefined;
   update(delivery: Delivery): void;
   remove(event: string): void;
-  all(): Iterable<Delivery>;
+  /** When the first of them is due; undefined when there is none. */
+  nextAt(): number | undefined;
+  /** How many are due at a time: the first so many of `slice`. */
+  countDue(at: number): number;
+  slice(start: number, end: number): readonly Delivery[];
   size(): number;
   clear(): void;
 };
 
-/** Nothing to send. */
+/**
+ * Nothing to send. Kept in order, so that a look takes no longer for a long queue: most come due
+ * behind all others, and leave from the front.
+ */
 function createUndelivered(): Undelivered {
-  const deliveries = new Map<string, Delivery>();
+  const byEvent = new Map<string, Delivery>();
+  const queue: Delivery[] = [];
+
+  /** Where the first stands that is due at or after a time. */
+  const firstFrom = (at: number): number => {
+    let [low, high] = [0, queue.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (queue[middle]!.dueAt < at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  const firstAfter = (at: number) => firstFrom(at + 1);
+  const remove = (event: string) => {
+    const known = byEvent.get(event);
+    if (known === undefined || !byEvent.delete(event)) return;
+    queue.splice(queue.indexOf(known, firstFrom(known.dueAt)), 1);
+  };
+  const update = (delivery: Delivery) => {
+    remove(delivery.event);
+    byEvent.set(delivery.event, delivery);
+    queue.splice(firstAfter(delivery.dueAt), 0, delivery);
+  };
   return {
-    add: (event, at) => void deliveries.set(event, { event, since: at, attempts: 0, dueAt: at }),
-    get: (event) => deliveries.get(event),
-    update: (delivery) => void deliveries.set(delivery.event, delivery),
-    remove: (event) => void deliveries.delete(event),
-    all: () => deliveries.values(),
-    size: () => deliveries.size,
-    clear: () => deliveries.clear(),
+    add: (event, at) => update({ event, since: at, attempts: 0, dueAt: at }),
+    update,
+    remove,
+    nextAt: () => queue[0]?.dueAt,
+    countDue: firstAfter,
+    slice: (start, end) => queue.slice(start, end),
+    size: () => queue.length,
+    clear: () => {
+      byEvent.clear();
+      queue.length = 0;
+    },
   };
 }
 

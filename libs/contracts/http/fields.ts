@@ -1,6 +1,6 @@
 import { amountMax } from '@triplock/payments';
 import { codes } from 'currency-codes';
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 
 /*
  * The fields that several objects of the HTTP interface have. Schemas that validate a request are
@@ -61,3 +61,49 @@ export const limitSchema = Type.Integer({
   default: pageSizeUsual,
   description: 'a whole number from 1 to 100',
 });
+
+/**
+ * Somebody's browser is sent there, by the provider. So it is https and a name of the public DNS,
+ * or a program under development on that browser's own machine: nothing runs as a script, nothing
+ * is relative to a page of the provider's, and no host is hidden behind a user name.
+ */
+export const returnUrlSchema = Type.String({
+  maxLength: 2_048,
+  pattern:
+    '^(https://([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]' +
+    '|http://(localhost|127\\.0\\.0\\.1))(:[0-9]{1,5})?([/?#][!#-;=?-\\[\\]-~]*)?$',
+  description:
+    'an absolute https URL of at most 2048 characters, to which a customer comes back who authenticated elsewhere; http for localhost alone',
+});
+
+/**
+ * What a customer has to do, as the provider's PaymentIntent tells
+ * (docs.stripe.com/api/payment_intents/object#payment_intent_object-next_action). Whoever has it
+ * can act for the customer: no list, event, log or trace has more of it than `type` and
+ * `expires_at`.
+ */
+export const nextActionSchema = Type.Object(
+  {
+    type: Type.Optional(Type.String({ description: '`redirect_to_url` or `use_stripe_sdk`' })),
+    expires_at: Type.String({ ...shownTime, description: 'when the payment is given up' }),
+    redirect_to_url: Type.Optional(
+      Type.Object(
+        { url: Type.String(), return_url: Type.Optional(Type.String()) },
+        {
+          additionalProperties: false,
+          description: 'where to send the customer, with `return_url`',
+        },
+      ),
+    ),
+    client_secret: Type.Optional(
+      Type.String({ description: "for the provider's own code in the customer's browser" }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'while `pending`: what the customer has to do; gone once it is final',
+  },
+);
+
+/** What of it is sealed on the row, and opened for `GET /v1/payments/{id}` alone. */
+export type NextAction = Omit<Static<typeof nextActionSchema>, 'expires_at'>;

@@ -13,9 +13,12 @@ import {
   amountSchema,
   currencies,
   failure,
+  nextActionSchema,
+  returnUrlSchema,
   shownTime,
   txnIdSchema,
   withoutControls,
+  type NextAction,
 } from './fields.ts';
 import type { FieldProblem } from './problem.ts';
 import { compileEach, explainBody, fieldProblem, isJsonObject, wanted } from './validation.ts';
@@ -77,6 +80,7 @@ const metadataPair = { name: metadataName, value: metadataValue };
 
 const optional = {
   payment_method: Type.Optional(paymentMethod),
+  return_url: Type.Optional(returnUrlSchema),
   reference: Type.Optional(reference),
   description: Type.Optional(description),
   metadata: Type.Optional(metadata),
@@ -123,6 +127,7 @@ export const paymentSchema = Type.Object(
       ...shownTime,
       description: 'when it became final; null while pending',
     }),
+    next_action: Type.Optional(nextActionSchema),
     failure: Type.Optional(failure),
     provider: Type.Optional(
       Type.Object(
@@ -168,6 +173,7 @@ export function detailsOf(fields: PaymentRequest): PaymentDetails {
     amount,
     currency,
     payment_method: paymentMethod,
+    return_url: returnUrl,
     reference,
     description,
     metadata,
@@ -175,6 +181,7 @@ export function detailsOf(fields: PaymentRequest): PaymentDetails {
   return {
     money: { amount: BigInt(amount), currency: currency as Currency },
     ...(paymentMethod === undefined ? {} : { paymentMethod }),
+    ...(returnUrl === undefined ? {} : { returnUrl }),
     ...(reference === undefined ? {} : { reference }),
     ...(description === undefined ? {} : { description }),
     ...(metadata === undefined ? {} : { metadata }),
@@ -225,13 +232,14 @@ export function renderAccepted(payment: AcceptedPayment): AcceptedAnswer {
 
 /** The request's fields as the partner sent them, in the order in which every answer shows them. */
 export function asSent(details: AcceptedPayment['details']): JsonObject {
-  const { money, paymentMethod, reference, description, metadata } = details;
+  const { money, paymentMethod, returnUrl, reference, description, metadata } = details;
   // Filled in and not spread together: this is done several times for every payment.
   const sent: Record<string, JsonValue> = {
     amount: Number(money.amount),
     currency: money.currency,
   };
   if (paymentMethod !== undefined) sent['payment_method'] = paymentMethod;
+  if (returnUrl !== undefined) sent['return_url'] = returnUrl;
   if (reference !== undefined) sent['reference'] = reference;
   if (description !== undefined) sent['description'] = description;
   if (metadata !== undefined) sent['metadata'] = sortedByName(metadata);
@@ -260,6 +268,16 @@ export function renderPayment(payment: Payment): JsonObject {
     ...(payment.failure === undefined ? {} : { failure: { ...payment.failure } }),
     ...renderProvider(payment.provider),
   };
+}
+
+/** The same, to its partner alone, with what its customer has to do. */
+export function renderAwaiting(
+  payment: Payment,
+  { type, ...rest }: NextAction,
+  expiresAt: Date,
+): JsonObject {
+  const next_action = { type, expires_at: expiresAt.toISOString(), ...rest };
+  return { ...renderPayment(payment), next_action };
 }
 
 /** Shown once there is a charge: an intent alone has moved nothing. */

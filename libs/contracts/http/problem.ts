@@ -33,6 +33,8 @@ export type ProblemBody = {
   /** Says what to do. */
   detail: string;
   code: ProblemCode;
+  /** That of the answer's `Request-Id`. */
+  request_id: string;
   errors?: readonly FieldProblem[];
 };
 
@@ -57,7 +59,8 @@ export class Problem extends Error {
     return problemCodes[this.code].status;
   }
 
-  body(): ProblemBody {
+  /** The body of the answer to the request of this id. */
+  body(requestId: string): ProblemBody {
     const { status, title } = problemCodes[this.code];
     const errors = this.errors.length > 0 ? { errors: this.errors } : {};
     return {
@@ -66,6 +69,7 @@ export class Problem extends Error {
       status,
       detail: this.message,
       code: this.code,
+      request_id: requestId,
       ...errors,
     };
   }
@@ -79,6 +83,9 @@ export const problemSchema = Type.Object(
     status: Type.Integer(),
     detail: Type.String({ description: 'says what to do' }),
     code: Type.Unsafe<string>({ type: 'string', enum: Object.keys(problemCodes) }),
+    request_id: Type.String({
+      description: 'the `Request-Id` of this answer; quote it to support',
+    }),
     errors: Type.Optional(
       Type.Array(
         Type.Object(

@@ -53,6 +53,29 @@ export const settlementColumns = Object.keys(
   settlementSchema.properties,
 ) as (keyof typeof settlementSchema.properties)[];
 
+/** The query of `GET /v1/balance`, which takes none. */
+export const parseBalanceQuery = listQueryParser(Type.Object({}, { additionalProperties: false }));
+
+/** The answer of `GET /v1/balance`. */
+export const balanceSchema = Type.Object(
+  {
+    object: Type.Literal('balance'),
+    data: Type.Array(
+      Type.Object(
+        {
+          currency: paymentFields.currency,
+          pending: sum('payments that are accepted and not final'),
+          available: sum('payments less refunds of the day that is not over, maybe below zero'),
+          refunded: sum('all refunds that ever succeeded'),
+          settled: sum('payments less refunds of the days that are over, maybe below zero'),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+
 /** The answer of `GET /v1/settlements`. */
 export const settlementListSchema = Type.Object(
   {

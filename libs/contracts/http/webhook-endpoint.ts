@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@triplock/payments';
+import { eventTypes, type JsonObject, type JsonValue } from '@triplock/payments';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { jsonPointer, type FieldProblem } from './problem.ts';
@@ -65,6 +65,60 @@ export const webhookSecretSchema = Type.Object(
   },
   { additionalProperties: false },
 );
+
+/** The headers of every webhook, by the specification of Standard Webhooks. */
+export const webhookHeaders = [
+  ['webhook-id', "the event's id, the same at every attempt"],
+  ['webhook-timestamp', 'when this attempt was made, in seconds since 1970'],
+  ['webhook-signature', '`v1,` and base64 of HMAC-SHA-256; one for each secret that signs'],
+] as const;
+
+const keyConflict = {
+  type: 'object',
+  required: ['id', 'object', 'fingerprint'],
+  description: 'the payment or refund that was refused, because its key was used for another',
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    object: { type: 'string' },
+    fingerprint: { type: 'string' },
+    amount: { type: 'integer' },
+    currency: { type: 'string' },
+  },
+};
+
+/**
+ * The body of each webhook by its type, as the OpenAPI document shows it. A key conflict and a
+ * verification are no events of a payment's sequence, and have no `sequence`.
+ */
+export const webhookBodySchemas: Readonly<Record<string, object>> = {
+  ...Object.fromEntries(
+    eventTypes.map((type) => {
+      if (type === 'payment.key_conflict') return [type, webhookBody(type, keyConflict)];
+      const object = type.startsWith('refund.') ? 'Refund' : 'Payment';
+      const data = { $ref: `#/components/schemas/${object}` };
+      return [type, webhookBody(type, data, { sequence: { type: 'integer', minimum: 1 } })];
+    }),
+  ),
+  'endpoint.verification': webhookBody('endpoint.verification', {
+    type: 'object',
+    required: ['token'],
+    description: 'answer 2xx with this token as text, or as `token` of a JSON object, within 10 s',
+    properties: { token: { type: 'string' } },
+  }),
+};
+
+function webhookBody(type: string, data: object, more: Record<string, object> = {}): object {
+  return {
+    type: 'object',
+    required: ['type', 'timestamp', ...Object.keys(more), 'data'],
+    properties: {
+      type: { type: 'string', const: type },
+      timestamp: { type: 'string', ...time, description: 'when it happened' },
+      ...more,
+      data,
+    },
+  };
+}
 
 /** A URL by its form, or every field that is wrong. Whether it may be sent to is judged apart. */
 export type ValidatedWebhookEndpoint =

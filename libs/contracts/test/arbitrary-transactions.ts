@@ -29,6 +29,7 @@ const details: fc.Arbitrary<PaymentDetails> = fc.record(
   {
     money: fc.tuple(amount, currency).map(([of, code]) => ({ amount: of, currency: code })),
     paymentMethod: fc.stringMatching(/^pm_[A-Za-z0-9_]{1,40}$/),
+    returnUrl: fc.stringMatching(/^https:\/\/[a-z]{1,20}\.example\/[a-z0-9?=&%]{0,40}$/),
     reference: withoutControls(64),
     description: withoutControls(500),
     metadata: fc.dictionary(metadataName, withoutControls(500), {

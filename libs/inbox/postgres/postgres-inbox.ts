@@ -1,4 +1,10 @@
-import { databaseErrorKind, loadSql, loadStatements, type Database } from '@triplock/postgres';
+import {
+  databaseErrorKind,
+  loadSql,
+  loadStatements,
+  type Database,
+  type Queryable,
+} from '@triplock/postgres';
 import type {
   EarlyEvents,
   Effect,
@@ -166,16 +172,22 @@ async function applyThoseInOrder(
     round.map((event) => event.orderingKey),
     round.map((event) => event.sequence ?? null),
   ];
-  const { applied, committed } = await database.transaction(async (tx) => {
+  let whenEnded = undefined as Awaited<ReturnType<Effect>>;
+  const work = async (tx: Queryable) => {
     const rows = await tx.query<Admission>(admitEvents, [consumer, ...columns]);
     const inOrder = rows.map(({ at, remembered }) => ({ event: round[at - 1]!, remembered }));
     if (inOrder.some(({ event, remembered }) => !remembered && event.sequence !== undefined)) {
       throw new KnownInOrder();
     }
     const applied = inOrder.filter(({ remembered }) => remembered).map(({ event }) => event);
-    return { applied, committed: applied.length > 0 ? await effect(tx, applied) : undefined };
+    if (applied.length > 0) whenEnded = await effect(tx, applied);
+    return applied;
+  };
+  const applied = await database.transaction(work).catch((error: unknown) => {
+    whenEnded?.('not-known');
+    throw error;
   });
-  committed?.();
+  whenEnded?.('committed');
   return new Set(applied);
 }
 

@@ -1,5 +1,28 @@
--- Statements of ledger.outbox beside its guarded steps: lease-buckets.sql, take.sql and
--- mark-published.sql, and settlement.sql and post.sql, which write it.
+-- Statements of ledger.outbox beside its guarded steps: lease-buckets.sql and take.sql, and
+-- settlement.sql and post.sql, which write it.
+
+-- name: markPublished
+-- Marks events that the broker has acknowledged, of several buckets at once.
+--
+-- $1 event ids, $2 the bucket and $3 the epoch under which each was published.
+-- A row: the event is marked now. No row: it was marked before, or the lease no longer holds.
+--
+-- The share locks keep the leases from passing on between the comparison and the commit.
+WITH published AS (
+  SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::bigint[]) AS mark (event_id, bucket, epoch)
+), lease AS MATERIALIZED (
+  SELECT bucket, epoch FROM ledger.outbox_leases
+  WHERE (bucket, epoch) IN (SELECT bucket, epoch FROM published) AND expires_at > now()
+  ORDER BY bucket
+  FOR SHARE
+)
+UPDATE ledger.outbox AS event
+SET state = 'published', published_at = now(), published_epoch = lease.epoch
+FROM published JOIN lease USING (bucket, epoch)
+WHERE event.event_id = published.event_id
+  AND event.bucket = published.bucket
+  AND event.state = 'pending'
+RETURNING event.event_id
 
 -- name: park
 -- Sets aside an event that can never be published, and its payment's later ones behind it.
@@ -55,14 +78,28 @@ SELECT ledger.reap_outbox($1::float8 * interval '1 millisecond', $2::integer) AS
 -- marks it with a time after the range, so a range comes to its end when `to` is in the past.
 --
 -- A stale mark cannot undo this: it compares the lease's epoch, and a live owner marks once.
+--
+-- It costs what it gives out, however much was published. Payments are looked up one by one, by
+-- their index alone: a planner that knows nothing of the table, as after a restore from a dump,
+-- would read all that was published for each of them. The caller turns off plans that read a whole
+-- index or table first.
 WITH chosen AS MATERIALIZED (
   SELECT payment_id FROM ledger.outbox
   WHERE state = 'published' AND published_at >= $1::timestamptz AND published_at < $2::timestamptz
   ORDER BY published_at, order_id
   LIMIT $3
+), again AS (
+  SELECT event.event_id
+  FROM (SELECT DISTINCT payment_id FROM chosen) AS payment
+  CROSS JOIN LATERAL (
+    SELECT event_id, state, published_at FROM ledger.outbox
+    WHERE payment_id = payment.payment_id
+    OFFSET 0
+  ) AS event
+  WHERE event.state = 'published' AND event.published_at < $2::timestamptz
 )
 UPDATE ledger.outbox SET state = 'pending', published_at = NULL, published_epoch = NULL
-WHERE payment_id IN (SELECT payment_id FROM chosen)
+WHERE event_id = ANY (ARRAY(SELECT event_id FROM again))
   AND state = 'published' AND published_at < $2::timestamptz
 RETURNING event_id
 

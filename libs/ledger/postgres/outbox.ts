@@ -1,5 +1,5 @@
 import type { EventId } from '@triplock/payments';
-import { loadSql, loadStatements, type Database } from '@triplock/postgres';
+import { loadSql, loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import { openBatches } from '@triplock/runtime';
 import {
   markInBatches,
@@ -13,8 +13,8 @@ import {
 
 const leaseBucketsSql = loadSql(import.meta.url, 'lease-buckets.sql');
 const takeSql = loadSql(import.meta.url, 'take.sql');
-const markPublishedSql = loadSql(import.meta.url, 'mark-published.sql');
 const sql = loadStatements(import.meta.url, 'outbox.sql', [
+  'markPublished',
   'park',
   'redrive',
   'releaseBuckets',
@@ -45,8 +45,10 @@ export function openPostgresOutbox(database: Database): Outbox {
       const [row] = await database.query<{ reaped: number }>(sql.reap, [keepMs, rowsMax]);
       return row!.reaped;
     },
-    republish: async ({ since, until, rowsMax }) =>
-      (await database.query(sql.republish, [since, until, rowsMax])).length,
+    republish: async ({ since, until, rowsMax }) => {
+      const given = readInOrder(database, (tx) => tx.query(sql.republish, [since, until, rowsMax]));
+      return (await given).length;
+    },
     pending: (createdBefore) => measurePending(database, createdBefore),
     ping: () => database.ping(),
     close: () => database.close(),
@@ -137,7 +139,7 @@ async function markPublished(
   database: Database,
   published: readonly PublishedMark[],
 ): Promise<EventId[]> {
-  const rows = await database.query<{ event_id: EventId }>(markPublishedSql, [
+  const rows = await database.query<{ event_id: EventId }>(sql.markPublished, [
     published.map((mark) => mark.eventId),
     published.map((mark) => mark.bucket),
     published.map((mark) => mark.epoch),
@@ -149,17 +151,25 @@ const readInOrderSql = `
   SELECT set_config(name, 'off', true)
   FROM unnest('{enable_bitmapscan,enable_seqscan,enable_sort}'::text[]) AS name`;
 
+/** Asks by indexes in their order: PostgreSQL would rather read a whole one, or the table. */
+function readInOrder<Row>(
+  database: Database,
+  ask: (tx: Queryable) => Promise<Row[]>,
+): Promise<Row[]> {
+  return database.transaction(async (tx) => {
+    await tx.query(readInOrderSql);
+    return ask(tx);
+  });
+}
+
 /** Beyond this a backlog shows by its age. */
 const countedMax = 10_000;
 
 /** Measures what waits by `Outbox.pending`'s contract. */
-function measurePending(database: Database, createdBefore?: Date): Promise<Backlog> {
-  return database.transaction(async (tx) => {
-    await tx.query(readInOrderSql);
-    const [row] = await tx.query<{ rows: number; held: number; oldest_seconds: number }>(
-      sql.pending,
-      [countedMax, createdBefore ?? 'infinity'],
-    );
-    return { rows: row!.rows, oldestSeconds: row!.oldest_seconds, held: row!.held };
-  });
+async function measurePending(database: Database, createdBefore?: Date): Promise<Backlog> {
+  const limits = [countedMax, createdBefore ?? 'infinity'];
+  const [row] = await readInOrder(database, (tx) =>
+    tx.query<{ rows: number; held: number; oldest_seconds: number }>(sql.pending, limits),
+  );
+  return { rows: row!.rows, oldestSeconds: row!.oldest_seconds, held: row!.held };
 }

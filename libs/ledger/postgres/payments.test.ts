@@ -134,3 +134,30 @@ test('an outage is not the input’s fault', async (context) => {
   await assert.rejects(ledger.post([transfer()]), (error) => !(error instanceof UnpostableError));
   await assert.rejects(ledger.ping());
 });
+
+test('what is pending is found by an index, however many payments have succeeded', async (context) => {
+  const store = await createTestDatabase(context);
+  const owner = store.open();
+  await owner.query(`
+    INSERT INTO ledger.transactions (txn_id, kind, partner_id, idempotency_key, fingerprint,
+      response_version, amount, currency, created_at, state, settled_at, events, due_at)
+    SELECT gen_random_uuid(), 'payment', 'acme', n, sha256('n'), 1, 5, 'EUR', now(),
+      CASE WHEN n % 500 = 0 THEN 'pending' ELSE 'succeeded' END,
+      CASE WHEN n % 500 = 0 THEN NULL ELSE now() END, 1,
+      CASE WHEN n % 500 = 0 THEN now() END
+    FROM generate_series(1, 20000) AS n`);
+  await owner.query('ANALYZE ledger.transactions');
+  const plans: unknown[] = [];
+  const explaining: Database = {
+    ...owner,
+    query: async <Row extends object>(sql: string, parameters?: readonly unknown[]) => {
+      plans.push(await owner.query(`EXPLAIN (FORMAT JSON) ${sql}`, parameters));
+      return owner.query<Row>(sql, parameters);
+    },
+  };
+  const { partnerId } = aPayment();
+  const sums = await openPostgresLedger(explaining).pendingOf(partnerId);
+  assert.deepEqual(sums, [{ currency: 'EUR', amount: 200n }]);
+  assert.equal(plans.length, 1);
+  assert.match(JSON.stringify(plans), /"Index Name":"(payments_not_succeeded|transactions_due)"/);
+});

@@ -19,23 +19,34 @@ import {
   recordKeyConflict,
   settleParameters,
 } from './settlement.ts';
-import { findPayment, isEmpty, listPayments, readStates, storeIntent } from './transactions.ts';
+import {
+  awaitCustomer,
+  findPayment,
+  isEmpty,
+  listPayments,
+  pendingSums,
+  readStates,
+  storeIntent,
+} from './transactions.ts';
 
 const postSql = loadSql(import.meta.url, 'post.sql');
 const settleSql = loadSql(import.meta.url, 'settle.sql');
 
 /**
  * The ledger in PostgreSQL, schema `ledger`. Writing needs the role `triplock_ledger`; `find`,
- * `list` and `isEmpty` need only to read `ledger.transactions`. Closing it closes the pool.
+ * `list`, `pendingOf` and `isEmpty` need only to read `ledger.transactions`. Closing it closes the
+ * pool.
  */
 export function openPostgresLedger(database: Database): Ledger {
   return {
     post: (batch) => postPayments(database, batch),
     storeIntent: (request) => storeIntent(database, request),
+    awaitCustomer: (request) => awaitCustomer(database, request),
     settle: (request) => settlePayment(database, request),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: (txnId) => findPayment(database, txnId),
     list: (request) => listPayments(database, request),
+    pendingOf: (partnerId) => pendingSums(database, partnerId),
     isEmpty: () => isEmpty(database),
     ping: () => database.ping(),
     close: () => database.close(),

@@ -10,6 +10,7 @@ UPDATE ledger.transactions SET
   failure_message = $5,
   settled_at = $6,
   provider_charge_id = $7,
+  next_action = NULL,
   due_at = NULL,
   version = version + 1,
   events = events + 1
@@ -18,4 +19,4 @@ RETURNING
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  provider, provider_intent_id, provider_charge_id
+  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id

@@ -34,6 +34,18 @@ INSERT INTO ledger.outbox (
 VALUES ($6, $7, $1::uuid, $13::uuid, $8, $9, $10, $11, $12)
 RETURNING order_id
 
+-- name: appendEvent
+-- Tells of what became of a pending payment.
+--
+-- $1 event id, $2 event type, $3 txn id, $4 the payment that orders the event, $5 partner, $6
+-- bucket, $7 sequence, $8 payload, $9 traceparent. It runs in the transaction that changed the
+-- payment, under its lock, as appendSettlement does. Always one row.
+INSERT INTO ledger.outbox (
+  event_id, event_type, txn_id, payment_id, partner_id, bucket, sequence, payload, traceparent
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+RETURNING order_id
+
 -- name: recordKeyConflict
 -- Tells of a request that lost its key to another one.
 --

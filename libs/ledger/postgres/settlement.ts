@@ -24,6 +24,7 @@ import type { RefundPosting } from '../refunds.ts';
 
 const sql = loadStatements(import.meta.url, 'settlement.sql', [
   'appendSettlement',
+  'appendEvent',
   'recordKeyConflict',
 ]);
 
@@ -71,6 +72,25 @@ export async function appendSettlement(
     encodePaymentEvent(event).payload,
     traceparent,
     event.payment_id,
+  ]);
+}
+
+/** Writes an event of a payment that stays pending, in the transaction that changes it. */
+export async function appendEvent(
+  tx: Queryable,
+  event: PaymentEvent,
+  traceparent: string,
+): Promise<void> {
+  await tx.query(sql.appendEvent, [
+    event.event_id,
+    event.type,
+    event.txn_id,
+    event.payment_id,
+    event.partner_id,
+    bucketOf(event.payment_id, bucketCount),
+    event.sequence,
+    encodePaymentEvent(event).payload,
+    traceparent,
   ]);
 }
 

@@ -10,7 +10,7 @@ SELECT
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  provider, provider_intent_id, provider_charge_id
+  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
 FROM ledger.transactions
 WHERE txn_id = $1 AND kind <> 'refund'
 
@@ -36,7 +36,7 @@ SELECT
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  provider, provider_intent_id, provider_charge_id
+  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
 FROM ledger.transactions
 WHERE partner_id = $1 AND kind = 'payment'
   AND ($3::timestamptz IS NULL OR (created_at, txn_id) < ($3, $4::uuid))
@@ -44,6 +44,16 @@ WHERE partner_id = $1 AND kind = 'payment'
   AND ($6::text IS NULL OR reference = $6)
 ORDER BY created_at DESC, txn_id DESC
 LIMIT $2
+
+-- name: pendingSums
+-- What a partner's payments come to that are not final.
+--
+-- $1 partner id.
+-- A row: one currency. No row: all of them are final.
+SELECT currency, sum(amount)::bigint AS amount FROM ledger.transactions
+WHERE partner_id = $1 AND kind = 'payment' AND state = 'pending'
+GROUP BY currency
+ORDER BY currency
 
 -- name: storeIntent
 -- Stores the provider's intent on a pending payment, before anybody confirms it.
@@ -56,6 +66,33 @@ SET provider = $3, provider_intent_id = $4, version = version + 1
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
   AND provider_intent_id IS NULL
 RETURNING version
+
+-- name: awaitCustomer
+-- Notes until when a card's customer has time to act, by the one clock that every worker shares:
+-- this server's.
+--
+-- $1 id, $2 the version that was read, $3 milliseconds from now, $4 what to do, sealed, or null.
+-- A row: the payment as it is now; its event must follow in the same transaction. No row: it was
+-- noted before, or the payment is final or of another version.
+UPDATE ledger.transactions
+SET action_expires_at = now() + $3::bigint * interval '1 millisecond', next_action = $4,
+    version = version + 1, events = events + 1
+WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
+  AND action_expires_at IS NULL
+RETURNING
+  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
+  response_version, amount, currency, payment_method, reference, details, created_at,
+  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
+  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
+
+-- name: customerTime
+-- Whether the time of a customer is over that was noted before, by the same clock.
+--
+-- $1 id, $2 the version that was read.
+-- A row: whether it is. No row: none was noted, or the payment is final or of another version.
+SELECT action_expires_at <= now() AS over
+FROM ledger.transactions
+WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND action_expires_at IS NOT NULL
 
 -- name: isEmpty
 -- Whether nothing was ever posted. No parameters; always one row.

@@ -1,5 +1,7 @@
 import {
   traceparentOf,
+  type Money,
+  type PartnerId,
   type Payment,
   type Refund,
   type TransactionKind,
@@ -7,12 +9,14 @@ import {
 } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import type {
+  AwaitCustomerOutcome,
+  AwaitCustomerRequest,
   ListOutcome,
   ListRequest,
   StoreIntentOutcome,
   StoreIntentRequest,
 } from '../ledger.ts';
-import { refuseBadTexts, type RowState } from '../outcomes.ts';
+import { refuseBadTexts, requiresActionEvent, type RowState } from '../outcomes.ts';
 import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
 import {
   paymentOf,
@@ -22,13 +26,16 @@ import {
   type RefundRow,
 } from '../rows.ts';
 import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
-import { blamingInput } from './settlement.ts';
+import { appendEvent, blamingInput } from './settlement.ts';
 
 const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'findPayment',
   'paymentPosition',
   'listPayments',
+  'pendingSums',
   'storeIntent',
+  'awaitCustomer',
+  'customerTime',
   'isEmpty',
   'findRefund',
   'refundPosition',
@@ -51,6 +58,11 @@ export async function findPayment(database: Queryable, txnId: TxnId): Promise<Pa
 export async function findRefund(database: Queryable, txnId: TxnId): Promise<Refund | undefined> {
   const [row] = await database.query<RefundRow>(sql.findRefund, [txnId]);
   return row && refundOf(row);
+}
+
+/** What a partner's payments come to that are not final, by currency. */
+export function pendingSums(database: Queryable, partnerId: PartnerId): Promise<Money[]> {
+  return database.query<Money>(sql.pendingSums, [partnerId]);
 }
 
 /** The page after a payment, or the first one. */
@@ -130,6 +142,26 @@ export async function storeIntent(
     database.query<{ version: number }>(sql.storeIntent, parameters),
   );
   return row === undefined ? { outcome: 'stale' } : { outcome: 'stored', version: row.version };
+}
+
+/**
+ * Notes the time of a customer by `Ledger.awaitCustomer`'s contract: time, event and what to do, or
+ * nothing.
+ */
+export async function awaitCustomer(
+  database: Database,
+  { txnId, version, withinMs, action, traceparent }: AwaitCustomerRequest,
+): Promise<AwaitCustomerOutcome> {
+  const [known] = await database.query<{ over: boolean }>(sql.customerTime, [txnId, version]);
+  if (known !== undefined) return { outcome: known.over ? 'over' : 'waits', version };
+  const parameters = [txnId, version, withinMs, action?.sealed ?? null];
+  return database.transaction(async (tx) => {
+    const [row] = await tx.query<PaymentRow>(sql.awaitCustomer, parameters);
+    if (row === undefined) return { outcome: 'stale' };
+    const asked = { type: action?.type, withinMs, sequence: row.events };
+    await appendEvent(tx, requiresActionEvent(paymentOf(row), asked), traceparent);
+    return { outcome: 'waits', version: row.version };
+  });
 }
 
 /** Stores the provider's id of a refund by `Refunds.storeRefundId`'s contract. */

@@ -8,7 +8,7 @@ import {
   settledNow,
   traceparent,
 } from './under-test.ts';
-import { waking } from './waking.conformance.ts';
+import { awaiting, waking } from './waking.conformance.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
 
@@ -20,6 +20,7 @@ export function chargingConformance(name: string, open: Open): void {
   suite(name, () => {
     intents(open);
     due(open);
+    awaiting(open);
     waking(open);
   });
 }

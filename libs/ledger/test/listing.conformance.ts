@@ -9,6 +9,7 @@ import {
   pendingOf,
   settledAs,
   settledNow,
+  traceparent,
 } from './under-test.ts';
 import type { Ledger, ListRequest } from '../ledger.ts';
 
@@ -23,6 +24,7 @@ export function listing(open: Open): void {
   filters(open);
   cursors(open);
   growth(open);
+  sums(open);
 }
 
 function order(open: Open): void {
@@ -122,9 +124,37 @@ function cursors(open: Open): void {
     assert.deepEqual(first.outcome === 'page' && first.payments.map(idOf), [newer.txnId]);
     const { txnId } = newer;
     const result = { state: 'succeeded' } as const;
-    const traceparent = pendingOf(newer).traceparent;
     await another.settle({ txnId, version: 1, result, settledAt: settledNow, traceparent });
     assert.deepEqual(await pageOf(ledger, { state, after: txnId }), [older.txnId]);
+  });
+}
+
+function sums(open: Open): void {
+  test('what is pending is the sum of what a partner has posted and is not final, by currency', async (context) => {
+    const { ledger, another } = await open(context);
+    assert.deepEqual(await ledger.pendingOf(acme), []);
+    const amountMax = 999_999_999_999n;
+    const mine = [5n, amountMax, amountMax].map((amount) => aPayment({ amount }));
+    const yen = aPayment({ amount: 7n, currency: 'JPY' });
+    const final = aPayment({ amount: 11n });
+    const other = aPayment({ partner: 'globex', amount: 13n });
+    await ledger.post([...mine, yen, other].map(pendingOf));
+    await ledger.post([bookTransferOf(final)]);
+    const { currency } = final.details.money;
+    assert.deepEqual(await ledger.pendingOf(acme), [
+      { currency, amount: 5n + 2n * amountMax },
+      { currency: 'JPY', amount: 7n },
+    ]);
+    const failure = { code: 'card_declined', message: 'no' };
+    const ends = [{ state: 'succeeded' }, { state: 'failed', failure }] as const;
+    for (const [n, result] of ends.entries()) {
+      const { txnId } = mine[n]!;
+      await another.settle({ txnId, version: 1, result, settledAt: settledNow, traceparent });
+    }
+    assert.deepEqual(await ledger.pendingOf(acme), [
+      { currency, amount: amountMax },
+      { currency: 'JPY', amount: 7n },
+    ]);
   });
 }
 

@@ -34,6 +34,88 @@ async function aChargedCard({ ledger }: ChargingUnderTest, intentId: string) {
   return { payment, txnId, settle };
 }
 
+/** What a ledger promises of a customer who has to act. */
+export function awaiting(open: Open): void {
+  test('a customer’s time is noted once, is counted by the store’s clock, and ends', async (context) => {
+    const store = await open(context);
+    const { ledger, another } = store;
+    const { txnId } = await aChargedCard(store, 'pi_1');
+    context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 25 * hourMs });
+    const asked = { txnId, version: 2, withinMs: hourMs, traceparent };
+    const outcomes = await Promise.all(
+      [ledger, another, ledger, another].map((each) => each.awaitCustomer(asked)),
+    );
+    const noted = { outcome: 'waits', version: 3 };
+    assert.ok(outcomes.some((each) => each.outcome === 'waits'));
+    const others = outcomes.filter(({ outcome }) => outcome !== 'waits');
+    assert.deepEqual(
+      others,
+      others.map(() => ({ outcome: 'stale' })),
+    );
+    // Another worker has another setting: what was noted stays.
+    const later = { txnId, version: 3, withinMs: -hourMs, traceparent };
+    assert.deepEqual(await another.awaitCustomer(later), noted);
+    context.mock.timers.reset();
+    assert.deepEqual(await another.awaitCustomer(later), noted);
+
+    const { txnId: late } = await aChargedCard(store, 'pi_2');
+    const over = { txnId: late, version: 2, withinMs: 0, traceparent };
+    assert.deepEqual(await ledger.awaitCustomer(over), noted);
+    const again = { ...over, version: 3, withinMs: hourMs };
+    assert.deepEqual(await ledger.awaitCustomer(again), { outcome: 'over', version: 3 });
+  });
+
+  test('what a customer has to do is kept until the payment is final, and never after', async (context) => {
+    const { ledger, another, events } = await open(context);
+    for (const state of ['succeeded', 'failed'] as const) {
+      const { txnId } = aPayment();
+      const payment = { ...aPayment({ paymentMethod: 'pm_card_visa' }), txnId };
+      await ledger.post([pendingOf(payment)]);
+      const action = { type: 'redirect_to_url', sealed: 'sealed' };
+      const asked = { txnId, version: 1, withinMs: hourMs, traceparent, action };
+      assert.deepEqual(await ledger.awaitCustomer(asked), { outcome: 'waits', version: 2 });
+      const other = { ...asked, version: 2, action: { ...action, sealed: 'another' } };
+      await another.awaitCustomer(other);
+      const waits = (await another.find(txnId))?.customer;
+      assert.equal(waits?.nextAction, 'sealed');
+      const failure = { code: 'authentication_required', message: 'too late' };
+      const result = state === 'failed' ? { state, failure } : { state };
+      await ledger.settle({ txnId, version: 2, traceparent, result, settledAt: settledNow });
+      const { expiresAt } = waits;
+      assert.deepEqual((await ledger.find(txnId))?.customer, { expiresAt });
+      const written = (await events()).filter((each) => each.txnId === txnId);
+      assert.deepEqual(
+        written.map(({ eventType, sequence }) => [eventType, sequence]),
+        [
+          ['payment.requires_action', 1],
+          [`payment.${state}`, 2],
+        ],
+      );
+      const { timestamp, data } = JSON.parse(written[0]!.payload) as {
+        timestamp: string;
+        data: Record<string, unknown>;
+      };
+      assert.equal(+expiresAt - Date.parse(timestamp), hourMs);
+      const next_action = { type: 'redirect_to_url', expires_at: expiresAt.toISOString() };
+      assert.deepEqual([data['status'], data['next_action']], ['pending', next_action]);
+      assert.ok(written.every(({ payload }) => !payload.includes('sealed')));
+    }
+  });
+
+  test('nobody waits for the customer of a payment that is final, of another version or not there', async (context) => {
+    const store = await open(context);
+    const { txnId, settle } = await aChargedCard(store, 'pi_1');
+    const stale = { outcome: 'stale' };
+    const { txnId: unknown } = aPayment();
+    const wait = (request: object) =>
+      store.ledger.awaitCustomer({ txnId, version: 2, withinMs: hourMs, traceparent, ...request });
+    assert.deepEqual(await wait({ txnId: unknown }), stale);
+    assert.deepEqual(await wait({ version: 1 }), stale);
+    await settle();
+    for (const version of [2, 3]) assert.deepEqual(await wait({ version }), stale);
+  });
+}
+
 /** What a ledger promises when the provider reports something new. */
 export function waking(open: Open): void {
   test('an event lets the payment be due that it is about, and no other, once', async (context) => {

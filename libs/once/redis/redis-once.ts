@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { connectRedis, type OwnerToken } from '@triplock/claims';
+import { connectRedis, takeEach, type OwnerToken } from '@triplock/claims';
 import type { Logger } from '@triplock/runtime';
 import type { OnceKey, OpenedOnceStore, StartOutcome } from '../once.ts';
 
 const lua = (file: string) => readFileSync(new URL(file, import.meta.url), 'utf8');
 
+const startLua = lua('start.lua');
+
 /** The atomic steps by the name they are called by. Each file opens with its contract. */
 const scripts = {
-  startEffect: { lua: lua('start.lua'), numberOfKeys: 1 },
+  startEffect: { lua: startLua, numberOfKeys: 1, each: takeEach('', startLua) },
   renewEffect: { lua: lua('renew.lua'), numberOfKeys: 1 },
   finishEffect: { lua: lua('finish.lua'), numberOfKeys: 1 },
 } as const;
@@ -35,6 +37,9 @@ export type RedisOnceOptions = {
 export async function openRedisOnce(options: RedisOnceOptions): Promise<OpenedOnceStore> {
   const { url, namespace, logger, answerTimeoutMs = 1_500 } = options;
   const redis = await connectRedis({ url, scripts, answerTimeoutMs, logger });
+  // Starts that come by one turn of the event loop are one call. Results are too long for that:
+  // what finishes shares a pipeline.
+  const start = redis.together('startEffect', () => []);
   // The length says where the scope ends.
   const recordOf = ({ scope, key }: Pick<OnceKey, 'scope' | 'key'>) => [
     `{${namespace}:once:${scope.length}:${scope}:${key}}`,
@@ -44,10 +49,7 @@ export async function openRedisOnce(options: RedisOnceOptions): Promise<OpenedOn
     async start(step) {
       const token = randomUUID() as OwnerToken;
       const values = [token, step.fingerprint, step.leaseMs, step.keepMs];
-      return parseStartReply(
-        await redis.run('startEffect', { keys: recordOf(step), values }),
-        token,
-      );
+      return parseStartReply(await start({ keys: recordOf(step), values }), token);
     },
     async renew(owner, leaseMs) {
       const values = [owner.token, leaseMs];

@@ -3,6 +3,7 @@ import type Stripe from 'stripe';
 import type {
   ConfirmRequest,
   CreateOutcome,
+  CustomerAction,
   IntentOutcome,
   IntentQuery,
   IntentRequest,
@@ -28,15 +29,18 @@ export function openStripe(options: StripeOptions): Provider {
 }
 
 async function createIntent(stripe: Stripe, request: IntentRequest): Promise<CreateOutcome> {
-  const { money, paymentMethod, txnId, partnerId } = request;
+  const { money, paymentMethod, returnUrl, txnId, partnerId } = request;
   try {
     const intent = await stripe.paymentIntents.create(
       {
         amount: Number(money.amount),
         currency: money.currency.toLowerCase(),
         payment_method: paymentMethod,
-        // No method that sends a browser elsewhere: nobody of ours would come back.
-        automatic_payment_methods: { enabled: true, allow_redirects: 'never' },
+        // Without a way back, no method that sends a browser elsewhere.
+        automatic_payment_methods: {
+          enabled: true,
+          allow_redirects: returnUrl === undefined ? 'never' : 'always',
+        },
         metadata: { txn_id: txnId, partner_id: partnerId },
       },
       { idempotencyKey: idempotencyKeyOf(request, 'create') },
@@ -51,12 +55,13 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
 }
 
 async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<IntentOutcome> {
-  const { intentId } = request;
+  const { intentId, returnUrl } = request;
+  const wayBack = returnUrl === undefined ? {} : { return_url: returnUrl };
   const idempotencyKey = idempotencyKeyOf(request, 'confirm');
   // The method was named when the intent was made. Named here too, it would be charged again after
   // a decline.
   const confirmed = await actOrRead(stripe, request, () =>
-    stripe.paymentIntents.confirm(intentId, {}, { idempotencyKey }),
+    stripe.paymentIntents.confirm(intentId, wayBack, { idempotencyKey }),
   );
   if (confirmed.outcome !== 'refused') return confirmed;
   // The refusal is the request's end and not the intent's: as long as it could be confirmed,
@@ -130,6 +135,8 @@ type Seen = Partial<
     | 'latest_charge'
     | 'last_payment_error'
     | 'cancellation_reason'
+    | 'client_secret'
+    | 'next_action'
   >
 >;
 
@@ -147,7 +154,7 @@ function intentOutcome(intent: Seen, asked: IntentQuery): IntentOutcome {
     case 'requires_confirmation':
       return { outcome: 'unconfirmed' };
     case 'requires_action':
-      return { outcome: 'waiting', waitsFor: 'customer' };
+      return { outcome: 'waiting', waitsFor: 'customer', ...actionOf(intent) };
     case 'processing':
       return { outcome: 'waiting', waitsFor: 'provider' };
     case 'requires_payment_method':
@@ -165,6 +172,16 @@ function succeeded({ id, latest_charge: charge }: Seen): IntentOutcome {
   const chargeId = typeof charge === 'string' ? charge : charge?.id;
   if (!isId(chargeId)) return nonsense(`intent ${id} succeeded without a charge`);
   return { outcome: 'succeeded', chargeId };
+}
+
+/** Nothing, of an answer that makes no sense: the customer has to act, and nobody can say how. */
+function actionOf({ next_action: next, client_secret: clientSecret }: Seen): {
+  action?: CustomerAction;
+} {
+  const { type, redirect_to_url: redirect } = next ?? {};
+  if (typeof type !== 'string' || typeof clientSecret !== 'string') return {};
+  const url = redirect?.url;
+  return { action: { type, clientSecret, ...(typeof url === 'string' ? { url } : {}) } };
 }
 
 /** Abandoned is what we cancel when a customer never came to authenticate. */

@@ -1,17 +1,20 @@
--- One claim by its id: all but claim.sql, which makes it.
+-- Claims by their ids: all but claim.sql and claim-together.sql, which make them.
 
 -- name: complete
--- Notes that the request of a claim gets its answer, which is a function of the request and needs
--- no place here. One atomic step.
+-- Notes that the requests of some claims get their answers, which are functions of the requests and
+-- need no place here. One atomic step, and one commit for all of them.
 --
--- $1 namespace, $2 txn_id, $3 owner token, $4 life of the record in milliseconds, which begins
--- anew: a key is known for so long from when it was answered.
--- A row: it is completed, also when this owner had done it before. No row: the claim is another
--- owner's or gone, and nothing was written. The last owner may complete after its lease or its
--- release: as long as it was not taken over, its answer is the only one.
-UPDATE claims SET state = 'completed', expires_at = clock_timestamp() + $4 * interval '1 ms'
-WHERE namespace = $1 AND txn_id = $2 AND owner = $3 AND expires_at > clock_timestamp()
-RETURNING txn_id
+-- $1 namespace, $2 txn_ids, $3 their owner tokens, $4 life of the record in milliseconds, which
+-- begins anew: a key is known for so long from when it was answered.
+-- A row for each that is completed, also when this owner had done it before. No row: the claim is
+-- another owner's or gone, and nothing was written. The last owner may complete after its lease or
+-- its release: as long as it was not taken over, its answer is the only one. A claim has one owner,
+-- so no two batches wait for each other's rows.
+UPDATE claims AS c SET state = 'completed', expires_at = clock_timestamp() + $4 * interval '1 ms'
+FROM unnest($2::uuid[], $3::uuid[]) AS n (txn_id, owner)
+WHERE c.namespace = $1 AND c.txn_id = ANY ($2) AND c.txn_id = n.txn_id AND c.owner = n.owner
+  AND c.expires_at > clock_timestamp()
+RETURNING c.txn_id, c.owner
 
 -- name: release
 -- Ends the lease of a claim at once and keeps everything else: the fingerprint above all, so that

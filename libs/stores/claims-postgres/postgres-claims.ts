@@ -6,14 +6,11 @@ import {
   releaseLate,
   type BucketEpoch,
   type BucketMarker,
-  type ClaimOutcome,
   type ClaimOwner,
   type ClaimRequest,
   type Claims,
   type ClaimsOptions,
   type ClaimWalk,
-  type Cold,
-  type FirstClaim,
   type OwnerToken,
   type PartnerLimits,
   type PendingRead,
@@ -28,14 +25,19 @@ import {
 } from '@triplock/payments';
 import {
   checkDurability,
-  loadSql,
   loadStatements,
   PostgresDurabilityError,
   readDurabilitySql,
 } from '@triplock/postgres';
+import {
+  claimInBatches,
+  cold,
+  completeInBatches,
+  type MarkerRow,
+  type TimedOutcome,
+} from './claim-batches.ts';
 import { connectPostgres } from './postgres-connection.ts';
 
-const claimSql = loadSql(import.meta.url, 'claim.sql');
 const claimSteps = loadStatements(import.meta.url, 'claims.sql', [
   'complete',
   'release',
@@ -68,19 +70,15 @@ export type PostgresClaims = Claims & {
   reap(limits: { rowsMax: number }): Promise<number>;
 };
 
-/** What a claim came to, and for how long a completed one is known, milliseconds. */
-export type TimedOutcome =
-  | Exclude<ClaimOutcome, { outcome: 'completed' }>
-  | ({ outcome: 'completed'; lifeLeftMs: number } & FirstClaim);
-
 /** Claims that also show for how long a completed one is known. */
 export type TimedClaims = Omit<PostgresClaims, 'claim'> & {
   claim(request: ClaimRequest): Promise<TimedOutcome>;
 };
 
 /**
- * Guard 1 on PostgreSQL 15 or newer: one row per claim, and one statement per method, timed by the
- * server's clock. The server may be away: claims then reject until it is back.
+ * Guard 1 on PostgreSQL 15 or newer: one row per claim, and one statement per method, which calls
+ * that come together share, timed by the server's clock. The server may be away: claims then reject
+ * until it is back.
  *
  * An acknowledged claim is durable, so a crash or a restart forgets nothing and leaves the buckets
  * warm. They are cold when the store is new, when its tables were emptied, and after a failover or
@@ -94,6 +92,7 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
   const { namespace, logger, leaseMs, lifeMs, shownMs, ...server } = { ...claimTimes, ...options };
   const limits = bucketLimits({ ...partnerLimits, ...options });
   const postgres = connectPostgres({ ...server, logger });
+  const claim = claimInBatches(postgres, { namespace, leaseMs, lifeMs, shownMs, limits });
   const bucketFor = (txnId: TxnId) => bucketOf(txnId, bucketCount);
 
   const inspect = async () => checkDurability(await postgres.row(readDurabilitySql, []));
@@ -119,24 +118,14 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
 
   return {
     async claim(request) {
-      const { txnId, ledgerCheckedIn = null } = request;
       const token = randomUUID() as OwnerToken;
-      const parameters = [
-        ...[namespace, txnId, bucketFor(txnId), token, ...writtenOf(request)],
-        ...[leaseMs, lifeMs, shownMs, ledgerCheckedIn, limits.claims, limits.shown],
-      ];
-      const row = await postgres.row<ClaimRow>(claimSql, parameters).catch((error: unknown) => {
+      return claim({ request, token }).catch((error: unknown) => {
         // Nobody will work on the claim, and the server may still make it once it was sent.
         if (wasRefused(error)) throw error;
-        return releaseLater({ txnId, token }, error);
+        return releaseLater({ txnId: request.txnId, token }, error);
       });
-      return claimOutcome(row, token);
     },
-    async complete({ txnId, token }) {
-      const values = [namespace, txnId, token, lifeMs];
-      const rows = await postgres.rows(claimSteps.complete, values);
-      return rows.length > 0 ? 'completed' : 'lost';
-    },
+    complete: completeInBatches(postgres, { namespace, lifeMs, statement: claimSteps.complete }),
     release: (owner) => release(owner).catch((error: unknown) => releaseLater(owner, error)),
     async read(txnId) {
       const values = [namespace, txnId, bucketFor(txnId), lifeMs];
@@ -212,29 +201,11 @@ type WalkRow = {
   is_completed: boolean;
 };
 
-/** What claim.sql writes of a request, in the order of its contract. */
-function writtenOf(request: ClaimRequest): unknown[] {
-  const { fingerprint, partnerId, kind, acceptedAt, responseVersion, recordKey, shown } = request;
-  return [fingerprint, partnerId, kind, acceptedAt, responseVersion, recordKey, shown];
-}
-
 /** No connection could be made, so nothing was asked for. */
 function wasRefused(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
   return (cause as { code?: unknown } | undefined)?.code === 'ECONNREFUSED';
 }
-
-type MarkerRow = { epoch: string | null; barrier: string | null };
-
-/** A row of claim.sql, as its contract names it. */
-type ClaimRow = MarkerRow & {
-  outcome: TimedOutcome['outcome'];
-  accepted_at: Date;
-  response_version: number;
-  lease_left_ms: number;
-  life_left_ms: number;
-  retry_after_ms: number;
-};
 
 /** A row of read.sql, as its contract names it. */
 type ReadRow = MarkerRow & {
@@ -244,27 +215,6 @@ type ReadRow = MarkerRow & {
   accepted_at: Date;
   shown: string | null;
 };
-
-/** What the row of a claim says. */
-function claimOutcome(row: ClaimRow, token: OwnerToken): TimedOutcome {
-  const { outcome, accepted_at: acceptedAt, response_version: responseVersion } = row;
-  switch (outcome) {
-    case 'claimed':
-      return { outcome, token, acceptedAt, responseVersion };
-    case 'completed':
-      return { outcome, acceptedAt, responseVersion, lifeLeftMs: row.life_left_ms };
-    case 'reused':
-      return { outcome };
-    case 'in-flight':
-      return { outcome, leaseLeftMs: Math.ceil(row.lease_left_ms) };
-    case 'over-limit':
-      return { outcome, retryAfterMs: Math.ceil(row.retry_after_ms) };
-    case 'cold':
-      return cold(row);
-    default:
-      return outcome satisfies never;
-  }
-}
 
 /** What the row of a read says. */
 function pendingRead(row: ReadRow): PendingRead {
@@ -286,12 +236,4 @@ function pendingRead(row: ReadRow): PendingRead {
 /** What the row of note-loss.sql says. */
 function bucketMarker({ epoch, barrier }: MarkerRow): BucketMarker {
   return { epoch: epoch as BucketEpoch, ...(barrier !== null && { barrier }) };
-}
-
-function cold({ epoch, barrier }: MarkerRow): Cold {
-  return {
-    outcome: 'cold',
-    ...(epoch !== null && { epoch: epoch as BucketEpoch }),
-    ...(barrier !== null && { barrier }),
-  };
 }

@@ -13,6 +13,7 @@ export type PostgresConnectionOptions = {
 
 /** Connections whose every error says that the outcome is unknown. */
 export type PostgresConnection = {
+  answerTimeoutMs: number;
   /** @throws ClaimsUnavailableError when the outcome is unknown. */
   rows<Row extends object>(statement: string, parameters: readonly unknown[]): Promise<Row[]>;
   /** The one row of a statement that is run again when it lost a race and gave none. */
@@ -36,6 +37,9 @@ export function connectPostgres(options: PostgresConnectionOptions): PostgresCon
     statementTimeoutMs: answerTimeoutMs,
     // Planning a claim takes many times as long as running it.
     statements: 'kept-prepared',
+    // All of them look rows up by key. A plan that is kept from when a table was small would read
+    // the whole of it once it is large.
+    onConnect: (session) => session.query('SET enable_seqscan = off'),
     onIdleError: (err) => logger.warn({ err }, 'an idle connection of the claims broke'),
   });
   const inTime = <Result>(work: Promise<Result>): Promise<Result> =>
@@ -55,6 +59,7 @@ export function connectPostgres(options: PostgresConnectionOptions): PostgresCon
   }
 
   return {
+    answerTimeoutMs,
     rows: <Row extends object>(statement: string, parameters: readonly unknown[]) =>
       inTime(database.query<Row>(statement, parameters)),
     row: <Row extends object>(statement: string, parameters: readonly unknown[]) =>

@@ -14,7 +14,7 @@ import {
   settlementEvent,
   stateAfter,
 } from '@triplock/ledger';
-import type { Fingerprint, TransactionState, TxnId } from '@triplock/payments';
+import type { Fingerprint, Money, TransactionState, TxnId } from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 import {
   finalColumns,
@@ -26,15 +26,30 @@ import {
   requestColumns,
   type TransactionRow,
 } from './rows.ts';
-import { blamingInput, recordKeyConflict, settlePayment, storeIntent } from './settlement.ts';
+import {
+  awaitCustomer,
+  blamingInput,
+  recordKeyConflict,
+  settlePayment,
+  storeIntent,
+} from './settlement.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { Write } from './spanner/values.ts';
+
+// The index holds those alone that did not succeed.
+const pendingSql = `
+  SELECT currency, SUM(amount) AS amount
+  FROM transactions@{FORCE_INDEX=payments_not_succeeded, spanner_emulator.disable_query_null_filtered_index_check=true}
+  WHERE partner_id = @partner AND kind = 'payment' AND unusual_state = 'pending'
+  GROUP BY currency
+  ORDER BY currency`;
 
 /** The ledger in Cloud Spanner. Closing it closes the database's connection. */
 export function openSpannerLedger(database: SpannerDatabase): Ledger {
   return {
     post: (batch) => postPayments(database, batch),
     storeIntent: (request) => storeIntent(database, request),
+    awaitCustomer: (request) => awaitCustomer(database, request),
     settle: (request) => settlePayment(database, request),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: async (txnId) => {
@@ -42,6 +57,7 @@ export function openSpannerLedger(database: SpannerDatabase): Ledger {
       return row === undefined || row.kind === 'refund' ? undefined : paymentFrom(row);
     },
     list: (request) => listPayments(database, request),
+    pendingOf: (partner) => database.query<Money>(pendingSql, { partner }),
     isEmpty: async () =>
       (await database.query('SELECT txn_id FROM transactions LIMIT 1')).length === 0,
     ping: () => database.ping(),

@@ -194,6 +194,8 @@ function newRow({ refund, traceparent }: RefundPosting): TransactionRow {
 }
 
 const unset = {
+  action_expires_at: null,
+  next_action: null,
   amount: null,
   currency: null,
   payment_method: null,

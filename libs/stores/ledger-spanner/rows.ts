@@ -70,6 +70,7 @@ export function finalColumns(result: Settlement, settledAt: Date): Columns {
     settled_at: settledAt,
     failure_code: failure?.code ?? null,
     failure_message: failure?.message ?? null,
+    next_action: null,
     due_at: null,
   };
 }

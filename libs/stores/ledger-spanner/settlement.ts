@@ -5,11 +5,14 @@ import {
   refundKeyConflictEventOf,
 } from '@triplock/contracts';
 import {
+  type AwaitCustomerOutcome,
+  type AwaitCustomerRequest,
   paymentMovement,
   type Posting,
   refundMovement,
   type RefundPosting,
   refuseBadTexts,
+  requiresActionEvent,
   settlementEvent,
   type SettleOutcome,
   type SettleRefundRequest,
@@ -68,6 +71,7 @@ export function settlePayment(
         failure_code: result.state === 'failed' ? result.failure.code : null,
         failure_message: result.state === 'failed' ? result.failure.message : null,
         provider_charge_id: chargeId ?? null,
+        next_action: null,
       });
       const entry = paymentMovement(settled);
       if (entry !== undefined) tx.write(insertEntry(txnId, entry));
@@ -144,6 +148,36 @@ export function storeIntent(
       tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
       return stored;
     });
+  });
+}
+
+/**
+ * Notes the time of a customer by `Ledger.awaitCustomer`'s contract. After a commit without an
+ * answer it finds what it noted itself, at the next version.
+ */
+export function awaitCustomer(
+  database: SpannerDatabase,
+  { txnId, version, withinMs, action, traceparent }: AwaitCustomerRequest,
+): Promise<AwaitCustomerOutcome> {
+  return database.transaction(async (tx) => {
+    const row = await readTransaction(tx, txnId);
+    if (row?.kind !== 'payment' || row.state !== 'pending') return { outcome: 'stale' };
+    const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
+    const { now } = clock!;
+    const expires = row.action_expires_at;
+    if (expires === null && isPendingAt(row, version)) {
+      const action_expires_at = new Date(+now + withinMs);
+      const next_action = action?.sealed ?? null;
+      const [events, columns] = [row.events + 1n, { action_expires_at, next_action }];
+      tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, events, ...columns }));
+      const asked = { type: action?.type, withinMs, sequence: Number(events) };
+      const event = requiresActionEvent(paymentFrom({ ...row, ...columns }), asked);
+      tx.write(insertEvent(event, traceparent));
+      return { outcome: 'waits', version: version + 1 };
+    }
+    const isOurs = tx.mayHaveCommitted && isPendingAt(row, version + 1);
+    if (expires === null || !(isOurs || isPendingAt(row, version))) return { outcome: 'stale' };
+    return { outcome: expires <= now ? 'over' : 'waits', version: Number(row.version) };
   });
 }
 

@@ -6,8 +6,8 @@ import { openKafkaClient, type BrokerConnection, type KafkaClient } from './clie
 /** Questions to the brokers on a connection that is made when the first one is asked. */
 export type Inquiry = {
   /**
-   * Asks within `limitMs`, and again while a broker answers that it does not know yet. A question
-   * that fails closes the connection; the next makes another.
+   * Asks within the connection's limit, and again while a broker answers that it does not know yet.
+   * A question that fails closes the connection; the next makes another.
    */
   ask<Answer>(question: (admin: Admin) => Promise<Answer>): Promise<Answer>;
   /** Resolves when a broker answers and knows the topic. */
@@ -15,8 +15,12 @@ export type Inquiry = {
   close(): Promise<void>;
 };
 
-/** Opens an inquiry; nothing is sent until something is asked. `limitMs` is 2 s by default. */
-export function openInquiry(connection: BrokerConnection, limitMs = 2_000): Inquiry {
+/** Of a service: whoever waits for its answer has not long either. */
+const answerMs = 2_000;
+
+/** Opens an inquiry; nothing is sent until something is asked. */
+export function openInquiry(connection: BrokerConnection): Inquiry {
+  const limitMs = connection.answerWithinMs ?? answerMs;
   let open: { client: KafkaClient; admin: Promise<Admin> } | undefined;
 
   const drop = (dropped: typeof open) => {
@@ -87,12 +91,15 @@ export type TopicConfig =
       /** @throws when the brokers do not report it. */
       valueOf(name: string): string;
     }
-  | { outcome: 'unknown'; why: string };
+  | Unknown;
+
+/** Why a question has no answer, and whether the brokers refuse it to this user. */
+export type Unknown = { outcome: 'unknown'; why: string; refused?: 'login' | 'right' };
 
 // kafkajs exports its enum in a form that a module cannot import by name; this is its TOPIC.
 const topicResource = 2 as ConfigResourceTypes.TOPIC;
 
-/** Asks the brokers for a topic's settings, within some 2 s. It never rejects. */
+/** Asks the brokers for a topic's settings, within the connection's limit. It never rejects. */
 export async function readTopicConfig(
   options: BrokerConnection & { topic: string },
 ): Promise<TopicConfig> {
@@ -113,10 +120,20 @@ export async function readTopicConfig(
     };
     return { outcome: 'known', valueOf };
   } catch (error) {
-    return { outcome: 'unknown', why: explain(error) };
+    return unknownBecause(error);
   } finally {
     await inquiry.close();
   }
+}
+
+/** What is known of a question that failed: asked again, a broker that refuses it says the same. */
+export function unknownBecause(error: unknown): Unknown {
+  const why = explain(error);
+  const { name, type } = error as { name?: string; type?: string };
+  if (name === 'KafkaJSSASLAuthenticationError')
+    return { outcome: 'unknown', why, refused: 'login' };
+  if (type?.endsWith('_AUTHORIZATION_FAILED')) return { outcome: 'unknown', why, refused: 'right' };
+  return { outcome: 'unknown', why };
 }
 
 /** The message of whatever was thrown. */

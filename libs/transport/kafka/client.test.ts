@@ -5,7 +5,7 @@ import { createLogger } from '@triplock/runtime';
 import { createTestTopic, eventually } from '@triplock/testing';
 import kafkajs from 'kafkajs';
 import { openInquiry } from './admin.ts';
-import { restIdleQueues } from './client.ts';
+import { kafkaOf, missingForKafka, restIdleQueues } from './client.ts';
 
 restIdleQueues();
 
@@ -104,4 +104,26 @@ test('what a broker refuses for good is asked once', async (t) => {
   });
   await assert.rejects(refused, forbidden);
   assert.equal(asked, 1);
+});
+
+test('who has a user has a password, and shows it only where the settings give both', () => {
+  assert.deepEqual(missingForKafka({}), []);
+  assert.deepEqual(missingForKafka({ KAFKA_USERNAME: 'a', KAFKA_PASSWORD_FILE: '/b' }), []);
+  assert.match(missingForKafka({ KAFKA_USERNAME: 'a' }).join(), /^KAFKA_PASSWORD is missing/);
+  assert.match(missingForKafka({ KAFKA_PASSWORD: 'b' }).join(), /^KAFKA_USERNAME is missing/);
+  const settings = {
+    KAFKA_BROKERS: ['kafka:9093'],
+    KAFKA_TLS: 'on',
+    KAFKA_SASL: 'plain',
+    KAFKA_USERNAME: undefined,
+    KAFKA_PASSWORD: undefined,
+  } as const;
+  const as = { clientId: 'test', logger };
+  const common = { brokers: ['kafka:9093'], tls: 'on', ...as };
+  assert.deepEqual(kafkaOf(settings, as), common);
+  const user = { username: 'a', password: 'b' };
+  assert.deepEqual(kafkaOf({ ...settings, KAFKA_USERNAME: 'a', KAFKA_PASSWORD: 'b' }, as), {
+    ...common,
+    login: { mechanism: 'plain', ...user },
+  });
 });

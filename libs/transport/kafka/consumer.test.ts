@@ -64,6 +64,30 @@ test('a batch that fails comes again uncommitted, and other partitions do not wa
   ]);
 });
 
+test('what a batch asks to be read first is read next, then the batch, which alone is committed', async (t) => {
+  const { offsets, seen, consume, append, allCommitted } = await aGroup(t);
+  await append(...numbered(3, 0));
+  const first = consume();
+  await allCommitted();
+  await first.close();
+  await append({ value: 'later' });
+  const asked: bigint[] = [];
+  const lost: unknown[] = [];
+  consume({
+    onLost: (gap) => lost.push(gap),
+    handle: async (batch) => {
+      asked.push(batch.from);
+      if (asked.length > 1) return void seen.push(...batch.records);
+      assert.equal((await offsets.committed()).get(0), 3n);
+      return { readFrom: 1n };
+    },
+  });
+  await allCommitted();
+  assert.deepEqual(asked.slice(0, 2), [3n, 1n]);
+  assert.deepEqual(valuesOf(seen.slice(3)), ['0/1', '0/2', 'later']);
+  assert.deepEqual(lost, []);
+});
+
 test('closing finishes and commits the batch under way, and nothing comes twice', async (t) => {
   const { seen, consume, append, allCommitted } = await aGroup(t);
   await append(...numbered(5, 0));

@@ -3,10 +3,11 @@ import { withDeadline } from '@triplock/runtime';
 import type { Consumer, EachBatchHandler } from 'kafkajs';
 import { supervise } from '../supervise.ts';
 import { openInquiry } from './admin.ts';
-import { findGroupGaps, type LogGap } from './log-gaps.ts';
+import { findGapBefore, findGroupGaps, type LogGap } from './log-gaps.ts';
 import {
   type BatchHandler,
   handleBatches,
+  type ReadFirst,
   type RecordBatch,
   type SkippedOffsets,
 } from './record-batches.ts';
@@ -62,7 +63,8 @@ export function runConsumer(options: MemberOptions): RecordConsumer {
 export type MemberOptions = BrokerConnection & {
   groupId: string;
   topic: string;
-  handle(batch: RecordBatch): Promise<void>;
+  /** What it asks to be read first is fetched next, and then this batch again. */
+  handle(batch: RecordBatch): Promise<ReadFirst | void>;
   /** Called after a batch's offset was committed. */
   onCommitted?(batch: RecordBatch): Promise<void>;
   /** Called before the group's offset passes what is no record; again when it failed. */
@@ -72,8 +74,9 @@ export type MemberOptions = BrokerConnection & {
    */
   onAssigned?(partitions: readonly number[]): void;
   /**
-   * Called before the group is joined, also again, with what the log lost of what the group had yet
-   * to read. Each member asks by itself, so that several may report one loss.
+   * Called with what the log lost of what the group had yet to read: before the group is joined,
+   * where each member asks by itself, so that several may report one loss; and while a member
+   * reads, before a batch that comes behind it is handled.
    */
   onLost?(gap: LogGap): void;
   /**
@@ -135,16 +138,16 @@ async function startMember(
     retry: { ...retry, restartOnFailure: () => Promise.resolve(false) },
   });
   const batches = handleBatches({
-    ...options,
+    ...noticingLosses(options, consumer),
     heartbeatMs: heartbeatInterval,
     commitOffsets: (partitions) =>
       consumer.commitOffsets(partitions.map((at) => ({ topic, ...at }))),
   });
   const ended = endOf(consumer);
   consumer.on('consumer.end_batch_process', ({ payload }) => {
-    const { partition, batchSize, lastOffset, highWatermark } = payload;
-    const offsets = { partition, next: BigInt(lastOffset) + 1n, end: BigInt(highWatermark) };
-    if (batchSize === 0) void batches.skip(offsets);
+    const { partition, batchSize, firstOffset, lastOffset, highWatermark } = payload;
+    const [from, next] = [BigInt(firstOffset ?? lastOffset), BigInt(lastOffset) + 1n];
+    if (batchSize === 0) void batches.skip({ partition, from, next, end: BigInt(highWatermark) });
   });
   consumer.on('consumer.group_join', ({ payload }) => {
     batches.joined();
@@ -198,6 +201,46 @@ function gathering(eachBatch: EachBatchHandler, gatherMs: number): EachBatchHand
   };
 }
 
+/**
+ * The member's calls, with a look at the log where a batch begins elsewhere than the one before it
+ * ended: kafkajs goes on from the log's start without a word when the offset that it asks for is
+ * gone, as it is where batches fail for longer than records are kept.
+ */
+function noticingLosses(options: MemberOptions, consumer: Consumer): MemberOptions {
+  const { onLost, handle, onCommitted, onSkipped } = options;
+  if (onLost === undefined) return options;
+  const positions = new Map<number, bigint>();
+  let joinedAs: string | undefined;
+  consumer.on('consumer.group_join', ({ payload: { memberId, memberAssignment } }) => {
+    // What stays its own was nobody else's meanwhile. One that the group had given up has another
+    // name now.
+    const kept = memberId === joinedAs ? (memberAssignment[options.topic] ?? []) : [];
+    for (const each of positions.keys()) if (!kept.includes(each)) positions.delete(each);
+    joinedAs = memberId;
+  });
+  return {
+    ...options,
+    handle: async (batch) => {
+      const { partition, records } = batch;
+      const first = records[0]!.offset;
+      const next = positions.get(partition) ?? first;
+      const gap =
+        next === first ? undefined : await findGapBefore(options, { partition, next, first });
+      if (gap !== undefined) onLost(gap);
+      positions.set(partition, first);
+      return handle(batch);
+    },
+    onCommitted: async (batch) => {
+      positions.set(batch.partition, batch.next);
+      await onCommitted?.(batch);
+    },
+    onSkipped: async (skipped) => {
+      positions.set(skipped.partition, skipped.next);
+      await onSkipped?.(skipped);
+    },
+  };
+}
+
 /** A member that finds its offset gone would go on from the log's start without a word. */
 async function reportLost(options: MemberOptions): Promise<boolean> {
   const { onLost } = options;
@@ -221,7 +264,7 @@ async function passLost(
   try {
     for (const { partition, to, why } of await findGroupGaps(options)) {
       if (why !== 'dropped' || !assigned.includes(partition)) continue;
-      await batches.beginAt({ partition, next: to, end: to });
+      await batches.beginAt({ partition, from: to, next: to, end: to });
     }
   } catch (error) {
     options.logger.warn({ err: error }, 'what was lost is not passed, and is reported again');

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger } from '@triplock/runtime';
-import { commitTestOffset, emptyTestTopic, eventually } from '@triplock/testing';
+import {
+  appendInTransaction,
+  commitTestOffset,
+  emptyTestTopic,
+  eventually,
+} from '@triplock/testing';
 import { aGroup, numbered } from '../test/topic.ts';
 import { findGroupGaps, gapBefore, openLogBounds, type LogGap } from './log-gaps.ts';
 
@@ -37,6 +42,72 @@ test('a member that joins reports what was deleted unread, and reads what came a
     const left = await findGroupGaps({ brokers, clientId: 'test', logger, topic, groupId });
     return left.length === 0;
   });
+});
+
+test('a member reports what was deleted while its batches failed, before it goes on behind it', async (t) => {
+  const { brokers, topic, seen, consume, append, allCommitted } = await aGroup(t, 2);
+  const lost: LogGap[] = [];
+  const failing = { is: false, times: 0 };
+  consume({
+    onLost: (gap) => void lost.push(gap),
+    handle: async ({ partition, records }) => {
+      if (failing.is && partition === 0) {
+        failing.times += 1;
+        throw new Error('the database is away');
+      }
+      seen.push(...records);
+    },
+  });
+  await append(...numbered(2, 0));
+  await allCommitted();
+  await appendInTransaction(
+    { brokers, topic },
+    { message: { value: 'no', partition: 0 }, end: 'abort' },
+  );
+  await append(...numbered(1, 0), ...numbered(1, 1));
+  await allCommitted();
+  assert.deepEqual([seen.length, lost], [4, []]);
+
+  failing.is = true;
+  await append(...numbered(3, 0));
+  await eventually(async () => failing.times > 0);
+  await emptyTestTopic({ brokers, topic });
+  failing.is = false;
+  await append(...numbered(1, 0), ...numbered(1, 1));
+  await allCommitted();
+  assert.deepEqual([seen.length, lost], [6, [{ partition: 0, from: 5n, to: 8n, why: 'dropped' }]]);
+});
+
+test('a member that keeps its partition over a rebalance still reports what was deleted unread', async (t) => {
+  const { brokers, topic, consume, append, allCommitted } = await aGroup(t, 2);
+  const lost: LogGap[] = [];
+  const failing = { is: false, times: 0 };
+  let own: readonly number[] = [];
+  consume({
+    onAssigned: (partitions) => void (own = partitions),
+    onLost: (gap) => void lost.push(gap),
+    handle: async () => {
+      if (!failing.is) return;
+      failing.times += 1;
+      throw new Error('the database is away');
+    },
+  });
+  const other = consume();
+  await eventually(async () => own.length === 1);
+  const [partition] = own as [number];
+  await append(...numbered(2, partition));
+  await allCommitted();
+
+  failing.is = true;
+  await append(...numbered(3, partition));
+  await eventually(async () => failing.times > 0);
+  await emptyTestTopic({ brokers, topic });
+  await other.close();
+  await eventually(async () => own.length === 2);
+  failing.is = false;
+  await append(...numbered(1, partition));
+  await allCommitted();
+  assert.deepEqual(lost, [{ partition, from: 2n, to: 5n, why: 'dropped' }]);
 });
 
 test('a group that never read finds nothing lost, and one that is past the end is cut off', async (t) => {

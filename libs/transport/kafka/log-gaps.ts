@@ -5,7 +5,7 @@ import type { BrokerConnection } from './client.ts';
 /** What one partition holds: from its first record up to, and without, its end. */
 export type Bounds = { start: bigint; end: bigint };
 
-/** What a topic holds, by partition. Each answer within 2 s, or an error. */
+/** What a topic holds, by partition. Each answer within the connection's limit, or an error. */
 export type TopicLog = {
   topic: string;
   bounds(): Promise<ReadonlyMap<number, Bounds>>;
@@ -86,6 +86,31 @@ export async function findGroupGaps(
     return await compare();
   } finally {
     await inquiry.close();
+  }
+}
+
+/**
+ * What the log lost between where a member was to go on and the first offset that it got instead.
+ *
+ * @throws when Kafka does not say what the log holds; the batch is to come again.
+ */
+export async function findGapBefore(
+  options: BrokerConnection & { topic: string },
+  { partition, next, first }: { partition: number; next: bigint; first: bigint },
+): Promise<LogGap | undefined> {
+  const log = openLogBounds(options);
+  try {
+    const there = (await log.bounds()).get(partition);
+    const gap = there && gapBefore({ partition, next }, there);
+    // By now the log may begin even later.
+    return gap?.why === 'dropped' && gap.to > first ? { ...gap, to: first } : gap;
+  } catch (error) {
+    // Not as an error of kafkajs, by which it would join again and forget where it was.
+    throw new Error(`Kafka did not say why partition ${partition} goes on at ${first}`, {
+      cause: error,
+    });
+  } finally {
+    await log.close();
   }
 }
 

@@ -4,7 +4,7 @@ import type { BrokerConnection } from './client.ts';
 /** Offsets by partition: the next offset after the last record, or after the last committed one. */
 export type Offsets = ReadonlyMap<number, bigint>;
 
-/** How far a topic goes and how far a group came. Each answer within 2 s, or an error. */
+/** How far a topic goes, and a group came. Each answer in the connection's limit, or an error. */
 export type TopicOffsets = {
   /** The offset after the last record, by partition. */
   end(): Promise<Offsets>;
@@ -72,7 +72,7 @@ export function openGroupMover(
   options: BrokerConnection & { topic: string; groupId: string },
 ): GroupMover {
   const { topic, groupId } = options;
-  const inquiry = openInquiry(options, moveLimitMs);
+  const inquiry = openInquiry({ ...options, answerWithinMs: moveLimitMs });
   return {
     members: () =>
       inquiry.ask(async (admin) => {

@@ -7,6 +7,7 @@ import {
   type Logger,
 } from '@triplock/runtime';
 import type { EachBatchHandler, EachBatchPayload, KafkaMessage } from 'kafkajs';
+import { isKafkaError } from './client.ts';
 
 /** A record as it came from the topic, bytes untouched. */
 export type ReceivedRecord = {
@@ -23,6 +24,8 @@ export type ReceivedRecord = {
 export type RecordBatch = {
   partition: number;
   records: readonly ReceivedRecord[];
+  /** The offset that was asked for: up to these there is no other record. Untyped in kafkajs. */
+  from: bigint;
   /** The offset after these, and after what follows them in the log and is no record. */
   next: bigint;
   /** The offset after all that the partition held when these were fetched. */
@@ -39,16 +42,19 @@ export type RecordBatch = {
 };
 
 /**
- * Offsets of one partition that come before `next` and hold no record: the marker (control record)
- * that ends a transaction, and what an aborted one had written.
+ * Offsets of one partition, from `from` to before `next`, that hold no record: the marker (control
+ * record) that ends a transaction, and what an aborted one had written.
  */
-export type SkippedOffsets = { partition: number; next: bigint; end: bigint };
+export type SkippedOffsets = { partition: number; from: bigint; next: bigint; end: bigint };
+
+/** Nothing was done with a batch: what is before it, from this offset on, is to be read first. */
+export type ReadFirst = { readFrom: bigint };
 
 /** What happens to a batch, and after its offset was committed. */
 export type BatchHandling = {
   topic: string;
   groupId: string;
-  handle(batch: RecordBatch): Promise<void>;
+  handle(batch: RecordBatch): Promise<ReadFirst | void>;
   onCommitted?(batch: RecordBatch): Promise<void>;
   onSkipped?(skipped: SkippedOffsets): Promise<void>;
   /** Commits while no batch has come yet. */
@@ -93,13 +99,14 @@ export function handleBatches(handling: BatchHandling): BatchHandler {
   const work = async (payload: EachBatchPayload, heartbeat: Heartbeat): Promise<void> => {
     const batch = recordBatch(payload, heartbeat);
     const { partition, next } = batch;
-    await inBatchSpan(processBatchSpan(handling, batch), async () => {
-      await handle(batch);
-      await commits.commit({ partition, offset: `${next}` });
+    const before = await inBatchSpan(processBatchSpan(handling, batch), async () => {
+      const before = await handle(batch);
+      if (!before) await commits.commit({ partition, offset: `${next}` });
+      return before;
     });
-    payload.resolveOffset(`${batch.records.at(-1)!.offset}`);
     failures.delete(partition);
-    await onCommitted?.(batch);
+    payload.resolveOffset(`${before ? before.readFrom - 1n : batch.records.at(-1)!.offset}`);
+    if (!before) await onCommitted?.(batch);
   };
 
   const pause = (payload: EachBatchPayload, error: unknown) => {
@@ -178,7 +185,7 @@ function openCommits({ topic, commitOffsets, onSkipped, logger }: BatchHandling)
       current.set(payload.batch.partition, payload);
     },
     skip,
-    beginAt: async (from: SkippedOffsets) => (current.has(from.partition) ? undefined : skip(from)),
+    beginAt: async (at: SkippedOffsets) => (current.has(at.partition) ? undefined : skip(at)),
     joined: () => current.clear(),
   };
 
@@ -203,18 +210,12 @@ function recordBatch(payload: EachBatchPayload, heartbeat: Heartbeat): RecordBat
   return {
     partition,
     records: messages.map((message) => receivedRecord({ topic, partition }, message)),
+    from: BigInt((payload.batch as unknown as { fetchedOffset: string }).fetchedOffset),
     next: BigInt(payload.batch.lastOffset()) + 1n,
     end: BigInt(highWatermark),
     heartbeat: () => heartbeat.beat(),
     isStale: () => heartbeat.lost() !== undefined || payload.isStale(),
   };
-}
-
-/**
- * By name, because handlers that reach Kafka by themselves (dead letters) fail with errors of ours.
- */
-function isKafkaError(error: unknown): error is Error {
-  return error instanceof Error && error.name.startsWith('KafkaJS');
 }
 
 /** The membership while one batch is at work. */

@@ -33,14 +33,13 @@ type Stretch = { partition: number; from: bigint; to: bigint };
 const keyedRecordsMax = 200_000n;
 const newestMax = 10_000n;
 const scanMaxMs = 60_000;
-/** Longer than a service waits: nobody is served worse by an operator who waits. */
-const askLimitMs = 10_000;
+const requestTimeoutMs = 10_000;
 /** Clocks of a producer and a broker may differ by this much. */
 const clockSlackMs = 60_000;
 
 /** Opens a reader; it connects at its first look. */
 export function openTopicReader(options: BrokerConnection & { topic: string }): TopicReader {
-  const inquiry = openInquiry(options, askLimitMs);
+  const inquiry = openInquiry(options);
   const scanning = (wanted: Wanted) => scan(options, inquiry, wanted);
   return {
     ofKey: async (key, since) => {
@@ -132,7 +131,7 @@ async function scan(
     if (missing.size === 0) done.resolve();
   };
   const late = setTimeout(() => done.reject(new Error(`${topic} was not read in time`)), scanMaxMs);
-  const client = openKafkaClient(options, { requestTimeoutMs: askLimitMs, retry: { retries: 5 } });
+  const client = openKafkaClient(options, { requestTimeoutMs, retry: { retries: 5 } });
   const groupId = `${options.clientId}-reader-${randomBytes(6).toString('hex')}`;
   // A batch is awaited for less long than by default, which is for services that share work.
   const consumer = client.kafka.consumer({ groupId, maxWaitTimeInMs: 100 });

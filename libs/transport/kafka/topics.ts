@@ -1,4 +1,4 @@
-import { explain, openInquiry, readTopicConfig } from './admin.ts';
+import { explain, openInquiry, readTopicConfig, unknownBecause, type Unknown } from './admin.ts';
 import { deadLetterBatchBytes } from './dead-letters.ts';
 import type { BrokerConnection } from './client.ts';
 
@@ -12,8 +12,18 @@ export type TopicReplication = {
   uncleanElection: boolean;
 };
 
-/** The topic, and what is done when an acknowledgement of it is not worth a promise. */
-export type DurableOptions = BrokerConnection & { topic: string; otherwise: 'refuse' | 'warn' };
+/**
+ * The topic that is looked at, and what is done when the brokers do not let this user look, or when
+ * an acknowledgement of it is not worth a promise: production refuses.
+ */
+export type TopicCheck = BrokerConnection & { topic: string; otherwise: 'refuse' | 'warn' };
+
+/**
+ * A check is made once, when the service starts, and what it could not ask stays unchecked: brokers
+ * that have just started or have much to do get more time than a question of a running service has.
+ * Brokers that are away refuse the connection, and delay no start.
+ */
+const answerWithinMs = 10_000;
 
 /**
  * Refuses a topic whose acknowledged records one lost broker may take away, or warns of it. The
@@ -29,13 +39,10 @@ export type DurableOptions = BrokerConnection & { topic: string; otherwise: 'ref
  *
  * @throws with one sentence that says what to do: the service must not run so.
  */
-export async function requireDurable(options: DurableOptions): Promise<void> {
+export async function requireDurable(options: TopicCheck): Promise<void> {
   const { topic, logger, otherwise } = options;
   const read = await readReplication(options);
-  if (read.outcome === 'unknown') {
-    logger.warn({ topic, why: read.why }, 'Kafka did not report its replication: not checked');
-    return;
-  }
+  if (read.outcome === 'unknown') return passUnchecked(options, read, 'its replication');
   const weakness = findWeakness(read);
   if (weakness === undefined) return;
   if (otherwise === 'refuse') throw new Error(`topic ${topic} ${weakness}`);
@@ -57,12 +64,36 @@ export function findWeakness(topic: TopicReplication): string | undefined {
   return undefined;
 }
 
-type Read = ({ outcome: 'known' } & TopicReplication) | { outcome: 'unknown'; why: string };
+/**
+ * An outage passes, and with it the reason not to look. A refusal lasts: the service would run on a
+ * topic that nobody has looked at.
+ *
+ * @throws where `otherwise` refuses, with the right to give or the settings to look at.
+ */
+function passUnchecked(
+  { topic, login, logger, otherwise }: TopicCheck,
+  { why, refused }: Unknown,
+  what: string,
+): void {
+  if (refused === undefined || otherwise === 'warn') {
+    return logger.warn({ topic, why }, `Kafka did not report ${what}: not checked`);
+  }
+  const user = login === undefined ? 'whoever does not log in (KAFKA_USERNAME)' : login.username;
+  const next =
+    refused === 'login'
+      ? `it does not know ${user} with this password: see KAFKA_USERNAME, KAFKA_PASSWORD and KAFKA_SASL`
+      : `give ${user} DescribeConfigs on the topic, beside Read or Write`;
+  throw new Error(
+    `topic ${topic}: Kafka refused to report ${what} (${why}): ${next} (docs/operating.md, "Rights in the parts")`,
+  );
+}
+
+type Read = ({ outcome: 'known' } & TopicReplication) | Unknown;
 
 async function readReplication(options: BrokerConnection & { topic: string }): Promise<Read> {
-  const config = await readTopicConfig(options);
+  const config = await readTopicConfig({ answerWithinMs, ...options });
   if (config.outcome === 'unknown') return config;
-  const inquiry = openInquiry(options);
+  const inquiry = openInquiry({ answerWithinMs, ...options });
   try {
     const { topics } = await inquiry.ask((admin) =>
       admin.fetchTopicMetadata({ topics: [options.topic] }),
@@ -75,7 +106,7 @@ async function readReplication(options: BrokerConnection & { topic: string }): P
       uncleanElection: config.valueOf('unclean.leader.election.enable') === 'true',
     };
   } catch (error) {
-    return { outcome: 'unknown', why: explain(error) };
+    return unknownBecause(error);
   } finally {
     await inquiry.close();
   }
@@ -91,15 +122,10 @@ async function readReplication(options: BrokerConnection & { topic: string }): P
  *
  * @throws with one sentence that says what to do: the service must not run so.
  */
-export async function requireDeadLetterCapacity(
-  options: BrokerConnection & { topic: string },
-): Promise<void> {
-  const { topic, logger } = options;
-  const config = await readTopicConfig(options);
-  if (config.outcome === 'unknown') {
-    logger.warn({ topic, why: config.why }, 'Kafka did not report its largest batch: not checked');
-    return;
-  }
+export async function requireDeadLetterCapacity(options: TopicCheck): Promise<void> {
+  const { topic } = options;
+  const config = await readTopicConfig({ answerWithinMs, ...options });
+  if (config.outcome === 'unknown') return passUnchecked(options, config, 'its largest batch');
   const bytesMax = Number(config.valueOf('max.message.bytes'));
   if (bytesMax >= deadLetterBatchBytes) return;
   throw new Error(
@@ -123,15 +149,10 @@ const readable = ['uncompressed', 'gzip'];
  *
  * @throws with one sentence that says what to do: the service must not run so.
  */
-export async function requireReadable(
-  options: BrokerConnection & { topic: string },
-): Promise<void> {
-  const { topic, logger } = options;
-  const config = await readTopicConfig(options);
-  if (config.outcome === 'unknown') {
-    logger.warn({ topic, why: config.why }, 'Kafka did not report its compression: not checked');
-    return;
-  }
+export async function requireReadable(options: TopicCheck): Promise<void> {
+  const { topic } = options;
+  const config = await readTopicConfig({ answerWithinMs, ...options });
+  if (config.outcome === 'unknown') return passUnchecked(options, config, 'its compression');
   const compression = config.valueOf('compression.type');
   if (readable.includes(compression)) return;
   throw new Error(
@@ -160,7 +181,7 @@ export type TopicRetention =
       /** Whose clock a record's age, and with it the retention, goes by. */
       stampedBy: 'broker' | 'producer';
     }
-  | { outcome: 'unknown'; why: string };
+  | Unknown;
 
 /**
  * Reads how a topic is kept from the brokers (Kafka's topic configs `retention.ms`, `segment.ms`,

@@ -1,10 +1,46 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
+import { createLogger } from '@triplock/runtime';
 import { createTestSubscription, eventually } from '@triplock/testing';
 import type { IncomingMessage } from './in-flight-messages.ts';
-import { readSubscriptionRetention, skipBacklog } from './subscriber.ts';
+import { openPublisher } from './publisher.ts';
+import {
+  openSubscriber,
+  readSubscriptionRetention,
+  skipBacklog,
+  type SubscriberOptions,
+} from './subscriber.ts';
 import { openBadNetwork } from '../test/bad-network.ts';
-import { aSubscription } from '../test/subscription.ts';
+
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+/** A topic, its subscription, and what its subscribers saw. */
+async function aSubscription(t: TestContext) {
+  const connection = await createTestSubscription(t);
+  const publisher = openPublisher(connection);
+  t.after(() => publisher.close());
+  const publish = async (key: string, ...texts: string[]) => {
+    const messages = texts.map((text) => ({
+      orderingKey: key,
+      data: Buffer.from(text),
+      attributes: { event_id: text },
+    }));
+    for (const { outcome } of await publisher.publishInOrder(messages)) {
+      assert.equal(outcome, 'published');
+    }
+  };
+  const seen: string[] = [];
+  const subscribe = (wish: Partial<SubscriberOptions> = {}) => {
+    const handle = async (message: IncomingMessage) => {
+      seen.push(message.data.toString());
+      return 'ack' as const;
+    };
+    const subscriber = openSubscriber({ ...connection, maxInFlight: 100, logger, handle, ...wish });
+    t.after(() => subscriber.close());
+    return subscriber;
+  };
+  return { connection, publish, seen, subscribe };
+}
 
 test('a message arrives with its data, attributes and key, and an acked one never comes again', async (t) => {
   const { publish, seen, subscribe } = await aSubscription(t);

@@ -52,13 +52,19 @@ const refundCounters: Counters = {
   refused: tallies.refundsRefused,
 };
 
-/** Pays by one request, and takes a 429 for an answer, which it is: nothing was written. */
+/**
+ * Pays by one request, and takes a 429 for an answer, and a 503 that says so: nothing was written.
+ */
 export function payImpatiently(order: Order & { amount: number }): void {
   tallies.asked.add(1);
   const began = Date.now();
   const answer = send(order);
-  if (answer.status === 429) tallies.turnedAway.add(1);
+  if (isTurnedAway(answer)) tallies.turnedAway.add(1);
   else note(order, { answer, began, counters: tallies });
+}
+
+function isTurnedAway({ status, body }: Answer): boolean {
+  return status === 429 || (status === 503 && /nothing was done/i.test(body ?? ''));
 }
 
 /** Pays, and asks again with the same key until the answer is clear. */

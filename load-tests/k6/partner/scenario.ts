@@ -99,7 +99,7 @@ export const tallies = {
   unknownAmount: new Counter('payments_unknown_amount'),
   /** Keys that were refused for good. */
   refused: new Counter('payments_refused'),
-  /** Keys whose one request got 429, where no second one was meant. */
+  /** Keys whose one request was refused before anything was done, where no second one was meant. */
   turnedAway: new Counter('payments_turned_away'),
   /** The same for refunds; an amount is that which was asked for. */
   refundsAsked: new Counter('refunds_asked'),

@@ -210,9 +210,10 @@ GROUP BY ordering_key
 -- name: reaped_differs_from_missing
 -- Tables from which more or less was removed by age than is missing from them, or of which
 -- something younger than a day was, as <table>/<missing>/<removed>/<before>. What was ever there
--- follows from what is never removed: each end of a transaction is one event, each step of a cursor
--- one row of an inbox, and each event that the notifier applied one delivery. A copy of a ledger
--- may have begun when some of its events had left.
+-- follows from what is never removed: each end of a transaction is one event, and so is each
+-- customer who has to act; each step of a cursor is one row of an inbox, and each event that the
+-- notifier applied one delivery. A copy of a ledger may have begun when some of its events had
+-- left.
 SELECT
   concat_ws(
     '/', name, missing, removed,
@@ -223,8 +224,10 @@ FROM (
   SELECT name, sum(missing) AS missing, sum(removed) AS removed,
          max(coalesce(before, '-infinity')) AS reaped_before
   FROM (
-    SELECT 'ledger.outbox' AS name, count(*) AS missing, 0 AS removed, NULL::timestamptz AS before
-    FROM ledger.transactions WHERE state <> 'pending'
+    SELECT 'ledger.outbox' AS name,
+           count(*) FILTER (WHERE state <> 'pending') + count(action_expires_at) AS missing,
+           0 AS removed, NULL::timestamptz AS before
+    FROM ledger.transactions
     UNION ALL
     SELECT 'ledger.outbox', -count(*), 0, NULL FROM ledger.outbox WHERE sequence IS NOT NULL
     UNION ALL

@@ -20,14 +20,20 @@ WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.publis
   )
 
 -- name: event_differs_from_ledger
--- Final transactions without their event, and events of a settlement without their transaction, or
--- under an id that does not follow from it. An event that left the outbox by age was seen by the
--- auditor when it was published.
+-- Final transactions, and those whose customer has to act, without their event, and such events
+-- without their transaction, or under an id that does not follow from it. An event that left the
+-- outbox by age was seen by the auditor when it was published.
 WITH settled AS MATERIALIZED (
   SELECT txn_id, partner_id, settled_at, kind || '.' || state AS event_type,
          auditor.derive_id('event', txn_id::text, kind || '.' || state) AS event_id
   FROM auditor.settled_between($1, $2)
   WHERE state <> 'pending'
+  UNION ALL
+  -- When it left the outbox, if it did, is bounded by when the payment was accepted.
+  SELECT txn_id, partner_id, created_at, 'payment.requires_action',
+         auditor.derive_id('event', txn_id::text, 'payment.requires_action')
+  FROM auditor.settled_between($1, $2)
+  WHERE action_expires_at IS NOT NULL
 ), unmatched AS MATERIALIZED (
   -- Few, and only these are worth a closer look.
   SELECT * FROM settled
@@ -65,7 +71,10 @@ FROM ledger.outbox
 LEFT JOIN auditor.transactions_of($1, $2) AS transactions
   ON transactions.txn_id = outbox.txn_id
   AND transactions.partner_id = outbox.partner_id
-  AND transactions.kind || '.' || transactions.state = outbox.event_type
+  AND (
+    transactions.kind || '.' || transactions.state = outbox.event_type
+    OR outbox.event_type = 'payment.requires_action' AND transactions.action_expires_at IS NOT NULL
+  )
 WHERE outbox.event_type <> 'payment.key_conflict'
   AND outbox.created_at >= $1 AND outbox.created_at < $2
   AND (
@@ -75,7 +84,8 @@ WHERE outbox.event_type <> 'payment.key_conflict'
 
 -- name: event_tells_otherwise
 -- Events of a settlement that have another id, partner, payment, number, time, amount, currency or
--- end than the ledger's, or are in another bucket than their payment's.
+-- end than the ledger's, or are in another bucket than their payment's; and those of a customer who
+-- has to act that say another time for it.
 --
 -- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
 -- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
@@ -92,7 +102,7 @@ WHERE outbox.event_type <> 'payment.key_conflict'
     outbox.payment_id <> transactions.txn_id
       AND outbox.payment_id IS DISTINCT FROM transactions.payment_id
     OR outbox.bucket <> ('x' || left(outbox.payment_id::text, 4))::bit(16)::integer % 64
-    OR transactions.state = 'failed' AND (
+    OR transactions.state = 'failed' AND outbox.event_type <> 'payment.requires_action' AND (
       outbox.payload::json -> 'data' -> 'failure' ->> 'code',
       outbox.payload::json -> 'data' -> 'failure' ->> 'message'
     ) IS DISTINCT FROM (transactions.failure_code, coalesce(transactions.failure_message, ''))
@@ -115,7 +125,11 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         outbox.payload::json ->> 'txn_id',
         outbox.payload::json ->> 'payment_id',
         outbox.payload::json ->> 'type',
-        (outbox.payload::json ->> 'timestamp')::timestamptz,
+        CASE outbox.event_type
+          WHEN 'payment.requires_action'
+          THEN (outbox.payload::json -> 'data' -> 'next_action' ->> 'expires_at')::timestamptz
+          ELSE (outbox.payload::json ->> 'timestamp')::timestamptz
+        END,
         outbox.payload::json ->> 'sequence',
         outbox.payload::json -> 'data' ->> 'id',
         outbox.payload::json -> 'data' ->> 'payment',
@@ -128,11 +142,17 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         transactions.txn_id::text,
         outbox.payment_id::text,
         outbox.event_type,
-        transactions.settled_at,
+        CASE outbox.event_type
+          WHEN 'payment.requires_action' THEN transactions.action_expires_at
+          ELSE transactions.settled_at
+        END,
         outbox.sequence::text,
         transactions.txn_id::text,
         transactions.payment_id::text,
-        transactions.state,
+        CASE outbox.event_type
+          WHEN 'payment.requires_action' THEN 'pending'
+          ELSE transactions.state
+        END,
         coalesce(transactions.amount, transactions.requested_amount)::text,
         transactions.currency
       )
@@ -227,7 +247,12 @@ WHERE published.event_type <> 'payment.key_conflict'
   AND published.first_seen >= $1 AND published.first_seen < $2
   AND (published.event_type, published.partner_id, published.amount, published.currency)
     IS DISTINCT FROM (
-      transactions.kind || '.' || transactions.state,
+      CASE
+        WHEN published.event_type = 'payment.requires_action'
+          AND transactions.action_expires_at IS NOT NULL
+        THEN published.event_type
+        ELSE transactions.kind || '.' || transactions.state
+      END,
       transactions.partner_id,
       coalesce(transactions.amount, transactions.requested_amount),
       transactions.currency

@@ -41,8 +41,10 @@ WHERE transactions.state = 'pending'
   )
 
 -- name: card_unfinished
--- Payments that their customer has yet to confirm, and the refunds behind them.
-SELECT txn_id::text AS id, partner_id AS partner, created_at AS since
+-- Payments that their customer has yet to confirm, and the refunds behind them; how long ago the
+-- time for that was over, which counts from the intent where no worker has noted it.
+SELECT txn_id::text AS id, partner_id AS partner, created_at AS since,
+       extract(epoch FROM now() - coalesce(action_expires_at, asked_at))::float8 * 1000 AS "overMs"
 FROM auditor.waiting_outside
 WHERE waits_for = 'customer'
 
@@ -156,9 +158,9 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
   )
 
 -- name: events_differ_from_settled
--- Payments that count another number of events than they and their refunds have ends: the next
--- event would have a number that was given, or leave one out. Also payments from before the window
--- that have a refund in it.
+-- Payments that count another number of events than they and their refunds have ends, and one more
+-- where the customer had to act: the next event would have a number that was given, or leave one
+-- out. Also payments from before the window that have a refund in it.
 WITH payments AS MATERIALIZED (
   SELECT * FROM auditor.settled_between($1, $2) WHERE kind <> 'refund'
   UNION
@@ -171,7 +173,8 @@ WITH payments AS MATERIALIZED (
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since
 FROM payments
-WHERE payments.events <> (payments.state <> 'pending')::integer + (
+WHERE payments.events <> (payments.state <> 'pending')::integer
+  + (payments.action_expires_at IS NOT NULL)::integer + (
   SELECT count(*)
   FROM ledger.transactions AS refunds
   WHERE refunds.kind = 'refund' AND refunds.payment_id = payments.txn_id

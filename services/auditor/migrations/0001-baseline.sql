@@ -365,16 +365,22 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Whether an event that is no longer in the outbox was removed by age: the ledger has the
--- transaction whose end it reports, its id follows from that, and it was settled before what was
--- removed. The clock that settled is a worker's, so it may differ from the database's by some
--- minutes.
+-- transaction whose end it reports, or whose customer has to act, its id follows from that, and it
+-- was settled, or accepted, before what was removed. The clock that settled is a worker's, so it
+-- may differ from the database's by some minutes.
 CREATE FUNCTION left_outbox(of_txn_id uuid, of_type text, of_event_id uuid) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (
     SELECT FROM ledger.transactions, ledger.outbox_horizon
     WHERE transactions.txn_id = of_txn_id
-      AND transactions.kind || '.' || transactions.state = of_type
-      AND transactions.settled_at < outbox_horizon.reaped_before + interval '1 hour'
+      AND CASE of_type
+        WHEN 'payment.requires_action' THEN
+          transactions.action_expires_at IS NOT NULL
+          AND transactions.created_at < outbox_horizon.reaped_before + interval '1 hour'
+        ELSE
+          transactions.kind || '.' || transactions.state = of_type
+          AND transactions.settled_at < outbox_horizon.reaped_before + interval '1 hour'
+      END
       AND of_event_id = auditor.derive_id('event', of_txn_id::text, of_type)
   )
 $$;
@@ -578,10 +584,13 @@ LANGUAGE sql STABLE AS $$
   JOIN auditor.transactions_of(since, until) AS transactions USING (txn_id)
   WHERE published.first_seen >= since AND published.first_seen < until
     AND (SELECT reaped_before > '-infinity' FROM ledger.outbox_horizon)
-    AND transactions.settled_at < (
+    AND CASE published.event_type
+      WHEN 'payment.requires_action' THEN
+        CASE WHEN transactions.action_expires_at IS NOT NULL THEN transactions.created_at END
+      WHEN transactions.kind || '.' || transactions.state THEN transactions.settled_at
+    END < (
       SELECT reaped_before + interval '1 hour' FROM ledger.outbox_horizon
     )
-    AND published.event_type = transactions.kind || '.' || transactions.state
     AND published.event_id = auditor.derive_id('event', txn_id::text, published.event_type)
 $$;
 
@@ -589,7 +598,9 @@ $$;
 -- refunds behind them, and refunds that the provider has accepted. A charge that is only under way is
 -- none of them, and one of which the provider knows the end is for the workers to finish.
 CREATE VIEW waiting_outside AS
-SELECT transactions.txn_id, transactions.partner_id, transactions.created_at, journal.waits_for
+SELECT transactions.txn_id, transactions.partner_id, transactions.created_at, journal.waits_for,
+       coalesce(payments.action_expires_at, transactions.action_expires_at) AS action_expires_at,
+       journal.created_at AS asked_at
 FROM ledger.transactions
 LEFT JOIN ledger.transactions AS payments ON payments.txn_id = transactions.payment_id
 JOIN provider_journal AS journal

@@ -30,6 +30,15 @@ async function aCardThatWaits(system: System, waitsFor: 'customer' | 'bank') {
   await system.askOutside(card, waitsFor);
   return card;
 }
+/** One of which the ledger has noted that, and until when, and `named` as an audit names it. */
+export const askedCard = (named: 'transaction' | 'event' = 'transaction'): Rows => ({
+  by: 'txn_id',
+  find: async ({ system }) => {
+    const { txnId } = await aCardThatWaits(system, 'customer');
+    const event = await system.awaitCustomer(txnId);
+    return { key: txnId, id: named === 'event' ? event.event_id : txnId };
+  },
+});
 const waitingCard: Rows = {
   by: 'txn_id',
   find: async ({ system }) => {
@@ -159,6 +168,8 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
   'events-differ-from-settled': [
     ledger('events', 'events + 1', paid),
     ledger('events', 'events - 1', paid),
+    ledger('action_expires_at', 'now()', paid),
+    ledger('action_expires_at', 'NULL', askedCard()),
     ledger('payment_id', 'gen_random_uuid()', refundOfPaid),
   ],
 };

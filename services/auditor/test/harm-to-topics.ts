@@ -18,6 +18,7 @@ import {
   type Harm,
   type Rows,
 } from './harm.ts';
+import { askedCard } from './harm-to-ledger.ts';
 import { succeededEvent } from './whole-system.ts';
 
 const loserOf = (winner: AcceptedPayment) =>
@@ -186,6 +187,9 @@ const harmsToEvents: Record<string, readonly Harm[]> = {
   ],
   'event-differs-from-ledger': [
     ...eventsOfBoth((rows) => remove('ledger.outbox', rows)),
+    remove('ledger.outbox', askedCard()),
+    change('ledger.transactions.action_expires_at', 'NULL', askedCard()),
+    change('ledger.transactions.action_expires_at', 'now()', paid),
     ...eventsOfBoth((rows) => outbox('event_id', 'gen_random_uuid()', rows)),
     ...eventsOfBoth((rows) => outbox('event_type', `'payment.failed'`, rows)),
     ...eventsOfBoth((rows) => outbox('txn_id', 'gen_random_uuid()', rows)),
@@ -201,6 +205,9 @@ const harmsToEvents: Record<string, readonly Harm[]> = {
       change('ledger.transactions.settled_at', `settled_at + interval '1 s'`, rows),
     ),
     change('ledger.transactions.failure_code', `'another'`, failedEvent),
+    change('ledger.transactions.action_expires_at', 'now()', askedCard('event')),
+    outbox('payload', `replace(payload, '"expires_at":"2', '"expires_at":"3')`, askedCard('event')),
+    outbox('payload', `replace(payload, '"pending"', '"failed"')`, askedCard('event')),
     change('ledger.transactions.failure_message', `'another'`, failedEvent),
   ],
   'sequence-has-a-gap': [

@@ -9,10 +9,11 @@ import {
 import {
   openPostgresLedger,
   openPostgresRefunds,
+  requiresActionEvent,
   type Ledger,
   type Refunds,
 } from '@triplock/ledger';
-import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payments';
+import type { AcceptedPayment, AcceptedRefund, EventId, TxnId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import type { ProviderJournal } from '@triplock/provider';
 import { createLogger, createMetrics } from '@triplock/runtime';
@@ -47,6 +48,7 @@ export function wholeSystem(owners: Owners) {
   };
   return {
     ...hops,
+    publish,
     /** Changes what no role may change, as a bug or a person with too many rights would. */
     break: (statement: string, parameters: readonly unknown[] = []) =>
       owners.admin.transaction(async (tx) => {
@@ -182,6 +184,14 @@ function ledgerHops({ ledger, admin }: Owners) {
         [intentId, waitsFor, txnId, payment.partnerId],
       );
     },
+    /** Notes that a card waits for its customer, and for how long; its event as it is told. */
+    awaitCustomer: async (txnId: TxnId, withinMs = 86_400_000): Promise<PaymentEvent> => {
+      const { version } = (await postgresLedger.find(txnId))!;
+      const action = { type: 'redirect_to_url', sealed: 'sealed' };
+      await postgresLedger.awaitCustomer({ txnId, version, withinMs, action, traceparent });
+      const asked = { type: action.type, withinMs, sequence: 1 };
+      return requiresActionEvent((await postgresLedger.find(txnId))!, asked);
+    },
     conflict: (payment: AcceptedPayment) =>
       postgresLedger.recordKeyConflict({ payment, traceparent }),
     mark: (eventId: EventId) =>
@@ -255,7 +265,7 @@ export function anAuditorOf(
     lag: { worker: lagOf(workerLag), accepted: lagOf(0), deadLetters: lagOf(0) },
     journal: openJournalCopy({ database, journal, logger }),
     lost: aWholeLog(database),
-    customerOverdueMs: 25 * 3_600_000,
+    customerOverdueMs: 3_600_000,
     metrics: auditorMetrics(createMetrics('test')),
     logger,
   };

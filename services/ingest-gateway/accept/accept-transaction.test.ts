@@ -8,7 +8,8 @@ import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { ProduceRefusedError, ProduceUnknownError } from '@triplock/transport';
 import type { Gateway } from '../gateway.ts';
 import { anOrder, aPaymentBeside, aRefundOrder, openTestGateway } from '../test/gateway.ts';
-import { acceptTransaction, claimOf, type AcceptOutcome } from './accept-transaction.ts';
+import { acceptTransaction, type AcceptOutcome } from './accept-transaction.ts';
+import { claimOf } from './transaction.ts';
 
 describe('accepting a payment', () => {
   it('a first request is accepted and its retry gets the same bytes and no second record', async (t) => {

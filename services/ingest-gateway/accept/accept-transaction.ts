@@ -12,17 +12,15 @@ import {
 import type { Gateway } from '../gateway.ts';
 import { findRefundable } from './find-transaction.ts';
 import {
+  claimOf,
   encodeAccepted,
   findPosted,
   recordKeyOf,
   renderAnswer,
-  renderUnposted,
+  type Order,
   type Posted,
   type Transaction,
 } from './transaction.ts';
-
-/** An authenticated and valid request. */
-export type Order = { transaction: Transaction; traceparent: string; budget: TimeBudget };
 
 /** What accepting came to. */
 export type AcceptOutcome =
@@ -153,14 +151,6 @@ async function claimTransaction(
   return second.outcome === 'cold' ? { outcome: 'catching-up' } : second;
 }
 
-/** What a request is claimed by. */
-export function claimOf(transaction: Transaction): ClaimRequest {
-  const { txnId, partnerId, kind, fingerprint, acceptedAt, responseVersion } = transaction;
-  const shown = JSON.stringify(renderUnposted(transaction));
-  const whose = { txnId, partnerId, kind, fingerprint, recordKey: recordKeyOf(transaction) };
-  return { ...whose, acceptedAt, responseVersion, shown };
-}
-
 /** A claim that comes when the request was already answered is released: nobody works on it. */
 async function claimInTime(
   gateway: Gateway,
@@ -178,11 +168,11 @@ async function claimInTime(
 
 /** One claim, timed and counted by its answer. */
 async function measuredClaim(
-  { claims, metrics, backlog }: Gateway,
+  { claims, metrics, backlogs }: Gateway,
   request: ClaimRequest,
 ): Promise<ClaimOutcome> {
   const startedMs = performance.now();
-  const leave = backlog.enter(request.partnerId);
+  const leave = backlogs.claims.enter(request.partnerId);
   try {
     const answer = await claims.claim(request);
     metrics.claims.count(answer.outcome);
@@ -225,17 +215,17 @@ async function append(gateway: Gateway, order: Order, owner: ClaimOwner): Promis
   } catch (error) {
     // Refused or unknown: either way the record may be appended again by whoever retries, because
     // guard 2 absorbs a second copy. So nobody has to wait for the lease.
-    await release(gateway, owner);
+    await release(gateway, owner, order);
     return unavailable(error);
   }
 }
 
 /** One append, timed by how it ended. */
 async function measuredAppend(
-  { log, backlog, metrics }: Gateway,
+  { log, backlogs, metrics }: Gateway,
   { record, partnerId }: { record: EncodedRecord; partnerId: PartnerId },
 ): Promise<void> {
-  const leave = backlog.enter(partnerId);
+  const leave = backlogs.appends.enter(partnerId);
   const append = () => log.append(record);
   await metrics.appendSeconds.time(append, () => 'appended', 'failed').finally(leave);
 }
@@ -247,6 +237,7 @@ async function measuredAppend(
 async function completeClaim(gateway: Gateway, order: Order, owner: ClaimOwner): Promise<void> {
   const { claims, crashPoints, logger, unposted } = gateway;
   const { txnId } = owner;
+  const { requestId } = order;
   try {
     unposted.add(order.transaction);
     await crashPoints.reached('gateway.produced');
@@ -255,7 +246,8 @@ async function completeClaim(gateway: Gateway, order: Order, owner: ClaimOwner):
     if (completed === 'lost') await claimAgain(gateway, order);
     await crashPoints.reached('gateway.completed');
   } catch (error) {
-    logger.warn({ err: error, txnId }, 'the claim was not completed, the acceptance stands');
+    const line = { err: error, txnId, requestId };
+    logger.warn(line, 'the claim was not completed, the acceptance stands');
   }
 }
 
@@ -264,7 +256,8 @@ async function completeClaim(gateway: Gateway, order: Order, owner: ClaimOwner):
  * record, so until it is posted neither store would know of what is about to be answered: it is
  * claimed in the epoch that it is now. The barrier of a loss after this covers the record.
  */
-async function claimAgain(gateway: Gateway, { transaction, budget }: Order): Promise<void> {
+async function claimAgain(gateway: Gateway, order: Order): Promise<void> {
+  const { transaction, budget, requestId } = order;
   const { claims, recovery, logger } = gateway;
   const { txnId } = transaction;
   const request = claimOf(transaction);
@@ -278,18 +271,24 @@ async function claimAgain(gateway: Gateway, { transaction, budget }: Order): Pro
     const owner = { txnId, token: claim.token };
     await budget.hold(claims.complete(owner), 'completing the claim');
   }
-  logger.warn({ txnId, outcome: claim.outcome }, 'the claim was lost or taken over under way');
+  const line = { txnId, outcome: claim.outcome, requestId };
+  logger.warn(line, 'the claim was lost or taken over under way');
 }
 
 // A release is one round trip. What takes longer meets a claim store in trouble, and the caller
 // has waited long enough.
 const releaseMs = 200;
 
-async function release({ claims, logger }: Gateway, owner: ClaimOwner): Promise<void> {
+async function release(
+  { claims, logger }: Gateway,
+  owner: ClaimOwner,
+  { requestId }: Order,
+): Promise<void> {
   try {
     await withDeadline(claims.release(owner), { ms: releaseMs, what: 'releasing the claim' });
   } catch (error) {
-    logger.warn({ err: error, txnId: owner.txnId }, 'the claim may be held until its lease ends');
+    const line = { err: error, txnId: owner.txnId, requestId };
+    logger.warn(line, 'the claim may be held until its lease ends');
   }
 }
 

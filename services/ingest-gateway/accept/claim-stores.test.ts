@@ -20,7 +20,8 @@ const small = { amount: 1_250, currency: 'EUR' };
 type Posted = { path: string; body: { amount: number } };
 
 /** Every field that a partner may send, with bytes easily spoilt, and each as long as it may be. */
-const bodies = [everyField, longestFields].map(({ paymentMethod, metadata, ...texts }) => {
+const bodies = [everyField, longestFields].map((fields) => {
+  const { paymentMethod, returnUrl, metadata, ...texts } = fields;
   // Over HTTP a text has no control characters.
   const pairs = Object.entries(metadata).map(([name, value]) => [name, value.replace('\t', ' ')]);
   const money = { amount: 1_250, currency: 'EUR' };
@@ -28,6 +29,7 @@ const bodies = [everyField, longestFields].map(({ paymentMethod, metadata, ...te
     ...money,
     ...texts,
     payment_method: paymentMethod,
+    return_url: returnUrl,
     metadata: Object.fromEntries(pairs.slice(0, 20)) as Record<string, string>,
   };
 });
@@ -172,8 +174,8 @@ describe('the memory of the claim store', () => {
     const shownBytes = 16 * 1024 * 1024;
     const opened = await onSmallRedis(t, { maxmemory: '48mb', shownBytes });
     const { gateway, otherApiKey } = opened;
-    const { paymentMethod: payment_method, ...texts } = longestFields;
-    const longest = { amount: 1, currency: 'EUR', payment_method, ...texts };
+    const { paymentMethod: payment_method, returnUrl: return_url, ...texts } = longestFields;
+    const longest = { amount: 1, currency: 'EUR', payment_method, return_url, ...texts };
     // More than fits: 1 500 bodies of 45 KB are 68 MB.
     const flood = { left: 1_500, statuses: new Map<number, number>(), isOver: false };
     const one = async () => {

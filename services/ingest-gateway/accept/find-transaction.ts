@@ -4,7 +4,13 @@ import type { Gateway } from '../gateway.ts';
 import { findPosted, renderPosted, type Posted } from './transaction.ts';
 
 /** Which payment or refund, and who asks. */
-export type Asked = { kind: TransactionKind; txnId: TxnId; partnerId: PartnerId };
+export type Asked = {
+  kind: TransactionKind;
+  txnId: TxnId;
+  partnerId: PartnerId;
+  /** For the log, where somebody reads it. */
+  requestId?: string;
+};
 
 /** What is known of it. Another partner's is not found. */
 export type FindOutcome =
@@ -26,7 +32,7 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
   // The record of a refund has the key of its payment, which is not known here.
   const recordKey = asked.kind === 'payment' ? txnId : undefined;
   const posted = await findPosted(gateway, asked);
-  if (posted !== undefined) return showPosted(posted, asked);
+  if (posted !== undefined) return showPosted(gateway, posted, asked);
   const claimed = await claims.read(txnId);
   switch (claimed.outcome) {
     case 'pending': {
@@ -34,20 +40,20 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
       if (claimed.shown !== undefined) return showClaimed(claimed.shown, claimed);
       // It may have been posted, and shown no longer, since the ledger was asked.
       const late = await findPosted(gateway, asked);
-      return late === undefined ? { outcome: 'cold' } : showPosted(late, asked);
+      return late === undefined ? { outcome: 'cold' } : showPosted(gateway, late, asked);
     }
     case 'unknown': {
       if (!(await recovery.expiredArePosted(recordKey))) return { outcome: 'cold' };
       // Asked again, because it may have been posted meanwhile.
       const late = await findPosted(gateway, asked);
-      return late === undefined ? { outcome: 'not-found' } : showPosted(late, asked);
+      return late === undefined ? { outcome: 'not-found' } : showPosted(gateway, late, asked);
     }
     case 'cold': {
       metrics.metCold();
       const { epoch, caughtUp } = await recovery.checkBarrier({ txnId, recordKey }, claimed);
       // Asked again, because only what the ledger says after the barrier counts.
       const late = await findPosted(gateway, asked);
-      if (late !== undefined) return showPosted(late, asked);
+      if (late !== undefined) return showPosted(gateway, late, asked);
       // And only in the epoch of that barrier: after another loss it would be too low.
       const still = caughtUp ? await claims.read(txnId) : undefined;
       return { outcome: still && holdsIn(epoch, still) ? 'not-found' : 'cold' };
@@ -58,9 +64,9 @@ export async function findTransaction(gateway: Gateway, asked: Asked): Promise<F
 }
 
 /** What the ledger's row shows to whom. */
-export function showPosted(posted: Posted, { partnerId }: Asked): FindOutcome {
-  if (posted.partnerId !== partnerId) return { outcome: 'not-found' };
-  const body = JSON.stringify(renderPosted(posted));
+export function showPosted(gateway: Gateway, posted: Posted, asked: Asked): FindOutcome {
+  if (posted.partnerId !== asked.partnerId) return { outcome: 'not-found' };
+  const body = JSON.stringify(renderPosted(gateway, posted, asked.requestId));
   return { outcome: 'found', body, final: isFinal(posted.state) };
 }
 

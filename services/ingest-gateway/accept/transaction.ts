@@ -1,7 +1,9 @@
+import type { ClaimRequest } from '@triplock/claims';
 import {
   encodePaymentAccepted,
   encodeRefundAccepted,
   renderAccepted,
+  renderAwaiting,
   renderAcceptedRefund,
   renderPayment,
   renderPending,
@@ -9,16 +11,19 @@ import {
   renderRefund,
   type EncodedRecord,
   type AcceptedAnswer,
+  type NextAction,
 } from '@triplock/contracts';
-import type {
-  AcceptedPayment,
-  AcceptedRefund,
-  JsonObject,
-  Payment,
-  Refund,
-  TransactionKind,
-  TxnId,
+import {
+  isFinal,
+  type AcceptedPayment,
+  type AcceptedRefund,
+  type JsonObject,
+  type Payment,
+  type Refund,
+  type TransactionKind,
+  type TxnId,
 } from '@triplock/payments';
+import type { SealedText, TimeBudget } from '@triplock/runtime';
 import type { Gateway } from '../gateway.ts';
 
 // A kind of payment is one more word in `paymentKinds`, and these functions serve it as they are.
@@ -26,6 +31,15 @@ import type { Gateway } from '../gateway.ts';
 
 /** What a partner asks to be done once per key. */
 export type Transaction = AcceptedPayment | ({ kind: 'refund' } & AcceptedRefund);
+
+/** An authenticated and valid request. */
+export type Order = {
+  transaction: Transaction;
+  traceparent: string;
+  budget: TimeBudget;
+  /** For the log. */
+  requestId: string;
+};
 
 /** The same as the ledger holds it. */
 export type Posted = Payment | ({ kind: 'refund' } & Refund);
@@ -53,14 +67,33 @@ export function recordKeyOf(transaction: Transaction): TxnId {
 }
 
 /** What a read shows until the ledger has it. */
-export function renderUnposted(transaction: Transaction): JsonObject {
+function renderUnposted(transaction: Transaction): JsonObject {
   if (transaction.kind === 'refund') return renderPendingRefund(transaction);
   return renderPending(transaction);
 }
 
-/** What a read shows of it once the ledger has it. */
-export function renderPosted(posted: Posted): JsonObject {
-  return posted.kind === 'refund' ? renderRefund(posted) : renderPayment(posted);
+/**
+ * What a read shows of it once the ledger has it, with what its customer has to do. Where that
+ * cannot be opened here the payment is shown without, because its state is known all the same.
+ */
+export function renderPosted(
+  { actionKeys, logger }: Gateway,
+  posted: Posted,
+  requestId?: string,
+): JsonObject {
+  if (posted.kind === 'refund') return renderRefund(posted);
+  const { nextAction, expiresAt } = posted.customer ?? {};
+  const nobodyActs = nextAction === undefined || expiresAt === undefined || isFinal(posted.state);
+  if (nobodyActs) return renderPayment(posted);
+  const { txnId } = posted;
+  try {
+    const opened = actionKeys.open(`action/${txnId}`, JSON.parse(nextAction) as SealedText);
+    return renderAwaiting(posted, JSON.parse(opened) as NextAction, expiresAt);
+  } catch (err) {
+    const why = 'what a customer has to do could not be opened: see ACTION_KEYS';
+    logger.error({ err, txnId, requestId }, why);
+    return renderPayment(posted);
+  }
 }
 
 /** The ledger's row, asked for after the call; one of another kind is none. */
@@ -74,4 +107,12 @@ export async function findPosted(
   }
   const payment = await ledger.find(txnId);
   return payment?.kind === kind ? payment : undefined;
+}
+
+/** What a request is claimed by. */
+export function claimOf(transaction: Transaction): ClaimRequest {
+  const { txnId, partnerId, kind, fingerprint, acceptedAt, responseVersion } = transaction;
+  const shown = JSON.stringify(renderUnposted(transaction));
+  const whose = { txnId, partnerId, kind, fingerprint, recordKey: recordKeyOf(transaction) };
+  return { ...whose, acceptedAt, responseVersion, shown };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger, createMetrics } from '@triplock/runtime';
 import { testAdmission } from '../test/gateway.ts';
-import { apiKey, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
+import { apiKey, httpRequest, paymentRequest, startEdge, type Edge } from '../test/http-edge.ts';
 import { gatewayMetrics, measureRequests } from './metrics.ts';
 import { createHttpServer } from './server.ts';
 
@@ -170,4 +170,57 @@ test('every request is timed by the route that took it and never by its path', a
     'GET /things/:id 5xx 1',
     'any none 4xx 2',
   ]);
+});
+
+test('every answer names its request, by a name of its own, and its type without a charset for JSON', async (t) => {
+  const edge = await startEdge(t);
+  const requests = [
+    paymentRequest(),
+    httpRequest('GET /healthz', { Authorization: undefined }),
+    httpRequest('GET /docs', { Authorization: undefined }),
+    paymentRequest({ Authorization: undefined }),
+    httpRequest('GET /nowhere'),
+  ];
+  const answers = await Promise.all(requests.map((request) => edge.exchange(request)));
+  const ids = answers.map(({ headers }) => headers['request-id']);
+  for (const id of ids) assert.match(id!, /^[\da-f-]{36}$/);
+  const types = answers.map(({ headers }) => headers['content-type']);
+  const [json, problem, html] = [
+    'application/json',
+    'application/problem+json',
+    'text/html; charset=utf-8',
+  ];
+  assert.deepEqual(types, [json, json, html, problem, problem]);
+  assert.equal(new Set(ids).size, requests.length);
+});
+
+test('a trusted proxy names requests, nobody else does, and the log has the same name', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+  const noted = Object.assign(logger, {
+    error: (line: Record<string, unknown>) => lines.push(line),
+  });
+  const open = await startEdge(t, { logger: noted });
+  const proxied = await startEdge(t, { logger: noted, trustedProxies: ['127.0.0.0/8'] });
+  const elsewhere = await startEdge(t, { trustedProxies: ['10.0.0.0/8', '2001:db8::/32'] });
+  const long = 'x'.repeat(128);
+  const cases: [Edge, string | string[], string?][] = [
+    [proxied, 'edge-7/4f2a.1', 'edge-7/4f2a.1'],
+    [proxied, long, long],
+    [open, 'edge-7'],
+    [elsewhere, 'edge-7'],
+    [proxied, `${long}x`],
+    [proxied, ['a', 'b']],
+    [proxied, 'two words'],
+    [proxied, '4242424242424242'],
+    [proxied, '"quoted"'],
+  ];
+  for (const [edge, sent, kept] of cases) {
+    const answer = await edge.exchange(httpRequest('GET /bug', { 'Request-Id': sent }));
+    const id = answer.headers['request-id']!;
+    if (kept === undefined) assert.match(id, /^[\da-f-]{36}$/, String(sent));
+    else assert.equal(id, kept);
+    assert.equal((JSON.parse(answer.body) as { request_id: string }).request_id, id);
+    if (edge !== elsewhere) assert.equal(lines.at(-1)?.['requestId'], id);
+  }
 });

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import type { Socket } from 'node:net';
 import { test } from 'node:test';
 import { trustedProxies } from '../config.ts';
 import { connectRaw, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
 import { gatewaySettings, startGateway } from '../test/gateway-process.ts';
-import { callerAddress, createRateLimiter, type Rate } from './admission.ts';
+import { createRateLimiter, openBacklog, type Rate } from './admission.ts';
 
 // So slow that no time which a test takes gives anything back.
 const perSecond = 0.001;
@@ -122,11 +121,8 @@ test('one who does too much takes nothing from another', () => {
 });
 
 test('whoever is limited learns after how many whole seconds it pays to come again', () => {
-  for (const [perSecond, seconds] of [
-    [1_000, 1],
-    [1, 1],
-    [0.2, 5],
-  ] as const) {
+  for (const perSecond of [1_000, 1, 0.2]) {
+    const seconds = Math.max(1, 1 / perSecond);
     const { time, limiter } = aLimiter({ perSecond, burst: 1 });
     limiter.take('acme');
     const limited = limiter.take('acme');
@@ -144,27 +140,113 @@ test('ten thousand names are remembered, and the oldest goes for a new one', () 
   assert.deepEqual([grantedOf(1, '9999'), grantedOf(1, '0')], [0, 1]);
 });
 
-const from = (ip: string) =>
-  callerAddress({ ip, socket: { remoteAddress: '192.0.2.1' } as Socket });
+/** A backlog on the test's own clock. */
+function aBacklog() {
+  const time = { nowMs: 0 };
+  const backlog = openBacklog(() => time.nowMs);
+  /** For so long, requests of one partner come at a rate, and a store does as many as it can. */
+  const load = (ms: number, { come, done }: Record<'come' | 'done', number>) => {
+    const leaving: (() => void)[] = [];
+    let [shed, most] = [0, 0];
+    let [due, can] = [0, 0];
+    for (const end = time.nowMs + ms; time.nowMs < end; time.nowMs += 1) {
+      for (due += come; due >= 1; due -= 1) {
+        if (backlog.isBehind('acme')) shed += 1;
+        else leaving.push(backlog.enter('acme'));
+      }
+      most = Math.max(most, leaving.length);
+      for (can = Math.min(can + done, leaving.length); can >= 1; can -= 1) leaving.shift()!();
+    }
+    return { shed, most, left: leaving };
+  };
+  return { time, backlog, load };
+}
 
-test('an IPv4 address is one caller, however it is written', () => {
-  assert.equal(from('203.0.113.9'), '203.0.113.9');
-  assert.equal(from('::ffff:203.0.113.9'), '203.0.113.9');
+test('nobody is shed at a rate that a store gets through, nor by a burst that it soon has done', () => {
+  const { load } = aBacklog();
+  assert.equal(load(10_000, { come: 4, done: 5 }).shed, 0);
+  assert.equal(load(1, { come: 400, done: 5 }).shed, 0);
 });
 
-test('an IPv6 network of 64 bits is one caller', () => {
-  const one = from('2001:db8:0:7::1');
-  for (const same of ['2001:DB8:0:7:ffff::', '2001:db8::7:1:2:3:4', '2001:db8:0:7:0:0:0:9%eth0']) {
-    assert.equal(from(same), one, same);
-  }
-  assert.notEqual(from('2001:db8:0:8::1'), one);
-  assert.equal(from('::1'), '0:0:0:0');
+test('beyond it no more wait than are done in time, at the rate that the store has now', () => {
+  const { backlog, load } = aBacklog();
+  load(1_000, { come: 10, done: 5 }).left.forEach((leave) => leave());
+  const beyond = load(5_000, { come: 10, done: 5 });
+  // It has 50 ms, ten at a time; half of what comes is too much.
+  assert.ok(beyond.most <= 2 * 5 * 50, `${beyond.most} waited`);
+  assert.ok(beyond.shed > 5_000 * 4.5 && beyond.shed < 5_000 * 5.5, `${beyond.shed} were shed`);
+  beyond.left.forEach((leave) => leave());
+  const slower = load(5_000, { come: 10, done: 2 });
+  assert.ok(backlog.limit() <= 2 * 2 * 50, `${backlog.limit()} may wait`);
+  slower.left.forEach((leave) => leave());
+  assert.equal(load(5_000, { come: 1, done: 5 }).shed, 0);
+  assert.ok(backlog.limit() > 2_000, `${backlog.limit()} may wait after it`);
 });
 
-test('what is no address is taken for the address of whoever says it', () => {
-  for (const header of ['', 'unknown', '_hidden', 'x'.repeat(10_000), '1.2.3.4.5']) {
-    assert.equal(from(header), '192.0.2.1');
+test('a store that is always slow is given four times what it takes', () => {
+  const { time, backlog } = aBacklog();
+  const take = (ms: number, requests: number) => {
+    const leaving = Array.from({ length: requests }, () => backlog.enter('acme'));
+    time.nowMs += ms;
+    for (const leave of leaving) leave();
+  };
+  for (let request = 0; request < 200; request += 1) take(100, 1);
+  for (let turn = 0; turn < 20; turn += 1) take(350, 300);
+  assert.equal(backlog.limit(), Infinity);
+  for (let turn = 0; turn < 2; turn += 1) take(450, 300);
+  assert.ok(backlog.limit() < 300, `${backlog.limit()} may wait`);
+});
+
+test('a store that takes long from the start is not shed for it, nor after a rest', () => {
+  const { time, backlog } = aBacklog();
+  const entered: (() => void)[][] = [];
+  const shedWithin = (ms: number) => {
+    let shed = 0;
+    for (const end = time.nowMs + ms; time.nowMs < end; time.nowMs += 1) {
+      if (entered.length === 60) for (const leave of entered.shift()!) leave();
+      const isBehind = backlog.isBehind('acme');
+      shed += isBehind ? 1 : 0;
+      entered.push(isBehind ? [] : [backlog.enter('acme'), backlog.enter('acme')]);
+    }
+    return shed;
+  };
+  shedWithin(3_000);
+  assert.equal(shedWithin(5_000), 0);
+  for (const leave of entered.splice(0).flat()) leave();
+  time.nowMs += 10_000;
+  assert.equal(shedWithin(1_000), 0);
+});
+
+test('whoever has fewer waiting than others is let in, as long as there is a share for each', () => {
+  const { time, backlog } = aBacklog();
+  for (let turn = 0; turn < 2; turn += 1) {
+    const leaving = Array.from({ length: 100 }, () => backlog.enter('flooding'));
+    time.nowMs += 900;
+    for (const leave of leaving) leave();
   }
+  assert.equal(backlog.limit(), 64);
+  for (let request = 0; request < 64; request += 1) {
+    assert.equal(backlog.isBehind('flooding'), false);
+    backlog.enter('flooding');
+  }
+  assert.equal(backlog.isBehind('flooding'), true);
+  for (let other = 0; other < 63; other += 1) {
+    assert.equal(backlog.isBehind(`other ${other}`), false);
+    backlog.enter(`other ${other}`);
+  }
+  assert.equal(backlog.isBehind('one more'), true);
+});
+
+test('behind one that has waited for a second, partners with their share are shed until it is done', () => {
+  const { time, backlog } = aBacklog();
+  const leave = backlog.enter('acme');
+  time.nowMs = 1_000;
+  assert.equal(backlog.isBehind('acme'), false);
+  time.nowMs = 1_001;
+  assert.deepEqual([backlog.isBehind('acme'), backlog.isBehind('globex')], [true, false]);
+  leave();
+  leave();
+  assert.equal(backlog.isBehind('acme'), false);
 });
 
 const floodMs = 3_000;

@@ -1,10 +1,12 @@
 import type { ServerResponse } from 'node:http';
-import { isIP, isIPv6, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Problem } from '@triplock/contracts';
 import { PartnersUnavailableError, type Authentication, type Partners } from '@triplock/partners';
 import type { PartnerId } from '@triplock/payments';
+import { callerAddress } from '@triplock/runtime';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
+import type { Backlog } from '../gateway.ts';
 import { unknownYet } from './problems.ts';
 
 /** Who may ask for anything, and how often. */
@@ -77,29 +79,6 @@ function authenticatePartner(partners: Partners) {
       throw error instanceof PartnersUnavailableError ? unknownYet() : error;
     }
   };
-}
-
-/**
- * Whom a failed authentication is counted to: the caller's IPv4 address, or its IPv6 network of 64
- * bits, because one machine has all addresses of such a network to choose from. What a proxy says
- * counts only when it is trusted and says an address.
- */
-export function callerAddress({ ip, socket }: Pick<FastifyRequest, 'ip' | 'socket'>): string {
-  const address = isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
-  if (mapped) return mapped[1]!;
-  return isIPv6(address) ? networkOf(address) : address;
-}
-
-function networkOf(address: string): string {
-  // The URL standard writes an address in one form: lower case, hexadecimal, shortest.
-  const [zone] = address.split('%', 1);
-  const { hostname } = new URL(`http://[${zone}]`);
-  const [head = '', tail = ''] = hostname.slice(1, -1).split('::');
-  const before = head.split(':').filter((group) => group !== '');
-  const after = tail.split(':').filter((group) => group !== '');
-  const zeros = Array<string>(8 - before.length - after.length).fill('0');
-  return [...before, ...zeros, ...after].slice(0, 4).join(':');
 }
 
 /** Counts what each caller does, and says which one does too much. */
@@ -236,4 +215,83 @@ export function openInFlight(limits: InFlightLimits): InFlight {
 function tooMany(where: string): Problem {
   const detail = `Wait for answers: too many requests ${where}. Nothing was done with this one.`;
   return new Problem('rate_limited', detail, { headers: { 'Retry-After': '1' } });
+}
+
+// A store has 1.5 s to answer: behind one that has waited for two thirds of it one waits in vain.
+const standsStillMs = 1_000;
+// A wait of four times what it takes when few wait is a queue. The least is ten times what Redis or
+// Kafka takes nearby; the most keeps a slow store from being taken for a patient partner.
+const waitMs = { times: 4, least: 50, most: 500 };
+const few = 8;
+// They share a batch: fewer at once would make it smaller, and each request dearer.
+const waitingMin = 64;
+const lookEveryMs = 100;
+const growth = 1.1;
+
+/**
+ * By Little's law a wait is what waits divided by what is done in a time. So when those that left
+ * in the last 100 ms had waited too long, no more may wait than the store gets through in the time
+ * that they should have: the rate is its own, of this machine and this moment. Each look at which
+ * waits are short again lets in a tenth more, until nothing is limited.
+ *
+ * A partner with fewer than an equal share of what may wait is let in all the same, so that one
+ * that floods shuts nobody else out: at most twice as many wait then. From a store that stands
+ * still nothing leaves, so the oldest is looked at as well; its end is the end of that. `clock`
+ * gives milliseconds; tests set it.
+ */
+export function openBacklog(clock: () => number = () => performance.now()): Backlog {
+  // A Set keeps the order of insertion, so the first is the oldest.
+  const waiting = new Set<{ sinceMs: number; isOneOfFew: boolean }>();
+  const partners = new Map<string, number>();
+  let limit = Infinity;
+  let calmMs: number | undefined;
+  let look = { atMs: clock(), idleMs: 0, left: 0, waitedMs: 0 };
+  let emptyMs = look.atMs;
+
+  const note = (nowMs: number, tookMs: number, isOneOfFew: boolean) => {
+    if (isOneOfFew && waiting.size < few)
+      calmMs = calmMs === undefined ? tookMs : calmMs + (tookMs - calmMs) / 16;
+    look.left += 1;
+    look.waitedMs += tookMs;
+    const spanMs = nowMs - look.atMs;
+    if (spanMs < lookEveryMs) return;
+    const meanMs = look.waitedMs / look.left;
+    const wantedMs = Math.min(Math.max((calmMs ?? 0) * waitMs.times, waitMs.least), waitMs.most);
+    // While nobody waits a store does nothing, which says nothing of what it can do.
+    const busyMs = spanMs - look.idleMs;
+    if (meanMs <= wantedMs) limit *= growth ** (spanMs / lookEveryMs);
+    else if (busyMs < lookEveryMs) return;
+    // As few wait as may at least, and it is as slow: not for the queue, so this is what it takes.
+    else if (limit <= waitingMin) calmMs = Math.max(calmMs ?? 0, meanMs / waitMs.times);
+    else limit = Math.max(waitingMin, (look.left / busyMs) * wantedMs);
+    look = { atMs: nowMs, idleMs: 0, left: 0, waitedMs: 0 };
+  };
+  return {
+    enter: (partner) => {
+      const one = { sinceMs: clock(), isOneOfFew: waiting.size < few };
+      if (waiting.size === 0) look.idleMs += one.sinceMs - emptyMs;
+      waiting.add(one);
+      partners.set(partner, (partners.get(partner) ?? 0) + 1);
+      return () => {
+        if (!waiting.delete(one)) return;
+        const others = partners.get(partner)! - 1;
+        if (others > 0) partners.set(partner, others);
+        else partners.delete(partner);
+        const nowMs = clock();
+        if (waiting.size === 0) emptyMs = nowMs;
+        note(nowMs, nowMs - one.sinceMs, one.isOneOfFew);
+      };
+    },
+    isBehind: (partner) => {
+      const oldest = waiting.values().next().value;
+      if (oldest === undefined) return false;
+      const tooMany = waiting.size >= limit;
+      if (!tooMany && clock() - oldest.sinceMs <= standsStillMs) return false;
+      const own = partners.get(partner) ?? 0;
+      const among = partners.size + (own > 0 ? 0 : 1);
+      const share = Math.min(waiting.size, limit) / among;
+      return own >= share || (tooMany && share < 1);
+    },
+    limit: () => limit,
+  };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { transactionEdge } from '../test/transaction-edge.ts';
+import { transactionEdge } from '../test/route-edges.ts';
 
 const card = '4242 4242 4242 4242';
 const payment = { amount: 1_250, currency: 'EUR' };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { callerAddress } from '@triplock/runtime';
 import { eventually } from '@triplock/testing';
 import { httpRequest, paymentRequest, startEdge, type Edge } from '../test/http-edge.ts';
 import type { HttpLimits } from './server.ts';
@@ -181,6 +182,7 @@ test('when every connection is at work, who comes is told to come again', async 
   await eventually(async () => edge.handled.length === busy.length);
   const { status, headers, body } = await edge.connect().answer();
   assert.deepEqual([status, headers['retry-after']], [503, '1']);
+  assert.equal((JSON.parse(body) as { request_id: string }).request_id, headers['request-id']);
   assert.match(body, /"code":"unavailable"/);
   release.resolve();
   for (const connection of busy) assert.equal((await connection.answer()).status, 202);
@@ -242,6 +244,28 @@ test('strangers use up no share of partners', async (t) => {
   for (const connection of strangers) connection.send(paymentRequest(stranger).subarray(0, -1));
   for (const connection of strangers) assert.equal((await connection.answer()).status, 401);
   await assertServed(edge);
+});
+
+const from = (ip: string) => callerAddress({ ip, socket: { remoteAddress: '192.0.2.1' } });
+
+test('an IPv4 address is one caller, however it is written', () => {
+  assert.equal(from('203.0.113.9'), '203.0.113.9');
+  assert.equal(from('::ffff:203.0.113.9'), '203.0.113.9');
+});
+
+test('an IPv6 network of 64 bits is one caller', () => {
+  const one = from('2001:db8:0:7::1');
+  for (const same of ['2001:DB8:0:7:ffff::', '2001:db8::7:1:2:3:4', '2001:db8:0:7:0:0:0:9%eth0']) {
+    assert.equal(from(same), one, same);
+  }
+  assert.notEqual(from('2001:db8:0:8::1'), one);
+  assert.equal(from('::1'), '0:0:0:0');
+});
+
+test('what is no address is taken for the address of whoever says it', () => {
+  for (const header of ['', 'unknown', '_hidden', 'x'.repeat(10_000), '1.2.3.4.5']) {
+    assert.equal(from(header), '192.0.2.1');
+  }
 });
 
 async function assertServed(edge: Edge): Promise<void> {

@@ -37,13 +37,18 @@ export type GatewayMetrics = {
   metCold(): void;
 };
 
-/** Registers the gateway's figures, with the memory of its claim store where that has one. */
+/**
+ * Registers the gateway's figures, with the memory of its claim store where that has one, and how
+ * many may wait for which store.
+ */
 export function gatewayMetrics(
   registry: Registry,
   claims: Pick<Claims, 'memory'> = {},
+  backlogs: Readonly<Record<string, { limit(): number }>> = {},
 ): GatewayMetrics {
   const registers = [registry];
   addMemoryGauges(registry, claims);
+  addLimitGauge(registry, backlogs);
   return {
     requestSeconds: new Histogram({
       name: 'triplock_gateway_request_seconds',
@@ -147,6 +152,21 @@ function addMemoryGauges(registry: Registry, { memory }: Pick<Claims, 'memory'>)
     registers,
     collect() {
       show(this, memory()?.limitBytes);
+    },
+  });
+}
+
+function addLimitGauge(
+  registry: Registry,
+  backlogs: Readonly<Record<string, { limit(): number }>>,
+): void {
+  new Gauge({
+    name: 'triplock_gateway_waiting_limit',
+    help: 'Requests that may wait for a store at once; more are shed. +Inf: no limit is needed.',
+    labelNames: ['store'],
+    registers: [registry],
+    collect() {
+      for (const [store, { limit }] of Object.entries(backlogs)) this.set({ store }, limit());
     },
   });
 }

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { paymentRequestSchema } from '@triplock/contracts';
+import { eventTypes } from '@triplock/payments';
 import { describeGateway } from '../routes/gateway-routes.ts';
 import { httpRequest, startEdge } from '../test/http-edge.ts';
 
 type Document = {
   openapi: string;
   paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
-  components: { schemas: Record<string, unknown> };
+  servers: { url: string }[];
+  webhooks: Record<string, { post: { parameters: { name: string }[] } }>;
+  components: { schemas: Record<string, unknown>; headers: Record<string, unknown> };
 };
 
 test('the document shows the schema that validates', async () => {
@@ -23,7 +26,43 @@ test('every reference in the document leads somewhere', async () => {
   const references = [...text.matchAll(/"\$ref": "([^"]+)"/g)].map(([, reference]) => reference!);
   assert.ok(references.length > 0);
   for (const reference of references) {
-    assert.ok(Object.hasOwn(components.schemas, reference.replace('#/components/schemas/', '')));
+    const [, kind, name] = /^#\/components\/(\w+)\/(\w+)$/.exec(reference) ?? [];
+    assert.ok(Object.hasOwn(components[kind as keyof typeof components] ?? {}, name!), reference);
+  }
+});
+
+test('every answer in the document names its request', async () => {
+  const { paths } = JSON.parse(await describeGateway()) as Document;
+  for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {
+    for (const answer of Object.values(operation.responses)) {
+      assert.ok((answer as { headers: object }).headers['Request-Id' as never]);
+    }
+  }
+});
+
+test('every problem has one media type, and every other answer in JSON another', async () => {
+  const { paths } = JSON.parse(await describeGateway()) as Document;
+  for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {
+    for (const [status, answer] of Object.entries(operation.responses)) {
+      const types = Object.keys((answer as { content: object }).content);
+      const expected =
+        status >= '400' ? /^application\/problem\+json$/ : /^(application\/json|text\/csv)$/;
+      assert.equal(types.length, 1);
+      assert.match(types[0]!, expected);
+    }
+  }
+});
+
+test('the document names every webhook, and where the gateway is', async () => {
+  const { webhooks, servers } = JSON.parse(await describeGateway()) as Document;
+  assert.deepEqual(
+    servers.map(({ url }) => url),
+    ['/'],
+  );
+  assert.deepEqual(Object.keys(webhooks).sort(), [...eventTypes, 'endpoint.verification'].sort());
+  for (const { post } of Object.values(webhooks)) {
+    const headers = post.parameters.map(({ name }) => name);
+    assert.deepEqual(headers, ['webhook-id', 'webhook-timestamp', 'webhook-signature']);
   }
 });
 

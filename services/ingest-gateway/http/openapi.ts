@@ -3,6 +3,7 @@ import { fastifySwaggerUi } from '@fastify/swagger-ui';
 import {
   acceptedPaymentSchema,
   acceptedRefundSchema,
+  balanceSchema,
   paymentRequestSchema,
   paymentSchema,
   problemSchema,
@@ -12,9 +13,11 @@ import {
   settlementListSchema,
   settlementSchema,
   webhookDeliveryListSchema,
+  webhookBodySchemas,
   webhookDeliverySchema,
   webhookEndpointRequestSchema,
   webhookEndpointSchema,
+  webhookHeaders,
   webhookRedeliverySchema,
   webhookSecretSchema,
 } from '@triplock/contracts';
@@ -41,6 +44,7 @@ const schemas = {
   Refund: refundSchema,
   Settlement: settlementSchema,
   SettlementList: settlementListSchema,
+  Balance: balanceSchema,
   WebhookEndpointRequest: webhookEndpointRequestSchema,
   WebhookEndpoint: webhookEndpointSchema,
   WebhookSecret: webhookSecretSchema,
@@ -50,6 +54,38 @@ const schemas = {
   WebhookRedelivery: webhookRedeliverySchema,
   Problem: problemSchema,
 };
+
+const received = {
+  '2XX': { description: 'Received: the webhook is delivered, and is not sent again.' },
+  '410': { description: 'Gone: nothing is sent here any more until the endpoint is set again.' },
+  default: { description: 'Not received: it is sent again under the same id, for 24 hours.' },
+};
+
+/** What the gateway's partners get, by type, at the URL of their endpoint. */
+const webhooks = Object.fromEntries(
+  Object.entries(webhookBodySchemas).map(([type, schema]) => [
+    type,
+    {
+      post: {
+        operationId: type.replaceAll(/[._](\w)/g, (_, letter: string) => letter.toUpperCase()),
+        summary: type,
+        description:
+          'Signed as Standard Webhooks asks: verify it by one of its libraries before anything of ' +
+          'it is believed. Copies come under one `webhook-id`; handle each id once.',
+        security: [],
+        parameters: webhookHeaders.map(([name, description]) => ({
+          in: 'header' as const,
+          name,
+          required: true,
+          description,
+          schema: { type: 'string' as const },
+        })),
+        requestBody: { required: true, content: { 'application/json': { schema } } },
+        responses: received,
+      },
+    },
+  ]),
+);
 
 /**
  * Collects the schemas of all routes that are added after it into an OpenAPI 3.1 document and
@@ -63,13 +99,42 @@ export async function documentOpenApi(app: FastifyInstance): Promise<void> {
       info,
       components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } } },
       security: [{ apiKey: [] }],
+      servers: [{ url: '/', description: 'the gateway that serves this document' }],
+      webhooks,
     },
     convertConstToEnum: false,
+    transformObject: (made) =>
+      withRequestId((made as { openapiObject: unknown }).openapiObject as Described),
     refResolver: { buildLocalReference: (json) => json.$id as keyof typeof schemas },
   });
   app.get('/openapi.json', { config: { access: 'public' }, schema: { hide: true } }, (_, reply) =>
     reply.type('application/json').send(renderOpenApi(app)),
   );
+}
+
+const requestIdHeader = {
+  required: true,
+  description: 'Names this request, also in problems and in our logs: quote it to support.',
+  schema: { type: 'string' },
+};
+
+type Described = {
+  paths: Record<string, Record<string, { responses: Record<string, { headers?: object }> }>>;
+  components: object;
+};
+
+/** Adds to every answer the header that all of them have. */
+function withRequestId({ paths, components, ...document }: Described): Described {
+  const operations = Object.values(paths).flatMap((path) => Object.values(path));
+  for (const answer of operations.flatMap(({ responses }) => Object.values(responses))) {
+    const reference = { $ref: '#/components/headers/RequestId' };
+    answer.headers = { 'Request-Id': reference, ...answer.headers };
+  }
+  return {
+    ...document,
+    components: { ...components, headers: { RequestId: requestIdHeader } },
+    paths,
+  };
 }
 
 /** The document as text, the way it is served and checked in. */

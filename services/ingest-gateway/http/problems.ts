@@ -3,6 +3,7 @@ import type { TransactionKind } from '@triplock/payments';
 import { databaseErrorKind } from '@triplock/postgres';
 import { startBudget } from '@triplock/runtime';
 import type { ConnectionError, FastifyReply, FastifyRequest } from 'fastify';
+import { randomUUID } from 'node:crypto';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Gateway } from '../gateway.ts';
@@ -15,7 +16,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   const problem = problemOf(error);
   if (problem.code === 'internal_error') {
     const route = `${request.method} ${request.routeOptions.url ?? ''}`;
-    request.log.error({ err: error, route }, 'request failed');
+    request.log.error({ err: error, route, requestId: request.id }, 'request failed');
   }
   // Fastify closes after a body it did not read, and bytes that arrive on a closed connection can
   // destroy the answer on its way. Node reads the rest away instead, for `requestTimeoutMs` at
@@ -23,9 +24,16 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   // body.
   if (request.headers.expect === undefined) reply.removeHeader('connection');
   else reply.header('connection', 'close');
-  // As bytes, because to a text Fastify would add a charset, which this media type does not have.
-  const body = Buffer.from(JSON.stringify(problem.body()));
-  reply.code(problem.status).headers(problem.headers).type('application/problem+json').send(body);
+  // As bytes, because to a text Fastify would add a charset, and what it refuses by itself meets no
+  // hook that takes it off.
+  const body = Buffer.from(JSON.stringify(problem.body(request.id)));
+  // Also here, because what Fastify refuses by itself meets no hook.
+  reply
+    .header('Request-Id', request.id)
+    .code(problem.status)
+    .headers(problem.headers)
+    .type('application/problem+json')
+    .send(body);
 }
 
 function problemOf(error: unknown): Problem {
@@ -62,7 +70,7 @@ export function answerClientError(uriBytesMax: number) {
       socket.destroy();
       return;
     }
-    socket.end(render(problemOfConnection(error, uriBytesMax)), () => socket.destroy());
+    socket.end(renderProblem(problemOfConnection(error, uriBytesMax)), () => socket.destroy());
   };
 }
 
@@ -92,10 +100,14 @@ function overflowCode(packet: unknown, uriBytesMax: number): ProblemCode {
   return /^[A-Z]+ [^\n]*$/.test(firstLine) ? 'uri_too_long' : 'headers_too_large';
 }
 
-function render(problem: Problem): string {
-  const body = JSON.stringify(problem.body());
+/** An answer to what is no request yet, with its head; its connection ends with it. */
+export function renderProblem(problem: Problem): string {
+  const requestId = randomUUID();
+  const body = JSON.stringify(problem.body(requestId));
   return [
     `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    `request-id: ${requestId}`,
+    ...Object.entries(problem.headers).map((header) => header.join(': ')),
     'content-type: application/problem+json',
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',
@@ -175,13 +187,13 @@ export function notFound(what: TransactionKind): Problem {
  */
 export async function askStore<Result>(
   { logger, budgetMs }: Gateway,
-  { what, work }: { what: string; work: Promise<Result> },
+  { requestId, what, work }: { requestId: string; what: string; work: Promise<Result> },
 ): Promise<Result> {
   try {
     return await startBudget(budgetMs).hold(work, what);
   } catch (error) {
     if (error instanceof Problem || databaseErrorKind(error) !== 'transient') throw error;
-    logger.warn({ err: error, what }, 'a store did not answer');
+    logger.warn({ err: error, what, requestId }, 'a store did not answer');
     throw unknownYet();
   }
 }

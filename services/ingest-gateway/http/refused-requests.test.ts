@@ -237,6 +237,8 @@ test('every bad request has its documented answer, is not handled, and the serve
       assert.equal(answer.headers['content-type'], 'application/problem+json');
       assert.equal(problem['status'], status);
       assert.ok(problem['type'] && problem['title'] && problem['detail']);
+      assert.match(answer.headers['request-id']!, /^[\da-f-]{36}$/);
+      assert.equal(problem['request_id'], answer.headers['request-id']);
       const [error] = (problem['errors'] ?? []) as { pointer: string }[];
       assert.equal(error?.pointer, pointer);
       if (status === 401) assert.equal(answer.headers['www-authenticate'], 'Bearer');

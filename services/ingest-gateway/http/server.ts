@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { BlockList, isIPv6 } from 'node:net';
 import { Problem } from '@triplock/contracts';
-import type { PartnerId } from '@triplock/payments';
+import { hasCardNumber, type PartnerId } from '@triplock/payments';
 import { boundConnections, saysOnce, type Logger } from '@triplock/runtime';
 import {
   fastify,
@@ -17,7 +19,7 @@ import {
   type InFlightLimits,
 } from './admission.ts';
 import { addDocsPage, documentOpenApi } from './openapi.ts';
-import { answerClientError, sendProblem, unknownYet } from './problems.ts';
+import { answerClientError, renderProblem, sendProblem, unknownYet } from './problems.ts';
 import { checkBodyHead, parseJsonBody } from './request-body.ts';
 
 /** What the HTTP edge needs. It knows nothing of payments. */
@@ -25,8 +27,8 @@ export type HttpServerOptions = {
   logger: Logger;
   admission: Admission;
   /**
-   * Addresses and networks whose `X-Forwarded-For` is believed; nobody's by default. Without it
-   * all callers behind a proxy have one address.
+   * Addresses and networks whose `X-Forwarded-For` and `Request-Id` are believed; nobody's by
+   * default. Without it all callers behind a proxy have one address.
    */
   trustedProxies?: readonly string[];
   /**
@@ -79,7 +81,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   options.watch?.(app);
   app.addHook('onRequest', refuseLongTarget(limits.uriBytesMax));
   app.addHook('onRequest', refuseSecondLines);
-  closeWithAnswers(app);
+  finishAnswers(app);
   refuseUnknownRoutes(app);
   app.addHook('onRequest', inFlight.ofConnection);
   app.addHook('onRequest', authenticateRequest(options.admission));
@@ -92,8 +94,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Fast
   );
   options.routes(app);
   listenForExpectations(app);
-  const busy = { type: 'application/problem+json', body: JSON.stringify(unknownYet().body()) };
-  boundConnections(app.server, limits.connectionsMax, busy);
+  boundConnections(app.server, limits.connectionsMax, () => renderProblem(unknownYet()));
   endStuckConnections(app, limits);
   await app.ready();
   return app;
@@ -110,6 +111,7 @@ function serverOptions(
     // more.
     logController: new LogController({ disableRequestLogging: true }),
     childLoggerFactory: (parent) => parent,
+    genReqId: nameRequests(trustedProxies),
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.idleConnectionMs,
@@ -126,6 +128,35 @@ function serverOptions(
     forceCloseConnections: 'idle',
     clientErrorHandler: answerClientError(limits.uriBytesMax),
     frameworkErrors: sendProblem,
+  };
+}
+
+// No space or comma, so that two lines of the header, which Node joins, are none.
+const requestIdForm = /^[\w.~+/=:-]{1,128}$/;
+const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4');
+
+/**
+ * Gives each request the id by which its answer, its problem and the log lines about it are found
+ * together. A trusted proxy may have named it already, by one `Request-Id` of up to 128 letters,
+ * digits and `._~+/=:-` that does not look like a card's number; whatever else comes there is
+ * ignored, for nobody else can be kept from naming a request as another one.
+ */
+function nameRequests(trustedProxies: readonly string[]) {
+  const proxies = new BlockList();
+  for (const proxy of trustedProxies) {
+    const [address = '', bits] = proxy.split('/');
+    if (bits === undefined) proxies.addAddress(address, familyOf(address));
+    else proxies.addSubnet(address, Number(bits), familyOf(address));
+  }
+  const isProxy = (address = ''): boolean => {
+    const [unzoned = ''] = address.split('%', 1);
+    return unzoned !== '' && proxies.check(unzoned, familyOf(unzoned));
+  };
+  return ({ headers, socket }: IncomingMessage): string => {
+    const named = headers['request-id'];
+    const isNamed = typeof named === 'string' && requestIdForm.test(named);
+    if (isNamed && isProxy(socket.remoteAddress) && !hasCardNumber(named)) return named;
+    return randomUUID();
   };
 }
 
@@ -165,18 +196,24 @@ function endStuckConnections(app: FastifyInstance, { drainMs }: HttpLimits): voi
 }
 
 /**
- * From the moment the server closes, every answer also ends its connection, those to requests that
- * came before included. Otherwise a client that keeps its connection open would hold up the
- * shutdown, and could send its next request just as the process ends.
+ * From the moment the server closes, every answer also ends its connection: a client that keeps one
+ * open would hold up the shutdown, and could send its next request just as the process ends.
+ *
+ * Fastify adds a charset to every text of JSON, which is UTF-8 by itself and has no such parameter
+ * (RFC 8259, section 11): it is taken off again.
  */
-function closeWithAnswers(app: FastifyInstance): void {
+function finishAnswers(app: FastifyInstance): void {
   let closing = false;
   app.addHook('preClose', (done) => {
     closing = true;
     done();
   });
-  app.addHook('onSend', async (_request, reply) => {
+  app.addHook('onSend', async (request, reply) => {
+    reply.header('Request-Id', request.id);
     if (closing) reply.header('connection', 'close');
+    const [json] =
+      /^application\/(problem\+)?json\b/.exec(String(reply.getHeader('content-type'))) ?? [];
+    if (json !== undefined) reply.header('content-type', json);
   });
 }
 

@@ -5,7 +5,8 @@ import { createTestKeyspace, createTestRelay, eventually } from '@triplock/testi
 import { recoverLosses } from '../accept/loss-recovery.ts';
 import { addTransactionRoutes } from '../routes/gateway-routes.ts';
 import { admitByName, openTestGateway } from '../test/gateway.ts';
-import { httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
+import { gatewaySettings, startGateway } from '../test/gateway-process.ts';
+import { connectRaw, httpRequest, paymentRequest, startEdge } from '../test/http-edge.ts';
 import { createHttpServer, httpLimits } from './server.ts';
 
 const impatient = { headTimeoutMs: 200, requestTimeoutMs: 600, timeoutCheckMs: 20 };
@@ -164,6 +165,61 @@ test('while a store stands still, who comes later is refused before the claim, a
     return answer.status === 202 && answer;
   });
   assert.equal(served.headers['idempotency-replayed'], undefined);
+});
+
+test('beyond what a gateway gets through it refuses before the claim, no partner with less than its share, and goes on', async (t) => {
+  const given = await gatewaySettings(t);
+  const gateway = startGateway(t, given);
+  await gateway.ready();
+  const port = Number(given.settings['HTTP_PORT']);
+  const requestOf = (key: string, body: string) => {
+    const headers = { Authorization: `Bearer ${given.apiKey}`, 'Idempotency-Key': key };
+    return paymentRequest({ ...headers, 'Content-Length': `${body.length}` }, body);
+  };
+  const isShed = (body: string) => body.includes('Nothing was done with this one');
+  let others = 0;
+  let ended = false;
+  /** Has forty requests wait all the time: with twenty of it, more than are done in 50 ms. */
+  const flood = async (name: number): Promise<string[]> => {
+    const connection = connectRaw(port);
+    const shed: string[] = [];
+    for (let turn = 0; !ended; turn += 1) {
+      const keys = Array.from({ length: 40 }, (_, at) => `${name}-${turn}-${at}`);
+      const requests = keys.map((key) => requestOf(key, '{"amount":1,"currency":"EUR"}'));
+      connection.send(Buffer.concat(requests));
+      for (const key of keys) {
+        const answer = await connection.answer();
+        if (answer.status === 202) continue;
+        assert.equal(answer.status, 503, answer.body);
+        assert.equal(answer.headers['retry-after'], '1');
+        // What was let in before it was noticed may come to an end too late on a busy machine.
+        if (isShed(answer.body)) shed.push(key);
+      }
+      if (shed.length > 20 && others >= 5) ended = true;
+    }
+    connection.destroy();
+    return shed;
+  };
+  const floods = Array.from({ length: 20 }, (_, name) => flood(name).finally(() => (ended = true)));
+  const other = { authorization: `Bearer ${given.otherApiKey}` };
+  while (!ended) {
+    const headers = { ...other, 'idempotency-key': `other-${others}` };
+    const answer = await gateway.post({ amount: 1, currency: 'EUR' }, headers);
+    assert.ok(!isShed(await answer.text()), 'one that has nothing else waiting is not shed');
+    others += 1;
+  }
+  const shed = (await Promise.all(floods)).flat();
+  t.diagnostic(`${shed.length} were shed, ${others} of another partner were not`);
+  const metrics = await (await gateway.admin('/metrics')).text();
+  const counted = /^triplock_gateway_payments_total\{outcome="shed".*\} (\d+)$/m.exec(metrics);
+  assert.equal(Number(counted?.[1]), shed.length);
+  // A claim would have bound the key to the first body.
+  for (const key of [shed[0]!, shed.at(-1)!]) {
+    const headers = { 'idempotency-key': key };
+    const answer = await gateway.post({ amount: 2, currency: 'EUR' }, headers);
+    assert.equal(answer.status, 202);
+    assert.equal(answer.headers.get('idempotency-replayed'), null);
+  }
 });
 
 /** The routes over real stores, Redis by a way that can be closed and with time for its answers. */

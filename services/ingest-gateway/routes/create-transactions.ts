@@ -79,14 +79,20 @@ export async function create(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { kind, txnId, partnerId } = transaction;
-  const incoming = traceparentFrom(reply.request.headers.traceparent as string | undefined);
+  const { id: requestId, headers } = reply.request;
+  const incoming = traceparentFrom(headers.traceparent as string | undefined);
   const traceparent = carriedTraceparent(incoming);
   const attributes = { 'triplock.txn_id': txnId, 'triplock.partner_id': partnerId };
   const outcome = await inSpan({ name: `accept ${kind}`, attributes }, () =>
-    acceptTransaction(gateway, { transaction, traceparent, budget: startBudget(gateway.budgetMs) }),
+    acceptTransaction(gateway, {
+      transaction,
+      traceparent,
+      budget: startBudget(gateway.budgetMs),
+      requestId,
+    }),
   );
   count(gateway, kind, outcome);
-  report(gateway, { kind, outcome, bindings: { txnId, partnerId, traceparent } });
+  report(gateway, { kind, outcome, bindings: { txnId, partnerId, traceparent, requestId } });
   return answer(reply, outcome);
 }
 
@@ -130,13 +136,14 @@ function count({ metrics }: Gateway, kind: Transaction['kind'], outcome: AcceptO
  * 422 are outcomes of accepting.
  */
 export function guardAccepting(
-  { backlog, metrics }: Gateway,
+  { backlogs, metrics }: Gateway,
   kind: Transaction['kind'],
 ): { onRequest: onRequestHookHandler; onResponse: onResponseHookHandler } {
   const outcomes = metrics.accepts[kind];
   return {
     onRequest: ({ partnerId }, _reply, done) => {
-      if (!backlog.isBehind(partnerId)) return done();
+      const isBehind = backlogs.claims.isBehind(partnerId) || backlogs.appends.isBehind(partnerId);
+      if (!isBehind) return done();
       outcomes.count('shed');
       done(tooBusy());
     },

@@ -10,7 +10,7 @@ import {
   listMutatingRoutes,
   type Attempt,
   type MutatingRoute,
-} from '../test/transaction-edge.ts';
+} from '../test/route-edges.ts';
 
 /** Routes whose repetition does no harm, and why; everything else has to claim. */
 const harmless: Readonly<Record<string, string>> = {

@@ -2,14 +2,15 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { renderPayment } from '@triplock/contracts';
 import { openPostgresLedger } from '@triplock/ledger';
-import type { AcceptedPayment } from '@triplock/payments';
+import type { AcceptedPayment, PartnerId, TxnId } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
-import { createMetrics } from '@triplock/runtime';
-import { aPayment, createTestDatabase } from '@triplock/testing';
-import { partialGateway } from '../test/gateway.ts';
+import { createMetrics, sealingKeys } from '@triplock/runtime';
+import { aPayment, createTestDatabase, testSealingKeys } from '@triplock/testing';
+import { openTestGateway, partialGateway } from '../test/gateway.ts';
 import { httpRequest, startEdge } from '../test/http-edge.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 import { addListRoutes } from './list-transactions.ts';
+import { readTransaction } from './read-transactions.ts';
 
 type List = { object: string; data: { id: string }[]; has_more: boolean };
 
@@ -110,4 +111,49 @@ test('a ledger that cannot be asked is a 503 that says when to ask again', async
   const { ask } = await openList(t, { away: true });
   const answer = await ask('');
   assert.deepEqual([answer.status, answer.headers['retry-after']], [503, '1']);
+});
+
+test('a read shows what a customer has to do to its own partner while it waits, and no longer', async (t) => {
+  const { gateway: closed, database } = await openTestGateway(t);
+  const actionKeys = sealingKeys.parse(testSealingKeys)!;
+  const gateway = { ...closed, actionKeys };
+  const writer = openPostgresLedger(database.open('triplock_ledger'));
+  const [payment, other] = [aPayment({ paymentMethod: 'pm_card_visa' }), aPayment()];
+  const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+  await writer.post([payment, other].map((each) => ({ payment: each, traceparent })));
+  const url = 'https://bank.example/who?it=is';
+  const way = { redirect_to_url: { url }, client_secret: 'pi_1_secret_2' };
+  const sealed = (of: TxnId) =>
+    JSON.stringify(
+      actionKeys.seal(`action/${of}`, JSON.stringify({ type: 'redirect_to_url', ...way })),
+    );
+  const { txnId } = payment;
+  const action = { type: 'redirect_to_url', sealed: sealed(txnId) };
+  const wait = { version: 1, withinMs: 60_000, traceparent, action };
+  await writer.awaitCustomer({ txnId, ...wait });
+  // Somebody copied it to a payment of his own.
+  await writer.awaitCustomer({ txnId: other.txnId, ...wait });
+  const shown = async (to: typeof gateway, id = txnId, partnerId = 'acme' as PartnerId) => {
+    const ended = new AbortController().signal;
+    const question = { kind: 'payment' as const, txnId: id, partnerId, waitMs: 0, ended };
+    const found = await readTransaction(to, question);
+    return found.outcome === 'found' ? (JSON.parse(found.body) as Record<string, unknown>) : {};
+  };
+  const { customer } = (await writer.find(txnId))!;
+  const expires_at = customer!.expiresAt.toISOString();
+  const pending = await shown(gateway);
+  assert.deepEqual(pending['next_action'], { type: 'redirect_to_url', expires_at, ...way });
+  const otherKeys = sealingKeys.parse(testSealingKeys.replace('test', 'another'))!;
+  for (const without of [
+    await shown({ ...gateway, actionKeys: otherKeys }),
+    await shown(gateway, other.txnId),
+  ]) {
+    assert.equal(without['status'], 'pending');
+    assert.equal(without['next_action'], undefined);
+  }
+  assert.deepEqual(await shown(gateway, txnId, 'globex' as PartnerId), {});
+  const result = { state: 'succeeded' as const };
+  await writer.settle({ txnId, version: 2, traceparent, result, settledAt: new Date() });
+  const { status, next_action } = await shown(gateway);
+  assert.deepEqual([status, next_action], ['succeeded', undefined]);
 });

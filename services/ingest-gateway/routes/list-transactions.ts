@@ -114,7 +114,8 @@ async function list(
     .hold(page, 'listing')
     .catch((error: unknown) => {
       if (error instanceof Problem) throw error;
-      logger.warn({ err: error, partnerId: reply.request.partnerId }, 'list failed');
+      const { partnerId, id: requestId } = reply.request;
+      logger.warn({ err: error, partnerId, requestId }, 'list failed');
       return { outcome: 'unavailable' } as const;
     });
   metrics.lists.count(outcome.outcome);

@@ -1,5 +1,5 @@
 import { txnIdSchema } from '@triplock/contracts';
-import { isTxnId, type TransactionKind } from '@triplock/payments';
+import { isFinal, isTxnId, type TransactionKind } from '@triplock/payments';
 import { startBudget } from '@triplock/runtime';
 import type { FastifyInstance, FastifyReply, FastifySchema } from 'fastify';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import {
   type Asked,
   type FindOutcome,
 } from '../accept/find-transaction.ts';
-import { findPosted } from '../accept/transaction.ts';
+import { findPosted, type Posted } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
 import { notFound, unknownYet } from '../http/problems.ts';
 import { foundResponse, preferHeader, problems } from './schemas.ts';
@@ -20,7 +20,8 @@ export const byId = { type: 'object', required: ['id'], properties: { id: txnIdS
 const readPayment: FastifySchema = {
   operationId: 'readPayment',
   summary: 'Read a payment',
-  description: 'An accepted payment is there at once, `pending` until the ledger has settled it.',
+  description:
+    'An accepted payment is there at once, `pending` until the ledger has settled it. While its customer has to act, `next_action` says what: send the customer to `redirect_to_url.url`, or give `client_secret` to the provider’s own code in the browser. Whoever has either can act for the customer, so keep them out of logs.',
   params: byId,
   headers: preferHeader('payment'),
   response: {
@@ -44,7 +45,7 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
   let waiting = 0;
 
   const read: ReadTransaction = async (kind, reply) => {
-    const { params, headers, partnerId } = reply.request;
+    const { params, headers, partnerId, id: requestId } = reply.request;
     const { id: txnId } = params as { id: string };
     if (!isTxnId(txnId)) throw notFound(kind);
     const waitSeconds = waiting < waitingMax ? preferredWaitSeconds(headers.prefer) : undefined;
@@ -52,9 +53,10 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
     const ended = waits ? AbortSignal.any([closing.signal, connectionEnd(reply)]) : closing.signal;
     const waitMs = (waitSeconds ?? 0) * 1_000;
     if (waits) metrics.waiters.set((waiting += 1));
-    const outcome = await readTransaction(gateway, { kind, txnId, partnerId, waitMs, ended })
+    const asked = { kind, txnId, partnerId, requestId };
+    const outcome = await readTransaction(gateway, { ...asked, waitMs, ended })
       .catch((error: unknown) => {
-        logger.warn({ err: error, txnId, partnerId }, 'read failed');
+        logger.warn({ err: error, txnId, partnerId, requestId }, 'read failed');
         return { outcome: 'unavailable' } as const;
       })
       .finally(() => waits && metrics.waiters.set((waiting -= 1)));
@@ -62,6 +64,8 @@ export function addReadRoutes(app: FastifyInstance, gateway: Gateway): ReadTrans
     switch (outcome.outcome) {
       case 'found':
         if (waitSeconds !== undefined) reply.header('Preference-Applied', `wait=${waitSeconds}`);
+        // It may hold what acts for a customer.
+        reply.header('Cache-Control', 'no-store');
         return reply.code(200).type('application/json').send(outcome.body);
       case 'not-found':
         throw notFound(kind);
@@ -104,23 +108,22 @@ async function waitUntilFinal(
   question: Question,
 ): Promise<FindOutcome | undefined> {
   const end = performance.now() + question.waitMs;
-  let seen: FindOutcome | undefined;
+  let seen: Posted | undefined;
   let pauseMs = firstPauseMs;
   while (!question.ended.aborted && performance.now() < end) {
     await pause(Math.min(pauseMs, end - performance.now()), question.ended);
     pauseMs = Math.min(pauseMs * 1.5, longestPauseMs);
     seen = (await lookAgain(gateway, question)) ?? seen;
-    if (seen?.outcome === 'found' && seen.final) break;
+    if (seen !== undefined && isFinal(seen.state)) break;
   }
-  return seen;
+  return seen && showPosted(gateway, seen, question);
 }
 
 /** The ledger's row. A ledger that does not answer now takes nothing from what was seen before. */
-async function lookAgain(gateway: Gateway, question: Question): Promise<FindOutcome | undefined> {
+async function lookAgain(gateway: Gateway, question: Question): Promise<Posted | undefined> {
   try {
     const finding = findPosted(gateway, question);
-    const posted = await startBudget(gateway.budgetMs).hold(finding, 'the ledger');
-    return posted && showPosted(posted, question);
+    return await startBudget(gateway.budgetMs).hold(finding, 'the ledger');
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aPayment } from '@triplock/testing';
-import { transactionEdge, type Answered } from '../test/transaction-edge.ts';
+import { transactionEdge, type Answered } from '../test/route-edges.ts';
 
 type Edge = Awaited<ReturnType<typeof transactionEdge>>;
 
@@ -48,6 +48,7 @@ test('a refund is accepted, read, settled, listed and shown on its payment', asy
   await catchUp();
   const settled = await waiting;
   assert.equal(settled.headers['preference-applied'], 'wait=10');
+  assert.equal(settled.headers['cache-control'], 'no-store');
   const { amount, currency, status } = settled.body;
   assert.deepEqual([amount, currency, status], [850, 'EUR', 'succeeded']);
   const { body } = await get(`/v1/payments/${payment}`);

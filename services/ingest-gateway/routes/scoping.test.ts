@@ -53,6 +53,7 @@ const scopes: Readonly<Record<string, Scope>> = {
     owner: 200,
     stranger: 200,
   },
+  'GET /v1/balance': { owner: 200, stranger: 200 },
   'PUT /v1/webhook-endpoint': { body: { url: endpoint }, owner: 201, stranger: 201 },
   'GET /v1/webhook-endpoint': { owner: 200, stranger: 200 },
   'POST /v1/webhook-endpoint/secrets': { body: {}, owner: 201, stranger: 201 },

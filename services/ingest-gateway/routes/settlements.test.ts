@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openSettlements } from '@triplock/partners';
 import { createLogger } from '@triplock/runtime';
-import { createTestDatabase } from '@triplock/testing';
+import { openPostgresLedger } from '@triplock/ledger';
+import { aPayment, createTestDatabase } from '@triplock/testing';
 import { createHttpServer } from '../http/server.ts';
 import { admitByName, partialGateway } from '../test/gateway.ts';
 import { addSettlementRoutes } from './settlements.ts';
@@ -10,23 +11,39 @@ import { addSettlementRoutes } from './settlements.ts';
 /** The settlement routes over batches of one test's own, with the rights that the gateway has. */
 async function anEdge(t: TestContext) {
   const store = await createTestDatabase(t);
-  await store.open().query(`
+  const owner = store.open();
+  await owner.query(`
     INSERT INTO settlement.batches (partner_id, day, currency, gross, refunds, payments, refund_count)
     VALUES ('acme', '2026-03-31', 'JPY', 7, 0, 1, 0),
            ('acme', '2026-03-31', 'EUR', 4000000000000001, 1250, 4123, 1),
            ('acme', '2026-04-01', 'EUR', 5, 250, 1, 1),
            ('acme', (now() AT TIME ZONE 'UTC')::date, 'USD', 1, 0, 1, 0),
+           ('acme', '2026-05-01', 'GBP', 9007199254740993, 0, 1, 0),
+           ('acme', (now() AT TIME ZONE 'UTC')::date, 'JPY', 2, 5, 1, 1),
            ('globex', '2026-03-31', 'EUR', 100, 0, 1, 0)`);
-  const settlements = openSettlements(store.open('triplock_gateway'));
+  const reader = store.open('triplock_gateway');
+  const settlements = openSettlements(reader);
+  const ledger = openPostgresLedger(store.open('triplock_gateway'));
+  const pending = [
+    aPayment({ amount: 999_999_999_999n }),
+    aPayment({ amount: 1n }),
+    aPayment({ amount: 30n, currency: 'CHF' }),
+    aPayment({ amount: 9n, partner: 'globex' }),
+  ];
+  const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+  await openPostgresLedger(store.open('triplock_ledger')).post(
+    pending.map((payment) => ({ payment, traceparent })),
+  );
   const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
   const app = await createHttpServer({
     logger,
     admission: admitByName,
-    routes: (server) => addSettlementRoutes(server, partialGateway({ settlements })),
+    routes: (server) => addSettlementRoutes(server, partialGateway({ settlements, ledger })),
   });
   t.after(() => app.close());
-  return (path: string, as = 'acme') =>
+  const ask = (path: string, as = 'acme') =>
     app.inject({ method: 'GET', url: path, headers: { authorization: `Bearer ${as}` } });
+  return Object.assign(ask, { owner });
 }
 
 test('a partner sees what it is owed of a day, by currency, and nobody else sees it', async (t) => {
@@ -55,7 +72,7 @@ test('a partner sees what it is owed of a day, by currency, and nobody else sees
   const today = (await ask('/v1/settlements')).json<{ data: { currency: string }[] }>();
   assert.deepEqual(
     today.data.map(({ currency }) => currency),
-    ['USD'],
+    ['JPY', 'USD'],
   );
 });
 
@@ -109,4 +126,38 @@ test('a day that there is not, and a parameter that is not known, are pointed at
   for (const path of ['/2026-03-31', '/2026-03-31.xml', '/2026-03-31.csv/x']) {
     assert.equal((await ask(`/v1/settlements${path}`)).statusCode, 404, path);
   }
+});
+
+test('a balance is what is pending, and every day added up, to the digit; nobody else sees it', async (t) => {
+  const ask = await anEdge(t);
+  const answer = await ask('/v1/balance');
+  assert.equal(answer.statusCode, 200);
+  assert.equal(answer.headers['cache-control'], 'no-store');
+  const rows = [
+    '{"currency":"CHF","pending":30,"available":0,"refunded":0,"settled":0}',
+    '{"currency":"EUR","pending":1000000000000,"available":0,"refunded":1500,"settled":3999999999998506}',
+    '{"currency":"GBP","pending":0,"available":0,"refunded":0,"settled":9007199254740993}',
+    '{"currency":"JPY","pending":0,"available":-3,"refunded":5,"settled":7}',
+    '{"currency":"USD","pending":0,"available":1,"refunded":0,"settled":0}',
+  ];
+  assert.equal(answer.body, `{"object":"balance","data":[${rows.join(',')}]}`);
+  const other = '{"currency":"EUR","pending":9,"available":0,"refunded":0,"settled":100}';
+  assert.equal((await ask('/v1/balance', 'globex')).body, `{"object":"balance","data":[${other}]}`);
+  assert.deepEqual((await ask('/v1/balance', 'new')).json(), { object: 'balance', data: [] });
+});
+
+test('a balance takes no parameter, and is not told in part while the ledger does not answer', async (t) => {
+  const ask = await anEdge(t);
+  const refused = await ask('/v1/balance?currency=EUR');
+  assert.equal(refused.statusCode, 400);
+  assert.deepEqual(
+    refused.json<{ errors: { pointer: string }[] }>().errors.map(({ pointer }) => pointer),
+    ['#/currency'],
+  );
+  await ask.owner.query('REVOKE SELECT ON ledger.transactions FROM triplock_gateway');
+  const unknown = await ask('/v1/balance');
+  assert.deepEqual(
+    [unknown.statusCode, unknown.json<{ code: string }>().code],
+    [503, 'unavailable'],
+  );
 });

@@ -2,15 +2,16 @@ import {
   dayMeaning,
   daySchema,
   isDay,
+  parseBalanceQuery,
   parseSettlementQuery,
   settlementColumns,
   settlementQuerySchema,
 } from '@triplock/contracts';
-import type { SettlementBatch } from '@triplock/partners';
-import type { PartnerId } from '@triplock/payments';
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { SettlementBatch, SettlementSums } from '@triplock/partners';
+import type { Money } from '@triplock/payments';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Gateway } from '../gateway.ts';
-import { askStore, incorrectParameters, queryText } from '../http/problems.ts';
+import { askStore, incorrectParameters, queryText, unknownYet } from '../http/problems.ts';
 import { problems } from './schemas.ts';
 
 const whatADayIs =
@@ -48,16 +49,35 @@ const downloadSettlements: FastifySchema = {
   },
 };
 
-/** `GET /v1/settlements` and `GET /v1/settlements/{date}.csv`. */
+const readBalance: FastifySchema = {
+  operationId: 'readBalance',
+  summary: 'What your payments come to',
+  description:
+    'By currency, in the order of their codes. `available` and `settled` together are every payment ' +
+    'that succeeded less every refund that succeeded, as your settlements add them up: `settled` ' +
+    'those of the UTC days that are over, `available` those of today. What is final is added ' +
+    'within seconds. A refund counts once it has succeeded. A currency in which you never had a ' +
+    'payment is not listed. Sums of many payments can be beyond 2^53.',
+  response: {
+    200: {
+      description: 'The balance.',
+      content: { 'application/json': { schema: { $ref: 'Balance#' } } },
+    },
+    ...problems('invalid_request', 'unauthorized', 'internal_error', 'unavailable'),
+  },
+};
+
+/** `GET /v1/settlements`, `GET /v1/settlements/{date}.csv` and `GET /v1/balance`. */
 export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): void {
-  const batchesOf = (partnerId: PartnerId, date: string) =>
+  const batchesOf = ({ partnerId, id: requestId }: FastifyRequest, date: string) =>
     askStore(gateway, {
+      requestId,
       what: 'reading settlements',
       work: gateway.settlements.ofDay({ partnerId, date }),
     });
 
   app.get('/v1/settlements', { schema: listSettlements }, async (request, reply) => {
-    const batches = await batchesOf(request.partnerId, askedDay(request.url));
+    const batches = await batchesOf(request, askedDay(request.url));
     const body = JSON.stringify({ object: 'list', data: batches.map(render) });
     return reply.type('application/json').send(body);
   });
@@ -65,23 +85,71 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
   app.get<{ Params: { date: string } }>(
     '/v1/settlements/:date(.*).csv',
     { schema: downloadSettlements },
-    async ({ partnerId, params }, reply) => {
-      const date = checkedDay(params.date);
-      const text = csvOf(await batchesOf(partnerId, date));
+    async (request, reply) => {
+      const date = checkedDay(request.params.date);
+      const text = csvOf(await batchesOf(request, date));
       return reply
         .type('text/csv; charset=utf-8')
         .header('Content-Disposition', `attachment; filename="settlements-${date}.csv"`)
         .send(text);
     },
   );
+
+  app.get('/v1/balance', { schema: readBalance }, async (request, reply) => {
+    const parsed = parseBalanceQuery(queryText(request.url));
+    if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
+    const work = balanceOf(gateway, request);
+    const rows = await askStore(gateway, {
+      requestId: request.id,
+      what: 'reading a balance',
+      work,
+    });
+    const body = `{"object":"balance","data":[${rows.join(',')}]}`;
+    return reply.type('application/json').header('Cache-Control', 'no-store').send(body);
+  });
+}
+
+/**
+ * By currency, as JSON. What is pending is read last: a payment that becomes final meanwhile is
+ * missing from both for the second that it also takes until it is added to its day, and none is
+ * counted twice.
+ */
+async function balanceOf(
+  { settlements, ledger, logger }: Gateway,
+  { partnerId, id: requestId }: FastifyRequest,
+): Promise<string[]> {
+  const days = await settlements.sums({ partnerId, today: today() });
+  const pending = await ledger.pendingOf(partnerId).catch((err: unknown) => {
+    logger.warn({ err, partnerId, requestId }, 'what is pending is not known');
+    throw unknownYet();
+  });
+  const currencies = new Set([...days, ...pending].map(({ currency }) => currency));
+  return [...currencies].sort().map((currency) =>
+    renderBalance(
+      currency,
+      pending.find((sum) => sum.currency === currency),
+      days.find((sum) => sum.currency === currency),
+    ),
+  );
+}
+
+/** Written digit by digit: numbers of JavaScript are exact up to 2^53 alone. */
+function renderBalance(currency: string, pending?: Money, days?: SettlementSums): string {
+  const { settled = 0n, open = 0n, refunds = 0n } = days ?? {};
+  const sums = { pending: pending?.amount ?? 0n, available: open, refunded: refunds, settled };
+  const fields = Object.entries(sums).map(([name, sum]) => `"${name}":${sum}`);
+  return `{"currency":"${currency}",${fields.join(',')}}`;
 }
 
 /** The day of the query, or today. */
 function askedDay(url: string): string {
   const parsed = parseSettlementQuery(queryText(url));
   if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
-  const today = new Date().toISOString().slice(0, 'yyyy-mm-dd'.length);
-  return checkedDay(parsed.values.date ?? today);
+  return checkedDay(parsed.values.date ?? today());
+}
+
+function today(): string {
+  return new Date().toISOString().slice(0, 'yyyy-mm-dd'.length);
 }
 
 /** @throws Problem that points at the date when there is no such day. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { redeliveredMax } from '@triplock/contracts';
 import { deriveId } from '@triplock/payments';
-import { problemOf, webhookEdge, type Asked } from '../test/webhook-edge.ts';
+import { problemOf, webhookEdge, type HookAsked as Asked } from '../test/route-edges.ts';
 
 const path = '/v1/webhook-deliveries';
 const idOf = (n: number, partner = 'acme') => deriveId('test', partner, `${n}`);

@@ -120,7 +120,11 @@ export function addWebhookDeliveryRoutes(app: FastifyInstance, gateway: Gateway)
   const { deliveries, logger } = gateway;
   app.get(path, { schema: listDeliveriesSchema }, async (request, reply) => {
     const work = deliveries.list(questionOf(request));
-    const page = await askStore(gateway, { what: 'listing deliveries', work });
+    const page = await askStore(gateway, {
+      requestId: request.id,
+      what: 'listing deliveries',
+      work,
+    });
     if (page.outcome === 'unknown-cursor') {
       const detail = 'expected the id of a delivery of yours that was listed before';
       throw incorrectParameters([{ pointer: '#/starting_after', detail }]);
@@ -134,13 +138,14 @@ export function addWebhookDeliveryRoutes(app: FastifyInstance, gateway: Gateway)
     `${path}/:id/redeliver`,
     { schema: redeliverSchema },
     async (request, reply) => {
-      const { partnerId, params } = request;
+      const { partnerId, params, id: requestId } = request;
       refuseBody(request);
       const eventId = eventIdOf(params.id);
       const work = deliveries.redeliver({ partnerId, eventId });
-      const delivery = await askStore(gateway, { what: 'redelivering', work });
+      const delivery = await askStore(gateway, { requestId, what: 'redelivering', work });
       if (delivery === undefined) throw noDelivery();
-      logger.info({ partnerId, eventId, txnId: delivery.txnId }, 'webhook requested again');
+      const line = { partnerId, eventId, txnId: delivery.txnId, requestId };
+      logger.info(line, 'webhook requested again');
       return reply
         .code(202)
         .type('application/json')
@@ -199,9 +204,12 @@ function addRedeliverWindowRoute(app: FastifyInstance, gateway: Gateway): void {
   app.post(`${path}/redeliver`, { schema: redeliverWindowSchema }, async (request, reply) => {
     const order = orderOf(request);
     const work = deliveries.redeliverWindow(order);
-    const done = await askStore(gateway, { what: 'redelivering a window', work });
-    const { partnerId } = request;
-    logger.info({ partnerId, outcome: done.outcome }, 'webhooks of a window requested again');
+    const { partnerId, id: requestId } = request;
+    const done = await askStore(gateway, { requestId, what: 'redelivering a window', work });
+    logger.info(
+      { partnerId, outcome: done.outcome, requestId },
+      'webhooks of a window requested again',
+    );
     switch (done.outcome) {
       case 'redelivered':
       case 'replayed': {

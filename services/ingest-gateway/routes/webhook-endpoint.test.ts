@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findMissingClaim } from '../test/transaction-edge.ts';
-import { problemOf, webhookEdge, type Asked } from '../test/webhook-edge.ts';
+import { findMissingClaim } from '../test/route-edges.ts';
+import { problemOf, webhookEdge, type HookAsked as Asked } from '../test/route-edges.ts';
 
 const path = '/v1/webhook-endpoint';
 const url = 'https://partner.example/hooks?token=a';

@@ -96,19 +96,19 @@ const path = '/v1/webhook-endpoint';
 /** `GET` and `PUT /v1/webhook-endpoint`, and `POST /v1/webhook-endpoint/secrets`. */
 export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { endpoints, logger } = gateway;
-  app.get(path, { schema: readEndpoint }, async ({ partnerId }, reply) => {
+  app.get(path, { schema: readEndpoint }, async ({ partnerId, id: requestId }, reply) => {
     const work = endpoints.show(partnerId);
-    const endpoint = await askStore(gateway, { what: 'reading an endpoint', work });
+    const endpoint = await askStore(gateway, { requestId, what: 'reading an endpoint', work });
     if (endpoint === undefined) throw noEndpoint();
     return reply.type('application/json').send(JSON.stringify(render(endpoint)));
   });
 
   app.put(path, { schema: setEndpoint }, async (request, reply) => {
-    const { partnerId } = request;
+    const { partnerId, id: requestId } = request;
     const url = urlOf(request, gateway.targetPolicy);
     const work = endpoints.setUrl({ partnerId, url });
-    const set = await askStore(gateway, { what: 'setting an endpoint', work });
-    logger.info({ partnerId, outcome: set.outcome }, 'webhook endpoint set');
+    const set = await askStore(gateway, { requestId, what: 'setting an endpoint', work });
+    logger.info({ partnerId, outcome: set.outcome, requestId }, 'webhook endpoint set');
     const body = JSON.stringify({
       ...render(set.endpoint),
       ...(set.outcome === 'made' ? { secret: set.secret } : {}),
@@ -118,13 +118,13 @@ export function addWebhookEndpointRoutes(app: FastifyInstance, gateway: Gateway)
   });
 
   app.post(`${path}/secrets`, { schema: rotateSecret }, async (request, reply) => {
-    const { partnerId } = request;
+    const { partnerId, id: requestId } = request;
     refuseBody(request);
     const key = readKey(request);
     const work = endpoints.rotateSecret({ partnerId, key });
-    const rotated = await askStore(gateway, { what: 'rotating a secret', work });
+    const rotated = await askStore(gateway, { requestId, what: 'rotating a secret', work });
     if (rotated.outcome === 'no-endpoint') throw noEndpoint();
-    logger.info({ partnerId, outcome: rotated.outcome }, 'webhook secret rotated');
+    logger.info({ partnerId, outcome: rotated.outcome, requestId }, 'webhook secret rotated');
     const body = JSON.stringify({
       object: 'webhook_secret',
       secret: rotated.secret,

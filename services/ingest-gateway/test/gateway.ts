@@ -8,7 +8,6 @@ import {
   createCrashPoints,
   createLogger,
   createMetrics,
-  openBacklog,
   startBudget,
   traceparentFrom,
 } from '@triplock/runtime';
@@ -28,12 +27,11 @@ import {
   partitionOfKey,
   runConsumer,
 } from '@triplock/transport';
-import type { Order } from '../accept/accept-transaction.ts';
 import { recoverLosses } from '../accept/loss-recovery.ts';
-import type { Transaction } from '../accept/transaction.ts';
+import type { Order, Transaction } from '../accept/transaction.ts';
 import { watchUnposted } from '../accept/unposted.ts';
 import type { Gateway } from '../gateway.ts';
-import { createRateLimiter, type Admission, type Rate } from '../http/admission.ts';
+import { createRateLimiter, openBacklog, type Admission, type Rate } from '../http/admission.ts';
 import { gatewayMetrics } from '../http/metrics.ts';
 
 type Accepted = AcceptedPayment | AcceptedRefund;
@@ -69,7 +67,7 @@ export async function openTestGateway(
     recovery: recoverLosses({ claims, ledger, offsets, logger }),
     unposted: watchUnposted({ claims, offsets, logger }),
     log,
-    backlog: openBacklog(1_000),
+    backlogs: { claims: openBacklog(), appends: openBacklog() },
     ledger,
     refunds,
     metrics: gatewayMetrics(metrics),
@@ -152,7 +150,8 @@ export function aRefundOrder(refund: AcceptedRefund): Order {
 }
 
 function orderOf(transaction: Transaction): Order {
-  return { transaction, traceparent: traceparentFrom(undefined), budget: startBudget(2_200) };
+  const traceparent = traceparentFrom(undefined);
+  return { transaction, traceparent, budget: startBudget(2_200), requestId: 'test' };
 }
 
 /** A gateway of which a test looks at these things alone. */

@@ -2,7 +2,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { Problem, readIdempotencyKey, validatePaymentRequest } from '@triplock/contracts';
 import type { JsonValue, PartnerId } from '@triplock/payments';
-import { createLogger } from '@triplock/runtime';
+import { createLogger, type Logger } from '@triplock/runtime';
 import type { FastifyInstance } from 'fastify';
 import { testAdmission } from './gateway.ts';
 import type { Rate } from '../http/admission.ts';
@@ -29,6 +29,7 @@ type EdgeOptions = {
   partnerRate?: Rate;
   failureRate?: Rate;
   trustedProxies?: readonly string[];
+  logger?: Logger;
   beforeAnswer?: () => Promise<void>;
   /** Routes to add to those that are always there. */
   routes?: (app: FastifyInstance) => void;
@@ -38,7 +39,9 @@ type EdgeOptions = {
 export async function startEdge(test: TestContext, options: EdgeOptions = {}): Promise<Edge> {
   const handled: Handled[] = [];
   const app = await createHttpServer({
-    logger: createLogger({ service: 'ingest-gateway', instance: 'test', level: 'silent' }),
+    logger:
+      options.logger ??
+      createLogger({ service: 'ingest-gateway', instance: 'test', level: 'silent' }),
     admission: testAdmission(
       async (key) =>
         key === apiKey

@@ -11,7 +11,13 @@ import { openPostgresLedger, openPostgresRefunds, takeDueFrom, wakeDueIn } from 
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { openDatabase, type Database } from '@triplock/postgres';
 import { openCircuitBreaker, openStripe, type CircuitBreaker } from '@triplock/provider';
-import { createCrashPoints, createLogger, createMetrics, openSlots } from '@triplock/runtime';
+import {
+  createCrashPoints,
+  createLogger,
+  createMetrics,
+  openSlots,
+  sealingKeys,
+} from '@triplock/runtime';
 import {
   aPayment,
   createTestDatabase,
@@ -21,6 +27,7 @@ import {
   freePort,
   ofDeadLetters,
   testNamespace,
+  testSealingKeys,
 } from '@triplock/testing';
 import {
   openDeadLetters,
@@ -33,7 +40,7 @@ import { paymentsHandler } from '../consumer.ts';
 import { workerMetrics } from '../metrics.ts';
 import { openPosting } from '../posting.ts';
 import { resolverPass } from '../resolver.ts';
-import type { Worker } from '../worker.ts';
+import type { Worker, WorkerLimits } from '../worker.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
@@ -69,8 +76,9 @@ export async function aPipeline(context: TestContext, shape = { partitions: 1 })
     const groupId = wish.groupId ?? testNamespace('worker');
     const url = wish.databaseUrl ?? store.url('triplock_ledger');
     const { provider = nobody, handOverMs = 10_000, slotsMax = 16 } = wish;
+    const charging = { provider, handOverMs, slotsMax, actionExpiresMs: dayMs, ...wish };
     const deadLetters = openDeadLetters({ ...kafka, topic: dead.topic });
-    const worker = openWorker(url, { provider, handOverMs, slotsMax, deadLetters });
+    const worker = openWorker(url, { ...charging, deadLetters });
     const consumed = { ...kafka, topic: accepted.topic, groupId };
     const consumer = runConsumer({ ...consumed, ...paymentsHandler(worker) });
     const offsets = openTopicOffsets(consumed);
@@ -116,12 +124,21 @@ export function settingsOf(
   };
 }
 
-type Charging = { provider: CircuitBreaker; handOverMs: number; slotsMax: number };
+type Charging = Pick<WorkerLimits, 'handOverMs' | 'actionExpiresMs'> & {
+  provider: CircuitBreaker;
+  slotsMax: number;
+};
 
 /** A worker as `main.ts` makes one, but for its consumer, and a resolver that runs on demand. */
 function openWorker(
   url: string,
-  { provider, handOverMs, slotsMax, deadLetters }: Charging & Pick<Worker, 'deadLetters'>,
+  {
+    provider,
+    handOverMs,
+    actionExpiresMs,
+    slotsMax,
+    deadLetters,
+  }: Charging & Pick<Worker, 'deadLetters'>,
 ) {
   const onIdleError = () => undefined; // DROP DATABASE ends idle connections, which is no news here.
   const database = openDatabase({ url, applicationName: 'test', onIdleError });
@@ -132,12 +149,13 @@ function openWorker(
     refunds: openPostgresRefunds(database),
     provider,
     deadLetters,
+    actionKeys: sealingKeys.parse(testSealingKeys)!,
     takeDue: takeDueFrom(database),
     wakeDue: wakeDueIn(database),
     post: openPosting({ ledger, metrics }, { rowsMax: 500, statementsMax: 2 }),
     slots: openSlots(slotsMax),
     inFlight: new Set(),
-    limits: { postRowsMax: 500, handOverMs, actionExpiresMs: dayMs },
+    limits: { postRowsMax: 500, handOverMs, actionExpiresMs },
     metrics,
     crashPoints: createCrashPoints(),
     logger,

@@ -8,7 +8,13 @@ import {
 } from '@triplock/payments';
 import { type AskedKey, mayHaveClaimed, nameOf } from './asked-keys.ts';
 import type { HistoryCheck, HistoryFinding } from './history.ts';
-import { type ShownInHistory, type Webhook, isFinal, keyConflict } from './shown-transactions.ts';
+import {
+  type ShownInHistory,
+  type Webhook,
+  isFinal,
+  keyConflict,
+  requiresAction,
+} from './shown-transactions.ts';
 
 /** What the webhooks in a history are judged by. */
 export type WebhooksOfHistory = {
@@ -78,7 +84,9 @@ function checkEvent(webhook: Event): HistoryFinding[] {
   const isConflict = type === keyConflict;
   const isOne = isConflict
     ? sequence === undefined && typeof data['fingerprint'] === 'string'
-    : sequence !== undefined && data['object'] === object && data['status'] === status;
+    : sequence !== undefined &&
+      data['object'] === object &&
+      data['status'] === (type === requiresAction ? 'pending' : status);
   const right = isConflict
     ? deriveKeyConflictId(data.id as TxnId, String(data['fingerprint']) as Fingerprint)
     : deriveEventId(data.id as TxnId, type as Exclude<EventType, typeof keyConflict>);
@@ -149,7 +157,9 @@ function findMissing(
   events: readonly Event[],
 ): HistoryFinding[] {
   const settled = new Set(
-    events.filter(({ event }) => event.type !== keyConflict).map(({ event }) => event.data.id),
+    events
+      .filter(({ event }) => event.type !== keyConflict && event.type !== requiresAction)
+      .map(({ event }) => event.data.id),
   );
   return [...keys.values()].flatMap((key) => {
     if (settled.has(key.id)) return [];

@@ -88,6 +88,8 @@ function shownByWebhook(webhook: Webhook): Shown | undefined {
   const { verified, event, line, at, partner } = webhook;
   // A key conflict shows what was refused, and its own check looks at that.
   if (!verified || event === undefined || event.type === keyConflict) return undefined;
+  // Webhooks are not ordered: this one may come after the end.
+  if (event.type === requiresAction) return undefined;
   const { id, status } = event.data;
   if (typeof status !== 'string') return undefined;
   const when = { line, since: line, at, shownAt: at };
@@ -95,6 +97,7 @@ function shownByWebhook(webhook: Webhook): Shown | undefined {
 }
 
 export const keyConflict = 'payment.key_conflict';
+export const requiresAction = 'payment.requires_action';
 
 /** A webhook's time is the catcher's, a read's its client's: so far apart they are in order. */
 const clocksMs = 1_000;

@@ -10,7 +10,7 @@ import {
   type IncomingMessage,
   type Publisher,
 } from '@triplock/transport';
-import { holdLeases } from '../leases.ts';
+import { holdLeases } from '../upkeep.ts';
 import { dispatcherMetrics } from '../metrics.ts';
 import { publishEvents, type Dispatcher } from '../publish-events.ts';
 

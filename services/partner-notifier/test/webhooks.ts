@@ -59,8 +59,11 @@ export const delivered: AttemptRecord = {
 
 /** A sender that takes nothing: what is made is due for another. */
 export const noRoom: WhoSends = {
-  request: () => ({ owner: 'nobody', leaseMs: anHour, deliveriesMax: 0 }),
-  take: () => undefined,
+  reserve: () => ({
+    request: { owner: 'nobody', leaseMs: anHour, deliveriesMax: 0 },
+    take: () => undefined,
+    giveBack: () => undefined,
+  }),
 };
 
 /** Deliveries of partners with an open endpoint, as the notifier sees them. */
@@ -162,6 +165,7 @@ export async function aNotifier(
   const stopping = new AbortController().signal;
   const notifyAll = eventsComing(database, notifier.deliveries);
   return {
+    owner: store.open(),
     sender,
     overtaker: createSender(notifier, { ...allLimits, owner: 'another' }),
     /** One that lacks the key that secrets are sealed with. */
@@ -207,10 +211,10 @@ export async function aNotifier(
 /** Has events of these partners come together, of which `by` sends what there is room for. */
 function eventsComing(database: Database, deliveries: Deliveries) {
   const inbox = openInbox(database, 'partner-notifier');
-  return async (partners: readonly string[], by: WhoSends, effect = notifyPartners) => {
+  return async (partners: readonly string[], by: WhoSends) => {
     const events = partners.map((partner) => succeeded(aPayment({ partner })));
     const received = events.map((event) => ({ ...eventOf(event), payloadHash: 'hash' }));
-    await inbox.receive(received, effect(deliveries, by));
+    await inbox.receive(received, notifyPartners(deliveries, by));
     return events.map((event) => event.event_id);
   };
 }

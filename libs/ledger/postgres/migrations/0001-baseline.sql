@@ -62,6 +62,10 @@ CREATE TABLE ledger.transactions (
   -- The cap on refunds is this column under a guarded update, never a sum over rows.
   refund_reserved bigint NOT NULL DEFAULT 0,
   amount_refunded bigint NOT NULL DEFAULT 0,
+  -- Until when the customer of a card has time to act; null until a worker has seen that it has to.
+  action_expires_at timestamptz(3),
+  -- What the customer has to do, and where: sealed, because whoever has it can act for the customer.
+  next_action text,
   -- When somebody other than the one at work looks after a pending row; null once it is final.
   due_at timestamptz(3),
   -- Of the request, for the event that a later process writes; null where posting settled at once.
@@ -71,6 +75,7 @@ CREATE TABLE ledger.transactions (
   CONSTRAINT settled_when_final CHECK ((state = 'pending') = (settled_at IS NULL)),
   CONSTRAINT failure_when_failed CHECK ((state = 'failed') = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
+  CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
   CONSTRAINT refund_of_a_payment CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
   CONSTRAINT payment_has_an_amount CHECK (kind = 'refund' OR amount IS NOT NULL),
@@ -91,6 +96,9 @@ CREATE INDEX payments_not_succeeded ON ledger.transactions
   WHERE kind = 'payment' AND state <> 'succeeded';
 CREATE INDEX refunds_of_a_payment ON ledger.transactions (payment_id, created_at, txn_id)
   WHERE kind = 'refund';
+-- Whether and since when there is anything that a provider is asked about: book transfers are not in
+-- it, and an auditor that looks for cards among them reads none.
+CREATE INDEX cards_by_time ON ledger.transactions (created_at) WHERE payment_method IS NOT NULL;
 -- For whoever looks after what is due, and for what the provider reports of an intent.
 CREATE INDEX transactions_due ON ledger.transactions (due_at) WHERE state = 'pending';
 -- Those of them that need no provider, for as long as that is away: hardly any row is ever in it.
@@ -273,6 +281,10 @@ BEGIN
      IS DISTINCT FROM ROW(OLD.provider, OLD.provider_intent_id) THEN
     RAISE EXCEPTION 'transaction %: a stored intent never changes', OLD.txn_id;
   END IF;
+  IF OLD.action_expires_at IS NOT NULL
+     AND NEW.action_expires_at IS DISTINCT FROM OLD.action_expires_at THEN
+    RAISE EXCEPTION 'transaction %: the time that a customer has never changes', OLD.txn_id;
+  END IF;
   IF OLD.state <> 'pending'
      AND ROW(NEW.amount, NEW.currency, NEW.state, NEW.failure_code, NEW.failure_message,
              NEW.settled_at, NEW.provider, NEW.provider_intent_id, NEW.provider_charge_id,
@@ -406,7 +418,8 @@ GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox, ledg
   TO triplock_ledger;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, version, events,
-              refund_reserved, amount_refunded, due_at) ON ledger.transactions TO triplock_ledger;
+              refund_reserved, amount_refunded, action_expires_at, next_action,
+              due_at) ON ledger.transactions TO triplock_ledger;
 GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.
@@ -421,7 +434,8 @@ GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_disp
 GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox TO triplock_copy;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, version, events,
-              refund_reserved, amount_refunded, due_at) ON ledger.transactions TO triplock_copy;
+              refund_reserved, amount_refunded, action_expires_at, due_at) ON ledger.transactions
+  TO triplock_copy;
 GRANT UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox
   TO triplock_copy;
 GRANT SELECT, INSERT, UPDATE (until_micros, behind) ON ledger.copied TO triplock_copy;

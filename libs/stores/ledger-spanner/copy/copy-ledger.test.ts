@@ -98,6 +98,7 @@ const changing: Readonly<Record<string, string>> = {
   'transactions.version': 'grows with every change',
   'transactions.due_at': 'when a pending row is looked after',
   'transactions.traceparent': 'which trace it belongs to',
+  'transactions.next_action': 'a secret of the customer, which is not copied',
   'transactions.changed_at': 'by it the copy follows',
   'entries.created_at': 'the time that is shown and added up is settled_at',
   'outbox.state': 'an event waits, is published or parked',

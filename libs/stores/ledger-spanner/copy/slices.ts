@@ -99,9 +99,12 @@ function timestampOf(micros: bigint): string {
   return `${seconds}.${String(micros % 1_000_000n).padStart(6, '0')}Z`;
 }
 
-/** Transactions by their ids. */
+// What a customer has to do leaves the ledger for the gateway alone.
+const copiedColumns = transactionColumns.filter((column) => column !== 'next_action');
+
+/** Transactions by their ids, without what their customers have to do. */
 export function transactionsOf(moment: Moment, ids: readonly string[]): Promise<TransactionRow[]> {
-  return moment.read({ table: 'transactions', columns: transactionColumns, keys: keysOf(ids) });
+  return moment.read({ table: 'transactions', columns: copiedColumns, keys: keysOf(ids) });
 }
 
 /** The entries of transactions. */

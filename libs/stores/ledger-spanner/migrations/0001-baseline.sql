@@ -45,6 +45,10 @@ CREATE TABLE IF NOT EXISTS transactions (
   provider_intent_id STRING(MAX),
   provider_charge_id STRING(MAX),
   provider_refund_id STRING(MAX),
+  -- Until when the customer of a card has time to act.
+  action_expires_at TIMESTAMP,
+  -- What the customer has to do, and where; sealed.
+  next_action STRING(MAX),
   due_at TIMESTAMP,
   traceparent STRING(MAX),
   -- When the row was written last: its commit's timestamp, by which a mirror follows.
@@ -77,6 +81,7 @@ CREATE TABLE IF NOT EXISTS transactions (
   CONSTRAINT settled_when_final CHECK ((state = 'pending') = (settled_at IS NULL)),
   CONSTRAINT failure_when_failed CHECK ((state = 'failed') = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
+  CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
   CONSTRAINT refund_of_a_payment CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
   CONSTRAINT payment_has_an_amount CHECK (kind = 'refund' OR amount IS NOT NULL),

@@ -1,2 +1,0 @@
-export { connectCache } from './answer-cache.ts';
-export { openHybridClaims, type HybridClaimsOptions } from './hybrid-claims.ts';

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { after, before, test, type TestContext } from 'node:test';
+import type { AcceptedPayment } from '@triplock/payments';
+import type { SealedText } from '@triplock/runtime';
+import { aPayment, createTestStripe, type TestStripe } from '@triplock/testing';
+import { aPipeline, aProvider, recordOf } from './test/pipeline.ts';
+
+let stripe: TestStripe;
+let stopStripe = async () => {};
+before(async () => {
+  stripe = await createTestStripe({ after: (stop) => void (stopStripe = stop) });
+});
+after(() => stopStripe());
+
+const hourMs = 3_600_000;
+const authenticates = 'pm_card_authenticationRequired';
+
+/** Workers at a simulator that has forgotten what the tests before did. */
+async function aCharging(context: TestContext) {
+  await stripe.control('POST', '/reset');
+  const pipeline = await aPipeline(context);
+  const work = (actionExpiresMs = 24 * hourMs) =>
+    pipeline.work({ provider: aProvider(stripe), actionExpiresMs });
+  const rowOf = async ({ txnId }: AcceptedPayment) => {
+    const sql = `
+      SELECT state, failure_code, provider_intent_id AS intent, next_action
+      FROM ledger.transactions WHERE txn_id = $1`;
+    type Row = {
+      state: string;
+      failure_code: string | null;
+      intent: string;
+      next_action: string | null;
+    };
+    return (await pipeline.owner.query<Row>(sql, [txnId]))[0]!;
+  };
+  const letTimePass = () =>
+    pipeline.owner.query(`
+      UPDATE ledger.transactions SET due_at = now(), version = version + 1
+      WHERE state = 'pending'`);
+  const authenticate = async (payment: AcceptedPayment, outcome: 'succeeded' | 'failed') => {
+    const { intent } = await rowOf(payment);
+    await stripe.control('POST', `/payment_intents/${intent}/authenticate`, { outcome });
+  };
+  const entries = () => pipeline.owner.query('SELECT FROM ledger.entries');
+  return { ...pipeline, work, rowOf, letTimePass, authenticate, entries };
+}
+
+test('a customer has a day from the confirmation by the ledger’s clock, whatever a worker’s says and however late it was posted', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate, entries } = await aCharging(context);
+  const worker = work();
+  const acceptedAt = new Date(Date.now() - 25 * hourMs);
+  const [paymentMethod, currency] = ['pm_usBankAccount_success', 'USD'];
+  const acts = aPayment({ paymentMethod: authenticates, acceptedAt });
+  const bank = aPayment({ paymentMethod, currency, acceptedAt });
+  await stripe.control('PUT', '/settings', { settleAfterMs: hourMs });
+  for (const each of [acts, bank]) await append(recordOf(each));
+  await worker.allCommitted();
+  const lookAgain = async () => {
+    await letTimePass();
+    await worker.resolve();
+    return [(await rowOf(acts)).state, (await rowOf(bank)).state];
+  };
+  assert.deepEqual(await lookAgain(), ['pending', 'pending']);
+  context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 26 * hourMs });
+  assert.deepEqual(await lookAgain(), ['pending', 'pending']);
+  context.mock.timers.reset();
+  await authenticate(acts, 'succeeded');
+  assert.deepEqual(await lookAgain(), ['succeeded', 'pending']);
+  assert.equal((await entries()).length, 1);
+});
+
+test('a customer who never acts is given up, and one who acts in that moment is charged or not by the provider’s word', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate, entries } = await aCharging(context);
+  const worker = work(0);
+  const [leaves, acts] = Array.from({ length: 2 }, () =>
+    aPayment({ paymentMethod: authenticates }),
+  ) as [AcceptedPayment, AcceptedPayment];
+  for (const each of [leaves, acts]) await append(recordOf(each));
+  await worker.allCommitted();
+  assert.deepEqual(
+    [(await rowOf(leaves)).state, (await rowOf(acts)).state],
+    ['pending', 'pending'],
+  );
+  await authenticate(acts, 'succeeded');
+  await letTimePass();
+  assert.equal(await worker.resolve(), 2);
+  assert.equal((await rowOf(leaves)).failure_code, 'authentication_required');
+  assert.equal((await rowOf(acts)).state, 'succeeded');
+  assert.equal((await entries()).length, 1);
+});
+
+test('a customer who gives up ends the payment at once, with the reason', async (context) => {
+  const { work, append, letTimePass, rowOf, authenticate, entries } = await aCharging(context);
+  const worker = work();
+  const payment = aPayment({ paymentMethod: authenticates });
+  await append(recordOf(payment));
+  await worker.allCommitted();
+  await authenticate(payment, 'failed');
+  await letTimePass();
+  assert.equal(await worker.resolve(), 1);
+  assert.equal((await rowOf(payment)).failure_code, 'payment_intent_authentication_failure');
+  assert.deepEqual(await entries(), []);
+});
+
+for (const returnUrl of [undefined, 'https://shop.example/done?order=1']) {
+  const way = returnUrl === undefined ? 'without a way back' : 'who is sent elsewhere';
+  test(`what a customer ${way} has to do is on the row for its gateway alone, and is erased when it is final`, async (context) => {
+    const { work, append, letTimePass, rowOf, authenticate } = await aCharging(context);
+    const worker = work();
+    const back = returnUrl === undefined ? {} : { returnUrl };
+    const payment = aPayment({ paymentMethod: authenticates, ...back });
+    await append(recordOf(payment));
+    await worker.allCommitted();
+    const { intent, next_action: sealed } = await rowOf(payment);
+    const headers = { authorization: `Bearer ${stripe.apiKey}` };
+    const answer = await fetch(`${stripe.url}/v1/payment_intents/${intent}`, { headers });
+    const { client_secret, next_action } = (await answer.json()) as {
+      client_secret: string;
+      next_action: object;
+    };
+    assert.doesNotMatch(sealed!, /secret|http|redirect/);
+    const opened = worker.actionKeys.open(
+      `action/${payment.txnId}`,
+      JSON.parse(sealed!) as SealedText,
+    );
+    const { use_stripe_sdk: _, ...told } = next_action as Record<string, unknown>;
+    assert.deepEqual(JSON.parse(opened), { ...told, client_secret });
+    const isSent = 'redirect_to_url' in told;
+    assert.equal(isSent, returnUrl !== undefined);
+    await authenticate(payment, 'succeeded');
+    await letTimePass();
+    await worker.resolve();
+    const row = await rowOf(payment);
+    assert.deepEqual([row.state, row.next_action], ['succeeded', null]);
+  });
+}
