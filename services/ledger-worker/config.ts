@@ -61,8 +61,11 @@ export const settings = {
   PROVIDER_TIMEOUT_MS: withDefault(integer({ min: 100, max: 80_000 }), 10_000),
   /** Transactions at the provider at once, for batches and the resolver: as many connections. */
   CHARGES_MAX: withDefault(integer({ min: 1, max: 1_000 }), 64),
-  /** How long a batch waits for one of its charges before others look after it. */
-  HAND_OVER_MS: withDefault(integer({ min: 0, max: 60_000 }), 5_000),
+  /**
+   * How long a batch waits for one of its charges before it goes on. Work that outlasts this goes
+   * on too, but after a crash it waits for the resolver, and not for a redelivery alone.
+   */
+  HAND_OVER_MS: withDefault(integer({ min: 0, max: 60_000 }), 1_000),
   /**
    * How long a customer may take to authenticate before the payment is given up: from when the
    * provider answered that it has to, by the clock of the ledger's database.

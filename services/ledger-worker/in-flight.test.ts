@@ -12,14 +12,16 @@ import type { Worker } from './worker.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
-/** A worker with one slot, whose provider answers as asked and then refuses, which settles. */
-function aWorker(handOverMs = 5_000) {
+/** A worker, whose provider answers as asked and then refuses, which settles. */
+function aWorker(handOverMs = 5_000, slotsMax = 1) {
   const asked: string[] = [];
   const answers = new Map<string, Pick<Unknown, 'sent' | 'retryAfterMs'>[]>();
   const names = new Map<string, string>();
+  const answering = new Map<string, Promise<void>>();
   const payments = new Map<string, AcceptedPayment>();
   const createIntent = async ({ txnId }: { txnId: string }): Promise<CreateOutcome> => {
     asked.push(names.get(txnId)!);
+    await answering.get(names.get(txnId)!);
     const next = answers.get(txnId)!.shift();
     const error = new Error('the provider did not answer');
     if (next !== undefined) return { outcome: 'unknown', error, kept: false, ...next };
@@ -32,8 +34,9 @@ function aWorker(handOverMs = 5_000) {
   const worker = {
     ledger: { find, settle: async () => ({ outcome: 'settled' }) },
     provider: { createIntent },
-    slots: openSlots(1),
+    slots: openSlots(slotsMax),
     inFlight: new Set(),
+    outlasting: new Set(),
     limits: { postRowsMax: 1, handOverMs, actionExpiresMs: 86_400_000 },
     metrics: workerMetrics(createMetrics('test')),
     crashPoints: createCrashPoints(),
@@ -47,7 +50,7 @@ function aWorker(handOverMs = 5_000) {
     return finishForBatch(worker, { kind: 'payment', payment, traceparent, posted: 'now' });
   };
   const drain = async () => void (await Promise.all(worker.inFlight));
-  return { worker, ask, asked, slots: worker.slots, drain };
+  return { worker, ask, asked, answering, slots: worker.slots, drain };
 }
 
 test('a provider that wants to be left alone for an hour has it, and no slot is kept for it', async () => {
@@ -111,4 +114,17 @@ test('a batch that goes on before there is a slot has its work not begun', async
   slots.release();
   await drain();
   assert.deepEqual([asked, slots.free()], [[], 1]);
+});
+
+test('behind a charge that outlasts its batch no batch waits, until it has ended', async () => {
+  const { worker, ask, asked, answering, drain } = aWorker(20, 2);
+  const slow = Promise.withResolvers<void>();
+  for (const name of ['first', 'second']) answering.set(name, slow.promise);
+  assert.equal(await ask('first'), 'handed-over');
+  worker.limits.handOverMs = 300_000;
+  assert.equal(await ask('second'), 'handed-over');
+  slow.resolve();
+  await drain();
+  assert.equal(await ask('third'), 'declined');
+  assert.deepEqual(asked, ['first', 'second', 'third']);
 });

@@ -34,6 +34,9 @@ const longestRestMs = Math.max(...restsMs);
  * goes on in its slot, and the resolver does whatever a crash leaves of it. A provider that is left
  * alone is waited for as long, which holds back the partition's next records and spends no attempt.
  *
+ * While work is under way that a batch did not wait for to the end, no other batch waits for one: a
+ * provider that is slow would hold back the book transfers behind each card.
+ *
  * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
  */
 export async function finishForBatch(worker: Worker, work: InFlight): Promise<BatchOutcome> {
@@ -50,8 +53,10 @@ export async function finishForBatch(worker: Worker, work: InFlight): Promise<Ba
     batch.isGone = true;
     return 'handed-over';
   }
-  const outcome = await Promise.race([done, batch.handedOver.promise, after(handOverMs)]);
+  const waitMs = worker.outlasting.size === 0 ? handOverMs : 0;
+  const outcome = await Promise.race([done, batch.handedOver.promise, after(waitMs)]);
   if (outcome === 'handed-over') {
+    keepUntilEnd(worker.outlasting, done);
     // What it throws from here on is no news to the batch, and the row is due for another attempt.
     done.catch((err: unknown) => {
       worker.logger.warn({ err, txnId: txnIdOf(work) }, 'handed-over work failed');
@@ -62,10 +67,12 @@ export async function finishForBatch(worker: Worker, work: InFlight): Promise<Ba
 
 /** Keeps work in the table of what is in flight until it has ended, however it ends. */
 export function keepInFlight({ inFlight }: Worker, work: Promise<unknown>): void {
-  const ended: Promise<unknown> = work
-    .catch(() => undefined)
-    .then(() => void inFlight.delete(ended));
-  inFlight.add(ended);
+  keepUntilEnd(inFlight, work);
+}
+
+function keepUntilEnd(kept: Set<Promise<unknown>>, work: Promise<unknown>): void {
+  const ended: Promise<unknown> = work.catch(() => undefined).then(() => void kept.delete(ended));
+  kept.add(ended);
 }
 
 /**

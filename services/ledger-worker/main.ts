@@ -35,8 +35,9 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
   const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
   await requireReadable({ ...kafka, topic, otherwise });
   checkRetention(topic, await readTopicRetention({ ...kafka, topic }), logger);
-  await requireDeadLetterCapacity({ ...kafka, topic: config.DEAD_LETTER_TOPIC, otherwise });
-  const deadLetters = openDeadLetters({ ...kafka, topic: config.DEAD_LETTER_TOPIC });
+  const deadLetterTopic = { ...kafka, topic: config.DEAD_LETTER_TOPIC };
+  await requireDeadLetterCapacity({ ...deadLetterTopic, otherwise });
+  const deadLetters = openDeadLetters(deadLetterTopic);
   service.onClose('dead letters', () => deadLetters.close());
 
   const provider = openProvider(config, {
@@ -45,11 +46,9 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     // eslint-disable-next-line @typescript-eslint/no-use-before-define -- first called with it
     onClosed: () => resolver.wake(),
   });
-  const postRowsMax = config.POST_ROWS_MAX;
-  const statementsMax = config.POST_STATEMENTS_MAX;
-  const { post, requireWritable } = watchPosting(
-    openPosting({ ledger, metrics }, { rowsMax: postRowsMax, statementsMax, apartMs: postApartMs }),
-  );
+  const { POST_ROWS_MAX: postRowsMax, POST_STATEMENTS_MAX: statementsMax } = config;
+  const limits = { rowsMax: postRowsMax, statementsMax, apartMs: postApartMs };
+  const { post, requireWritable } = watchPosting(openPosting({ ledger, metrics }, limits));
   const worker: Worker = {
     ledger,
     refunds,
@@ -61,6 +60,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     post,
     slots: openSlots(config.CHARGES_MAX),
     inFlight: new Set(),
+    outlasting: new Set(),
     limits: {
       postRowsMax,
       handOverMs: config.HAND_OVER_MS,

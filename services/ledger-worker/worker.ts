@@ -19,6 +19,8 @@ export type Worker = {
   slots: Slots;
   /** What is at the provider, also after its batch went on; a shutdown waits for it. */
   inFlight: Set<Promise<unknown>>;
+  /** Of that, what its batch did not wait for to the end. */
+  outlasting: Set<Promise<unknown>>;
   deadLetters: DeadLetters;
   /** What a customer has to do is sealed with. */
   actionKeys: SealingKeys;

@@ -155,6 +155,7 @@ function openWorker(
     post: openPosting({ ledger, metrics }, { rowsMax: 500, statementsMax: 2 }),
     slots: openSlots(slotsMax),
     inFlight: new Set(),
+    outlasting: new Set(),
     limits: { postRowsMax: 500, handOverMs, actionExpiresMs },
     metrics,
     crashPoints: createCrashPoints(),
