@@ -5,10 +5,12 @@ import {
   chmodSync,
   constants,
   copyFileSync,
+  type Dirent,
   existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   statSync,
@@ -61,7 +63,11 @@ export type CacheEntry = { name: string; checksum?: string };
 /**
  * A folder of the parts cache, filled the first time, and again when its content is not that of the
  * checksum. It appears under its name only when `fill` has finished, so a fetch that was cut off
- * leaves nothing that looks fetched. Launchers of several clones and homes take turns.
+ * leaves nothing that looks fetched. Launchers of several clones and homes take turns. Clones that
+ * pin another content under the same name have another folder: its name says which.
+ *
+ * What was damaged is moved aside, and what replaces it is put there. A launcher that looks between
+ * the two, or as of a crash there, finds nothing and waits for its turn.
  *
  * @throws LauncherError when what was fetched is not what was pinned; none of it is kept.
  */
@@ -71,7 +77,7 @@ export async function cached(
   fill: (folder: string) => Promise<void>,
 ): Promise<string> {
   const cache = partsCache();
-  const folder = join(cache, entry.name);
+  const folder = join(cache, folderOf(entry));
   if (isWhole(folder, entry)) return folder;
   await withLock(join(cache, 'lock'), session, async () => {
     if (isWhole(folder, entry)) return;
@@ -84,17 +90,31 @@ export async function cached(
       if (!isWhole(filling, entry)) throw refused(filling, entry);
       // Root has PostgreSQL run as another user, who must be able to enter.
       chmodSync(filling, 0o755);
-      await rm(folder, { recursive: true, force: true });
+      if (existsSync(folder)) renameSync(folder, `${filling}-instead`);
       renameSync(filling, folder);
     } finally {
-      await rm(filling, { recursive: true, force: true });
+      for (const left of [filling, `${filling}-instead`]) {
+        await rm(left, { recursive: true, force: true });
+      }
     }
   });
   return folder;
 }
 
+/** Half of the checksum's digits tell any two contents apart, and keep paths short. */
+function folderOf({ name, checksum }: CacheEntry): string {
+  return checksum === undefined ? name : `${name}-${checksum.slice(0, 32)}`;
+}
+
 function isWhole(folder: string, { checksum }: CacheEntry): boolean {
-  return existsSync(folder) && (checksum === undefined || checksumOf(folder) === checksum);
+  if (!existsSync(folder)) return false;
+  try {
+    return checksum === undefined || checksumOf(folder) === checksum;
+  } catch (error) {
+    // Moved aside meanwhile.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 function refused(folder: string, { name, checksum }: CacheEntry): LauncherError {
@@ -102,15 +122,25 @@ function refused(folder: string, { name, checksum }: CacheEntry): LauncherError 
   return new LauncherError(`${what}: its checksum is ${checksumOf(folder)}, not ${checksum}`);
 }
 
-/** SHA-256 over the names and contents of a folder's files: 50 MB take a tenth of a second. */
+/** SHA-256 over the names and contents of all in a folder: 50 MB take a tenth of a second. */
 function checksumOf(folder: string): string {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
-    .sort();
-  const hash = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex');
-  return hash(files.map((file) => `${file} ${hash(readFileSync(join(folder, file)))}\n`).join(''));
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => [relative(folder, join(entry.parentPath, entry.name)), entry] as const)
+    .sort(([one], [other]) => (one < other ? -1 : 1));
+  return hash(
+    entries.map(([path, entry]) => `${path} ${contentOf(folder, path, entry)}\n`).join(''),
+  );
 }
+
+/** A link is what it leads to; what is neither file nor link is in nothing that was pinned. */
+function contentOf(folder: string, path: string, entry: Dirent): string {
+  const file = join(folder, path);
+  if (entry.isFile()) return hash(readFileSync(file));
+  return entry.isSymbolicLink() ? `-> ${readlinkSync(file)}` : 'neither file nor link';
+}
+
+const hash = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 const dependencyPlugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1';
 

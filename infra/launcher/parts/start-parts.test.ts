@@ -7,10 +7,11 @@ import {
   readFileSync,
   realpathSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:net';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { eventually, freePort } from '@triplock/testing';
@@ -26,12 +27,16 @@ import { withDatabase } from '../provision/database.ts';
 import { readState } from '../session.ts';
 import { systemStatus } from '../status.ts';
 import { takeDown } from '../take-down.ts';
-import { givenBrokers, processesOf, runScript, testCheckout, testHome } from '../test/home.ts';
+import {
+  givenBrokers,
+  processesOf,
+  runScript,
+  testCheckout,
+  testHome,
+  testPartsCache,
+} from '../test/home.ts';
 
 before(async () => Object.assign(process.env, await givenBrokers()));
-
-/** Of one file, `server`, that holds `the server`. */
-const checksumOfPart = 'd66e94899397fb42a577b778fdacf13944d4500a41f363450cb786ef95fd9833';
 
 const pidsOf = (home: string) =>
   Object.fromEntries(Object.values(readState(homeAt(home)).processes).map((p) => [p.name, p.pid]));
@@ -190,30 +195,31 @@ test('a paused part is shown as paused; up lets it go on, and down ends it', asy
 });
 
 test('a part is fetched once per user, however many clones want it, again when it was changed, and refused when it is not what was pinned', async (t) => {
-  const home = testHome(t);
-  const env = { ...process.env, XDG_CACHE_HOME: join(home, 'cache') };
-  const [folder, fetches] = [join(home, 'cache', 'triplock', 'part'), join(home, 'fetches')];
-  const program = `
-    const [{ cached }, { createHome }, { openSession }, fs] = await Promise.all(
-      [${['parts/programs', 'home', 'session'].map((file) => `import('${cloneFolder}/infra/launcher/${file}.ts')`).join()}, import('node:fs')]);
-    const [, home, content] = process.argv;
-    const session = openSession(createHome(home), { report() {}, signal: new AbortController().signal });
-    const entry = { name: 'part', checksum: '${checksumOfPart}' };
-    await cached(session, entry, async (filling) => {
-      fs.appendFileSync(${JSON.stringify(fetches)}, 'once ');
-      fs.writeFileSync(filling + '/server', content);
-    });`;
-  const words = ['--input-type=module', '-e', program];
-  const fetch = (clone: string, content: string) =>
-    promisify(execFile)(process.execPath, [...words, join(home, clone), content], { env });
-  const fetched = () => readFileSync(fetches, 'utf8').split(' ').length - 1;
-  await assert.rejects(fetch('one', 'another server'), /part is not what was pinned/);
-  assert.deepEqual([existsSync(folder), fetched()], [false, 1]);
-  await Promise.all(['one', 'two', 'three'].map((clone) => fetch(clone, 'the server')));
+  const { fetch, fetched, folderOf, kept } = testPartsCache(t);
+  const folder = folderOf('the server');
+  await assert.rejects(fetch('one', { got: 'another server' }), /part is not what was pinned/);
+  assert.deepEqual([kept(), fetched()], [[], 1]);
+  await Promise.all(['one', 'two', 'three'].map((clone) => fetch(clone)));
   assert.equal(fetched(), 2);
   writeFileSync(join(folder, 'server'), 'changed since');
-  await fetch('two', 'the server');
+  await fetch('two');
   assert.deepEqual([readFileSync(join(folder, 'server'), 'utf8'), fetched()], ['the server', 3]);
+  symlinkSync('/elsewhere', join(folder, 'library'));
+  await fetch('two');
+  assert.deepEqual([readdirSync(folder), fetched()], [['server'], 4]);
+  assert.deepEqual(kept(), [basename(folder)]);
+});
+
+test('clones that pin different contents of one version have one each, and take neither away', async (t) => {
+  const { fetch, fetched, folderOf } = testPartsCache(t);
+  const pins = ['the server', 'a newer server'] as const;
+  for (const _ of ['at first', 'again']) {
+    for (const pinned of pins) await fetch(pinned, { pinned, got: pinned });
+    assert.equal(fetched(), 2);
+  }
+  for (const pinned of pins) {
+    assert.equal(readFileSync(join(folderOf(pinned), 'server'), 'utf8'), pinned);
+  }
 });
 
 test('only a process of the home can be paused or killed', async () => {

@@ -6,11 +6,13 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   symlinkSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { promisify } from 'node:util';
 import { testEndpoints } from '@triplock/testing';
 import { cloneFolder, defaultHome, homeAt } from '../home.ts';
 import { findMarkedProcesses } from '../processes/identity.ts';
@@ -137,4 +139,38 @@ export function testCheckout(test: TestContext): Checkout {
 export async function givenBrokers(): Promise<Record<string, string>> {
   const { kafka, pubsub } = await testEndpoints();
   return { KAFKA_BROKERS: kafka, PUBSUB_EMULATOR_HOST: pubsub };
+}
+
+/** Of a part of one file, `server`, by what it holds. */
+const checksumsOfParts = {
+  'the server': 'd66e94899397fb42a577b778fdacf13944d4500a41f363450cb786ef95fd9833',
+  'a newer server': '8f77043bff02e5834fabd7b1856523022f8c7de26e2c0a484c6b489b697f22c1',
+};
+
+/** A cache of one test's own, of which the launchers of several clones ask for a part. */
+export function testPartsCache(test: TestContext) {
+  const home = testHome(test);
+  const env = { ...process.env, XDG_CACHE_HOME: join(home, 'cache') };
+  const [cache, fetches] = [join(home, 'cache', 'triplock'), join(home, 'fetches')];
+  const program = `
+    const [{ cached }, { createHome }, { openSession }, fs] = await Promise.all(
+      [${['parts/programs', 'home', 'session'].map((file) => `import('${cloneFolder}/infra/launcher/${file}.ts')`).join()}, import('node:fs')]);
+    const [, home, checksum, got] = process.argv;
+    const session = openSession(createHome(home), { report() {}, signal: new AbortController().signal });
+    await cached(session, { name: 'part', checksum }, async (filling) => {
+      fs.appendFileSync(${JSON.stringify(fetches)}, 'once ');
+      fs.writeFileSync(filling + '/server', got);
+    });`;
+  const words = ['--input-type=module', '-e', program];
+  type Asked = { pinned?: keyof typeof checksumsOfParts; got?: string };
+  return {
+    fetch: (clone: string, { pinned = 'the server', got = pinned }: Asked = {}) => {
+      const asked = [join(home, clone), checksumsOfParts[pinned], got];
+      return promisify(execFile)(process.execPath, [...words, ...asked], { env });
+    },
+    fetched: () => readFileSync(fetches, 'utf8').split(' ').length - 1,
+    folderOf: (pinned: keyof typeof checksumsOfParts) =>
+      join(cache, `part-${checksumsOfParts[pinned].slice(0, 32)}`),
+    kept: () => readdirSync(cache).filter((name) => !name.startsWith('lock.')),
+  };
 }
