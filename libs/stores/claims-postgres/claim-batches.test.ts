@@ -11,7 +11,7 @@ import {
   warmUp,
 } from '@triplock/claims/test';
 import { createLogger } from '@triplock/runtime';
-import { createTestDatabase, eventually, testNamespace } from '@triplock/testing';
+import { createTestDatabase, createTestRelay, eventually, testNamespace } from '@triplock/testing';
 import { openPostgresClaims } from './postgres-claims.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
@@ -118,5 +118,25 @@ describe('claims in postgres that come together', () => {
     const left = `SELECT FROM pg_stat_activity WHERE application_name = $1`;
     await eventually(async () => (await owner.query(left, [namespace])).length === 0);
     assert.equal(await deadlocks(), before);
+  });
+
+  it('what was given up before it was sent was not made, so nobody looks for it to release it', async (t) => {
+    const relay = await createTestRelay(t, database.url('triplock_claims'));
+    const named = { namespace: testNamespace('claims'), applicationName: 'test', logger };
+    const hurried = { ...lasting, answerTimeoutMs: 500 };
+    const claims = await openPostgresClaims({ url: relay.url, ...named, ...hurried });
+    t.after(() => claims.close());
+    const told = t.mock.method(logger, 'debug', () => undefined);
+    relay.freeze();
+    // More than one statement makes; the others are over before it is.
+    const asked = Array.from({ length: 130 }, () => claims.claim(aClaim()));
+    const errors = (await Promise.allSettled(asked)).map((each) => {
+      return each.status === 'rejected' && (each.reason as Error).name;
+    });
+    assert.deepEqual(errors.slice(0, 100), Array<string>(100).fill('ClaimsUnavailableError'));
+    assert.deepEqual(errors.slice(100), Array<string>(30).fill('NotSentError'));
+    const [facts] = await eventually(async () => told.mock.calls[0]?.arguments);
+    assert.equal((facts as { waiting: number }).waiting, 100);
+    await relay.restore();
   });
 });

@@ -107,20 +107,31 @@ type Step<Item, Result> = {
   alone(item: Item): Promise<Result>;
 };
 
-type Waiting<Item> = { item: Item; until: number };
+/** Nothing of it was sent, and nothing will be: the claim is certainly not made by it. */
+export class NotSentError extends ClaimsUnavailableError {
+  override name = 'NotSentError';
+}
+
+type Waiting<Item> = { item: Item; until: number; stage: 'waits' | 'sent' | 'given up' };
+
+/** Whether it is sent now: its time is not over, and nobody was told that it never will be. */
+function send(waiting: Waiting<unknown>): boolean {
+  if (waiting.stage === 'waits' && performance.now() < waiting.until) waiting.stage = 'sent';
+  return waiting.stage === 'sent';
+}
 
 /**
  * Each call has its own deadline, from when it came; one that was given up before its turn is sent
- * no more. Where the server refuses a batch nothing of it was done, and each is asked for alone: so
- * what one finds broken spoils no other. Of a batch without an answer every call is unknown.
+ * no more, and says so. Where the server refuses a batch nothing of it was done, and each is asked
+ * for alone: so what one finds broken spoils no other. Of a batch without an answer every call is
+ * unknown.
  */
 function together<Item, Result>(
   { answerTimeoutMs: ms }: PostgresConnection,
   { name, all, alone }: Step<Item, Result>,
 ): (item: Item) => Promise<Result> {
   const gather = inBatches<Waiting<Item>, Result | undefined>(async (waiting) => {
-    const now = performance.now();
-    const items = waiting.filter(({ until }) => now < until).map(({ item }) => item);
+    const items = waiting.filter(send).map(({ item }) => item);
     const results = new Map<Item, Result | undefined>();
     if (items.length === 1) results.set(items[0]!, await alone(items[0]!));
     if (items.length > 1) {
@@ -132,20 +143,28 @@ function together<Item, Result>(
     }
     return waiting.map(({ item }) => results.get(item));
   }, batchLimits);
-  const ask = async (item: Item) => {
-    const until = performance.now() + ms;
-    const result = await gather({ item, until });
+  const ask = async (waiting: Waiting<Item>) => {
+    const result = await gather(waiting);
     if (result !== undefined) return result;
-    if (performance.now() < until) return alone(item);
-    throw new ClaimsUnavailableError('given up before it was sent');
+    // The server did nothing of it, or was never asked.
+    if (waiting.stage === 'sent') waiting.stage = 'waits';
+    if (send(waiting)) return alone(waiting.item);
+    throw new NotSentError('given up before it was sent');
   };
-  return (item) =>
-    withDeadline(
-      inSpan(spanOf(name), () => ask(item)),
-      { ms, what: 'PostgreSQL' },
-    ).catch((error: unknown) => {
+  return (item) => {
+    const waiting: Waiting<Item> = { item, until: performance.now() + ms, stage: 'waits' };
+    const asked = inSpan(spanOf(name), () => ask(waiting));
+    return withDeadline(asked, { ms, what: 'PostgreSQL' }).catch((error: unknown) => {
+      if (waiting.stage !== 'sent') throw notSent(waiting, error);
       throw error instanceof ClaimsUnavailableError ? error : unavailable(error);
     });
+  };
+}
+
+function notSent(waiting: Waiting<unknown>, error: unknown): NotSentError {
+  waiting.stage = 'given up';
+  if (error instanceof NotSentError) return error;
+  return new NotSentError(unavailable(error).message, { cause: error });
 }
 
 /** A span of each payment's own: the statement is nobody's of those who share it. */

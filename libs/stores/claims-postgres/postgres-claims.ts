@@ -33,6 +33,7 @@ import {
   claimInBatches,
   cold,
   completeInBatches,
+  NotSentError,
   type MarkerRow,
   type TimedOutcome,
 } from './claim-batches.ts';
@@ -121,7 +122,7 @@ export async function openPostgresClaims(options: PostgresClaimsOptions): Promis
       const token = randomUUID() as OwnerToken;
       return claim({ request, token }).catch((error: unknown) => {
         // Nobody will work on the claim, and the server may still make it once it was sent.
-        if (wasRefused(error)) throw error;
+        if (error instanceof NotSentError || wasRefused(error)) throw error;
         return releaseLater({ txnId: request.txnId, token }, error);
       });
     },
