@@ -105,5 +105,14 @@ export const nextActionSchema = Type.Object(
   },
 );
 
+/** What `payment.requires_action` tells of it, which many see. */
+export const toldActionSchema = Type.Object(
+  { type: nextActionSchema.properties.type, expires_at: nextActionSchema.properties.expires_at },
+  {
+    additionalProperties: false,
+    description: 'what the customer has to do: `GET /v1/payments/{id}` alone has the rest',
+  },
+);
+
 /** What of it is sealed on the row, and opened for `GET /v1/payments/{id}` alone. */
 export type NextAction = Omit<Static<typeof nextActionSchema>, 'expires_at'>;

@@ -1,6 +1,8 @@
 import { eventTypes, type JsonObject, type JsonValue } from '@triplock/payments';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { toldActionSchema } from './fields.ts';
+import { paymentSchema } from './payment.ts';
 import { jsonPointer, type FieldProblem } from './problem.ts';
 
 /** Longer than any URL that receives webhooks, and short enough to store and show. */
@@ -86,6 +88,18 @@ const keyConflict = {
   },
 };
 
+const { failure: _, provider: __, ...fieldsOfPending } = paymentSchema.properties;
+
+const requiresAction = Type.Object(
+  {
+    ...fieldsOfPending,
+    status: Type.Literal('pending'),
+    settled_at: Type.Null(),
+    next_action: toldActionSchema,
+  },
+  { additionalProperties: false, description: 'the payment, as it waits for its customer' },
+);
+
 /**
  * The body of each webhook by its type, as the OpenAPI document shows it. A key conflict and a
  * verification are no events of a payment's sequence, and have no `sequence`.
@@ -95,7 +109,8 @@ export const webhookBodySchemas: Readonly<Record<string, object>> = {
     eventTypes.map((type) => {
       if (type === 'payment.key_conflict') return [type, webhookBody(type, keyConflict)];
       const object = type.startsWith('refund.') ? 'Refund' : 'Payment';
-      const data = { $ref: `#/components/schemas/${object}` };
+      const shown = { $ref: `#/components/schemas/${object}` };
+      const data = type === 'payment.requires_action' ? requiresAction : shown;
       return [type, webhookBody(type, data, { sequence: { type: 'integer', minimum: 1 } })];
     }),
   ),

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { webhookBodySchemas } from '@triplock/contracts';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
+import { Compile } from 'typebox/compile';
 import {
   type ChargingUnderTest,
   pendingOf,
@@ -13,6 +15,16 @@ import { ownMs } from '../unfinished.ts';
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
 
 const now = { graceMs: 0 };
+
+type WrittenEvent = {
+  type: string;
+  timestamp: string;
+  sequence: number;
+  data: Record<string, unknown>;
+};
+
+/** As partners read of it in the OpenAPI document. */
+const describedWebhook = Compile(webhookBodySchemas['payment.requires_action']!);
 const hourMs = 3_600_000;
 const anEvent = (intentId: string, eventId = 'evt_1') => ({
   provider: 'stripe' as const,
@@ -91,13 +103,15 @@ export function awaiting(open: Open): void {
           [`payment.${state}`, 2],
         ],
       );
-      const { timestamp, data } = JSON.parse(written[0]!.payload) as {
-        timestamp: string;
-        data: Record<string, unknown>;
-      };
+      const { timestamp, data, ...event } = JSON.parse(written[0]!.payload) as WrittenEvent;
+      const { type, sequence } = event;
+      const isDescribed = (shown: object) =>
+        describedWebhook.Check({ type, timestamp, sequence, data: { ...data, ...shown } });
       assert.equal(+expiresAt - Date.parse(timestamp), hourMs);
       const next_action = { type: 'redirect_to_url', expires_at: expiresAt.toISOString() };
       assert.deepEqual([data['status'], data['next_action']], ['pending', next_action]);
+      assert.equal(isDescribed({}), true);
+      assert.equal(isDescribed({ next_action: { ...next_action, client_secret: 's' } }), false);
       assert.ok(written.every(({ payload }) => !payload.includes('sealed')));
     }
   });
