@@ -76,6 +76,19 @@ test('a partner sees what it is owed of a day, by currency, and nobody else sees
   );
 });
 
+test('sums beyond 2^53 are shown to the digit', async (t) => {
+  const ask = await anEdge(t);
+  const row = ['2026-05-01', 'GBP', '9007199254740993', '0', '9007199254740993', '1', '0'];
+  const [date, currency, ...sums] = row;
+  const names = ['gross', 'refunds', 'net', 'payments', 'refund_count'];
+  const fields = names.map((name, at) => `"${name}":${sums[at]}`).join();
+  const data = `{"date":"${date}","currency":"${currency}",${fields}}`;
+  const { body } = await ask('/v1/settlements?date=2026-05-01');
+  assert.equal(body, `{"object":"list","data":[${data}]}`);
+  const file = await ask('/v1/settlements/2026-05-01.csv');
+  assert.equal(file.body.split('\r\n')[1], row.join());
+});
+
 test('the same is there as a CSV file, with numbers and codes alone', async (t) => {
   const ask = await anEdge(t);
   const header = 'date,currency,gross,refunds,net,payments,refund_count\r\n';

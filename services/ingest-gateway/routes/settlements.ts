@@ -78,7 +78,7 @@ export function addSettlementRoutes(app: FastifyInstance, gateway: Gateway): voi
 
   app.get('/v1/settlements', { schema: listSettlements }, async (request, reply) => {
     const batches = await batchesOf(request, askedDay(request.url));
-    const body = JSON.stringify({ object: 'list', data: batches.map(render) });
+    const body = `{"object":"list","data":[${batches.map(renderBatch).join(',')}]}`;
     return reply.type('application/json').send(body);
   });
 
@@ -133,12 +133,18 @@ async function balanceOf(
   );
 }
 
-/** Written digit by digit: numbers of JavaScript are exact up to 2^53 alone. */
 function renderBalance(currency: string, pending?: Money, days?: SettlementSums): string {
   const { settled = 0n, open = 0n, refunds = 0n } = days ?? {};
   const sums = { pending: pending?.amount ?? 0n, available: open, refunded: refunds, settled };
-  const fields = Object.entries(sums).map(([name, sum]) => `"${name}":${sum}`);
-  return `{"currency":"${currency}",${fields.join(',')}}`;
+  return exactJson({ currency, ...sums });
+}
+
+/** Numbers are written digit by digit: those of JavaScript are exact up to 2^53 alone. */
+function exactJson(fields: Readonly<Record<string, string | bigint>>): string {
+  const pairs = Object.entries(fields).map(([name, value]) => {
+    return `"${name}":${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
+  });
+  return `{${pairs.join(',')}}`;
 }
 
 /** The day of the query, or today. */
@@ -158,23 +164,19 @@ function checkedDay(text: string): string {
   throw incorrectParameters([{ pointer: '#/date', detail: `expected ${dayMeaning}` }]);
 }
 
-/** A day's sums are far below 2^53 minor units, up to which numbers are exact. */
-function render(batch: SettlementBatch) {
-  return {
-    date: batch.date,
-    currency: batch.currency,
-    gross: Number(batch.gross),
-    refunds: Number(batch.refunds),
-    net: Number(batch.net),
-    payments: Number(batch.payments),
-    refund_count: Number(batch.refundCount),
-  };
+function renderBatch(batch: SettlementBatch): string {
+  return exactJson(fieldsOf(batch));
+}
+
+function fieldsOf(batch: SettlementBatch) {
+  const { date, currency, gross, refunds, net, payments, refundCount: refund_count } = batch;
+  return { date, currency, gross, refunds, net, payments, refund_count };
 }
 
 /** No value needs quotes, and none can be taken for a formula: dates, codes and whole numbers. */
 function csvOf(batches: readonly SettlementBatch[]): string {
   const rows = batches.map((batch) => {
-    const shown = render(batch);
+    const shown = fieldsOf(batch);
     return settlementColumns.map((column) => shown[column]);
   });
   return [settlementColumns, ...rows].map((values) => `${values.join(',')}\r\n`).join('');
