@@ -146,9 +146,9 @@ async function consumeTopics(
   { kafka, lost, metrics }: { kafka: BrokerConnection; lost: LostRecords; metrics: AuditorMetrics },
 ): Promise<RecordConsumer> {
   const { ACCEPTED_TOPIC: topic, DEAD_LETTER_TOPIC: deadLetterTopic } = config;
-  const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
-  await requireReadable({ ...kafka, topic, otherwise });
-  await requireReadable({ ...kafka, topic: deadLetterTopic, otherwise });
+  for (const each of [topic, deadLetterTopic]) {
+    await requireReadable({ ...kafka, topic: each, mode: config.TRIPLOCK_MODE });
+  }
   const accepted = runConsumer({
     ...kafka,
     topic,

@@ -45,8 +45,7 @@ await runService(ingestGateway, readConfig, async (config, service) => {
 
   const { ACCEPTED_TOPIC: topic, INSTANCE_NAME: clientId } = config;
   const kafka = { ...kafkaOf(config, { clientId, logger }), topic };
-  const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
-  await requireDurable({ ...kafka, otherwise });
+  await requireDurable({ ...kafka, mode: config.TRIPLOCK_MODE });
   const offsets = openTopicOffsets({ ...kafka, groupId: config.LEDGER_GROUP });
   service.onClose('topic offsets', () => offsets.close());
   const log = openGroupCommit(kafka);

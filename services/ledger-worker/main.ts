@@ -32,11 +32,11 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
 
   const kafka = kafkaOf(config, { clientId: config.INSTANCE_NAME, logger });
   const topic = config.ACCEPTED_TOPIC;
-  const otherwise = config.TRIPLOCK_MODE === 'production' ? 'refuse' : 'warn';
-  await requireReadable({ ...kafka, topic, otherwise });
+  const mode = config.TRIPLOCK_MODE;
+  await requireReadable({ ...kafka, topic, mode });
   checkRetention(topic, await readTopicRetention({ ...kafka, topic }), logger);
   const deadLetterTopic = { ...kafka, topic: config.DEAD_LETTER_TOPIC };
-  await requireDeadLetterCapacity({ ...deadLetterTopic, otherwise });
+  await requireDeadLetterCapacity({ ...deadLetterTopic, mode });
   const deadLetters = openDeadLetters(deadLetterTopic);
   service.onClose('dead letters', () => deadLetters.close());
 

@@ -28,13 +28,13 @@ test('what a broker reports of a topic is what is checked', async (t) => {
     warn: (_: object, message: string) => void warnings.push(message),
   });
   const connection = { ...(await createTestTopic(t)), clientId: 'test', logger: noting };
-  const refused = requireDurable({ ...connection, otherwise: 'refuse' });
+  const refused = requireDurable({ ...connection, mode: 'production' });
   await assert.rejects(
     refused,
     /^Error: topic test\.\w+ has one replica,.* give it three replicas/,
   );
   assert.deepEqual(warnings, []);
-  await requireDurable({ ...connection, otherwise: 'warn' });
+  await requireDurable({ ...connection, mode: 'test' });
   assert.deepEqual(warnings, ['an acknowledged record may be lost if one broker is lost']);
 });
 
@@ -55,7 +55,7 @@ test('a topic is refused or takes a burst of dead letters in the batches that th
   const small = await open({});
   await assert.rejects(small.burst);
   await assert.rejects(
-    requireDeadLetterCapacity({ ...small.connection, otherwise: 'warn' }),
+    requireDeadLetterCapacity({ ...small.connection, mode: 'test' }),
     (error: Error) => {
       assert.match(error.message, /^topic test\.\w+ has max\.message\.bytes 1048588,/);
       assert.match(error.message, /--add-config max\.message\.bytes=2097152$/);
@@ -63,13 +63,13 @@ test('a topic is refused or takes a burst of dead letters in the batches that th
     },
   );
   const large = await open(ofDeadLetters);
-  await requireDeadLetterCapacity({ ...large.connection, otherwise: 'warn' });
+  await requireDeadLetterCapacity({ ...large.connection, mode: 'test' });
   await large.burst;
 });
 
 async function check(t: TestContext, compression: string): Promise<void> {
   const connection = await createTestTopic(t, { compression });
-  await requireReadable({ ...connection, clientId: 'test', logger, otherwise: 'warn' });
+  await requireReadable({ ...connection, clientId: 'test', logger, mode: 'test' });
 }
 
 test('a topic whose batches can always be read is accepted', async (t) => {
@@ -92,7 +92,7 @@ test('a topic that lets in what cannot be read is refused, with what to do', asy
 
 test('brokers that cannot be reached refuse nothing', async () => {
   const nowhere = { brokers: ['127.0.0.1:1'], topic: 'any', clientId: 'test', logger };
-  const unreachable = { ...nowhere, otherwise: 'refuse' } as const;
+  const unreachable = { ...nowhere, mode: 'production' } as const;
   await requireDurable(unreachable);
   await requireDeadLetterCapacity(unreachable);
   await requireReadable(unreachable);

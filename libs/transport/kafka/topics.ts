@@ -1,3 +1,4 @@
+import type { Mode } from '@triplock/runtime';
 import { explain, openInquiry, readTopicConfig, unknownBecause, type Unknown } from './admin.ts';
 import { deadLetterBatchBytes } from './dead-letters.ts';
 import type { BrokerConnection } from './client.ts';
@@ -13,10 +14,12 @@ export type TopicReplication = {
 };
 
 /**
- * The topic that is looked at, and what is done when the brokers do not let this user look, or when
- * an acknowledgement of it is not worth a promise: production refuses.
+ * The topic that is looked at, and by which mode. When the brokers do not let this user look, or
+ * when an acknowledgement of the topic is not worth a promise, production refuses and others warn.
  */
-export type TopicCheck = BrokerConnection & { topic: string; otherwise: 'refuse' | 'warn' };
+export type TopicCheck = BrokerConnection & { topic: string; mode: Mode };
+
+const otherwise = (mode: Mode) => (mode === 'production' ? 'refuse' : 'warn');
 
 /**
  * A check is made once, when the service starts, and what it could not ask stays unchecked: brokers
@@ -40,12 +43,12 @@ const answerWithinMs = 10_000;
  * @throws with one sentence that says what to do: the service must not run so.
  */
 export async function requireDurable(options: TopicCheck): Promise<void> {
-  const { topic, logger, otherwise } = options;
+  const { topic, logger, mode } = options;
   const read = await readReplication(options);
   if (read.outcome === 'unknown') return passUnchecked(options, read, 'its replication');
   const weakness = findWeakness(read);
   if (weakness === undefined) return;
-  if (otherwise === 'refuse') throw new Error(`topic ${topic} ${weakness}`);
+  if (otherwise(mode) === 'refuse') throw new Error(`topic ${topic} ${weakness}`);
   logger.warn({ topic, weakness }, 'an acknowledged record may be lost if one broker is lost');
 }
 
@@ -68,14 +71,14 @@ export function findWeakness(topic: TopicReplication): string | undefined {
  * An outage passes, and with it the reason not to look. A refusal lasts: the service would run on a
  * topic that nobody has looked at.
  *
- * @throws where `otherwise` refuses, with the right to give or the settings to look at.
+ * @throws in production, with the right to give or the settings to look at.
  */
 function passUnchecked(
-  { topic, login, logger, otherwise }: TopicCheck,
+  { topic, login, logger, mode }: TopicCheck,
   { why, refused }: Unknown,
   what: string,
 ): void {
-  if (refused === undefined || otherwise === 'warn') {
+  if (refused === undefined || otherwise(mode) === 'warn') {
     return logger.warn({ topic, why }, `Kafka did not report ${what}: not checked`);
   }
   const user = login === undefined ? 'whoever does not log in (KAFKA_USERNAME)' : login.username;
