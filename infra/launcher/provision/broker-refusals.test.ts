@@ -13,7 +13,7 @@ import { pubsubProject } from '../parts/pubsub.ts';
 import { declarations, type SubscriptionName } from '../services.ts';
 import { createKafkaWithAuthorizer } from '../test/kafka-authorizer.ts';
 import { createPubSubWithIam, type PubSubWithIam } from '../test/pubsub-iam.ts';
-import { aclsOf, kafkaRights } from './broker-rights.ts';
+import { aclsOf, kafkaRights } from '../test/broker-rights.ts';
 import { createKafkaTopics } from './topics.ts';
 
 /** A topic and a group that everybody may read, so that an act fails by what it is about alone. */

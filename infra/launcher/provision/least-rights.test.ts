@@ -21,7 +21,7 @@ import { declarations } from '../services.ts';
 import { asUsed, createKafkaWithAuthorizer } from '../test/kafka-authorizer.ts';
 import { createPubSubWithIam } from '../test/pubsub-iam.ts';
 import { settingsOfNames } from '../wiring.ts';
-import { kafkaRights } from './broker-rights.ts';
+import { kafkaRights } from '../test/broker-rights.ts';
 import { createKafkaTopics } from './topics.ts';
 
 /** A broker and a Pub/Sub where every service may do what its row says. */
