@@ -18,23 +18,32 @@ const methods = [
 
 type Act =
   | {
-      act: 'confirm' | 'cancel' | 'authenticate' | 'settle';
+      act: 'confirm' | 'cancel' | 'authenticate' | 'settle' | 'expire' | 'dispute';
       intent: number;
       key: string;
       method: string;
     }
-  | { act: 'refund'; intent: number; key: string; amount: number };
+  | { act: 'refund' | 'capture'; intent: number; key: string; amount: number };
 
-const intent = fc.integer({ min: 0, max: 2 });
+// The last two are captured by hand.
+const captureMethods = ['automatic', 'automatic_async', 'automatic', 'manual', 'manual'] as const;
+const intent = fc.integer({ min: 0, max: captureMethods.length - 1 });
 const key = fc.constantFrom('a', 'b', 'c', 'd');
 const act: fc.Arbitrary<Act> = fc.oneof(
   fc.record({
-    act: fc.constantFrom('confirm', 'confirm', 'cancel', 'authenticate', 'settle'),
+    act: fc.constantFrom(
+      ...(['confirm', 'confirm', 'cancel', 'authenticate', 'settle', 'expire', 'dispute'] as const),
+    ),
     intent,
     key,
     method: fc.constantFrom(...methods),
   }),
-  fc.record({ act: fc.constant('refund'), intent, key, amount: fc.constantFrom(100, 300, 500) }),
+  fc.record({
+    act: fc.constantFrom('refund', 'capture'),
+    intent,
+    key,
+    amount: fc.constantFrom(100, 300, 500, 501),
+  }),
 );
 const fault = fc.constantFrom(
   ...faultKinds.filter((kind) => !['hold', 'time-out', 'slow'].includes(kind)),
@@ -71,7 +80,11 @@ test('no history charges an intent twice, refunds more than was paid, or leaves 
 
 async function intentsOf(stripe: Stripe): Promise<string[]> {
   const order = { amount: 500, currency: 'usd', payment_method_types: ['card', 'us_bank_account'] };
-  const made = await Promise.all([0, 1, 2].map(() => stripe.paymentIntents.create(order)));
+  const made = await Promise.all(
+    captureMethods.map((capture_method) =>
+      stripe.paymentIntents.create({ ...order, capture_method }),
+    ),
+  );
   return made.map(({ id }) => id);
 }
 
@@ -89,6 +102,14 @@ async function perform({ send, control }: ASimulator, wish: Act, ids: string[]):
       return control('POST', `/payment_intents/${id}/authenticate`, { outcome: 'succeeded' });
     case 'settle':
       return control('POST', '/settle', {});
+    case 'expire':
+      return control('POST', '/expire', { id });
+    case 'dispute':
+      return control('POST', `/payment_intents/${id}/dispute`, {});
+    case 'capture': {
+      const form = `amount_to_capture=${wish.amount}`;
+      return send({ path: `${path}/capture`, form, headers });
+    }
     case 'refund':
       return send({
         path: '/v1/refunds',
@@ -129,9 +150,12 @@ async function checkMoney({ stripe, control }: ASimulator): Promise<void> {
   assert.deepEqual(audit.chargedTwice, []);
   const paid = audit.charges['usd'] ?? { count: 0, amount: 0 };
   assert.equal(paid.count, audit.paymentIntents['succeeded'] ?? 0);
-  assert.equal(paid.amount, paid.count * 500);
+  const { data: intents } = await stripe.paymentIntents.list({ limit: 100 });
+  assert.equal(paid.amount, sumOf(intents, 'amount_received'));
+  assert.equal(audit.held['usd']?.amount ?? 0, sumOf(intents, 'amount_capturable'));
   const { data: charges } = await stripe.charges.list({ limit: 100, expand: ['data.refunds'] });
-  for (const { amount_refunded, amount, refunds } of charges) {
+  for (const { amount_refunded, amount, amount_captured, captured, refunds } of charges) {
+    assert.ok(captured || amount_captured === 0);
     const given = refunds!.data.filter(({ status }) => status !== 'failed');
     assert.ok(amount_refunded <= amount);
     assert.equal(
@@ -139,4 +163,12 @@ async function checkMoney({ stripe, control }: ASimulator): Promise<void> {
       amount_refunded,
     );
   }
+  // The balance is what was captured, less what went back to customers and what they dispute.
+  const { data: moved } = await stripe.balanceTransactions.list({ limit: 100 });
+  const back = (audit.refunds['usd']?.amount ?? 0) + (audit.disputes['usd']?.amount ?? 0);
+  assert.equal(sumOf(moved, 'net'), paid.amount - back);
+}
+
+function sumOf<Name extends string>(rows: readonly Record<Name, number>[], name: Name): number {
+  return rows.reduce((sum, row) => sum + row[name], 0);
 }

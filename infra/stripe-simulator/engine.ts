@@ -1,6 +1,11 @@
 import type { Random } from '@triplock/runtime';
 import type { Faults, LatencyShape } from './faults.ts';
+import { expireAuthorization } from './operations/captures.ts';
 import type { World } from './operations/operation.ts';
+import { settlePayment } from './operations/payment-attempts.ts';
+import { settleRefund } from './operations/refunds.ts';
+import type { PaymentIntentRecord, RefundRecord } from './records.ts';
+import { isHeld, type Account } from './store/account.ts';
 import type { Change, KeptAnswer } from './store/journal.ts';
 import type { Clock, Store } from './store/store.ts';
 
@@ -9,11 +14,15 @@ export type Dials = {
   latency: LatencyShape;
   searchLagMs: number;
   settleAfterMs: number;
+  authorizedForMs: number;
   webhooks: WebhookSettings;
 };
 
 /** In which order due events are sent: as they come, or one after the other in a chosen order. */
 export const webhookOrders = ['any', 'created', 'reversed', 'shuffled'] as const;
+
+/** 30 days: https://docs.stripe.com/payments/extended-authorization */
+export const authorizedForMsMax = 2_592_000_000;
 
 /** Where events go, and how badly. */
 export type WebhookSettings = {
@@ -103,4 +112,71 @@ export function createAlarm(work: DueWork, onError: (error: unknown) => void): A
       await running;
     },
   };
+}
+
+type Unsettled = PaymentIntentRecord | RefundRecord;
+
+/**
+ * What happens by itself, as time passes: payments in processing and refunds on their way settle,
+ * and authorisations that nobody captured expire.
+ */
+export function createSettling(engine: Engine): DueWork {
+  return {
+    nextInMs() {
+      let next = Infinity;
+      for (const row of unsettled(engine)) next = Math.min(next, dueAt(row) ?? Infinity);
+      return next === Infinity ? undefined : next - engine.clock.now();
+    },
+    async pass() {
+      const now = engine.clock.now();
+      const due = [...unsettled(engine)].filter((row) => (dueAt(row) ?? Infinity) <= now);
+      due.forEach((row) => settle(engine, row));
+      await engine.store.settled();
+      return due.length;
+    },
+  };
+}
+
+/** Undefined for what stays as it is for ever. */
+function dueAt(row: Unsettled): number | undefined {
+  const expiresAt = row.kind === 'payment_intent' ? row.captureBefore : null;
+  return row.settlement?.at ?? expiresAt ?? undefined;
+}
+
+/** Settles one at once, or everything that would settle by itself one day; returns how many. */
+export function settleNow(engine: Engine, id?: string): number {
+  const chosen = [...unsettled(engine)].filter((row) => {
+    if (row.settlement === null) return false;
+    return id === undefined ? row.settlement.at !== null : row.id === id;
+  });
+  chosen.forEach((row) => settle(engine, row));
+  return chosen.length;
+}
+
+/** Lets one authorisation expire at once, or all of them; returns how many. */
+export function expireNow(engine: Engine, id?: string): number {
+  const chosen = [...unsettled(engine)].filter((row) => {
+    return isHeld(row) && (id === undefined || row.id === id);
+  });
+  chosen.forEach((row) => settle(engine, row));
+  return chosen.length;
+}
+
+function settle(engine: Engine, row: Unsettled): void {
+  const { account } = engine.store;
+  const at = engine.clock.now();
+  commitChange(engine, 'settlement', { change: settled(account, row, at) });
+}
+
+function settled(account: Account, row: Unsettled, at: number): Change {
+  if (row.kind === 'refund') return settleRefund(account, row, at);
+  if (row.captureBefore !== null) return expireAuthorization(account, row, at);
+  return settlePayment(account, row, at);
+}
+
+function* unsettled({ store: { account } }: Engine): Iterable<Unsettled> {
+  for (const id of account.unsettled) {
+    const row = account.paymentIntents.get(id) ?? account.refunds.get(id);
+    if (row !== undefined) yield row;
+  }
 }

@@ -7,9 +7,12 @@ import {
   url,
   withDefault,
 } from '@triplock/runtime';
+import { authorizedForMsMax } from './engine.ts';
 import { startSimulator, type SimulatorOptions } from './simulator.ts';
 
 const milliseconds = integer({ min: 0, max: 86_400_000 });
+
+const authorizedForMs = integer({ min: 0, max: authorizedForMsMax });
 
 const settings = {
   ...controlSettings,
@@ -24,6 +27,8 @@ const settings = {
   // "Data is searchable in under 1 minute": https://docs.stripe.com/search#data-freshness
   STRIPE_SIMULATOR_SEARCH_LAG_MS: withDefault(milliseconds, 60_000),
   STRIPE_SIMULATOR_SETTLE_AFTER_MS: withDefault(milliseconds, 2_000),
+  // "7 by default": https://docs.stripe.com/api/payment_intents/capture
+  STRIPE_SIMULATOR_AUTHORIZED_FOR_MS: withDefault(authorizedForMs, 604_800_000),
 } as const;
 
 /** The simulator's settings from the environment. */
@@ -42,6 +47,7 @@ function readConfig(environment: NodeJS.ProcessEnv): Omit<SimulatorOptions, 'onB
       },
       searchLagMs: read.STRIPE_SIMULATOR_SEARCH_LAG_MS,
       settleAfterMs: read.STRIPE_SIMULATOR_SETTLE_AFTER_MS,
+      authorizedForMs: read.STRIPE_SIMULATOR_AUTHORIZED_FOR_MS,
       webhooks: {
         url: read.STRIPE_SIMULATOR_WEBHOOK_URL,
         secret: read.STRIPE_SIMULATOR_WEBHOOK_SECRET,

@@ -184,6 +184,25 @@ const calls: Readonly<Record<string, (stripe: Stripe) => Promise<Seen[]>>> = {
     );
     return [stateOf(canceled), confirm, await refusalOf(stripe.paymentIntents.cancel(open.id))];
   },
+  'captures: in part, too much, again, after a cancellation': async (stripe) => {
+    const order = { ...card, confirm: true, payment_method: 'pm_card_visa' };
+    const hold = () => stripe.paymentIntents.create({ ...order, capture_method: 'manual' });
+    const [taken, left] = [await hold(), await hold()];
+    const tooMuch = await refusalOf(
+      stripe.paymentIntents.capture(taken.id, { amount_to_capture: 1_251 }),
+    );
+    const captured = await stripe.paymentIntents.capture(taken.id, {
+      amount_to_capture: 1_000,
+      expand: ['latest_charge'],
+    });
+    const again = await refusalOf(stripe.paymentIntents.capture(taken.id));
+    const canceled = await stripe.paymentIntents.cancel(left.id, { expand: ['latest_charge'] });
+    const late = await refusalOf(stripe.paymentIntents.capture(left.id));
+    return [
+      ...[stateOf(left), tooMuch, stateOf(captured), chargeOf(captured), again],
+      ...[stateOf(canceled), chargeOf(canceled), late],
+    ];
+  },
   'refunds up to the payment': async (stripe) => {
     const order = { ...card, confirm: true, payment_method: 'pm_card_visa' };
     const { id: payment_intent } = await stripe.paymentIntents.create(order);
@@ -238,14 +257,18 @@ const calls: Readonly<Record<string, (stripe: Stripe) => Promise<Seen[]>>> = {
 };
 
 function stateOf(intent: Omit<Stripe.PaymentIntent, 'id'>): Seen {
-  const { amount, amount_received, currency, status, livemode, cancellation_reason } = intent;
+  const { amount, amount_capturable, amount_received, currency, status } = intent;
+  const { livemode, cancellation_reason } = intent;
   const paid = intent.latest_charge !== null;
-  return { amount, amount_received, currency, status, livemode, cancellation_reason, paid };
+  const amounts = { amount, amount_capturable, amount_received };
+  return { ...amounts, currency, status, livemode, cancellation_reason, paid };
 }
 
 function chargeOf({ latest_charge }: Stripe.PaymentIntent): Seen {
-  const { amount, currency, status, paid, refunded, captured } = latest_charge as Stripe.Charge;
-  return { amount, currency, status, paid, refunded, captured };
+  const { amount, amount_captured, amount_refunded, ...charge } = latest_charge as Stripe.Charge;
+  const { currency, status, paid, refunded, captured } = charge;
+  const amounts = { amount, amount_captured, amount_refunded };
+  return { ...amounts, currency, status, paid, refunded, captured };
 }
 
 async function refusalOf(call: Promise<unknown>): Promise<Seen> {

@@ -3,12 +3,13 @@ import { randomBytes } from 'node:crypto';
 /** Times in records are milliseconds of the simulator's clock; on the wire they are seconds. */
 export type Metadata = Readonly<Record<string, string>>;
 
-/** https://docs.stripe.com/payments/paymentintents/lifecycle; manual capture is not simulated. */
+/** https://docs.stripe.com/payments/paymentintents/lifecycle */
 export type IntentStatus =
   | 'requires_payment_method'
   | 'requires_confirmation'
   | 'requires_action'
   | 'processing'
+  | 'requires_capture'
   | 'succeeded'
   | 'canceled';
 
@@ -48,9 +49,11 @@ export type PaymentIntentRecord = {
   readonly created: number;
   readonly clientSecret: string;
   readonly amount: number;
+  /** What an authorisation holds and nobody has captured yet. */
+  readonly amountCapturable: number;
   readonly amountReceived: number;
   readonly currency: string;
-  readonly captureMethod: 'automatic' | 'automatic_async';
+  readonly captureMethod: 'automatic' | 'automatic_async' | 'manual';
   readonly status: IntentStatus;
   readonly metadata: Metadata;
   readonly description: string | null;
@@ -65,6 +68,8 @@ export type PaymentIntentRecord = {
   readonly lastFailure: LastFailure | null;
   readonly action: PendingAction | null;
   readonly settlement: PendingSettlement | null;
+  /** When the authorisation expires; null where nothing waits to be captured. */
+  readonly captureBefore: number | null;
   readonly canceledAt: number | null;
   readonly cancellationReason: string | null;
 };
@@ -81,9 +86,17 @@ export type ChargeRecord = {
   readonly id: string;
   readonly created: number;
   readonly amount: number;
+  /** What was taken; less than `amount` where an authorisation was captured in part. */
+  readonly amountCaptured: number;
+  /** What was given back, and what of an authorisation was let go without being taken. */
   readonly amountRefunded: number;
   readonly currency: string;
+  /** An authorisation is `succeeded` too; `captured` tells whether its money was taken. */
   readonly status: 'succeeded' | 'pending' | 'failed';
+  readonly captured: boolean;
+  /** When an authorisation expires, also once it was captured; null where there was none. */
+  readonly captureBefore: number | null;
+  readonly disputed: boolean;
   readonly failure: PaymentFailure | null;
   readonly metadata: Metadata;
   readonly description: string | null;
@@ -94,8 +107,10 @@ export type ChargeRecord = {
   readonly paymentMethod: PaymentMethodRecord;
 };
 
+/** Money given back, or the rest of an authorisation that was let go: no money moved for that. */
 export type RefundRecord = {
   readonly kind: 'refund';
+  readonly gives: 'captured' | 'held';
   readonly id: string;
   readonly created: number;
   readonly amount: number;
@@ -110,8 +125,44 @@ export type RefundRecord = {
   readonly settlement: { readonly at: number; readonly to: 'succeeded' | 'failed' } | null;
 };
 
+/** The customer has asked their bank for the money back: https://docs.stripe.com/disputes */
+export type DisputeRecord = {
+  readonly kind: 'dispute';
+  readonly id: string;
+  readonly created: number;
+  readonly amount: number;
+  readonly currency: string;
+  readonly charge: string;
+  readonly paymentIntent: string;
+  readonly reason: DisputeReason;
+  readonly status: 'needs_response' | 'won' | 'lost';
+  readonly closedAt: number | null;
+};
+
+export const disputeReasons = [
+  'fraudulent',
+  'product_not_received',
+  'duplicate',
+  'general',
+] as const;
+export type DisputeReason = (typeof disputeReasons)[number];
+
 /** A record that an event or an expanded field can show. */
-export type ShownRecord = PaymentIntentRecord | ChargeRecord | RefundRecord;
+export type ShownRecord = PaymentIntentRecord | ChargeRecord | RefundRecord | DisputeRecord;
+
+/** One movement of the account's balance. It follows from the other records: no step holds one. */
+export type BalanceTransactionRecord = {
+  readonly kind: 'balance_transaction';
+  readonly id: string;
+  readonly created: number;
+  /** Negative for what left the account. */
+  readonly amount: number;
+  readonly currency: string;
+  readonly type: 'charge' | 'refund' | 'refund_failure' | 'adjustment';
+  readonly reportingCategory: string;
+  /** The charge, refund or dispute that caused it. */
+  readonly source: string;
+};
 
 export type EventRecord = {
   readonly kind: 'event';

@@ -55,7 +55,7 @@ test('what is wrong with a parameter is named by its name and code', async (t) =
     ['amount=500&currency=EUR', undefined, 'currency'],
     ['amount=500&currency=zzz', undefined, 'currency'],
     [`${form}&colour=red`, 'parameter_unknown', 'colour'],
-    [`${form}&capture_method=manual`, undefined, 'capture_method'],
+    [`${form}&capture_method=later`, undefined, 'capture_method'],
     [`${form}&payment_method=pm_unknown`, 'resource_missing', 'payment_method'],
     [`${form}&metadata[k]=${'v'.repeat(501)}`, undefined, 'metadata[k]'],
     [`${form}&metadata=text`, undefined, 'metadata'],
@@ -103,7 +103,7 @@ test('what is not there is 404 by its URL and 400 by a parameter', async (t) => 
 
 test('what is not simulated is an unknown URL, not a silent success', async (t) => {
   const { send } = await aSimulator(t);
-  for (const unknown of ['/v1/customers', `${path}/pi_1/capture`, '/v1/charges']) {
+  for (const unknown of ['/v1/customers', `${path}/pi_1/increment_authorization`, '/v1/charges']) {
     const { status, json } = await send({ path: unknown, form });
     assert.deepEqual([status, json.error.type], [404, 'invalid_request_error'], unknown);
   }

@@ -1,18 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { commitChange, type Engine } from './engine.ts';
 import { drawLatencyMs, type Fault } from './faults.ts';
+import { cancelPaymentIntent, capturePaymentIntent } from './operations/captures.ts';
 import { confirmPaymentIntent } from './operations/confirmations.ts';
+import { closeDispute } from './operations/disputes.ts';
 import { lists, retrievals } from './operations/lists.ts';
 import type { Call, Operation, Result } from './operations/operation.ts';
-import {
-  cancelPaymentIntent,
-  createPaymentIntent,
-  updatePaymentIntent,
-} from './operations/payment-intents.ts';
+import { createPaymentIntent, updatePaymentIntent } from './operations/payment-intents.ts';
 import { createRefund } from './operations/refunds.ts';
 import { searchPaymentIntents } from './operations/search.ts';
 import { newId } from './records.ts';
-import { fingerprintOf } from './store/idempotency-keys.ts';
+import { fingerprintOf } from './store/store.ts';
 import { errorAnswer, invalidRequest, type Answer } from './wire/errors.ts';
 import type { Params } from './wire/params.ts';
 
@@ -122,9 +120,11 @@ export const operations: readonly Operation[] = [
   createPaymentIntent,
   updatePaymentIntent,
   confirmPaymentIntent,
+  capturePaymentIntent,
   cancelPaymentIntent,
   searchPaymentIntents,
   createRefund,
+  closeDispute,
   ...retrievals,
   ...lists,
 ];

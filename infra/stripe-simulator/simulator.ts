@@ -7,11 +7,10 @@ import {
 } from '@triplock/runtime';
 import { fastify, type FastifyInstance } from 'fastify';
 import { addApiRoutes } from './api.ts';
-import { addAuthenticationPage } from './control/authentication-page.ts';
+import { addAuthenticationPage } from './control/customers.ts';
 import { addControlRoutes, addJournalRoute, addWebhookRoutes } from './control/routes.ts';
-import { createAlarm, type Dials, type Engine } from './engine.ts';
+import { createAlarm, createSettling, type Dials, type Engine } from './engine.ts';
 import { createFaults } from './faults.ts';
-import { createSettling } from './settling.ts';
 import { createClock, openStore } from './store/store.ts';
 import { createDelivering } from './webhooks.ts';
 
@@ -50,6 +49,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
       now: () => clock.now(),
       publicUrl: () => url,
       settleAfterMs: () => dials.settleAfterMs,
+      authorizedForMs: () => dials.authorizedForMs,
       searchLagMs: () => dials.searchLagMs,
     },
     changed: () => alarms.forEach((alarm) => alarm.look()),

@@ -1,4 +1,4 @@
-import type { PaymentFailure, PaymentMethodRecord } from './records.ts';
+import type { DisputeReason, PaymentFailure, PaymentMethodRecord } from './records.ts';
 
 /** What a test payment method does when it is charged, and when that charge is refunded. */
 export type TestMethod = {
@@ -7,6 +7,8 @@ export type TestMethod = {
   readonly last4: string;
   readonly charge: ChargeBehaviour;
   readonly refund: 'succeeds' | 'pends' | 'fails-later';
+  /** Its customer disputes what was taken. */
+  readonly dispute?: DisputeReason;
 };
 
 export type ChargeBehaviour =
@@ -42,7 +44,7 @@ const processingError: PaymentFailure = {
 
 /**
  * Stripe's test payment methods by name. Cards: https://docs.stripe.com/testing (cards by brand,
- * declined payments, 3D Secure, refunds); bank accounts, which settle later:
+ * declined payments, 3D Secure, refunds, disputes); bank accounts, which settle later:
  * https://docs.stripe.com/payments/ach-direct-debit/accept-a-payment (test account numbers).
  */
 export const testPaymentMethods: Readonly<Record<string, TestMethod>> = {
@@ -81,6 +83,12 @@ export const testPaymentMethods: Readonly<Record<string, TestMethod>> = {
 
   pm_card_pendingRefund: { ...card('7726', 'visa'), refund: 'pends' },
   pm_card_refundFail: { ...card('5126', 'visa'), refund: 'fails-later' },
+
+  pm_card_createDispute: { ...card('0259', 'visa'), dispute: 'fraudulent' },
+  pm_card_createDisputeProductNotReceived: {
+    ...card('2685', 'visa'),
+    dispute: 'product_not_received',
+  },
 
   pm_usBankAccount_success: bank('6789', 'succeeded'),
   pm_usBankAccount_processing: bank('0009', 'never'),

@@ -183,10 +183,20 @@ test('each way a payment can go has its event', async (t) => {
   });
   await stripe.refunds.create({ payment_intent: late.id });
   await control('POST', '/settle', {});
+  const held = { ...paid, capture_method: 'manual' } as const;
+  const [taken] = [
+    await stripe.paymentIntents.create(held),
+    await stripe.paymentIntents.create(held),
+  ];
+  await stripe.paymentIntents.capture(taken.id);
+  await control('POST', '/expire', {});
+  await control('POST', `/payment_intents/${taken.id}/dispute`, {});
   const wanted = [
     ...['created', 'succeeded', 'payment_failed', 'requires_action', 'processing', 'canceled'].map(
       (what) => `payment_intent.${what}`,
     ),
+    'payment_intent.amount_capturable_updated',
+    ...['charge.captured', 'charge.expired', 'charge.dispute.created'],
     ...['charge.refunded', 'refund.created', 'refund.updated', 'refund.failed'],
   ];
   const events = await seen();

@@ -8,18 +8,17 @@ import {
   type Dials,
   type Engine,
   type WebhookSettings,
-  commitChange,
+  authorizedForMsMax,
   webhookOrders,
 } from '../engine.ts';
-import { type Authentication, authenticateCustomer } from '../operations/confirmations.ts';
-import { settleNow } from '../settling.ts';
 import { auditAccount } from '../store/account.ts';
+import { addCustomerRoutes } from './customers.ts';
 
 const strict = { type: 'object', additionalProperties: false } as const;
 const milliseconds = { type: 'integer', minimum: 0, maximum: 86_400_000 } as const;
 
 /** What control requests may say. Anything else is a 400: a misspelt fault must not be no fault. */
-export const schemas = {
+const schemas = {
   fault: {
     ...strict,
     required: ['fault'],
@@ -38,6 +37,7 @@ export const schemas = {
     properties: {
       searchLagMs: milliseconds,
       settleAfterMs: milliseconds,
+      authorizedForMs: { type: 'integer', minimum: 0, maximum: authorizedForMsMax },
       latency: {
         ...strict,
         required: ['medianMs', 'p99Ms'],
@@ -61,18 +61,13 @@ export const schemas = {
     },
   },
   replay: { ...strict, properties: { event: { type: 'string' }, type: { type: 'string' } } },
-  settle: { ...strict, properties: { id: { type: 'string' } } },
-  authenticate: {
-    ...strict,
-    required: ['outcome'],
-    properties: { outcome: { enum: ['succeeded', 'failed'] } },
-  },
 } as const;
 
 /** Everything under `/_simulator`: what no merchant can do, and what a test must be able to. */
 export function addControlRoutes(app: FastifyInstance, engine: Engine): void {
   addFaultRoutes(app, engine);
   addWorldRoutes(app, engine);
+  addCustomerRoutes(app, engine);
   app.get('/_simulator', () => overview(engine));
   app.get<{ Querystring: { metadata_key?: string } }>('/_simulator/audit', async ({ query }) => {
     const audit = auditAccount(engine.store.account, query.metadata_key);
@@ -125,29 +120,7 @@ function addWorldRoutes(app: FastifyInstance, engine: Engine): void {
     '/_simulator/settings',
     { schema: { body: schemas.settings } },
     ({ body }) => {
-      const { latency, searchLagMs, settleAfterMs } = Object.assign(dials, body);
-      return { latency, searchLagMs, settleAfterMs };
-    },
-  );
-  app.post<{ Body: { id?: string } }>(
-    '/_simulator/settle',
-    { schema: { body: schemas.settle } },
-    async ({ body }) => {
-      const settled = settleNow(engine, body.id);
-      await store.settled();
-      return { settled };
-    },
-  );
-  app.post<{ Params: { id: string }; Body: { outcome: Authentication } }>(
-    '/_simulator/payment_intents/:id/authenticate',
-    { schema: { body: schemas.authenticate } },
-    async ({ params, body }, reply) => {
-      const done = authenticateCustomer(engine.world, params.id, body.outcome);
-      if (done.outcome === 'unknown') return reply.code(404).send(done);
-      if (done.outcome === 'not-asked') return reply.code(409).send(done);
-      commitChange(engine, 'authentication', { change: done.change });
-      await store.settled();
-      return { outcome: 'done', status: store.account.paymentIntents.get(params.id)?.status };
+      return settingsOf(Object.assign(dials, body));
     },
   );
   app.post('/_simulator/reset', async () => {
@@ -158,22 +131,27 @@ function addWorldRoutes(app: FastifyInstance, engine: Engine): void {
   });
 }
 
+function settingsOf({ latency, searchLagMs, settleAfterMs, authorizedForMs }: Dials) {
+  return { latency, searchLagMs, settleAfterMs, authorizedForMs };
+}
+
 function clockNow({ clock }: Engine) {
   return { now: new Date(clock.now()).toISOString(), offsetMs: clock.offsetMs() };
 }
 
 function overview(engine: Engine) {
-  const { latency, searchLagMs, settleAfterMs, webhooks } = engine.dials;
+  const { webhooks } = engine.dials;
   const { account, undelivered } = engine.store;
   return {
     clock: clockNow(engine),
-    settings: { latency, searchLagMs, settleAfterMs },
+    settings: settingsOf(engine.dials),
     webhooks: { ...webhooks, secret: undefined, undelivered: undelivered.size() },
     faults: engine.faults.list(),
     objects: {
       payment_intents: account.paymentIntents.size(),
       charges: account.charges.size(),
       refunds: account.refunds.size(),
+      disputes: account.disputes.size(),
       events: account.events.size(),
     },
   };

@@ -8,16 +8,12 @@ import {
   checkReturnUrl,
   findIntent,
   findPaymentMethod,
-} from './intent-params.ts';
-import type { Call, Operation, Result, World } from './operation.ts';
-import {
-  attemptAnswer,
-  attemptPayment,
-  failPayment,
   missingMethod,
   redirectOf,
   unexpectedState,
-} from './payment-attempts.ts';
+} from './intent-params.ts';
+import type { Call, Operation, Result, World } from './operation.ts';
+import { attemptAnswer, attemptPayment, failPayment } from './payment-attempts.ts';
 
 type Wish = {
   readonly values: ValuesOf<typeof attemptParams>;
@@ -74,6 +70,7 @@ function confirm(world: World, call: Call, wish: Wish): Result {
     request: call.request,
     redirect: redirectOf(world, intent.id, wish.returnUrl),
     settleAfterMs: world.settleAfterMs(),
+    authorizedForMs: world.authorizedForMs(),
     unattended: values.off_session === true || values.error_on_requires_action === true,
     authenticated: false,
   });
@@ -126,6 +123,7 @@ export function authenticateCustomer(
     at: world.now(),
     request: null,
     settleAfterMs: world.settleAfterMs(),
+    authorizedForMs: world.authorizedForMs(),
     redirect: null,
     unattended: false,
     authenticated: true,

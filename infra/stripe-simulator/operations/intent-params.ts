@@ -1,7 +1,12 @@
-import { amountMax, amountMinOf, amountStepOf } from '../currencies.ts';
-import { newId, type PaymentIntentRecord, type PaymentMethodRecord } from '../records.ts';
+import {
+  newId,
+  type PaymentIntentRecord,
+  type PaymentMethodRecord,
+  type Redirect,
+} from '../records.ts';
+import { renderPaymentIntent } from '../render/payment-intents.ts';
 import { testMethodOf, testPaymentMethods } from '../test-payment-methods.ts';
-import { invalidRequest, resourceMissing } from '../wire/errors.ts';
+import { invalidRequest, resourceMissing, type Answer } from '../wire/errors.ts';
 import {
   flag,
   integer,
@@ -14,6 +19,7 @@ import {
   took,
   unread,
   url,
+  type Param,
   type Read,
 } from '../wire/params.ts';
 import type { World } from './operation.ts';
@@ -38,16 +44,25 @@ export const describingParams = {
   transfer_group: text(),
 } as const;
 
-/** Manual capture and manual confirmation are refused: they are not simulated. */
+/** Manual confirmation is refused: it is not simulated. */
 export const intentParams = {
   ...attemptParams,
   ...describingParams,
   confirm: flag,
   payment_method_types: texts,
   automatic_payment_methods: nested({ enabled: flag, allow_redirects: oneOf(['always', 'never']) }),
-  capture_method: oneOf(['automatic', 'automatic_async']),
+  capture_method: oneOf(['automatic', 'automatic_async', 'manual']),
   confirmation_method: oneOf(['automatic']),
 } as const;
+
+/** Three letters in lower case, as Stripe demands: https://docs.stripe.com/currencies */
+export const currency: Param<string> = {
+  read(value, param) {
+    if (typeof value === 'string' && supported.has(value)) return took(value);
+    const shown = typeof value === 'string' ? value : JSON.stringify(value);
+    return refuse(invalidRequest(`Invalid currency: ${shown}`, { param }));
+  },
+};
 
 /** Above every limit of the API, so that each limit has its own error. */
 export const wholeAmount = integer({ min: 1, max: 999_999_999_999 });
@@ -122,10 +137,16 @@ export function findPaymentMethod(world: World, id: string): Read<PaymentMethodR
   return took({ kind: 'payment_method', id: newId('pm_'), created, testMethod: id });
 }
 
-/** Whether an intent can be paid with this method at all; a bank debit is in dollars. */
+/**
+ * Whether an intent can be paid with this method at all; a bank debit is in dollars, and at once.
+ */
 export function checkMethodFits(
   method: PaymentMethodRecord,
-  intent: { paymentMethodTypes: readonly string[]; currency: string },
+  intent: {
+    paymentMethodTypes: readonly string[];
+    currency: string;
+    captureMethod: PaymentIntentRecord['captureMethod'] | undefined;
+  },
 ): Read<PaymentMethodRecord> {
   const { type } = testMethodOf(method);
   const param = 'payment_method';
@@ -138,5 +159,103 @@ export function checkMethodFits(
     const message = `The currency provided (${intent.currency}) is invalid for us_bank_account: it takes usd.`;
     return refuse(invalidRequest(message, { param: 'currency' }));
   }
+  if (type !== 'card' && intent.captureMethod === 'manual') {
+    const message = `The payment method type ${type} does not support capture_method: manual.`;
+    return refuse(invalidRequest(message, { param: 'capture_method' }));
+  }
   return took(method);
+}
+
+/**
+ * 400 `payment_intent_unexpected_state`: "The PaymentIntent's state was incompatible with the
+ * operation you were trying to perform" (https://docs.stripe.com/error-codes). It holds the intent,
+ * so that the caller learns the state without asking again.
+ */
+export function unexpectedState(intent: PaymentIntentRecord, message: string): Answer {
+  return invalidRequest(message, {
+    code: 'payment_intent_unexpected_state',
+    payment_intent: renderPaymentIntent(intent),
+  });
+}
+
+/** What confirming without a payment method is answered with. */
+export const missingMethod =
+  "You cannot confirm this PaymentIntent because it's missing a payment method. You can either update " +
+  'the PaymentIntent with a payment method and then confirm it again, or confirm it again directly ' +
+  'with a payment method or ConfirmationToken.';
+
+/**
+ * The page at which the customer of this intent authenticates, when there is somewhere to return
+ * to.
+ */
+export function redirectOf(world: World, id: string, returnUrl: string | null): Redirect | null {
+  if (returnUrl === null) return null;
+  return { url: `${world.publicUrl()}/_simulator/authenticate/${id}`, returnUrl };
+}
+
+/**
+ * The currencies that Stripe takes payments in, with the smallest charge where Stripe names one, in
+ * the minor units of the API: https://docs.stripe.com/currencies (supported presentment currencies,
+ * minimum and maximum charge amounts).
+ */
+const named: Readonly<Record<string, number>> = {
+  aed: 200,
+  aud: 50,
+  brl: 50,
+  cad: 50,
+  chf: 50,
+  czk: 1_500,
+  dkk: 250,
+  eur: 50,
+  gbp: 30,
+  hkd: 400,
+  huf: 17_500,
+  inr: 50,
+  jpy: 50,
+  mxn: 1_000,
+  myr: 200,
+  nok: 300,
+  nzd: 50,
+  pln: 200,
+  ron: 200,
+  sek: 300,
+  sgd: 50,
+  thb: 1_000,
+  usd: 50,
+};
+
+const others =
+  'afn all amd ang aoa ars awg azn bam bbd bdt bhd bif bmd bnd bob bsd bwp byn bzd cdf clp cny cop ' +
+  'crc cve djf dop dzd egp etb fjd fkp gel gip gmd gnf gtq gyd hnl htg idr ils isk jmd jod kes kgs ' +
+  'khr kmf krw kwd kyd kzt lak lbp lkr lrd lsl mad mdl mga mkd mmk mnt mop mur mvr mwk mzn nad ngn ' +
+  'nio npr omr pab pen pgk php pkr pyg qar rsd rub rwf sar sbd scr shp sle sos srd std szl tjs tnd ' +
+  'top try ttd twd tzs uah ugx uyu uzs vnd vuv wst xaf xcd xcg xof xpf yer zar zmw';
+
+const supported = new Set([...Object.keys(named), ...others.split(' ')]);
+
+// Three-decimal currencies end in a zero; ISK and UGX are written with two decimals that are zeros.
+const steps: Readonly<Record<string, number>> = {
+  bhd: 10,
+  jod: 10,
+  kwd: 10,
+  omr: 10,
+  tnd: 10,
+  isk: 100,
+  ugx: 100,
+};
+
+/**
+ * "The amount value supports up to eight digits":
+ * https://docs.stripe.com/api/payment_intents/object
+ */
+const amountMax = 99_999_999;
+
+/** The smallest amount that can be charged; 1 where Stripe names none. */
+function amountMinOf(currency: string): number {
+  return named[currency] ?? 1;
+}
+
+/** What an amount must be a multiple of: https://docs.stripe.com/currencies#special-cases */
+function amountStepOf(currency: string): number {
+  return steps[currency] ?? 1;
 }

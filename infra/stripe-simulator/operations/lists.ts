@@ -130,6 +130,21 @@ export const lists: readonly Operation[] = [
       same(filters['payment_intent'], row.paymentIntent) && same(filters['charge'], row.charge),
   }),
   list({
+    name: 'disputes',
+    kind: 'dispute',
+    filters: ['payment_intent', 'charge'],
+    table: (account) => account.disputes,
+    keeps: (row, filters) =>
+      same(filters['payment_intent'], row.paymentIntent) && same(filters['charge'], row.charge),
+  }),
+  list({
+    name: 'balance_transactions',
+    kind: 'balance_transaction',
+    filters: ['type', 'source'],
+    table: (account) => account.balanceTransactions,
+    keeps: (row, filters) => same(filters['type'], row.type) && same(filters['source'], row.source),
+  }),
+  list({
     name: 'events',
     kind: 'event',
     filters: ['type'],
@@ -204,6 +219,10 @@ export const retrievals: readonly Operation[] = [
   retrieve('payment_intents', 'payment_intent', (account, id) => account.paymentIntents.get(id)),
   retrieve('charges', 'charge', (account, id) => account.charges.get(id)),
   retrieve('refunds', 'refund', (account, id) => account.refunds.get(id)),
+  retrieve('disputes', 'dispute', (account, id) => account.disputes.get(id)),
+  retrieve('balance_transactions', 'balance_transaction', (account, id) =>
+    account.balanceTransactions.get(id),
+  ),
   retrieve('payment_methods', 'payment_method', (account, id) => account.paymentMethods.get(id)),
   retrieve('events', 'event', (account, id) => account.events.get(id)),
 ];

@@ -10,6 +10,8 @@ export type World = {
   now(): number;
   /** How long a payment in processing and a refund on its way take. */
   settleAfterMs(): number;
+  /** How long what is authorised can be captured. */
+  authorizedForMs(): number;
   /**
    * Where the simulator is reached, without a slash at the end: its own pages are linked from
    * there.

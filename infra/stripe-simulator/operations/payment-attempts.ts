@@ -9,10 +9,12 @@ import {
   type Redirect,
 } from '../records.ts';
 import { renderPaymentIntent, renderPaymentMethod } from '../render/payment-intents.ts';
+import type { Account } from '../store/account.ts';
 import type { Change } from '../store/journal.ts';
 import { insufficientFunds, testMethodOf } from '../test-payment-methods.ts';
-import { errorAnswer, invalidRequest, type Answer } from '../wire/errors.ts';
+import { errorAnswer, type Answer } from '../wire/errors.ts';
 import { renderExpanded } from '../render/records.ts';
+import { raiseDispute } from './disputes.ts';
 import { happened, ok, type World } from './operation.ts';
 
 /** One attempt to take the money of an intent. */
@@ -22,6 +24,7 @@ export type Attempt = {
   readonly at: number;
   readonly request: EventRecord['request'];
   readonly settleAfterMs: number;
+  readonly authorizedForMs: number;
   readonly redirect: Redirect | null;
   /** Nobody is there to authenticate, or nobody shall be asked: then asking is declining. */
   readonly unattended: boolean;
@@ -43,13 +46,13 @@ const authenticationRequired: PaymentFailure = {
 
 /**
  * Does what the test payment method is made for:
- * https://docs.stripe.com/payments/paymentintents/lifecycle. Only here is money taken.
+ * https://docs.stripe.com/payments/paymentintents/lifecycle. Only here is money taken or held.
  */
 export function attemptPayment(attempt: Attempt): Attempted {
   const { charge } = testMethodOf(attempt.method);
   switch (charge.does) {
     case 'succeed':
-      return succeed(attempt);
+      return takeOrHold(attempt);
     case 'decline':
       return declinePayment(attempt, charge.failure);
     case 'process':
@@ -57,7 +60,7 @@ export function attemptPayment(attempt: Attempt): Attempted {
     case 'ask':
       if (attempt.authenticated) {
         return charge.then === 'succeed'
-          ? succeed(attempt)
+          ? takeOrHold(attempt)
           : declinePayment(attempt, insufficientFunds);
       }
       if (attempt.unattended) return declinePayment(attempt, authenticationRequired);
@@ -102,8 +105,13 @@ export function failPayment(
 
 const resting = { action: null, settlement: null } as const;
 
-function succeed(attempt: Attempt): Attempted {
-  const charge = newCharge(attempt, { status: 'succeeded', failure: null });
+function takeOrHold(attempt: Attempt): Attempted {
+  return attempt.intent.captureMethod === 'manual' ? hold(attempt) : take(attempt);
+}
+
+function take(attempt: Attempt): Attempted {
+  const made = newCharge(attempt, { status: 'succeeded', failure: null });
+  const { charge, dispute } = raiseDispute({ ...made, ...takenWhole(made) }, attempt.at);
   const intent: PaymentIntentRecord = {
     ...attempt.intent,
     ...resting,
@@ -116,6 +124,35 @@ function succeed(attempt: Attempt): Attempted {
   const events = [
     happened('charge.succeeded', charge, attempt),
     happened('payment_intent.succeeded', intent, attempt),
+    ...dispute.events,
+  ];
+  const taken = change(attempt, { intent, charges: [charge], events });
+  return { intent, change: { ...taken, disputes: dispute.disputes }, failure: null };
+}
+
+const takenWhole = ({ amount }: ChargeRecord) => ({ captured: true, amountCaptured: amount });
+
+/**
+ * Authorises, and takes nothing until it is captured:
+ * https://docs.stripe.com/payments/place-a-hold-on-a-payment-method
+ */
+function hold(attempt: Attempt): Attempted {
+  const captureBefore = attempt.at + attempt.authorizedForMs;
+  const made = newCharge(attempt, { status: 'succeeded', failure: null });
+  const charge = { ...made, captureBefore };
+  const intent: PaymentIntentRecord = {
+    ...attempt.intent,
+    ...resting,
+    status: 'requires_capture',
+    paymentMethod: attempt.method.id,
+    amountCapturable: attempt.intent.amount,
+    captureBefore,
+    latestCharge: charge.id,
+    lastFailure: null,
+  };
+  const events = [
+    happened('charge.succeeded', charge, attempt),
+    happened('payment_intent.amount_capturable_updated', intent, attempt),
   ];
   return { intent, change: change(attempt, { intent, charges: [charge], events }), failure: null };
 }
@@ -160,9 +197,13 @@ function newCharge(
     id: newId('ch_'),
     created: at,
     amount: intent.amount,
+    amountCaptured: 0,
     amountRefunded: 0,
     currency: intent.currency,
     ...end,
+    captured: false,
+    captureBefore: null,
+    disputed: false,
     metadata: intent.metadata,
     description: intent.description,
     receiptEmail: intent.receiptEmail,
@@ -179,6 +220,16 @@ function change(
 ): Change {
   const { intent, charges, events } = made;
   return { paymentMethods: [method], paymentIntents: [intent], charges, events };
+}
+
+/** The charge of the last attempt, of an intent that cannot be in its state without one. */
+export function chargeOf(
+  account: Account,
+  { id, latestCharge }: PaymentIntentRecord,
+): ChargeRecord {
+  const charge = account.charges.get(latestCharge ?? '');
+  if (charge === undefined) throw new Error(`${id} has no charge`);
+  return charge;
 }
 
 /** 200 with the intent as the attempt left it, or 402 when the attempt failed. */
@@ -209,28 +260,39 @@ function declinedAnswer(intent: PaymentIntentRecord, failure: LastFailure): Answ
 }
 
 /**
- * 400 `payment_intent_unexpected_state`: "The PaymentIntent's state was incompatible with the
- * operation you were trying to perform" (https://docs.stripe.com/error-codes). It holds the intent,
- * so that the caller learns the state without asking again.
+ * Ends a payment in `processing` as its test method prescribes: the bank has paid, or has not
+ * (https://docs.stripe.com/payments/paymentintents/lifecycle). No request causes it.
  */
-export function unexpectedState(intent: PaymentIntentRecord, message: string): Answer {
-  return invalidRequest(message, {
-    code: 'payment_intent_unexpected_state',
-    payment_intent: renderPaymentIntent(intent),
-  });
-}
-
-/** What confirming without a payment method is answered with. */
-export const missingMethod =
-  "You cannot confirm this PaymentIntent because it's missing a payment method. You can either update " +
-  'the PaymentIntent with a payment method and then confirm it again, or confirm it again directly ' +
-  'with a payment method or ConfirmationToken.';
-
-/**
- * The page at which the customer of this intent authenticates, when there is somewhere to return
- * to.
- */
-export function redirectOf(world: World, id: string, returnUrl: string | null): Redirect | null {
-  if (returnUrl === null) return null;
-  return { url: `${world.publicUrl()}/_simulator/authenticate/${id}`, returnUrl };
+export function settlePayment(account: Account, intent: PaymentIntentRecord, at: number): Change {
+  const charge = chargeOf(account, intent);
+  if (intent.settlement === null) throw new Error(`${intent.id} has nothing to settle`);
+  const { failure } = intent.settlement;
+  const when = { at, request: null };
+  if (failure === undefined) {
+    const paid: ChargeRecord = { ...charge, status: 'succeeded', ...takenWhole(charge) };
+    const done: PaymentIntentRecord = {
+      ...intent,
+      status: 'succeeded',
+      amountReceived: intent.amount,
+      settlement: null,
+    };
+    const events = [
+      happened('charge.succeeded', paid, when),
+      happened('payment_intent.succeeded', done, when),
+    ];
+    return { paymentIntents: [done], charges: [paid], events };
+  }
+  const unpaid: ChargeRecord = { ...charge, status: 'failed', failure };
+  const open: PaymentIntentRecord = {
+    ...intent,
+    status: 'requires_payment_method',
+    paymentMethod: null,
+    settlement: null,
+    lastFailure: { ...failure, charge: charge.id, paymentMethod: charge.paymentMethod },
+  };
+  const events = [
+    happened('charge.failed', unpaid, when),
+    happened('payment_intent.payment_failed', open, when),
+  ];
+  return { paymentIntents: [open], charges: [unpaid], events };
 }

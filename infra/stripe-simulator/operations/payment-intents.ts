@@ -1,14 +1,7 @@
-import {
-  newId,
-  type ChargeRecord,
-  type PaymentIntentRecord,
-  type PaymentMethodRecord,
-} from '../records.ts';
+import { newId, type PaymentIntentRecord, type PaymentMethodRecord } from '../records.ts';
 import { invalidRequest } from '../wire/errors.ts';
 import {
-  currency,
   mergeMetadata,
-  oneOf,
   readParams,
   refuse,
   required,
@@ -23,20 +16,18 @@ import {
   checkAmount,
   checkMethodFits,
   checkReturnUrl,
+  currency,
   describingParams,
   findIntent,
   findPaymentMethod,
   intentParams,
   wholeAmount,
-} from './intent-params.ts';
-import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
-import {
-  attemptAnswer,
-  attemptPayment,
   missingMethod,
   redirectOf,
   unexpectedState,
-} from './payment-attempts.ts';
+} from './intent-params.ts';
+import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
+import { attemptAnswer, attemptPayment } from './payment-attempts.ts';
 
 const createParams = {
   ...intentParams,
@@ -118,7 +109,8 @@ function readMethod(world: World, values: Values, types: readonly string[]) {
   if (values.payment_method === undefined) return took(undefined);
   const found = findPaymentMethod(world, values.payment_method);
   if (found.outcome === 'refused') return found;
-  return checkMethodFits(found.value, { paymentMethodTypes: types, currency: values.currency });
+  const { currency, capture_method: captureMethod } = values;
+  return checkMethodFits(found.value, { paymentMethodTypes: types, currency, captureMethod });
 }
 
 function create(world: World, call: Call, order: Order): Result {
@@ -141,6 +133,7 @@ function create(world: World, call: Call, order: Order): Result {
     redirect: redirectOf(world, intent.id, order.returnUrl),
     authenticated: false,
     settleAfterMs: world.settleAfterMs(),
+    authorizedForMs: world.authorizedForMs(),
     unattended: values.off_session === true || values.error_on_requires_action === true,
   });
   const change = { ...attempted.change, events: [created, ...(attempted.change.events ?? [])] };
@@ -155,6 +148,7 @@ function newIntent({ values, automatic, types, method }: Order, at: number): Pay
     created: at,
     clientSecret: newId(`${id}_secret_`),
     amount: values.amount,
+    amountCapturable: 0,
     amountReceived: 0,
     currency: values.currency,
     captureMethod: values.capture_method ?? 'automatic_async',
@@ -171,6 +165,7 @@ function newIntent({ values, automatic, types, method }: Order, at: number): Pay
     lastFailure: null,
     action: null,
     settlement: null,
+    captureBefore: null,
     canceledAt: null,
     cancellationReason: null,
   };
@@ -209,64 +204,3 @@ export const updatePaymentIntent: Operation = {
     return { outcome: 'ready', run };
   },
 };
-
-const reasons = ['duplicate', 'fraudulent', 'requested_by_customer', 'abandoned'] as const;
-const cancelParams = { cancellation_reason: oneOf(reasons), expand: texts };
-
-const cancelable = [
-  ...['requires_payment_method', 'requires_capture', 'requires_confirmation', 'requires_action'],
-  'processing',
-];
-
-/**
- * https://docs.stripe.com/api/payment_intents/cancel. "In rare cases" also in processing: here that
- * is a bank debit that has not gone out yet, such as `pm_usBankAccount_processing`.
- */
-export const cancelPaymentIntent: Operation = {
-  name: 'payment_intents.cancel',
-  method: 'POST',
-  path: '/v1/payment_intents/:id/cancel',
-  prepare(world, call) {
-    const read = readParams(call.params, cancelParams);
-    if (read.outcome === 'refused') return read;
-    const found = findIntent(world, call.id);
-    if (found.outcome === 'refused') return found;
-    const expand = readExpand('payment_intent', read.value.expand);
-    if (expand.outcome === 'refused') return expand;
-    const wish = { reason: read.value.cancellation_reason ?? null, expand: expand.value };
-    return { outcome: 'ready', run: () => cancel(world, call, wish) };
-  },
-};
-
-type Wish = { reason: string | null; expand: readonly string[][] };
-
-function cancel(world: World, call: Call, wish: Wish): Result {
-  const before = world.account.paymentIntents.get(call.id)!;
-  if (!cancelable.includes(before.status)) {
-    const message =
-      `You cannot cancel this PaymentIntent because it has a status of ${before.status}. Only a ` +
-      `PaymentIntent with one of the following statuses may be canceled: ${cancelable.join(', ')}.`;
-    return { answer: () => unexpectedState(before, message) };
-  }
-  const at = world.now();
-  const intent: PaymentIntentRecord = {
-    ...before,
-    status: 'canceled',
-    canceledAt: at,
-    cancellationReason: wish.reason,
-    action: null,
-    settlement: null,
-  };
-  const charges = before.status === 'processing' ? [stopped(world, before)] : [];
-  const events = [happened('payment_intent.canceled', intent, { at, request: call.request })];
-  return {
-    change: { paymentIntents: [intent], charges, events },
-    answer: () => ok(renderExpanded(world.account, intent, wish.expand)),
-  };
-}
-
-function stopped(world: World, { latestCharge }: PaymentIntentRecord): ChargeRecord {
-  const charge = world.account.charges.get(latestCharge ?? '');
-  if (charge === undefined) throw new Error('a payment in processing has no charge');
-  return { ...charge, status: 'failed' };
-}

@@ -16,9 +16,8 @@ import {
   type ValuesOf,
 } from '../wire/params.ts';
 import { readExpand, renderExpanded } from '../render/records.ts';
-import { findIntent, wholeAmount } from './intent-params.ts';
+import { findIntent, unexpectedState, wholeAmount } from './intent-params.ts';
 import { happened, ok, type Call, type Operation, type Result, type World } from './operation.ts';
-import { unexpectedState } from './payment-attempts.ts';
 
 const params = {
   payment_intent: text(),
@@ -64,15 +63,19 @@ function readTarget(world: World, { charge: id, payment_intent }: Values): Read<
 }
 
 /**
- * "You can't refund a total greater than the original charge amount":
- * https://docs.stripe.com/refunds
+ * "You can't refund a total greater than the original charge amount", of which what was let go
+ * when it was captured counts as refunded: https://docs.stripe.com/refunds
  */
 function refund(world: World, call: Call, { values, intent: id, expand }: Wish): Result {
   const intent = world.account.paymentIntents.get(id)!;
-  const charge = world.account.chargesOf(id).find(({ status }) => status === 'succeeded');
+  const charge = world.account.chargesOf(id).find(({ captured }) => captured);
   if (charge === undefined) {
     const message = `This PaymentIntent (${id}) does not have a successful charge to refund.`;
     return { answer: () => unexpectedState(intent, message) };
+  }
+  if (charge.disputed && world.account.disputeOf(charge.id)?.status !== 'won') {
+    const message = `Charge ${charge.id} has been charged back; cannot issue a refund.`;
+    return { answer: () => invalidRequest(message, { code: 'charge_disputed' }) };
   }
   const left = charge.amount - charge.amountRefunded;
   if (left === 0) {
@@ -114,6 +117,7 @@ function newRefund(
   const to = way === 'fails-later' ? 'failed' : 'succeeded';
   return {
     kind: 'refund',
+    gives: 'captured',
     id: newId('re_'),
     created: of.at,
     amount: of.amount,

@@ -1,5 +1,11 @@
 import type { Stripe } from 'stripe';
-import type { LastFailure, PaymentIntentRecord, PaymentMethodRecord } from '../records.ts';
+import type {
+  ChargeRecord,
+  LastFailure,
+  PaymentIntentRecord,
+  PaymentMethodRecord,
+} from '../records.ts';
+import { balanceTransactionIdOf } from '../store/account.ts';
 import { testMethodOf, type TestMethod } from '../test-payment-methods.ts';
 
 /**
@@ -11,7 +17,7 @@ export function renderPaymentIntent(record: PaymentIntentRecord): Stripe.Payment
     object: 'payment_intent',
     allowed_payment_method_types: null,
     amount: record.amount,
-    amount_capturable: 0,
+    amount_capturable: record.amountCapturable,
     amount_received: record.amountReceived,
     application: null,
     application_fee_amount: null,
@@ -81,6 +87,115 @@ function nextAction({ action }: PaymentIntentRecord): Stripe.PaymentIntent.NextA
   return { type: 'redirect_to_url', redirect_to_url: { return_url, url } };
 }
 
+/** https://docs.stripe.com/api/charges/object, each field that the package's types require. */
+export function renderCharge(record: ChargeRecord): Stripe.Charge {
+  const paid = record.status === 'succeeded';
+  return {
+    id: record.id,
+    object: 'charge',
+    amount: record.amount,
+    amount_captured: record.amountCaptured,
+    amount_refunded: record.amountRefunded,
+    application: null,
+    application_fee: null,
+    application_fee_amount: null,
+    balance_transaction: record.captured ? balanceTransactionIdOf(record) : null,
+    billing_details: noBillingDetails,
+    calculated_statement_descriptor: null,
+    captured: record.captured,
+    created: seconds(record.created),
+    currency: record.currency,
+    customer: null,
+    description: record.description,
+    disputed: record.disputed,
+    failure_balance_transaction: null,
+    failure_code: record.failure?.code ?? null,
+    failure_message: record.failure?.message ?? null,
+    fraud_details: {},
+    livemode: false,
+    metadata: { ...record.metadata },
+    on_behalf_of: null,
+    outcome: outcome(record),
+    paid,
+    payment_intent: record.paymentIntent,
+    payment_method: record.paymentMethod.id,
+    payment_method_details: details(record),
+    receipt_email: record.receiptEmail,
+    receipt_number: null,
+    receipt_url: null,
+    refunded: record.amountRefunded === record.amount,
+    review: null,
+    shipping: null,
+    source: null,
+    source_transfer: null,
+    statement_descriptor: null,
+    statement_descriptor_suffix: record.statementDescriptorSuffix,
+    status: record.status,
+    transfer_data: null,
+    transfer_group: record.transferGroup,
+  };
+}
+
+function outcome({ status, failure }: ChargeRecord): Stripe.Charge.Outcome {
+  const none = { advice_code: null, network_advice_code: null, network_decline_code: null };
+  if (status !== 'failed') {
+    const seller_message = status === 'pending' ? 'Payment pending.' : 'Payment complete.';
+    const type = 'authorized';
+    return { ...none, network_status: 'approved_by_network', reason: null, seller_message, type };
+  }
+  return {
+    ...none,
+    network_status: 'declined_by_network',
+    reason: failure?.declineCode ?? failure?.code ?? null,
+    seller_message: failure?.message ?? null,
+    type: 'issuer_declined',
+  };
+}
+
+function details({
+  paymentMethod,
+  captureBefore,
+}: ChargeRecord): Stripe.Charge.PaymentMethodDetails {
+  const method = testMethodOf(paymentMethod);
+  if (method.type === 'us_bank_account') {
+    return {
+      type: 'us_bank_account',
+      us_bank_account: {
+        account_holder_type: 'individual',
+        account_type: 'checking',
+        bank_name: 'STRIPE TEST BANK',
+        fingerprint: null,
+        last4: method.last4,
+        payment_reference: null,
+        routing_number: '110000000',
+      },
+    };
+  }
+  return {
+    type: 'card',
+    card: {
+      amount_authorized: null,
+      authorization_code: null,
+      brand: method.brand,
+      ...(captureBefore !== null && { capture_before: seconds(captureBefore) }),
+      checks: { address_line1_check: null, address_postal_code_check: null, cvc_check: null },
+      country: 'US',
+      electronic_commerce_indicator: null,
+      ...cardExpiry,
+      funding: 'credit',
+      installments: null,
+      last4: method.last4,
+      mandate: null,
+      network: method.brand,
+      network_transaction_id: null,
+      regulated_status: 'unregulated',
+      three_d_secure: null,
+      transaction_link_id: null,
+      wallet: null,
+    },
+  };
+}
+
 /**
  * https://docs.stripe.com/api/payment_methods/object, each field that the package's types require.
  */
@@ -102,7 +217,7 @@ export function renderPaymentMethod(record: PaymentMethodRecord): Stripe.Payment
 }
 
 /** A test method has no person behind it. */
-export const noBillingDetails = {
+const noBillingDetails = {
   address: { city: null, country: null, line1: null, line2: null, postal_code: null, state: null },
   email: null,
   name: null,
@@ -111,7 +226,7 @@ export const noBillingDetails = {
 };
 
 /** All test cards are good for years; Stripe's are too. */
-export const cardExpiry = { exp_month: 12, exp_year: 2034 };
+const cardExpiry = { exp_month: 12, exp_year: 2034 };
 
 function renderCard(method: TestMethod): Stripe.PaymentMethod.Card {
   return {

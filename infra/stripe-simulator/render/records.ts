@@ -1,26 +1,31 @@
 import type { Stripe } from 'stripe';
 import type {
-  ChargeRecord,
+  BalanceTransactionRecord,
+  DisputeRecord,
   EventRecord,
   PaymentMethodRecord,
   RefundRecord,
   ShownRecord,
 } from '../records.ts';
-import { testMethodOf } from '../test-payment-methods.ts';
 import { apiVersion, invalidRequest } from '../wire/errors.ts';
-import type { Account } from '../store/account.ts';
+import { balanceTransactionIdOf, movementsOf, type Account } from '../store/account.ts';
 import { refuse, took, type Read } from '../wire/params.ts';
 import {
-  cardExpiry,
-  noBillingDetails,
+  renderCharge,
   renderPaymentIntent,
   renderPaymentMethod,
   seconds,
 } from './payment-intents.ts';
 
-export type Renderable = ShownRecord | PaymentMethodRecord | EventRecord;
+export type Renderable = ShownRecord | PaymentMethodRecord | BalanceTransactionRecord | EventRecord;
 type Rendered =
-  Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund | Stripe.PaymentMethod | RenderedEvent;
+  | Stripe.PaymentIntent
+  | Stripe.Charge
+  | Stripe.Refund
+  | Stripe.Dispute
+  | Stripe.PaymentMethod
+  | Stripe.BalanceTransaction
+  | RenderedEvent;
 /** An event before the package's types tell its kinds apart. */
 type RenderedEvent = Stripe.EventBase;
 
@@ -33,6 +38,10 @@ function renderRecord(record: Renderable): Rendered {
       return renderCharge(record);
     case 'refund':
       return renderRefund(record);
+    case 'dispute':
+      return renderDispute(record);
+    case 'balance_transaction':
+      return renderBalanceTransaction(record);
     case 'payment_method':
       return renderPaymentMethod(record);
     case 'event':
@@ -59,118 +68,13 @@ export function renderEvent(record: EventRecord): RenderedEvent {
   };
 }
 
-/** https://docs.stripe.com/api/charges/object, each field that the package's types require. */
-function renderCharge(record: ChargeRecord): Stripe.Charge {
-  const paid = record.status === 'succeeded';
-  return {
-    id: record.id,
-    object: 'charge',
-    amount: record.amount,
-    amount_captured: paid ? record.amount : 0,
-    amount_refunded: record.amountRefunded,
-    application: null,
-    application_fee: null,
-    application_fee_amount: null,
-    balance_transaction: null,
-    billing_details: noBillingDetails,
-    calculated_statement_descriptor: null,
-    captured: paid,
-    created: seconds(record.created),
-    currency: record.currency,
-    customer: null,
-    description: record.description,
-    disputed: false,
-    failure_balance_transaction: null,
-    failure_code: record.failure?.code ?? null,
-    failure_message: record.failure?.message ?? null,
-    fraud_details: {},
-    livemode: false,
-    metadata: { ...record.metadata },
-    on_behalf_of: null,
-    outcome: outcome(record),
-    paid,
-    payment_intent: record.paymentIntent,
-    payment_method: record.paymentMethod.id,
-    payment_method_details: details(record),
-    receipt_email: record.receiptEmail,
-    receipt_number: null,
-    receipt_url: null,
-    refunded: record.amountRefunded === record.amount,
-    review: null,
-    shipping: null,
-    source: null,
-    source_transfer: null,
-    statement_descriptor: null,
-    statement_descriptor_suffix: record.statementDescriptorSuffix,
-    status: record.status,
-    transfer_data: null,
-    transfer_group: record.transferGroup,
-  };
-}
-
-function outcome({ status, failure }: ChargeRecord): Stripe.Charge.Outcome {
-  const none = { advice_code: null, network_advice_code: null, network_decline_code: null };
-  if (status !== 'failed') {
-    const seller_message = status === 'pending' ? 'Payment pending.' : 'Payment complete.';
-    const type = 'authorized';
-    return { ...none, network_status: 'approved_by_network', reason: null, seller_message, type };
-  }
-  return {
-    ...none,
-    network_status: 'declined_by_network',
-    reason: failure?.declineCode ?? failure?.code ?? null,
-    seller_message: failure?.message ?? null,
-    type: 'issuer_declined',
-  };
-}
-
-function details({ paymentMethod }: ChargeRecord): Stripe.Charge.PaymentMethodDetails {
-  const method = testMethodOf(paymentMethod);
-  if (method.type === 'us_bank_account') {
-    return {
-      type: 'us_bank_account',
-      us_bank_account: {
-        account_holder_type: 'individual',
-        account_type: 'checking',
-        bank_name: 'STRIPE TEST BANK',
-        fingerprint: null,
-        last4: method.last4,
-        payment_reference: null,
-        routing_number: '110000000',
-      },
-    };
-  }
-  return {
-    type: 'card',
-    card: {
-      amount_authorized: null,
-      authorization_code: null,
-      brand: method.brand,
-      checks: { address_line1_check: null, address_postal_code_check: null, cvc_check: null },
-      country: 'US',
-      electronic_commerce_indicator: null,
-      ...cardExpiry,
-      funding: 'credit',
-      installments: null,
-      last4: method.last4,
-      mandate: null,
-      network: method.brand,
-      network_transaction_id: null,
-      regulated_status: 'unregulated',
-      three_d_secure: null,
-      transaction_link_id: null,
-      wallet: null,
-    },
-  };
-}
-
 /** https://docs.stripe.com/api/refunds/object, each field that the package's types require. */
 export function renderRefund(record: RefundRecord): Stripe.Refund {
   return {
     id: record.id,
     object: 'refund',
     amount: record.amount,
-    balance_transaction: null,
+    balance_transaction: record.gives === 'captured' ? balanceTransactionIdOf(record) : null,
     charge: record.charge,
     created: seconds(record.created),
     currency: record.currency,
@@ -188,13 +92,80 @@ export function renderRefund(record: RefundRecord): Stripe.Refund {
   };
 }
 
+/**
+ * https://docs.stripe.com/api/disputes/object, each field that the package's types require but
+ * evidence, which has no field that could be filled in here.
+ */
+function renderDispute(record: DisputeRecord): Stripe.Dispute {
+  return {
+    id: record.id,
+    object: 'dispute',
+    amount: record.amount,
+    balance_transactions: movementsOf(record, record.closedAt ?? record.created).map(
+      renderBalanceTransaction,
+    ),
+    charge: record.charge,
+    created: seconds(record.created),
+    currency: record.currency,
+    enhanced_eligibility_types: [],
+    evidence: {} as Stripe.Dispute['evidence'],
+    evidence_details: {
+      due_by: null,
+      enhanced_eligibility: {},
+      has_evidence: false,
+      past_due: false,
+      submission_count: 0,
+      submission_method: 'not_submitted',
+    },
+    intended_submission_method: null,
+    is_charge_refundable: record.status === 'won',
+    livemode: false,
+    metadata: {},
+    payment_intent: record.paymentIntent,
+    reason: record.reason,
+    status: record.status,
+  };
+}
+
+/** https://docs.stripe.com/api/balance_transactions/object; money is available at once. */
+function renderBalanceTransaction(record: BalanceTransactionRecord): Stripe.BalanceTransaction {
+  return {
+    id: record.id,
+    object: 'balance_transaction',
+    amount: record.amount,
+    available_on: seconds(record.created),
+    balance_type: 'payments',
+    created: seconds(record.created),
+    currency: record.currency,
+    description: null,
+    exchange_rate: null,
+    fee: 0,
+    fee_details: [],
+    net: record.amount,
+    reporting_category: record.reportingCategory,
+    source: record.source,
+    status: 'available',
+    type: record.type,
+  };
+}
+
 type Kind = Renderable['kind'];
 
 /** What can be expanded in each kind of object: https://docs.stripe.com/expand */
 const expandable: Readonly<Record<Kind, Readonly<Record<string, Kind>>>> = {
   payment_intent: { latest_charge: 'charge', payment_method: 'payment_method' },
-  charge: { payment_intent: 'payment_intent', refunds: 'refund' },
-  refund: { charge: 'charge', payment_intent: 'payment_intent' },
+  charge: {
+    payment_intent: 'payment_intent',
+    refunds: 'refund',
+    balance_transaction: 'balance_transaction',
+  },
+  refund: {
+    charge: 'charge',
+    payment_intent: 'payment_intent',
+    balance_transaction: 'balance_transaction',
+  },
+  dispute: { charge: 'charge', payment_intent: 'payment_intent' },
+  balance_transaction: {},
   payment_method: {},
   event: {},
 };
@@ -255,6 +226,7 @@ function findById(account: Account, id: string): Renderable | undefined {
     account.paymentIntents.get(id) ??
     account.charges.get(id) ??
     account.refunds.get(id) ??
-    account.paymentMethods.get(id)
+    account.paymentMethods.get(id) ??
+    account.balanceTransactions.get(id)
   );
 }

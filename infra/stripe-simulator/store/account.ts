@@ -1,5 +1,7 @@
 import type {
+  BalanceTransactionRecord,
   ChargeRecord,
+  DisputeRecord,
   EventRecord,
   PaymentIntentRecord,
   PaymentMethodRecord,
@@ -13,8 +15,13 @@ export type Account = {
   readonly paymentMethods: Table<PaymentMethodRecord>;
   readonly charges: Table<ChargeRecord>;
   readonly refunds: Table<RefundRecord>;
+  readonly disputes: Table<DisputeRecord>;
+  readonly balanceTransactions: Table<BalanceTransactionRecord>;
   readonly events: Table<EventRecord>;
-  /** Ids of what will change by itself: payments in processing, refunds on their way. */
+  /**
+   * Ids of what will change by itself: payments in processing, authorisations, refunds on their
+   * way.
+   */
   readonly unsettled: ReadonlySet<string>;
   /**
    * Every version of an intent with its time, oldest first: what a search that lags behind sees.
@@ -22,6 +29,8 @@ export type Account = {
   versionsOf(id: string): readonly Version[];
   refundsOf(paymentIntent: string): readonly RefundRecord[];
   chargesOf(paymentIntent: string): readonly ChargeRecord[];
+  /** A charge is disputed once at most. */
+  disputeOf(charge: string): DisputeRecord | undefined;
   apply(change: Change, at: number): void;
   clear(): void;
 };
@@ -34,32 +43,40 @@ export function createAccount(): Account {
   const paymentMethods = createTable<PaymentMethodRecord>();
   const charges = createTable<ChargeRecord>();
   const refunds = createTable<RefundRecord>();
+  const disputes = createTable<DisputeRecord>();
+  const balanceTransactions = createTable<BalanceTransactionRecord>();
   const events = createTable<EventRecord>();
-  const tables = [paymentIntents, paymentMethods, charges, refunds, events];
+  const tables = [paymentIntents, paymentMethods, charges, refunds, disputes, balanceTransactions];
   const unsettled = new Set<string>();
   const versions = new Map<string, Version[]>();
   const refundIds = new Map<string, Set<string>>();
   const chargeIds = new Map<string, Set<string>>();
+  const disputeIds = new Map<string, string>();
 
   const watch = (row: PaymentIntentRecord | RefundRecord) => {
-    if (row.settlement === null) unsettled.delete(row.id);
-    else unsettled.add(row.id);
+    if (row.settlement !== null || isHeld(row)) unsettled.add(row.id);
+    else unsettled.delete(row.id);
   };
-  const idsOf = (index: Map<string, Set<string>>, id: string) => {
-    const known = index.get(id) ?? new Set();
-    index.set(id, known);
-    return known;
+  const move = (row: Moving, at: number) => {
+    // A later version of a record shows what had moved before too.
+    const isNew = ({ id }: { id: string }) => balanceTransactions.get(id) === undefined;
+    movementsOf(row, at).filter(isNew).forEach(balanceTransactions.put);
   };
+  const idsOf = (index: Map<string, Set<string>>, id: string) =>
+    index.get(id) ?? index.set(id, new Set()).get(id)!;
   return {
     paymentIntents,
     paymentMethods,
     charges,
     refunds,
+    disputes,
+    balanceTransactions,
     events,
     unsettled,
     versionsOf: (id) => versions.get(id) ?? [],
     refundsOf: (id) => [...(refundIds.get(id) ?? [])].map((each) => refunds.get(each)!),
     chargesOf: (id) => [...(chargeIds.get(id) ?? [])].map((each) => charges.get(each)!),
+    disputeOf: (id) => disputes.get(disputeIds.get(id) ?? ''),
     apply(change, at) {
       change.paymentMethods?.forEach((row) => paymentMethods.put(row));
       change.events?.forEach((row) => events.put(row));
@@ -70,18 +87,78 @@ export function createAccount(): Account {
       }
       for (const row of change.charges ?? []) {
         charges.put(row);
+        move(row, at);
         idsOf(chargeIds, row.paymentIntent).add(row.id);
       }
       for (const row of change.refunds ?? []) {
         refunds.put(row);
+        move(row, at);
         idsOf(refundIds, row.paymentIntent).add(row.id);
         watch(row);
       }
+      for (const row of change.disputes ?? []) {
+        disputes.put(row);
+        disputeIds.set(row.charge, row.id);
+        move(row, at);
+      }
     },
     clear() {
-      for (const each of [...tables, unsettled, versions, refundIds, chargeIds]) each.clear();
+      for (const each of [...tables, events, unsettled]) each.clear();
+      for (const index of [versions, refundIds, chargeIds, disputeIds]) index.clear();
     },
   };
+}
+
+/** Whether it is an authorisation that waits to be captured, and expires. */
+export function isHeld(row: PaymentIntentRecord | RefundRecord): boolean {
+  return row.kind === 'payment_intent' && row.captureBefore !== null;
+}
+
+/** The balance transaction that a charge or a refund names as its own; it follows from its id. */
+export function balanceTransactionIdOf({ id }: { id: string }): string {
+  return `txn_${id.slice(id.indexOf('_') + 1)}`;
+}
+
+type Moving = ChargeRecord | RefundRecord | DisputeRecord;
+
+/**
+ * How a record has moved the balance up to this version of it, the last of it at `at`; there are no
+ * fees, and what is only held has moved nothing:
+ * https://docs.stripe.com/reports/balance-transaction-types
+ */
+export function movementsOf(record: Moving, at: number): BalanceTransactionRecord[] {
+  const { id: source, currency } = record;
+  const kind = 'balance_transaction';
+  const common = {
+    kind,
+    id: balanceTransactionIdOf(record),
+    created: at,
+    currency,
+    source,
+  } as const;
+  const back = { ...common, id: `${common.id}_back`, amount: record.amount };
+  const out = { ...common, created: record.created, amount: -record.amount };
+  switch (record.kind) {
+    case 'charge': {
+      const taken = { ...common, amount: record.amountCaptured, type: 'charge' } as const;
+      return record.captured ? [{ ...taken, reportingCategory: 'charge' }] : [];
+    }
+    case 'refund':
+      if (record.gives === 'held') return [];
+      return [
+        { ...out, type: 'refund', reportingCategory: 'refund' },
+        ...(record.status === 'failed'
+          ? [{ ...back, type: 'refund_failure', reportingCategory: 'refund_failure' } as const]
+          : []),
+      ];
+    case 'dispute':
+      return [
+        { ...out, type: 'adjustment', reportingCategory: 'dispute' },
+        ...(record.status === 'won'
+          ? [{ ...back, type: 'adjustment', reportingCategory: 'dispute_reversal' } as const]
+          : []),
+      ];
+  }
 }
 
 /** Records of one kind by id, in the order in which they were first put in. */
@@ -136,12 +213,17 @@ type Sums = Record<string, Sum>;
 export type AccountAudit = {
   /** By status. */
   readonly paymentIntents: Record<string, number>;
-  /** By currency; `charges` are the successful ones, `refunds` those that have not failed. */
+  /**
+   * By currency: `charges` is what was captured, `held` what authorisations hold, `refunds` what of
+   * the captured was given back and did not fail, `disputes` what was not won.
+   */
   readonly charges: Sums;
+  readonly held: Sums;
   readonly refunds: Sums;
-  /** Intents with more than one successful charge. There must be none. */
+  readonly disputes: Sums;
+  /** Intents with more than one charge that takes or holds money. There must be none. */
   readonly chargedTwice: readonly string[];
-  /** Successful charges that the same value of a metadata key shares; only when a key is named. */
+  /** Such charges that the same value of a metadata key shares; only when a key is named. */
   readonly sharedMetadata: readonly {
     readonly value: string;
     readonly charges: readonly string[];
@@ -151,28 +233,33 @@ export type AccountAudit = {
 /** Counts and sums over everything, in minor units. */
 export function auditAccount(account: Account, metadataKey?: string): AccountAudit {
   const paymentIntents: Record<string, number> = {};
-  const charges: Sums = {};
-  const refunds: Sums = {};
+  const [charges, held, refunds, disputes]: [Sums, Sums, Sums, Sums] = [{}, {}, {}, {}];
   const byIntent = new Map<string, number>();
   const byValue = new Map<string, string[]>();
   for (const { status } of account.paymentIntents.oldestFirst()) {
     paymentIntents[status] = (paymentIntents[status] ?? 0) + 1;
   }
   for (const charge of account.charges.oldestFirst()) {
-    if (charge.status !== 'succeeded') continue;
-    add(charges, charge);
+    const { status, captured, currency, amount, amountCaptured } = charge;
+    // An authorisation that was let go takes nothing and holds nothing.
+    if (status !== 'succeeded' || (!captured && charge.amountRefunded === amount)) continue;
+    if (captured) add(charges, { currency, amount: amountCaptured });
+    else add(held, charge);
     byIntent.set(charge.paymentIntent, (byIntent.get(charge.paymentIntent) ?? 0) + 1);
     const value = metadataKey === undefined ? undefined : charge.metadata[metadataKey];
     if (value !== undefined) byValue.set(value, [...(byValue.get(value) ?? []), charge.id]);
   }
   for (const refund of account.refunds.oldestFirst()) {
-    if (refund.status !== 'failed') add(refunds, refund);
+    if (refund.status !== 'failed' && refund.gives === 'captured') add(refunds, refund);
+  }
+  for (const dispute of account.disputes.oldestFirst()) {
+    if (dispute.status !== 'won') add(disputes, dispute);
   }
   const chargedTwice = [...byIntent].filter(([, count]) => count > 1).map(([id]) => id);
   const sharedMetadata = [...byValue]
     .filter(([, ids]) => ids.length > 1)
     .map(([value, ids]) => ({ value, charges: ids }));
-  return { paymentIntents, charges, refunds, chargedTwice, sharedMetadata };
+  return { paymentIntents, charges, held, refunds, disputes, chargedTwice, sharedMetadata };
 }
 
 function add(sums: Sums, { currency, amount }: { currency: string; amount: number }): void {

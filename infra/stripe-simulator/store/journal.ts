@@ -3,6 +3,7 @@ import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type {
   ChargeRecord,
+  DisputeRecord,
   EventRecord,
   PaymentIntentRecord,
   PaymentMethodRecord,
@@ -127,6 +128,7 @@ export type Change = {
   readonly paymentMethods?: readonly PaymentMethodRecord[];
   readonly charges?: readonly ChargeRecord[];
   readonly refunds?: readonly RefundRecord[];
+  readonly disputes?: readonly DisputeRecord[];
   readonly events?: readonly EventRecord[];
 };
 

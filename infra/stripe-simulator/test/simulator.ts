@@ -52,6 +52,7 @@ const quiet: Dials = {
   latency: { medianMs: 0, p99Ms: 0 },
   searchLagMs: 0,
   settleAfterMs: 86_400_000,
+  authorizedForMs: 604_800_000,
   webhooks: { url: null, secret: testSecret, order: 'any', copies: 1, paused: false },
 };
 

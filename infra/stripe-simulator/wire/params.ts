@@ -1,5 +1,4 @@
 import { parse } from 'qs';
-import { isSupportedCurrency } from '../currencies.ts';
 import type { Metadata } from '../records.ts';
 import { invalidRequest, type Answer } from './errors.ts';
 
@@ -174,15 +173,6 @@ export const flag: Param<boolean> = {
   read(value, param) {
     if (value === 'true' || value === 'false') return took(value === 'true');
     return refuse(invalidRequest('Invalid boolean', { param }));
-  },
-};
-
-/** Three letters in lower case, as Stripe demands: https://docs.stripe.com/currencies */
-export const currency: Param<string> = {
-  read(value, param) {
-    if (typeof value === 'string' && isSupportedCurrency(value)) return took(value);
-    const shown = typeof value === 'string' ? value : JSON.stringify(value);
-    return refuse(invalidRequest(`Invalid currency: ${shown}`, { param }));
   },
 };
 
