@@ -73,6 +73,26 @@ test('what others made is in the journal too, and is not ours', async () => {
   );
 });
 
+test('what lets an authorisation go gives nothing back, and a refund made by hand does', async () => {
+  const { journal, stripe } = await aJournal();
+  const order = { amount: 500, currency: 'eur', payment_method_types: ['card'], confirm: true };
+  const hold = { ...order, capture_method: 'manual', payment_method: 'pm_card_visa' } as const;
+  const [taken, left] = [
+    await stripe.paymentIntents.create(hold),
+    await stripe.paymentIntents.create(hold),
+  ];
+  await stripe.paymentIntents.capture(taken.id, { amount_to_capture: 300 });
+  await stripe.paymentIntents.cancel(left.id);
+  const { id } = await stripe.refunds.create({ payment_intent: taken.id, amount: 100 });
+  assert.equal((await stripe.refunds.list()).data.length, 3);
+  const page = await journal.list({ kind: 'refund', since: longAgo });
+  assert.ok(page.outcome === 'page');
+  assert.deepEqual(
+    page.rows.map((row) => [row.id, row.amount]),
+    [[id, 100n]],
+  );
+});
+
 const { txnId } = aPayment();
 
 const aRow = (object: object) =>

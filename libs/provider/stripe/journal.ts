@@ -91,12 +91,22 @@ async function listPage({ after }: JournalQuery, ask: () => Promise<Page>): Prom
   try {
     const { data, has_more: more } = await ask();
     const next = more ? data.at(-1)?.id : undefined;
-    const rows = data.map(journalRowOf);
+    const rows = data.filter((listed) => !isLetGo(listed)).map(journalRowOf);
     return { outcome: 'page', rows, ...(next === undefined ? {} : { next }) };
   } catch (error) {
     if (after !== undefined && isMissing(error)) return { outcome: 'unknown-cursor' };
     throw loggable(error);
   }
+}
+
+/**
+ * What was authorised and not captured is let go by a refund that nobody asked for, which moves no
+ * money and so no balance (docs.stripe.com/api/payment_intents/cancel, and /capture for the rest of
+ * one in part): it gives nothing back, and no refund of the ledger's has to answer for it.
+ */
+function isLetGo(listed: Listed): boolean {
+  if (listed.object !== 'refund' || listed.status !== 'succeeded') return false;
+  return listed.balance_transaction === null && listed.metadata?.['txn_id'] === undefined;
 }
 
 async function readOne(ask: () => Promise<Listed>) {
