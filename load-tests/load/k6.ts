@@ -70,7 +70,7 @@ export async function runK6(k6: K6, order: K6Order, signal: AbortSignal): Promis
     log: join(folder, 'k6.log'),
   };
   const settings = {
-    GATEWAYS: order.gateways.join(','),
+    GATEWAYS: order.gateways.map((url) => k6.seen(url)).join(','),
     API_KEYS: JSON.stringify(order.apiKeys),
     RUN: order.run,
     HISTORY: `${order.console !== undefined}`,

@@ -136,10 +136,16 @@ async function provision(report: Report): Promise<void> {
     if ('ACTION_KEYS' in settings) writeFiles(name, { ACTION_KEYS: actionKeys });
   }
   writeJson(writtenAt('catcher', networkWiring.partnersFile), webhookSecretsOf(partners));
+  tellApiKeys(partners, report);
+  report(`ready; cards are charged at ${stripe.url}`);
+}
+
+/** These steps are of a demo, and its partners too: whoever has no Node reads their keys here. */
+function tellApiKeys(partners: readonly { id: string; apiKey: string }[], report: Report): void {
   const apiKeys = Object.fromEntries(partners.map(({ id, apiKey }) => [id, apiKey]));
   // Read by k6's own user; only its container mounts the folder.
   writeFileSync(writtenAt('k6', apiKeysFile), JSON.stringify(apiKeys), { mode: 0o644 });
-  report(`ready; cards are charged at ${stripe.url}`);
+  for (const [id, apiKey] of Object.entries(apiKeys)) report(`API key of ${id}: ${apiKey}`);
 }
 
 /** What the steps remember from one `up` to the next, in a volume. */

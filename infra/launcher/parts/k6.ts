@@ -15,6 +15,8 @@ const image = `grafana/k6:${version}`;
 export type K6 = {
   from: 'PATH' | 'image' | 'built';
   version: string;
+  /** How it sees a URL of this machine, which a container may know by another name. */
+  seen(url: string): string;
   /** The command that runs it with these variables and sees this folder under its own path. */
   command(run: { folder: string; variables: readonly string[] }): { file: string; args: string[] };
 };
@@ -39,7 +41,8 @@ async function program(file: string, from: K6['from']): Promise<K6 | undefined> 
     /k6(?:\.exe)? v(\d+)(\S*)/.exec((await askVersion(file, 'version')) ?? '') ?? [];
   // TypeScript runs as it is from 1.0 on.
   if (!(Number(major) >= 1)) return undefined;
-  return { from, version: `${major}${rest}`, command: () => ({ file, args: [] }) };
+  const seen = (url: string) => url;
+  return { from, version: `${major}${rest}`, seen, command: () => ({ file, args: [] }) };
 }
 
 async function inEngine(): Promise<K6 | undefined> {
@@ -52,19 +55,35 @@ async function inEngine(): Promise<K6 | undefined> {
   }
   const { uid, gid } = userInfo();
   const owner = uid < 0 ? [] : ['--user', `${uid}:${gid}`];
+  const network = sharesNetwork(process.platform) ? ['--network', 'host'] : [];
   return {
     from: 'image',
     version,
+    seen: (url) => seenInEngine(url, process.platform),
     command: ({ folder, variables }) => ({
       file: docker,
       args: [
-        ...['run', '--rm', '--init', '--network', 'host', ...owner],
+        ...['run', '--rm', '--init', ...network, ...owner],
         ...['--volume', `${folder}:${folder}`, '--workdir', folder],
         ...variables.flatMap((name) => ['--env', name]),
         image,
       ],
     }),
   };
+}
+
+/**
+ * How a container sees a URL of its host. On Linux it shares the host's network; Docker Desktop's
+ * containers run in a machine of their own and call the host by a name
+ * (docs.docker.com/desktop/features/networking).
+ */
+export function seenInEngine(url: string, platform: NodeJS.Platform): string {
+  if (sharesNetwork(platform)) return url;
+  return url.replace(/\/\/(?:127\.0\.0\.1|localhost)(?=[:/]|$)/, '//host.docker.internal');
+}
+
+function sharesNetwork(platform: NodeJS.Platform): boolean {
+  return platform === 'linux';
 }
 
 async function built({ report, signal }: Pick<Session, 'report' | 'signal'>): Promise<K6> {

@@ -16,7 +16,7 @@ import { before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { eventually, freePort } from '@triplock/testing';
 import { Redis } from 'ioredis';
-import { findK6 } from './k6.ts';
+import { findK6, seenInEngine } from './k6.ts';
 import { redisAs } from './redis.ts';
 import { bringUpParts } from '../bring-up.ts';
 import { LauncherError } from '../errors.ts';
@@ -284,4 +284,12 @@ test('a lock file that names a process of somebody else does not keep PostgreSQL
   writeFileSync(lockFile, left.replace(/^\d+/, String(somebody.pid)));
   const { postgres } = await bringUpParts({ home });
   await withDatabase(postgres, (database) => database.ping());
+});
+
+test('k6 in a container reaches the gateways of this machine, on Docker Desktop by its name for it', () => {
+  const [near, far] = ['http://127.0.0.1:18080', 'http://127.0.0.1.example:80/'];
+  assert.equal(seenInEngine(near, 'linux'), near);
+  assert.equal(seenInEngine(near, 'darwin'), 'http://host.docker.internal:18080');
+  assert.equal(seenInEngine('http://localhost', 'win32'), 'http://host.docker.internal');
+  assert.equal(seenInEngine(far, 'darwin'), far);
 });
