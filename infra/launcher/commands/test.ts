@@ -144,11 +144,15 @@ async function runTargets(endpoints: string, signal: AbortSignal): Promise<numbe
   return Math.max(...codes);
 }
 
-/** Those that run at once keep what they know of past runs apart: each locks its own. */
+/**
+ * Those that run at once keep what they know of past runs apart: each locks its own. Once all was
+ * broken off none begins, such as the one that follows another.
+ */
 function runNx(
   args: readonly string[],
   { endpoints, signal, data }: { endpoints?: string; signal: AbortSignal; data: string },
 ): Promise<number> {
+  if (signal.aborted) return Promise.resolve(128 + constants.signals.SIGINT);
   const nx = join(cloneFolder, 'node_modules', 'nx', 'dist', 'bin', 'nx.js');
   const child = spawn(process.execPath, [nx, ...args], {
     cwd: cloneFolder,
