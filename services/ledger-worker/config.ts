@@ -70,7 +70,7 @@ export const settings = {
    * How long a customer may take to authenticate before the payment is given up: from when the
    * provider answered that it has to, by the clock of the ledger's database.
    */
-  ACTION_EXPIRES_HOURS: withDefault(integer({ min: 1, max: 168 }), 24),
+  ACTION_EXPIRES_MS: withDefault(integer({ min: 1_000, max: 7 * 86_400_000 }), 86_400_000),
   /** What customers have to do is sealed with, from a file: ACTION_KEYS_FILE. */
   ACTION_KEYS: sealingKeys,
   /** Workers of one group share the partitions. */

@@ -64,7 +64,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     limits: {
       postRowsMax,
       handOverMs: config.HAND_OVER_MS,
-      actionExpiresMs: config.ACTION_EXPIRES_HOURS * 3_600_000,
+      actionExpiresMs: config.ACTION_EXPIRES_MS,
     },
     metrics,
     crashPoints,
