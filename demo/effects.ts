@@ -95,6 +95,25 @@ export function promiseOneFailure(
   promiseOne({ ...oneEffect, ledger: ['failed'], entries: 0, events }, { txnId, seen });
 }
 
+/** The same of a card whose customer was asked to act, which is told before the end. */
+export function promiseAskedAndEnded(
+  state: 'succeeded' | 'failed',
+  { txnId, seen }: { txnId: string; seen: PaymentSeen },
+): void {
+  const twice = <Value>([value]: readonly Value[]) => [value!, value!];
+  const wanted = {
+    ...oneEffect,
+    ledger: [state],
+    entries: state === 'succeeded' ? 1 : 0,
+    events: ['payment.requires_action, published', `payment.${state}, published`],
+    inboxRows: twice(oneEffect.inboxRows),
+    alteredCopies: twice(oneEffect.alteredCopies),
+    deliveries: twice(oneEffect.deliveries),
+    webhooks: twice(oneEffect.webhooks),
+  };
+  promiseOne(wanted, { txnId, seen });
+}
+
 function promiseOne(
   wanted: typeof oneEffect,
   { txnId, seen }: { txnId: string; seen: PaymentSeen },
@@ -102,8 +121,10 @@ function promiseOne(
   const saw = summaryOf(seen);
   const same = JSON.stringify(saw) === JSON.stringify(wanted);
   promised('a payment takes effect once, in every layer', same, { ids: [txnId], saw });
-  const [id, eventId] = [seen.receipts[0]!.id, seen.events[0]!.eventId];
-  promised('the webhook-id is the event id', id === eventId, { ids: [txnId], saw: id });
+  const sent = seen.receipts.map(({ id }) => id).sort();
+  const told = seen.events.map(({ eventId }) => eventId).sort();
+  const equal = sent.join() === told.join();
+  promised('the webhook-id is the event id', equal, { ids: [txnId], saw: sent });
 }
 
 const oneEffect = {

@@ -30,7 +30,10 @@ export function newOrder(system: System, scenario: string): Order {
 export function newCardOrder(
   system: System,
   scenario: string,
-  card: 'pm_card_visa' | 'pm_card_chargeDeclinedInsufficientFunds' = 'pm_card_visa',
+  card:
+    | 'pm_card_visa'
+    | 'pm_card_chargeDeclinedInsufficientFunds'
+    | 'pm_card_authenticationRequired' = 'pm_card_visa',
 ): Order {
   const order = newOrder(system, scenario);
   return { ...order, body: { ...order.body, payment_method: card } };

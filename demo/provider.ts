@@ -78,18 +78,45 @@ export async function withProviderLatency<Result>(
   }
 }
 
+/**
+ * Has a customer do what the bank asks for, on the bank's page. `not-asked`: the payment is final
+ * at the provider, so there is nothing to do.
+ */
+export async function askCustomer(
+  system: System,
+  txnId: string,
+  outcome: 'succeeded' | 'failed',
+): Promise<'done' | 'not-asked'> {
+  const [intent] = await intentsOf(system, txnId);
+  if (intent === undefined) throw new Error(`the provider has no intent of ${txnId}`);
+  const path = `/payment_intents/${intent.id}/authenticate`;
+  if (intent.status !== 'requires_action') return 'not-asked';
+  await control(system, { method: 'POST', path, body: { outcome } });
+  return 'done';
+}
+
 // A scenario looks at payments and refunds of moments ago.
 const newestMax = 100;
 
-/** Asks the provider itself, by its own API. */
-export async function askProvider(system: System, txnId: string): Promise<ProviderSide> {
+type Intent = {
+  id: string;
+  status: string;
+  latest_charge: string | null;
+  metadata: { txn_id?: string };
+};
+
+async function intentsOf(system: System, txnId: string): Promise<Intent[]> {
   requireSimulator(system);
-  type Intent = { status: string; latest_charge: string | null; metadata: { txn_id?: string } };
   const { data } = await ask<{ data: Intent[] }>(
     `${system.endpoints.stripe}/v1/payment_intents?limit=${newestMax}`,
     { headers: { authorization: 'Bearer sk_test_triplock' } },
   );
-  const mine = data.filter(({ metadata }) => metadata.txn_id === txnId);
+  return data.filter(({ metadata }) => metadata.txn_id === txnId);
+}
+
+/** Asks the provider itself, by its own API. */
+export async function askProvider(system: System, txnId: string): Promise<ProviderSide> {
+  const mine = await intentsOf(system, txnId);
   const charged = mine.filter(({ status }) => status === 'succeeded');
   return {
     intents: mine.map(({ status }) => status),

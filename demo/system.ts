@@ -10,6 +10,7 @@ import {
   type Names,
   type ServiceEndpoint,
   type ServiceName,
+  type SettingsOfServices,
 } from '@triplock/launcher';
 import { copyLedgerFrom, openSpanner, type SpannerDatabase } from '@triplock/ledger-spanner';
 import { openForCommand, type Database, type Queryable } from '@triplock/postgres';
@@ -47,6 +48,11 @@ export type System = {
    * Ctrl-C ends it, unless it is given another signal to listen to.
    */
   restore(signal?: AbortSignal): Promise<void>;
+  /**
+   * Has services work with other settings while `work` goes on: those that they change are started
+   * again. Where `work` fails or is broken off, the next `restore` gives them the usual ones.
+   */
+  withSettings<Result>(settings: SettingsOfServices, work: () => Promise<Result>): Promise<Result>;
   /** One line of what is done to the system. */
   report(line: string): void;
   /** What is being waited for. */
@@ -147,6 +153,7 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
   const logger = createLogger({ service: 'demo', instance: 'demo', level: 'silent' });
   const topic = names.acceptedTopic;
   const accepted = openTopicReader({ brokers, clientId: 'demo', logger, topic });
+  let settings: SettingsOfServices = {};
   const system: System = {
     home,
     endpoints,
@@ -164,7 +171,14 @@ export function openSystem(endpoints: Endpoints, handling: Handling): System {
     restore: async (until = signal) => {
       const replicas = system.endpoints.gateways.length;
       const asked = wanted({ home, replicas }, { terminal, signal: until });
-      system.endpoints = await handling.bringUp(asked);
+      system.endpoints = await handling.bringUp({ ...asked, settings });
+    },
+    withSettings: async (others, work) => {
+      settings = others;
+      const usual = () => (settings = {});
+      const result = await system.restore().then(work).finally(usual);
+      await system.restore();
+      return result;
     },
     report: (line) => terminal.line(style.faint('   · ') + line),
     progress: (text) => terminal.progress(text),

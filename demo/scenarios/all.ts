@@ -9,6 +9,7 @@ import {
   sticky500,
 } from './cards.ts';
 import { claimsForgotten, claimsLostInACard, keysRaceClaimsLoss } from './claims-loss.ts';
+import { customersAct } from './customers.ts';
 import { dispatcherKilled, downstreamReplayed, redeliveredOutOfOrder } from './events.ts';
 import { kafkaReplayed, workerKilled } from './redelivery.ts';
 import { claimExpired, retry, twoAtOnce } from './retries.ts';
@@ -24,6 +25,7 @@ export const allScenarios: readonly Scenario[] = [
   chargeTimedOut,
   sticky500,
   workerAsleep,
+  customersAct,
   declinedThenRetried,
   refundStorm,
   dispatcherKilled,

@@ -78,7 +78,11 @@ export async function inNamespace<Result>(
   const report = (line: string) => terminal.progress(line);
   const home = homeWithout(mainHome, guard.name);
   const bringUpBeside = (options: BringUp) =>
-    bringUp({ ...options, settings: guard.settings, beside: { parts, names } });
+    bringUp({
+      ...options,
+      settings: { ...options.settings, ...guard.settings },
+      beside: { parts, names },
+    });
   const drop = async () => {
     await takeDown({ home, data: 'forget', report });
     await dropNames(parts, names);

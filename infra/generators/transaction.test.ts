@@ -24,7 +24,7 @@ const edited = [
   'services/auditor/checks/ledger.sql',
   'docs/observability.md',
   'demo/scenarios/all.ts',
-  'demo/scenarios/all.test.ts',
+  'demo/run-scenario.test.ts',
 ];
 
 function workspace(): Tree {

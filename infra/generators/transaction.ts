@@ -181,7 +181,7 @@ function inDemo(name: string): Insertion[] {
       text: `  ${name}Retried,\n`,
     },
     {
-      file: 'demo/scenarios/all.test.ts',
+      file: 'demo/run-scenario.test.ts',
       before: `];\n\ntest('every failure`,
       text: `  '${name}',\n`,
     },

@@ -37,6 +37,7 @@ export type SystemStatus = {
   home: string;
   /** Something runs, and everything that was asked is ready. */
   ready: boolean;
+  runsIn: 'processes' | 'containers';
   processes: ProcessStatus[];
   /** As `up` left them, with the services that run now; `undefined` when nothing is up. */
   endpoints: Endpoints | PartEndpoints | undefined;
@@ -71,6 +72,7 @@ export async function systemStatus(options: StatusQuestion = {}): Promise<System
   return {
     home: home.folder,
     ready: left !== undefined && found.every(({ state }) => state === 'ready'),
+    runsIn,
     processes: found,
     endpoints: left && { ...left, ...live },
   };
@@ -83,7 +85,7 @@ type Records = {
   stateOf(record: ProcessRecord): RunState;
   /** Where they answer, as the last `up` left it. */
   left: Endpoints | PartEndpoints | undefined;
-  runsIn: 'processes' | 'containers';
+  runsIn: SystemStatus['runsIn'];
 };
 
 /** What the home runs, as processes or in containers, and what becomes of each. */
