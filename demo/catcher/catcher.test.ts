@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { followWebhooks } from '@triplock/operator';
 import { askAsStrangers, testControlToken } from '@triplock/testing';
 import { Webhook } from 'standardwebhooks';
 import { serveCatcher } from './serve.ts';
@@ -151,6 +155,32 @@ test('who follows the arrivals gets every copy as it came, and sees when some ar
     arrivals.map(({ number }) => number),
     [3, 4, 5],
   );
+});
+
+test('who follows the arrivals misses none when its connection is closed under a request', async (context) => {
+  const { url, send } = await aCatcher(context);
+  let [asked, closed] = [0, 0];
+  // As a busy server does with a connection that has rested.
+  const between = createServer((request, response) => {
+    asked += 1;
+    if (asked % 2 === 0) {
+      closed += 1;
+      request.socket.destroy();
+      return;
+    }
+    void fetch(`${url}${request.url}`).then(async (answer) => response.end(await answer.text()));
+  }).listen(0, '127.0.0.1');
+  await once(between, 'listening');
+  context.after(() => between.close());
+  const { port } = between.address() as AddressInfo;
+  const seen: string[] = [];
+  const webhook = ({ id }: { id: string }) => seen.push(id);
+  const following = await followWebhooks({ webhook }, `http://127.0.0.1:${port}`);
+  await send('msg-1');
+  await send('msg-2');
+  await following.stop();
+  assert.deepEqual(seen, ['msg-1', 'msg-2']);
+  assert.ok(closed > 0);
 });
 
 test('how a partner answers is ordered by whoever has the token of the home, and no page elsewhere may look', async (context) => {

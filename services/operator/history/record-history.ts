@@ -124,10 +124,17 @@ function lackingWebhooks(why: string): CommandError {
   return new CommandError(`${why}: this history lacks webhooks that came, begin another one`);
 }
 
-async function readArrivals(catcher: string, after: number): Promise<ArrivalsPage> {
-  const answer = await fetch(`${catcher}/arrivals?after=${after}`, {
-    signal: AbortSignal.timeout(10_000),
-  });
-  if (!answer.ok) throw new CommandError(`the catcher answered ${answer.status}`);
-  return (await answer.json()) as ArrivalsPage;
+/** A connection may be closed for its rest in the moment in which it is used: it is asked again. */
+async function readArrivals(catcher: string, after: number, tries = 3): Promise<ArrivalsPage> {
+  try {
+    const answer = await fetch(`${catcher}/arrivals?after=${after}`, {
+      signal: AbortSignal.timeout(10_000),
+    });
+    if (!answer.ok) throw new CommandError(`the catcher answered ${answer.status}`);
+    return (await answer.json()) as ArrivalsPage;
+  } catch (error) {
+    // What fetch throws where a connection failed.
+    if (tries === 1 || !(error instanceof TypeError)) throw error;
+    return readArrivals(catcher, after, tries - 1);
+  }
 }
