@@ -45,9 +45,15 @@ export type BringUp = {
   claims?: ClaimStore;
   /** Where the ledger is kept; where it is already, or in PostgreSQL. It does not move. */
   ledger?: LedgerStore;
-  /** What services are given beside their addresses: those started without it are started again. */
+  /**
+   * What services are given beside their addresses: those started without it are started again, one
+   * after the other.
+   */
   settings?: SettingsOfServices;
-  /** Services that are not started; those that run are left alone. All are, without it. */
+  /**
+   * Services, or processes of one such as `ledger-worker-2`, that are not started; those that run
+   * are left alone. All are, without it.
+   */
   except?: readonly string[];
   /** On the parts of another system, instead of with parts of its own. */
   beside?: Beside;
@@ -66,7 +72,8 @@ export type Beside = { parts: Addresses; names: Names };
 
 /**
  * Has the whole system running and ready. What runs already is left alone, so a second call starts
- * only what is missing, such as a process that was killed.
+ * only what is missing, such as a process that was killed. Services of another clone, or with other
+ * settings, are replaced one process after the other.
  *
  * @throws LauncherError when a part cannot be had, a port that was asked for is taken, or a process
  * does not get ready; what runs by then goes on running.
@@ -152,7 +159,8 @@ async function startSystem(
   // A system beside another has its own names in the parts: no other store is in its way.
   if (beside === undefined)
     await provisionClaims(gatewaysOf(session), { store: claims, addresses, databases });
-  const wanted = servicesFor(stripe, table).filter(({ name }) => !options.except?.includes(name));
+  const { except } = options;
+  const wanted = { table: servicesFor(stripe, table), ...(except && { except }) };
   await startServices(session, wanted, {
     mode,
     addresses,

@@ -22,7 +22,7 @@ export { Interrupted, LauncherError, UsageError } from './errors.ts';
 export { type Names, namesIn, usualNames } from './names.ts';
 export { findK6, type K6 } from './parts/k6.ts';
 export { findPromtool, type Promtool } from './parts/promtool.ts';
-export { linkPackages } from './packages.ts';
+export { checkOut, type Checkout, linkPackages, upgradableFrom } from './packages.ts';
 export { isSameProcess, type ProcessIdentity, startTimeOf } from './processes/identity.ts';
 export { type CrashPointName, declarations, type ServiceName } from './services.ts';
 export { filesOfServices, type GeneratedFile } from './generated.ts';

@@ -11,7 +11,71 @@ import {
   symlinkSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { cloneFolder } from './home.ts';
+import { UsageError } from './errors.ts';
+import { cloneFolder, defaultHome } from './home.ts';
+
+/** A commit's code in a folder of its own, with this clone's packages. */
+export type Checkout = { commit: string; folder: string; remove(): void };
+
+/**
+ * Has a commit of this repository beside what is here, to run it: in a folder of its own for each
+ * `purpose`, which one command at a time uses. Says when its packages are not those here.
+ *
+ * @throws UsageError for a commit that there is not.
+ */
+export function checkOut(
+  name: string,
+  { purpose, report }: { purpose: string; report: (line: string) => void },
+): Checkout {
+  const commit = commitCalled(name);
+  const folder = join(defaultHome, purpose, commit);
+  const remove = () => {
+    rmSync(folder, { recursive: true, force: true });
+    git('worktree', 'prune');
+  };
+  remove();
+  git('worktree', 'add', '--detach', folder, commit);
+  linkPackages(folder);
+  const lock = (of: string) => readFileSync(join(of, 'package-lock.json'), 'utf8');
+  if (lock(folder) !== lock(cloneFolder)) {
+    report(`the packages of ${commit} are others: it runs with those of this clone`);
+  }
+  return { commit, folder, remove };
+}
+
+const baselines = ':/*/migrations/0001-baseline.sql';
+
+/**
+ * The commit that an upgrade to what is here may begin at: the one that is named, else the oldest
+ * with the same baselines. Until the first release a baseline is the whole schema and is edited,
+ * and `up` refuses a database of another one.
+ *
+ * @throws UsageError for a commit that there is not, or with other baselines.
+ */
+export function upgradableFrom(name: string | undefined): string {
+  const last = git('log', '-1', '--format=%h', '--', baselines);
+  const commit = commitCalled(name ?? last);
+  if (git('diff', '--name-only', commit, '--', baselines) === '') return commit;
+  const way = name === undefined ? 'commit what changed here' : `the oldest that has is ${last}`;
+  throw new UsageError(`${commit} has not the baselines that are here, which up refuses: ${way}`);
+}
+
+function commitCalled(name: string): string {
+  try {
+    return git('rev-parse', '--short', '--verify', '--quiet', `${name}^{commit}`);
+  } catch (cause) {
+    throw new UsageError(`there is no commit ${name} here`, { cause });
+  }
+}
+
+function git(...args: string[]): string {
+  const stdio = ['ignore', 'pipe', 'pipe'] as const;
+  return execFileSync('git', args, {
+    cwd: cloneFolder,
+    encoding: 'utf8',
+    stdio: [...stdio],
+  }).trim();
+}
 
 /**
  * Gives another clone or worktree of this repository the packages that are installed here, by hard

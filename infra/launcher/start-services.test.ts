@@ -86,6 +86,36 @@ test('a service whose settings changed is started again, the others are not', as
   }
 });
 
+test('replicas whose settings changed are replaced one after the other, and no further than one that does not start', async (t) => {
+  const home = testHome(t);
+  const up = (settings: Readonly<Record<string, string>>, except: string[] = []) => {
+    const lines: string[] = [];
+    const report = (line: string) => lines.push(line.replace(/( on|:? its) .*/, ''));
+    const ended = bringUpServices({ home, replicas: 2, except, report }, standIns(settings));
+    return { lines, ended };
+  };
+  const pids = () => [1, 2].map((n) => readState(homeAt(home)).processes[gateway(n)]?.pid);
+  await up({ FORM: 'first' }).ended;
+  const [one, two] = pids();
+  await up({ FORM: 'second' }, [gateway(2)]).ended;
+  const [other, same] = pids();
+  assert.notEqual(other, one);
+  assert.equal(same, two, 'a process that is excepted is left alone');
+
+  await assert.rejects(up({ STAND_IN: 'refuses to start' }).ended, /ingest-gateway-1 exited/);
+  assert.equal(pids()[1], two, 'the next one goes on as it was');
+  await up({ FORM: 'first' }).ended;
+  assert.equal(pids()[1], two);
+  const { lines, ended } = up({ FORM: 'third' });
+  await ended;
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith('ingest-gateway')),
+    [1, 2].flatMap((n) => [gateway(n), `${gateway(n)}: ready`]),
+  );
+});
+
+const gateway = (n: number) => `ingest-gateway-${n}`;
+
 test('Ctrl-C while a service is started again says that it is down, and the next up starts it', async (t) => {
   const home = testHome(t);
   await bringUpServices({ home }, standIns());

@@ -15,7 +15,7 @@ import {
 } from './processes/start.ts';
 import { signalFamily, stopProcess } from './processes/stop.ts';
 import { firstAdminPort, type Service } from './service-table.ts';
-import type { Session } from './session.ts';
+import type { ProcessRecord, Session } from './session.ts';
 import { serviceStop } from './stop-order.ts';
 import type { Wiring } from './wiring.ts';
 
@@ -23,19 +23,37 @@ import type { Wiring } from './wiring.ts';
 type Copy = { service: Service; name: string; copy: number };
 type Ports = Readonly<Record<string, number>>;
 
+/** What is to run; services and processes called by a name in `except` are left alone. */
+type Wanted = { table: readonly Service[]; except?: readonly string[] };
+
+/** A copy as it is to run. */
+type Start = { copy: Copy; ports: Ports; command: Command };
+
 /**
  * Has every service running and ready, in as many copies as the session's state says. One that runs
- * with the same settings is left alone; one with other addresses is started again.
+ * with the same settings is left alone.
+ *
+ * Where some run with other settings, or from another clone, each copy is replaced once the one
+ * before it is ready, in the order of an upgrade (docs/operating.md): the others go on meanwhile.
+ * One that does not get ready ends it, with those behind it as they were.
  */
 export async function startServices(
   session: Session,
-  table: readonly Service[],
+  { table, except = [] }: Wanted,
   wiring: Wiring,
 ): Promise<void> {
-  const started: { copy: Copy; running: Running }[] = [];
-  for (const copy of copiesOf(table, session.state.replicas)) {
-    started.push({ copy, running: await startCopy(session, copy, wiring) });
+  const starts: Start[] = [];
+  for (const copy of copiesOf(table.toReversed(), session.state.replicas)) {
+    if (except.includes(copy.name) || except.includes(copy.service.name)) continue;
+    const ports = await portsOf(session, copy);
+    starts.push({ copy, ports, command: commandOf(copy, ports, wiring) });
   }
+  if (starts.some((start) => runsOtherwise(session, start))) {
+    for (const start of starts) await awaitService(session, await startCopy(session, start));
+    return;
+  }
+  const started: Started[] = [];
+  for (const start of starts) started.push(await startCopy(session, start));
   await together(
     session.signal,
     started.map((each) => (signal) => awaitService({ ...session, signal }, each)),
@@ -61,21 +79,31 @@ function copiesOf(table: readonly Service[], replicas: number): Copy[] {
   });
 }
 
-async function startCopy(session: Session, copy: Copy, wiring: Wiring): Promise<Running> {
+type Started = { copy: Copy; running: Running };
+
+async function startCopy(session: Session, { copy, ports, command }: Start): Promise<Started> {
   const { name } = copy;
-  const ports = await portsOf(session, copy);
-  const command = commandOf(copy, ports, wiring);
-  const record = session.state.processes[name];
-  if (record !== undefined && isSameProcess(record)) {
-    if (record.settings === hashOf(command)) {
-      // A fault that was interrupted may have left it standing still.
-      if (isPaused(record.pid)) signalFamily(record.pid, 'SIGCONT');
-      return stillRunning(session, record);
-    }
+  const record = runningRecord(session, name);
+  if (record?.settings === hashOf(command)) {
+    // A fault that was interrupted may have left it standing still.
+    if (isPaused(record.pid)) signalFamily(record.pid, 'SIGCONT');
+    return { copy, running: stillRunning(session, record) };
+  }
+  if (record !== undefined) {
     session.report(`${name}: its settings changed, starting it again`);
     await stopProcess(record, serviceStop);
   }
-  return startProcess(session, { name, ports, command });
+  return { copy, running: await startProcess(session, { name, ports, command }) };
+}
+
+function runsOtherwise(session: Session, { copy, command }: Start): boolean {
+  const record = runningRecord(session, copy.name);
+  return record !== undefined && record.settings !== hashOf(command);
+}
+
+function runningRecord({ state }: Session, name: string): ProcessRecord | undefined {
+  const record = state.processes[name];
+  return record !== undefined && isSameProcess(record) ? record : undefined;
 }
 
 /** A running service keeps its ports, unless others are asked for. */
@@ -85,8 +113,7 @@ async function portsOf(session: Session, { service, name, copy }: Copy): Promise
     if (use !== 'admin') return { use, usual, variable, offset: copy };
     return { use, usual: firstAdminPort, variable, offset: usual - firstAdminPort + copy };
   });
-  const record = session.state.processes[name];
-  const kept = record !== undefined && isSameProcess(record) ? record.ports : {};
+  const kept = runningRecord(session, name)?.ports ?? {};
   const moved = requests.filter((request) => {
     const current = kept[request.use];
     return current === undefined || (askedPort(request) ?? current) !== current;
@@ -116,10 +143,7 @@ function commandOf({ service, name }: Copy, ports: Ports, wiring: Wiring): Comma
   };
 }
 
-async function awaitService(
-  session: Session,
-  { copy, running }: { copy: Copy; running: Running },
-): Promise<void> {
+async function awaitService(session: Session, { copy, running }: Started): Promise<void> {
   const { ports } = running.record;
   const asked = copy.service.ports.map(({ use, ready }) => ({ port: ports[use]!, ready }));
   const urls = asked.map(({ port, ready }) => `http://127.0.0.1:${port}${ready}`);

@@ -1,9 +1,7 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { linkPackages, type SettingsOfServices, UsageError } from '@triplock/launcher';
-import { renderTable, style, type Terminal } from '@triplock/operator';
+import { checkOut, type SettingsOfServices } from '@triplock/launcher';
+import { renderTable, style } from '@triplock/operator';
 import { describeRig, onOwnSystem, type Launcher, type Listening, type Rig } from '../systems.ts';
 import {
   besideServices,
@@ -15,8 +13,6 @@ import {
 } from './measurements.ts';
 import { expectDrained, orderFor, withHelpers, type Bench } from './runs.ts';
 import { warmUp } from './schedule.ts';
-
-const clone = resolve(import.meta.dirname, '../..');
 
 /** How a figure of this clone stands to the same of the commit, over pairs of runs. */
 export type Change = {
@@ -51,7 +47,8 @@ type Comparing = Listening & { settings: SettingsOfServices; options: BenchOptio
 export async function compareWith(name: string, comparing: Comparing): Promise<CommitComparison> {
   const { terminal, signal, settings, options } = comparing;
   const rig = describeRig();
-  const checkout = checkOut(name, terminal);
+  const report = (line: string) => terminal.note(line);
+  const checkout = checkOut(name, { purpose: 'compared', report });
   try {
     const launcher = (await import(
       pathToFileURL(join(checkout.folder, 'infra/launcher/index.ts')).href
@@ -162,38 +159,4 @@ export function renderCommits({ commit, pairs, changes, rig }: CommitComparison)
     '',
     `${pairs} pairs of runs; what does not say "moved" is within their noise`,
   ];
-}
-
-/** A commit's code in a folder of its own, with this clone's packages. */
-function checkOut(name: string, terminal: Terminal) {
-  const commit = commitOf(name);
-  const folder = join(clone, '.triplock', 'compared', commit);
-  const remove = () => {
-    rmSync(folder, { recursive: true, force: true });
-    git('worktree', 'prune');
-  };
-  remove();
-  git('worktree', 'add', '--detach', folder, commit);
-  linkPackages(folder);
-  const lock = (of: string) => readFileSync(join(of, 'package-lock.json'), 'utf8');
-  if (lock(folder) !== lock(clone)) {
-    terminal.note(`the packages of ${commit} are others: it runs with those of this clone`);
-  }
-  return { folder, commit, remove };
-}
-
-function commitOf(name: string): string {
-  try {
-    return git('rev-parse', '--short', '--verify', '--quiet', `${name}^{commit}`);
-  } catch (cause) {
-    throw new UsageError(`there is no commit ${name} here`, { cause });
-  }
-}
-
-function git(...args: string[]): string {
-  return execFileSync('git', args, {
-    cwd: clone,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'pipe'],
-  }).trim();
 }
