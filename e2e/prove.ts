@@ -1,4 +1,4 @@
-import { runCommand, UsageError } from '@triplock/launcher';
+import { runCommand, upgradableFrom, UsageError } from '@triplock/launcher';
 import { checkHistory, openTerminal, readHistory, renderHistory } from '@triplock/operator';
 import { chooseGenerators, proveGenerators } from './prove/generators.ts';
 import { chooseCampaign, chooseColumns, chooseFiles, chooseSeed } from './prove/promises.ts';
@@ -24,6 +24,10 @@ npm run prove -- check FILE [--json]
             each settles its own payment under one key, and nothing is left after \`down\`
   sabotage  takes each guard away and sees duplicates escape, so that the rest of the tests can be
             believed
+  upgrade   a system of an earlier commit, with 12 partitions, an ordering key for each bucket and an
+            outbox that fills, is replaced by this one process after the other while payments, cards,
+            refunds and retries go on; judged from the clients to the webhooks. Then a service goes
+            back, and forth again
 
   check     judges the history that a run has written, by itself: whether some order of its requests
             fits the contract, everything accepted became final once and as asked for, every webhook
@@ -41,8 +45,12 @@ when a promise failed or was not tried. Ctrl-C stops everything that was started
   --short      for a check of every change: of stores only the promises that rest on guard 1 most,
                with a ledger in Spanner on guard 2; of faults a storm of 15 seconds instead of 60,
                which hits every process all the same;
-               of generators only the new piece's own tests; of two-at-once one time
+               of generators only the new piece's own tests; of two-at-once one time; of upgrade a
+             smaller outbox and no way back
   --times N    of two-at-once how often
+  --from COMMIT
+               of upgrade where it begins: the oldest commit with the baselines that are here, unless
+               given. \`up\` refuses a database of other baselines
   --seed N     has a storm kill in the order of an earlier one, which printed it
   --json       prints { ok, seconds, stores: [{ claims, ledger, seconds, promises }] }, of two-at-once
                { ok, seconds, times, failed }, or of check
@@ -61,6 +69,7 @@ await runCommand({
     one: { type: 'boolean' },
     seed: { type: 'string' },
     times: { type: 'string' },
+    from: { type: 'string' },
     json: { type: 'boolean' },
   },
   wordsMax: 2,
@@ -88,21 +97,40 @@ await runCommand({
       if (!proof.ok) process.exitCode = 1;
       return;
     }
-    const campaign = chooseCampaign(words[0]);
-    const { only, ledger, full = false } = values;
-    const { columns, rest } = chooseColumns(campaign, { only, ledger, full });
-    const files = chooseFiles(campaign, { only: rest, short });
-    const seed = chooseSeed(values.seed);
-    if (short) process.env['STORM_SECONDS'] = '15';
-    process.env['STORM_SEED'] = String(seed);
-    const terminal = openTerminal({ json: values.json ?? false });
-    terminal.note(`storms of seed ${seed}: --seed ${seed} repeats their order`);
-    const proof = await proveStores({ columns, files }, { terminal, signal: interrupted() });
-    for (const line of renderProof(proof)) terminal.line(line);
-    terminal.result(proof);
-    if (!proof.ok) process.exitCode = 1;
+    await proveCampaign(words[0], values, interrupted);
   },
 });
+
+/** What a campaign was asked for. */
+type Asked = {
+  only?: string;
+  ledger?: string;
+  full?: boolean;
+  short?: boolean;
+  seed?: string;
+  from?: string;
+  json?: boolean;
+};
+
+async function proveCampaign(
+  word: string | undefined,
+  { only, ledger, full = false, short = false, json = false, ...values }: Asked,
+  interrupted: () => AbortSignal,
+): Promise<void> {
+  const campaign = chooseCampaign(word);
+  const { columns, rest } = chooseColumns(campaign, { only, ledger, full });
+  const files = chooseFiles(campaign, { only: rest, short });
+  const seed = chooseSeed(values.seed);
+  const from = campaign === 'upgrade' ? { from: upgradableFrom(values.from) } : {};
+  if (short) process.env['STORM_SECONDS'] = '15';
+  process.env['STORM_SEED'] = String(seed);
+  const terminal = openTerminal({ json });
+  terminal.note(`storms of seed ${seed}: --seed ${seed} repeats their order`);
+  const proof = await proveStores({ columns, files, ...from }, { terminal, signal: interrupted() });
+  for (const line of renderProof(proof)) terminal.line(line);
+  terminal.result(proof);
+  if (!proof.ok) process.exitCode = 1;
+}
 
 /** Judges a file, and fails when it contradicts the contract or proves nothing. */
 async function proveHistory(file: string | undefined, json: boolean): Promise<void> {

@@ -11,11 +11,15 @@ import {
 
 const folder = fileURLToPath(new URL('../', import.meta.url));
 
-/** A campaign's files, below e2e/: what `npm test` runs too, long faults, and guards taken away. */
+/**
+ * A campaign's files, below e2e/: what `npm test` runs too, long faults, guards taken away, and
+ * what begins with a system of an earlier commit.
+ */
 const campaigns = {
   stores: ['*.test.ts', 'faults/*.test.ts'],
   faults: ['faults/*.test.ts'],
   sabotage: ['sabotage/*.test.ts'],
+  upgrade: ['upgrade/*.test.ts'],
 } as const;
 
 export type Campaign = keyof typeof campaigns;
@@ -56,21 +60,19 @@ const notShort = 'it is not among the few that --short tries here';
 
 /** Where a promise is the same wherever claims are kept, and why: it is tried on one store. */
 const sameOnEveryClaims: Readonly<Record<string, string>> = {
-  bench: 'it is about a command, and what a claim costs is measured by npm run compare',
+  commands: 'it is about commands, and what a claim costs is measured by npm run compare',
   'dispatcher-stands-still': 'it begins at the outbox, where no claim is seen any more',
   'list-while-paying': 'lists are read from the ledger',
   'poison-events': 'it begins at Pub/Sub, where no claim is seen any more',
   'poison-records': 'its records are appended to Kafka past the gateway',
   'pubsub-forgets': 'it begins at Pub/Sub, where no claim is seen any more',
-  'scenario-interrupted': 'it is about a command, whatever store is there',
   watched: 'metrics have the same names whatever the store',
   'webhook-endpoint': 'a PUT that says the same again has the same effect, without a claim',
 };
 
 /** The same of the ledger. */
 const sameOnEveryLedger: Readonly<Record<string, string>> = {
-  bench: 'it is about a command, and what a posting costs is in docs/stores.md',
-  'scenario-interrupted': 'it is about a command, whatever store is there',
+  commands: 'it is about commands, and what a posting costs is in docs/stores.md',
   watched: 'metrics have the same names whatever the store',
   'webhook-endpoint': 'endpoints are in PostgreSQL',
 };

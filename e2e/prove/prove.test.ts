@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { claimStores, UsageError } from '@triplock/launcher';
+import { claimStores, upgradableFrom, UsageError } from '@triplock/launcher';
 import {
   chooseCampaign,
   chooseColumns,
@@ -83,7 +83,7 @@ test('stores and promises are chosen by one list, and an unknown word is refused
   assert.deepEqual(names(['one-payment'], true), ['one-payment']);
   assert.ok(names([], true).length < names([], false).length);
   assert.throws(() => names(['one-paiment'], false), UsageError);
-  for (const campaign of ['faults', 'sabotage'] as const) {
+  for (const campaign of ['faults', 'sabotage', 'upgrade'] as const) {
     const files = chooseFiles(campaign, { only: [], short: true });
     assert.ok(files.length > 0 && files.every(({ path }) => path.includes(`/${campaign}/`)));
   }
@@ -91,6 +91,16 @@ test('stores and promises are chosen by one list, and an unknown word is refused
   assert.throws(() => chooseCampaign('fault'), UsageError);
   assert.equal(chooseSeed('7'), 7);
   assert.throws(() => chooseSeed('7a'), UsageError);
+});
+
+test('an upgrade begins at no commit with other baselines, because up would refuse its database', () => {
+  assert.throws(() => upgradableFrom('no-such-commit'), UsageError);
+  const baselines = ['--', ':/*/migrations/0001-baseline.sql'];
+  const changes = ['log', '-2', '--format=%h', ...baselines];
+  const printed = execFileSync('git', changes, { cwd: import.meta.dirname, encoding: 'utf8' });
+  // A clone without a past has one at most.
+  const [, before] = printed.trim().split('\n');
+  if (before !== undefined) assert.throws(() => upgradableFrom(before), /up refuses/);
 });
 
 test('a promise is tried wherever a store may make it another one, and once where none does', () => {

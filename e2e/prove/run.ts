@@ -1,9 +1,19 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { bringUp, takeDown, withLock } from '@triplock/launcher';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import {
+  type BringUp,
+  bringUp,
+  checkOut,
+  type Checkout,
+  declarations,
+  takeDown,
+  usualNames,
+  withLock,
+} from '@triplock/launcher';
 import { renderTable, style, type Terminal } from '@triplock/operator';
+import { Kafka, logLevel } from 'kafkajs';
 import {
   type Column,
   columnName,
@@ -35,40 +45,92 @@ export type Proof = {
 export type ProvenColumn = Column & { seconds: number; promises: readonly ProvenPromise[] };
 
 type Invocation = { terminal: Terminal; signal: AbortSignal };
-type Chosen = { columns: readonly Column[]; files: readonly PromiseFile[] };
+/** `from`: the commit whose services every system begins with; this clone's without it. */
+type Chosen = { columns: readonly Column[]; files: readonly PromiseFile[]; from?: string };
 
 /** Tries every promise on every system, each of them empty and gone afterwards. */
 export async function proveStores(
-  { columns, files }: Chosen,
+  { columns, files, from }: Chosen,
   { terminal, signal }: Invocation,
 ): Promise<Proof> {
   const report = (line: string) => terminal.progress(line);
+  const note = (line: string) => terminal.note(line);
   const began = performance.now();
   // The test files find the system by it.
   process.env['TRIPLOCK_E2E_HOME'] = proveHome;
   mkdirSync(proveHome, { recursive: true });
   return withLock(join(proveHome, 'prove.lock'), { report, signal }, async () => {
+    const earlier = from === undefined ? undefined : checkOutEarlier(from, note);
     const proven: ProvenColumn[] = [];
-    for (const planned of planProof(columns, files)) {
-      const { column } = planned;
-      const since = performance.now();
-      // What an earlier one left that was killed, and what the last one had.
-      await takeDown({ home: proveHome, data: 'forget', report });
-      try {
-        terminal.note(`${columnName(column)}: bringing a system up`);
-        await bringUp({ home: proveHome, replicas: 2, ...column, report, signal });
-        const promises = await provePromises(planned, { terminal, signal });
-        proven.push({ ...column, seconds: secondsSince(since), promises });
-      } finally {
-        await takeDown({ home: proveHome, data: 'forget', report });
-        terminal.clear();
+    try {
+      for (const planned of planProof(columns, files)) {
+        proven.push(await proveColumn(planned, earlier, { terminal, signal }));
       }
+    } finally {
+      earlier?.remove();
     }
     const held = ({ promises }: ProvenColumn) =>
       promises.every(({ outcome }) => outcome !== 'failed') &&
       promises.some(({ outcome }) => outcome === 'passed');
     return { ok: proven.every(held), seconds: secondsSince(began), stores: proven };
   });
+}
+
+/** Test files find it by UPGRADE_FROM. */
+function checkOutEarlier(from: string, report: (line: string) => void): Checkout {
+  const earlier = checkOut(from, { purpose: 'upgraded', report });
+  process.env['UPGRADE_FROM'] = earlier.folder;
+  return earlier;
+}
+
+async function proveColumn(
+  planned: PlannedColumn,
+  earlier: Checkout | undefined,
+  { terminal, signal }: Invocation,
+): Promise<ProvenColumn> {
+  const report = (line: string) => terminal.progress(line);
+  const { column } = planned;
+  const since = performance.now();
+  // What an earlier run left that was killed, and what the last one had.
+  await takeDown({ home: proveHome, data: 'forget', report });
+  try {
+    const of = earlier ? ` of ${earlier.commit}` : '';
+    terminal.note(`${columnName(column)}: bringing a system up${of}`);
+    const wanted = { home: proveHome, replicas: 2, ...column, report, signal };
+    await (earlier ? bringUpEarlier(earlier.folder, wanted) : bringUp(wanted));
+    const promises = await provePromises(planned, { terminal, signal });
+    return { ...column, seconds: secondsSince(since), promises };
+  } finally {
+    await takeDown({ home: proveHome, data: 'forget', report });
+    terminal.clear();
+  }
+}
+
+/** What systems had before there were fewer partitions and keys: a key for each bucket. */
+export const earlierSettings = { 'outbox-dispatcher': { ORDERING_KEYS: '64' } };
+const earlierPartitions = 12;
+
+/** What brings a system up by the code in another clone. */
+export async function launcherIn(folder: string): Promise<{ bringUp: typeof bringUp }> {
+  const launcher = pathToFileURL(join(folder, 'infra/launcher/index.ts')).href;
+  return (await import(launcher)) as { bringUp: typeof bringUp };
+}
+
+async function bringUpEarlier(folder: string, options: BringUp): Promise<void> {
+  const launcher = await launcherIn(folder);
+  const wanted = { ...options, settings: earlierSettings };
+  const except = declarations.map(({ name }) => name);
+  const { kafka } = await launcher.bringUp({ ...wanted, except });
+  const brokers = kafka.split(',');
+  const admin = new Kafka({ clientId: 'e2e', brokers, logLevel: logLevel.NOTHING }).admin();
+  await admin.connect();
+  try {
+    const accepted = { topic: usualNames.acceptedTopic, count: earlierPartitions };
+    await admin.createPartitions({ topicPartitions: [accepted] });
+  } finally {
+    await admin.disconnect();
+  }
+  await launcher.bringUp(wanted);
 }
 
 async function provePromises(

@@ -53,12 +53,16 @@ export type Setup = {
 
 /**
  * Has the system up before the file's tests run, and then what else they need: hooks of a file do
- * not wait for one another. What this returns is filled in by the time a test runs.
+ * not wait for one another. What this returns is filled in by the time a test runs. `find` is for
+ * those that have it up otherwise.
  */
-export function onTheSystem(prepare?: (setup: Setup) => Promise<void>): Setup {
+export function onTheSystem(
+  prepare?: (setup: Setup) => Promise<void>,
+  find: () => Promise<Endpoints> = upSystem,
+): Setup {
   const setup = {} as Setup;
   before(async () => {
-    const system = await upSystem();
+    const system = await find();
     const [acme, globex] = [partner(system, 'acme'), partner(system, 'globex')];
     const claims = inspectClaims({ ...system, namespace: usualNames.claims });
     const look = openRecorder(system);

@@ -29,7 +29,8 @@ export const settings = {
   OUTBOX_RETENTION_HOURS: withDefault(integer({ min: 24, max: 87_600 }), 720),
   /**
    * Ordering keys of the events, which the 64 buckets share. Few make large requests; Pub/Sub takes
-   * 1 MB a second of each (cloud.google.com/pubsub/quotas).
+   * 1 MB a second of each (cloud.google.com/pubsub/quotas). It may change at any time, dispatcher
+   * after dispatcher: a payment's events keep their order by their sequence, in each inbox.
    */
   ORDERING_KEYS: withDefault(integer({ min: 1, max: 64 }), 64),
   /** Rows of one pass: 32 of a bucket in one request, where more saves little. */

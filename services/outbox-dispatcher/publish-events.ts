@@ -81,7 +81,10 @@ export function runPublishing(dispatcher: Dispatcher, owner: string): Pick<Loop,
  * One pass: hold the leases, take what waits in them, publish each key in order, side by side.
  *
  * A PublishRequest carries one ordering key only, so buckets share keys: all events of a bucket
- * have the same key, and the order within a bucket is the one that counts.
+ * have the same key, and the order within a bucket is the one that counts. A dispatcher with
+ * another number of keys, as during an upgrade, has other buckets. But once a bucket is its own,
+ * what it publishes may overtake what left before under the old key: the inboxes keep what comes
+ * early.
  *
  * The pass counts what left the outbox. When nothing could leave because the broker does not
  * answer, it throws, and the loop tries again after a while.

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { declarations, systemStatus } from '@triplock/launcher';
-import { command, home, upSystem } from './test/system.ts';
+import { command, home, interruptAt, upSystem } from './test/system.ts';
 
 type Percentiles = { p50: number; p99: number };
 type Run = {
@@ -89,3 +89,17 @@ test('a payment runs through few files, in the order that docs/journey.md gives'
   });
   assert.equal(problem, undefined);
 });
+
+for (const { scenario, broken, mended } of [
+  { scenario: 'worker-killed', broken: /killed itself/, mended: /is back/ },
+  { scenario: 'redelivered-out-of-order', broken: /stand still/, mended: /go on/ },
+]) {
+  test(`Ctrl-C during ${scenario} leaves every process running`, async () => {
+    const { code, output } = await interruptAt(broken, ['scenario', scenario]);
+    assert.equal(code, 130, output);
+    assert.doesNotMatch(output, mended, 'it was interrupted while something was broken');
+    const { processes } = await systemStatus({ home });
+    const wrong = processes.filter(({ state }) => state !== 'ready');
+    assert.deepEqual(wrong, []);
+  });
+}
