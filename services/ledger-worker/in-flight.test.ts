@@ -37,7 +37,7 @@ function aWorker(handOverMs = 5_000, slotsMax = 1) {
     slots: openSlots(slotsMax),
     inFlight: new Set(),
     outlasting: new Set(),
-    limits: { postRowsMax: 1, handOverMs, actionExpiresMs: 86_400_000 },
+    limits: { postRowsMax: 1, slotWaitMs: handOverMs, handOverMs, actionExpiresMs: 86_400_000 },
     metrics: workerMetrics(createMetrics('test')),
     crashPoints: createCrashPoints(),
     logger,

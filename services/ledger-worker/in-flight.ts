@@ -29,10 +29,10 @@ const restsMs = [1_000, 3_000];
 const longestRestMs = Math.max(...restsMs);
 
 /**
- * Charges a card, or gives a refund back, for a batch that never waits long: for a slot, and then
- * for the end, up to `handOverMs` each. A batch that has gone on leaves its row pending; the work
- * goes on in its slot, and the resolver does whatever a crash leaves of it. A provider that is left
- * alone is waited for as long, which holds back the partition's next records and spends no attempt.
+ * Charges a card, or gives a refund back, for a batch that never waits long: up to `slotWaitMs` for
+ * a slot, and then up to `handOverMs` for the end. A batch that has gone on leaves its row pending;
+ * the work goes on in its slot, and the resolver does whatever a crash leaves of it. For a provider
+ * that is left alone it waits as long, which holds back the partition and spends no attempt.
  *
  * While work is under way that a batch did not wait for to the end, no other batch waits for one: a
  * provider that is slow would hold back the book transfers behind each card.
@@ -40,7 +40,7 @@ const longestRestMs = Math.max(...restsMs);
  * @throws in an outage of the ledger: the row may be pending, and the record has to come again.
  */
 export async function finishForBatch(worker: Worker, work: InFlight): Promise<BatchOutcome> {
-  const { handOverMs } = worker.limits;
+  const { slotWaitMs, handOverMs } = worker.limits;
   const batch: WaitingBatch = {
     begun: Promise.withResolvers(),
     handedOver: Promise.withResolvers(),
@@ -48,7 +48,7 @@ export async function finishForBatch(worker: Worker, work: InFlight): Promise<Ba
   };
   const done = finishInSlot(worker, work, batch);
   keepInFlight(worker, done);
-  const begun = await Promise.race([batch.begun.promise, after(handOverMs)]);
+  const begun = await Promise.race([batch.begun.promise, after(slotWaitMs)]);
   if (begun === 'handed-over') {
     batch.isGone = true;
     return 'handed-over';

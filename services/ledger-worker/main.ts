@@ -18,10 +18,12 @@ import { openPosting, watchPosting } from './posting.ts';
 import { resolverPass } from './resolver.ts';
 import { ledgerWorker } from './service.ts';
 import { openStripeWebhooks } from './stripe-webhooks.ts';
-import type { Worker } from './worker.ts';
+import type { Worker, WorkerLimits } from './worker.ts';
 
 // A statement and its commit cost more than the few payments that come within this time.
 const postApartMs = 30;
+// A burst of cards waits for its slots: without one a card waits for the resolver, half a minute.
+const slotWaitMs = 5_000;
 
 await runService(ledgerWorker, readConfig, async (config, service) => {
   const { logger, crashPoints } = service;
@@ -46,9 +48,9 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     // eslint-disable-next-line @typescript-eslint/no-use-before-define -- first called with it
     onClosed: () => resolver.wake(),
   });
-  const { POST_ROWS_MAX: postRowsMax, POST_STATEMENTS_MAX: statementsMax } = config;
-  const limits = { rowsMax: postRowsMax, statementsMax, apartMs: postApartMs };
-  const { post, requireWritable } = watchPosting(openPosting({ ledger, metrics }, limits));
+  const { POST_ROWS_MAX: rowsMax, POST_STATEMENTS_MAX: statementsMax } = config;
+  const postLimits = { rowsMax, statementsMax, apartMs: postApartMs };
+  const { post, requireWritable } = watchPosting(openPosting({ ledger, metrics }, postLimits));
   const worker: Worker = {
     ledger,
     refunds,
@@ -61,11 +63,7 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     slots: openSlots(config.CHARGES_MAX),
     inFlight: new Set(),
     outlasting: new Set(),
-    limits: {
-      postRowsMax,
-      handOverMs: config.HAND_OVER_MS,
-      actionExpiresMs: config.ACTION_EXPIRES_MS,
-    },
+    limits: limitsOf(config),
     metrics,
     crashPoints,
     logger,
@@ -93,6 +91,15 @@ await runService(ledgerWorker, readConfig, async (config, service) => {
     },
   });
 });
+
+function limitsOf(config: Config): WorkerLimits {
+  return {
+    postRowsMax: config.POST_ROWS_MAX,
+    slotWaitMs,
+    handOverMs: config.HAND_OVER_MS,
+    actionExpiresMs: config.ACTION_EXPIRES_MS,
+  };
+}
 
 /** The ledger that the settings name; refused where it may lose what it acknowledged. */
 async function openLedger(config: Config, service: Service, metrics: WorkerMetrics) {

@@ -34,7 +34,9 @@ export type Worker = {
 export type WorkerLimits = {
   /** Payments of one statement. */
   postRowsMax: number;
-  /** How long a batch waits for a slot, and then for the end of its charge. */
+  /** How long a batch waits for a slot: what goes on without one is the resolver's, much later. */
+  slotWaitMs: number;
+  /** How long it then waits for the end of its charge, which goes on without it. */
   handOverMs: number;
   /** How long a customer may take to authenticate, from the confirmation, by the ledger's clock. */
   actionExpiresMs: number;

@@ -156,7 +156,7 @@ function openWorker(
     slots: openSlots(slotsMax),
     inFlight: new Set(),
     outlasting: new Set(),
-    limits: { postRowsMax: 500, handOverMs, actionExpiresMs },
+    limits: { postRowsMax: 500, slotWaitMs: handOverMs, handOverMs, actionExpiresMs },
     metrics,
     crashPoints: createCrashPoints(),
     logger,
