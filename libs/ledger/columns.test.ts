@@ -87,6 +87,8 @@ test('what posts, finds, lists and settles names every column', () => {
     'amount_refunded',
     'action_expires_at',
     'next_action',
+    'disputed_at',
+    'provider_dispute_id',
   ];
   const notPosted = ['payment_id', 'requested_amount', ...byOthers];
   const ofCharges = without(ended, ['state', 'failure_code', 'failure_message', 'settled_at']);

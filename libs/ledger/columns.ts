@@ -42,6 +42,8 @@ const kept = [
   'amount_refunded',
   'action_expires_at',
   'next_action',
+  'disputed_at',
+  'provider_dispute_id',
   'due_at',
   'traceparent',
 ] as const;
@@ -61,6 +63,8 @@ const notOfPayments = [
   'requested_amount',
   'provider_refund_id',
   'refund_reserved',
+  'disputed_at',
+  'provider_dispute_id',
   'due_at',
   'traceparent',
 ] as const satisfies readonly Column[];
@@ -74,6 +78,8 @@ const notOfRefunds = [
   'amount_refunded',
   'action_expires_at',
   'next_action',
+  'disputed_at',
+  'provider_dispute_id',
   'due_at',
   'traceparent',
 ] as const satisfies readonly Column[];

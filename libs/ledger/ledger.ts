@@ -79,6 +79,29 @@ export type AwaitCustomerOutcome =
   | { outcome: 'over'; version: number }
   | { outcome: 'stale' };
 
+/** What the provider reports of a customer who wants the money back from the bank. */
+export type DisputeReport = {
+  provider: ProviderName;
+  intentId: string;
+  disputeId: string;
+  /** What is disputed, minor units of the payment's currency. */
+  amount: bigint;
+  /** In the provider's words, such as `fraudulent`. */
+  reason: string;
+};
+
+/**
+ * What a report came to. `not-final`: the payment is pending yet, so nothing was written and the
+ * report has to come again.
+ */
+export type DisputeOutcome =
+  | { outcome: 'disputed'; txnId: TxnId }
+  /** It was reported before, or another dispute of the same payment was: nothing was written. */
+  | { outcome: 'already-disputed'; txnId: TxnId }
+  | { outcome: 'not-final'; txnId: TxnId }
+  /** No payment has this intent. */
+  | { outcome: 'unknown' };
+
 /** A page of one partner's payments, and what all of them have in common. */
 export type ListRequest = {
   partnerId: PartnerId;
@@ -125,6 +148,13 @@ export type Ledger = {
    */
   awaitCustomer(request: AwaitCustomerRequest): Promise<AwaitCustomerOutcome>;
   settle(request: SettleRequest): Promise<SettleOutcome>;
+  /**
+   * Notes, once for ever, that a payment is disputed, and tells the partner by the payment's next
+   * event. No state changes: whether the money stays is between the partner and the bank.
+   *
+   * @throws UnpostableError for a text that no ledger holds.
+   */
+  noteDispute(report: DisputeReport): Promise<DisputeOutcome>;
   /** Tells the partner, by an event, that the key was used for two requests. Once per loser. */
   recordKeyConflict(posting: Posting): Promise<EventId>;
   find(txnId: TxnId): Promise<Payment | undefined>;

@@ -16,7 +16,7 @@ import {
   type TransactionState,
   type TxnId,
 } from '@triplock/payments';
-import { UnpostableError, type Posting, type PostOutcome } from './ledger.ts';
+import { UnpostableError, type DisputeReport, type Posting, type PostOutcome } from './ledger.ts';
 
 // What posting and settling come to, decided once for every store.
 
@@ -79,6 +79,29 @@ export function requiresActionEvent(
     timestamp: new Date(+customer.expiresAt - withinMs).toISOString(),
     sequence,
     data: { ...renderPayment(payment), next_action },
+  };
+}
+
+/** The event of a payment that is disputed: as it is now, and what is wanted back. */
+export function disputedEvent(
+  payment: Payment,
+  { disputeId, amount, reason }: DisputeReport,
+  { disputedAt, sequence }: { disputedAt: Date; sequence: number },
+): PaymentEvent {
+  const { txnId, partnerId } = payment;
+  return {
+    schema: paymentEventSchema,
+    event_id: deriveEventId(txnId, 'payment.disputed'),
+    partner_id: partnerId,
+    txn_id: txnId,
+    payment_id: txnId,
+    type: 'payment.disputed',
+    timestamp: disputedAt.toISOString(),
+    sequence,
+    data: {
+      ...renderPayment(payment),
+      dispute: { id: disputeId, amount: Number(amount), reason },
+    },
   };
 }
 

@@ -75,6 +75,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
         post: announced(ledger.post),
         awaitCustomer: announced(ledger.awaitCustomer),
         settle: announced(ledger.settle),
+        noteDispute: announced(ledger.noteDispute),
         recordKeyConflict: announced(ledger.recordKeyConflict),
       },
       refunds: {

@@ -32,6 +32,7 @@ export const eventTypes = [
   'payment.succeeded',
   'payment.failed',
   'payment.requires_action',
+  'payment.disputed',
   'payment.key_conflict',
   'refund.succeeded',
   'refund.failed',

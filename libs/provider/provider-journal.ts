@@ -1,10 +1,10 @@
 import type { PartnerId, TxnId } from '@triplock/payments';
 
 /** What a provider keeps a journal of. */
-export const journalKinds = ['intent', 'charge', 'refund'] as const;
+export const journalKinds = ['intent', 'charge', 'refund', 'dispute'] as const;
 export type JournalKind = (typeof journalKinds)[number];
 
-/** The state of one of the provider's objects, as all three kinds share it. */
+/** The state of one of the provider's objects, as all kinds share it. */
 export type JournalStatus =
   /** An intent that nobody has confirmed: it has charged nobody. */
   | 'unconfirmed'
@@ -14,7 +14,7 @@ export type JournalStatus =
   /** No money moved, or none stayed moved. */
   | 'failed';
 
-/** An intent, a charge or a refund as the provider has it. */
+/** An intent, a charge, a refund or a dispute as the provider has it. */
 export type JournalRow = {
   kind: JournalKind;
   id: string;
@@ -32,7 +32,7 @@ export type JournalRow = {
   createdAt: Date;
   /** The intent that it belongs to; of an intent, itself. */
   intentId?: string;
-  /** From what every object of ours carries; absent where others made it. */
+  /** From what every object of ours carries; absent where others made it, as each dispute. */
   txnId?: TxnId;
   partnerId?: PartnerId;
 };

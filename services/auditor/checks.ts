@@ -86,6 +86,8 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'given-back-twice': always,
     'given-back-unfounded': always,
     'given-back-differs-from-ledger': always,
+    'dispute-untold': onceTheProviderWasAsked,
+    'dispute-unfounded': onceTheProviderWasAsked,
   },
   events: {
     'event-unpublished': inTheEnd,

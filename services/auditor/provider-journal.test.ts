@@ -83,6 +83,29 @@ test('what the provider took or gave back beside the ledger is named', async (co
   assert.deepEqual(drift['given-back-unfounded'], [byHand.refundId]);
 });
 
+test('a dispute of which the ledger was not told is named until it is', async (context) => {
+  const { pay, audit, charge, system, real } = await aCardSystem(context);
+  const { payment, charged } = await pay();
+  const elsewhere = await charge(aPayment());
+  const disputeOf = async (intentId: string, amount: number) => {
+    const path = `/payment_intents/${intentId}/dispute`;
+    return (await stripe.control<{ id: string }>('POST', path, { amount })).id;
+  };
+  const [untold] = [
+    await disputeOf(charged.intentId, 100),
+    await disputeOf(elsewhere.intentId, 200),
+  ];
+  const found = async () => driftOf(await audit())['dispute-untold'] ?? [];
+  assert.ok((await found()).includes(untold));
+  const { intentId } = charged;
+  const report = { provider: 'stripe', intentId, disputeId: untold } as const;
+  const noted = await system.noteDispute({ ...report, amount: 100n, reason: 'fraudulent' });
+  assert.deepEqual(noted, { outcome: 'disputed', txnId: payment.txnId });
+  assert.ok(!(await found()).includes(untold));
+  assert.equal(driftOf(await audit())['dispute-unfounded'], undefined);
+  assert.deepEqual((await real.read('dispute', untold))?.status, 'pending');
+});
+
 test('a refund that a bank sends back after it succeeded is found by and by, and named', async (context) => {
   const { owner, pay, giveBack, audit } = await aCardSystem(context);
   const card = await pay(aPayment({ paymentMethod: 'pm_card_refundFail' }));
@@ -103,7 +126,7 @@ test('an audit lists only what is new', async (context) => {
   await charge(aPayment());
   const first = watched(real);
   await audit(first.journal);
-  assert.equal(first.asked.length, 5, 'two pages of intents and charges, one of refunds');
+  assert.equal(first.asked.length, 6, 'two pages of intents and charges, one of the others');
   await stripe.control('POST', '/clock', { offsetMs: 0 });
   await pay();
   await audit();
@@ -116,7 +139,7 @@ test('an audit lists only what is new', async (context) => {
     },
   });
   await audit(later.journal);
-  assert.equal(later.asked.length, 3);
+  assert.equal(later.asked.length, 4);
   // A clock that went back, as no list by time would see: it is asked about by its id.
   await stripe.control('POST', '/clock', { offsetMs: -3_000_000 });
   const { charged } = await pay();

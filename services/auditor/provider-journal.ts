@@ -98,7 +98,7 @@ function nextStep({ statusCode }: ProviderError): string {
     case 401:
       return 'give the auditor a STRIPE_API_KEY that Stripe knows, and audit again';
     case 403:
-      return 'let its key read PaymentIntents and Charges and Refunds, and audit again';
+      return 'let its key read PaymentIntents, Charges and Refunds, and Disputes, and audit again';
     case 429:
       return 'lower PROVIDER_READS_PER_SECOND of the auditor, and audit again';
     case undefined:

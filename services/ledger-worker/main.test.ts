@@ -30,7 +30,7 @@ import {
   recordOf,
   settingsOf,
 } from './test/pipeline.ts';
-import { refundingAt } from './test/refunding.ts';
+import { refundingAt } from './test/at-stripe.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

@@ -19,7 +19,7 @@ import {
   refundRecordOf,
   traceparent,
 } from './test/pipeline.ts';
-import { refundingAt } from './test/refunding.ts';
+import { refundingAt } from './test/at-stripe.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 

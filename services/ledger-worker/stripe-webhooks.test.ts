@@ -4,19 +4,18 @@ import { once } from 'node:events';
 import { request as ask, type ClientRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { after, before, test, type TestContext } from 'node:test';
-import type { WakeDue } from '@triplock/ledger';
-import { createLogger, createMetrics, runLoop, withDeadline, type Loop } from '@triplock/runtime';
+import { createLogger, createMetrics, withDeadline, type Loop } from '@triplock/runtime';
 import {
   aPayment,
   aRefund,
   createTestStripe,
   eventually,
-  freePort,
   type TestStripe,
 } from '@triplock/testing';
 import { workerMetrics, type ProviderEventOutcome } from './metrics.ts';
-import { bodyBytesMax, connectionLimits, serveStripeWebhooks } from './stripe-webhooks.ts';
-import { aPipeline, aProvider, recordOf, refundRecordOf } from './test/pipeline.ts';
+import { bodyBytesMax, connectionLimits } from './stripe-webhooks.ts';
+import { receivingAt, secret, serve } from './test/at-stripe.ts';
+import { recordOf, refundRecordOf } from './test/pipeline.ts';
 import type { Worker } from './worker.ts';
 
 let stripe: TestStripe;
@@ -26,56 +25,7 @@ before(async () => {
 });
 after(() => stopStripe());
 
-const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
-const secret = 'whsec_test';
-
-/** Opens the door on a port of its own, which it returns. */
-async function serve(context: TestContext, worker: Worker, resolver: Loop): Promise<number> {
-  const port = await freePort();
-  const secrets = [secret, 'whsec_before'];
-  const settings = { host: '127.0.0.1', port, secrets, mode: 'test', resolver } as const;
-  const server = await serveStripeWebhooks(worker, settings);
-  context.after(() => server.close());
-  return port;
-}
-
-/** A worker that Stripe reports to, and whose resolver runs only when it is woken. */
-async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {}) {
-  await stripe.control('POST', '/reset');
-  const pipeline = await aPipeline(context);
-  // A batch that waits for the provider's answer is committed when the row waits for somebody else.
-  const worker = pipeline.work({ provider: aProvider(stripe, { timeoutMs: 10_000 }) });
-  const resolver = runLoop(worker.resolverOnce, { name: 'resolver', idleMs: 3_600_000, logger });
-  context.after(async () => {
-    await resolver.stop();
-    await worker.drain();
-  });
-  const { metrics, ledger } = worker;
-  const port = await serve(context, { ...worker.worker, ...wish }, resolver);
-  const url = `http://127.0.0.1:${port}/stripe/webhooks`;
-  const settings = { url, secret, order: 'any', copies: 1, paused: false };
-  const configure = (changes: object) =>
-    stripe.control('PUT', '/webhooks', { ...settings, ...changes });
-  context.after(() => stripe.control('PUT', '/webhooks', { ...settings, url: null }));
-  await configure({});
-
-  /** A payment whose charge waits for somebody: its row is pending and long not due. */
-  const waiting = async (paymentMethod: string, currency = 'EUR') => {
-    const payment = aPayment({ amount: 1_250n, currency, paymentMethod });
-    await pipeline.append(recordOf(payment));
-    await worker.allCommitted();
-    const row = await ledger.find(payment.txnId);
-    assert.equal(row?.state, 'pending');
-    return { payment, intentId: row.provider!.intentId };
-  };
-  const becomes = (txnId: Parameters<typeof ledger.find>[0], state: string) =>
-    eventually(async () => {
-      const row = (await ledger.find(txnId)) ?? (await worker.refunds.find(txnId));
-      return row?.state === state && row;
-    });
-  const counted = () => metrics.providerEvents.counted();
-  return { ...pipeline, ...worker, url, configure, waiting, becomes, counted };
-}
+const aReceiver = receivingAt(() => stripe);
 
 const authenticate = (intentId: string, outcome: 'succeeded' | 'failed') =>
   stripe.control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
@@ -107,6 +57,36 @@ test('a bank that decides late is reported, for a payment and for a refund', asy
   assert.ok(row?.state === 'pending' && row.provider !== undefined && 'refundId' in row.provider);
   await stripe.control('POST', '/settle', { id: row.provider.refundId });
   await becomes(refund.txnId, 'succeeded');
+});
+
+test('a dispute is noted and told once, in copies, any order, and before its payment is final', async (context) => {
+  const { configure, waiting, becomes, counted, owner } = await aReceiver(context);
+  const { payment, intentId } = await waiting('pm_card_authenticationRequired');
+  await configure({ paused: true });
+  await authenticate(intentId, 'succeeded');
+  const { id } = await stripe.control<{ id: string }>(
+    'POST',
+    `/payment_intents/${intentId}/dispute`,
+    { amount: 250 },
+  );
+  await stripe.control('POST', `/disputes/${id}/close`, { outcome: 'lost' });
+  await configure({ copies: 3, order: 'reversed' });
+  await becomes(payment.txnId, 'succeeded');
+  await eventually(async () => {
+    await stripe.control('POST', '/clock', { advanceMs: 3_600_000 });
+    const { undelivered } = await stripe.control<{ undelivered: [] }>('GET', '/webhooks');
+    return undelivered.length === 0;
+  });
+  const told = await owner.query<{ type: string; sequence: number; dispute: object }>(
+    `SELECT event_type AS type, sequence, payload::json -> 'data' -> 'dispute' AS dispute
+     FROM ledger.outbox WHERE txn_id = $1 ORDER BY sequence`,
+    [payment.txnId],
+  );
+  assert.deepEqual(told.slice(-2), [
+    { type: 'payment.succeeded', sequence: 2, dispute: null },
+    { type: 'payment.disputed', sequence: 3, dispute: { id, amount: 250, reason: 'fraudulent' } },
+  ]);
+  assert.deepEqual([told.length, counted().disputed], [3, 1]);
 });
 
 test('a refund that had succeeded and fails later changes nothing, and raises an alarm', async (context) => {

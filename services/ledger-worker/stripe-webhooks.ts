@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WakeOutcome } from '@triplock/ledger';
+import type { DisputeReport, WakeOutcome } from '@triplock/ledger';
 import {
   readStripeEvent,
   stripeModeOf,
@@ -18,6 +18,7 @@ import {
   type Service,
 } from '@triplock/runtime';
 import type { Config } from './config.ts';
+import type { ProviderEventOutcome } from './metrics.ts';
 import type { Worker } from './worker.ts';
 
 /** Serves Stripe's webhooks, where a port is set. */
@@ -179,10 +180,11 @@ const lateMs = 10;
 const answerWithinMs = 5_000;
 
 /**
- * Receives one webhook of Stripe's: when it is genuine, what it is about is due now, and the
- * resolver reads the intent itself. No state that the webhook reports is believed, so copies, any
- * order, and one that is early or late or about nothing of ours do no harm. One that is lost costs
- * time: the row is due by itself later.
+ * Receives one webhook of Stripe's: a dispute is noted; what any other is about is due now, when it
+ * is genuine, and the resolver reads the intent itself. No state that the webhook reports is
+ * believed, so copies, any order, and one that is early or late or about nothing of ours do no
+ * harm. One that is lost costs time: the row is due by itself later, and the audit names a dispute
+ * that was not told.
  *
  * @throws when the ledger does not answer; then it has to come again.
  */
@@ -193,11 +195,48 @@ async function receive(
 ): Promise<Received> {
   const read = readStripeEvent({ ...webhook, secrets, mode });
   const outcome =
-    read.outcome === 'event' ? await wake(worker, resolver, read.event) : read.outcome;
+    read.outcome === 'event' ? await handle(worker, resolver, read.event) : read.outcome;
   if (read.outcome === 'event') await withinLimits(alarmIfUndone(worker, read.event));
   worker.metrics.providerEvents.count(outcome);
   if (read.outcome === 'forged') worker.logger.debug({ detail: read.detail }, 'a forged webhook');
   return read.outcome === 'forged' ? 'forged' : 'received';
+}
+
+async function handle(
+  worker: Worker,
+  resolver: Loop,
+  event: StripeEvent,
+): Promise<ProviderEventOutcome> {
+  const { dispute } = event;
+  return dispute === undefined
+    ? wake(worker, resolver, event)
+    : noteDispute(worker, { intentId: event.intentId, ...dispute });
+}
+
+/**
+ * Notes a dispute beside its payment and tells the partner, both in one transaction and once.
+ *
+ * @throws while the payment is pending, and has no end whose number the dispute could follow: the
+ * report has to come again.
+ */
+async function noteDispute(
+  { ledger, logger }: Worker,
+  dispute: Omit<DisputeReport, 'provider'>,
+): Promise<ProviderEventOutcome> {
+  const noted = await withinLimits(ledger.noteDispute({ provider: 'stripe', ...dispute }));
+  switch (noted.outcome) {
+    case 'disputed':
+      logger.warn({ txnId: noted.txnId, disputeId: dispute.disputeId }, 'a payment is disputed');
+      return 'disputed';
+    case 'already-disputed':
+      return 'duplicate';
+    case 'not-final':
+      throw new Error(`payment ${noted.txnId} is disputed and not final yet`);
+    case 'unknown':
+      return 'nothing-waits';
+    default:
+      return noted satisfies never;
+  }
 }
 
 async function wake(

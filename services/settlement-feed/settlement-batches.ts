@@ -31,6 +31,7 @@ function movesMoney({ type }: PaymentEvent): boolean {
       return true;
     case 'payment.failed':
     case 'payment.requires_action':
+    case 'payment.disputed':
     case 'refund.failed':
     case 'payment.key_conflict':
       return false;

@@ -100,6 +100,26 @@ const requiresAction = Type.Object(
   { additionalProperties: false, description: 'the payment, as it waits for its customer' },
 );
 
+const disputed = Type.Object(
+  {
+    ...paymentSchema.properties,
+    dispute: Type.Object(
+      {
+        id: Type.String({ description: 'the id of the dispute at the provider' }),
+        amount: Type.Integer({ minimum: 0, description: 'minor units that are wanted back' }),
+        reason: Type.String({ description: "in the provider's words, such as `fraudulent`" }),
+      },
+      { additionalProperties: false },
+    ),
+  },
+  { additionalProperties: false, description: 'the payment as it is, and the dispute' },
+);
+
+const special: Readonly<Record<string, object>> = {
+  'payment.requires_action': requiresAction,
+  'payment.disputed': disputed,
+};
+
 /**
  * The body of each webhook by its type, as the OpenAPI document shows it. A key conflict and a
  * verification are no events of a payment's sequence, and have no `sequence`.
@@ -110,7 +130,7 @@ export const webhookBodySchemas: Readonly<Record<string, object>> = {
       if (type === 'payment.key_conflict') return [type, webhookBody(type, keyConflict)];
       const object = type.startsWith('refund.') ? 'Refund' : 'Payment';
       const shown = { $ref: `#/components/schemas/${object}` };
-      const data = type === 'payment.requires_action' ? requiresAction : shown;
+      const data = special[type] ?? shown;
       return [type, webhookBody(type, data, { sequence: { type: 'integer', minimum: 1 } })];
     }),
   ),

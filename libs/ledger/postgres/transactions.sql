@@ -94,6 +94,32 @@ SELECT action_expires_at <= now() AS over
 FROM ledger.transactions
 WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND action_expires_at IS NOT NULL
 
+-- name: noteDispute
+-- Notes that a payment which is final is disputed, once, by this server's clock.
+--
+-- $1 provider, $2 the intent's id, $3 the dispute's id.
+-- A row: the payment, and the trace that its request came with; its event must follow in the same
+-- transaction, under this row's lock. No row: it was noted before, or the payment is pending, or
+-- nobody's. Of two reports at once the second one waits here and finds it noted.
+UPDATE ledger.transactions
+SET disputed_at = now(), provider_dispute_id = $3, version = version + 1, events = events + 1
+WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment' AND state <> 'pending'
+  AND disputed_at IS NULL
+RETURNING
+  disputed_at, traceparent,
+  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
+  response_version, amount, currency, payment_method, reference, details, created_at,
+  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
+  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
+
+-- name: disputeState
+-- What a report of a dispute met that was not noted.
+--
+-- $1 provider, $2 the intent's id.
+-- A row: the payment. No row: it is nobody's.
+SELECT txn_id, state FROM ledger.transactions
+WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment'
+
 -- name: isEmpty
 -- Whether nothing was ever posted. No parameters; always one row.
 SELECT NOT EXISTS (SELECT FROM ledger.transactions) AS empty

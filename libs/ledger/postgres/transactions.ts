@@ -11,12 +11,14 @@ import { loadStatements, type Database, type Queryable } from '@triplock/postgre
 import type {
   AwaitCustomerOutcome,
   AwaitCustomerRequest,
+  DisputeOutcome,
+  DisputeReport,
   ListOutcome,
   ListRequest,
   StoreIntentOutcome,
   StoreIntentRequest,
 } from '../ledger.ts';
-import { refuseBadTexts, requiresActionEvent, type RowState } from '../outcomes.ts';
+import { disputedEvent, refuseBadTexts, requiresActionEvent, type RowState } from '../outcomes.ts';
 import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
 import {
   paymentOf,
@@ -36,6 +38,8 @@ const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'storeIntent',
   'awaitCustomer',
   'customerTime',
+  'noteDispute',
+  'disputeState',
   'isEmpty',
   'findRefund',
   'refundPosition',
@@ -162,6 +166,37 @@ export async function awaitCustomer(
     await appendEvent(tx, requiresActionEvent(paymentOf(row), asked), traceparent);
     return { outcome: 'waits', version: row.version };
   });
+}
+
+type DisputedRow = PaymentRow & { disputed_at: Date; traceparent: string | null };
+
+/**
+ * Notes a dispute by `Ledger.noteDispute`'s contract: note and event, or nothing. A crash before
+ * the commit leaves nothing, and one after it a report that comes again and finds it noted.
+ */
+export async function noteDispute(
+  database: Database,
+  report: DisputeReport,
+): Promise<DisputeOutcome> {
+  const { provider, intentId, disputeId } = report;
+  refuseBadTexts([intentId, disputeId, report.reason]);
+  const noted = await database.transaction(async (tx) => {
+    const parameters = [provider, intentId, disputeId];
+    const [row] = await tx.query<DisputedRow>(sql.noteDispute, parameters);
+    if (row === undefined) return undefined;
+    const payment = paymentOf(row);
+    const when = { disputedAt: row.disputed_at, sequence: row.events };
+    const traceparent = traceparentOf(row.traceparent ?? undefined, payment.txnId);
+    await appendEvent(tx, disputedEvent(payment, report, when), traceparent);
+    return payment.txnId;
+  });
+  if (noted !== undefined) return { outcome: 'disputed', txnId: noted };
+  type Found = { txn_id: TxnId; state: Payment['state'] };
+  const [found] = await database.query<Found>(sql.disputeState, [provider, intentId]);
+  if (found === undefined) return { outcome: 'unknown' };
+  // It may have become final since: the report comes again.
+  const outcome = found.state === 'pending' ? 'not-final' : 'already-disputed';
+  return { outcome, txnId: found.txn_id };
 }
 
 /** Stores the provider's id of a refund by `Refunds.storeRefundId`'s contract. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { webhookBodySchemas } from '@triplock/contracts';
+import { deriveEventId } from '@triplock/payments';
 import { aPayment, aRefund, eventually } from '@triplock/testing';
 import { Compile } from 'typebox/compile';
 import {
@@ -10,6 +11,7 @@ import {
   settledNow,
   traceparent,
 } from './under-test.ts';
+import { UnpostableError } from '../ledger.ts';
 import { ownMs } from '../unfinished.ts';
 
 type Open = (context: TestContext) => Promise<ChargingUnderTest>;
@@ -132,6 +134,52 @@ export function awaiting(open: Open): void {
 
 /** What a ledger promises when the provider reports something new. */
 export function waking(open: Open): void {
+  test('a dispute is noted once, whoever reports it how often, and told by the next event', async (context) => {
+    const store = await open(context);
+    const { ledger, another, events } = store;
+    const { txnId, settle } = await aChargedCard(store, 'pi_1');
+    const report = { provider: 'stripe', intentId: 'pi_1', disputeId: 'du_1' } as const;
+    const dispute = { ...report, amount: 100n, reason: 'fraudulent' };
+    assert.deepEqual(await ledger.noteDispute(dispute), { outcome: 'not-final', txnId });
+    assert.deepEqual(await events(), []);
+    await settle();
+    const before = (await ledger.find(txnId))!;
+    const outcomes = await Promise.all(
+      [ledger, another, ledger, another].map((each) => each.noteDispute(dispute)),
+    );
+    const disputed = outcomes.filter(({ outcome }) => outcome === 'disputed');
+    assert.deepEqual(disputed, [{ outcome: 'disputed', txnId }]);
+    const known = { outcome: 'already-disputed', txnId };
+    for (const again of [dispute, { ...dispute, disputeId: 'du_2', amount: 1n }]) {
+      assert.deepEqual(await another.noteDispute(again), known);
+    }
+    const unknown = { ...dispute, intentId: 'pi_2' };
+    assert.deepEqual(await ledger.noteDispute(unknown), { outcome: 'unknown' });
+
+    const { version, ...after } = (await ledger.find(txnId))!;
+    assert.deepEqual({ ...after, version: version - 1 }, before);
+    const [, told, ...more] = await events();
+    assert.deepEqual(more, []);
+    assert.equal(told?.eventId, deriveEventId(txnId, 'payment.disputed'));
+    const { type, timestamp, sequence, data } = JSON.parse(told.payload) as WrittenEvent;
+    assert.deepEqual([type, sequence], ['payment.disputed', 2]);
+    assert.deepEqual(data['dispute'], { id: 'du_1', amount: 100, reason: 'fraudulent' });
+    const described = Compile(webhookBodySchemas['payment.disputed']!);
+    assert.ok(described.Check({ type, timestamp, sequence, data }));
+  });
+
+  test('a dispute that no ledger can hold is refused, and nothing is written', async (context) => {
+    const store = await open(context);
+    const { txnId, settle } = await aChargedCard(store, 'pi_1');
+    await settle();
+    const report = { provider: 'stripe', intentId: 'pi_1', disputeId: 'du_1' } as const;
+    for (const wrong of [{ disputeId: 'du \0' }, { reason: 'half \ud800' }]) {
+      const dispute = { ...report, amount: 1n, reason: 'general', ...wrong };
+      await assert.rejects(store.ledger.noteDispute(dispute), UnpostableError);
+    }
+    assert.equal((await store.ledger.find(txnId))?.version, 3);
+  });
+
   test('an event lets the payment be due that it is about, and no other, once', async (context) => {
     const store = await open(context);
     const { wakeDue, takeDue } = store;

@@ -33,7 +33,7 @@ const retryMsMax = 5_000;
 /**
  * Stripe's own objects by its lists, which, unlike its search, are consistent
  * (docs.stripe.com/search#data-freshness). A restricted key is enough: it needs to read
- * PaymentIntents and Charges and Refunds (docs.stripe.com/keys#limit-access), and nothing else.
+ * PaymentIntents, Charges and Refunds, and Disputes (docs.stripe.com/keys#limit-access).
  */
 export function openStripeJournal(options: JournalOptions): ProviderJournal {
   const stripe = openClient(options);
@@ -69,6 +69,8 @@ function pageOf(
       return stripe.charges.list(asked);
     case 'refund':
       return stripe.refunds.list(asked);
+    case 'dispute':
+      return stripe.disputes.list(asked);
     default:
       return kind satisfies never;
   }
@@ -82,6 +84,8 @@ function objectOf(stripe: Stripe, kind: JournalKind, id: string): Promise<Listed
       return stripe.charges.retrieve(id);
     case 'refund':
       return stripe.refunds.retrieve(id);
+    case 'dispute':
+      return stripe.disputes.retrieve(id);
     default:
       return kind satisfies never;
   }
@@ -129,7 +133,7 @@ function loggable(error: unknown): unknown {
 }
 
 /** What Stripe lists. */
-export type Listed = Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund;
+export type Listed = Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund | Stripe.Dispute;
 
 /**
  * An object of Stripe's as a row of the journal.
@@ -172,7 +176,7 @@ function intentOf(listed: Listed): string | undefined {
 }
 
 /**
- * docs.stripe.com/payments/paymentintents/lifecycle, /api/charges/object and /api/refunds/object. A
+ * docs.stripe.com/payments/paymentintents/lifecycle and /api/charges, /refunds, /disputes/object. A
  * declined intent goes back to `requires_payment_method`; its charges show whether money moved.
  */
 const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStatus>>>> = {
@@ -186,6 +190,19 @@ const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStat
     canceled: 'failed',
   },
   charge: { pending: 'pending', succeeded: 'succeeded', failed: 'failed' },
+  // Succeeded: the money went back to the customer.
+  dispute: {
+    needs_response: 'pending',
+    under_review: 'pending',
+    warning_needs_response: 'pending',
+    warning_under_review: 'pending',
+    appeal_needs_response: 'pending',
+    appeal_under_review: 'pending',
+    lost: 'succeeded',
+    won: 'failed',
+    warning_closed: 'failed',
+    prevented: 'failed',
+  },
   refund: {
     // Stripe's own type allows it, and it does not mean that it ended.
     null: 'pending',
@@ -202,7 +219,7 @@ const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStat
  * says where the money shall go; the bank carries a payment or a refund out.
  */
 function waitsForOf({ object, status }: Listed): Pick<JournalRow, 'waitsFor'> {
-  if (object === 'charge') return {};
+  if (object === 'charge' || object === 'dispute') return {};
   if (status === 'requires_action') return { waitsFor: 'customer' };
   return status === 'processing' || status === 'pending' ? { waitsFor: 'bank' } : {};
 }

@@ -8,6 +8,8 @@ export type StripeEvent = {
   intentId: string;
   /** A refund of ours that gave nothing back in the end, also where it had succeeded before. */
   failedRefund?: { refundId: string; txnId: TxnId };
+  /** The customer wants the money back from the bank; what is said of that never changes. */
+  dispute?: { disputeId: string; amount: bigint; reason: string };
 };
 
 /** What reading a webhook gives. */
@@ -37,6 +39,12 @@ const finalEvents = new Set([
   'refund.failed',
 ]);
 
+/**
+ * A dispute, from its beginning or, where that was lost, from its end
+ * (docs.stripe.com/disputes/how-disputes-work).
+ */
+const disputeEvents = new Set(['charge.dispute.created', 'charge.dispute.closed']);
+
 /** Whether an API key moves real money (docs.stripe.com/keys#obtain-api-keys). */
 export type StripeMode = 'live' | 'test';
 
@@ -64,10 +72,15 @@ export function readStripeEvent(received: {
   const { id, type, data, account, livemode } = verified.event;
   // Only an event of a connected account names one.
   if (account || livemode !== (mode === 'live')) return { outcome: 'foreign', type };
-  const intentId = finalEvents.has(type) ? intentOf(data?.object ?? {}) : undefined;
+  const isDispute = disputeEvents.has(type);
+  const object = data?.object ?? {};
+  const intentId = isDispute || finalEvents.has(type) ? intentOf(object) : undefined;
   if (intentId === undefined || typeof id !== 'string') return { outcome: 'ignored', type };
-  const failedRefund = failedRefundOf(data?.object ?? {});
-  return { outcome: 'event', event: { id, type, intentId, ...(failedRefund && { failedRefund }) } };
+  const dispute = isDispute ? disputeOf(object) : undefined;
+  if (isDispute && dispute === undefined) return { outcome: 'ignored', type };
+  const failedRefund = failedRefundOf(object);
+  const more = { ...(failedRefund && { failedRefund }), ...(dispute && { dispute }) };
+  return { outcome: 'event', event: { id, type, intentId, ...more } };
 }
 
 /** What of an event is looked at; one that is genuine may still be of a form not known here. */
@@ -77,7 +90,7 @@ type Seen = Partial<Pick<Stripe.Event, 'id' | 'account' | 'livemode'>> & {
 };
 
 type SeenObject = Partial<
-  Record<'id' | 'object' | 'status' | 'payment_intent' | 'metadata', unknown>
+  Record<'id' | 'object' | 'status' | 'payment_intent' | 'metadata' | 'amount' | 'reason', unknown>
 >;
 
 function verify({
@@ -105,6 +118,12 @@ function verify({
 function intentOf(object: SeenObject): string | undefined {
   const ids = [object.payment_intent, object.id];
   return ids.find((id): id is string => typeof id === 'string' && id.startsWith('pi_'));
+}
+
+function disputeOf({ object, id, amount, reason }: SeenObject): StripeEvent['dispute'] {
+  const isWhole = object === 'dispute' && typeof id === 'string' && typeof reason === 'string';
+  if (!isWhole || !Number.isSafeInteger(amount)) return undefined;
+  return { disputeId: id, amount: BigInt(amount as number), reason };
 }
 
 function failedRefundOf({ object, id, status, metadata }: SeenObject): StripeEvent['failedRefund'] {

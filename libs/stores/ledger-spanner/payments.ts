@@ -1,5 +1,8 @@
 import {
   compare,
+  disputedEvent,
+  type DisputeOutcome,
+  type DisputeReport,
   firstOfEach,
   type Ledger,
   type ListOutcome,
@@ -14,7 +17,13 @@ import {
   settlementEvent,
   stateAfter,
 } from '@triplock/ledger';
-import type { Fingerprint, Money, TransactionState, TxnId } from '@triplock/payments';
+import {
+  traceparentOf,
+  type Fingerprint,
+  type Money,
+  type TransactionState,
+  type TxnId,
+} from '@triplock/payments';
 import { loadSql } from '@triplock/postgres';
 import {
   finalColumns,
@@ -25,6 +34,7 @@ import {
   readTransaction,
   requestColumns,
   type TransactionRow,
+  updateTransaction,
 } from './rows.ts';
 import {
   awaitCustomer,
@@ -33,6 +43,7 @@ import {
   settlePayment,
   storeIntent,
 } from './settlement.ts';
+import { paymentSql } from './unfinished.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { Write } from './spanner/values.ts';
 
@@ -50,6 +61,7 @@ export function openSpannerLedger(database: SpannerDatabase): Ledger {
     post: (batch) => postPayments(database, batch),
     storeIntent: (request) => storeIntent(database, request),
     awaitCustomer: (request) => awaitCustomer(database, request),
+    noteDispute: (report) => noteDispute(database, report),
     settle: (request) => settlePayment(database, request),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: async (txnId) => {
@@ -198,4 +210,34 @@ function filterFor({ state, reference, before }: Wish): string {
     filters.push('(created_at < @before OR (created_at = @before AND txn_id < @after))');
   }
   return filters.join(' AND ');
+}
+
+/**
+ * Notes a dispute by `Ledger.noteDispute`'s contract. After a commit without an answer it finds its
+ * own note, which is `already-disputed`: it was told once.
+ */
+function noteDispute(database: SpannerDatabase, report: DisputeReport): Promise<DisputeOutcome> {
+  const { provider, intentId, disputeId, reason } = report;
+  return blamingInput(async () => {
+    refuseBadTexts([intentId, disputeId, reason]);
+    return database.transaction(async (tx) => {
+      const asked = { provider, intentId };
+      const [found] = await tx.query<{ txn_id: TxnId }>(paymentSql, asked);
+      const row = found && (await readTransaction(tx, found.txn_id));
+      if (found === undefined || row?.kind !== 'payment') return { outcome: 'unknown' };
+      const { txn_id: txnId } = found;
+      if (row.state === 'pending') return { outcome: 'not-final', txnId };
+      if (row.disputed_at !== null) return { outcome: 'already-disputed', txnId };
+      const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
+      const disputedAt = new Date(+clock!.now);
+      const [version, events] = [row.version + 1n, row.events + 1n];
+      const columns = { disputed_at: disputedAt, provider_dispute_id: disputeId };
+      tx.write(updateTransaction({ txn_id: txnId, version, events, ...columns }));
+      const when = { disputedAt, sequence: Number(events) };
+      const payment = paymentFrom({ ...row, version, events, ...columns });
+      const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
+      tx.write(insertEvent(disputedEvent(payment, report, when), traceparent));
+      return { outcome: 'disputed', txnId };
+    });
+  });
 }

@@ -196,6 +196,8 @@ function newRow({ refund, traceparent }: RefundPosting): TransactionRow {
 const unset = {
   action_expires_at: null,
   next_action: null,
+  disputed_at: null,
+  provider_dispute_id: null,
   amount: null,
   currency: null,
   payment_method: null,

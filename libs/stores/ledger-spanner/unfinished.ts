@@ -111,7 +111,8 @@ async function read(
   return { kind: 'refund', refund, traceparent };
 }
 
-const paymentSql = `
+/** The payment that names an intent. */
+export const paymentSql = `
   SELECT txn_id
   FROM transactions@{FORCE_INDEX=transactions_by_intent, spanner_emulator.disable_query_null_filtered_index_check=true}
   WHERE intent_hash = FARM_FINGERPRINT(@intentId)

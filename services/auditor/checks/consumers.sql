@@ -225,7 +225,8 @@ FROM (
          max(coalesce(before, '-infinity')) AS reaped_before
   FROM (
     SELECT 'ledger.outbox' AS name,
-           count(*) FILTER (WHERE state <> 'pending') + count(action_expires_at) AS missing,
+           count(*) FILTER (WHERE state <> 'pending') + count(action_expires_at)
+             + count(disputed_at) AS missing,
            0 AS removed, NULL::timestamptz AS before
     FROM ledger.transactions
     UNION ALL

@@ -20,9 +20,9 @@ WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.publis
   )
 
 -- name: event_differs_from_ledger
--- Final transactions, and those whose customer has to act, without their event, and such events
--- without their transaction, or under an id that does not follow from it. An event that left the
--- outbox by age was seen by the auditor when it was published.
+-- Final transactions, those whose customer has to act and those disputed, without their event, and
+-- such events without their transaction, or under an id that does not follow from it. An event that
+-- left the outbox by age was seen by the auditor when it was published.
 WITH settled AS MATERIALIZED (
   SELECT txn_id, partner_id, settled_at, kind || '.' || state AS event_type,
          auditor.derive_id('event', txn_id::text, kind || '.' || state) AS event_id
@@ -34,6 +34,11 @@ WITH settled AS MATERIALIZED (
          auditor.derive_id('event', txn_id::text, 'payment.requires_action')
   FROM auditor.settled_between($1, $2)
   WHERE action_expires_at IS NOT NULL
+  UNION ALL
+  SELECT txn_id, partner_id, disputed_at, 'payment.disputed',
+         auditor.derive_id('event', txn_id::text, 'payment.disputed')
+  FROM auditor.settled_between($1, $2)
+  WHERE disputed_at IS NOT NULL
 ), unmatched AS MATERIALIZED (
   -- Few, and only these are worth a closer look.
   SELECT * FROM settled
@@ -74,6 +79,7 @@ LEFT JOIN auditor.transactions_of($1, $2) AS transactions
   AND (
     transactions.kind || '.' || transactions.state = outbox.event_type
     OR outbox.event_type = 'payment.requires_action' AND transactions.action_expires_at IS NOT NULL
+    OR outbox.event_type = 'payment.disputed' AND transactions.disputed_at IS NOT NULL
   )
 WHERE outbox.event_type <> 'payment.key_conflict'
   AND outbox.created_at >= $1 AND outbox.created_at < $2
@@ -85,7 +91,7 @@ WHERE outbox.event_type <> 'payment.key_conflict'
 -- name: event_tells_otherwise
 -- Events of a settlement that have another id, partner, payment, number, time, amount, currency or
 -- end than the ledger's, or are in another bucket than their payment's; and those of a customer who
--- has to act that say another time for it.
+-- has to act, or who disputes, that say another time for it, or another dispute.
 --
 -- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
 -- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
@@ -135,7 +141,8 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         outbox.payload::json -> 'data' ->> 'payment',
         outbox.payload::json -> 'data' ->> 'status',
         outbox.payload::json -> 'data' ->> 'amount',
-        outbox.payload::json -> 'data' ->> 'currency'
+        outbox.payload::json -> 'data' ->> 'currency',
+        outbox.payload::json -> 'data' -> 'dispute' ->> 'id'
       ) IS DISTINCT FROM (
         outbox.event_id::text,
         transactions.partner_id,
@@ -144,6 +151,7 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         outbox.event_type,
         CASE outbox.event_type
           WHEN 'payment.requires_action' THEN transactions.action_expires_at
+          WHEN 'payment.disputed' THEN transactions.disputed_at
           ELSE transactions.settled_at
         END,
         outbox.sequence::text,
@@ -154,7 +162,8 @@ WHERE outbox.event_type <> 'payment.key_conflict'
           ELSE transactions.state
         END,
         coalesce(transactions.amount, transactions.requested_amount)::text,
-        transactions.currency
+        transactions.currency,
+        CASE outbox.event_type WHEN 'payment.disputed' THEN transactions.provider_dispute_id END
       )
     END
   )
@@ -250,6 +259,8 @@ WHERE published.event_type <> 'payment.key_conflict'
       CASE
         WHEN published.event_type = 'payment.requires_action'
           AND transactions.action_expires_at IS NOT NULL
+        THEN published.event_type
+        WHEN published.event_type = 'payment.disputed' AND transactions.disputed_at IS NOT NULL
         THEN published.event_type
         ELSE transactions.kind || '.' || transactions.state
       END,

@@ -174,7 +174,8 @@ WITH payments AS MATERIALIZED (
 SELECT payments.txn_id::text AS id, payments.created_at AS since
 FROM payments
 WHERE payments.events <> (payments.state <> 'pending')::integer
-  + (payments.action_expires_at IS NOT NULL)::integer + (
+  + (payments.action_expires_at IS NOT NULL)::integer
+  + (payments.disputed_at IS NOT NULL)::integer + (
   SELECT count(*)
   FROM ledger.transactions AS refunds
   WHERE refunds.kind = 'refund' AND refunds.payment_id = payments.txn_id

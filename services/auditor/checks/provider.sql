@@ -158,3 +158,28 @@ WHERE refunds.status <> 'failed'
       IS DISTINCT FROM (transactions.amount, transactions.currency, transactions.partner_id)
     OR transactions.state = 'succeeded' AND refunds.id IS DISTINCT FROM transactions.provider_refund_id
   )
+
+-- name: dispute_untold
+-- Disputes at the provider of payments of which the ledger does not know that they are disputed: a
+-- webhook that was lost, or that comes again while its payment is pending.
+SELECT disputes.id, disputes.created_at AS since
+FROM auditor.disputes
+WHERE disputes.changed_at >= $1 AND disputes.changed_at < $2
+  AND NOT EXISTS (
+    SELECT FROM ledger.transactions
+    WHERE transactions.provider_intent_id = disputes.intent_id AND transactions.kind = 'payment'
+      AND transactions.disputed_at IS NOT NULL
+    OFFSET 0
+  )
+
+-- name: dispute_unfounded
+-- Payments that the ledger says are disputed, and of which the provider has no such dispute.
+SELECT booked.txn_id::text AS id, booked.disputed_at AS since
+FROM auditor.settled_between($1, $2) AS booked
+WHERE booked.disputed_at IS NOT NULL
+  AND NOT EXISTS (
+    SELECT FROM auditor.disputes
+    WHERE disputes.id = booked.provider_dispute_id
+      AND disputes.intent_id = booked.provider_intent_id
+    OFFSET 0
+  )

@@ -160,7 +160,7 @@ CREATE TABLE refused_messages (
 -- What the provider itself says it charged and gave back, as its lists showed it: the other side of
 -- the ledger. It is a copy, and can be read again whole at any time.
 CREATE TABLE provider_journal (
-  kind text NOT NULL CHECK (kind IN ('intent', 'charge', 'refund')),
+  kind text NOT NULL CHECK (kind IN ('intent', 'charge', 'refund', 'dispute')),
   -- The provider's.
   id text NOT NULL,
   status text NOT NULL CHECK (status IN ('unconfirmed', 'pending', 'succeeded', 'failed')),
@@ -171,7 +171,8 @@ CREATE TABLE provider_journal (
   -- The provider's clock, whole seconds.
   created_at timestamptz NOT NULL,
   intent_id text,
-  -- What every object of ours carries; null for a refund that somebody else made of a charge of ours.
+  -- What every object of ours carries; null for a dispute, and a refund that somebody else made, of a
+  -- charge of ours.
   txn_id uuid,
   partner_id text,
   -- When the provider reported it last.
@@ -200,11 +201,12 @@ CREATE TRIGGER journal_notes_changes BEFORE UPDATE ON provider_journal
 CREATE VIEW intents AS SELECT * FROM provider_journal WHERE kind = 'intent';
 CREATE VIEW charges AS SELECT * FROM provider_journal WHERE kind = 'charge';
 CREATE VIEW refunds AS SELECT * FROM provider_journal WHERE kind = 'refund';
+CREATE VIEW disputes AS SELECT * FROM provider_journal WHERE kind = 'dispute';
 
 -- How far each list was read. A list is newest first, so it is known to its end only when it was
 -- walked back to where an earlier walk began; one that was interrupted goes on where it was.
 CREATE TABLE provider_walks (
-  kind text PRIMARY KEY CHECK (kind IN ('intent', 'charge', 'refund')),
+  kind text PRIMARY KEY CHECK (kind IN ('intent', 'charge', 'refund', 'dispute')),
   -- Older ones are none of ours: this system did not exist.
   since timestamptz(3) NOT NULL,
   -- All that was made before this is in the journal. The provider's clock.
@@ -220,7 +222,7 @@ CREATE TABLE provider_walks (
 -- Clocks differ by less than an hour.
 INSERT INTO provider_walks (kind, since, known_until)
 SELECT kind, beginning, beginning
-FROM unnest(ARRAY['intent', 'charge', 'refund']) AS kind, (
+FROM unnest(ARRAY['intent', 'charge', 'refund', 'dispute']) AS kind, (
   SELECT least(now(), (SELECT min(created_at) FROM ledger.transactions)) - interval '1 hour'
     AS beginning
 ) AS system;
@@ -377,6 +379,8 @@ LANGUAGE sql STABLE AS $$
         WHEN 'payment.requires_action' THEN
           transactions.action_expires_at IS NOT NULL
           AND transactions.created_at < outbox_horizon.reaped_before + interval '1 hour'
+        WHEN 'payment.disputed' THEN
+          transactions.disputed_at < outbox_horizon.reaped_before + interval '1 hour'
         ELSE
           transactions.kind || '.' || transactions.state = of_type
           AND transactions.settled_at < outbox_horizon.reaped_before + interval '1 hour'
@@ -587,6 +591,7 @@ LANGUAGE sql STABLE AS $$
     AND CASE published.event_type
       WHEN 'payment.requires_action' THEN
         CASE WHEN transactions.action_expires_at IS NOT NULL THEN transactions.created_at END
+      WHEN 'payment.disputed' THEN transactions.disputed_at
       WHEN transactions.kind || '.' || transactions.state THEN transactions.settled_at
     END < (
       SELECT reaped_before + interval '1 hour' FROM ledger.outbox_horizon
@@ -698,6 +703,6 @@ ON scheduled_audit TO triplock_auditor;
 GRANT SELECT, INSERT ON audit_slices TO triplock_auditor;
 GRANT SELECT, INSERT, DELETE ON doubted_slices TO triplock_auditor;
 GRANT SELECT, UPDATE (next_nth, begun_at) ON full_audit TO triplock_auditor;
-GRANT SELECT ON operator_acts, acknowledged, intents, charges, refunds, waiting_outside,
+GRANT SELECT ON operator_acts, acknowledged, intents, charges, refunds, disputes, waiting_outside,
   waiting_deliveries, undelivered
 TO triplock_auditor;

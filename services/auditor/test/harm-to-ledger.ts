@@ -6,6 +6,7 @@ import {
   bookAtProvider,
   card,
   change,
+  disputed,
   paid,
   refund,
   refundOfPaid,
@@ -170,6 +171,8 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ledger('events', 'events - 1', paid),
     ledger('action_expires_at', 'now()', paid),
     ledger('action_expires_at', 'NULL', askedCard()),
+    ledger('disputed_at', 'now()', paid, `provider_dispute_id = 'du-1'`),
+    ledger('disputed_at', 'NULL', disputed('payment'), 'provider_dispute_id = NULL'),
     ledger('payment_id', 'gen_random_uuid()', refundOfPaid),
   ],
 };
@@ -246,6 +249,20 @@ const harmsAtProvider: Record<string, readonly Harm[]> = {
     journal('status', `'failed'`, 'refundId', 'refund'),
     journal('status', `'pending'`, 'refundId', 'refund'),
     ledger('state', `'failed'`, card('refund'), failed),
+  ],
+  'dispute-untold': [
+    add('auditor.provider_journal', async ({ system }) => {
+      const { paid, intentId } = await aCardScene(system);
+      return bookAtProvider(system, { kind: 'dispute', of: paid, intentId });
+    }),
+    journal('kind', `'dispute'`, 'refundId'),
+    ledger('disputed_at', 'NULL', disputed('payment', 'dispute'), 'provider_dispute_id = NULL'),
+    change('auditor.provider_journal.intent_id', `'pi-6'`, disputed('dispute')),
+  ],
+  'dispute-unfounded': [
+    ledger('provider_dispute_id', `'du-2'`, disputed('payment')),
+    remove('auditor.provider_journal', disputed('dispute', 'payment')),
+    change('auditor.provider_journal.intent_id', `'pi-7'`, disputed('dispute', 'payment')),
   ],
 };
 

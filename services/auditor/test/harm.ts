@@ -1,6 +1,7 @@
+import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { PaymentEvent } from '@triplock/contracts';
-import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
+import { deriveEventId, type AcceptedPayment, type AcceptedRefund } from '@triplock/payments';
 import { aPayment, aRefund } from '@triplock/testing';
 import { succeededEvent, type System } from './whole-system.ts';
 
@@ -103,14 +104,16 @@ export function add(table: string, harm: Harm['harm']): Harm {
 export async function bookAtProvider(
   system: System,
   row: {
-    kind: 'intent' | 'charge' | 'refund';
+    kind: 'intent' | 'charge' | 'refund' | 'dispute';
     of: AcceptedPayment | AcceptedRefund;
     intentId: string;
     amount?: number;
   },
 ): Promise<string> {
   const id = row.kind === 'intent' ? row.intentId : `${row.kind}-${randomUUID()}`;
-  const { txnId, partnerId } = row.of;
+  // A dispute is made by the customer's bank, and carries nothing of ours.
+  const isOurs = row.kind !== 'dispute';
+  const { txnId, partnerId } = isOurs ? row.of : { txnId: null, partnerId: null };
   const money = [row.amount ?? 1_250, 'EUR'];
   await system.break(
     `INSERT INTO auditor.provider_journal
@@ -143,6 +146,25 @@ export async function aCardScene(system: System) {
   });
   return { paid, refund, intentId, chargeId, refundId };
 }
+
+/** A card payment that is disputed: its row, or the provider's, and what an audit names. */
+export function disputed(of: DisputePart, named: DisputePart = of): Rows {
+  return {
+    by: of === 'payment' ? 'txn_id' : 'id',
+    find: async ({ system }) => {
+      const { paid, intentId } = await aCardScene(system);
+      const row = { kind: 'dispute', of: paid, intentId } as const;
+      const dispute = await bookAtProvider(system, row);
+      const report = { intentId, disputeId: dispute, amount: 1_250n, reason: 'fraudulent' };
+      const noted = await system.noteDispute({ provider: 'stripe', ...report });
+      assert.equal(noted.outcome, 'disputed');
+      const event = deriveEventId(paid.txnId, 'payment.disputed');
+      const ids = { payment: paid.txnId, dispute, event };
+      return { key: ids[of], id: ids[named] };
+    },
+  };
+}
+type DisputePart = 'payment' | 'dispute' | 'event';
 
 /** A part of the card scene. */
 export type CardPart = 'chargeId' | 'refundId' | 'paid' | 'refund';

@@ -192,6 +192,7 @@ function ledgerHops({ ledger, admin }: Owners) {
       const asked = { type: action.type, withinMs, sequence: 1 };
       return requiresActionEvent((await postgresLedger.find(txnId))!, asked);
     },
+    noteDispute: postgresLedger.noteDispute,
     conflict: (payment: AcceptedPayment) =>
       postgresLedger.recordKeyConflict({ payment, traceparent }),
     mark: (eventId: EventId) =>

@@ -13,7 +13,7 @@ import {
   type Webhook,
   isFinal,
   keyConflict,
-  requiresAction,
+  statusesOf,
 } from './shown-transactions.ts';
 
 /** What the webhooks in a history are judged by. */
@@ -86,7 +86,7 @@ function checkEvent(webhook: Event): HistoryFinding[] {
     ? sequence === undefined && typeof data['fingerprint'] === 'string'
     : sequence !== undefined &&
       data['object'] === object &&
-      data['status'] === (type === requiresAction ? 'pending' : status);
+      (statusesOf[type] ?? [status]).includes(String(data['status']));
   const right = isConflict
     ? deriveKeyConflictId(data.id as TxnId, String(data['fingerprint']) as Fingerprint)
     : deriveEventId(data.id as TxnId, type as Exclude<EventType, typeof keyConflict>);
@@ -158,7 +158,7 @@ function findMissing(
 ): HistoryFinding[] {
   const settled = new Set(
     events
-      .filter(({ event }) => event.type !== keyConflict && event.type !== requiresAction)
+      .filter(({ event }) => event.type !== keyConflict && statusesOf[event.type] === undefined)
       .map(({ event }) => event.data.id),
   );
   return [...keys.values()].flatMap((key) => {

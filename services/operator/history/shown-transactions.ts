@@ -88,8 +88,8 @@ function shownByWebhook(webhook: Webhook): Shown | undefined {
   const { verified, event, line, at, partner } = webhook;
   // A key conflict shows what was refused, and its own check looks at that.
   if (!verified || event === undefined || event.type === keyConflict) return undefined;
-  // Webhooks are not ordered: this one may come after the end.
-  if (event.type === requiresAction) return undefined;
+  // Webhooks are not ordered: one of the way to the end may come after it.
+  if (statusesOf[event.type] !== undefined) return undefined;
   const { id, status } = event.data;
   if (typeof status !== 'string') return undefined;
   const when = { line, since: line, at, shownAt: at };
@@ -97,7 +97,12 @@ function shownByWebhook(webhook: Webhook): Shown | undefined {
 }
 
 export const keyConflict = 'payment.key_conflict';
-export const requiresAction = 'payment.requires_action';
+
+/** Which statuses the events show that are not a transaction's end. */
+export const statusesOf: Readonly<Record<string, readonly string[]>> = {
+  'payment.requires_action': ['pending'],
+  'payment.disputed': ['succeeded', 'failed'],
+};
 
 /** A webhook's time is the catcher's, a read's its client's: so far apart they are in order. */
 const clocksMs = 1_000;

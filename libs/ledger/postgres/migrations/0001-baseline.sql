@@ -66,6 +66,10 @@ CREATE TABLE ledger.transactions (
   action_expires_at timestamptz(3),
   -- What the customer has to do, and where: sealed, because whoever has it can act for the customer.
   next_action text,
+  -- When the ledger first learned that the customer disputes the payment with the bank, and the
+  -- provider's id of that; null where nobody does.
+  disputed_at timestamptz(3),
+  provider_dispute_id text,
   -- When somebody other than the one at work looks after a pending row; null once it is final.
   due_at timestamptz(3),
   -- Of the request, for the event that a later process writes; null where posting settled at once.
@@ -76,6 +80,10 @@ CREATE TABLE ledger.transactions (
   CONSTRAINT failure_when_failed CHECK ((state = 'failed') = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
   CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
+  CONSTRAINT disputed_when_final CHECK (
+    (disputed_at IS NULL) = (provider_dispute_id IS NULL)
+    AND (disputed_at IS NULL OR state <> 'pending' AND kind = 'payment')
+  ),
   CONSTRAINT refund_of_a_payment CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
   CONSTRAINT payment_has_an_amount CHECK (kind = 'refund' OR amount IS NOT NULL),
@@ -285,6 +293,11 @@ BEGIN
      AND NEW.action_expires_at IS DISTINCT FROM OLD.action_expires_at THEN
     RAISE EXCEPTION 'transaction %: the time that a customer has never changes', OLD.txn_id;
   END IF;
+  IF OLD.disputed_at IS NOT NULL
+     AND ROW(NEW.disputed_at, NEW.provider_dispute_id)
+     IS DISTINCT FROM ROW(OLD.disputed_at, OLD.provider_dispute_id) THEN
+    RAISE EXCEPTION 'transaction %: a dispute never changes', OLD.txn_id;
+  END IF;
   IF OLD.state <> 'pending'
      AND ROW(NEW.amount, NEW.currency, NEW.state, NEW.failure_code, NEW.failure_message,
              NEW.settled_at, NEW.provider, NEW.provider_intent_id, NEW.provider_charge_id,
@@ -418,8 +431,8 @@ GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox, ledg
   TO triplock_ledger;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, version, events,
-              refund_reserved, amount_refunded, action_expires_at, next_action,
-              due_at) ON ledger.transactions TO triplock_ledger;
+              refund_reserved, amount_refunded, action_expires_at, next_action, disputed_at,
+              provider_dispute_id, due_at) ON ledger.transactions TO triplock_ledger;
 GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.
@@ -434,7 +447,8 @@ GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_disp
 GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox TO triplock_copy;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
               provider_intent_id, provider_charge_id, provider_refund_id, version, events,
-              refund_reserved, amount_refunded, action_expires_at, due_at) ON ledger.transactions
+              refund_reserved, amount_refunded, action_expires_at, disputed_at,
+              provider_dispute_id, due_at) ON ledger.transactions
   TO triplock_copy;
 GRANT UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox
   TO triplock_copy;

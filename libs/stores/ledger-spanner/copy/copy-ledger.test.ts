@@ -108,6 +108,8 @@ const changing: Readonly<Record<string, string>> = {
   'outbox.changed_at': 'by it the copy follows',
 };
 
+const aDispute = { disputed_at: new Date('2026-01-02'), provider_dispute_id: 'another' };
+
 /** What a constraint wants of a column, where a usual value of its type is none. */
 const wanted: Readonly<Record<string, object>> = {
   'transactions.kind': { kind: 'order' },
@@ -118,6 +120,8 @@ const wanted: Readonly<Record<string, object>> = {
   'transactions.state': { state: 'failed', failure_code: 'another' },
   'transactions.failure_code': { failure_code: 'another', state: 'failed' },
   'transactions.amount_refunded': { amount_refunded: 7, refund_reserved: 7 },
+  'transactions.disputed_at': aDispute,
+  'transactions.provider_dispute_id': aDispute,
   'outbox.event_type': { event_type: 'payment.failed' },
   'outbox.txn_id': { txn_id: randomUUID() },
   'outbox.payment_id': { payment_id: randomUUID() },

@@ -49,6 +49,9 @@ CREATE TABLE IF NOT EXISTS transactions (
   action_expires_at TIMESTAMP,
   -- What the customer has to do, and where; sealed.
   next_action STRING(MAX),
+  -- When the ledger first learned of a dispute, and the provider's id of it.
+  disputed_at TIMESTAMP,
+  provider_dispute_id STRING(MAX),
   due_at TIMESTAMP,
   traceparent STRING(MAX),
   -- When the row was written last: its commit's timestamp, by which a mirror follows.
@@ -82,6 +85,10 @@ CREATE TABLE IF NOT EXISTS transactions (
   CONSTRAINT failure_when_failed CHECK ((state = 'failed') = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
   CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
+  CONSTRAINT disputed_when_final CHECK (
+    (disputed_at IS NULL) = (provider_dispute_id IS NULL)
+    AND (disputed_at IS NULL OR (state != 'pending' AND kind = 'payment'))
+  ),
   CONSTRAINT refund_of_a_payment CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
   CONSTRAINT payment_has_an_amount CHECK (kind = 'refund' OR amount IS NOT NULL),

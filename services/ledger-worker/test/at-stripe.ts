@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import type { WakeDue } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
-import { eventually, type TestStripe } from '@triplock/testing';
+import { createLogger, runLoop, type Loop } from '@triplock/runtime';
+import { aPayment, eventually, freePort, type TestStripe } from '@triplock/testing';
+import { serveStripeWebhooks } from '../stripe-webhooks.ts';
+import type { Worker } from '../worker.ts';
 import { aPipeline, aProvider, recordOf, refundRecordOf } from './pipeline.ts';
 
 /** What tests of refunds share, at the simulator that a file has started by then. */
@@ -70,4 +74,62 @@ export function refundingAt(stripe: () => TestStripe) {
   }
 
   return { aRefunding, providerGaveBack, refundAtProvider };
+}
+
+/** The secret of the simulator's webhooks. */
+export const secret = 'whsec_test';
+const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
+
+/** Serves Stripe's webhooks on a port of its own, which it returns. */
+export async function serve(context: TestContext, worker: Worker, resolver: Loop): Promise<number> {
+  const port = await freePort();
+  const secrets = [secret, 'whsec_before'];
+  const settings = { host: '127.0.0.1', port, secrets, mode: 'test', resolver } as const;
+  const server = await serveStripeWebhooks(worker, settings);
+  context.after(() => server.close());
+  return port;
+}
+
+/**
+ * Workers that the simulator of a file reports to, each with a resolver that runs only when woken.
+ */
+export function receivingAt(stripe: () => TestStripe) {
+  return aReceiver;
+
+  async function aReceiver(context: TestContext, wish: { wakeDue?: WakeDue } = {}) {
+    await stripe().control('POST', '/reset');
+    const pipeline = await aPipeline(context);
+    // A batch that waits for the provider is committed when its row waits for somebody else.
+    const worker = pipeline.work({ provider: aProvider(stripe(), { timeoutMs: 10_000 }) });
+    const resolver = runLoop(worker.resolverOnce, { name: 'resolver', idleMs: 3_600_000, logger });
+    context.after(async () => {
+      await resolver.stop();
+      await worker.drain();
+    });
+    const { metrics, ledger } = worker;
+    const port = await serve(context, { ...worker.worker, ...wish }, resolver);
+    const url = `http://127.0.0.1:${port}/stripe/webhooks`;
+    const settings = { url, secret, order: 'any', copies: 1, paused: false };
+    const configure = (changes: object) =>
+      stripe().control('PUT', '/webhooks', { ...settings, ...changes });
+    context.after(() => stripe().control('PUT', '/webhooks', { ...settings, url: null }));
+    await configure({});
+
+    /** A payment whose charge waits for somebody: its row is pending and long not due. */
+    const waiting = async (paymentMethod: string, currency = 'EUR') => {
+      const payment = aPayment({ amount: 1_250n, currency, paymentMethod });
+      await pipeline.append(recordOf(payment));
+      await worker.allCommitted();
+      const row = await ledger.find(payment.txnId);
+      assert.equal(row?.state, 'pending');
+      return { payment, intentId: row.provider!.intentId };
+    };
+    const becomes = (txnId: Parameters<typeof ledger.find>[0], state: string) =>
+      eventually(async () => {
+        const row = (await ledger.find(txnId)) ?? (await worker.refunds.find(txnId));
+        return row?.state === state && row;
+      });
+    const counted = () => metrics.providerEvents.counted();
+    return { ...pipeline, ...worker, url, configure, waiting, becomes, counted };
+  }
 }
