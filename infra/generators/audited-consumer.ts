@@ -3,7 +3,7 @@ import type { Insertion } from './insertions.ts';
 /** The checks of what it received, with a harm that each new one finds. */
 export function audited(name: string): readonly Insertion[] {
   const harms = 'services/auditor/test/harm-to-consumers.ts';
-  const hops = 'services/auditor/test/event-hops.ts';
+  const hops = 'services/auditor/test/hops.ts';
   return [
     ...comparedInbox(name),
     {

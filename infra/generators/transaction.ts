@@ -69,12 +69,12 @@ function inDomain(name: string): Insertion[] {
     },
     {
       file: record,
-      before: `import { refundAsSent, `,
+      before: `import { followUpFields, `,
       text: `import { ${name}Fields } from '../http/${name}.ts';\n`,
     },
     {
       file: record,
-      before: `};\nconst refundRecord = Compile(`,
+      before: `};\nconst followUpRecord = (`,
       text: `  ${name}: Compile(
     Type.Object(
       { ...commonFields, kind: Type.Literal('${name}'), ...${name}Fields },

@@ -89,6 +89,7 @@ test('what posts, finds, lists and settles names every column', () => {
     'next_action',
     'disputed_at',
     'provider_dispute_id',
+    'authorized_at',
   ];
   const notPosted = ['payment_id', 'requested_amount', ...byOthers];
   const ofCharges = without(ended, ['state', 'failure_code', 'failure_message', 'settled_at']);

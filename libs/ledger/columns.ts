@@ -32,6 +32,8 @@ const ended = [
   'provider_intent_id',
   'provider_charge_id',
   'provider_refund_id',
+  'closed_by',
+  'amount_captured',
 ] as const;
 
 /** What the ledger keeps for itself. */
@@ -44,6 +46,7 @@ const kept = [
   'next_action',
   'disputed_at',
   'provider_dispute_id',
+  'authorized_at',
   'due_at',
   'traceparent',
 ] as const;
@@ -70,7 +73,6 @@ const notOfPayments = [
 ] as const satisfies readonly Column[];
 
 const notOfRefunds = [
-  'kind',
   'payment_method',
   'reference',
   'events',
@@ -80,13 +82,16 @@ const notOfRefunds = [
   'next_action',
   'disputed_at',
   'provider_dispute_id',
+  'authorized_at',
+  'closed_by',
+  'amount_captured',
   'due_at',
   'traceparent',
 ] as const satisfies readonly Column[];
 
 /** What a payment is read from. */
 export type PaymentColumn = Exclude<Column, (typeof notOfPayments)[number]>;
-/** What a refund is read from, its charge being its payment's. */
+/** What a refund, capture or cancellation is read from, its charge being its payment's. */
 export type RefundColumn = Exclude<Column, (typeof notOfRefunds)[number]>;
 
 /** The columns of a payment. */
@@ -99,7 +104,7 @@ export const refundColumns: readonly Column[] = without(notOfRefunds);
  * nor does anybody look for a transaction by them. A new one of these needs no change of a table.
  */
 export const detailFields = {
-  payment: ['returnUrl', 'description', 'metadata'],
+  payment: ['returnUrl', 'captureMethod', 'description', 'metadata'],
   refund: ['reason'],
 } as const;
 

@@ -5,6 +5,7 @@ import type {
   Money,
   PartnerId,
   Payment,
+  PaymentStatus,
   ProviderName,
   Settlement,
   TransactionState,
@@ -102,6 +103,9 @@ export type DisputeOutcome =
   /** No payment has this intent. */
   | { outcome: 'unknown' };
 
+/** A card's money is held: for one pending row, guarded by the version that was read. */
+export type AuthorizeRequest = { txnId: TxnId; version: number; traceparent: string };
+
 /** A page of one partner's payments, and what all of them have in common. */
 export type ListRequest = {
   partnerId: PartnerId;
@@ -109,9 +113,22 @@ export type ListRequest = {
   limit: number;
   /** The page begins behind this payment, whatever has become of it since. */
   after?: TxnId;
-  state?: TransactionState;
+  status?: PaymentStatus;
   reference?: string;
 };
+
+/**
+ * The column by which a status is looked for, and whether the payment was authorised: before its
+ * end the ledger holds both as `pending`.
+ */
+export function wishOf(status: PaymentStatus | undefined): {
+  state?: TransactionState;
+  isAuthorized?: boolean;
+} {
+  if (status === 'authorized') return { state: 'pending', isAuthorized: true };
+  if (status === 'pending') return { state: 'pending', isAuthorized: false };
+  return status === undefined ? {} : { state: status };
+}
 
 /**
  * A page; `unknown-cursor`: the payment it should begin behind is not this partner's, or not
@@ -147,6 +164,12 @@ export type Ledger = {
    * store's clock: no worker's clock has a say.
    */
   awaitCustomer(request: AwaitCustomerRequest): Promise<AwaitCustomerOutcome>;
+  /**
+   * Notes, once for ever, that a payment's money is held, tells the partner by the payment's next
+   * event, and lets what waits for it be due: captures and cancellations. What the customer had to
+   * do is erased.
+   */
+  authorize(request: AuthorizeRequest): Promise<StoreIntentOutcome>;
   settle(request: SettleRequest): Promise<SettleOutcome>;
   /**
    * Notes, once for ever, that a payment is disputed, and tells the partner by the payment's next
@@ -164,7 +187,7 @@ export type Ledger = {
    * Following `hasMore` to the end, each page behind the last payment of the one before, gives
    * every payment once that was posted when the first page was read. One that is posted meanwhile
    * is given once when its position is still ahead, and not at all when it is behind: a payment can
-   * be posted later than one that was accepted after it. Nothing is given twice. A `state` is that
+   * be posted later than one that was accepted after it. Nothing is given twice. A `status` is that
    * of the moment in which the page is read.
    */
   list(request: ListRequest): Promise<ListOutcome>;

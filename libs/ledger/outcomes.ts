@@ -6,6 +6,7 @@ import {
 } from '@triplock/contracts';
 import {
   deriveEventId,
+  failureIn,
   paymentEntry,
   refundEntry,
   type AcceptedPayment,
@@ -49,8 +50,32 @@ export function compare({ payment }: Posting, row: RowState): PostOutcome {
 
 /** The event of a payment that is final, with its number in the payment's order. */
 export function settlementEvent(payment: Payment, sequence: number): PaymentEvent {
-  const ended = payment.state === 'failed' ? 'failed' : 'succeeded';
-  return paymentEventOf(payment, `${payment.kind}.${ended}`, sequence);
+  const { kind, txnId, state } = payment;
+  if (state === 'pending') throw new Error(`payment ${txnId} is not settled`);
+  // Only of kind `payment` one is ever captured or cancelled.
+  const type: string = `${kind}.${state}`;
+  return paymentEventOf(payment, type as Parameters<typeof paymentEventOf>[1], sequence);
+}
+
+/**
+ * The event of a payment that is authorised, and waits for its capture or cancellation.
+ *
+ * @throws for one that is not: it has no such event, a bug of the caller.
+ */
+export function authorizedEvent(payment: Payment, sequence: number): PaymentEvent {
+  const { txnId, partnerId, authorizedAt } = payment;
+  if (authorizedAt === undefined) throw new Error(`payment ${txnId} is not authorised`);
+  return {
+    schema: paymentEventSchema,
+    event_id: deriveEventId(txnId, 'payment.authorized'),
+    partner_id: partnerId,
+    txn_id: txnId,
+    payment_id: txnId,
+    type: 'payment.authorized',
+    timestamp: authorizedAt.toISOString(),
+    sequence,
+    data: renderPayment(payment),
+  };
 }
 
 /**
@@ -116,22 +141,32 @@ export function settledPayment(
     version: 1,
     amountRefunded: 0n,
     settledAt,
-    ...(result.state === 'failed' ? { failure: result.failure } : {}),
+    ...(failureIn(result) && { failure: failureIn(result)! }),
   };
 }
 
-/** What a payment that is final moves; nothing when it failed. */
+/** What a payment that is final moves; nothing when it failed, or its capture moves it. */
 export function paymentMovement(payment: Payment): Entry | undefined {
   const { kind, partnerId, state, details, provider } = payment;
   if (state !== 'succeeded') return undefined;
   return paymentEntry(kind, { partnerId, money: details.money, provider: provider?.name });
 }
 
-/** What a refund that is final moves back; nothing when it failed. */
+/** What a refund or capture that is final moves; nothing when it failed, as a cancellation does. */
 export function refundMovement(refund: Refund): Entry | undefined {
-  const { partnerId, state, money, provider } = refund;
+  const { kind, partnerId, state, money, provider } = refund;
   if (state !== 'succeeded' || money === undefined) return undefined;
-  return refundEntry({ partnerId, money, provider: provider?.name });
+  const movement = { partnerId, money, provider: provider?.name };
+  switch (kind) {
+    case 'refund':
+      return refundEntry(movement);
+    case 'capture':
+      return paymentEntry('payment', movement);
+    case 'cancellation':
+      return undefined;
+    default:
+      return kind satisfies never;
+  }
 }
 
 /**

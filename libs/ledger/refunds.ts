@@ -1,6 +1,7 @@
 import type {
   AcceptedRefund,
   EventId,
+  Failure,
   Fingerprint,
   PartnerId,
   Refund,
@@ -25,7 +26,10 @@ export type RefundOutcome =
   | { outcome: 'reserved'; refund: ReservedRefund }
   /** The same, but the row was there before: whoever made it may have asked the provider. */
   | { outcome: 'unfinished'; refund: ReservedRefund }
-  /** Its payment is not there or not final: the row is looked at again when it is due. */
+  /**
+   * Its payment is not there, not final or, for a capture, not authorised, or another capture or
+   * cancellation is under way: the row is looked at again when it is due.
+   */
   | { outcome: 'waiting' }
   /** The key belongs to another request, which was first. */
   | { outcome: 'key-conflict'; winner: Fingerprint };
@@ -33,15 +37,21 @@ export type RefundOutcome =
 /** A refund whose amount no other refund can take, and the charge that it is of. */
 export type ReservedRefund = Refund & Required<Pick<Refund, 'money' | 'provider'>>;
 
+/** How what follows a payment ends: a payment alone is captured or canceled. */
+export type FollowUpEnd = Extract<Settlement, { state: 'succeeded' }> | FailedEnd;
+type FailedEnd = { state: 'failed'; failure: Failure };
+
 /** A final state for one reserved refund, guarded by the version that was read. */
 export type SettleRefundRequest = {
   txnId: TxnId;
   version: number;
-  result: Settlement;
+  result: FollowUpEnd;
   settledAt: Date;
   traceparent: string;
   /** The provider's own id of it, where there is one. */
   refundId?: string;
+  /** How a payment ends with a capture or cancellation of it; absent: it stays authorised. */
+  payment?: { result: Settlement; chargeId?: string };
 };
 
 /** The provider's id of one reserved refund, guarded by the version that was read. */
@@ -60,20 +70,26 @@ export type RefundListOutcome =
   { outcome: 'page'; refunds: readonly Refund[]; hasMore: boolean } | { outcome: 'unknown-cursor' };
 
 /**
- * Refunds under guard 2: transactions of their own, capped by a column of their payment that one
- * guarded statement raises, so that any number at once never exceed it.
+ * What follows a payment, under guard 2: transactions of their own. Refunds are capped by a column
+ * of their payment that one guarded statement raises, so that any number at once never exceed it.
+ * Captures and cancellations take the payment itself, by a column that names the one that has it:
+ * so of any number at once one asks the provider, and the others are told what became of it.
  *
  * Every method is all-or-nothing and safe to repeat. A rejection other than UnpostableError means
  * that the outcome is unknown.
  */
 export type Refunds = {
   /**
-   * Posts a refund, and reserves or settles it as far as its payment allows, in one transaction.
+   * Posts one, and reserves or settles it as far as its payment allows, in one transaction.
    *
    * @throws UnpostableError when it can never be stored.
    */
   post(posting: RefundPosting): Promise<RefundOutcome>;
-  /** Makes a reserved refund final, with the payment's next sequence, its entry and its event. */
+  /**
+   * Makes a reserved one final, with the payment's next sequence, its entry and its event; and its
+   * payment where that ends with it, with the sequence and the event after them. A capture or
+   * cancellation that failed lets go of the payment.
+   */
   settle(request: SettleRefundRequest): Promise<SettleOutcome>;
   /** Stores the provider's id of a refund that the provider has yet to finish. */
   storeRefundId(request: StoreRefundIdRequest): Promise<StoreIntentOutcome>;
@@ -87,21 +103,37 @@ export type Refunds = {
 };
 
 const refusals = {
-  payment_not_refundable: 'Only a payment that succeeded can be refunded.',
+  amount_exceeds_authorized: 'More than what was authorised.',
+  payment_already_captured: 'The payment was captured before.',
+  payment_canceled: 'The payment was cancelled.',
+  authorization_expired: 'The authorisation expired before it was captured.',
+  payment_not_authorized: 'Only a payment that is authorised can be captured or cancelled.',
+  payment_not_refundable: 'Only a payment that succeeded or was captured can be refunded.',
   amount_exceeds_refundable: 'More than what is left of the payment.',
 };
 
-/** What looking at a refund's payment came to. */
+/** What looking at the payment came to. */
 export type RefundDecision =
-  /** Its amount is held on the payment, now or before. */
+  /** Its amount, or the payment itself, is held for it, now or before. */
   | 'reserved'
-  /** Its payment is pending, or not there and may still come. */
+  /** It may be possible later. */
   | 'waiting'
-  /** It can never be given back. */
+  /** It never will. */
   | keyof typeof refusals;
 
+/** How an authorisation ended at the provider, in the words that partners know. */
+export function canceledBy(failure: Failure): { state: 'canceled'; failure: Failure } {
+  const code = failure.code === 'authorization_expired' ? failure.code : 'payment_canceled';
+  return { state: 'canceled', failure: { code, message: refusals[code] } };
+}
+
+/** Why a capture or cancellation has nothing left to do. */
+export function refusalOf(code: keyof typeof refusals): Failure {
+  return { code, message: refusals[code] };
+}
+
 /** The end that a decision leads to where no provider has to be asked. */
-export function resultOf(decision: Exclude<RefundDecision, 'waiting'>): Settlement {
+export function resultOf(decision: Exclude<RefundDecision, 'waiting'>): FollowUpEnd {
   if (decision === 'reserved') return { state: 'succeeded' };
   return { state: 'failed', failure: { code: decision, message: refusals[decision] } };
 }

@@ -3,6 +3,7 @@ import type {
   AcceptedRefund,
   Currency,
   Fingerprint,
+  FollowUpKind,
   IdempotencyKey,
   PartnerId,
   Payment,
@@ -44,6 +45,8 @@ export type TransactionRow = {
     provider_intent_id: string | null;
     provider_charge_id: string | null;
     provider_refund_id: string | null;
+    closed_by: string | null;
+    amount_captured: bigint | null;
     version: number;
     events: number;
     refund_reserved: bigint;
@@ -52,6 +55,7 @@ export type TransactionRow = {
     next_action: string | null;
     disputed_at: Date | null;
     provider_dispute_id: string | null;
+    authorized_at: Date | null;
     due_at: Date | null;
     traceparent: string | null;
   }[Each];
@@ -70,7 +74,7 @@ export type PaymentRow = Row<PaymentColumn> & {
 };
 
 /** A refund as transactions.sql gives it back, with the charge of its payment. */
-export type RefundRow = Row<RefundColumn> & { payment_id: string };
+export type RefundRow = Row<RefundColumn> & { kind: FollowUpKind; payment_id: string };
 
 /** The payment that a row holds; fields that the request left out are left out again. */
 export function paymentOf(row: PaymentRow): Payment {
@@ -93,6 +97,7 @@ export function paymentOf(row: PaymentRow): Payment {
     amountRefunded: row.amount_refunded,
     settledAt: row.settled_at,
     ...customerOf(row),
+    ...authorizationOf(row),
     ...failureOf(row),
     ...providerOf(row),
   };
@@ -103,6 +108,7 @@ export function refundOf(row: RefundRow): Refund {
   const { amount, currency, provider_refund_id: refundId } = row;
   const { provider } = providerOf(row);
   return {
+    kind: row.kind,
     txnId: row.txn_id as TxnId,
     partnerId: row.partner_id as PartnerId,
     key: row.idempotency_key as IdempotencyKey,
@@ -166,6 +172,16 @@ export class UnreadableRowError extends Error {
   override name = 'UnreadableRowError';
 }
 
+/**
+ * Whether it is this very row that cannot be read: it makes no sense here, or the server finds it
+ * damaged (SQLSTATE class XX, such as data_corrupted) or wrongly encoded (class 22).
+ */
+export function isUnreadable(error: unknown): boolean {
+  if (error instanceof UnreadableRowError) return true;
+  const { code } = error as { code?: unknown };
+  return typeof code === 'string' && /^(XX|22)[0-9A-Z]{3}$/.test(code);
+}
+
 /** @throws UnreadableRowError */
 function detailsOf({ txn_id: txnId, details }: { txn_id: string; details: string | null }): object {
   if (details === null) return {};
@@ -190,6 +206,18 @@ function customerOf(row: Row<'action_expires_at' | 'next_action'>): Pick<Payment
   const { action_expires_at: expiresAt, next_action: nextAction } = row;
   if (expiresAt === null) return {};
   return { customer: { expiresAt, ...(nextAction === null ? {} : { nextAction }) } };
+}
+
+/** What became of an authorisation, or nothing where there was none. */
+function authorizationOf(
+  row: Row<'authorized_at' | 'closed_by' | 'amount_captured'>,
+): Pick<Payment, 'authorizedAt' | 'closedBy' | 'amountCaptured'> {
+  const { authorized_at: authorizedAt, closed_by: closedBy, amount_captured: captured } = row;
+  return {
+    ...(authorizedAt === null ? {} : { authorizedAt }),
+    ...(closedBy === null ? {} : { closedBy: closedBy as TxnId }),
+    ...(captured === null ? {} : { amountCaptured: captured }),
+  };
 }
 
 /** The provider's side, or nothing as long as no intent is stored. */

@@ -74,6 +74,7 @@ export const postgresLedgerStore: LedgerStoreKind<Record<never, never>> = {
         ...ledger,
         post: announced(ledger.post),
         awaitCustomer: announced(ledger.awaitCustomer),
+        authorize: announced(ledger.authorize),
         settle: announced(ledger.settle),
         noteDispute: announced(ledger.noteDispute),
         recordKeyConflict: announced(ledger.recordKeyConflict),

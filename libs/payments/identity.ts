@@ -7,7 +7,7 @@ export type Brand<Base, Name extends string> = Base & { readonly __brand: Name }
 export type PartnerId = Brand<string, 'PartnerId'>;
 /** The partner's `Idempotency-Key` after unquoting: 1 to 255 printable ASCII characters. */
 export type IdempotencyKey = Brand<string, 'IdempotencyKey'>;
-/** Lower-case UUIDv8 of a payment or refund. */
+/** Lower-case UUIDv8 of a payment, or of what follows one. */
 export type TxnId = Brand<string, 'TxnId'>;
 /** Lower-case UUIDv8 of one event of one transaction. */
 export type EventId = Brand<string, 'EventId'>;
@@ -23,9 +23,23 @@ export const paymentKinds = ['payment'] as const;
 export type PaymentKind = (typeof paymentKinds)[number];
 
 /**
- * What an idempotency key names: the same key may be used once for a payment and once for a refund.
+ * What may be done with a payment: money given back; and where it was only authorised, captured or
+ * cancelled. Each is a transaction of its own that its payment orders and that no provider is asked
+ * about before the payment's row holds it.
  */
-export type TransactionKind = PaymentKind | 'refund';
+export const followUpKinds = ['refund', 'capture', 'cancellation'] as const;
+export type FollowUpKind = (typeof followUpKinds)[number];
+
+/**
+ * What an idempotency key names: the same key may be used once for a payment, once for a refund and
+ * so on.
+ */
+export type TransactionKind = PaymentKind | FollowUpKind;
+
+/** Whether it follows a payment. */
+export function isFollowUp(kind: TransactionKind): kind is FollowUpKind {
+  return followUpKinds.some((each) => each === kind);
+}
 
 /** Every event type that leaves the ledger. */
 export const eventTypes = [
@@ -33,9 +47,16 @@ export const eventTypes = [
   'payment.failed',
   'payment.requires_action',
   'payment.disputed',
+  'payment.authorized',
+  'payment.captured',
+  'payment.canceled',
   'payment.key_conflict',
   'refund.succeeded',
   'refund.failed',
+  'capture.succeeded',
+  'capture.failed',
+  'cancellation.succeeded',
+  'cancellation.failed',
 ] as const;
 export type EventType = (typeof eventTypes)[number];
 

@@ -1,4 +1,11 @@
-import type { Fingerprint, IdempotencyKey, PartnerId, PaymentKind, TxnId } from './identity.ts';
+import type {
+  Fingerprint,
+  FollowUpKind,
+  IdempotencyKey,
+  PartnerId,
+  PaymentKind,
+  TxnId,
+} from './identity.ts';
 import type { Money, ProviderName } from './money.ts';
 
 /**
@@ -26,18 +33,41 @@ export type TransactionProgress = {
   readonly failure?: Failure;
 };
 
-/** A transaction goes from `pending` to one of the final states, once. */
-export type TransactionState = 'pending' | 'succeeded' | 'failed';
+/**
+ * A transaction goes from `pending` to one of the final states, once. A payment that was authorised
+ * first ends `captured` or `canceled`; until then it is pending, and shown as `authorized`.
+ */
+export type TransactionState = 'pending' | 'succeeded' | 'captured' | 'failed' | 'canceled';
+
+/** The state of a payment as its partner sees it. */
+export type PaymentStatus = TransactionState | 'authorized';
 
 /** Why a transaction failed; `code` is stable, `message` is for people. */
 export type Failure = { readonly code: string; readonly message: string };
 
 /** How a transaction ended. */
-export type Settlement = { state: 'succeeded' } | { state: 'failed'; failure: Failure };
+export type Settlement =
+  | { state: 'succeeded' }
+  /** Of a payment that was authorised: so much of it, in minor units. */
+  | { state: 'captured'; amount: bigint }
+  | { state: 'failed' | 'canceled'; failure: Failure };
+
+/** A state that never changes. */
+export type FinalState = Exclude<TransactionState, 'pending'>;
 
 /** Whether the state can still change. */
-export function isFinal(state: TransactionState): state is 'succeeded' | 'failed' {
+export function isFinal(state: TransactionState): state is FinalState {
   return state !== 'pending';
+}
+
+/** Why it ended without its money; nothing when it did not. */
+export function failureIn(result: Settlement): Failure | undefined {
+  return 'failure' in result ? result.failure : undefined;
+}
+
+/** The state of a payment as its partner sees it. */
+export function statusOf({ state, authorizedAt }: Payment): PaymentStatus {
+  return state === 'pending' && authorizedAt !== undefined ? 'authorized' : state;
 }
 
 /** The provider's side of a card payment. */
@@ -67,6 +97,8 @@ export type PaymentDetails = {
   readonly paymentMethod?: string;
   /** Where the customer comes back to after authenticating elsewhere. */
   readonly returnUrl?: string;
+  /** Cards only: money is held and moves once it is captured. Absent: at once. */
+  readonly captureMethod?: 'manual';
   readonly reference?: string;
   readonly description?: string;
   readonly metadata?: Readonly<Record<string, string>>;
@@ -84,30 +116,46 @@ export type Payment = AcceptedPayment &
     readonly amountRefunded: bigint;
     /** Cards only, from when a worker saw that the customer has to act. */
     readonly customer?: AwaitedCustomer;
+    /** When a worker saw that the money is held, to be captured; by the store's clock. */
+    readonly authorizedAt?: Date;
+    /**
+     * The capture or cancellation that ends the authorisation, from before the provider is asked.
+     */
+    readonly closedBy?: TxnId;
+    /** What was captured, minor units; there once the state is `captured`. */
+    readonly amountCaptured?: bigint;
     /** Cards only, from the moment an intent is stored. */
     readonly provider?: ProviderCharge;
   };
 
 /** What the partner asked for; absent fields were absent in the request. */
 export type RefundDetails = {
-  /** Minor units of the payment's currency; absent: all that is left when the refund is posted. */
+  /**
+   * Minor units of the payment's currency; absent: all that is left when it is posted. A
+   * cancellation has none.
+   */
   readonly amount?: bigint;
+  /** Not of a capture. */
   readonly reason?: string;
 };
 
-/** A refund as the gateway accepted it. */
+/**
+ * A refund as the gateway accepted it, or in its image a capture or a cancellation: they share
+ * everything but what becomes of the payment's money.
+ */
 export type AcceptedRefund = Accepted & {
-  /** The payment whose money goes back. The refund's record and events are ordered behind it. */
+  readonly kind: FollowUpKind;
+  /** The payment whose money it is about. Record and events are ordered behind it. */
   readonly paymentId: TxnId;
   readonly details: RefundDetails;
 };
 
-/** A refund as the ledger holds it. */
+/** The same as the ledger holds it. */
 export type Refund = AcceptedRefund &
   TransactionProgress & {
     /**
-     * What goes back, reserved on the payment; absent while the refund waits, or when nothing
-     * fitted.
+     * What goes back, is captured or let go, held on the payment; absent while it waits, or when
+     * nothing fitted.
      */
     readonly money?: Money;
     /** The payment's charge, and the provider's refund of it once one is known; cards only. */

@@ -77,6 +77,7 @@ export function openCircuitBreaker(
     createIntent: (request) => send('createIntent', () => provider.createIntent(request)),
     findIntent: (charge) => send('findIntent', () => provider.findIntent(charge)),
     confirmIntent: (request) => send('confirmIntent', () => provider.confirmIntent(request)),
+    captureIntent: (request) => send('captureIntent', () => provider.captureIntent(request)),
     readIntent: (query) => send('readIntent', () => provider.readIntent(query)),
     cancelIntent: (query) => send('cancelIntent', () => provider.cancelIntent(query)),
     refund: (request) => send('refund', () => provider.refund(request)),

@@ -23,7 +23,7 @@ export type JournalRow = {
    */
   status: JournalStatus | 'unknown';
   /** Who has to act before it ends; absent where it is final, or nobody has to. */
-  waitsFor?: 'customer' | 'bank';
+  waitsFor?: 'customer' | 'bank' | 'partner';
   /** Minor units. */
   amount: bigint;
   /** ISO 4217, upper case. */

@@ -29,7 +29,12 @@ type ComesBack = { readonly returnUrl?: string | undefined };
 /** A charge to prepare. */
 export type IntentRequest = Caller &
   Attempt &
-  ComesBack & { readonly money: Money; readonly paymentMethod: string };
+  ComesBack & {
+    readonly money: Money;
+    readonly paymentMethod: string;
+    /** `manual`: the confirmation only holds the money. */
+    readonly captureMethod?: 'manual' | undefined;
+  };
 
 /** An intent, and what it must be about: an answer about anything else is unknown. */
 export type IntentQuery = {
@@ -44,6 +49,23 @@ export type ForgottenCharge = {
   readonly money: Money;
   /** No intent of it is older. */
   readonly acceptedAt: Date;
+};
+
+/**
+ * Held money to take, or a part of it: the rest is let go. Another attempt is allowed while it
+ * reads as authorised.
+ */
+export type CaptureRequest = Caller &
+  Attempt &
+  IntentQuery & {
+    /** Minor units. */
+    readonly amount: bigint;
+  };
+
+/** Who lets an intent go: a customer who never came, or the partner. */
+export type CancelRequest = IntentQuery & {
+  /** `abandoned` by default. */
+  readonly because?: 'abandoned' | 'requested_by_customer';
 };
 
 /** An intent to confirm. */
@@ -78,6 +100,18 @@ export type Unknown = {
   readonly untilMended?: true;
 };
 
+/** Far above what a bad hour of the provider uses up at one fresh key a pass. */
+const attemptsMax = 100;
+
+/**
+ * The attempt after one whose answer is unknown, or none when another key would not help now. Only
+ * an answer that is certainly kept is passed by, and an answer is known as kept when it comes a
+ * second time: so a pass uses up one fresh key at most, and passes are seconds apart.
+ */
+export function nextAttempt(attempt: number, answer: Unknown): number | undefined {
+  return answer.kept && attempt < attemptsMax ? attempt + 1 : undefined;
+}
+
 /**
  * What preparing a charge came to. `refused`: it can never be charged, such as an unknown method.
  */
@@ -102,7 +136,14 @@ export type CustomerAction = {
 
 /** The state of a charge. */
 export type IntentOutcome =
-  | { outcome: 'succeeded'; chargeId: string }
+  | {
+      outcome: 'succeeded';
+      chargeId: string;
+      /** Minor units: less than what was asked for where a part was captured. */
+      received: bigint;
+    }
+  /** The money is held until it is captured or let go, or the provider lets it go. */
+  | { outcome: 'authorized' }
   /** The bank or the provider refused it, or the intent was cancelled: final. */
   | { outcome: 'declined'; failure: Failure }
   /** Nobody has confirmed it, and so it has charged nobody. */
@@ -111,6 +152,9 @@ export type IntentOutcome =
   | { outcome: 'waiting'; waitsFor: 'provider' }
   | { outcome: 'waiting'; waitsFor: 'customer'; action?: CustomerAction }
   | Unknown;
+
+/** What capturing came to; `refused`: nothing was taken, for this reason. */
+export type CaptureOutcome = IntentOutcome | { outcome: 'refused'; failure: Failure };
 
 /** The state of a refund at the provider. */
 export type RefundAtProvider =
@@ -155,8 +199,10 @@ export type Provider = {
   confirmIntent(request: ConfirmRequest): Promise<IntentOutcome>;
   /** The state of an intent now, by its id. */
   readIntent(asked: IntentQuery): Promise<IntentOutcome>;
-  /** Takes back an intent that nobody will confirm. Its state afterwards, whoever was faster. */
-  cancelIntent(asked: IntentQuery): Promise<IntentOutcome>;
+  /** Takes held money. An intent is captured once by its own state, however often it is asked. */
+  captureIntent(request: CaptureRequest): Promise<CaptureOutcome>;
+  /** Takes back an intent that nobody will go on with. Its state afterwards, whoever was faster. */
+  cancelIntent(asked: CancelRequest): Promise<IntentOutcome>;
   /**
    * Gives money back. Look with `findRefund` before doing so again after an unknown outcome. Where
    * the provider keeps an error under the caller's one key, it comes back until that is forgotten.

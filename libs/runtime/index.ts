@@ -6,7 +6,6 @@ export * from './http-connections.ts';
 export * from './logger.ts';
 export * from './loop.ts';
 export * from './metrics.ts';
-export * from './random.ts';
 export * from './modes.ts';
 export * from './sealing.ts';
 export * from './service-declaration.ts';

@@ -6,6 +6,7 @@ import {
   type AcceptedPayment,
   type AcceptedRefund,
   type Currency,
+  type FollowUpKind,
   type IdempotencyKey,
   type PartnerId,
   type PaymentDetails,
@@ -27,6 +28,7 @@ export type PaymentWish = {
 export const everyField: Required<Omit<PaymentDetails, 'money'>> = {
   paymentMethod: 'pm_card_visa',
   returnUrl: 'https://shop.example:8443/done?order=%22#a[1]',
+  captureMethod: 'manual',
   reference: 'Ω "quoted" \\ / 𝄞',
   description: 'two\nlines',
   metadata: { zulu: '', 10: 'ten', 9: 'nine', __proto__x: '{"a":1}', é: '\t' },
@@ -59,6 +61,7 @@ const long = (characters: number) => '𝄞'.repeat(characters);
 export const longestFields: Required<Omit<PaymentDetails, 'money'>> = {
   paymentMethod: `pm_${'x'.repeat(252)}`,
   returnUrl: `https://shop.example/${'x'.repeat(2_027)}`,
+  captureMethod: 'manual',
   reference: long(64),
   description: long(500),
   metadata: Object.fromEntries(
@@ -67,16 +70,25 @@ export const longestFields: Required<Omit<PaymentDetails, 'money'>> = {
 };
 
 /** What a test wants to be special about a refund. */
-export type RefundWish = { key?: string; partner?: string; acceptedAt?: Date } & RefundDetails;
+export type RefundWish = {
+  kind?: FollowUpKind;
+  key?: string;
+  partner?: string;
+  acceptedAt?: Date;
+} & RefundDetails;
 
-/** An accepted refund of a payment, by that payment's partner unless another is wished for. */
+/**
+ * An accepted refund of a payment, or a capture or cancellation, by that payment's partner unless
+ * another is wished for.
+ */
 export function aRefund(payment: AcceptedPayment, wish: RefundWish = {}): AcceptedRefund {
-  const { key, partner, acceptedAt, ...details } = wish;
+  const { kind = 'refund', key, partner, acceptedAt, ...details } = wish;
   const partnerId = (partner ?? payment.partnerId) as PartnerId;
   const idempotencyKey = (key ?? `key-${randomBytes(8).toString('hex')}`) as IdempotencyKey;
-  const path = `/v1/payments/${payment.txnId}/refunds`;
+  const path = `/v1/payments/${payment.txnId}/${kind}s`;
   return {
-    txnId: deriveTxnId('refund', partnerId, idempotencyKey),
+    kind,
+    txnId: deriveTxnId(kind, partnerId, idempotencyKey),
     partnerId,
     key: idempotencyKey,
     fingerprint: fingerprint({ method: 'POST', path, body: refundAsSent(details) }),

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import type { AcceptedPayment, EventId } from '@triplock/payments';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { observe, resultOf } from './audit.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { anAuditorOf, succeededEvent, wholeSystem, type System } from './test/whole-system.ts';
 
 async function aSystem(context: TestContext) {

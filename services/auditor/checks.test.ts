@@ -4,11 +4,11 @@ import { deriveId } from '@triplock/payments';
 import { createTestDatabase } from '@triplock/testing';
 import fc from 'fast-check';
 import { checks, everything, findWrong, type Check, type Window } from './checks.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { harmsToConsumers } from './test/harm-to-consumers.ts';
 import { harmsToLedger } from './test/harm-to-ledger.ts';
 import { harmsToTopics } from './test/harm-to-topics.ts';
-import { aCardScene, aScene } from './test/harm.ts';
+import { aCaptureScene, aCardScene, aScene } from './test/harm.ts';
 import { wholeSystem, type System } from './test/whole-system.ts';
 import { atOneMoment } from './windows.ts';
 
@@ -144,7 +144,9 @@ const writtenSql = `
 
 test('cards that are in the journal and the ledger harm no check', async () => {
   const { paid, refund, intentId, chargeId, refundId } = await aCardScene(system);
+  const { paid: held, capture, ...taken } = await aCaptureScene(system);
   const ids = [paid.txnId, refund.txnId, intentId, chargeId, refundId];
+  ids.push(held.txnId, capture.txnId, taken.intentId, taken.chargeId);
   for (const check of checks) {
     const found = (await find(check)).filter((id) => ids.includes(id));
     assert.deepEqual(found, [], check.name);

@@ -1,7 +1,7 @@
 import { loadStatements, type Queryable } from '@triplock/postgres';
 
 /** Who is none of us, and may take as long as they like. */
-export type Outsider = 'customer' | 'bank' | 'endpoint';
+export type Outsider = 'customer' | 'partner' | 'bank' | 'endpoint';
 
 /**
  * When a check must find nothing, and so which kind of answer its ids are:
@@ -67,12 +67,14 @@ const rules: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     'ledger-not-accepted': inTheEnd,
     'ledger-unfinished': inTheEnd,
     'card-unfinished': onceActed('customer'),
+    'partner-unfinished': onceActed('partner'),
     'bank-unfinished': onceActed('bank'),
     'ledger-history-changed': always,
     'ledger-differs-from-accepted': always,
     'ledger-id-underived': always,
     'entry-differs-from-ledger': always,
     'refunded-differs-from-refunds': always,
+    'captured-differs-from-captures': always,
     'refund-unfounded': always,
     'events-differ-from-settled': always,
   },

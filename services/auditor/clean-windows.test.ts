@@ -5,7 +5,7 @@ import { observe, resultOf, type Auditor } from './audit.ts';
 import { cleanWindows, type CleanWindows } from './clean-windows.ts';
 import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
 import { closeSlices, unwatched, usualSlices } from './slices.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { anAuditorOf, wholeSystem } from './test/whole-system.ts';
 import { noTotals, type Look, type SliceLimits } from './windows.ts';
 

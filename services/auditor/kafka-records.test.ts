@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { observe, resultOf } from './audit.ts';
 import { auditorMetrics } from './metrics.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from './kafka-records.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { anAuditorOf, aWholeLog, wholeSystem } from './test/whole-system.ts';
 import { watchRetention, type RetentionWatch } from './kafka-retention.ts';
 

@@ -156,7 +156,7 @@ function paymentRow(payment: AcceptedPayment) {
 function refundRow(refund: AcceptedRefund) {
   const { amount } = refund.details;
   return {
-    kind: 'refund',
+    kind: refund.kind,
     ...commonOf(refund),
     payment_id: refund.paymentId,
     ...(amount === undefined ? {} : { amount: Number(amount) }),

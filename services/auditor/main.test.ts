@@ -13,7 +13,7 @@ import {
 } from '@triplock/testing';
 import { openGroupCommit } from '@triplock/transport';
 import type { AuditResult } from './audit.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 /** An auditor process on stores of its own. */

@@ -113,7 +113,7 @@ SELECT kind, id FROM (
   -- Charges of payments that succeeded, and that nobody has seen succeed.
   SELECT 'charge' AS kind, provider_charge_id AS id, settled_at AS since
   FROM ledger.transactions
-  WHERE kind = 'payment' AND state = 'succeeded' AND provider_charge_id IS NOT NULL
+  WHERE kind = 'payment' AND state IN ('succeeded', 'captured') AND provider_charge_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM auditor.charges
                     WHERE charges.id = provider_charge_id AND charges.status = 'succeeded')
   UNION ALL
@@ -124,10 +124,10 @@ SELECT kind, id FROM (
     AND NOT EXISTS (SELECT FROM auditor.refunds
                     WHERE refunds.id = provider_refund_id AND refunds.status = state)
   UNION ALL
-  -- Charges under way of payments that failed.
+  -- Charges under way of payments that failed or were cancelled.
   SELECT 'charge', charges.id, charges.created_at
   FROM auditor.charges JOIN ledger.transactions USING (txn_id)
-  WHERE charges.status = 'pending' AND transactions.state = 'failed'
+  WHERE charges.status = 'pending' AND transactions.state IN ('failed', 'canceled')
   UNION ALL
   -- Intents that no row names: whoever made one may have died, but nobody may confirm it.
   SELECT 'intent', intents.id, intents.created_at
@@ -190,7 +190,8 @@ FROM json_to_record($1::json) AS row (
   created_at timestamptz, intent_id text, txn_id uuid, partner_id text
 )
 ON CONFLICT (kind, id) DO UPDATE SET
-  status = excluded.status, waits_for = excluded.waits_for, seen_at = now()
+  status = excluded.status, waits_for = excluded.waits_for, amount = excluded.amount,
+  seen_at = now()
 
 -- name: forgetOne
 -- Removes from the journal what the provider has no longer.

@@ -5,7 +5,7 @@ import { openPostgresOutbox } from '@triplock/ledger';
 import type { AcceptedPayment } from '@triplock/payments';
 import { aPayment, createTestDatabase } from '@triplock/testing';
 import { resultOf, observe } from './audit.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { anAuditorOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 const dayMs = 86_400_000;

@@ -4,7 +4,7 @@ import type { Gauge } from '@triplock/runtime';
 import { aPayment, createTestDatabase, eventually } from '@triplock/testing';
 import { auditRoute } from './audit-route.ts';
 import { openAuditRuns, scheduledAudit } from './scheduled-audit.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { anAuditorOf, lagOf, succeededEvent, wholeSystem } from './test/whole-system.ts';
 
 const everyMs = 60_000;

@@ -5,7 +5,7 @@ import { observe, resultOf } from './audit.ts';
 import { checks } from './checks.ts';
 import { closedSoFar, openStretches, unwatched, usualSlices } from './slices.ts';
 import { differingSums, renderSums, type SumRow } from './sums.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { harmsToConsumers } from './test/harm-to-consumers.ts';
 import { harmsToLedger } from './test/harm-to-ledger.ts';
 import { harmsToTopics } from './test/harm-to-topics.ts';

@@ -1,6 +1,7 @@
 /**
- * Where each figure must be the same: in every one of these together. What waits for a customer or
- * a bank (`unfinished`) has no event yet, and what waits for a partner's endpoint (`undelivered`)
+ * Where each figure must be the same: in every one of these together. What waits for a customer,
+ * its partner or a bank (`unfinished`) has no event yet, and what waits for a partner's endpoint
+ * (`undelivered`)
  * is not delivered.
  */
 const layersOf = {

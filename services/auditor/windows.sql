@@ -11,7 +11,8 @@
 --
 -- $1 from, $2 until. A row: one figure of one layer; sumUnfinished says what is to be taken off all
 -- of them together. `payments` are all of them, whatever became of them. `gross` are the payments
--- that succeeded and `refunds` what of them was given back; `charged` and `givenBack` are those of
+-- that succeeded, and captures of those that were authorised first, and `refunds` what of them was
+-- given back; `charged` and `givenBack` are those of
 -- cards. What was delivered says the delivery; of one that left by age the event.
 WITH booked AS MATERIALIZED (
   SELECT partner_id, currency, kind, state,
@@ -46,12 +47,12 @@ WITH booked AS MATERIALIZED (
   SELECT CASE kind WHEN 'refund' THEN 'refunds' ELSE 'gross' END, 'ledger',
          partner_id, currency, number, amount
   FROM booked
-  WHERE state = 'succeeded' AND kind IN ('payment', 'refund')
+  WHERE state = 'succeeded' AND kind IN ('payment', 'capture', 'refund')
   UNION ALL
   SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'ledger',
          partner_id, currency, number, amount
   FROM booked
-  WHERE state = 'succeeded' AND by_card
+  WHERE state = 'succeeded' AND by_card AND kind IN ('payment', 'capture', 'refund')
   UNION ALL
   SELECT CASE kind WHEN 'refund' THEN 'givenBack' ELSE 'charged' END, 'provider',
          partner_id, currency, count(*), sum(amount)
@@ -61,12 +62,14 @@ WITH booked AS MATERIALIZED (
   GROUP BY kind, partner_id, currency
   UNION ALL
   SELECT 'payments', layer, partner_id, currency, number, amount FROM notified
-  WHERE event_type IN ('payment.succeeded', 'payment.failed')
+  WHERE event_type IN (
+    'payment.succeeded', 'payment.captured', 'payment.failed', 'payment.canceled'
+  )
   UNION ALL
   SELECT CASE event_type WHEN 'refund.succeeded' THEN 'refunds' ELSE 'gross' END, layer,
          partner_id, currency, number, amount
   FROM notified
-  WHERE event_type IN ('payment.succeeded', 'refund.succeeded')
+  WHERE event_type IN ('payment.succeeded', 'capture.succeeded', 'refund.succeeded')
 )
 SELECT partner_id AS partner, currency, figure, layer, sum(number)::text AS count, sum(amount)::text AS amount
 FROM seen
@@ -81,8 +84,9 @@ ORDER BY partner_id, currency, figure, layer
 -- which a person acknowledged that Kafka lost them; of what it lost after a worker had read it the
 -- ledger says what was accepted. A delivery is
 -- delivered once its partner has it. `undelivered` ones wait for their partner's endpoint, or did
--- until they left by age, and `unfinished` payments wait for a customer or a bank and have no event
--- yet: so ledger = unfinished + published, and published = undelivered + delivered.
+-- until they left by age, and `unfinished` payments wait for a customer, their partner or a bank
+-- and have no event yet that they ended: so ledger = unfinished + published, and published =
+-- undelivered + delivered.
 WITH set_aside AS MATERIALIZED (
   SELECT txn_id, fingerprint FROM auditor.dead_letters WHERE txn_id IS NOT NULL
   UNION
@@ -124,8 +128,10 @@ WITH set_aside AS MATERIALIZED (
   SELECT figure, layer, partner_id, currency, sign * number, sign * amount
   FROM undelivered
   JOIN (
-    VALUES ('payments', 'payment.succeeded'), ('payments', 'payment.failed'),
-           ('gross', 'payment.succeeded'), ('refunds', 'refund.succeeded')
+    VALUES ('payments', 'payment.succeeded'), ('payments', 'payment.captured'),
+           ('payments', 'payment.failed'), ('payments', 'payment.canceled'),
+           ('gross', 'payment.succeeded'), ('gross', 'capture.succeeded'),
+           ('refunds', 'refund.succeeded')
   ) AS figures (figure, event_type) USING (event_type)
   JOIN (VALUES ('delivered', -1), ('undelivered', 1)) AS layers (layer, sign)
     ON layer = 'delivered' OR waits

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
 import { aPayment, aRefund, createTestDatabase } from '@triplock/testing';
 import { checks, everything, withoutNestedLoops, type Window } from './checks.ts';
-import { ownersOf } from './test/event-hops.ts';
+import { ownersOf } from './test/hops.ts';
 import { aCardScene, aScene } from './test/harm.ts';
 import { wholeSystem } from './test/whole-system.ts';
 import { atOneMoment } from './windows.ts';

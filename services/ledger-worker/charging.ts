@@ -1,8 +1,9 @@
 import type { NextAction } from '@triplock/contracts';
-import type { AwaitCustomerRequest } from '@triplock/ledger';
-import { isFinal, type Payment, type Settlement } from '@triplock/payments';
+import { canceledBy, type AwaitCustomerRequest } from '@triplock/ledger';
+import { isFinal, type Failure, type Payment, type Settlement } from '@triplock/payments';
 import {
   mayBeForgotten,
+  nextAttempt,
   type ConfirmRequest,
   type CreateOutcome,
   type CustomerAction,
@@ -29,6 +30,8 @@ export async function chargePayment(
   worker: Worker,
   { payment, traceparent }: CardPayment,
 ): Promise<AttemptOutcome> {
+  // A capture or cancellation has it, asks the provider, and ends both.
+  if (payment.closedBy !== undefined) return { outcome: 'waiting' };
   const stored = await ensureIntent(worker, payment);
   if (stored.outcome === 'refused') {
     const result = { state: 'failed' as const, failure: stored.failure };
@@ -39,12 +42,15 @@ export async function chargePayment(
   const charged = await decide(worker, { payment: ready, traceparent }, stored);
   switch (charged.outcome) {
     case 'succeeded': {
+      if (payment.details.captureMethod === 'manual') return capturedElsewhere(payment);
       const { chargeId } = charged;
       const result = { state: 'succeeded' as const };
       return settle(worker, { payment: ready, traceparent }, { result, chargeId });
     }
+    case 'authorized':
+      return authorize(worker, { payment: ready, traceparent });
     case 'declined': {
-      const result = { state: 'failed' as const, failure: charged.failure };
+      const result = endOf(payment, charged.failure);
       return settle(worker, { payment: ready, traceparent }, { result });
     }
     case 'waiting':
@@ -57,6 +63,46 @@ export async function chargePayment(
     default:
       return charged satisfies never;
   }
+}
+
+/**
+ * Notes that the money is held, once. A crash before that leaves an intent that says so to whoever
+ * looks next.
+ */
+async function authorize(
+  worker: Worker,
+  { payment, traceparent }: CardPayment,
+): Promise<AttemptOutcome> {
+  const { txnId, version, authorizedAt } = payment;
+  if (authorizedAt !== undefined) return { outcome: 'waiting' };
+  const noted = await worker.ledger.authorize({ txnId, version, traceparent });
+  if (noted.outcome === 'stale') return takenOver(worker, payment);
+  await worker.crashPoints.reached('worker.authorized');
+  return { outcome: 'waiting' };
+}
+
+/**
+ * What was held was taken by nobody's capture: by hand at the provider, as the audit reports too. A
+ * capture of that amount ends the payment.
+ */
+function capturedElsewhere({ txnId }: Payment): AttemptOutcome {
+  const error = new Error(
+    `payment ${txnId} was captured at the provider and by no capture of ours`,
+  );
+  const because: Unknown = {
+    outcome: 'unknown',
+    error,
+    kept: false,
+    sent: true,
+    untilMended: true,
+  };
+  return { outcome: 'unknown', because };
+}
+
+/** What was held is let go, which is no decline: by the provider, once it has expired. */
+function endOf({ authorizedAt }: Payment, failure: Failure): Settlement {
+  const wasHeld = authorizedAt !== undefined || failure.code === 'authorization_expired';
+  return wasHeld ? canceledBy(failure) : { state: 'failed', failure };
 }
 
 type StoredIntent = { outcome: 'stored'; intentId: string; version: number; isNew: boolean };
@@ -219,18 +265,6 @@ async function confirmIntent(worker: Worker, request: ConfirmRequest): Promise<I
   return attempt === undefined ? answer : confirmIntent(worker, { ...request, attempt });
 }
 
-/** Far above what a bad hour of the provider uses up at one fresh key a pass. */
-const attemptsMax = 100;
-
-/**
- * The attempt after one whose answer is unknown, or none when another key would not help now. Only
- * an answer that is certainly kept is passed by, and an answer is known as kept when it comes a
- * second time: so a pass uses up one fresh key at most, and passes are seconds apart.
- */
-function nextAttempt(attempt: number, answer: Unknown): number | undefined {
-  return answer.kept && attempt < attemptsMax ? attempt + 1 : undefined;
-}
-
 async function settle(
   { ledger, crashPoints }: Worker,
   { payment, traceparent }: CardPayment,
@@ -256,9 +290,9 @@ async function takenOver(
 }
 
 function requestOf(payment: Payment) {
-  const { money, paymentMethod, returnUrl } = payment.details;
+  const { money, paymentMethod, returnUrl, captureMethod } = payment.details;
   if (paymentMethod === undefined) throw new Error(`payment ${payment.txnId} charges no card`);
-  return { ...callerOf(payment), money, paymentMethod, returnUrl };
+  return { ...callerOf(payment), money, paymentMethod, returnUrl, captureMethod };
 }
 
 function callerOf({ txnId, partnerId, key }: Payment) {

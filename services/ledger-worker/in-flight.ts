@@ -2,9 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { UnpostableError, UnreadableRowError } from '@triplock/ledger';
 import { isFinal, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
 import type { Unknown } from '@triplock/provider';
+import { followUp } from './captures.ts';
 import { chargePayment } from './charging.ts';
 import type { AttemptOutcomeName, StuckReason } from './metrics.ts';
-import { giveBack, type RefundToGive } from './refunds.ts';
+import type { RefundToGive } from './refunds.ts';
 import type { AttemptOutcome, Stuck, Worker } from './worker.ts';
 
 /**
@@ -207,7 +208,7 @@ async function attemptOnce(worker: Worker, work: InFlight, isFirst: boolean): Pr
     case 'refund': {
       const refund = isFirst ? work : await unfinishedRefund(worker, work);
       if (refund === undefined) return { outcome: 'already-recorded' };
-      return giveBack(worker, refund);
+      return followUp(worker, refund);
     }
     default:
       return work satisfies never;
@@ -255,7 +256,8 @@ function batchOutcomeOf(
 }
 
 function nameOf(outcome: AttemptOutcome): AttemptOutcomeName {
-  return outcome.outcome === 'settled' ? outcome.state : outcome.outcome;
+  if (outcome.outcome !== 'settled') return outcome.outcome;
+  return outcome.state === 'canceled' || outcome.state === 'failed' ? 'failed' : 'succeeded';
 }
 
 function reportUnknown(worker: Worker, work: InFlight, because: Unknown): void {

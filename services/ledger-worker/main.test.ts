@@ -12,9 +12,6 @@ import {
   eventually,
   freePort,
   ofDeadLetters,
-  startService,
-  testNamespace,
-  type TestStripe,
 } from '@triplock/testing';
 import { PostgresDurabilityError } from '@triplock/postgres';
 import { createLogger, createMetrics, type Mode } from '@triplock/runtime';
@@ -30,12 +27,10 @@ import {
   recordOf,
   settingsOf,
 } from './test/pipeline.ts';
-import { refundingAt } from './test/at-stripe.ts';
+import { anew, pointsOfHolds, refundingAt, start, within2min } from './test/at-stripe.ts';
 
 const logger = createLogger({ service: 'test', instance: 'test', level: 'silent' });
 
-const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
-  startService(context, new URL('main.ts', import.meta.url), settings);
 const textOf = async (answer: Promise<Response>) => (await answer).text();
 
 /** Settings of a worker on topics and a database of one test's own. */
@@ -50,17 +45,6 @@ async function aSetup(context: TestContext) {
   const pay = () => log.append(recordOf(aPayment()));
   return { env, store, owner: store.open(), pay };
 }
-
-/** Settings of a worker that charges at `stripe`, and begins the topic anew. */
-const anew = async (settings: Readonly<Record<string, string>>, stripe: TestStripe) => ({
-  ...settings,
-  LEDGER_GROUP: testNamespace('worker'),
-  ADMIN_PORT: String(await freePort()),
-  STRIPE_API_KEY: stripe.apiKey,
-  STRIPE_API_URL: stripe.url,
-});
-
-const within2min = (what: string) => ({ withinMs: 120_000, what });
 
 test('a worker starts while PostgreSQL and Kafka are away, reports so, and works once they are there', async (context) => {
   const { env, owner, pay } = await aSetup(context);
@@ -125,7 +109,7 @@ const points: readonly (typeof ledgerWorker.crashPoints)[number][] = [
 ];
 
 test('a worker that is killed at every point that it has charges a card and gives back of it once', async (context) => {
-  assert.deepEqual(new Set(points), new Set(ledgerWorker.crashPoints));
+  assert.deepEqual(new Set([...points, ...pointsOfHolds]), new Set(ledgerWorker.crashPoints));
   const stripe = await createTestStripe(context);
   const { aRefunding, providerGaveBack } = refundingAt(() => stripe);
   const { worker, pay, refund, settings, ...pipeline } = await aRefunding(context);
@@ -255,7 +239,7 @@ test('each call of the provider is there from the start, by what may be known of
   const { calls } = workerMetrics(createMetrics('test'));
   const { values } = await calls.get();
   const counts = values.filter(({ metricName }) => metricName?.endsWith('_count'));
-  assert.equal(counts.length, 14);
+  assert.equal(counts.length, 16);
   assert.ok(counts.every(({ value }) => value === 0));
 });
 

@@ -170,7 +170,7 @@ function providerMetrics(registry: Registry): ProviderMetrics {
     charges: attempts('triplock_worker_charges_total', 'Attempts to charge a card, by outcome.'),
     refunds: attempts(
       'triplock_worker_refunds_total',
-      'Attempts to give a refund back at the provider, by outcome.',
+      'Attempts to give a refund back, to capture or to cancel at the provider, by outcome.',
     ),
     resolved: new Tally({
       name: 'triplock_worker_resolved_total',
@@ -223,6 +223,7 @@ export const callLabels: Readonly<Record<ProviderCall, string>> = {
   findIntent: 'find-intent',
   confirmIntent: 'confirm-intent',
   readIntent: 'read-intent',
+  captureIntent: 'capture-intent',
   cancelIntent: 'cancel-intent',
   refund: 'refund',
   findRefund: 'find-refund',

@@ -3,8 +3,8 @@ import {
   UnreadableRowError,
   type RefundOutcome,
   type ReservedRefund,
+  type SettleRefundRequest,
 } from '@triplock/ledger';
-import type { Settlement } from '@triplock/payments';
 import { mayBeForgotten, type RefundAtProvider, type RefundRequest } from '@triplock/provider';
 import type { RefundRecord } from './posting.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
@@ -59,7 +59,10 @@ export async function postRefunds(
   return posted;
 }
 
-/** A reserved refund, and whether the provider may have been asked for it before. */
+/**
+ * A reserved refund, capture or cancellation, and whether the provider may have been asked for it
+ * before.
+ */
 export type RefundToGive = {
   refund: ReservedRefund;
   traceparent: string;
@@ -137,10 +140,11 @@ function requestOf(refund: ReservedRefund): RefundRequest {
   return { txnId, kind: 'refund', partnerId, key, intentId, money };
 }
 
-async function settle(
+/** Settles one that was reserved; a worker that was faster has come to the same end. */
+export async function settle(
   { refunds, crashPoints }: Worker,
   { txnId, version }: ReservedRefund,
-  end: { result: Settlement; traceparent: string; refundId?: string },
+  end: Pick<SettleRefundRequest, 'result' | 'traceparent' | 'refundId' | 'payment'>,
 ): Promise<AttemptOutcome> {
   const settled = await refunds.settle({ txnId, version, settledAt: new Date(), ...end });
   if (settled.outcome === 'settled') {

@@ -1,9 +1,9 @@
 import type { DueTransaction } from '@triplock/ledger';
 import { carriedTraceparent, inSpan, type Pass } from '@triplock/runtime';
+import { followUp } from './captures.ts';
 import { chargePayment } from './charging.ts';
 import { keepInFlight, reportStillUnknown, reportStuck, unlessStuck } from './in-flight.ts';
 import { bookTransferOf } from './posting.ts';
-import { giveBack } from './refunds.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** Of one pass, which reads each row. Until the lease ends no other resolver takes them. */
@@ -113,7 +113,7 @@ async function finishRefund(
   switch (posted.outcome) {
     case 'reserved':
     case 'unfinished':
-      return giveBack(worker, { refund: posted.refund, traceparent, asked: 'perhaps' });
+      return followUp(worker, { refund: posted.refund, traceparent, asked: 'perhaps' });
     case 'settled':
     case 'waiting':
       return posted;

@@ -1,5 +1,5 @@
 import type { Ledger, Refunds, TakeDue, WakeDue } from '@triplock/ledger';
-import type { TransactionState } from '@triplock/payments';
+import type { FinalState, TransactionState } from '@triplock/payments';
 import type { CircuitBreaker, Unknown } from '@triplock/provider';
 import type { CrashPoints, Logger, SealingKeys, Slots } from '@triplock/runtime';
 import type { DeadLetters } from '@triplock/transport';
@@ -45,8 +45,11 @@ export type WorkerLimits = {
 /** What one attempt to charge a payment, or to give a refund back, came to. */
 export type AttemptOutcome =
   /** This call made it final. */
-  | { outcome: 'settled'; state: 'succeeded' | 'failed' }
-  /** The customer or the provider has yet to decide; the resolver looks again when it is due. */
+  | { outcome: 'settled'; state: FinalState }
+  /**
+   * The customer, the partner or the provider has yet to decide; the resolver looks again when it
+   * is due.
+   */
   | { outcome: 'waiting' }
   /** Nobody knows; the resolver looks when it is due, or whoever tries again before. */
   | { outcome: 'unknown'; because: Unknown }

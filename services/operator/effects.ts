@@ -111,9 +111,9 @@ const deadLettersSql = `
 
 const refundsSql = `
   SELECT txn_id AS "txnId" FROM ledger.transactions
-  WHERE payment_id = $1 AND kind = 'refund' ORDER BY created_at, txn_id LIMIT 100`;
+  WHERE payment_id = $1 ORDER BY created_at, txn_id LIMIT 100`;
 
-/** The refunds of a payment, oldest first; 100 at most. */
+/** The refunds, captures and cancellations of a payment, oldest first; 100 at most. */
 export async function readRefundIds(database: Queryable, paymentId: string): Promise<string[]> {
   const rows = await database.query<{ txnId: string }>(refundsSql, [paymentId]);
   return rows.map(({ txnId }) => txnId);

@@ -93,7 +93,8 @@ export function renderTrace(trace: PaymentTrace): string[] {
   const lines = [
     ...linesOf(trace, trace),
     ...trace.refunds.flatMap((refund) => {
-      return linesOf(refund, trace).map((line) => ({ ...line, layer: `refund: ${line.layer}` }));
+      const kind = refund.ledger[0]?.kind ?? 'refund';
+      return linesOf(refund, trace).map((line) => ({ ...line, layer: `${kind}: ${line.layer}` }));
     }),
   ];
   const rows = inOrderOfTime(lines).map(({ at, layer, what }) => {
@@ -166,7 +167,7 @@ function renderHead({ txnId, ledger, refunds, unasked }: PaymentTrace): string[]
     amount === null || currency === null ? 'no amount yet' : formatMoney(amount, currency);
   const about = [partner, key, money, state].join(' · ');
   const head = `${style.title(txnId)} · ${about}`;
-  if (kind === 'refund') return [head, `a refund of ${paymentId}`];
+  if (paymentId !== null) return [head, `a ${kind} of ${paymentId}`];
   return [head, ...refunds.map((refund) => describeRefund(refund))];
 }
 
@@ -179,10 +180,10 @@ function traceLines({ txnId, kafka, events }: PaymentTrace): string[] {
 
 function describeRefund({ txnId, ledger: [row] }: TransactionTrace): string {
   if (row === undefined) return `refund ${txnId}`;
-  const { amount, currency, state, failure } = row;
+  const { kind, amount, currency, state, failure } = row;
   const money = amount === null || currency === null ? [] : [formatMoney(amount, currency)];
   const end = failure === null ? state : `${state}: ${failure}`;
-  return [`refund ${txnId}`, ...money, end].join(' · ');
+  return [`${kind} ${txnId}`, ...money, end].join(' · ');
 }
 
 function claimLine({ claim }: TransactionTrace, claims: PaymentTrace['claims']): Line {

@@ -5,8 +5,8 @@ import { loadSql } from '@triplock/postgres';
 const addToBatchesSql = loadSql(import.meta.url, 'sql/add-to-batches.sql');
 
 /**
- * The effect of the settlement feed: each payment and refund that succeeded is added to its
- * partner's batch of the day and the currency, in the transaction that remembers the event.
+ * The effect of the settlement feed: each payment, capture and refund that succeeded is added to
+ * its partner's batch of the day and the currency, in the transaction that remembers the event.
  *
  * The day is the UTC day of the event's own time, when the ledger settled it. So a replay comes to
  * the same batches whenever it runs, and no day is ever closed: what comes late is added to its own
@@ -27,11 +27,18 @@ export const addToBatches: Effect<PaymentEvent> = async (tx, events) => {
 function movesMoney({ type }: PaymentEvent): boolean {
   switch (type) {
     case 'payment.succeeded':
+    case 'capture.succeeded':
     case 'refund.succeeded':
       return true;
     case 'payment.failed':
     case 'payment.requires_action':
     case 'payment.disputed':
+    case 'payment.authorized':
+    case 'payment.captured':
+    case 'payment.canceled':
+    case 'capture.failed':
+    case 'cancellation.succeeded':
+    case 'cancellation.failed':
     case 'refund.failed':
     case 'payment.key_conflict':
       return false;

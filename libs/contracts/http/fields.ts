@@ -1,4 +1,4 @@
-import { amountMax } from '@triplock/payments';
+import { amountMax, type PaymentStatus } from '@triplock/payments';
 import { codes } from 'currency-codes';
 import { Type, type Static } from 'typebox';
 
@@ -116,3 +116,59 @@ export const toldActionSchema = Type.Object(
 
 /** What of it is sealed on the row, and opened for `GET /v1/payments/{id}` alone. */
 export type NextAction = Omit<Static<typeof nextActionSchema>, 'expires_at'>;
+
+/** What a payment may be in. */
+export const currency = Type.Unsafe<string>({
+  type: 'string',
+  enum: currencies,
+  description: 'an ISO 4217 currency code in upper case',
+});
+
+// Stripe's ids are at most 255 characters (docs.stripe.com/upgrades, "What changes does Stripe
+// consider to be backwards-compatible?"). Whether the method exists is the provider's to say.
+export const paymentMethod = Type.String({
+  pattern: '^pm_[A-Za-z0-9_]{1,252}$',
+  description: 'the id of a payment method at the provider, `pm_…`',
+});
+
+/** When a card's money is taken. */
+export const captureMethod = Type.Unsafe<'manual'>({
+  type: 'string',
+  const: 'manual',
+  description:
+    '`manual`, with a `payment_method`: the money is only authorised, until it is captured or cancelled',
+});
+
+/** Every status that a payment is shown with. */
+export const paymentStatuses = [
+  'pending',
+  'authorized',
+  'succeeded',
+  'captured',
+  'failed',
+  'canceled',
+] as const satisfies readonly PaymentStatus[];
+
+/** The status of a payment, as it is shown. */
+export const paymentStatus = Type.Unsafe<string>({
+  type: 'string',
+  enum: paymentStatuses,
+  description: 'one that is only authorised is `authorized` until it is `captured` or `canceled`',
+});
+
+/** What was captured of a payment. */
+export const amountCaptured = Type.Integer({
+  minimum: 0,
+  maximum: Number(amountMax),
+  description: 'of `capture_method: manual`: 0 until it is captured',
+});
+
+const withoutControlsButLineFeed = '^[^\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f]*$';
+
+/** What a payment is for, in its partner's words. */
+export const description = Type.String({
+  maxLength: 500,
+  pattern: withoutControlsButLineFeed,
+  description:
+    'a text of at most 500 characters without control characters; line feeds are allowed',
+});

@@ -1,6 +1,6 @@
-import type { EventId, TransactionState, TxnId } from '@triplock/payments';
+import type { EventId, PaymentStatus, TxnId } from '@triplock/payments';
 import { Type } from 'typebox';
-import { limitSchema, pageSizeUsual, txnIdSchema } from './fields.ts';
+import { limitSchema, pageSizeUsual, paymentStatuses, txnIdSchema } from './fields.ts';
 import { paymentRequestSchema } from './payment.ts';
 import type { FieldProblem } from './problem.ts';
 import { listQueryParser } from './validation.ts';
@@ -17,10 +17,10 @@ export const paymentListQuerySchema = Type.Object(
       }),
     ),
     status: Type.Optional(
-      Type.Unsafe<TransactionState>({
+      Type.Unsafe<PaymentStatus>({
         type: 'string',
-        enum: ['pending', 'succeeded', 'failed'],
-        description: 'pending, succeeded or failed',
+        enum: paymentStatuses,
+        description: 'pending, authorized, succeeded, captured, failed or canceled',
       }),
     ),
     reference: paymentRequestSchema.properties.reference,
@@ -32,7 +32,7 @@ export const paymentListQuerySchema = Type.Object(
 export type PaymentListQuery = {
   limit: number;
   startingAfter?: TxnId;
-  status?: TransactionState;
+  status?: PaymentStatus;
   reference?: string;
 };
 

@@ -6,14 +6,20 @@ import {
   type JsonValue,
   type Payment,
   type PaymentDetails,
+  statusOf,
 } from '@triplock/payments';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import {
+  amountCaptured,
   amountSchema,
-  currencies,
+  captureMethod,
+  currency,
+  description,
   failure,
   nextActionSchema,
+  paymentMethod,
+  paymentStatus,
   returnUrlSchema,
   shownTime,
   txnIdSchema,
@@ -26,32 +32,10 @@ import { compileEach, explainBody, fieldProblem, isJsonObject, wanted } from './
 /** Pairs of metadata. A limit on everything keeps the 202 body and the Kafka record small. */
 const metadataPairsMax = 20;
 
-const withoutControlsButLineFeed = '^[^\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f]*$';
-
-const currency = Type.Unsafe<string>({
-  type: 'string',
-  enum: currencies,
-  description: 'an ISO 4217 currency code in upper case',
-});
-
-// Stripe's ids are at most 255 characters (docs.stripe.com/upgrades, "What changes does Stripe
-// consider to be backwards-compatible?"). Whether the method exists is the provider's to say.
-const paymentMethod = Type.String({
-  pattern: '^pm_[A-Za-z0-9_]{1,252}$',
-  description: 'the id of a payment method at the provider, `pm_…`',
-});
-
 const reference = Type.String({
   maxLength: 64,
   pattern: withoutControls,
   description: 'a text of at most 64 characters without control characters',
-});
-
-const description = Type.String({
-  maxLength: 500,
-  pattern: withoutControlsButLineFeed,
-  description:
-    'a text of at most 500 characters without control characters; line feeds are allowed',
 });
 
 const metadataName = Type.String({
@@ -81,6 +65,7 @@ const metadataPair = { name: metadataName, value: metadataValue };
 const optional = {
   payment_method: Type.Optional(paymentMethod),
   return_url: Type.Optional(returnUrlSchema),
+  capture_method: Type.Optional(captureMethod),
   reference: Type.Optional(reference),
   description: Type.Optional(description),
   metadata: Type.Optional(metadata),
@@ -118,8 +103,9 @@ export const paymentSchema = Type.Object(
   {
     id: txnIdSchema,
     object: Type.Literal('payment'),
-    status: Type.Unsafe<string>({ type: 'string', enum: ['pending', 'succeeded', 'failed'] }),
+    status: paymentStatus,
     ...paymentFields,
+    amount_captured: Type.Optional(amountCaptured),
     amount_refunded: Type.Integer({ minimum: 0, maximum: Number(amountMax) }),
     created_at: Type.String(shownTime),
     settled_at: Type.Unsafe<string | null>({
@@ -162,7 +148,13 @@ const explain = explainBody(paymentRequestSchema, explainPairs);
  */
 export function validatePaymentRequest(json: JsonValue | undefined): ValidatedPaymentRequest {
   if (request.Check(json)) {
-    return { outcome: 'valid', details: detailsOf(json), body: json };
+    if (json.capture_method === undefined || json.payment_method !== undefined) {
+      return { outcome: 'valid', details: detailsOf(json), body: json };
+    }
+    return {
+      outcome: 'invalid',
+      errors: [fieldProblem(['payment_method'], 'missing: only a card is captured')],
+    };
   }
   return { outcome: 'invalid', errors: explain(json) };
 }
@@ -174,6 +166,7 @@ export function detailsOf(fields: PaymentRequest): PaymentDetails {
     currency,
     payment_method: paymentMethod,
     return_url: returnUrl,
+    capture_method: captureMethod,
     reference,
     description,
     metadata,
@@ -182,6 +175,7 @@ export function detailsOf(fields: PaymentRequest): PaymentDetails {
     money: { amount: BigInt(amount), currency: currency as Currency },
     ...(paymentMethod === undefined ? {} : { paymentMethod }),
     ...(returnUrl === undefined ? {} : { returnUrl }),
+    ...(captureMethod === undefined ? {} : { captureMethod }),
     ...(reference === undefined ? {} : { reference }),
     ...(description === undefined ? {} : { description }),
     ...(metadata === undefined ? {} : { metadata }),
@@ -232,7 +226,8 @@ export function renderAccepted(payment: AcceptedPayment): AcceptedAnswer {
 
 /** The request's fields as the partner sent them, in the order in which every answer shows them. */
 export function asSent(details: AcceptedPayment['details']): JsonObject {
-  const { money, paymentMethod, returnUrl, reference, description, metadata } = details;
+  const { money, paymentMethod, returnUrl, captureMethod } = details;
+  const { reference, description, metadata } = details;
   // Filled in and not spread together: this is done several times for every payment.
   const sent: Record<string, JsonValue> = {
     amount: Number(money.amount),
@@ -240,6 +235,7 @@ export function asSent(details: AcceptedPayment['details']): JsonObject {
   };
   if (paymentMethod !== undefined) sent['payment_method'] = paymentMethod;
   if (returnUrl !== undefined) sent['return_url'] = returnUrl;
+  if (captureMethod !== undefined) sent['capture_method'] = captureMethod;
   if (reference !== undefined) sent['reference'] = reference;
   if (description !== undefined) sent['description'] = description;
   if (metadata !== undefined) sent['metadata'] = sortedByName(metadata);
@@ -260,8 +256,9 @@ export function renderPayment(payment: Payment): JsonObject {
   return {
     id: payment.txnId,
     object: payment.kind,
-    status: payment.state,
+    status: statusOf(payment),
     ...asSent(payment.details),
+    ...(payment.details.captureMethod && { amount_captured: Number(payment.amountCaptured ?? 0n) }),
     ...(payment.kind === 'payment' && { amount_refunded: Number(payment.amountRefunded) }),
     created_at: payment.acceptedAt.toISOString(),
     settled_at: payment.settledAt?.toISOString() ?? null,

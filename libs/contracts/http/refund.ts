@@ -1,5 +1,6 @@
 import type {
   AcceptedRefund,
+  FollowUpKind,
   JsonObject,
   JsonValue,
   Refund,
@@ -24,46 +25,71 @@ export const refundFields = {
   ),
 };
 
-/** The body of `POST /v1/payments/{id}/refunds`. */
+/** What a partner asks for, by what follows the payment. */
+export const followUpFields = {
+  refund: refundFields,
+  capture: { amount: refundFields.amount },
+  cancellation: { reason: refundFields.reason },
+} as const satisfies Record<FollowUpKind, object>;
+
+/** The bodies of `POST /v1/payments/{id}/refunds`, `…/captures` and `…/cancellations`. */
 export const refundRequestSchema = Type.Object(refundFields, { additionalProperties: false });
+export const captureRequestSchema = Type.Object(followUpFields.capture, {
+  additionalProperties: false,
+});
+export const cancellationRequestSchema = Type.Object(followUpFields.cancellation, {
+  additionalProperties: false,
+});
 
-/** The 202 body of `POST /v1/payments/{id}/refunds`. */
-export const acceptedRefundSchema = Type.Object(
-  {
-    id: txnIdSchema,
-    object: Type.Literal('refund'),
-    payment: txnIdSchema,
-    status: Type.Literal('pending'),
-    ...refundFields,
-  },
-  { additionalProperties: false },
-);
+/** The 202 body of each of them. */
+const acceptedSchemaOf = (kind: FollowUpKind) =>
+  Type.Object(
+    {
+      id: txnIdSchema,
+      object: Type.Literal(kind),
+      payment: txnIdSchema,
+      status: Type.Literal('pending'),
+      ...followUpFields[kind],
+    },
+    { additionalProperties: false },
+  );
+export const acceptedRefundSchema = acceptedSchemaOf('refund');
+export const acceptedCaptureSchema = acceptedSchemaOf('capture');
+export const acceptedCancellationSchema = acceptedSchemaOf('cancellation');
 
-/** A refund as `GET /v1/refunds/{id}` shows it. */
-export const refundSchema = Type.Object(
-  {
-    id: txnIdSchema,
-    object: Type.Literal('refund'),
-    payment: Type.String({ ...txnIdSchema, description: 'the id of the payment it gives back' }),
-    status: Type.Unsafe<string>({ type: 'string', enum: ['pending', 'succeeded', 'failed'] }),
-    amount: Type.Optional(
-      Type.Integer({
-        ...amountSchema,
-        description: 'minor units; for all that is left, known once the refund is posted',
+/** Each as `GET` by its id shows it. */
+const schemaOf = (kind: FollowUpKind, about: { payment: string; amount: string }) =>
+  Type.Object(
+    {
+      id: txnIdSchema,
+      object: Type.Literal(kind),
+      payment: Type.String({ ...txnIdSchema, description: about.payment }),
+      status: Type.Unsafe<string>({ type: 'string', enum: ['pending', 'succeeded', 'failed'] }),
+      amount: Type.Optional(Type.Integer({ ...amountSchema, description: about.amount })),
+      currency: Type.Optional(paymentFields.currency),
+      ...('reason' in followUpFields[kind] && { reason: refundFields.reason }),
+      created_at: Type.String(shownTime),
+      settled_at: Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        ...shownTime,
+        description: 'when it became final; null while pending',
       }),
-    ),
-    currency: Type.Optional(paymentFields.currency),
-    reason: refundFields.reason,
-    created_at: Type.String(shownTime),
-    settled_at: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      ...shownTime,
-      description: 'when it became final; null while pending',
-    }),
-    failure: Type.Optional(failure),
-  },
-  { additionalProperties: false },
-);
+      failure: Type.Optional(failure),
+    },
+    { additionalProperties: false },
+  );
+export const refundSchema = schemaOf('refund', {
+  payment: 'the id of the payment it gives back',
+  amount: 'minor units; for all that is left, known once the refund is posted',
+});
+export const captureSchema = schemaOf('capture', {
+  payment: 'the id of the payment it captures',
+  amount: 'minor units; for all of it, known once the capture is posted',
+});
+export const cancellationSchema = schemaOf('cancellation', {
+  payment: 'the id of the payment it cancels',
+  amount: 'minor units that are let go, known once the cancellation is posted',
+});
 
 /**
  * What validating a body gives: the refund and the value its fingerprint is made of, or why not.
@@ -75,16 +101,36 @@ export type ValidatedRefundRequest =
 /** The body of `POST /v1/payments/{id}/refunds` after validation. */
 export type RefundRequest = Static<typeof refundRequestSchema>;
 
-const request = Compile(refundRequestSchema);
-const explain = explainBody(refundRequestSchema);
+const requests = {
+  refund: {
+    request: Compile(refundRequestSchema),
+    explain: explainBody(refundRequestSchema),
+    all: 'gives back all that is left of the payment',
+  },
+  capture: {
+    request: Compile(captureRequestSchema),
+    explain: explainBody(captureRequestSchema),
+    all: 'captures the whole payment',
+  },
+  cancellation: {
+    request: Compile(cancellationRequestSchema),
+    explain: explainBody(cancellationRequestSchema),
+    all: 'lets the whole payment go',
+  },
+};
 
 /**
- * Checks a body of `POST /v1/payments/{id}/refunds`. `undefined` means that there was no body: that
- * is refused, because a client that lost its body would otherwise give back everything.
+ * Checks a body of `POST /v1/payments/{id}/refunds`, `…/captures` or `…/cancellations`. `undefined`
+ * means that there was no body: that is refused, because a client that lost its body would
+ * otherwise give back or capture everything.
  */
-export function validateRefundRequest(json: JsonValue | undefined): ValidatedRefundRequest {
+export function validateRefundRequest(
+  json: JsonValue | undefined,
+  kind: FollowUpKind = 'refund',
+): ValidatedRefundRequest {
+  const { request, explain, all } = requests[kind] as typeof requests.refund;
   if (json === undefined) {
-    const detail = 'expected a JSON object; `{}` gives back all that is left of the payment';
+    const detail = `expected a JSON object; \`{}\` ${all}`;
     return { outcome: 'invalid', errors: [{ pointer: '#', detail }] };
   }
   if (request.Check(json)) return { outcome: 'valid', details: refundDetailsOf(json), body: json };
@@ -111,12 +157,16 @@ export function renderAcceptedRefund(refund: AcceptedRefund): AcceptedAnswer {
   }
   const fields = {
     id: refund.txnId,
-    object: 'refund',
+    object: refund.kind,
     payment: refund.paymentId,
     status: 'pending',
     ...refundAsSent(refund.details),
   };
-  return { status: 202, location: `/v1/refunds/${refund.txnId}`, body: JSON.stringify(fields) };
+  return {
+    status: 202,
+    location: `/v1/${refund.kind}s/${refund.txnId}`,
+    body: JSON.stringify(fields),
+  };
 }
 
 /** The request's fields as the partner sent them, in the order in which every answer shows them. */
@@ -133,7 +183,7 @@ export function renderRefund(refund: Refund): JsonObject {
   const amount = money?.amount ?? details.amount;
   return {
     id: refund.txnId,
-    object: 'refund',
+    object: refund.kind,
     payment: refund.paymentId,
     status: refund.state,
     ...(amount === undefined ? {} : { amount: Number(amount) }),

@@ -128,7 +128,8 @@ export const webhookBodySchemas: Readonly<Record<string, object>> = {
   ...Object.fromEntries(
     eventTypes.map((type) => {
       if (type === 'payment.key_conflict') return [type, webhookBody(type, keyConflict)];
-      const object = type.startsWith('refund.') ? 'Refund' : 'Payment';
+      const [kind] = type.split('.') as [string];
+      const object = kind.charAt(0).toUpperCase() + kind.slice(1);
       const shown = { $ref: `#/components/schemas/${object}` };
       const data = special[type] ?? shown;
       return [type, webhookBody(type, data, { sequence: { type: 'integer', minimum: 1 } })];

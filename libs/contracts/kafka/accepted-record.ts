@@ -1,10 +1,12 @@
 import {
   deriveTxnId,
+  followUpKinds,
   paymentKinds,
   traceparentOf,
   type AcceptedPayment,
   type AcceptedRefund,
   type Fingerprint,
+  type FollowUpKind,
   type IdempotencyKey,
   type JsonObject,
   type JsonValue,
@@ -17,7 +19,7 @@ import { Type, type Static, type TObject } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { txnIdSchema } from '../http/fields.ts';
 import { asSent, detailsOf, paymentFields } from '../http/payment.ts';
-import { refundAsSent, refundDetailsOf, refundFields } from '../http/refund.ts';
+import { followUpFields, refundAsSent, refundDetailsOf } from '../http/refund.ts';
 import { parseStrictJson } from '../http/strict-json.ts';
 
 /** Version of the record's form; another one is dead-lettered, not guessed at. */
@@ -82,12 +84,13 @@ export function encodePaymentAccepted(
 }
 
 /**
- * The record of an accepted refund, keyed by its payment's id, so that it stays behind its payment.
+ * The record of an accepted refund, capture or cancellation, keyed by its payment's id, so that it
+ * stays behind its payment.
  */
 export function encodeRefundAccepted(refund: AcceptedRefund, traceparent: string): EncodedRecord {
   const { paymentId, details } = refund;
   const fields = {
-    ...fieldsOf('refund', refund),
+    ...fieldsOf(refund.kind, refund),
     payment_id: paymentId,
     ...refundAsSent(details),
   };
@@ -137,16 +140,28 @@ const paymentRecords = {
     ),
   ),
 };
-const refundRecord = Compile(
-  Type.Object(
-    { ...commonFields, kind: Type.Literal('refund'), payment_id: txnIdSchema, ...refundFields },
-    { additionalProperties: false },
-  ),
-);
+const followUpRecord = (kind: FollowUpKind) =>
+  Compile(
+    Type.Object(
+      {
+        ...commonFields,
+        kind: Type.Literal(kind),
+        payment_id: txnIdSchema,
+        // Each has some of these, all optional.
+        ...(followUpFields[kind] as typeof followUpFields.refund),
+      },
+      { additionalProperties: false },
+    ),
+  );
+const followUpRecords = {
+  refund: followUpRecord('refund'),
+  capture: followUpRecord('capture'),
+  cancellation: followUpRecord('cancellation'),
+};
 
 /**
- * Reads a record of the accepted topic. Total: whatever the bytes are, the answer is a payment, a
- * refund, or the reason why the record can never be posted.
+ * Reads a record of the accepted topic. Total: whatever the bytes are, the answer is a payment,
+ * what follows one, or the reason why the record can never be posted.
  *
  * An id is believed only when it follows from the record's own kind, partner and key, so nobody who
  * can write to the topic can occupy another transaction's id by accident.
@@ -164,10 +179,12 @@ export function decodeAccepted(received: UndecodedRecord): DecodedRecord {
     const version = typeof schema === 'number' ? schema : 'none';
     return refused('unknown_schema', `schema ${version} is not known here`);
   }
-  if (kind === 'refund') return decodeRefund(json.value, received);
   const paymentKind = paymentKinds.find((each) => each === kind);
   if (paymentKind !== undefined) return decodePayment(paymentKind, json.value, received);
-  return refused('invalid_record', `/kind is none of ${[...paymentKinds, 'refund'].join(', ')}`);
+  const followUpKind = followUpKinds.find((each) => each === kind);
+  if (followUpKind !== undefined) return decodeRefund(followUpKind, json.value, received);
+  const known = [...paymentKinds, ...followUpKinds].join(', ');
+  return refused('invalid_record', `/kind is none of ${known}`);
 }
 
 function decodePayment(
@@ -183,11 +200,16 @@ function decodePayment(
   return { outcome: 'payment', payment, traceparent: traceOf(received, payment.txnId) };
 }
 
-function decodeRefund(json: JsonValue, received: UndecodedRecord): DecodedRecord {
-  if (!refundRecord.Check(json)) return invalid(refundRecord.Errors(json));
+function decodeRefund(
+  kind: FollowUpKind,
+  json: JsonValue,
+  received: UndecodedRecord,
+): DecodedRecord {
+  const record = followUpRecords[kind];
+  if (!record.Check(json)) return invalid(record.Errors(json));
   const paymentId = json.payment_id as TxnId;
-  const refund = { ...commonOf(json), paymentId, details: refundDetailsOf(json) };
-  const refusal = checkIdentity(received, { kind: 'refund', recordKey: paymentId, of: refund });
+  const refund = { kind, ...commonOf(json), paymentId, details: refundDetailsOf(json) };
+  const refusal = checkIdentity(received, { kind, recordKey: paymentId, of: refund });
   if (refusal !== undefined) return refusal;
   return { outcome: 'refund', refund, traceparent: traceOf(received, refund.txnId) };
 }

@@ -7,6 +7,7 @@ import {
   type AcceptedRefund,
   type EventId,
   type EventType,
+  type FinalState,
   type Fingerprint,
   type JsonValue,
   type PartnerId,
@@ -92,7 +93,7 @@ export function encodePaymentEvent(event: PaymentEvent): EncodedEvent {
  */
 export function paymentEventOf(
   payment: Payment,
-  type: `${PaymentKind}.${'succeeded' | 'failed'}`,
+  type: Extract<EventType, `${PaymentKind}.${FinalState}`>,
   sequence: number,
 ): PaymentEvent {
   const data = renderPayment(payment);
@@ -119,14 +120,14 @@ type Order = { orderedBy: TxnId; sequence: number };
  * @throws for a refund that is still pending: it has no event, which is a bug of the caller.
  */
 export function refundEventOf({ refund, ...order }: { refund: Refund } & Order): PaymentEvent {
-  const type = refund.state === 'failed' ? 'refund.failed' : 'refund.succeeded';
+  const type = `${refund.kind}.${refund.state === 'failed' ? 'failed' : 'succeeded'}` as const;
   return settled(refund, { type, ...order, data: renderRefund(refund) });
 }
 
 /** Reports to a partner that its refund's key was used for another refund as well. */
 export function refundKeyConflictEventOf(refused: AcceptedRefund): PaymentEvent {
   const { txnId: id, paymentId: payment, fingerprint, details } = refused;
-  const data = { id, object: 'refund', payment, fingerprint, ...refundAsSent(details) };
+  const data = { id, object: refused.kind, payment, fingerprint, ...refundAsSent(details) };
   return keyConflict(refused, { orderedBy: payment, data });
 }
 
@@ -200,7 +201,7 @@ const eventSchema = Type.Object(
     data: Type.Object({
       id: txnIdSchema,
       object: Type.String(),
-      // A refund that never fitted has none.
+      // A refund or capture that never fitted has none.
       amount: Type.Optional(paymentFields.amount),
       currency: Type.Optional(paymentFields.currency),
       fingerprint: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$' })),
@@ -211,9 +212,11 @@ const eventSchema = Type.Object(
 type EventFields = Static<typeof eventSchema>;
 const eventCheck = Compile(eventSchema);
 
-/** A refund that failed, or that lost its key, may have asked for "all that is left". */
+/** What follows a payment and failed, or lost its key, may have asked for "all that is left". */
 const perhapsWithoutMoney: ReadonlySet<string> = new Set<EventType>([
   'refund.failed',
+  'capture.failed',
+  'cancellation.failed',
   'payment.key_conflict',
 ]);
 

@@ -1,6 +1,7 @@
 import {
   deriveTxnId,
   fingerprint,
+  followUpKinds,
   type AcceptedPayment,
   type AcceptedRefund,
   type Currency,
@@ -90,26 +91,33 @@ const refundDetails: fc.Arbitrary<RefundDetails> = fc.record(
   { requiredKeys: [], noNullPrototype: true },
 );
 
-/** Any refund that the gateway can accept. */
+/** Any refund, capture or cancellation that the gateway can accept. */
 export const anyAcceptedRefund: fc.Arbitrary<AcceptedRefund> = fc
   .record({
     partner: fc.stringMatching(/^[a-z0-9-]{1,40}$/),
     key: text,
     paymentKey: text,
+    kind: fc.constantFrom(...followUpKinds),
     details: refundDetails,
     acceptedAt: anyTime,
   })
-  .map(({ partner, key, paymentKey, ...rest }) => {
+  .map(({ partner, key, paymentKey, kind, details: { amount, reason }, acceptedAt }) => {
+    const details = {
+      ...(amount === undefined || kind === 'cancellation' ? {} : { amount }),
+      ...(reason === undefined || kind === 'capture' ? {} : { reason }),
+    };
     const partnerId = partner as PartnerId;
     const paymentId = deriveTxnId('payment', partnerId, paymentKey as IdempotencyKey);
-    const path = `/v1/payments/${paymentId}/refunds`;
+    const path = `/v1/payments/${paymentId}/${kind}s`;
     return {
-      txnId: deriveTxnId('refund', partnerId, key as IdempotencyKey),
+      kind,
+      txnId: deriveTxnId(kind, partnerId, key as IdempotencyKey),
       partnerId,
       key: key as IdempotencyKey,
-      fingerprint: fingerprint({ method: 'POST', path, body: refundAsSent(rest.details) }),
+      fingerprint: fingerprint({ method: 'POST', path, body: refundAsSent(details) }),
       responseVersion,
       paymentId,
-      ...rest,
+      details,
+      acceptedAt,
     };
   });

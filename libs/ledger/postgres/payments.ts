@@ -1,6 +1,6 @@
 import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import { bucketOf, type AcceptedPayment, type Payment, type TxnId } from '@triplock/payments';
-import { loadSql, type Database } from '@triplock/postgres';
+import { loadSql, type Database, type Queryable } from '@triplock/postgres';
 import type { Ledger, Posting, PostOutcome, SettleOutcome, SettleRequest } from '../ledger.ts';
 import {
   compare,
@@ -20,6 +20,7 @@ import {
   settleParameters,
 } from './settlement.ts';
 import {
+  authorize,
   awaitCustomer,
   findPayment,
   isEmpty,
@@ -43,6 +44,7 @@ export function openPostgresLedger(database: Database): Ledger {
     post: (batch) => postPayments(database, batch),
     storeIntent: (request) => storeIntent(database, request),
     awaitCustomer: (request) => awaitCustomer(database, request),
+    authorize: (request) => authorize(database, request),
     settle: (request) => settlePayment(database, request),
     noteDispute: (report) => noteDispute(database, report),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
@@ -147,16 +149,18 @@ function settlementRow(payment: Payment, event: PaymentEvent): object {
  * Settles one pending payment by `Ledger.settle`'s contract: state, entry and event, or nothing.
  */
 function settlePayment(database: Database, request: SettleRequest): Promise<SettleOutcome> {
-  const { traceparent } = request;
-  return blamingInput(() =>
-    database.transaction(async (tx) => {
-      const parameters = settleParameters(request, request.chargeId);
-      const [row] = await tx.query<PaymentRow>(settleSql, parameters);
-      if (row === undefined) return { outcome: 'stale' };
-      const payment = paymentOf(row);
-      const event = settlementEvent(payment, row.events);
-      await appendSettlement(tx, { event, traceparent, entry: paymentMovement(payment) });
-      return { outcome: 'settled' };
-    }),
-  );
+  return blamingInput(() => database.transaction((tx) => settleIn(tx, request)));
+}
+
+/** The same in the transaction that it is given. */
+export async function settleIn(tx: Queryable, request: SettleRequest): Promise<SettleOutcome> {
+  const { result, chargeId, traceparent } = request;
+  const captured = result.state === 'captured' ? result.amount : null;
+  const parameters = [...settleParameters(request, chargeId), captured];
+  const [row] = await tx.query<PaymentRow>(settleSql, parameters);
+  if (row === undefined) return { outcome: 'stale' };
+  const payment = paymentOf(row);
+  const event = settlementEvent(payment, row.events);
+  await appendSettlement(tx, { event, traceparent, entry: paymentMovement(payment) });
+  return { outcome: 'settled' };
 }

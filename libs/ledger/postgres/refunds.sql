@@ -1,19 +1,21 @@
--- What is done to refunds, which are rows of ledger.transactions: made, reserved on their payment,
--- settled. How they are read, and get their provider's id, is in transactions.sql.
+-- What is done to refunds, captures and cancellations, which are rows of ledger.transactions: made,
+-- reserved on their payment, settled. How they are read, and get their provider's id, is in
+-- transactions.sql.
 
 -- name: postRefund
--- Makes the row of a refund, waiting for its payment.
+-- Makes the row of a refund, capture or cancellation, waiting for its payment.
 --
 -- $1 id, $2 partner, $3 idempotency key, $4 fingerprint in hex, $5 response version, $6 payment id,
 -- $7 the amount asked for or null for all that is left, $8 details as JSON text, $9 created at,
--- $10 traceparent, $11 milliseconds after which the resolver takes it up while it is pending.
--- A row: this statement made the refund. No row: its id is taken.
+-- $10 traceparent, $11 milliseconds after which the resolver takes it up while it is pending,
+-- $12 its kind.
+-- A row: this statement made it. No row: its id is taken.
 INSERT INTO ledger.transactions (
   txn_id, kind, partner_id, idempotency_key, fingerprint, response_version, payment_id,
   requested_amount, details, created_at, traceparent, state, events, due_at
 )
 VALUES (
-  $1, 'refund', $2, $3, decode($4, 'hex'), $5, $6, $7, $8, $9, $10, 'pending', 0,
+  $1, $12, $2, $3, decode($4, 'hex'), $5, $6, $7, $8, $9, $10, 'pending', 0,
   now() + $11::integer * interval '1 millisecond'
 )
 ON CONFLICT DO NOTHING
@@ -39,7 +41,8 @@ WITH refund AS MATERIALIZED (
   WHERE txn_id = $1 AND kind = 'refund' AND state = 'pending'
   FOR NO KEY UPDATE
 ), payment AS MATERIALIZED (
-  SELECT target.txn_id, target.state, target.amount, target.currency, target.refund_reserved
+  SELECT target.txn_id, target.state, target.currency, target.refund_reserved,
+         coalesce(target.amount_captured, target.amount) AS amount
   FROM ledger.transactions AS target
   JOIN refund ON target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
   WHERE target.kind = 'payment'
@@ -52,7 +55,8 @@ WITH refund AS MATERIALIZED (
       WHEN refund.amount IS NOT NULL THEN 'reserved'
       WHEN payment.state = 'pending' THEN 'waiting'
       WHEN payment.state IS NULL AND refund.created_at > now() - interval '1 day' THEN 'waiting'
-      WHEN payment.state IS DISTINCT FROM 'succeeded' THEN 'payment_not_refundable'
+      WHEN payment.state IS NULL OR payment.state NOT IN ('succeeded', 'captured')
+        THEN 'payment_not_refundable'
       WHEN payment.refund_reserved = payment.amount
         OR payment.refund_reserved + refund.requested_amount > payment.amount
         THEN 'amount_exceeds_refundable'
@@ -64,7 +68,67 @@ WITH refund AS MATERIALIZED (
   SET refund_reserved = target.refund_reserved + judged.amount, version = target.version + 1
   FROM judged
   WHERE target.txn_id = judged.payment_id AND judged.decision = 'fits'
-    AND target.refund_reserved + judged.amount <= target.amount
+    AND target.refund_reserved + judged.amount <= coalesce(target.amount_captured, target.amount)
+), named AS (
+  UPDATE ledger.transactions AS target
+  SET amount = judged.amount, currency = judged.currency, version = target.version + 1
+  FROM judged
+  WHERE target.txn_id = $1 AND judged.decision = 'fits'
+), soon AS (
+  UPDATE ledger.transactions AS target
+  SET version = target.version + 1,
+      due_at = now() + greatest(
+        interval '1 second', least(interval '1 minute', (now() - target.created_at) / 4)
+      )
+  FROM judged
+  WHERE target.txn_id = $1 AND judged.decision = 'waiting' AND judged.payment_id IS NULL
+)
+SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged
+
+-- name: reserveClosing
+-- Takes an authorised payment for the capture or cancellation that is to end it, once, when it is
+-- nobody else's.
+--
+-- $1 its id.
+-- A row: `decision` is `reserved` (now or before), `waiting` (its payment is not there and may
+-- still come, is not authorised yet, or is another one's whose end is not known), or why it can
+-- never be: `amount_exceeds_authorized`, `payment_already_captured`, `payment_not_authorized`, or
+-- why the payment was cancelled, which is its own failure code. No row: it is final.
+--
+-- Locked as reserveRefund locks, so of any number at once the first one has the payment, and each
+-- of the others sees it so. It lets go of it when it is settled as failed.
+WITH closing AS MATERIALIZED (
+  SELECT partner_id, payment_id, requested_amount, amount, created_at FROM ledger.transactions
+  WHERE txn_id = $1 AND kind IN ('capture', 'cancellation') AND state = 'pending'
+  FOR NO KEY UPDATE
+), payment AS MATERIALIZED (
+  SELECT target.txn_id, target.state, target.amount, target.currency, target.authorized_at,
+         target.closed_by, target.failure_code
+  FROM ledger.transactions AS target
+  JOIN closing ON target.txn_id = closing.payment_id AND target.partner_id = closing.partner_id
+  WHERE target.kind = 'payment'
+  FOR NO KEY UPDATE OF target
+), judged AS MATERIALIZED (
+  SELECT
+    payment.txn_id AS payment_id, payment.currency,
+    coalesce(closing.requested_amount, payment.amount) AS amount,
+    CASE
+      WHEN closing.amount IS NOT NULL THEN 'reserved'
+      WHEN payment.state IS NULL AND closing.created_at > now() - interval '1 day' THEN 'waiting'
+      WHEN payment.state = 'captured' THEN 'payment_already_captured'
+      WHEN payment.state = 'canceled' THEN payment.failure_code
+      WHEN payment.state IS DISTINCT FROM 'pending' THEN 'payment_not_authorized'
+      WHEN closing.requested_amount > payment.amount THEN 'amount_exceeds_authorized'
+      WHEN payment.authorized_at IS NULL OR payment.closed_by IS NOT NULL THEN 'waiting'
+      ELSE 'fits'
+    END AS decision
+  FROM closing LEFT JOIN payment ON true
+), taken AS (
+  UPDATE ledger.transactions AS target
+  SET closed_by = $1, version = target.version + 1
+  FROM judged
+  WHERE target.txn_id = judged.payment_id AND judged.decision = 'fits'
+    AND target.closed_by IS NULL AND target.state = 'pending'
 ), named AS (
   UPDATE ledger.transactions AS target
   SET amount = judged.amount, currency = judged.currency, version = target.version + 1
@@ -82,15 +146,18 @@ WITH refund AS MATERIALIZED (
 SELECT CASE decision WHEN 'fits' THEN 'reserved' ELSE decision END AS decision FROM judged
 
 -- name: settleRefund
--- Makes a pending refund final, counts it on its payment and takes the payment's next sequence.
+-- Makes a pending refund, capture or cancellation final, counts a refund on its payment and takes
+-- the payment's next sequence.
 --
 -- $1 id, $2 the version that was read, $3 succeeded or failed, $4 failure code, $5 failure message,
 -- $6 when it was settled, $7 the provider's id of the refund or null.
 -- A row: it is final now; its entry and event must follow in the same transaction. `sequence` is
--- null when the partner has no such payment, and the refund is then ordered by itself.
+-- null when the partner has no such payment, and it is then ordered by itself. `version` is the
+-- payment's.
 -- No row: it was final, or is of another version, and nothing was written.
 --
--- What a failed refund had reserved is given back to the payment.
+-- What a failed refund had reserved is given back to the payment, and a failed capture or
+-- cancellation lets go of it.
 WITH refund AS (
   UPDATE ledger.transactions SET
     state = $3,
@@ -100,18 +167,20 @@ WITH refund AS (
     provider_refund_id = coalesce($7, provider_refund_id),
     due_at = NULL,
     version = version + 1
-  WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'refund'
-  RETURNING partner_id, payment_id, amount
+  WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND payment_id IS NOT NULL
+  RETURNING kind, partner_id, payment_id, amount
 ), payment AS (
   UPDATE ledger.transactions AS target SET
-    amount_refunded = target.amount_refunded + CASE $3 WHEN 'succeeded' THEN refund.amount ELSE 0 END,
-    refund_reserved =
-      target.refund_reserved - CASE $3 WHEN 'failed' THEN coalesce(refund.amount, 0) ELSE 0 END,
+    amount_refunded = target.amount_refunded
+      + CASE WHEN $3 = 'succeeded' AND refund.kind = 'refund' THEN refund.amount ELSE 0 END,
+    refund_reserved = target.refund_reserved
+      - CASE WHEN $3 = 'failed' AND refund.kind = 'refund' THEN coalesce(refund.amount, 0) ELSE 0 END,
+    closed_by = CASE WHEN $3 = 'succeeded' THEN target.closed_by ELSE nullif(target.closed_by, $1) END,
     events = target.events + 1,
     version = target.version + 1
   FROM refund
   WHERE target.txn_id = refund.payment_id AND target.partner_id = refund.partner_id
     AND target.kind = 'payment'
-  RETURNING target.events
+  RETURNING target.events, target.version
 )
-SELECT payment.events AS sequence FROM refund LEFT JOIN payment ON true
+SELECT payment.events AS sequence, payment.version FROM refund LEFT JOIN payment ON true

@@ -11,6 +11,7 @@ import {
 import type { Refunds, ReservedRefund, SettleRefundRequest } from '../refunds.ts';
 import { detailsText, otherRefundDetails } from '../rows.ts';
 import { ownMs } from '../unfinished.ts';
+import { settleIn } from './payments.ts';
 import {
   appendSettlement,
   blamingInput,
@@ -22,6 +23,7 @@ import { findRefund, listRefunds, readStates, storeRefundId } from './transactio
 const sql = loadStatements(import.meta.url, 'refunds.sql', [
   'postRefund',
   'reserveRefund',
+  'reserveClosing',
   'settleRefund',
 ]);
 
@@ -46,7 +48,8 @@ async function postRefund(tx: Queryable, posting: RefundPosting): Promise<Refund
   const { txnId } = posting.refund;
   const row = await insert(tx, posting);
   if (row !== 'made' && row !== 'unfinished') return row;
-  const [judged] = await tx.query<{ decision: RefundDecision }>(sql.reserveRefund, [txnId]);
+  const reserve = posting.refund.kind === 'refund' ? sql.reserveRefund : sql.reserveClosing;
+  const [judged] = await tx.query<{ decision: RefundDecision }>(reserve, [txnId]);
   const refund = await findRefund(tx, txnId);
   if (refund === undefined) throw new Error(`refund ${txnId} was posted and cannot be found`);
   // Another worker made it final while this one waited for its row.
@@ -82,6 +85,7 @@ async function insert(
     refund.acceptedAt,
     traceparent,
     ownMs,
+    refund.kind,
   ]);
   if (made.length > 0) return 'made';
   const [row] = await readStates(tx, [refund.txnId]);
@@ -95,9 +99,9 @@ async function insert(
 
 /** Settles a refund by `Refunds.settle`'s contract, in the transaction that it is given. */
 async function settleRefund(tx: Queryable, request: SettleRefundRequest): Promise<SettleOutcome> {
-  const { txnId, traceparent } = request;
+  const { txnId, traceparent, settledAt, payment } = request;
   const parameters = settleParameters(request, request.refundId);
-  const [settled] = await tx.query<{ sequence: number | null }>(sql.settleRefund, parameters);
+  const [settled] = await tx.query<SettledRow>(sql.settleRefund, parameters);
   if (settled === undefined) return { outcome: 'stale' };
   const refund = await findRefund(tx, txnId);
   if (refund === undefined) throw new Error(`refund ${txnId} was settled and cannot be found`);
@@ -108,5 +112,13 @@ async function settleRefund(tx: Queryable, request: SettleRefundRequest): Promis
       : { orderedBy: refund.paymentId, sequence: settled.sequence };
   const event = refundEventOf({ refund, ...order });
   await appendSettlement(tx, { event, traceparent, entry: refundMovement(refund) });
-  return { outcome: 'settled' };
+  if (payment === undefined || settled.version === null) return { outcome: 'settled' };
+  const { version } = settled;
+  const end = { txnId: refund.paymentId, version, settledAt, traceparent, ...payment };
+  const ended = await settleIn(tx, end);
+  // It was this one's, and its row is locked.
+  if (ended.outcome === 'stale') throw new Error(`payment ${refund.paymentId} ended otherwise`);
+  return ended;
 }
+
+type SettledRow = { sequence: number | null; version: number | null };

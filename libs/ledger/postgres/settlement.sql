@@ -2,8 +2,8 @@
 -- that, and the event of a request that lost its key, by itself.
 
 -- name: appendSettlement
--- Writes what a settlement comes to: its entry, its event, and that the refunds
--- which wait for this payment can go on now.
+-- Writes what a settlement comes to: its entry, its event, and that the refunds, captures and
+-- cancellations which wait for this payment can go on now. An authorisation is written so, too.
 --
 -- $1 txn id, $2 debit account or null when no money moves, $3 credit account, $4 amount,
 -- $5 currency, $6 event id, $7 event type, $8 partner, $9 bucket, $10 sequence, $11 payload,
@@ -22,7 +22,7 @@ WITH moved AS (
   WHERE $2::text IS NOT NULL
 ), waiting AS (
   SELECT txn_id FROM ledger.transactions
-  WHERE payment_id = $1::uuid AND kind = 'refund' AND state = 'pending' AND due_at > now()
+  WHERE payment_id = $1::uuid AND state = 'pending' AND due_at > now()
   FOR NO KEY UPDATE SKIP LOCKED
 ), woken AS (
   UPDATE ledger.transactions AS refund SET due_at = now(), version = version + 1

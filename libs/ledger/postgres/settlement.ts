@@ -7,6 +7,7 @@ import {
 } from '@triplock/contracts';
 import {
   bucketOf,
+  failureIn,
   type Entry,
   type EventId,
   type Settlement,
@@ -40,8 +41,7 @@ export function settleParameters(
   { txnId, version, result, settledAt }: SettledAs,
   providerId: string | undefined,
 ): unknown[] {
-  const failure = result.state === 'failed' ? result.failure : undefined;
-  const { code, message } = failure ?? { code: null, message: null };
+  const { code, message } = failureIn(result) ?? { code: null, message: null };
   refuseBadTexts([code, message, providerId]);
   return [txnId, version, result.state, code, message, settledAt, providerId ?? null];
 }

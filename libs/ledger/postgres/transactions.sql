@@ -1,5 +1,6 @@
--- Reads and changes of ledger.transactions: one row per payment and per refund. The steps that
--- guard it are post.sql and settle.sql, and refunds.sql for refunds.
+-- Reads and changes of ledger.transactions: one row per payment, and per refund, capture and
+-- cancellation. The steps that guard it are post.sql and settle.sql, and refunds.sql for what
+-- follows a payment.
 
 -- name: findPayment
 -- Reads one payment, of whatever kind.
@@ -10,9 +11,10 @@ SELECT
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
+  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
+  closed_by, amount_captured
 FROM ledger.transactions
-WHERE txn_id = $1 AND kind <> 'refund'
+WHERE txn_id = $1 AND payment_id IS NULL
 
 -- name: paymentPosition
 -- The position of a payment in its partner's list.
@@ -26,7 +28,8 @@ WHERE txn_id = $2 AND partner_id = $1 AND kind = 'payment'
 -- Reads one page of a partner's payments, newest first.
 --
 -- $1 partner id, $2 how many rows at most, $3 and $4 the time and id of the payment after which the
--- page begins, $5 a state, $6 a reference; $3 to $6 null where not wished for.
+-- page begins, $5 a state, $6 a reference, $7 whether it was authorised; $3 to $7 null where not
+-- wished for.
 -- A row: a payment. Fewer rows than $2: the list ends here.
 --
 -- A page begins behind a position and not at a count, so that rows which come or go above it move
@@ -36,12 +39,14 @@ SELECT
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
+  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
+  closed_by, amount_captured
 FROM ledger.transactions
 WHERE partner_id = $1 AND kind = 'payment'
   AND ($3::timestamptz IS NULL OR (created_at, txn_id) < ($3, $4::uuid))
   AND ($5::text IS NULL OR state = $5)
   AND ($6::text IS NULL OR reference = $6)
+  AND ($7::boolean IS NULL OR (authorized_at IS NOT NULL) = $7)
 ORDER BY created_at DESC, txn_id DESC
 LIMIT $2
 
@@ -83,7 +88,25 @@ RETURNING
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
+  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
+  closed_by, amount_captured
+
+-- name: authorize
+-- Notes that a card's money is held and may be captured.
+--
+-- $1 id, $2 the version that was read.
+-- A row: the payment as it is now; its event must follow in the same transaction. No row: it was
+-- noted before, or the payment is final or of another version.
+UPDATE ledger.transactions
+SET authorized_at = now(), next_action = NULL, version = version + 1, events = events + 1
+WHERE txn_id = $1 AND version = $2 AND state = 'pending' AND kind = 'payment'
+  AND authorized_at IS NULL
+RETURNING
+  txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
+  response_version, amount, currency, payment_method, reference, details, created_at,
+  state, version, events, failure_code, failure_message, settled_at, amount_refunded,
+  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
+  closed_by, amount_captured
 
 -- name: customerTime
 -- Whether the time of a customer is over that was noted before, by the same clock.
@@ -110,7 +133,8 @@ RETURNING
   txn_id, kind, partner_id, idempotency_key, encode(fingerprint, 'hex') AS fingerprint,
   response_version, amount, currency, payment_method, reference, details, created_at,
   state, version, events, failure_code, failure_message, settled_at, amount_refunded,
-  action_expires_at, next_action, provider, provider_intent_id, provider_charge_id
+  action_expires_at, next_action, authorized_at, provider, provider_intent_id, provider_charge_id,
+  closed_by, amount_captured
 
 -- name: disputeState
 -- What a report of a dispute met that was not noted.
@@ -125,12 +149,12 @@ WHERE provider_intent_id = $2 AND provider = $1 AND kind = 'payment'
 SELECT NOT EXISTS (SELECT FROM ledger.transactions) AS empty
 
 -- name: findRefund
--- Reads one refund, and the charge that it is of.
+-- Reads one refund, capture or cancellation, and the charge that it is of.
 --
 -- $1 id.
--- A row: the refund as the ledger holds it. No row: the ledger does not know the id.
+-- A row: it as the ledger holds it. No row: the ledger does not know the id.
 SELECT
-  refund.txn_id, refund.partner_id, refund.idempotency_key,
+  refund.txn_id, refund.kind, refund.partner_id, refund.idempotency_key,
   encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
   refund.requested_amount, refund.details, refund.amount, refund.currency, refund.created_at,
   refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
@@ -139,7 +163,7 @@ SELECT
 FROM ledger.transactions AS refund
 LEFT JOIN ledger.transactions AS payment
   ON payment.txn_id = refund.payment_id AND payment.partner_id = refund.partner_id
-WHERE refund.txn_id = $1 AND refund.kind = 'refund'
+WHERE refund.txn_id = $1 AND refund.payment_id IS NOT NULL
 
 -- name: refundPosition
 -- The position of a refund in the list of its payment's.
@@ -156,7 +180,7 @@ WHERE txn_id = $3 AND partner_id = $2 AND payment_id = $1 AND kind = 'refund'
 -- which the page begins, or null.
 -- A row: a refund, with the charge that it is of. Fewer rows than $3: the list ends here.
 SELECT
-  refund.txn_id, refund.partner_id, refund.idempotency_key,
+  refund.txn_id, refund.kind, refund.partner_id, refund.idempotency_key,
   encode(refund.fingerprint, 'hex') AS fingerprint, refund.response_version, refund.payment_id,
   refund.requested_amount, refund.details, refund.amount, refund.currency, refund.created_at,
   refund.state, refund.version, refund.failure_code, refund.failure_message, refund.settled_at,
@@ -198,7 +222,8 @@ WHERE txn_id = ANY ($1::uuid[])
 -- $1 how many at most, $2 the least milliseconds until each is due again, $3 whether only those are
 -- wanted that come to an end in the ledger alone: book transfers, and refunds yet to be reserved.
 -- A row: a transaction that only the caller has now, under a new version; it is due again after a
--- quarter of its age, a minute at most. No row: nothing is due.
+-- quarter of its age, a minute at most, or an hour where it is authorised: that may last for weeks.
+-- No row: nothing is due.
 --
 -- Sent unprepared, so that the planner sees $3 and takes the index of those few rows: while the
 -- provider is away the other index is full of cards that are due.
@@ -207,7 +232,7 @@ WITH due AS (
   WHERE state = 'pending' AND due_at <= now()
     AND (
       NOT $3::boolean
-      OR CASE kind WHEN 'refund' THEN amount IS NULL ELSE payment_method IS NULL END
+      OR CASE WHEN payment_id IS NULL THEN payment_method IS NULL ELSE amount IS NULL END
     )
   ORDER BY due_at
   LIMIT $1
@@ -217,7 +242,10 @@ UPDATE ledger.transactions AS target
 SET version = version + 1,
     due_at = now() + greatest(
       $2::integer * interval '1 millisecond',
-      least(interval '1 minute', (now() - created_at) / 4)
+      least(
+        CASE WHEN authorized_at IS NULL THEN interval '1 minute' ELSE interval '1 hour' END,
+        (now() - created_at) / 4
+      )
     )
 FROM due WHERE target.txn_id = due.txn_id AND target.state = 'pending'
 RETURNING target.txn_id, target.kind, target.version, target.traceparent
@@ -243,9 +271,9 @@ WITH payment AS (
     UNION ALL
     SELECT refund.txn_id FROM ledger.transactions AS refund
     JOIN payment ON refund.payment_id = payment.txn_id
-    WHERE refund.kind = 'refund' AND refund.amount IS NOT NULL
+    WHERE refund.amount IS NOT NULL
   )
-  ORDER BY kind DESC, txn_id
+  ORDER BY payment_id IS NULL, txn_id
   FOR NO KEY UPDATE
 ), remembered AS (
   INSERT INTO ledger.provider_events (provider, event_id, event_type, intent_id)

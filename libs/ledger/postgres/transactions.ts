@@ -1,4 +1,5 @@
 import {
+  isFollowUp,
   traceparentOf,
   type Money,
   type PartnerId,
@@ -8,27 +9,29 @@ import {
   type TxnId,
 } from '@triplock/payments';
 import { loadStatements, type Database, type Queryable } from '@triplock/postgres';
-import type {
-  AwaitCustomerOutcome,
-  AwaitCustomerRequest,
-  DisputeOutcome,
-  DisputeReport,
-  ListOutcome,
-  ListRequest,
-  StoreIntentOutcome,
-  StoreIntentRequest,
-} from '../ledger.ts';
-import { disputedEvent, refuseBadTexts, requiresActionEvent, type RowState } from '../outcomes.ts';
-import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
 import {
-  paymentOf,
-  refundOf,
-  UnreadableRowError,
-  type PaymentRow,
-  type RefundRow,
-} from '../rows.ts';
+  wishOf,
+  type AuthorizeRequest,
+  type AwaitCustomerOutcome,
+  type AwaitCustomerRequest,
+  type DisputeOutcome,
+  type DisputeReport,
+  type ListOutcome,
+  type ListRequest,
+  type StoreIntentOutcome,
+  type StoreIntentRequest,
+} from '../ledger.ts';
+import {
+  authorizedEvent,
+  disputedEvent,
+  refuseBadTexts,
+  requiresActionEvent,
+  type RowState,
+} from '../outcomes.ts';
+import type { RefundListOutcome, RefundListRequest, StoreRefundIdRequest } from '../refunds.ts';
+import { isUnreadable, paymentOf, refundOf, type PaymentRow, type RefundRow } from '../rows.ts';
 import type { DueTransaction, TakeDue, WakeDue } from '../unfinished.ts';
-import { appendEvent, blamingInput } from './settlement.ts';
+import { appendEvent, appendSettlement, blamingInput } from './settlement.ts';
 
 const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'findPayment',
@@ -37,6 +40,7 @@ const sql = loadStatements(import.meta.url, 'transactions.sql', [
   'pendingSums',
   'storeIntent',
   'awaitCustomer',
+  'authorize',
   'customerTime',
   'noteDispute',
   'disputeState',
@@ -72,8 +76,9 @@ export function pendingSums(database: Queryable, partnerId: PartnerId): Promise<
 /** The page after a payment, or the first one. */
 export async function listPayments(
   database: Database,
-  { partnerId, limit, after, state, reference }: ListRequest,
+  { partnerId, limit, after, status, reference }: ListRequest,
 ): Promise<ListOutcome> {
+  const { state, isAuthorized } = wishOf(status);
   let position: { created_at: Date } | undefined;
   if (after !== undefined) {
     [position] = await database.query<{ created_at: Date }>(sql.paymentPosition, [
@@ -90,6 +95,7 @@ export async function listPayments(
     after,
     state,
     reference,
+    isAuthorized,
   ]);
   const payments = rows.slice(0, limit).map(paymentOf);
   return { outcome: 'page', payments, hasMore: rows.length > limit };
@@ -199,6 +205,23 @@ export async function noteDispute(
   return { outcome, txnId: found.txn_id };
 }
 
+/**
+ * Notes that money is held, by `Ledger.authorize`'s contract: time and event, and what waits for it
+ * is due, or nothing.
+ */
+export async function authorize(
+  database: Database,
+  { txnId, version, traceparent }: AuthorizeRequest,
+): Promise<StoreIntentOutcome> {
+  return database.transaction(async (tx) => {
+    const [row] = await tx.query<PaymentRow>(sql.authorize, [txnId, version]);
+    if (row === undefined) return { outcome: 'stale' };
+    const event = authorizedEvent(paymentOf(row), row.events);
+    await appendSettlement(tx, { event, traceparent, entry: undefined });
+    return { outcome: 'stored', version: row.version };
+  });
+}
+
 /** Stores the provider's id of a refund by `Refunds.storeRefundId`'s contract. */
 export async function storeRefundId(
   database: Queryable,
@@ -231,23 +254,14 @@ export function takeDueFrom(database: Database): TakeDue {
   };
 }
 
-/**
- * Whether it is this very row that cannot be read: it makes no sense here, or the server finds it
- * damaged (SQLSTATE class XX, such as data_corrupted) or wrongly encoded (class 22).
- */
-function isUnreadable(error: unknown): boolean {
-  if (error instanceof UnreadableRowError) return true;
-  const { code } = error as { code?: unknown };
-  return typeof code === 'string' && /^(XX|22)[0-9A-Z]{3}$/.test(code);
-}
-
 /** As it was taken: a worker that changed it since has it now, or has finished it. */
 async function read(database: Database, row: DueRow): Promise<DueTransaction | undefined> {
   const { txn_id: txnId, kind } = row;
   const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
-  if (kind === 'refund') {
+  if (isFollowUp(kind)) {
     const refund = await findRefund(database, txnId);
-    return refund?.version === row.version ? { kind, refund, traceparent } : undefined;
+    if (refund?.version !== row.version) return undefined;
+    return { kind: 'refund', refund, traceparent };
   }
   const payment = await findPayment(database, txnId);
   return payment?.version === row.version ? { kind: 'payment', payment, traceparent } : undefined;

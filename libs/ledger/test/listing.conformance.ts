@@ -89,11 +89,11 @@ function filters(open: Open): void {
       bookTransferOf(plain),
     ]);
     const cases: [Partial<ListRequest>, AcceptedPayment[]][] = [
-      [{ state: 'pending' }, [pending]],
-      [{ state: 'failed' }, [failed]],
-      [{ state: 'succeeded' }, [plain, done]],
+      [{ status: 'pending' }, [pending]],
+      [{ status: 'failed' }, [failed]],
+      [{ status: 'succeeded' }, [plain, done]],
       [{ reference: 'a' }, [failed, pending]],
-      [{ reference: 'a', state: 'failed' }, [failed]],
+      [{ reference: 'a', status: 'failed' }, [failed]],
       [{ reference: '' }, []],
       [{ reference: 'a', after: failed.txnId }, [pending]],
     ];
@@ -119,13 +119,13 @@ function cursors(open: Open): void {
     const { ledger, another } = await open(context);
     const [older, newer] = [acceptedAt(0), acceptedAt(1)];
     await ledger.post([older, newer].map(pendingOf));
-    const state = 'pending';
-    const first = await ledger.list({ partnerId: acme, limit: 1, state });
+    const status = 'pending';
+    const first = await ledger.list({ partnerId: acme, limit: 1, status });
     assert.deepEqual(first.outcome === 'page' && first.payments.map(idOf), [newer.txnId]);
     const { txnId } = newer;
     const result = { state: 'succeeded' } as const;
     await another.settle({ txnId, version: 1, result, settledAt: settledNow, traceparent });
-    assert.deepEqual(await pageOf(ledger, { state, after: txnId }), [older.txnId]);
+    assert.deepEqual(await pageOf(ledger, { status, after: txnId }), [older.txnId]);
   });
 }
 

@@ -11,7 +11,7 @@ import {
   settledNow,
   traceparent,
 } from './under-test.ts';
-import { refundCap } from './refund-cap.conformance.ts';
+import { capturing, refundCap } from './reserving.conformance.ts';
 import { UnpostableError } from '../ledger.ts';
 import type { RefundOutcome, Refunds, ReservedRefund } from '../refunds.ts';
 
@@ -25,6 +25,7 @@ export function refundsConformance(name: string, open: Open, { rounds = 25 } = {
     waiting(open);
     refusals(open);
     refundCap(open, rounds);
+    capturing(open);
     cardRefunds(open);
     duplicates(open);
   });

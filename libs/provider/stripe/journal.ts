@@ -142,12 +142,12 @@ export type Listed = Stripe.PaymentIntent | Stripe.Charge | Stripe.Refund | Stri
  * money nobody can say.
  */
 export function journalRowOf(listed: Listed): JournalRow {
-  const { id, amount, currency, created, metadata } = listed;
+  const { id, currency, created, metadata } = listed;
   const kind = kindOf(listed);
   const intentId = intentOf(listed);
   const txnId = metadata?.['txn_id'];
   const isOurs = txnId !== undefined && isTxnId(txnId);
-  const status = statuses[kind][String(listed.status)] ?? 'unknown';
+  const status = statusOf(listed) ?? 'unknown';
   if (status === 'unknown' && isOurs) {
     const code = `${listed.status} of ${id}`;
     throw new ProviderError({ type: 'unknown_status', code });
@@ -157,12 +157,29 @@ export function journalRowOf(listed: Listed): JournalRow {
     id,
     status,
     ...waitsForOf(listed),
-    amount: BigInt(amount),
+    amount: BigInt(amountOf(listed)),
     currency: currency.toUpperCase(),
     createdAt: new Date(created * 1_000),
     ...(intentId === undefined ? {} : { intentId }),
     ...(isOurs ? { txnId, partnerId: (metadata?.['partner_id'] ?? '') as PartnerId } : {}),
   };
+}
+
+/**
+ * A charge that was not captured is `succeeded` for Stripe, and has only held the money
+ * (docs.stripe.com/api/charges/object#charge_object-captured): it is pending, and failed once it
+ * was let go.
+ */
+function statusOf(listed: Listed): JournalStatus | undefined {
+  const status = statuses[kindOf(listed)][String(listed.status)];
+  const isHeld = listed.object === 'charge' && status === 'succeeded' && !listed.captured;
+  if (!isHeld) return status;
+  return listed.refunded ? 'failed' : 'pending';
+}
+
+/** Of a charge that was captured in part, that part. */
+function amountOf(listed: Listed): number {
+  return listed.object === 'charge' && listed.captured ? listed.amount_captured : listed.amount;
 }
 
 function kindOf({ object }: Listed): JournalKind {
@@ -216,10 +233,12 @@ const statuses: Readonly<Record<JournalKind, Readonly<Record<string, JournalStat
 
 /**
  * docs.stripe.com/payments/paymentintents/lifecycle and /refunds: the customer authenticates, or
- * says where the money shall go; the bank carries a payment or a refund out.
+ * says where the money shall go; the bank carries a payment or a refund out; the partner captures
+ * what is held.
  */
 function waitsForOf({ object, status }: Listed): Pick<JournalRow, 'waitsFor'> {
   if (object === 'charge' || object === 'dispute') return {};
+  if (status === 'requires_capture') return { waitsFor: 'partner' };
   if (status === 'requires_action') return { waitsFor: 'customer' };
   return status === 'processing' || status === 'pending' ? { waitsFor: 'bank' } : {};
 }

@@ -1,6 +1,8 @@
 import type { Failure } from '@triplock/payments';
 import type Stripe from 'stripe';
 import type {
+  CaptureOutcome,
+  CaptureRequest,
   ConfirmRequest,
   CreateOutcome,
   CustomerAction,
@@ -22,14 +24,16 @@ export function openStripe(options: StripeOptions): Provider {
     findIntent: openIntentFinder(stripe),
     confirmIntent: (request) => confirmIntent(stripe, request),
     readIntent: (asked) => readIntent(stripe, asked),
-    cancelIntent: (asked) => cancelIntent(stripe, asked, { cancellation_reason: 'abandoned' }),
+    captureIntent: (request) => captureIntent(stripe, request),
+    cancelIntent: ({ because = 'abandoned', ...asked }) =>
+      cancelIntent(stripe, asked, { cancellation_reason: because }),
     refund: (request) => createRefund(stripe, request),
     findRefund: (request) => findRefund(stripe, request),
   };
 }
 
 async function createIntent(stripe: Stripe, request: IntentRequest): Promise<CreateOutcome> {
-  const { money, paymentMethod, returnUrl, txnId, partnerId } = request;
+  const { money, paymentMethod, returnUrl, captureMethod, txnId, partnerId } = request;
   try {
     const intent = await stripe.paymentIntents.create(
       {
@@ -41,6 +45,7 @@ async function createIntent(stripe: Stripe, request: IntentRequest): Promise<Cre
           enabled: true,
           allow_redirects: returnUrl === undefined ? 'never' : 'always',
         },
+        ...(captureMethod === undefined ? {} : { capture_method: captureMethod }),
         metadata: { txn_id: txnId, partner_id: partnerId },
       },
       { idempotencyKey: idempotencyKeyOf(request, 'create') },
@@ -73,6 +78,26 @@ async function confirmIntent(stripe: Stripe, request: ConfirmRequest): Promise<I
 async function endIntent(stripe: Stripe, asked: IntentQuery): Promise<IntentOutcome> {
   const seen = await readIntent(stripe, asked);
   return seen.outcome === 'unconfirmed' ? cancelIntent(stripe, asked) : seen;
+}
+
+/**
+ * What an intent's state forbids it answers with that state: it was captured before, or let go, by
+ * us or by Stripe (docs.stripe.com/payments/place-a-hold-on-a-payment-method).
+ */
+async function captureIntent(stripe: Stripe, request: CaptureRequest): Promise<CaptureOutcome> {
+  const { intentId, amount } = request;
+  const idempotencyKey = idempotencyKeyOf(request, 'capture');
+  const captured = await actOrRead(stripe, request, () =>
+    stripe.paymentIntents.capture(
+      intentId,
+      { amount_to_capture: Number(amount) },
+      { idempotencyKey },
+    ),
+  );
+  if (captured.outcome !== 'refused') return captured;
+  // Refused or not, the intent knows whether it is still to be captured.
+  const seen = await readIntent(stripe, request);
+  return seen.outcome === 'authorized' ? captured : seen;
 }
 
 /** Where the intent is no longer to be cancelled, it is final or being decided. */
@@ -130,6 +155,7 @@ type Seen = Partial<
     | 'id'
     | 'status'
     | 'amount'
+    | 'amount_received'
     | 'currency'
     | 'metadata'
     | 'latest_charge'
@@ -162,16 +188,20 @@ function intentOutcome(intent: Seen, asked: IntentQuery): IntentOutcome {
     case 'canceled':
       return { outcome: 'declined', failure: cancelled(intent) };
     case 'requires_capture':
+      return { outcome: 'authorized' };
     case undefined:
     default:
       return nonsense(`the provider reports ${intent.status} for ${asked.intentId}`);
   }
 }
 
-function succeeded({ id, latest_charge: charge }: Seen): IntentOutcome {
+function succeeded(intent: Seen): IntentOutcome {
+  const { id, amount = 0, amount_received: received = amount, latest_charge: charge } = intent;
   const chargeId = typeof charge === 'string' ? charge : charge?.id;
   if (!isId(chargeId)) return nonsense(`intent ${id} succeeded without a charge`);
-  return { outcome: 'succeeded', chargeId };
+  const isPart = Number.isSafeInteger(received) && received > 0 && received <= amount;
+  if (!isPart) return nonsense(`intent ${id} received ${received} of ${amount}`);
+  return { outcome: 'succeeded', chargeId, received: BigInt(received) };
 }
 
 /** Nothing, of an answer that makes no sense: the customer has to act, and nobody can say how. */
@@ -184,8 +214,15 @@ function actionOf({ next_action: next, client_secret: clientSecret }: Seen): {
   return { action: { type, clientSecret, ...(typeof url === 'string' ? { url } : {}) } };
 }
 
-/** Abandoned is what we cancel when a customer never came to authenticate. */
+/**
+ * Abandoned is what we cancel when a customer never came to authenticate; `automatic` is what
+ * Stripe lets go by itself, once an authorisation has expired.
+ */
 function cancelled({ cancellation_reason: reason }: Seen): Failure {
+  if (reason === 'automatic') {
+    const message = 'The authorisation expired before it was captured.';
+    return { code: 'authorization_expired', message };
+  }
   const message = 'The payment was not completed in time and was cancelled.';
   if (reason === 'abandoned') return { code: 'authentication_required', message };
   return { code: 'payment_canceled', message: 'The payment was cancelled at the provider.' };

@@ -33,6 +33,7 @@ const finalEvents = new Set([
   'payment_intent.succeeded',
   'payment_intent.payment_failed',
   'payment_intent.canceled',
+  'payment_intent.amount_capturable_updated',
   'charge.refunded',
   'charge.refund.updated',
   'refund.updated',

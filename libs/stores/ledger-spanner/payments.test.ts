@@ -51,7 +51,7 @@ async function openUnderTest(context: TestContext): Promise<ChargingUnderTest> {
     events: async () => {
       const rows = await one.query<Omit<StoredEvent, 'sequence'> & { sequence: bigint | null }>(`
         SELECT event_id AS eventId, event_type AS eventType, txn_id AS txnId, sequence, payload
-        FROM outbox ORDER BY created_at`);
+        FROM outbox ORDER BY created_at, sequence`);
       return rows.map(({ sequence, ...row }) => ({
         ...row,
         sequence: sequence === null ? null : Number(sequence),

@@ -16,6 +16,7 @@ import {
   settledPayment,
   settlementEvent,
   stateAfter,
+  wishOf,
 } from '@triplock/ledger';
 import {
   traceparentOf,
@@ -36,16 +37,10 @@ import {
   type TransactionRow,
   updateTransaction,
 } from './rows.ts';
-import {
-  awaitCustomer,
-  blamingInput,
-  recordKeyConflict,
-  settlePayment,
-  storeIntent,
-} from './settlement.ts';
-import { paymentSql } from './unfinished.ts';
+import { blamingInput, recordKeyConflict, settlePayment } from './settlement.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { Write } from './spanner/values.ts';
+import { authorize, awaitCustomer, paymentSql, storeIntent } from './unfinished.ts';
 
 // The index holds those alone that did not succeed.
 const pendingSql = `
@@ -62,11 +57,12 @@ export function openSpannerLedger(database: SpannerDatabase): Ledger {
     storeIntent: (request) => storeIntent(database, request),
     awaitCustomer: (request) => awaitCustomer(database, request),
     noteDispute: (report) => noteDispute(database, report),
+    authorize: (request) => authorize(database, request),
     settle: (request) => settlePayment(database, request),
     recordKeyConflict: (posting) => recordKeyConflict(database, posting),
     find: async (txnId) => {
       const row = await readTransaction(database, txnId);
-      return row === undefined || row.kind === 'refund' ? undefined : paymentFrom(row);
+      return row === undefined || row.payment_id !== null ? undefined : paymentFrom(row);
     },
     list: (request) => listPayments(database, request),
     pendingOf: (partner) => database.query<Money>(pendingSql, { partner }),
@@ -166,8 +162,9 @@ const listSql = loadSql(import.meta.url, 'list.sql');
 /** The page after a payment, or the first one. */
 export async function listPayments(
   database: SpannerDatabase,
-  { partnerId, limit, after, state, reference }: ListRequest,
+  { partnerId, limit, after, status, reference }: ListRequest,
 ): Promise<ListOutcome> {
+  const { state, isAuthorized } = wishOf(status);
   let before: Date | undefined;
   if (after !== undefined) {
     const position = await readTransaction(database, after);
@@ -176,7 +173,7 @@ export async function listPayments(
     }
     before = position.created_at;
   }
-  const wish = { state, reference, before };
+  const wish = { state, isAuthorized, reference, before };
   const sql = listSql.replace('$INDEX', indexFor(wish)).replace('$FILTER', filterFor(wish));
   // One row more than asked for shows whether there is a next page.
   const rows = await database.query<TransactionRow>(sql, {
@@ -191,7 +188,7 @@ export async function listPayments(
   return { outcome: 'page', payments, hasMore: rows.length > limit };
 }
 
-type Wish = Pick<ListRequest, 'state' | 'reference'> & { before: Date | undefined };
+type Wish = ReturnType<typeof wishOf> & Pick<ListRequest, 'reference'> & { before?: Date };
 
 const isUnusual = (state: Wish['state']) => state !== undefined && state !== 'succeeded';
 
@@ -201,10 +198,13 @@ function indexFor({ state, reference }: Wish): string {
   return isUnusual(state) ? 'payments_not_succeeded' : 'payments_by_time';
 }
 
-function filterFor({ state, reference, before }: Wish): string {
+function filterFor({ state, isAuthorized, reference, before }: Wish): string {
   const filters = ['TRUE'];
   if (reference !== undefined) filters.push('reference = @reference');
   if (state !== undefined) filters.push('state = @state');
+  if (isAuthorized !== undefined) {
+    filters.push(`authorized_at IS ${isAuthorized ? 'NOT NULL' : 'NULL'}`);
+  }
   if (isUnusual(state)) filters.push('unusual_state = @state');
   if (before !== undefined) {
     filters.push('(created_at < @before OR (created_at = @before AND txn_id < @after))');

@@ -12,7 +12,13 @@ import {
   refuseBadTexts,
   resultOf,
 } from '@triplock/ledger';
-import type { AcceptedRefund, Fingerprint, Refund, TxnId } from '@triplock/payments';
+import {
+  isFollowUp,
+  type AcceptedRefund,
+  type Fingerprint,
+  type Refund,
+  type TxnId,
+} from '@triplock/payments';
 import {
   type Columns,
   insertTransaction,
@@ -56,7 +62,7 @@ export function openSpannerRefunds(database: SpannerDatabase): Refunds {
 
 async function findRefund(reader: Reader, txnId: TxnId): Promise<Refund | undefined> {
   const row = await readTransaction(reader, txnId);
-  if (row?.kind !== 'refund') return undefined;
+  if (row === undefined || !isFollowUp(row.kind)) return undefined;
   const payment = await readTransaction(reader, row.payment_id as TxnId);
   return refundFrom(row, paymentOfRefund(row, payment));
 }
@@ -110,7 +116,7 @@ export async function postRefund(
         : updateTransaction(refundColumns(changed)),
     );
 
-  const decision = judge(rows);
+  const decision = refund.kind === 'refund' ? judge(rows) : judgeClosing(rows);
   if (decision === 'waiting') {
     const again = rows.payment === undefined ? askedAgain(refund) : refund;
     if (before === undefined || again !== refund) keep(again);
@@ -128,7 +134,7 @@ export async function postRefund(
   const result = resultOf(decision);
   const settled = settledRows(held, { result, settledAt: posting.settledAt });
   keep(settled.refund);
-  writeRefundEvent(tx, settled, traceparent);
+  await writeRefundEvent(tx, settled, { traceparent, settledAt: posting.settledAt });
   return { outcome: 'settled', state: result.state };
 }
 
@@ -139,24 +145,44 @@ function judge({ refund, payment }: RefundRows): RefundDecision {
     return +refund.created_at > Date.now() - dayMs ? 'waiting' : 'payment_not_refundable';
   }
   if (payment.state === 'pending') return 'waiting';
-  if (payment.state === 'failed') return 'payment_not_refundable';
-  const left = payment.amount! - payment.refund_reserved;
+  if (payment.state !== 'succeeded' && payment.state !== 'captured') {
+    return 'payment_not_refundable';
+  }
+  const left = (payment.amount_captured ?? payment.amount!) - payment.refund_reserved;
   const fits = left > 0n && (refund.requested_amount ?? 0n) <= left;
   return fits ? 'reserved' : 'amount_exceeds_refundable';
 }
 
-/** With the refund's amount held on its payment; as they are, when it was held before. */
+/** The same of a capture or cancellation, which takes the payment itself. */
+function judgeClosing({ refund, payment }: RefundRows): RefundDecision {
+  if (refund.amount !== null) return 'reserved';
+  if (payment === undefined) {
+    return +refund.created_at > Date.now() - dayMs ? 'waiting' : 'payment_not_authorized';
+  }
+  const { state, amount, authorized_at, closed_by, failure_code } = payment;
+  if (state === 'captured') return 'payment_already_captured';
+  if (state === 'canceled') return failure_code as Exclude<RefundDecision, 'reserved' | 'waiting'>;
+  if (state !== 'pending') return 'payment_not_authorized';
+  if ((refund.requested_amount ?? 0n) > amount!) return 'amount_exceeds_authorized';
+  return authorized_at === null || closed_by !== null ? 'waiting' : 'reserved';
+}
+
+/**
+ * With the refund's amount held on its payment, or the payment taken by its capture or
+ * cancellation; as they are, when that was so before.
+ */
 function reserved(rows: RefundRows): RefundRows {
   const { refund, payment } = rows;
   if (refund.amount !== null || payment === undefined) return rows;
-  const amount = refund.requested_amount ?? payment.amount! - payment.refund_reserved;
+  const isRefund = refund.kind === 'refund';
+  const all = payment.amount_captured ?? payment.amount!;
+  const amount = refund.requested_amount ?? all - payment.refund_reserved;
+  const held = isRefund
+    ? { refund_reserved: payment.refund_reserved + amount }
+    : { closed_by: refund.txn_id };
   return {
     refund: { ...refund, amount, currency: payment.currency, version: refund.version + 1n },
-    payment: {
-      ...payment,
-      refund_reserved: payment.refund_reserved + amount,
-      version: payment.version + 1n,
-    },
+    payment: { ...payment, ...held, version: payment.version + 1n },
   };
 }
 
@@ -173,7 +199,7 @@ function askedAgain(refund: TransactionRow): TransactionRow {
 function newRow({ refund, traceparent }: RefundPosting): TransactionRow {
   return {
     txn_id: refund.txnId,
-    kind: 'refund',
+    kind: refund.kind,
     partner_id: refund.partnerId,
     idempotency_key: refund.key,
     fingerprint: refund.fingerprint,
@@ -198,6 +224,9 @@ const unset = {
   next_action: null,
   disputed_at: null,
   provider_dispute_id: null,
+  authorized_at: null,
+  closed_by: null,
+  amount_captured: null,
   amount: null,
   currency: null,
   payment_method: null,
@@ -214,7 +243,7 @@ const unset = {
 /** The columns that say what was asked for; they never change. */
 function requestColumns(refund: AcceptedRefund): Columns {
   return {
-    kind: 'refund',
+    kind: refund.kind,
     partner_id: refund.partnerId,
     idempotency_key: refund.key,
     fingerprint: refund.fingerprint,
@@ -230,7 +259,7 @@ function requestColumns(refund: AcceptedRefund): Columns {
 const hint = 'spanner_emulator.disable_query_null_filtered_index_check=true';
 const listSql = (filter: string) => `
   SELECT * FROM transactions@{FORCE_INDEX=refunds_of_a_payment, ${hint}}
-  WHERE payment_id = @paymentId AND partner_id = @partnerId AND ${filter}
+  WHERE payment_id = @paymentId AND partner_id = @partnerId AND kind = 'refund' AND ${filter}
   ORDER BY created_at DESC, txn_id DESC LIMIT @limit`;
 const behind = '(created_at < @before OR (created_at = @before AND txn_id < @after))';
 

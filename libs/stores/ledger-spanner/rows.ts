@@ -12,6 +12,8 @@ import {
   type AcceptedPayment,
   bucketOf,
   type Entry,
+  failureIn,
+  type FollowUpKind,
   type Payment,
   type PaymentKind,
   type Refund,
@@ -64,7 +66,7 @@ export function requestColumns(payment: AcceptedPayment): Columns {
 
 /** The columns of a final state. */
 export function finalColumns(result: Settlement, settledAt: Date): Columns {
-  const failure = result.state === 'failed' ? result.failure : undefined;
+  const failure = failureIn(result);
   return {
     state: result.state,
     settled_at: settledAt,
@@ -89,8 +91,9 @@ export function insertEntry(txnId: TxnId, { debit, credit, money }: Entry): Writ
 }
 
 /**
- * An event that waits to be published. Its order is its commit's timestamp: two commits that change
- * one payment never have the same, nor the wrong way round, because both hold the payment's row.
+ * An event that waits to be published. Its order is its commit's timestamp, and its sequence beside
+ * another of that commit: two commits that change one payment never have the same, nor the wrong
+ * way round, because both hold the payment's row.
  */
 export function insertEvent(event: PaymentEvent, traceparent: string): Write {
   const row = {
@@ -115,15 +118,22 @@ export type TransactionRow = {
   [Column in keyof PostgresRow]: PostgresRow[Column] extends number ? bigint : PostgresRow[Column];
 };
 
-/** The payment that a row of any kind but `refund` holds; the table's checks give it an amount. */
+/**
+ * The payment that a row of any kind holds that follows no other; the table's checks give it an
+ * amount.
+ */
 export function paymentFrom(row: TransactionRow): Payment {
   const kind = row.kind as PaymentKind;
   return paymentOf({ ...row, ...small(row), kind, amount: row.amount!, currency: row.currency! });
 }
 
-/** The refund that a row holds, with the charge of its payment where that is the same partner's. */
+/**
+ * The refund, capture or cancellation that a row holds, with the charge of its payment where that
+ * is the same partner's.
+ */
 export function refundFrom(row: TransactionRow, payment: TransactionRow | undefined): Refund {
-  return refundOf({ ...row, ...small(row), ...chargeOf(payment), payment_id: row.payment_id! });
+  const of = { kind: row.kind as FollowUpKind, payment_id: row.payment_id! };
+  return refundOf({ ...row, ...small(row), ...chargeOf(payment), ...of });
 }
 
 /** The payment of a refund, unless the row found under its id is something else. */

@@ -5,23 +5,24 @@ import {
   refundKeyConflictEventOf,
 } from '@triplock/contracts';
 import {
-  type AwaitCustomerOutcome,
-  type AwaitCustomerRequest,
   paymentMovement,
   type Posting,
   refundMovement,
   type RefundPosting,
   refuseBadTexts,
-  requiresActionEvent,
   settlementEvent,
   type SettleOutcome,
   type SettleRefundRequest,
   type SettleRequest,
-  type StoreIntentOutcome,
-  type StoreIntentRequest,
   UnpostableError,
 } from '@triplock/ledger';
-import type { EventId, Settlement, TxnId } from '@triplock/payments';
+import {
+  type EventId,
+  failureIn,
+  isFollowUp,
+  type Settlement,
+  type TxnId,
+} from '@triplock/payments';
 import {
   finalColumns,
   insertEntry,
@@ -49,42 +50,57 @@ export function settlePayment(
     refuseBadEnd(result, chargeId);
     return database.transaction(async (tx) => {
       const row = await readTransaction(tx, txnId);
-      if (row === undefined || row.kind === 'refund') return { outcome: 'stale' };
+      if (row === undefined || row.payment_id !== null) return { outcome: 'stale' };
       if (!isPendingAt(row, request.version)) return ownDoing(tx, row, request);
-      const final = finalColumns(result, settledAt);
-      const [version, events] = [row.version + 1n, row.events + 1n];
-      tx.write(
-        updateTransaction({
-          txn_id: txnId,
-          version,
-          events,
-          ...final,
-          provider_charge_id: chargeId,
-        }),
-      );
-      const settled = paymentFrom({
-        ...row,
-        version,
-        events,
-        state: result.state,
-        settled_at: settledAt,
-        failure_code: result.state === 'failed' ? result.failure.code : null,
-        failure_message: result.state === 'failed' ? result.failure.message : null,
-        provider_charge_id: chargeId ?? null,
-        next_action: null,
-      });
-      const entry = paymentMovement(settled);
-      if (entry !== undefined) tx.write(insertEntry(txnId, entry));
-      tx.write(insertEvent(settlementEvent(settled, Number(events)), traceparent));
-      await wakeRefunds(tx, txnId);
+      await endPayment(tx, row, { result, settledAt, traceparent, chargeId });
       return { outcome: 'settled' };
     });
   });
 }
 
+type PaymentEnd = Pick<SettleRequest, 'result' | 'settledAt' | 'traceparent'> & {
+  chargeId: string | undefined;
+  /** The capture or cancellation that ends with it. */
+  ending?: string;
+};
+
+/**
+ * Writes the end of a pending payment, whose row is as it was read or will be: state, entry, event,
+ * and that what waits for it can go on.
+ */
+async function endPayment(
+  tx: SpannerTransaction,
+  row: TransactionRow,
+  { result, settledAt, traceparent, chargeId, ending }: PaymentEnd,
+): Promise<void> {
+  const txnId = row.txn_id as TxnId;
+  const [version, events] = [row.version + 1n, row.events + 1n];
+  const captured = result.state === 'captured' ? result.amount : null;
+  const ended = { provider_charge_id: chargeId ?? null, amount_captured: captured };
+  const final = { ...finalColumns(result, settledAt), ...ended };
+  tx.write(
+    updateTransaction({ txn_id: txnId, version, events, closed_by: row.closed_by, ...final }),
+  );
+  const settled = paymentFrom({
+    ...row,
+    version,
+    events,
+    state: result.state,
+    settled_at: settledAt,
+    failure_code: failureIn(result)?.code ?? null,
+    failure_message: failureIn(result)?.message ?? null,
+    ...ended,
+    next_action: null,
+  });
+  const entry = paymentMovement(settled);
+  if (entry !== undefined) tx.write(insertEntry(txnId, entry));
+  tx.write(insertEvent(settlementEvent(settled, Number(events)), traceparent));
+  await wakeRefunds(tx, txnId, ending);
+}
+
 /** Refuses what a provider says of an end where no ledger holds it. @throws UnpostableError */
 function refuseBadEnd(result: Settlement, providerId: string | undefined): void {
-  const failure = result.state === 'failed' ? result.failure : undefined;
+  const failure = failureIn(result);
   refuseBadTexts([failure?.code, failure?.message, providerId]);
 }
 
@@ -101,7 +117,7 @@ function ownDoing(
   row: TransactionRow,
   { version, result, settledAt }: SettleRequest,
 ): SettleOutcome {
-  const code = result.state === 'failed' ? result.failure.code : null;
+  const code = failureIn(result)?.code ?? null;
   const isOurs =
     tx.mayHaveCommitted &&
     row.version > BigInt(version) &&
@@ -117,68 +133,21 @@ const waitingSql = `
 
 /**
  * Refunds that wait for the payment can go on now. One that looked at it before it was final has
- * committed, or is aborted and looks again: both hold the payment's row.
+ * committed, or is aborted and looks again: both hold the payment's row. What is `ending` in the
+ * same transaction is still read as pending.
  */
-async function wakeRefunds(tx: SpannerTransaction, txnId: TxnId): Promise<void> {
+export async function wakeRefunds(
+  tx: SpannerTransaction,
+  txnId: TxnId,
+  ending?: string,
+): Promise<void> {
   // By this process's clock. One that is wrong delays them, or costs a write.
   const now = new Date();
   const waiting = await tx.query<{ txn_id: string; version: bigint }>(waitingSql, { txnId, now });
   for (const { txn_id, version } of waiting) {
+    if (txn_id === ending) continue;
     tx.write(updateTransaction({ txn_id, version: version + 1n, due_at: now }));
   }
-}
-
-/** Stores an intent by `Ledger.storeIntent`'s contract. */
-export function storeIntent(
-  database: SpannerDatabase,
-  { txnId, version, provider, intentId }: StoreIntentRequest,
-): Promise<StoreIntentOutcome> {
-  return blamingInput(async () => {
-    refuseBadTexts([intentId]);
-    return database.transaction(async (tx) => {
-      const row = await readTransaction(tx, txnId);
-      if (row?.kind !== 'payment') return { outcome: 'stale' };
-      const stored = { outcome: 'stored', version: version + 1 } as const;
-      // After a commit without an answer: the same intent at the next version is this call's own.
-      const isOurs = row.provider_intent_id === intentId && isPendingAt(row, version + 1);
-      if (tx.mayHaveCommitted && isOurs) return stored;
-      const isOpen = isPendingAt(row, version) && row.provider_intent_id === null;
-      if (!isOpen) return { outcome: 'stale' };
-      const columns = { provider, provider_intent_id: intentId };
-      tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
-      return stored;
-    });
-  });
-}
-
-/**
- * Notes the time of a customer by `Ledger.awaitCustomer`'s contract. After a commit without an
- * answer it finds what it noted itself, at the next version.
- */
-export function awaitCustomer(
-  database: SpannerDatabase,
-  { txnId, version, withinMs, action, traceparent }: AwaitCustomerRequest,
-): Promise<AwaitCustomerOutcome> {
-  return database.transaction(async (tx) => {
-    const row = await readTransaction(tx, txnId);
-    if (row?.kind !== 'payment' || row.state !== 'pending') return { outcome: 'stale' };
-    const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
-    const { now } = clock!;
-    const expires = row.action_expires_at;
-    if (expires === null && isPendingAt(row, version)) {
-      const action_expires_at = new Date(+now + withinMs);
-      const next_action = action?.sealed ?? null;
-      const [events, columns] = [row.events + 1n, { action_expires_at, next_action }];
-      tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, events, ...columns }));
-      const asked = { type: action?.type, withinMs, sequence: Number(events) };
-      const event = requiresActionEvent(paymentFrom({ ...row, ...columns }), asked);
-      tx.write(insertEvent(event, traceparent));
-      return { outcome: 'waits', version: version + 1 };
-    }
-    const isOurs = tx.mayHaveCommitted && isPendingAt(row, version + 1);
-    if (expires === null || !(isOurs || isPendingAt(row, version))) return { outcome: 'stale' };
-    return { outcome: expires <= now ? 'over' : 'waits', version: Number(row.version) };
-  });
 }
 
 /** A refund and its payment as they will be, before anything of it is written. */
@@ -190,22 +159,24 @@ export async function settleRefund(
   request: SettleRefundRequest,
 ): Promise<SettleOutcome> {
   refuseBadEnd(request.result, request.refundId);
+  if (request.payment !== undefined) refuseBadEnd(request.payment.result, request.payment.chargeId);
   const row = await readTransaction(tx, request.txnId);
-  if (row?.kind !== 'refund') return { outcome: 'stale' };
+  if (row === undefined || !isFollowUp(row.kind)) return { outcome: 'stale' };
   if (!isPendingAt(row, request.version)) return ownDoing(tx, row, request);
   const payment = await readTransaction(tx, row.payment_id as TxnId);
   const settled = settledRows({ refund: row, payment: paymentOfRefund(row, payment) }, request);
   tx.write(updateTransaction(refundColumns(settled.refund)));
-  writeRefundEvent(tx, settled, request.traceparent);
+  await writeRefundEvent(tx, settled, request);
   return { outcome: 'settled' };
 }
 
-/** What a settlement makes of both rows: what a failed refund had reserved is given back. */
+/** What a settlement makes of both rows: what one that failed had reserved is given back. */
 export function settledRows(
   { refund, payment }: RefundRows,
   { result, settledAt, refundId }: Pick<SettleRefundRequest, 'result' | 'settledAt' | 'refundId'>,
 ): RefundRows {
   const amount = refund.amount ?? 0n;
+  const isRefund = refund.kind === 'refund';
   const isGiven = result.state === 'succeeded';
   return {
     refund: {
@@ -213,37 +184,56 @@ export function settledRows(
       state: result.state,
       settled_at: settledAt,
       due_at: null,
-      failure_code: result.state === 'failed' ? result.failure.code : null,
-      failure_message: result.state === 'failed' ? result.failure.message : null,
+      failure_code: failureIn(result)?.code ?? null,
+      failure_message: failureIn(result)?.message ?? null,
       provider_refund_id: refundId ?? refund.provider_refund_id,
       version: refund.version + 1n,
     },
     payment: payment && {
       ...payment,
-      amount_refunded: payment.amount_refunded + (isGiven ? amount : 0n),
-      refund_reserved: payment.refund_reserved - (isGiven ? 0n : amount),
+      amount_refunded: payment.amount_refunded + (isRefund && isGiven ? amount : 0n),
+      refund_reserved: payment.refund_reserved - (isRefund && !isGiven ? amount : 0n),
+      closed_by: !isGiven && payment.closed_by === refund.txn_id ? null : payment.closed_by,
       events: payment.events + 1n,
       version: payment.version + 1n,
     },
   };
 }
 
-/** Writes the payment's side, the entry and the event of a refund that is final now. */
-export function writeRefundEvent(
+/**
+ * Writes the payment's side, the entry and the event of a refund that is final now, and the end of
+ * the payment where it ends with that.
+ */
+export async function writeRefundEvent(
   tx: SpannerTransaction,
   { refund: row, payment }: RefundRows,
-  traceparent: string,
-): void {
+  {
+    traceparent,
+    settledAt,
+    payment: end,
+  }: Omit<SettleRefundRequest, 'txnId' | 'version' | 'result'>,
+): Promise<void> {
   const refund = refundFrom(row, payment);
   // Without a payment of this partner, the refund's one event is an order of its own.
   const order =
     payment === undefined
       ? { orderedBy: refund.txnId, sequence: 1 }
       : { orderedBy: refund.paymentId, sequence: Number(payment.events) };
-  if (payment !== undefined) tx.write(updateTransaction(paymentColumns(payment)));
+  if (payment !== undefined && end === undefined) {
+    tx.write(updateTransaction(paymentColumns(payment)));
+  }
   const entry = refundMovement(refund);
   if (entry !== undefined) tx.write(insertEntry(refund.txnId, entry));
   tx.write(insertEvent(refundEventOf({ refund, ...order }), traceparent));
+  if (payment === undefined || end === undefined) return;
+  const { result, chargeId } = end;
+  await endPayment(tx, payment, {
+    result,
+    chargeId,
+    settledAt,
+    traceparent,
+    ending: row.txn_id,
+  });
 }
 
 /** Everything of a refund's row that changes. */
@@ -254,10 +244,10 @@ export function refundColumns(row: TransactionRow) {
   return { txn_id, version, ...changing, settled_at, failure_code, failure_message };
 }
 
-/** Everything of a payment's row that its refunds change. */
+/** Everything of a payment's row that what follows it changes before its end. */
 export function paymentColumns(row: TransactionRow) {
-  const { txn_id, version, events, refund_reserved, amount_refunded } = row;
-  return { txn_id, version, events, refund_reserved, amount_refunded };
+  const { txn_id, version, events, refund_reserved, amount_refunded, closed_by } = row;
+  return { txn_id, version, events, refund_reserved, amount_refunded, closed_by };
 }
 
 /** Records a losing payment by `Ledger.recordKeyConflict`'s contract. */

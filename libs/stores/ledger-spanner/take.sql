@@ -17,8 +17,8 @@ UNNEST(ARRAY(
     event_id, event_type, txn_id, payment_id, bucket, sequence, payload, traceparent, created_at
   FROM outbox@{FORCE_INDEX=outbox_pending, spanner_emulator.disable_query_null_filtered_index_check=true}
   WHERE pending_bucket = wanted_bucket AND $NOT_HELD
-  ORDER BY created_at, event_id
+  ORDER BY created_at, place, event_id
   LIMIT @perBucket
 )) AS event WITH OFFSET AS round
-ORDER BY round, event.created_at, event.event_id
+ORDER BY round, event.created_at, event.sequence, event.event_id
 LIMIT @limit

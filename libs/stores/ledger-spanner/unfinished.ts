@@ -1,12 +1,21 @@
 import {
+  authorizedEvent,
+  type AuthorizeRequest,
+  type AwaitCustomerOutcome,
+  type AwaitCustomerRequest,
   type DueRows,
   type DueTransaction,
+  refuseBadTexts,
+  requiresActionEvent,
+  type StoreIntentOutcome,
+  type StoreIntentRequest,
   type TakeDue,
   UnreadableRowError,
   type WakeDue,
 } from '@triplock/ledger';
 import { deriveId, traceparentOf, type TxnId } from '@triplock/payments';
 import {
+  insertEvent,
   paymentFrom,
   paymentOfRefund,
   readTransaction,
@@ -15,6 +24,7 @@ import {
   updateTransaction,
   updateWaiting,
 } from './rows.ts';
+import { blamingInput, isPendingAt, wakeRefunds } from './settlement.ts';
 import type { SpannerDatabase } from './spanner/database.ts';
 import type { SpannerTransaction } from './spanner/transaction.ts';
 import { commitTimestamp } from './spanner/values.ts';
@@ -38,10 +48,13 @@ const dueSql = ({ index, shard }: (typeof indexOf)[DueRows]) => `
   ORDER BY due.due_at LIMIT @limit`;
 
 const stillDueSql = `
-  SELECT txn_id, version, created_at, CURRENT_TIMESTAMP() AS now FROM transactions
+  SELECT txn_id, version, created_at, authorized_at, CURRENT_TIMESTAMP() AS now FROM transactions
   WHERE txn_id IN UNNEST(@ids) AND state = 'pending' AND due_at <= CURRENT_TIMESTAMP()`;
 
-type Due = Pick<TransactionRow, 'version' | 'created_at'> & { txn_id: TxnId; now: Date };
+type Due = Pick<TransactionRow, 'version' | 'created_at' | 'authorized_at'> & {
+  txn_id: TxnId;
+  now: Date;
+};
 
 /**
  * Takes due transactions of the ledger in Spanner. They are looked for without locks and then taken
@@ -53,8 +66,9 @@ export function takeDueFromSpanner(database: SpannerDatabase): TakeDue {
     if (ids.length === 0) return [];
     const taken = await database.transaction(async (tx) => {
       const rows = await tx.query<Due>(stillDueSql, { ids });
-      for (const { txn_id, version, created_at, now } of rows) {
-        const restMs = Math.max(leaseMs, Math.min(60_000, (+now - +created_at) / 4));
+      for (const { txn_id, version, created_at, authorized_at, now } of rows) {
+        const restMsMax = authorized_at === null ? 60_000 : 3_600_000;
+        const restMs = Math.max(leaseMs, Math.min(restMsMax, (+now - +created_at) / 4));
         const due_at = new Date(+now + restMs);
         tx.write(updateTransaction({ txn_id, version: version + 1n, due_at }));
       }
@@ -105,7 +119,7 @@ async function read(
   const row = await readTransaction(database, txnId);
   if (row?.version !== version) return undefined;
   const traceparent = traceparentOf(row.traceparent ?? undefined, txnId);
-  if (row.kind !== 'refund') return { kind: 'payment', payment: paymentFrom(row), traceparent };
+  if (row.payment_id === null) return { kind: 'payment', payment: paymentFrom(row), traceparent };
   const payment = await readTransaction(database, row.payment_id as TxnId);
   const refund = refundFrom(row, paymentOfRefund(row, payment));
   return { kind: 'refund', refund, traceparent };
@@ -167,4 +181,82 @@ async function waitingFor(
     keys: [payment, ...refunds].map(({ txn_id }) => [txn_id]),
   });
   return rows.filter(({ state, amount }) => state === 'pending' && amount !== null);
+}
+
+/** Stores an intent by `Ledger.storeIntent`'s contract. */
+export function storeIntent(
+  database: SpannerDatabase,
+  { txnId, version, provider, intentId }: StoreIntentRequest,
+): Promise<StoreIntentOutcome> {
+  return blamingInput(async () => {
+    refuseBadTexts([intentId]);
+    return database.transaction(async (tx) => {
+      const row = await readTransaction(tx, txnId);
+      if (row?.kind !== 'payment') return { outcome: 'stale' };
+      const stored = { outcome: 'stored', version: version + 1 } as const;
+      // After a commit without an answer: the same intent at the next version is this call's own.
+      const isOurs = row.provider_intent_id === intentId && isPendingAt(row, version + 1);
+      if (tx.mayHaveCommitted && isOurs) return stored;
+      const isOpen = isPendingAt(row, version) && row.provider_intent_id === null;
+      if (!isOpen) return { outcome: 'stale' };
+      const columns = { provider, provider_intent_id: intentId };
+      tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, ...columns }));
+      return stored;
+    });
+  });
+}
+
+/**
+ * Notes the time of a customer by `Ledger.awaitCustomer`'s contract. After a commit without an
+ * answer it finds what it noted itself, at the next version.
+ */
+export function awaitCustomer(
+  database: SpannerDatabase,
+  { txnId, version, withinMs, action, traceparent }: AwaitCustomerRequest,
+): Promise<AwaitCustomerOutcome> {
+  return database.transaction(async (tx) => {
+    const row = await readTransaction(tx, txnId);
+    if (row?.kind !== 'payment' || row.state !== 'pending') return { outcome: 'stale' };
+    const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
+    const { now } = clock!;
+    const expires = row.action_expires_at;
+    if (expires === null && isPendingAt(row, version)) {
+      const action_expires_at = new Date(+now + withinMs);
+      const next_action = action?.sealed ?? null;
+      const [events, columns] = [row.events + 1n, { action_expires_at, next_action }];
+      tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, events, ...columns }));
+      const asked = { type: action?.type, withinMs, sequence: Number(events) };
+      const event = requiresActionEvent(paymentFrom({ ...row, ...columns }), asked);
+      tx.write(insertEvent(event, traceparent));
+      return { outcome: 'waits', version: version + 1 };
+    }
+    const isOurs = tx.mayHaveCommitted && isPendingAt(row, version + 1);
+    if (expires === null || !(isOurs || isPendingAt(row, version))) return { outcome: 'stale' };
+    return { outcome: expires <= now ? 'over' : 'waits', version: Number(row.version) };
+  });
+}
+
+/**
+ * Notes that money is held, by `Ledger.authorize`'s contract. After a commit without an answer it
+ * finds what it noted itself, at the next version.
+ */
+export function authorize(
+  database: SpannerDatabase,
+  { txnId, version, traceparent }: AuthorizeRequest,
+): Promise<StoreIntentOutcome> {
+  return database.transaction(async (tx) => {
+    const row = await readTransaction(tx, txnId);
+    if (row?.kind !== 'payment') return { outcome: 'stale' };
+    const stored = { outcome: 'stored', version: version + 1 } as const;
+    const isOurs = row.authorized_at !== null && isPendingAt(row, version + 1);
+    if (tx.mayHaveCommitted && isOurs) return stored;
+    if (row.authorized_at !== null || !isPendingAt(row, version)) return { outcome: 'stale' };
+    const [clock] = await tx.query<{ now: Date }>('SELECT CURRENT_TIMESTAMP() AS now');
+    const [events, columns] = [row.events + 1n, { authorized_at: clock!.now, next_action: null }];
+    tx.write(updateTransaction({ txn_id: txnId, version: row.version + 1n, events, ...columns }));
+    const event = authorizedEvent(paymentFrom({ ...row, ...columns }), Number(events));
+    tx.write(insertEvent(event, traceparent));
+    await wakeRefunds(tx, txnId);
+    return stored;
+  });
 }

@@ -203,7 +203,7 @@ FROM (
   SELECT settled.txn_id, settled.created_at
   FROM auditor.settled_between($1, $2) AS settled
   JOIN cursors ON cursors.ordering_key = settled.txn_id
-  WHERE cursors.last_sequence > CASE settled.kind WHEN 'refund' THEN 1 ELSE settled.events END
+  WHERE cursors.last_sequence > CASE WHEN settled.payment_id IS NULL THEN settled.events ELSE 1 END
 ) AS differing
 GROUP BY ordering_key
 
@@ -211,7 +211,8 @@ GROUP BY ordering_key
 -- Tables from which more or less was removed by age than is missing from them, or of which
 -- something younger than a day was, as <table>/<missing>/<removed>/<before>. What was ever there
 -- follows from what is never removed: each end of a transaction is one event, and so is each
--- customer who has to act; each step of a cursor is one row of an inbox, and each event that the
+-- customer who has to act and each authorisation; each step of a cursor is one row of an inbox, and
+-- each event that the
 -- notifier applied one delivery. A copy of a ledger may have begun when some of its events had
 -- left.
 SELECT
@@ -226,7 +227,7 @@ FROM (
   FROM (
     SELECT 'ledger.outbox' AS name,
            count(*) FILTER (WHERE state <> 'pending') + count(action_expires_at)
-             + count(disputed_at) AS missing,
+             + count(disputed_at) + count(authorized_at) AS missing,
            0 AS removed, NULL::timestamptz AS before
     FROM ledger.transactions
     UNION ALL
@@ -413,13 +414,13 @@ WITH unapplied AS MATERIALIZED (
     AND outbox.sequence > coalesce(cursors.last_sequence, 0)
 ), settled AS (
   SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date AS day, currency,
-         coalesce(sum(amount) FILTER (WHERE kind = 'payment'), 0) AS gross,
+         coalesce(sum(amount) FILTER (WHERE kind IN ('payment', 'capture')), 0) AS gross,
          coalesce(sum(amount) FILTER (WHERE kind = 'refund'), 0) AS refunds,
-         count(*) FILTER (WHERE kind = 'payment') AS payments,
+         count(*) FILTER (WHERE kind IN ('payment', 'capture')) AS payments,
          count(*) FILTER (WHERE kind = 'refund') AS refund_count,
          min(settled_at) AS since
   FROM ledger.transactions
-  WHERE state = 'succeeded'
+  WHERE state = 'succeeded' AND kind IN ('payment', 'capture', 'refund')
     AND settled_at >= date_trunc('day', $1::timestamptz, 'UTC')
     AND settled_at < date_trunc('day', $2::timestamptz, 'UTC')
     AND NOT EXISTS (SELECT FROM unapplied WHERE unapplied.txn_id = transactions.txn_id)

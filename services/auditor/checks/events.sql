@@ -20,9 +20,9 @@ WHERE outbox.state = 'published' AND outbox.published_at >= $1 AND outbox.publis
   )
 
 -- name: event_differs_from_ledger
--- Final transactions, those whose customer has to act and those disputed, without their event, and
--- such events without their transaction, or under an id that does not follow from it. An event that
--- left the outbox by age was seen by the auditor when it was published.
+-- Final transactions, those whose customer has to act, those authorised and those disputed, without
+-- their event, and such events without their transaction, or under an id that does not follow from
+-- it. An event that left the outbox by age was seen by the auditor when it was published.
 WITH settled AS MATERIALIZED (
   SELECT txn_id, partner_id, settled_at, kind || '.' || state AS event_type,
          auditor.derive_id('event', txn_id::text, kind || '.' || state) AS event_id
@@ -39,6 +39,11 @@ WITH settled AS MATERIALIZED (
          auditor.derive_id('event', txn_id::text, 'payment.disputed')
   FROM auditor.settled_between($1, $2)
   WHERE disputed_at IS NOT NULL
+  UNION ALL
+  SELECT txn_id, partner_id, created_at, 'payment.authorized',
+         auditor.derive_id('event', txn_id::text, 'payment.authorized')
+  FROM auditor.settled_between($1, $2)
+  WHERE authorized_at IS NOT NULL
 ), unmatched AS MATERIALIZED (
   -- Few, and only these are worth a closer look.
   SELECT * FROM settled
@@ -80,6 +85,7 @@ LEFT JOIN auditor.transactions_of($1, $2) AS transactions
     transactions.kind || '.' || transactions.state = outbox.event_type
     OR outbox.event_type = 'payment.requires_action' AND transactions.action_expires_at IS NOT NULL
     OR outbox.event_type = 'payment.disputed' AND transactions.disputed_at IS NOT NULL
+    OR outbox.event_type = 'payment.authorized' AND transactions.authorized_at IS NOT NULL
   )
 WHERE outbox.event_type <> 'payment.key_conflict'
   AND outbox.created_at >= $1 AND outbox.created_at < $2
@@ -91,7 +97,8 @@ WHERE outbox.event_type <> 'payment.key_conflict'
 -- name: event_tells_otherwise
 -- Events of a settlement that have another id, partner, payment, number, time, amount, currency or
 -- end than the ledger's, or are in another bucket than their payment's; and those of a customer who
--- has to act, or who disputes, that say another time for it, or another dispute.
+-- has to act, of an authorisation, or who disputes, that say another time for it, another dispute,
+-- or that something else was captured.
 --
 -- Nearly always the text alone shows that they agree: within a string JSON escapes every quotation
 -- mark, so what is looked for here stands nowhere else. Only where it is not found the event is
@@ -108,7 +115,8 @@ WHERE outbox.event_type <> 'payment.key_conflict'
     outbox.payment_id <> transactions.txn_id
       AND outbox.payment_id IS DISTINCT FROM transactions.payment_id
     OR outbox.bucket <> ('x' || left(outbox.payment_id::text, 4))::bit(16)::integer % 64
-    OR transactions.state = 'failed' AND outbox.event_type <> 'payment.requires_action' AND (
+    OR transactions.state IN ('failed', 'canceled')
+      AND outbox.event_type NOT IN ('payment.requires_action', 'payment.authorized') AND (
       outbox.payload::json -> 'data' -> 'failure' ->> 'code',
       outbox.payload::json -> 'data' -> 'failure' ->> 'message'
     ) IS DISTINCT FROM (transactions.failure_code, coalesce(transactions.failure_message, ''))
@@ -120,10 +128,12 @@ WHERE outbox.event_type <> 'payment.key_conflict'
           to_char(transactions.settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
           '","sequence":', outbox.sequence,
           ',"data":{"id":"', transactions.txn_id, '","object":"', transactions.kind,
-          CASE transactions.kind WHEN 'refund' THEN concat('","payment":"', transactions.payment_id) END,
+          CASE WHEN transactions.payment_id IS NOT NULL
+            THEN concat('","payment":"', transactions.payment_id) END,
           '","status":"', transactions.state, '","amount":', transactions.amount,
           ',"currency":"', transactions.currency, '",'
         )) > 0
+      AND outbox.event_type <> 'payment.captured'
       THEN false
       ELSE (
         outbox.payload::json ->> 'event_id',
@@ -142,7 +152,10 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         outbox.payload::json -> 'data' ->> 'status',
         outbox.payload::json -> 'data' ->> 'amount',
         outbox.payload::json -> 'data' ->> 'currency',
-        outbox.payload::json -> 'data' -> 'dispute' ->> 'id'
+        outbox.payload::json -> 'data' -> 'dispute' ->> 'id',
+        CASE outbox.event_type
+          WHEN 'payment.captured' THEN outbox.payload::json -> 'data' ->> 'amount_captured'
+        END
       ) IS DISTINCT FROM (
         outbox.event_id::text,
         transactions.partner_id,
@@ -152,6 +165,7 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         CASE outbox.event_type
           WHEN 'payment.requires_action' THEN transactions.action_expires_at
           WHEN 'payment.disputed' THEN transactions.disputed_at
+          WHEN 'payment.authorized' THEN transactions.authorized_at
           ELSE transactions.settled_at
         END,
         outbox.sequence::text,
@@ -159,18 +173,20 @@ WHERE outbox.event_type <> 'payment.key_conflict'
         transactions.payment_id::text,
         CASE outbox.event_type
           WHEN 'payment.requires_action' THEN 'pending'
+          WHEN 'payment.authorized' THEN 'authorized'
           ELSE transactions.state
         END,
         coalesce(transactions.amount, transactions.requested_amount)::text,
         transactions.currency,
-        CASE outbox.event_type WHEN 'payment.disputed' THEN transactions.provider_dispute_id END
+        CASE outbox.event_type WHEN 'payment.disputed' THEN transactions.provider_dispute_id END,
+        CASE outbox.event_type WHEN 'payment.captured' THEN transactions.amount_captured::text END
       )
     END
   )
 
 -- name: sequence_has_a_gap
--- Payments whose events, those of their refunds included, are not numbered 1, 2, 3, … without a gap
--- or a repeat. Those that left the outbox by age are known to the auditor from when they were
+-- Payments whose events, those of what follows them included, are not numbered 1, 2, 3, … without a
+-- gap or a repeat. Those that left the outbox by age are known to the auditor from when they were
 -- published.
 WITH broken AS MATERIALIZED (
   SELECT payment_id, since, newest
@@ -198,7 +214,7 @@ WITH broken AS MATERIALIZED (
     SELECT broken.payment_id AS txn_id
     UNION ALL
     SELECT txn_id FROM ledger.transactions
-    WHERE kind = 'refund' AND transactions.payment_id = broken.payment_id
+    WHERE transactions.payment_id = broken.payment_id
   ) AS told_of
   CROSS JOIN LATERAL (
     SELECT * FROM auditor.published WHERE published.txn_id = told_of.txn_id OFFSET 0
@@ -261,6 +277,8 @@ WHERE published.event_type <> 'payment.key_conflict'
           AND transactions.action_expires_at IS NOT NULL
         THEN published.event_type
         WHEN published.event_type = 'payment.disputed' AND transactions.disputed_at IS NOT NULL
+        THEN published.event_type
+        WHEN published.event_type = 'payment.authorized' AND transactions.authorized_at IS NOT NULL
         THEN published.event_type
         ELSE transactions.kind || '.' || transactions.state
       END,

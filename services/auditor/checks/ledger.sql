@@ -25,14 +25,16 @@ WHERE NOT EXISTS (
 -- Transactions that are not final and are for the workers alone to finish: since they were
 -- accepted, or since whom they waited for has acted.
 SELECT transactions.txn_id::text AS id,
-       greatest(transactions.created_at, payments.settled_at, ended.changed_at) AS since
+       greatest(
+         transactions.created_at, payments.settled_at, payments.authorized_at, ended.changed_at
+       ) AS since
 FROM ledger.transactions
 LEFT JOIN ledger.transactions AS payments ON payments.txn_id = transactions.payment_id
 LEFT JOIN auditor.provider_journal AS ended
   ON ended.kind = CASE transactions.kind WHEN 'refund' THEN 'refund' ELSE 'intent' END
  AND ended.id = CASE transactions.kind
    WHEN 'refund' THEN transactions.provider_refund_id
-   ELSE transactions.provider_intent_id
+   ELSE coalesce(transactions.provider_intent_id, payments.provider_intent_id)
  END
  AND ended.status IN ('succeeded', 'failed')
 WHERE transactions.state = 'pending'
@@ -47,6 +49,13 @@ SELECT txn_id::text AS id, partner_id AS partner, created_at AS since,
        extract(epoch FROM now() - coalesce(action_expires_at, asked_at))::float8 * 1000 AS "overMs"
 FROM auditor.waiting_outside
 WHERE waits_for = 'customer'
+
+-- name: partner_unfinished
+-- Payments that are authorised and that their partner has yet to capture or cancel, and the refunds
+-- behind them.
+SELECT txn_id::text AS id, partner_id AS partner, created_at AS since
+FROM auditor.waiting_outside
+WHERE waits_for = 'partner'
 
 -- name: bank_unfinished
 -- Payments and refunds that a bank has yet to carry out, and the refunds behind such payments.
@@ -63,8 +72,8 @@ FROM ledger.copy_differences
 
 -- name: ledger_differs_from_accepted
 -- Ledger rows of another kind, partner, payment, amount or currency than their request, or that
--- keep something else of it. A refund has its payment's currency, and an amount that the request
--- may leave open.
+-- keep something else of it. What follows a payment has its currency, and an amount that the
+-- request may leave open; a cancellation never asks for one.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM auditor.settled_between($1, $2) AS transactions
 JOIN auditor.accepted_of($1, $2) AS accepted USING (txn_id, fingerprint)
@@ -74,8 +83,8 @@ WHERE (transactions.kind, transactions.partner_id, transactions.payment_id)
     transactions.response_version, transactions.created_at, transactions.payment_method,
     transactions.reference, transactions.details
   )
-  OR CASE transactions.kind
-    WHEN 'refund' THEN
+  OR CASE
+    WHEN transactions.payment_id IS NOT NULL THEN
       transactions.requested_amount IS DISTINCT FROM accepted.amount
       OR transactions.amount <> accepted.amount
     ELSE
@@ -92,14 +101,20 @@ WHERE txn_id <> auditor.derive_id(kind, partner_id, idempotency_key)
 -- name: entry_differs_from_ledger
 -- Transactions that moved other money than they say: one that succeeded moves its amount once, into
 -- the partner's payable funds or, for a refund, back to where its payment's came from, and any
--- other moves nothing. A transaction has one entry at most.
+-- other moves nothing; nor does a cancellation, and the money of a payment that was captured is its
+-- capture's. A transaction has one entry at most.
 SELECT transactions.txn_id::text AS id, transactions.created_at AS since
 FROM auditor.settled_between($1, $2) AS transactions
 LEFT JOIN auditor.entries_of($1, $2) AS entries USING (txn_id)
 LEFT JOIN LATERAL (
-  SELECT * FROM ledger.entries WHERE entries.txn_id = transactions.payment_id OFFSET 0
+  SELECT * FROM ledger.transactions AS found WHERE found.txn_id = transactions.payment_id OFFSET 0
+) AS payments ON true
+LEFT JOIN LATERAL (
+  SELECT * FROM ledger.entries
+  WHERE entries.txn_id = coalesce(payments.closed_by, transactions.payment_id) OFFSET 0
 ) AS paid ON true
-WHERE (entries.txn_id IS NOT NULL) <> (transactions.state = 'succeeded')
+WHERE (entries.txn_id IS NOT NULL)
+    <> (transactions.state = 'succeeded' AND transactions.kind <> 'cancellation')
   OR entries.txn_id IS NOT NULL AND (
     entries.amount, entries.currency, entries.debit_account, entries.credit_account
   ) IS DISTINCT FROM (
@@ -107,7 +122,9 @@ WHERE (entries.txn_id IS NOT NULL) <> (transactions.state = 'succeeded')
     transactions.currency,
     CASE transactions.kind
       WHEN 'refund' THEN paid.credit_account
-      ELSE coalesce('provider.' || transactions.provider, transactions.partner_id) || ':clearing'
+      ELSE coalesce(
+        'provider.' || coalesce(transactions.provider, payments.provider), transactions.partner_id
+      ) || ':clearing'
     END,
     CASE transactions.kind
       WHEN 'refund' THEN paid.debit_account
@@ -140,7 +157,59 @@ CROSS JOIN LATERAL (
 ) AS refunds
 WHERE payments.refund_reserved <> refunds.reserved
   OR payments.amount_refunded <> refunds.refunded
-  OR payments.refund_reserved > CASE payments.state WHEN 'succeeded' THEN payments.amount ELSE 0 END
+  OR payments.refund_reserved > CASE payments.state
+    WHEN 'succeeded' THEN payments.amount
+    WHEN 'captured' THEN payments.amount_captured
+    ELSE 0
+  END
+
+-- name: captured_differs_from_captures
+-- Payments that were captured or cancelled otherwise than their captures and cancellations say: one
+-- that was captured names the capture that succeeded, with its amount; one that was cancelled names
+-- the cancellation that succeeded, or none, where the provider let the money go; one that is
+-- neither names at most the one that is under way. And captures and cancellations that succeeded,
+-- or are under way, of a payment that names another one. Only what was authorised has any of it.
+WITH payments AS MATERIALIZED (
+  SELECT * FROM auditor.settled_between($1, $2) AS settled
+  WHERE kind = 'payment' AND (
+    authorized_at IS NOT NULL OR closed_by IS NOT NULL OR state IN ('captured', 'canceled')
+  )
+  UNION
+  SELECT payments.*
+  FROM auditor.settled_between($1, $2) AS closings
+  CROSS JOIN LATERAL (
+    SELECT * FROM ledger.transactions WHERE txn_id = closings.payment_id OFFSET 0
+  ) AS payments
+  WHERE closings.kind IN ('capture', 'cancellation')
+)
+SELECT payments.txn_id::text AS id, payments.created_at AS since
+FROM payments
+LEFT JOIN LATERAL (
+  SELECT * FROM ledger.transactions AS found
+  WHERE found.txn_id = payments.closed_by AND found.payment_id = payments.txn_id
+    AND found.partner_id = payments.partner_id AND found.currency = payments.currency
+  OFFSET 0
+) AS closing ON true
+WHERE CASE payments.state
+    WHEN 'captured' THEN
+      (closing.kind, closing.state, closing.amount)
+        IS DISTINCT FROM ('capture', 'succeeded', payments.amount_captured)
+    WHEN 'canceled' THEN
+      payments.closed_by IS NOT NULL
+        AND (closing.kind, closing.state) IS DISTINCT FROM ('cancellation', 'succeeded')
+    WHEN 'pending' THEN payments.closed_by IS NOT NULL AND closing.state IS DISTINCT FROM 'pending'
+    ELSE payments.closed_by IS NOT NULL
+  END
+  OR payments.authorized_at IS NULL AND payments.state IN ('captured', 'canceled')
+    AND payments.failure_code IS DISTINCT FROM 'authorization_expired'
+  OR EXISTS (
+    SELECT FROM ledger.transactions AS others
+    WHERE others.payment_id = payments.txn_id AND others.partner_id = payments.partner_id
+      AND others.kind IN ('capture', 'cancellation')
+      AND (others.state = 'succeeded' OR others.state = 'pending' AND others.amount IS NOT NULL)
+      AND others.txn_id IS DISTINCT FROM payments.closed_by
+    OFFSET 0
+  )
 
 -- name: refund_unfounded
 -- Refunds that hold or gave back money of no payment of their partner and currency that succeeded.
@@ -151,33 +220,35 @@ WHERE refunds.kind = 'refund' AND refunds.state <> 'failed' AND refunds.amount I
     SELECT FROM ledger.transactions AS payments
     WHERE payments.txn_id = refunds.payment_id
       AND payments.kind = 'payment'
-      AND payments.state = 'succeeded'
+      AND payments.state IN ('succeeded', 'captured')
       AND payments.partner_id = refunds.partner_id
       AND payments.currency = refunds.currency
     OFFSET 0
   )
 
 -- name: events_differ_from_settled
--- Payments that count another number of events than they and their refunds have ends, and one more
--- where the customer had to act: the next event would have a number that was given, or leave one
--- out. Also payments from before the window that have a refund in it.
+-- Payments that count another number of events than they and what follows them have ends, and one
+-- more each where the customer had to act and where they were authorised: the next event would have
+-- a number that was given, or leave one out. Also payments from before the window that have a
+-- refund, capture or cancellation in it.
 WITH payments AS MATERIALIZED (
-  SELECT * FROM auditor.settled_between($1, $2) WHERE kind <> 'refund'
+  SELECT * FROM auditor.settled_between($1, $2) WHERE payment_id IS NULL
   UNION
   SELECT payments.*
   FROM auditor.settled_between($1, $2) AS refunds
   CROSS JOIN LATERAL (
     SELECT * FROM ledger.transactions WHERE txn_id = refunds.payment_id OFFSET 0
   ) AS payments
-  WHERE refunds.kind = 'refund' AND payments.kind <> 'refund'
+  WHERE payments.payment_id IS NULL
 )
 SELECT payments.txn_id::text AS id, payments.created_at AS since
 FROM payments
 WHERE payments.events <> (payments.state <> 'pending')::integer
   + (payments.action_expires_at IS NOT NULL)::integer
-  + (payments.disputed_at IS NOT NULL)::integer + (
+  + (payments.disputed_at IS NOT NULL)::integer
+  + (payments.authorized_at IS NOT NULL)::integer + (
   SELECT count(*)
   FROM ledger.transactions AS refunds
-  WHERE refunds.kind = 'refund' AND refunds.payment_id = payments.txn_id
+  WHERE refunds.payment_id = payments.txn_id
     AND refunds.partner_id = payments.partner_id AND refunds.state <> 'pending'
 )

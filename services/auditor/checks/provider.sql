@@ -7,7 +7,7 @@
 -- it, by the database's clock: a list may be read days later.
 
 -- name: charge_missing
--- Card payments that succeeded and of which the provider has no successful charge.
+-- Card payments that succeeded or were captured and of which the provider has no successful charge.
 WITH touched AS MATERIALIZED (
   SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
   UNION
@@ -19,7 +19,7 @@ CROSS JOIN LATERAL (
   SELECT kind, state, settled_at, payment_method FROM ledger.transactions
   WHERE transactions.txn_id = touched.txn_id OFFSET 0
 ) AS booked
-WHERE kind = 'payment' AND state = 'succeeded' AND payment_method IS NOT NULL
+WHERE kind = 'payment' AND state IN ('succeeded', 'captured') AND payment_method IS NOT NULL
   AND NOT EXISTS (
     SELECT FROM auditor.charges
     WHERE charges.txn_id = touched.txn_id AND charges.status = 'succeeded'
@@ -79,7 +79,8 @@ WHERE charges.txn_id IS NOT NULL
 
 -- name: charge_differs_from_ledger
 -- Charges that took another amount, currency or partner's money than the payment says, are another
--- charge than it names, or are of one that failed.
+-- charge than it names, or are of one that failed or was cancelled. Of a payment that was captured
+-- that is what was captured.
 WITH touched AS MATERIALIZED (
   SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
   UNION
@@ -96,9 +97,12 @@ CROSS JOIN LATERAL (
 WHERE charges.status = 'succeeded'
   AND (
     (charges.amount, charges.currency, charges.partner_id)
-      IS DISTINCT FROM (transactions.amount, transactions.currency, transactions.partner_id)
-    OR transactions.state = 'failed'
-    OR transactions.state = 'succeeded' AND charges.id IS DISTINCT FROM transactions.provider_charge_id
+      IS DISTINCT FROM (
+        coalesce(transactions.amount_captured, transactions.amount), transactions.currency,
+        transactions.partner_id
+      )
+    OR transactions.state IN ('failed', 'canceled')
+    OR transactions.state IN ('succeeded', 'captured') AND charges.id IS DISTINCT FROM transactions.provider_charge_id
   )
 
 -- name: intent_unfounded

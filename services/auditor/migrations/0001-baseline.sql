@@ -2,13 +2,13 @@
 -- events as published, and the provider's journal. Everything else it reads where it lies.
 
 -- Every request that the topic of accepted payments holds, once, however often it was appended.
--- A refund need not say how much: what is not said is null.
+-- A refund or capture need not say how much: what is not said is null.
 CREATE TABLE accepted (
   txn_id uuid NOT NULL,
   fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
-  kind text NOT NULL CHECK (kind ~ '^[a-z]{3,10}$'),
+  kind text NOT NULL CHECK (kind ~ '^[a-z]{3,12}$'),
   partner_id text NOT NULL,
-  -- A refund's payment.
+  -- The payment of a refund, capture or cancellation.
   payment_id uuid,
   currency text,
   amount bigint,
@@ -19,8 +19,8 @@ CREATE TABLE accepted (
   kafka_offset bigint NOT NULL,
   first_seen timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (txn_id, fingerprint),
-  CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
-  CHECK (kind = 'refund' OR amount IS NOT NULL AND currency IS NOT NULL)
+  CHECK ((kind IN ('refund', 'capture', 'cancellation')) = (payment_id IS NOT NULL)),
+  CHECK (payment_id IS NOT NULL OR amount IS NOT NULL AND currency IS NOT NULL)
 );
 -- What came in a window of time, for the audit; here and below. Rows come in that order, so an index
 -- by block ranges finds them and costs next to nothing.
@@ -165,7 +165,7 @@ CREATE TABLE provider_journal (
   id text NOT NULL,
   status text NOT NULL CHECK (status IN ('unconfirmed', 'pending', 'succeeded', 'failed')),
   -- Who has to act before a pending one ends, where the provider says so.
-  waits_for text CHECK (waits_for IN ('customer', 'bank')),
+  waits_for text CHECK (waits_for IN ('customer', 'bank', 'partner')),
   amount bigint NOT NULL,
   currency text NOT NULL,
   -- The provider's clock, whole seconds.
@@ -367,7 +367,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Whether an event that is no longer in the outbox was removed by age: the ledger has the
--- transaction whose end it reports, or whose customer has to act, its id follows from that, and it
+-- transaction whose end it reports, or whose customer has to act, or that was authorised, its id
+-- follows from that, and it
 -- was settled, or accepted, before what was removed. The clock that settled is a worker's, so it
 -- may differ from the database's by some minutes.
 CREATE FUNCTION left_outbox(of_txn_id uuid, of_type text, of_event_id uuid) RETURNS boolean
@@ -381,6 +382,9 @@ LANGUAGE sql STABLE AS $$
           AND transactions.created_at < outbox_horizon.reaped_before + interval '1 hour'
         WHEN 'payment.disputed' THEN
           transactions.disputed_at < outbox_horizon.reaped_before + interval '1 hour'
+        WHEN 'payment.authorized' THEN
+          transactions.authorized_at IS NOT NULL
+          AND transactions.created_at < outbox_horizon.reaped_before + interval '1 hour'
         ELSE
           transactions.kind || '.' || transactions.state = of_type
           AND transactions.settled_at < outbox_horizon.reaped_before + interval '1 hour'
@@ -592,6 +596,8 @@ LANGUAGE sql STABLE AS $$
       WHEN 'payment.requires_action' THEN
         CASE WHEN transactions.action_expires_at IS NOT NULL THEN transactions.created_at END
       WHEN 'payment.disputed' THEN transactions.disputed_at
+      WHEN 'payment.authorized' THEN
+        CASE WHEN transactions.authorized_at IS NOT NULL THEN transactions.created_at END
       WHEN transactions.kind || '.' || transactions.state THEN transactions.settled_at
     END < (
       SELECT reaped_before + interval '1 hour' FROM ledger.outbox_horizon
@@ -599,9 +605,10 @@ LANGUAGE sql STABLE AS $$
     AND published.event_id = auditor.derive_id('event', txn_id::text, published.event_type)
 $$;
 
--- Pending transactions that wait for a customer or a bank, by what the provider says: payments, the
--- refunds behind them, and refunds that the provider has accepted. A charge that is only under way is
--- none of them, and one of which the provider knows the end is for the workers to finish.
+-- Pending transactions that wait for a customer, their partner or a bank, by what the provider says:
+-- payments, the refunds behind them, and refunds that the provider has accepted. A charge that is only
+-- under way is none of them, and one of which the provider knows the end is for the workers to finish;
+-- as is an authorised payment whose partner has asked for its capture or cancellation.
 CREATE VIEW waiting_outside AS
 SELECT transactions.txn_id, transactions.partner_id, transactions.created_at, journal.waits_for,
        coalesce(payments.action_expires_at, transactions.action_expires_at) AS action_expires_at,
@@ -615,7 +622,12 @@ JOIN provider_journal AS journal
    WHEN payments.state = 'pending' THEN payments.provider_intent_id
    ELSE transactions.provider_intent_id
  END
-WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL;
+WHERE transactions.state = 'pending' AND journal.waits_for IS NOT NULL
+  AND (
+    journal.waits_for <> 'partner'
+    OR transactions.kind NOT IN ('capture', 'cancellation')
+      AND coalesce(payments.closed_by, transactions.closed_by) IS NULL
+  );
 
 -- Webhooks that wait for their partner's endpoint, and since when: `parked`, because it has none that
 -- is open; `refused`, because what it has fails; `failed`, because it failed to the last attempt.

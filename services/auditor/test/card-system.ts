@@ -10,7 +10,7 @@ import {
 } from '@triplock/provider';
 import { aPayment, aRefund, createTestDatabase, type createTestStripe } from '@triplock/testing';
 import { observe, resultOf, type AuditResult } from '../audit.ts';
-import { ownersOf } from './event-hops.ts';
+import { ownersOf } from './hops.ts';
 import { anAuditorOf, wholeSystem } from './whole-system.ts';
 
 type TestStripe = Awaited<ReturnType<typeof createTestStripe>>;

@@ -4,6 +4,7 @@ import {
   add,
   alter,
   bookAtProvider,
+  captured,
   card,
   change,
   disputed,
@@ -25,7 +26,7 @@ const journal = (column: string, value: string, of: CardPart, named?: CardPart) 
   change(`auditor.provider_journal.${column}`, value, card(of, named));
 
 /** A card payment that the provider has, and that is not for us to finish. */
-async function aCardThatWaits(system: System, waitsFor: 'customer' | 'bank') {
+async function aCardThatWaits(system: System, waitsFor: 'customer' | 'bank' | 'partner') {
   const card = aPayment({ paymentMethod: 'pm_card_visa' });
   await system.begin(card);
   await system.askOutside(card, waitsFor);
@@ -101,6 +102,9 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
       },
     },
   ],
+  'partner-unfinished': [
+    { harm: async ({ system }) => (await aCardThatWaits(system, 'partner')).txnId },
+  ],
   'bank-unfinished': [{ harm: async ({ system }) => (await aCardThatWaits(system, 'bank')).txnId }],
   'ledger-history-changed': [
     add('ledger.copy_differences', async ({ system, paid }) => {
@@ -161,6 +165,15 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ledger('refund_reserved', 'refund_reserved + 1', paid),
     ledger('amount', 'amount + 1', refundOfPaid),
   ],
+  'captured-differs-from-captures': [
+    ledger('amount_captured', 'amount_captured - 1', captured()),
+    ledger('closed_by', 'NULL', captured()),
+    ledger('closed_by', 'gen_random_uuid()', captured()),
+    ledger('authorized_at', 'NULL', captured(), 'closed_by = NULL'),
+    ledger('amount', 'amount - 1', captured('capture')),
+    ledger('kind', `'cancellation'`, captured('capture')),
+    ledger('state', `'canceled'`, captured(), `failure_code = 'x', amount_captured = NULL`),
+  ],
   'refund-unfounded': [
     ledger('payment_id', 'gen_random_uuid()', refund),
     ledger('currency', `'USD'`, refund),
@@ -173,7 +186,9 @@ const harmsToTransactions: Record<string, readonly Harm[]> = {
     ledger('action_expires_at', 'NULL', askedCard()),
     ledger('disputed_at', 'now()', paid, `provider_dispute_id = 'du-1'`),
     ledger('disputed_at', 'NULL', disputed('payment'), 'provider_dispute_id = NULL'),
+    ledger('authorized_at', 'now()', paid),
     ledger('payment_id', 'gen_random_uuid()', refundOfPaid),
+    ledger('payment_id', 'gen_random_uuid()', captured('capture')),
   ],
 };
 

@@ -198,6 +198,7 @@ const harmsToEvents: Record<string, readonly Harm[]> = {
       disputed('payment'),
       'provider_dispute_id = NULL',
     ),
+    change('ledger.transactions.authorized_at', 'now()', paid),
     ...eventsOfBoth((rows) => outbox('event_id', 'gen_random_uuid()', rows)),
     ...eventsOfBoth((rows) => outbox('event_type', `'payment.failed'`, rows)),
     ...eventsOfBoth((rows) => outbox('txn_id', 'gen_random_uuid()', rows)),

@@ -183,3 +183,26 @@ export function card(of: CardPart, named: CardPart = of): Rows {
     },
   };
 }
+
+/** A card payment of which a part was captured, in the journal and in the ledger. */
+export async function aCaptureScene(system: System) {
+  const wish = { paymentMethod: 'pm_card_visa', captureMethod: 'manual', amount: 2_000n } as const;
+  const paid = aPayment(wish);
+  const capture = aRefund(paid, { kind: 'capture', amount: 1_250n });
+  const intentId = `pi-${randomUUID()}`;
+  await bookAtProvider(system, { kind: 'intent', of: paid, intentId, amount: 2_000 });
+  const chargeId = await bookAtProvider(system, { kind: 'charge', of: paid, intentId });
+  await system.captureByCard(paid, { capture, intentId, chargeId });
+  return { paid, capture, intentId, chargeId };
+}
+
+/** The ledger's row of a captured payment, or of its capture, where the payment is named. */
+export function captured(of: 'paid' | 'capture' = 'paid'): Rows {
+  return {
+    by: 'txn_id',
+    find: async ({ system }) => {
+      const scene = await aCaptureScene(system);
+      return { key: scene[of].txnId, id: scene.paid.txnId };
+    },
+  };
+}

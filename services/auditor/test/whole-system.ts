@@ -6,13 +6,7 @@ import {
   refundEventOf,
   type PaymentEvent,
 } from '@triplock/contracts';
-import {
-  openPostgresLedger,
-  openPostgresRefunds,
-  requiresActionEvent,
-  type Ledger,
-  type Refunds,
-} from '@triplock/ledger';
+import { openPostgresLedger, openPostgresRefunds, requiresActionEvent } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedRefund, EventId, TxnId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import type { ProviderJournal } from '@triplock/provider';
@@ -26,12 +20,13 @@ import { openJournalCopy } from '../provider-journal.ts';
 import { recordAcceptedBatch, recordDeadLetterBatch } from '../kafka-records.ts';
 import { usualSlices } from '../slices.ts';
 import type { SliceLimits } from '../windows.ts';
-import { eventHops, type Owners } from './event-hops.ts';
-
-const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
+import { cardHops, eventHops, settledAt, traceparent, type Owners } from './hops.ts';
 
 /** Stores an intent's id on a payment's row. */
 export type HoldIntent = (intentId: string) => Promise<unknown>;
+
+/** A capture, and the provider's ids of what it took. */
+type CaptureByCard = { capture: AcceptedRefund; intentId: string; chargeId: string };
 
 /** What the services do, hop by hop. */
 export type System = ReturnType<typeof wholeSystem>;
@@ -83,6 +78,16 @@ export function wholeSystem(owners: Owners) {
       await hops.beginRefund(refund);
       const refundId = await giveBack();
       await publish(await hops.settleRefund(refund, { sequence: 2, refundId }));
+    },
+    /** A part of a card payment that was captured, all the way. */
+    captureByCard: async (payment: AcceptedPayment, by: CaptureByCard) => {
+      await hops.accept(payment);
+      await hops.begin(payment);
+      await publish(await hops.authorize(payment, by.intentId));
+      await hops.accept(by.capture);
+      await hops.beginRefund(by.capture);
+      const events = await hops.settleCapture(by.capture, by.chargeId);
+      for (const event of events) await publish(event);
     },
     /** A request that lost its key, all the way. */
     loseKey: async (payment: AcceptedPayment) => {
@@ -172,7 +177,7 @@ function ledgerHops({ ledger, admin }: Owners) {
       refunds.post({ refund, traceparent, settledAt: settledAt(refund) }),
     begin: (payment: AcceptedPayment) => postgresLedger.post([{ payment, traceparent }]),
     /** Stores the intent of a posted card, of which the provider says whom it waits for. */
-    askOutside: async (payment: AcceptedPayment, waitsFor: 'customer' | 'bank') => {
+    askOutside: async (payment: AcceptedPayment, waitsFor: 'customer' | 'bank' | 'partner') => {
       const intentId = `pi-of-${payment.txnId}`;
       const { version } = (await postgresLedger.find(payment.txnId))!;
       const { txnId } = payment;
@@ -201,35 +206,6 @@ function ledgerHops({ ledger, admin }: Owners) {
          WHERE event_id = $1`,
         [eventId],
       ),
-  };
-}
-
-/** What the worker does about cards, but for asking the provider. */
-function cardHops(ledger: Ledger, refunds: Refunds) {
-  const result = { state: 'succeeded' } as const;
-  return {
-    storeIntent: async ({ txnId }: AcceptedPayment, intentId: string) => {
-      const { version } = (await ledger.find(txnId))!;
-      return ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
-    },
-    settleCharge: async (payment: AcceptedPayment, chargeId: string): Promise<PaymentEvent> => {
-      const { txnId } = payment;
-      const { version } = (await ledger.find(txnId))!;
-      const end = { result, chargeId, settledAt: settledAt(payment), traceparent };
-      await ledger.settle({ txnId, version, ...end });
-      return paymentEventOf((await ledger.find(txnId))!, 'payment.succeeded', 1);
-    },
-    settleRefund: async (
-      refund: AcceptedRefund,
-      { sequence, refundId }: { sequence: number; refundId: string },
-    ): Promise<PaymentEvent> => {
-      const { txnId, paymentId } = refund;
-      const { version } = (await refunds.find(txnId))!;
-      const end = { result, refundId, settledAt: settledAt(refund), traceparent };
-      await refunds.settle({ txnId, version, ...end });
-      const settled = (await refunds.find(txnId))!;
-      return refundEventOf({ refund: settled, orderedBy: paymentId, sequence });
-    },
   };
 }
 
@@ -291,8 +267,4 @@ export function lagOf(records: number): LagReaders[keyof LagReaders] {
 function bytesOf(headers: Readonly<Record<string, string>>): Record<string, Buffer> {
   const entries = Object.entries(headers).map(([name, value]) => [name, Buffer.from(value)]);
   return Object.fromEntries(entries) as Record<string, Buffer>;
-}
-
-function settledAt(accepted: Pick<AcceptedPayment, 'acceptedAt'>): Date {
-  return new Date(accepted.acceptedAt.getTime() + 5);
 }

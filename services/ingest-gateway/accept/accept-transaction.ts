@@ -32,7 +32,9 @@ export type AcceptOutcome =
   | { outcome: 'reused' }
   /** The same request is at work. */
   | { outcome: 'in-flight' }
-  /** A refund of a payment that is not the partner's; it used up no key. */
+  /**
+   * A refund, capture or cancellation of a payment that is not the partner's; no key is used up.
+   */
   | { outcome: 'not-found' }
   /** Its partner holds as many keys, or as many bytes, as it may; nothing was done. */
   | { outcome: 'over-limit'; retryAfterMs: number }
@@ -42,7 +44,7 @@ export type AcceptOutcome =
   | { outcome: 'unavailable'; error: unknown };
 
 /**
- * Accepts a payment or refund at most once per key: claim, append to the topic, complete the claim,
+ * Accepts a transaction at most once per key: claim, append to the topic, complete the claim,
  * answer. It always returns an outcome, within the request's budget and the 200 ms that releasing
  * the claim may take.
  *
@@ -53,7 +55,7 @@ export type AcceptOutcome =
  */
 export async function acceptTransaction(gateway: Gateway, order: Order): Promise<AcceptOutcome> {
   const { transaction, budget } = order;
-  if (transaction.kind === 'refund') {
+  if ('paymentId' in transaction) {
     // Whose payment it is comes before the claim, so that a wrong payment id uses up no key.
     const asked = findRefundable(gateway, transaction);
     const found = await budget.hold(asked, 'finding the payment').catch(unavailable);

@@ -21,7 +21,7 @@ type Posted = { path: string; body: { amount: number } };
 
 /** Every field that a partner may send, with bytes easily spoilt, and each as long as it may be. */
 const bodies = [everyField, longestFields].map((fields) => {
-  const { paymentMethod, returnUrl, metadata, ...texts } = fields;
+  const { paymentMethod, returnUrl, captureMethod, metadata, ...texts } = fields;
   // Over HTTP a text has no control characters.
   const pairs = Object.entries(metadata).map(([name, value]) => [name, value.replace('\t', ' ')]);
   const money = { amount: 1_250, currency: 'EUR' };
@@ -30,6 +30,7 @@ const bodies = [everyField, longestFields].map((fields) => {
     ...texts,
     payment_method: paymentMethod,
     return_url: returnUrl,
+    capture_method: captureMethod,
     metadata: Object.fromEntries(pairs.slice(0, 20)) as Record<string, string>,
   };
 });
@@ -174,8 +175,10 @@ describe('the memory of the claim store', () => {
     const shownBytes = 16 * 1024 * 1024;
     const opened = await onSmallRedis(t, { maxmemory: '48mb', shownBytes });
     const { gateway, otherApiKey } = opened;
-    const { paymentMethod: payment_method, returnUrl: return_url, ...texts } = longestFields;
-    const longest = { amount: 1, currency: 'EUR', payment_method, return_url, ...texts };
+    const { paymentMethod: payment_method, returnUrl: return_url, ...rest } = longestFields;
+    const { captureMethod: capture_method, ...texts } = rest;
+    const ways = { payment_method, return_url, capture_method };
+    const longest = { amount: 1, currency: 'EUR', ...ways, ...texts };
     // More than fits: 1 500 bodies of 45 KB are 68 MB.
     const flood = { left: 1_500, statuses: new Map<number, number>(), isOver: false };
     const one = async () => {

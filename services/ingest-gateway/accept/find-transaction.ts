@@ -1,5 +1,11 @@
 import type { BucketEpoch, PendingRead } from '@triplock/claims';
-import { isFinal, type PartnerId, type TransactionKind, type TxnId } from '@triplock/payments';
+import {
+  isFinal,
+  type AcceptedRefund,
+  type PartnerId,
+  type TransactionKind,
+  type TxnId,
+} from '@triplock/payments';
 import type { Gateway } from '../gateway.ts';
 import { findPosted, renderPosted, type Posted } from './transaction.ts';
 
@@ -115,20 +121,20 @@ export async function findOwnPayment(
 }
 
 /**
- * The same for a refund of it, whose retry needs no ledger either: a refund that was accepted is of
- * a payment of the partner's, and what it asked for is compared when its key is claimed.
+ * The same for what follows it, whose retry needs no ledger either: a refund that was accepted is
+ * of a payment of the partner's, and what it asked for is compared when its key is claimed.
  *
  * @throws as {@link findOwnPayment} does.
  */
 export async function findRefundable(
   gateway: Gateway,
-  refund: { txnId: TxnId; paymentId: TxnId; partnerId: PartnerId },
+  refund: Pick<AcceptedRefund, 'kind' | 'txnId' | 'paymentId' | 'partnerId'>,
 ): Promise<OwnPaymentOutcome> {
-  const { txnId, paymentId, partnerId } = refund;
+  const { kind, txnId, paymentId, partnerId } = refund;
   const claimed = await gateway.claims.read(paymentId);
   if (claimed.outcome !== 'pending') {
     const before = await gateway.claims.read(txnId);
-    const asked = { partnerId, kind: 'refund' } as const;
+    const asked = { partnerId, kind };
     if (before.outcome === 'pending' && isAsked(before, asked)) return { outcome: 'own' };
   }
   return ownerOf(gateway, claimed, refund);

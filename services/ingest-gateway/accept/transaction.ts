@@ -15,6 +15,7 @@ import {
 } from '@triplock/contracts';
 import {
   isFinal,
+  isFollowUp,
   type AcceptedPayment,
   type AcceptedRefund,
   type JsonObject,
@@ -30,7 +31,7 @@ import type { Gateway } from '../gateway.ts';
 // Another member of the unions does not compile until each of them has its case.
 
 /** What a partner asks to be done once per key. */
-export type Transaction = AcceptedPayment | ({ kind: 'refund' } & AcceptedRefund);
+export type Transaction = AcceptedPayment | AcceptedRefund;
 
 /** An authenticated and valid request. */
 export type Order = {
@@ -42,7 +43,7 @@ export type Order = {
 };
 
 /** The same as the ledger holds it. */
-export type Posted = Payment | ({ kind: 'refund' } & Refund);
+export type Posted = Payment | Refund;
 
 /**
  * The 202. A function of the request alone, so that a retry, a takeover and the ledger's row give
@@ -51,24 +52,24 @@ export type Posted = Payment | ({ kind: 'refund' } & Refund);
  * @throws for a form that a newer gateway gave it in.
  */
 export function renderAnswer(transaction: Transaction | Posted): AcceptedAnswer {
-  if (transaction.kind === 'refund') return renderAcceptedRefund(transaction);
+  if ('paymentId' in transaction) return renderAcceptedRefund(transaction);
   return renderAccepted(transaction);
 }
 
 /** The record of the accepted topic. */
 export function encodeAccepted(transaction: Transaction, traceparent: string): EncodedRecord {
-  if (transaction.kind === 'refund') return encodeRefundAccepted(transaction, traceparent);
+  if ('paymentId' in transaction) return encodeRefundAccepted(transaction, traceparent);
   return encodePaymentAccepted(transaction, traceparent);
 }
 
 /** The key of its record, which decides its partition: a refund stays behind its payment. */
 export function recordKeyOf(transaction: Transaction): TxnId {
-  return transaction.kind === 'refund' ? transaction.paymentId : transaction.txnId;
+  return 'paymentId' in transaction ? transaction.paymentId : transaction.txnId;
 }
 
 /** What a read shows until the ledger has it. */
 function renderUnposted(transaction: Transaction): JsonObject {
-  if (transaction.kind === 'refund') return renderPendingRefund(transaction);
+  if ('paymentId' in transaction) return renderPendingRefund(transaction);
   return renderPending(transaction);
 }
 
@@ -81,7 +82,7 @@ export function renderPosted(
   posted: Posted,
   requestId?: string,
 ): JsonObject {
-  if (posted.kind === 'refund') return renderRefund(posted);
+  if ('paymentId' in posted) return renderRefund(posted);
   const { nextAction, expiresAt } = posted.customer ?? {};
   const nobodyActs = nextAction === undefined || expiresAt === undefined || isFinal(posted.state);
   if (nobodyActs) return renderPayment(posted);
@@ -101,12 +102,8 @@ export async function findPosted(
   { ledger, refunds }: Gateway,
   { kind, txnId }: { kind: TransactionKind; txnId: TxnId },
 ): Promise<Posted | undefined> {
-  if (kind === 'refund') {
-    const refund = await refunds.find(txnId);
-    return refund && { kind, ...refund };
-  }
-  const payment = await ledger.find(txnId);
-  return payment?.kind === kind ? payment : undefined;
+  const posted = isFollowUp(kind) ? await refunds.find(txnId) : await ledger.find(txnId);
+  return posted?.kind === kind ? posted : undefined;
 }
 
 /** What a request is claimed by. */

@@ -1,5 +1,5 @@
 import type { ClaimOutcome, Claims } from '@triplock/claims';
-import { paymentKinds, type TransactionKind } from '@triplock/payments';
+import { followUpKinds, paymentKinds, type TransactionKind } from '@triplock/payments';
 import {
   duplicatesCaught,
   Durations,
@@ -84,7 +84,7 @@ export function gatewayMetrics(
 }
 
 function acceptTallies(registry: Registry): GatewayMetrics['accepts'] {
-  const kinds: readonly TransactionKind[] = [...paymentKinds, 'refund'];
+  const kinds: readonly TransactionKind[] = [...paymentKinds, ...followUpKinds];
   const tallies = kinds.map((kind) => [kind, acceptTally(registry, kind)]);
   return Object.fromEntries(tallies) as GatewayMetrics['accepts'];
 }

@@ -1,9 +1,15 @@
 import { fastifySwagger } from '@fastify/swagger';
 import { fastifySwaggerUi } from '@fastify/swagger-ui';
 import {
+  acceptedCancellationSchema,
+  acceptedCaptureSchema,
   acceptedPaymentSchema,
   acceptedRefundSchema,
   balanceSchema,
+  cancellationRequestSchema,
+  cancellationSchema,
+  captureRequestSchema,
+  captureSchema,
   paymentRequestSchema,
   paymentSchema,
   problemSchema,
@@ -28,7 +34,7 @@ const info = {
   version: '1',
   description:
     'A payment takes effect once, and no accepted payment is lost, whatever crashes: effectively ' +
-    'once. So do refunds. Each needs an `Idempotency-Key`, as do a new webhook secret and sending ' +
+    'once. So do refunds, captures and cancellations. Each needs an `Idempotency-Key`, as do a new webhook secret and sending ' +
     'the webhooks of a window again; repeat a request with the same key and body as often as you ' +
     'like. What else changes something needs none: repeating it does no harm.',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
@@ -42,6 +48,12 @@ const schemas = {
   RefundRequest: refundRequestSchema,
   AcceptedRefund: acceptedRefundSchema,
   Refund: refundSchema,
+  CaptureRequest: captureRequestSchema,
+  AcceptedCapture: acceptedCaptureSchema,
+  Capture: captureSchema,
+  CancellationRequest: cancellationRequestSchema,
+  AcceptedCancellation: acceptedCancellationSchema,
+  Cancellation: cancellationSchema,
   Settlement: settlementSchema,
   SettlementList: settlementListSchema,
   Balance: balanceSchema,

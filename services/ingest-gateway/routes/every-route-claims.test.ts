@@ -43,6 +43,18 @@ const trials: Readonly<Record<string, (paymentId: string) => Trial>> = {
     otherBody: { amount: 11 },
     effects: oneRecord,
   }),
+  'POST /v1/payments/:id/captures': (id) => ({
+    path: `/v1/payments/${id}/captures`,
+    body: { amount: 10 },
+    otherBody: {},
+    effects: oneRecord,
+  }),
+  'POST /v1/payments/:id/cancellations': (id) => ({
+    path: `/v1/payments/${id}/cancellations`,
+    body: {},
+    otherBody: { reason: 'sold out' },
+    effects: oneRecord,
+  }),
   'POST /v1/webhook-deliveries/redeliver': () => ({
     path: '/v1/webhook-deliveries/redeliver',
     body: { since: new Date(Date.now() - 60_000).toISOString() },

@@ -81,8 +81,8 @@ async function paymentsOf({ ledger }: Gateway, request: FastifyRequest): Promise
   const { partnerId, url } = request;
   const parsed = parsePaymentListQuery(queryText(url));
   if (parsed.outcome === 'invalid') throw incorrectParameters(parsed.errors);
-  const { limit, startingAfter: after, status: state, reference } = parsed.query;
-  const listed = await ledger.list({ partnerId, limit, after, state, reference });
+  const { limit, startingAfter: after, status, reference } = parsed.query;
+  const listed = await ledger.list({ partnerId, limit, after, status, reference });
   if (listed.outcome === 'unknown-cursor') return listed;
   const { payments, hasMore } = listed;
   return { outcome: 'page', data: payments.map(renderPayment), hasMore };

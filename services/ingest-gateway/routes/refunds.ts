@@ -1,5 +1,12 @@
 import { responseVersion, validateRefundRequest } from '@triplock/contracts';
-import { deriveTxnId, fingerprint, isTxnId, type JsonValue } from '@triplock/payments';
+import {
+  deriveTxnId,
+  fingerprint,
+  followUpKinds,
+  isTxnId,
+  type FollowUpKind,
+  type JsonValue,
+} from '@triplock/payments';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { Transaction } from '../accept/transaction.ts';
 import type { Gateway } from '../gateway.ts';
@@ -48,33 +55,93 @@ const readRefund: FastifySchema = {
   },
 };
 
-/** `POST /v1/payments/{id}/refunds` and `GET /v1/refunds/{id}`. */
+const createCapture: FastifySchema = {
+  operationId: 'createCapture',
+  summary: 'Accept a capture',
+  description:
+    'Takes the money of a payment of `capture_method: manual`, or with `amount` a part of it: the rest ' +
+    'is let go. A payment is captured once, and then ends `captured`. Takes effect once per key; a ' +
+    'capture right after the 202 of its payment waits until that is authorised. More than was ' +
+    'authorised ends `failed` with `amount_exceeds_authorized`; a second one with ' +
+    '`payment_already_captured`; one after the end with `payment_canceled` or ' +
+    '`authorization_expired`; one of any other payment with `payment_not_authorized`.',
+  params: byId,
+  headers: idempotencyKeyHeader('capture'),
+  body: { $ref: 'CaptureRequest#' },
+  response: {
+    202: acceptedResponse('capture'),
+    ...acceptProblems('not_found'),
+  },
+};
+
+const createCancellation: FastifySchema = {
+  operationId: 'createCancellation',
+  summary: 'Accept a cancellation',
+  description:
+    'Lets go of the money of a payment of `capture_method: manual` that was not captured; the ' +
+    'payment then ends `canceled`. Takes effect once per key; a cancellation right after the 202 of ' +
+    'its payment waits until that is authorised. Of a capture and a cancellation at once the first ' +
+    'counts, and the other ends `failed`: with `payment_already_captured`, or `payment_canceled`.',
+  params: byId,
+  headers: idempotencyKeyHeader('cancellation'),
+  body: { $ref: 'CancellationRequest#' },
+  response: {
+    202: acceptedResponse('cancellation'),
+    ...acceptProblems('not_found'),
+  },
+};
+
+const readFollowUp = (kind: 'capture' | 'cancellation'): FastifySchema => ({
+  operationId: kind === 'capture' ? 'readCapture' : 'readCancellation',
+  summary: `Read a ${kind}`,
+  description: `An accepted ${kind} is there at once, \`pending\` until the provider has carried it out or cannot.`,
+  params: byId,
+  headers: preferHeader(kind),
+  response: {
+    200: foundResponse(kind),
+    ...problems('invalid_request', 'unauthorized', 'not_found', 'internal_error', 'unavailable'),
+  },
+});
+
+const operations = {
+  refund: { create: createRefund, read: readRefund },
+  capture: { create: createCapture, read: readFollowUp('capture') },
+  cancellation: { create: createCancellation, read: readFollowUp('cancellation') },
+} as const satisfies Record<FollowUpKind, object>;
+
+/**
+ * What follows a payment: `POST /v1/payments/{id}/refunds` and `GET /v1/refunds/{id}`, and the same
+ * of captures and cancellations.
+ */
 export function addRefundRoutes(
   app: FastifyInstance,
   gateway: Gateway,
   read: ReadTransaction,
 ): void {
-  app.post(
-    '/v1/payments/:id/refunds',
-    { schema: createRefund, ...guardAccepting(gateway, 'refund') },
-    async (request, reply) => create(gateway, refundOf(request), reply),
-  );
-  app.get('/v1/refunds/:id', { schema: readRefund }, (_, reply) => read('refund', reply));
+  for (const kind of followUpKinds) {
+    const schemas = operations[kind];
+    app.post(
+      `/v1/payments/:id/${kind}s`,
+      { schema: schemas.create, ...guardAccepting(gateway, kind) },
+      async (request, reply) => create(gateway, refundOf(request, kind), reply),
+    );
+    app.get(`/v1/${kind}s/:id`, { schema: schemas.read }, (_, reply) => read(kind, reply));
+  }
 }
 
 /** @throws Problem when the path, the key or the body is not one, or could be a card's number. */
-function refundOf(request: FastifyRequest): Transaction {
+function refundOf(request: FastifyRequest, kind: FollowUpKind): Transaction {
   const { id: paymentId } = request.params as { id: string };
   if (!isTxnId(paymentId)) throw notFound('payment');
   const key = readKey(request);
-  const validated = validateRefundRequest(request.body as JsonValue | undefined);
+  const validated = validateRefundRequest(request.body as JsonValue | undefined, kind);
   if (validated.outcome === 'invalid') throw incorrectFields(validated.errors);
   refuseCardData(request, validated.body);
   const { partnerId } = request;
-  const path = `/v1/payments/${paymentId}/refunds`;
+  const path = `/v1/payments/${paymentId}/${kind}s`;
   return {
-    kind: 'refund',
-    txnId: deriveTxnId('refund', partnerId, key),
+    kind,
+    txnId: deriveTxnId(kind, partnerId, key),
     partnerId,
     key,
     fingerprint: fingerprint({ method: 'POST', path, body: validated.body }),

@@ -47,6 +47,18 @@ const scopes: Readonly<Record<string, Scope>> = {
     owner: 200,
     stranger: 404,
   },
+  'POST /v1/payments/{id}/captures': { body: { amount: 1 }, owner: 202, stranger: 404 },
+  'GET /v1/captures/{id}': {
+    path: ({ capture }) => `/v1/captures/${capture}`,
+    owner: 200,
+    stranger: 404,
+  },
+  'POST /v1/payments/{id}/cancellations': { body: {}, owner: 202, stranger: 404 },
+  'GET /v1/cancellations/{id}': {
+    path: ({ cancellation }) => `/v1/cancellations/${cancellation}`,
+    owner: 200,
+    stranger: 404,
+  },
   'GET /v1/settlements': { path: () => `/v1/settlements?date=${day}`, owner: 200, stranger: 200 },
   'GET /v1/settlements/{date}.csv': {
     path: () => `/v1/settlements/${day}.csv`,

@@ -146,7 +146,7 @@ export function aPaymentBeside({ txnId }: AcceptedPayment): AcceptedPayment {
 
 /** An order for a refund, with a budget of its own. */
 export function aRefundOrder(refund: AcceptedRefund): Order {
-  return orderOf({ kind: 'refund', ...refund });
+  return orderOf(refund);
 }
 
 function orderOf(transaction: Transaction): Order {

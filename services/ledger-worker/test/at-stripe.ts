@@ -3,7 +3,14 @@ import type { TestContext } from 'node:test';
 import type { WakeDue } from '@triplock/ledger';
 import type { AcceptedPayment, AcceptedRefund } from '@triplock/payments';
 import { createLogger, runLoop, type Loop } from '@triplock/runtime';
-import { aPayment, eventually, freePort, type TestStripe } from '@triplock/testing';
+import {
+  aPayment,
+  eventually,
+  freePort,
+  startService,
+  testNamespace,
+  type TestStripe,
+} from '@triplock/testing';
 import { serveStripeWebhooks } from '../stripe-webhooks.ts';
 import type { Worker } from '../worker.ts';
 import { aPipeline, aProvider, recordOf, refundRecordOf } from './pipeline.ts';
@@ -133,3 +140,27 @@ export function receivingAt(stripe: () => TestStripe) {
     return { ...pipeline, ...worker, url, configure, waiting, becomes, counted };
   }
 }
+
+/** Starts a worker that is a process of its own. */
+export const start = (context: TestContext, settings: Readonly<Record<string, string>>) =>
+  startService(context, new URL('../main.ts', import.meta.url), settings);
+
+/** Settings of a worker that charges at `stripe`, and begins the topic anew. */
+export const anew = async (settings: Readonly<Record<string, string>>, stripe: TestStripe) => ({
+  ...settings,
+  LEDGER_GROUP: testNamespace('worker'),
+  ADMIN_PORT: String(await freePort()),
+  STRIPE_API_KEY: stripe.apiKey,
+  STRIPE_API_URL: stripe.url,
+});
+
+export const within2min = (what: string) => ({ withinMs: 120_000, what });
+
+/** Where a worker may die over what is authorised first, and then captured or cancelled. */
+export const pointsOfHolds = [
+  'worker.authorized',
+  'worker.reserved',
+  'worker.captured',
+  'worker.settled',
+  'worker.cancelled',
+] as const;

@@ -44,12 +44,12 @@ GRANT SELECT ON batches TO triplock_gateway, triplock_auditor;
 LOCK TABLE ledger.transactions, ledger.outbox IN SHARE MODE;
 INSERT INTO batches (partner_id, day, currency, gross, refunds, payments, refund_count)
 SELECT partner_id, (settled_at AT TIME ZONE 'UTC')::date, currency,
-       coalesce(sum(amount) FILTER (WHERE kind = 'payment'), 0),
+       coalesce(sum(amount) FILTER (WHERE kind IN ('payment', 'capture')), 0),
        coalesce(sum(amount) FILTER (WHERE kind = 'refund'), 0),
-       count(*) FILTER (WHERE kind = 'payment'),
+       count(*) FILTER (WHERE kind IN ('payment', 'capture')),
        count(*) FILTER (WHERE kind = 'refund')
 FROM ledger.transactions
-WHERE state = 'succeeded'
+WHERE state = 'succeeded' AND kind IN ('payment', 'capture', 'refund')
 GROUP BY 1, 2, 3;
 INSERT INTO inbox (consumer, event_id, payload_hash, ordering_key, sequence)
 SELECT 'settlement-feed', event_id, encode(sha256(convert_to(payload, 'UTF8')), 'hex'), payment_id,

@@ -8,8 +8,8 @@
 -- list, in libs/ledger/columns.ts, and a test compares every statement with it.
 
 -- -------------------------------------------------------------------------------------------------
--- transactions: one row for each payment and each refund, for ever. Posting inserts it, settling makes
--- it final; a pending one says who may look after it next and when.
+-- transactions: one row for each payment, refund, capture and cancellation, for ever. Posting inserts
+-- it, settling makes it final; a pending one says who may look after it next and when.
 
 CREATE TABLE ledger.transactions (
   -- What was asked for: never changes.
@@ -17,16 +17,17 @@ CREATE TABLE ledger.transactions (
   -- A pure function of (kind, partner_id, idempotency_key): the same request is the same row.
   txn_id uuid PRIMARY KEY,
   -- Which kinds there are, the code says (libs/payments/identity.ts).
-  kind text NOT NULL CHECK (kind ~ '^[a-z]{3,10}$'),
+  kind text NOT NULL CHECK (kind ~ '^[a-z]{3,12}$'),
   partner_id text NOT NULL,
   idempotency_key text NOT NULL,
   -- SHA-256 of what was asked for: distinguishes a retry from a reused key when Redis has forgotten both.
   fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
   -- Which form the 202 had, so that its bytes can be made again.
   response_version smallint NOT NULL CHECK (response_version >= 1),
-  -- A refund's payment, by which its record, its events and its cap are ordered.
+  -- The payment of a refund, capture or cancellation, by which its record and events are ordered.
   payment_id uuid,
-  -- What the partner asked a refund to give back; null: all that is left when it is posted.
+  -- What the partner asked a refund to give back, or a capture to take; null: all that is left when it
+  -- is posted.
   requested_amount bigint CHECK (requested_amount BETWEEN 1 AND 999999999999),
   -- Null for a book transfer, which no provider is asked about.
   payment_method text,
@@ -44,7 +45,7 @@ CREATE TABLE ledger.transactions (
   currency text CHECK (currency ~ '^[A-Z]{3}$'),
 
   -- How it ended: never changes once it is final.
-  state text NOT NULL CHECK (state IN ('pending', 'succeeded', 'failed')),
+  state text NOT NULL CHECK (state IN ('pending', 'succeeded', 'captured', 'failed', 'canceled')),
   failure_code text,
   failure_message text,
   settled_at timestamptz(3),
@@ -54,6 +55,11 @@ CREATE TABLE ledger.transactions (
   provider_intent_id text,
   provider_charge_id text,
   provider_refund_id text,
+  -- The capture or cancellation that ends an authorised payment: it takes the payment before the
+  -- provider is asked, and lets go of it where it fails.
+  closed_by uuid,
+  -- What was captured of it; refunds are capped by that.
+  amount_captured bigint CHECK (amount_captured BETWEEN 1 AND amount),
 
   -- Grows with every change of the row: a writer that saw an older one writes nothing.
   version integer NOT NULL DEFAULT 1 CHECK (version >= 1),
@@ -70,6 +76,9 @@ CREATE TABLE ledger.transactions (
   -- provider's id of that; null where nobody does.
   disputed_at timestamptz(3),
   provider_dispute_id text,
+  -- When a worker saw that a card's money is held, to be captured; null before, or where it moves at
+  -- once. A pending payment that has it is authorised.
+  authorized_at timestamptz(3),
   -- When somebody other than the one at work looks after a pending row; null once it is final.
   due_at timestamptz(3),
   -- Of the request, for the event that a later process writes; null where posting settled at once.
@@ -77,19 +86,25 @@ CREATE TABLE ledger.transactions (
 
   CONSTRAINT one_transaction_per_key UNIQUE (partner_id, idempotency_key, kind),
   CONSTRAINT settled_when_final CHECK ((state = 'pending') = (settled_at IS NULL)),
-  CONSTRAINT failure_when_failed CHECK ((state = 'failed') = (failure_code IS NOT NULL)),
+  CONSTRAINT failure_when_failed 
+    CHECK ((state IN ('failed', 'canceled')) = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
   CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
   CONSTRAINT disputed_when_final CHECK (
     (disputed_at IS NULL) = (provider_dispute_id IS NULL)
     AND (disputed_at IS NULL OR state <> 'pending' AND kind = 'payment')
   ),
-  CONSTRAINT refund_of_a_payment CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
+  CONSTRAINT follows_a_payment
+    CHECK ((kind IN ('refund', 'capture', 'cancellation')) = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
-  CONSTRAINT payment_has_an_amount CHECK (kind = 'refund' OR amount IS NOT NULL),
+  CONSTRAINT payment_has_an_amount CHECK (payment_id IS NOT NULL OR amount IS NOT NULL),
   CONSTRAINT refunded_has_an_amount CHECK (state <> 'succeeded' OR amount IS NOT NULL),
+  CONSTRAINT captured_has_an_amount CHECK ((state = 'captured') = (amount_captured IS NOT NULL)),
+  CONSTRAINT closed_once_authorized
+    CHECK (authorized_at IS NOT NULL OR closed_by IS NULL),
   CONSTRAINT refunds_within_amount
-    CHECK (0 <= amount_refunded AND amount_refunded <= refund_reserved AND refund_reserved <= amount)
+    CHECK (0 <= amount_refunded AND amount_refunded <= refund_reserved
+      AND refund_reserved <= coalesce(amount_captured, amount))
 );
 
 -- Lists of a partner's payments, newest first, and its two filters, each by an index that only holds
@@ -103,7 +118,7 @@ CREATE INDEX payments_not_succeeded ON ledger.transactions
   (partner_id, state, created_at, txn_id)
   WHERE kind = 'payment' AND state <> 'succeeded';
 CREATE INDEX refunds_of_a_payment ON ledger.transactions (payment_id, created_at, txn_id)
-  WHERE kind = 'refund';
+  WHERE payment_id IS NOT NULL;
 -- Whether and since when there is anything that a provider is asked about: book transfers are not in
 -- it, and an auditor that looks for cards among them reads none.
 CREATE INDEX cards_by_time ON ledger.transactions (created_at) WHERE payment_method IS NOT NULL;
@@ -112,7 +127,7 @@ CREATE INDEX transactions_due ON ledger.transactions (due_at) WHERE state = 'pen
 -- Those of them that need no provider, for as long as that is away: hardly any row is ever in it.
 CREATE INDEX transactions_due_here ON ledger.transactions (due_at)
   WHERE state = 'pending'
-    AND CASE kind WHEN 'refund' THEN amount IS NULL ELSE payment_method IS NULL END;
+    AND CASE WHEN payment_id IS NULL THEN payment_method IS NULL ELSE amount IS NULL END;
 CREATE INDEX transactions_by_intent ON ledger.transactions (provider_intent_id)
   WHERE provider_intent_id IS NOT NULL;
 -- For the audit, which looks at what was settled in a window of time. Rows are settled in about the
@@ -298,14 +313,17 @@ BEGIN
      IS DISTINCT FROM ROW(OLD.disputed_at, OLD.provider_dispute_id) THEN
     RAISE EXCEPTION 'transaction %: a dispute never changes', OLD.txn_id;
   END IF;
+  IF OLD.authorized_at IS NOT NULL AND NEW.authorized_at IS DISTINCT FROM OLD.authorized_at THEN
+    RAISE EXCEPTION 'transaction %: when it was authorised never changes', OLD.txn_id;
+  END IF;
   IF OLD.state <> 'pending'
      AND ROW(NEW.amount, NEW.currency, NEW.state, NEW.failure_code, NEW.failure_message,
              NEW.settled_at, NEW.provider, NEW.provider_intent_id, NEW.provider_charge_id,
-             NEW.provider_refund_id)
+             NEW.provider_refund_id, NEW.closed_by, NEW.amount_captured)
      IS DISTINCT FROM
      ROW(OLD.amount, OLD.currency, OLD.state, OLD.failure_code, OLD.failure_message,
          OLD.settled_at, OLD.provider, OLD.provider_intent_id, OLD.provider_charge_id,
-         OLD.provider_refund_id) THEN
+         OLD.provider_refund_id, OLD.closed_by, OLD.amount_captured) THEN
     RAISE EXCEPTION 'transaction %: what is final never changes', OLD.txn_id;
   END IF;
   IF NEW.version < OLD.version OR NEW.events < OLD.events THEN
@@ -430,9 +448,9 @@ REVOKE EXECUTE ON FUNCTION ledger.outbox_kept() FROM PUBLIC;
 GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox, ledger.provider_events
   TO triplock_ledger;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
-              provider_intent_id, provider_charge_id, provider_refund_id, version, events,
-              refund_reserved, amount_refunded, action_expires_at, next_action, disputed_at,
-              provider_dispute_id, due_at) ON ledger.transactions TO triplock_ledger;
+              provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
+              version, events, refund_reserved, amount_refunded, action_expires_at, next_action,
+              authorized_at, disputed_at, provider_dispute_id, due_at) ON ledger.transactions TO triplock_ledger;
 GRANT EXECUTE ON FUNCTION ledger.reap_provider_events(integer) TO triplock_ledger;
 
 -- The dispatcher neither writes an event nor sees what it is about.
@@ -446,9 +464,9 @@ GRANT EXECUTE ON FUNCTION ledger.reap_outbox(interval, integer) TO triplock_disp
 -- have left.
 GRANT SELECT, INSERT ON ledger.transactions, ledger.entries, ledger.outbox TO triplock_copy;
 GRANT UPDATE (amount, currency, state, failure_code, failure_message, settled_at, provider,
-              provider_intent_id, provider_charge_id, provider_refund_id, version, events,
-              refund_reserved, amount_refunded, action_expires_at, disputed_at,
-              provider_dispute_id, due_at) ON ledger.transactions
+              provider_intent_id, provider_charge_id, provider_refund_id, closed_by, amount_captured,
+              version, events, refund_reserved, amount_refunded, action_expires_at, authorized_at,
+              disputed_at, provider_dispute_id, due_at) ON ledger.transactions
   TO triplock_copy;
 GRANT UPDATE (state, parked_reason, published_at, published_epoch) ON ledger.outbox
   TO triplock_copy;

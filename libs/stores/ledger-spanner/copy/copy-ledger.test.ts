@@ -122,6 +122,8 @@ const wanted: Readonly<Record<string, object>> = {
   'transactions.amount_refunded': { amount_refunded: 7, refund_reserved: 7 },
   'transactions.disputed_at': aDispute,
   'transactions.provider_dispute_id': aDispute,
+  'transactions.closed_by': { closed_by: randomUUID(), authorized_at: new Date(0) },
+  'transactions.amount_captured': { amount_captured: 7, state: 'captured' },
   'outbox.event_type': { event_type: 'payment.failed' },
   'outbox.txn_id': { txn_id: randomUUID() },
   'outbox.payment_id': { payment_id: randomUUID() },

@@ -12,14 +12,16 @@ INSERT INTO ledger.transactions AS known (
   requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id,
-  action_expires_at, disputed_at, provider_dispute_id, due_at, traceparent
+  action_expires_at, disputed_at, provider_dispute_id, authorized_at, closed_by, amount_captured,
+  due_at, traceparent
 )
 SELECT
   txn_id, kind, partner_id, idempotency_key, decode(fingerprint, 'hex'), response_version, payment_id,
   requested_amount, amount, currency, payment_method, reference, details,
   created_at, state, version, events, failure_code, failure_message, settled_at, refund_reserved,
   amount_refunded, provider, provider_intent_id, provider_charge_id, provider_refund_id,
-  action_expires_at, disputed_at, provider_dispute_id, due_at, traceparent
+  action_expires_at, disputed_at, provider_dispute_id, authorized_at, closed_by, amount_captured,
+  due_at, traceparent
 FROM json_to_recordset($1::json) AS row (
   txn_id uuid, kind text, partner_id text, idempotency_key text, fingerprint text,
   response_version smallint, payment_id uuid, requested_amount bigint, amount bigint, currency text,
@@ -28,6 +30,7 @@ FROM json_to_recordset($1::json) AS row (
   failure_message text, settled_at timestamptz, refund_reserved bigint, amount_refunded bigint,
   provider text, provider_intent_id text, provider_charge_id text, provider_refund_id text,
   action_expires_at timestamptz, disputed_at timestamptz, provider_dispute_id text,
+  authorized_at timestamptz, closed_by uuid, amount_captured bigint,
   due_at timestamptz, traceparent text
 )
 ORDER BY txn_id
@@ -40,7 +43,9 @@ ON CONFLICT (txn_id) DO UPDATE SET
   provider_charge_id = excluded.provider_charge_id,
   provider_refund_id = excluded.provider_refund_id,
   action_expires_at = excluded.action_expires_at, disputed_at = excluded.disputed_at,
-  provider_dispute_id = excluded.provider_dispute_id, due_at = excluded.due_at
+  provider_dispute_id = excluded.provider_dispute_id, authorized_at = excluded.authorized_at,
+  closed_by = excluded.closed_by, amount_captured = excluded.amount_captured,
+  due_at = excluded.due_at
 WHERE excluded.version > known.version
   AND excluded.events >= known.events
   AND (known.amount IS NULL
@@ -52,13 +57,16 @@ WHERE excluded.version > known.version
     OR known.action_expires_at IS NOT DISTINCT FROM excluded.action_expires_at)
   AND (known.disputed_at IS NULL OR (known.disputed_at, known.provider_dispute_id)
     IS NOT DISTINCT FROM (excluded.disputed_at, excluded.provider_dispute_id))
+  AND (known.authorized_at IS NULL
+    OR known.authorized_at IS NOT DISTINCT FROM excluded.authorized_at)
   AND (known.state = 'pending' OR (
     known.state, known.settled_at, known.failure_code, known.failure_message,
-    known.provider, known.provider_intent_id, known.provider_charge_id, known.provider_refund_id
+    known.provider, known.provider_intent_id, known.provider_charge_id, known.provider_refund_id,
+    known.closed_by, known.amount_captured
   ) IS NOT DISTINCT FROM (
     excluded.state, excluded.settled_at, excluded.failure_code, excluded.failure_message,
     excluded.provider, excluded.provider_intent_id, excluded.provider_charge_id,
-    excluded.provider_refund_id
+    excluded.provider_refund_id, excluded.closed_by, excluded.amount_captured
   ))
 RETURNING txn_id
 
@@ -75,7 +83,8 @@ FROM json_to_recordset($1::json) AS incoming (
   created_at timestamptz, state text, version integer, events integer, failure_code text,
   failure_message text, settled_at timestamptz, refund_reserved bigint, amount_refunded bigint,
   provider text, provider_intent_id text, provider_charge_id text, provider_refund_id text,
-  action_expires_at timestamptz, disputed_at timestamptz, provider_dispute_id text
+  action_expires_at timestamptz, disputed_at timestamptz, provider_dispute_id text,
+  authorized_at timestamptz, closed_by uuid, amount_captured bigint
 )
 JOIN ledger.transactions AS known USING (txn_id)
 WHERE (
@@ -85,7 +94,8 @@ WHERE (
   known.created_at, known.state, known.version, known.events, known.failure_code,
   known.failure_message, known.settled_at, known.refund_reserved, known.amount_refunded,
   known.provider, known.provider_intent_id, known.provider_charge_id, known.provider_refund_id,
-  known.action_expires_at, known.disputed_at, known.provider_dispute_id
+  known.action_expires_at, known.disputed_at, known.provider_dispute_id,
+  known.authorized_at, known.closed_by, known.amount_captured
 ) IS DISTINCT FROM (
   incoming.kind, incoming.partner_id, incoming.idempotency_key, incoming.fingerprint,
   incoming.response_version, incoming.payment_id, incoming.requested_amount, incoming.amount, incoming.currency,
@@ -93,7 +103,8 @@ WHERE (
   incoming.created_at, incoming.state, incoming.version, incoming.events, incoming.failure_code,
   incoming.failure_message, incoming.settled_at, incoming.refund_reserved, incoming.amount_refunded,
   incoming.provider, incoming.provider_intent_id, incoming.provider_charge_id, incoming.provider_refund_id,
-  incoming.action_expires_at, incoming.disputed_at, incoming.provider_dispute_id
+  incoming.action_expires_at, incoming.disputed_at, incoming.provider_dispute_id,
+  incoming.authorized_at, incoming.closed_by, incoming.amount_captured
 )
 
 -- name: copyEntries

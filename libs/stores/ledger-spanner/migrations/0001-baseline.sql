@@ -12,13 +12,13 @@ CREATE TABLE IF NOT EXISTS transactions (
   -- is no second unique key over the three, whose newest entries a partner with counted keys would
   -- write at one end; that the id follows from them is checked where a record is decoded, and audited.
   txn_id STRING(36) NOT NULL,
-  kind STRING(10) NOT NULL,
+  kind STRING(12) NOT NULL,
   partner_id STRING(MAX) NOT NULL,
   idempotency_key STRING(255) NOT NULL,
   -- SHA-256 in hex of what was asked for.
   fingerprint STRING(64) NOT NULL,
   response_version INT64 NOT NULL,
-  -- A refund's payment, and what the partner asked to be given back.
+  -- The payment of a refund, capture or cancellation, and what the partner asked for.
   payment_id STRING(36),
   requested_amount INT64,
   amount INT64,
@@ -52,6 +52,11 @@ CREATE TABLE IF NOT EXISTS transactions (
   -- When the ledger first learned of a dispute, and the provider's id of it.
   disputed_at TIMESTAMP,
   provider_dispute_id STRING(MAX),
+  -- When a worker saw that a card's money is held; the capture or cancellation that ends that, from
+  -- before the provider is asked; and what was captured.
+  authorized_at TIMESTAMP,
+  closed_by STRING(36),
+  amount_captured INT64,
   due_at TIMESTAMP,
   traceparent STRING(MAX),
   -- When the row was written last: its commit's timestamp, by which a mirror follows.
@@ -64,7 +69,7 @@ CREATE TABLE IF NOT EXISTS transactions (
   -- Not null for those that need no provider: book transfers, and refunds yet to be reserved.
   due_here_shard INT64 AS (
     IF(
-      state = 'pending' AND IF(kind = 'refund', amount IS NULL, payment_method IS NULL),
+      state = 'pending' AND IF(payment_id IS NULL, payment_method IS NULL, amount IS NULL),
       ABS(MOD(FARM_FINGERPRINT(txn_id), 16)),
       NULL
     )
@@ -73,8 +78,9 @@ CREATE TABLE IF NOT EXISTS transactions (
   intent_hash INT64 AS (FARM_FINGERPRINT(provider_intent_id)) STORED,
   unusual_state STRING(9) AS (IF(state = 'succeeded', NULL, state)) STORED,
 
-  CONSTRAINT known_kind CHECK (REGEXP_CONTAINS(kind, r'^[a-z]{3,10}$')),
-  CONSTRAINT known_state CHECK (state IN ('pending', 'succeeded', 'failed')),
+  CONSTRAINT known_kind CHECK (REGEXP_CONTAINS(kind, r'^[a-z]{3,12}$')),
+  CONSTRAINT known_state 
+    CHECK (state IN ('pending', 'succeeded', 'captured', 'failed', 'canceled')),
   CONSTRAINT whole_fingerprint CHECK (REGEXP_CONTAINS(fingerprint, r'^[0-9a-f]{64}$')),
   CONSTRAINT known_response CHECK (response_version >= 1),
   CONSTRAINT amount_in_range CHECK (amount BETWEEN 1 AND 999999999999),
@@ -82,20 +88,25 @@ CREATE TABLE IF NOT EXISTS transactions (
   CONSTRAINT currency_of_three CHECK (REGEXP_CONTAINS(currency, r'^[A-Z]{3}$')),
   CONSTRAINT counted CHECK (version >= 1 AND events >= 0),
   CONSTRAINT settled_when_final CHECK ((state = 'pending') = (settled_at IS NULL)),
-  CONSTRAINT failure_when_failed CHECK ((state = 'failed') = (failure_code IS NOT NULL)),
+  CONSTRAINT failure_when_failed
+    CHECK ((state IN ('failed', 'canceled')) = (failure_code IS NOT NULL)),
   CONSTRAINT due_while_pending CHECK ((state = 'pending') = (due_at IS NOT NULL)),
   CONSTRAINT action_while_pending CHECK (state = 'pending' OR next_action IS NULL),
   CONSTRAINT disputed_when_final CHECK (
     (disputed_at IS NULL) = (provider_dispute_id IS NULL)
     AND (disputed_at IS NULL OR (state != 'pending' AND kind = 'payment'))
   ),
-  CONSTRAINT refund_of_a_payment CHECK ((kind = 'refund') = (payment_id IS NOT NULL)),
+  CONSTRAINT follows_a_payment
+    CHECK ((kind IN ('refund', 'capture', 'cancellation')) = (payment_id IS NOT NULL)),
   CONSTRAINT amount_with_currency CHECK ((amount IS NULL) = (currency IS NULL)),
-  CONSTRAINT payment_has_an_amount CHECK (kind = 'refund' OR amount IS NOT NULL),
+  CONSTRAINT payment_has_an_amount CHECK (payment_id IS NOT NULL OR amount IS NOT NULL),
   CONSTRAINT refunded_has_an_amount CHECK (state != 'succeeded' OR amount IS NOT NULL),
+  CONSTRAINT captured_has_an_amount CHECK ((state = 'captured') = (amount_captured IS NOT NULL)),
+  CONSTRAINT captured_within_amount CHECK (amount_captured BETWEEN 1 AND amount),
+  CONSTRAINT closed_once_authorized CHECK (authorized_at IS NOT NULL OR closed_by IS NULL),
   CONSTRAINT refunds_within_amount CHECK (
     0 <= amount_refunded AND amount_refunded <= refund_reserved
-    AND refund_reserved <= COALESCE(amount, 0)
+    AND refund_reserved <= COALESCE(amount_captured, amount, 0)
   )
 ) PRIMARY KEY (txn_id);
 
@@ -127,7 +138,8 @@ CREATE TABLE IF NOT EXISTS entries (
   CONSTRAINT two_accounts CHECK (debit_account != credit_account)
 ) PRIMARY KEY (txn_id), INTERLEAVE IN PARENT transactions ON DELETE NO ACTION;
 
--- Events that commit with the change they report, in the order of their commits' timestamps.
+-- Events that commit with the change they report, in the order of their commits' timestamps and, where
+-- a payment ends with its capture in one commit, of their sequence.
 CREATE TABLE IF NOT EXISTS outbox (
   event_id STRING(36) NOT NULL,
   event_type STRING(MAX) NOT NULL,
@@ -152,6 +164,7 @@ CREATE TABLE IF NOT EXISTS outbox (
 
   -- Unlike a sequence it is never null, so one index holds all events of a payment, each once.
   position STRING(MAX) NOT NULL AS (COALESCE(CAST(sequence AS STRING), event_id)) STORED,
+  place INT64 NOT NULL AS (COALESCE(sequence, 0)) STORED,
   pending_bucket INT64 AS (IF(state = 'pending', bucket, NULL)) STORED,
   published_bucket INT64 AS (IF(state = 'published', bucket, NULL)) STORED,
   parked_payment STRING(36) AS (IF(state = 'parked', payment_id, NULL)) STORED,
@@ -168,7 +181,7 @@ CREATE TABLE IF NOT EXISTS outbox (
 ) PRIMARY KEY (event_id);
 
 CREATE UNIQUE INDEX IF NOT EXISTS one_event_per_position ON outbox (payment_id, position);
-CREATE NULL_FILTERED INDEX IF NOT EXISTS outbox_pending ON outbox (pending_bucket, created_at);
+CREATE NULL_FILTERED INDEX IF NOT EXISTS outbox_pending ON outbox (pending_bucket, created_at, place);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS outbox_published ON outbox (published_bucket, published_at);
 CREATE NULL_FILTERED INDEX IF NOT EXISTS outbox_parked ON outbox (parked_payment, created_at);
 CREATE INDEX IF NOT EXISTS outbox_by_change ON outbox (bucket, changed_at);

@@ -1,10 +1,19 @@
 import { createHash } from 'node:crypto';
-import { encodePaymentEvent, eventOf, type PaymentEvent } from '@triplock/contracts';
+import {
+  encodePaymentEvent,
+  eventOf,
+  paymentEventOf,
+  refundEventOf,
+  type PaymentEvent,
+} from '@triplock/contracts';
 import { openInbox, type Effect, type ReceivedEvent } from '@triplock/inbox';
-import type { EventId } from '@triplock/payments';
+import { authorizedEvent, type Ledger, type Refunds } from '@triplock/ledger';
+import type { AcceptedPayment, AcceptedRefund, EventId } from '@triplock/payments';
 import type { Database } from '@triplock/postgres';
 import type { TestDatabase } from '@triplock/testing';
 import { recordPublished } from '../published.ts';
+
+export const traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 
 /** The database as each owner sees it. */
 export type Owners = ReturnType<typeof ownersOf>;
@@ -118,4 +127,59 @@ const addUp: Effect<PaymentEvent> = async (tx, events) => {
 function received(event: PaymentEvent): ReceivedEvent<PaymentEvent> {
   const { payload } = encodePaymentEvent(event);
   return { ...eventOf(event), payloadHash: createHash('sha256').update(payload).digest('hex') };
+}
+
+/** What the worker does about cards, but for asking the provider. */
+export function cardHops(ledger: Ledger, refunds: Refunds) {
+  const result = { state: 'succeeded' } as const;
+  return {
+    storeIntent: async ({ txnId }: AcceptedPayment, intentId: string) => {
+      const { version } = (await ledger.find(txnId))!;
+      return ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+    },
+    settleCharge: async (payment: AcceptedPayment, chargeId: string): Promise<PaymentEvent> => {
+      const { txnId } = payment;
+      const { version } = (await ledger.find(txnId))!;
+      const end = { result, chargeId, settledAt: settledAt(payment), traceparent };
+      await ledger.settle({ txnId, version, ...end });
+      return paymentEventOf((await ledger.find(txnId))!, 'payment.succeeded', 1);
+    },
+    settleRefund: async (
+      refund: AcceptedRefund,
+      { sequence, refundId }: { sequence: number; refundId: string },
+    ): Promise<PaymentEvent> => {
+      const { txnId, paymentId } = refund;
+      const { version } = (await refunds.find(txnId))!;
+      const end = { result, refundId, settledAt: settledAt(refund), traceparent };
+      await refunds.settle({ txnId, version, ...end });
+      const settled = (await refunds.find(txnId))!;
+      return refundEventOf({ refund: settled, orderedBy: paymentId, sequence });
+    },
+    /** Notes that the money of a posted card is held, and tells of it. */
+    authorize: async ({ txnId }: AcceptedPayment, intentId: string): Promise<PaymentEvent> => {
+      const { version } = (await ledger.find(txnId))!;
+      await ledger.storeIntent({ txnId, version, provider: 'stripe', intentId });
+      await ledger.authorize({ txnId, version: version + 1, traceparent });
+      return authorizedEvent((await ledger.find(txnId))!, 1);
+    },
+    /** Settles a capture with its payment, and tells of both. */
+    settleCapture: async (capture: AcceptedRefund, chargeId: string): Promise<PaymentEvent[]> => {
+      const { txnId, paymentId } = capture;
+      const { version, money } = (await refunds.find(txnId))!;
+      const captured = { state: 'captured', amount: money!.amount } as const;
+      const end = { result, settledAt: settledAt(capture), traceparent };
+      await refunds.settle({ txnId, version, ...end, payment: { result: captured, chargeId } });
+      const refund = (await refunds.find(txnId))!;
+      const payment = (await ledger.find(paymentId))!;
+      return [
+        refundEventOf({ refund, orderedBy: paymentId, sequence: 2 }),
+        paymentEventOf(payment, 'payment.captured', 3),
+      ];
+    },
+  };
+}
+
+/** When what was accepted then is settled here. */
+export function settledAt(accepted: Pick<AcceptedPayment, 'acceptedAt'>): Date {
+  return new Date(accepted.acceptedAt.getTime() + 5);
 }

@@ -1,0 +1,137 @@
+import { canceledBy, refusalOf, type SettleRefundRequest } from '@triplock/ledger';
+import type { Payment } from '@triplock/payments';
+import {
+  nextAttempt,
+  type CaptureOutcome,
+  type CaptureRequest,
+  type Unknown,
+} from '@triplock/provider';
+import { giveBack, settle, type RefundToGive } from './refunds.ts';
+import type { AttemptOutcome, Worker } from './worker.ts';
+
+/** Has the provider do what follows a payment, once, and settles it. */
+export async function followUp(worker: Worker, given: RefundToGive): Promise<AttemptOutcome> {
+  const { kind } = given.refund;
+  switch (kind) {
+    case 'refund':
+      return giveBack(worker, given);
+    case 'capture':
+    case 'cancellation':
+      return endAuthorization(worker, given);
+    default:
+      return kind satisfies never;
+  }
+}
+
+/**
+ * Captures or cancels an authorised payment that this one alone holds, and settles both rows by
+ * what the intent says then. It may die between any two steps and be called again, by anyone: the
+ * intent is captured or let go once, and tells which, however late it is asked.
+ *
+ * Who holds the payment was decided in the ledger, before the provider was asked: so a capture that
+ * meets an intent which was let go met its expiry, or somebody at the provider's own page; and one
+ * that meets another amount met such a person. Both rows then end as the provider's books have it.
+ */
+async function endAuthorization(worker: Worker, given: RefundToGive): Promise<AttemptOutcome> {
+  const { refund, traceparent, asked } = given;
+  const payment = await worker.ledger.find(refund.paymentId);
+  if (payment === undefined)
+    throw new Error(`the payment of ${refund.kind} ${refund.txnId} is gone`);
+  const seen = await askProvider(worker, { refund, payment, asked });
+  const end = endOf(given, seen);
+  switch (end.outcome) {
+    case 'ended': {
+      const { result, payment: ends } = end;
+      return settle(worker, refund, { traceparent, result, ...(ends && { payment: ends }) });
+    }
+    case 'waiting':
+      return end;
+    case 'unknown':
+      return { outcome: 'unknown', because: end };
+    default:
+      return end satisfies never;
+  }
+}
+
+/** Nothing is asked for twice where the intent shows that it was done. */
+async function askProvider(
+  worker: Worker,
+  { refund, payment, asked }: Pick<RefundToGive, 'refund' | 'asked'> & { payment: Payment },
+): Promise<CaptureOutcome> {
+  const { provider, crashPoints } = worker;
+  const { intentId } = refund.provider;
+  const intent = { intentId, txnId: payment.txnId, money: payment.details.money };
+  if (asked === 'perhaps') {
+    const seen = await provider.readIntent(intent);
+    if (seen.outcome !== 'authorized') return seen;
+  }
+  if (refund.kind === 'cancellation') {
+    const ended = await provider.cancelIntent({ ...intent, because: 'requested_by_customer' });
+    await crashPoints.reached('worker.cancelled');
+    return ended;
+  }
+  const { partnerId, key, money } = refund;
+  const caller = { kind: 'capture' as const, partnerId, key, attempt: 1 };
+  const captured = await capture(worker, { ...caller, ...intent, amount: money.amount });
+  await crashPoints.reached('worker.captured');
+  return captured;
+}
+
+/**
+ * Captures, and goes by the intent's own state when the answer is not known. Another attempt is
+ * made only after the intent was seen authorised, and it is captured once whatever was sent.
+ */
+async function capture(worker: Worker, request: CaptureRequest): Promise<CaptureOutcome> {
+  const answer = await worker.provider.captureIntent(request);
+  if (answer.outcome !== 'unknown' || !answer.sent) return answer;
+  const seen = await worker.provider.readIntent(request);
+  // It was sent, whatever became of the read.
+  if (seen.outcome === 'unknown') return answer;
+  if (seen.outcome !== 'authorized') return seen;
+  const attempt = nextAttempt(request.attempt, answer);
+  return attempt === undefined ? answer : capture(worker, { ...request, attempt });
+}
+
+type End =
+  | ({ outcome: 'ended' } & Pick<SettleRefundRequest, 'result' | 'payment'>)
+  | { outcome: 'waiting' }
+  | Unknown;
+
+/** What both rows come to: this one, and its payment unless that stays authorised. */
+function endOf({ refund }: Pick<RefundToGive, 'refund'>, seen: CaptureOutcome): End {
+  switch (seen.outcome) {
+    case 'succeeded': {
+      const { chargeId, received: amount } = seen;
+      const isOurs = refund.kind === 'capture' && amount === refund.money.amount;
+      const failure = refusalOf('payment_already_captured');
+      return {
+        outcome: 'ended',
+        result: isOurs ? { state: 'succeeded' } : { state: 'failed', failure },
+        payment: { result: { state: 'captured', amount }, chargeId },
+      };
+    }
+    case 'declined': {
+      const result = canceledBy(seen.failure);
+      const isOurs = refund.kind === 'cancellation' && seen.failure.code === 'payment_canceled';
+      const failed = { state: 'failed', failure: result.failure } as const;
+      return {
+        outcome: 'ended',
+        result: isOurs ? { state: 'succeeded' } : failed,
+        payment: { result },
+      };
+    }
+    case 'refused':
+      return { outcome: 'ended', result: { state: 'failed', failure: seen.failure } };
+    case 'waiting':
+      return { outcome: 'waiting' };
+    case 'authorized':
+    case 'unconfirmed': {
+      const error = new Error(`the intent of ${refund.kind} ${refund.txnId} is ${seen.outcome}`);
+      return { outcome: 'unknown', error, kept: false, sent: true };
+    }
+    case 'unknown':
+      return seen;
+    default:
+      return seen satisfies never;
+  }
+}
