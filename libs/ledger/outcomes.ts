@@ -6,14 +6,15 @@ import {
 } from '@triplock/contracts';
 import {
   deriveEventId,
-  failureIn,
   paymentEntry,
   refundEntry,
   type AcceptedPayment,
   type Entry,
+  type Failure,
   type Fingerprint,
   type Payment,
   type Refund,
+  type Settlement,
   type TransactionState,
   type TxnId,
 } from '@triplock/payments';
@@ -130,6 +131,11 @@ export function disputedEvent(
   };
 }
 
+/** Why a transaction ended without its money; nothing when it did not. */
+export function failureIn(result: Settlement): Failure | undefined {
+  return 'failure' in result ? result.failure : undefined;
+}
+
 /** A payment that is posted and settled in one step, as it will be: its event shows it so. */
 export function settledPayment(
   payment: AcceptedPayment,
@@ -141,7 +147,7 @@ export function settledPayment(
     version: 1,
     amountRefunded: 0n,
     settledAt,
-    ...(failureIn(result) && { failure: failureIn(result)! }),
+    ...('failure' in result && { failure: result.failure }),
   };
 }
 

@@ -60,16 +60,6 @@ export function isFinal(state: TransactionState): state is FinalState {
   return state !== 'pending';
 }
 
-/** Why it ended without its money; nothing when it did not. */
-export function failureIn(result: Settlement): Failure | undefined {
-  return 'failure' in result ? result.failure : undefined;
-}
-
-/** The state of a payment as its partner sees it. */
-export function statusOf({ state, authorizedAt }: Payment): PaymentStatus {
-  return state === 'pending' && authorizedAt !== undefined ? 'authorized' : state;
-}
-
 /** The provider's side of a card payment. */
 export type ProviderCharge = {
   readonly name: ProviderName;

@@ -5,8 +5,8 @@ import {
   type JsonObject,
   type JsonValue,
   type Payment,
+  type PaymentStatus,
   type PaymentDetails,
-  statusOf,
 } from '@triplock/payments';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -249,6 +249,10 @@ function sortedByName(metadata: Readonly<Record<string, string>>): JsonObject {
   const sorted: Record<string, string> = {};
   for (const name of Object.keys(metadata).sort()) sorted[name] = metadata[name]!;
   return sorted;
+}
+
+function statusOf({ state, authorizedAt }: Payment): PaymentStatus {
+  return state === 'pending' && authorizedAt !== undefined ? 'authorized' : state;
 }
 
 /** A payment as `GET /v1/payments/{id}` and a webhook's `data` show it. */

@@ -7,7 +7,6 @@ import {
 } from '@triplock/contracts';
 import {
   bucketOf,
-  failureIn,
   type Entry,
   type EventId,
   type Settlement,
@@ -20,7 +19,7 @@ import {
   type Queryable,
 } from '@triplock/postgres';
 import { UnpostableError, type Posting } from '../ledger.ts';
-import { refuseBadTexts } from '../outcomes.ts';
+import { failureIn, refuseBadTexts } from '../outcomes.ts';
 import type { RefundPosting } from '../refunds.ts';
 
 const sql = loadStatements(import.meta.url, 'settlement.sql', [

@@ -1,6 +1,7 @@
 import { bucketCount, encodePaymentEvent, type PaymentEvent } from '@triplock/contracts';
 import {
   detailsText,
+  failureIn,
   otherDetails,
   paymentOf,
   type ProviderColumns,
@@ -12,7 +13,6 @@ import {
   type AcceptedPayment,
   bucketOf,
   type Entry,
-  failureIn,
   type FollowUpKind,
   type Payment,
   type PaymentKind,

@@ -5,6 +5,7 @@ import {
   refundKeyConflictEventOf,
 } from '@triplock/contracts';
 import {
+  failureIn,
   paymentMovement,
   type Posting,
   refundMovement,
@@ -16,13 +17,7 @@ import {
   type SettleRequest,
   UnpostableError,
 } from '@triplock/ledger';
-import {
-  type EventId,
-  failureIn,
-  isFollowUp,
-  type Settlement,
-  type TxnId,
-} from '@triplock/payments';
+import { type EventId, isFollowUp, type Settlement, type TxnId } from '@triplock/payments';
 import {
   finalColumns,
   insertEntry,
