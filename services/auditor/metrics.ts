@@ -129,7 +129,7 @@ function auditMetrics(registry: Registry): AuditMetrics {
     ),
     waiting: perCheck(
       'triplock_audit_waiting',
-      'Ids that wait for a customer, a bank or a partner’s endpoint, at most 100 per partner.',
+      'Ids that wait for a customer, a bank, a capture or a partner’s endpoint, at most 100 per partner.',
     ),
     waitingOldestSeconds: perCheck(
       'triplock_audit_waiting_oldest_seconds',
