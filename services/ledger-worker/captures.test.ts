@@ -8,6 +8,7 @@ import {
   eventually,
   type TestStripe,
 } from '@triplock/testing';
+import { chargePayment } from './charging.ts';
 import { ledgerCounts } from './test/pipeline.ts';
 import { anew, pointsOfHolds, refundingAt, start, within2min } from './test/at-stripe.ts';
 
@@ -28,6 +29,16 @@ async function booksOf() {
   type Sums = Record<string, { count: number; amount: number }>;
   const { charges, held } = await stripe.control<{ charges: Sums; held: Sums }>('GET', '/audit');
   return { taken: charges['eur']?.amount ?? 0, held: held['eur']?.amount ?? 0 };
+}
+
+/** Captured by a person at the provider's own page. */
+async function captureByHand(intentId: string, amount: number): Promise<void> {
+  const answer = await fetch(`${stripe.url}/v1/payment_intents/${intentId}/capture`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${stripe.apiKey}` },
+    body: new URLSearchParams({ amount_to_capture: String(amount) }),
+  });
+  assert.equal(answer.status, 200, await answer.text());
 }
 
 /** A worker, and a way to see how payments and what follows them ended. */
@@ -151,6 +162,64 @@ test('a hold that the provider lets go ends its payment, and no capture takes an
   assert.deepEqual(await booksOf(), { taken: 0, held: 0 });
 });
 
+test('what was held and captured before the ledger noted either ends by a capture', async (context) => {
+  const { pay, ask, worker, endsAs, capture, intentOf, types } = await aCapturing(context);
+  const payment = aPayment({
+    amount: 1_000n,
+    paymentMethod: 'pm_card_authenticationRequired',
+    captureMethod: 'manual',
+  });
+  await pay(payment);
+  await worker.allCommitted();
+  // Held and taken before anybody looks: as after a restore, or where a worker dies in between.
+  const intentId = await intentOf(payment);
+  const outcome = 'succeeded';
+  await stripe.control('POST', `/payment_intents/${intentId}/authenticate`, { outcome });
+  await captureByHand(intentId, 1_000);
+  const again = capture(payment);
+  await ask(again);
+  await endsAs(again, 'succeeded');
+  await endsAs(payment, 'captured');
+  assert.equal((await types(payment)).filter((type) => type === 'payment.authorized').length, 1);
+  assert.deepEqual(await booksOf(), { taken: 1_000, held: 0 });
+});
+
+test('what was captured by hand in part ends its payment only by a capture of that part', async (context) => {
+  const { pay, ask, worker, endsAs, capture, cancellation, intentOf, rowOf } =
+    await aCapturing(context);
+  const payment = aHold();
+  await pay(payment);
+  await worker.allCommitted();
+  await captureByHand(await intentOf(payment), 600);
+  const [whole, none, part] = [capture(payment), cancellation(payment), capture(payment, 600n)];
+  for (const other of [whole, none]) {
+    await ask(other);
+    await endsAs(other, 'failed', 'payment_already_captured');
+    assert.deepEqual(await rowOf(payment), { state: 'pending', code: null, captured: null });
+  }
+  await ask(part);
+  await endsAs(part, 'succeeded');
+  assert.deepEqual(await rowOf(payment), { state: 'captured', code: null, captured: 600n });
+});
+
+test('whoever looks after a payment that was captured meanwhile does not report it as stuck', async (context) => {
+  const { pay, ask, worker, endsAs, capture, intentOf } = await aCapturing(context);
+  const [ours, byHand] = [aHold(), aHold()];
+  await pay(ours, byHand);
+  await worker.allCommitted();
+  const traceparent = '00-00000000000000000000000000000001-0000000000000001-01';
+  const look = async ({ txnId }: AcceptedPayment) => {
+    const payment = (await worker.ledger.find(txnId))!;
+    return () => chargePayment(worker.worker, { payment, traceparent });
+  };
+  const early = await look(ours);
+  await ask(capture(ours));
+  await endsAs(ours, 'captured');
+  assert.deepEqual(await early(), { outcome: 'taken-over', state: 'captured' });
+  await captureByHand(await intentOf(byHand), 1_000);
+  assert.equal((await (await look(byHand))()).outcome, 'unknown');
+});
+
 test('a worker that is killed at every point of an authorisation captures and cancels it once', async (context) => {
   const { worker, pay, refund, settings, owner } = await aRefunding(context);
   await worker.consumer.close();
@@ -180,9 +249,15 @@ test('a worker that is killed at every point of an authorisation captures and ca
   assert.equal((await last.terminate()).exitCode, 0);
 });
 
-const crashes = ['reserved', 'captured', 'cancelled', 'settled', 'authorized'] as const;
+const crashes = [
+  'worker.reserved',
+  'worker.captured',
+  'worker.cancelled',
+  'worker.settled',
+  'worker.authorized',
+] as const;
 suite('a worker that fails between two steps finds an authorisation as it left it', () => {
-  for (const name of crashes.map((crash) => `worker.${crash}` as const)) {
+  for (const name of crashes) {
     test(`after ${name}`, async (context) => {
       const { pay, ask, worker, endsAs, capture, cancellation } = await aCapturing(context);
       const [taken, released] = [aHold(), aHold()];

@@ -1,5 +1,5 @@
 import { canceledBy, refusalOf, type SettleRefundRequest } from '@triplock/ledger';
-import type { Payment } from '@triplock/payments';
+import type { Payment, TxnId } from '@triplock/payments';
 import {
   nextAttempt,
   type CaptureOutcome,
@@ -29,8 +29,9 @@ export async function followUp(worker: Worker, given: RefundToGive): Promise<Att
  * intent is captured or let go once, and tells which, however late it is asked.
  *
  * Who holds the payment was decided in the ledger, before the provider was asked: so a capture that
- * meets an intent which was let go met its expiry, or somebody at the provider's own page; and one
- * that meets another amount met such a person. Both rows then end as the provider's books have it.
+ * meets an intent which was let go met its expiry, or somebody at the provider's own page, and both
+ * rows end as the provider's books have it. One that meets another amount met such a person too. It
+ * fails and lets go of the payment, which stays pending until a capture of that amount comes.
  */
 async function endAuthorization(worker: Worker, given: RefundToGive): Promise<AttemptOutcome> {
   const { refund, traceparent, asked } = given;
@@ -103,10 +104,13 @@ function endOf({ refund }: Pick<RefundToGive, 'refund'>, seen: CaptureOutcome): 
     case 'succeeded': {
       const { chargeId, received: amount } = seen;
       const isOurs = refund.kind === 'capture' && amount === refund.money.amount;
-      const failure = refusalOf('payment_already_captured');
+      if (!isOurs) {
+        const failure = refusalOf('payment_already_captured');
+        return { outcome: 'ended', result: { state: 'failed', failure } };
+      }
       return {
         outcome: 'ended',
-        result: isOurs ? { state: 'succeeded' } : { state: 'failed', failure },
+        result: { state: 'succeeded' },
         payment: { result: { state: 'captured', amount }, chargeId },
       };
     }
@@ -134,4 +138,19 @@ function endOf({ refund }: Pick<RefundToGive, 'refund'>, seen: CaptureOutcome): 
     default:
       return seen satisfies never;
   }
+}
+
+/** What a payment waits for that was captured at the provider, and by no capture of ours. */
+export function capturedByHand(txnId: TxnId): AttemptOutcome {
+  const error = new Error(
+    `payment ${txnId} was captured at the provider and by no capture of ours`,
+  );
+  const because: Unknown = {
+    outcome: 'unknown',
+    error,
+    kept: false,
+    sent: true,
+    untilMended: true,
+  };
+  return { outcome: 'unknown', because };
 }

@@ -10,8 +10,8 @@ import {
   type FoundIntent,
   type IntentOutcome,
   type IntentRequest,
-  type Unknown,
 } from '@triplock/provider';
+import { capturedByHand } from './captures.ts';
 import type { AttemptOutcome, Worker } from './worker.ts';
 
 /** A pending card payment as it was read, and whose request it was. */
@@ -42,7 +42,9 @@ export async function chargePayment(
   const charged = await decide(worker, { payment: ready, traceparent }, stored);
   switch (charged.outcome) {
     case 'succeeded': {
-      if (payment.details.captureMethod === 'manual') return capturedElsewhere(payment);
+      if (payment.details.captureMethod === 'manual') {
+        return capturedBefore(worker, { payment: ready, traceparent });
+      }
       const { chargeId } = charged;
       const result = { state: 'succeeded' as const };
       return settle(worker, { payment: ready, traceparent }, { result, chargeId });
@@ -82,21 +84,19 @@ async function authorize(
 }
 
 /**
- * What was held was taken by nobody's capture: by hand at the provider, as the audit reports too. A
- * capture of that amount ends the payment.
+ * What was held is taken. Where the ledger does not know that it was held, its row was set back by
+ * a restore, or a worker died before it noted that: it is noted now, which wakes the capture, and
+ * that one ends both rows. Else nobody's capture took it: somebody did by hand at the provider, as
+ * the audit reports too, and a capture of that amount ends the payment.
+ *
+ * The row is read once more, because a capture may have begun and ended since it was read.
  */
-function capturedElsewhere({ txnId }: Payment): AttemptOutcome {
-  const error = new Error(
-    `payment ${txnId} was captured at the provider and by no capture of ours`,
-  );
-  const because: Unknown = {
-    outcome: 'unknown',
-    error,
-    kept: false,
-    sent: true,
-    untilMended: true,
-  };
-  return { outcome: 'unknown', because };
+async function capturedBefore(worker: Worker, held: CardPayment): Promise<AttemptOutcome> {
+  const { txnId, version, authorizedAt } = held.payment;
+  if (authorizedAt === undefined) return authorize(worker, held);
+  const row = await worker.ledger.find(txnId);
+  if (row?.version !== version) return { outcome: 'taken-over', state: row?.state ?? 'pending' };
+  return capturedByHand(txnId);
 }
 
 /** What was held is let go, which is no decline: by the provider, once it has expired. */

@@ -11,7 +11,7 @@ export type SortedError =
   | Unknown;
 
 /** What the partner chose; a refusal that names another parameter is a mistake of ours. */
-const partnersOwn = ['payment_method', 'amount', 'currency', 'return_url'];
+const partnersOwn = ['payment_method', 'amount', 'amount_to_capture', 'currency', 'return_url'];
 
 /**
  * What is wrong with the account, the key or this program, and with no payment: every other one is

@@ -184,11 +184,20 @@ test('what Stripe refuses of a request for good is refused, with its code or typ
     [refusal({}), 'invalid_request_error'],
     [refusal({ code: 'payment_method_unactivated' }), 'payment_method_unactivated'],
     [refusal({ code: 'amount_too_small', param: 'amount' }), 'amount_too_small'],
+    [refusal({ code: 'amount_too_large', param: 'amount_to_capture' }), 'amount_too_large'],
     [refusal({ code: 'resource_missing', param: 'payment_method' }), 'resource_missing'],
   ] as const;
   for (const [answer, code] of refusals) {
     assert.equal((await failure('create', answer))?.code, code);
     assert.equal((await failure('refund', answer))?.code, code);
+  }
+});
+
+test('a hold that Stripe let go has expired, by either of the reasons that it gives', async (context) => {
+  const { failure } = await answering(context);
+  for (const cancellation_reason of ['automatic', 'expired']) {
+    const body = { ...intent, status: 'canceled', cancellation_reason };
+    assert.equal((await failure('read', { body }))?.code, 'authorization_expired');
   }
 });
 

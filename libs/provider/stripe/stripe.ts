@@ -215,11 +215,11 @@ function actionOf({ next_action: next, client_secret: clientSecret }: Seen): {
 }
 
 /**
- * Abandoned is what we cancel when a customer never came to authenticate; `automatic` is what
- * Stripe lets go by itself, once an authorisation has expired.
+ * Abandoned is what we cancel when a customer never came to authenticate; `automatic` and
+ * `expired` are what Stripe lets go by itself, once an authorisation has expired.
  */
 function cancelled({ cancellation_reason: reason }: Seen): Failure {
-  if (reason === 'automatic') {
+  if (reason === 'automatic' || reason === 'expired') {
     const message = 'The authorisation expired before it was captured.';
     return { code: 'authorization_expired', message };
   }
