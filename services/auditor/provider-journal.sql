@@ -105,7 +105,9 @@ SELECT id FROM auditor.intents WHERE id = ANY($1::text[])
 
 -- name: findDoubtful
 -- What of the provider's does not agree with the ledger only because it has changed since it was
--- listed, or was left out: it is asked about by its id before anybody calls it drift.
+-- listed, or was left out: it is asked about by its id before anybody calls it drift. What has
+-- been waiting longest comes first, because a check calls it drift first; what stays doubtful
+-- whatever the provider says, as an intent that nobody confirms, waits anew once it was looked at.
 --
 -- $1 rows at most.
 -- A row: kind and id of one to ask about.
@@ -125,19 +127,19 @@ SELECT kind, id FROM (
                     WHERE refunds.id = provider_refund_id AND refunds.status = state)
   UNION ALL
   -- Charges under way of payments that failed or were cancelled.
-  SELECT 'charge', charges.id, charges.created_at
+  SELECT 'charge', charges.id, charges.seen_at
   FROM auditor.charges JOIN ledger.transactions USING (txn_id)
   WHERE charges.status = 'pending' AND transactions.state IN ('failed', 'canceled')
   UNION ALL
   -- Intents that no row names: whoever made one may have died, but nobody may confirm it.
-  SELECT 'intent', intents.id, intents.created_at
+  SELECT 'intent', intents.id, intents.seen_at
   FROM auditor.intents
   WHERE intents.status IN ('unconfirmed', 'pending')
     AND NOT EXISTS (SELECT FROM ledger.transactions
                     WHERE transactions.txn_id = intents.txn_id
                       AND transactions.provider_intent_id = intents.id)
 ) AS doubtful
-ORDER BY since DESC
+ORDER BY since
 LIMIT $1
 
 -- name: findRefundsToReview
@@ -159,7 +161,8 @@ LIMIT $1
 -- Intents and refunds that are not final in the journal and whose transactions are pending, those
 -- seen longest ago first: an intent that was listed while it was being confirmed may wait for its
 -- customer by now, and one that waited may have ended. Nobody has looked at them for some seconds,
--- or a minute where the provider said whom it waits for.
+-- or a minute where the provider said whom it waits for. What waits for its partner comes last: it
+-- may do so for days, and the ledger knows first when it ends.
 --
 -- $1 rows at most.
 -- A row: kind and id of one to ask about.
@@ -175,7 +178,7 @@ WHERE transactions.state = 'pending'
   AND journal.status IN ('unconfirmed', 'pending')
   AND journal.seen_at < now()
     - CASE WHEN journal.waits_for IS NULL THEN interval '5 seconds' ELSE interval '1 minute' END
-ORDER BY journal.seen_at
+ORDER BY journal.waits_for IS NOT DISTINCT FROM 'partner', journal.seen_at
 LIMIT $1
 
 -- name: noteRead

@@ -5,7 +5,7 @@ import type { JournalQuery, JournalRow, ProviderJournal } from '@triplock/provid
 import { aPayment, aRefund, createTestDatabase, createTestStripe } from '@triplock/testing';
 import { observe, resultOf, type AuditResult } from './audit.ts';
 import { walkJournal } from './provider-journal.ts';
-import { cardSystem, watched } from './test/card-system.ts';
+import { beingCaptured, cardSystem, manyCards, watched } from './test/card-system.ts';
 
 let stripe: Awaited<ReturnType<typeof createTestStripe>>;
 let stopStripe = async () => {};
@@ -104,6 +104,13 @@ test('a dispute of which the ledger was not told is named until it is', async (c
   assert.ok(!(await found()).includes(untold));
   assert.equal(driftOf(await audit())['dispute-unfounded'], undefined);
   assert.deepEqual((await real.read('dispute', untold))?.status, 'pending');
+});
+
+test('a part that the provider captured is no drift while the ledger does not know', async (context) => {
+  const { system, audit } = await aCardSystem(context);
+  const [fits, differs] = [await beingCaptured(system, 600), await beingCaptured(system, 601)];
+  const found = driftOf(await audit())['charge-differs-from-ledger'] ?? [];
+  assert.deepEqual([found.includes(fits), found.includes(differs)], [false, true]);
 });
 
 test('a refund that a bank sends back after it succeeded is found by and by, and named', async (context) => {
@@ -267,4 +274,21 @@ test('a refund of which nobody can say what it means stops the walk where its in
   await assert.rejects(walkJournal({ database, journal: journalWith('pi_ours') }), {
     message: 'unknown_status re_1',
   });
+});
+
+test('everything that is doubtful is asked about, what waits longest first, and held money last', async (context) => {
+  const store = await createTestDatabase(context);
+  await store.open().transaction(async (tx) => {
+    await tx.query('SET LOCAL session_replication_role = replica');
+    await tx.query(manyCards, [150, 60]);
+  });
+  const asked: string[] = [];
+  const journal: ProviderJournal = {
+    list: async () => ({ outcome: 'page', rows: [] }),
+    read: async (_, id) => void asked.push(id),
+  };
+  await walkJournal({ database: store.open('triplock_auditor'), journal });
+  const charges = Array.from({ length: 150 }, (_, n) => `ch_${150 - n}`);
+  assert.deepEqual(asked.slice(0, 150), charges);
+  assert.deepEqual(asked.slice(150, 152), ['pi_pending1', 'pi_pending60']);
 });

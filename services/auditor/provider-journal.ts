@@ -113,8 +113,14 @@ function nextStep({ statusCode }: ProviderError): string {
  */
 const overlapMs = 60_000;
 
-/** What does not agree is asked about one by one; what is more than this, by the next audit. */
-const doubtfulMax = 100;
+/**
+ * What does not agree is asked about one by one, for so long; what is left then, by the next audit.
+ * A capture is among it, because no list by time shows it once its charge was listed.
+ */
+const doubtfulMs = 30_000;
+
+/** More than anybody can be asked about in that time. */
+const doubtfulMax = 10_000;
 
 /**
  * Refunds that agree and may not for ever, per audit: it takes seconds, and tens of thousands a
@@ -133,15 +139,21 @@ type Copying = { database: Queryable; journal: ProviderJournal };
 export async function walkJournal(copying: Copying): Promise<void> {
   for (const kind of journalKinds) await walk(copying, kind);
   const { database } = copying;
-  await readAgain(copying, await database.query<ById>(sql.findDoubtful, [doubtfulMax]));
+  const doubtful = await database.query<ById>(sql.findDoubtful, [doubtfulMax]);
+  await readAgain(copying, doubtful, performance.now() + doubtfulMs);
   await readAgain(copying, await database.query<ById>(sql.findUnfinishedToReview, [reviewedMax]));
   await readAgain(copying, await database.query<ById>(sql.findRefundsToReview, [reviewedMax]));
 }
 
 type ById = { kind: JournalKind; id: string };
 
-async function readAgain({ database, journal }: Copying, doubtful: ById[]): Promise<void> {
+async function readAgain(
+  { database, journal }: Copying,
+  doubtful: readonly ById[],
+  until = Number.POSITIVE_INFINITY,
+): Promise<void> {
   for (const { kind, id } of doubtful) {
+    if (performance.now() >= until) return;
     const read = await journal.read(kind, id);
     if (read === undefined) await database.query(sql.forgetOne, [kind, id]);
     else await database.query(sql.noteRead, [JSON.stringify(rowOf(read))]);

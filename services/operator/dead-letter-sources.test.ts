@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { openPostgresOutbox } from '@triplock/ledger';
 import { createLogger } from '@triplock/runtime';
@@ -193,6 +194,7 @@ test('a transaction that has been pending for long is listed, and redriven it is
       [id],
     );
   const [stuck, young, withCustomer] = eventIds as [string, string, string];
+  const [held, heldTooLong] = [randomUUID(), randomUUID()];
   await insert(stuck, ago('3 hours'), 'NULL');
   await insert(young, ago('30 minutes'), 'NULL');
   // Its customer may authenticate for 24 hours.
@@ -200,13 +202,21 @@ test('a transaction that has been pending for long is listed, and redriven it is
   await database.query(
     `INSERT INTO auditor.provider_journal
        (kind, id, status, waits_for, amount, currency, created_at, txn_id, partner_id)
-     VALUES ('intent', 'stripe', 'pending', 'customer', 100, 'EUR', now(), $1, 'acme')`,
-    [withCustomer],
+     VALUES ('intent', 'stripe', 'pending', 'customer', 100, 'EUR', now(), $1, 'acme'),
+            ('intent', 'held', 'pending', 'partner', 100, 'EUR', now(), $2, 'acme'),
+            ('intent', 'held-too-long', 'pending', 'partner', 100, 'EUR', now(), $3, 'acme')`,
+    [withCustomer, held, heldTooLong],
   );
+  // Its partner may capture it for seven days.
+  await insert(held, ago('7 days'), `'held'`);
+  await insert(heldTooLong, ago('193 hours'), `'held-too-long'`);
   const listed = await listDeadLetters(sources);
   assert.deepEqual(
     listed.map(({ id, about, reason }) => [id, about, reason]),
-    [[`transaction:${stuck}`, stuck, 'pending for 3 hours']],
+    [
+      [`transaction:${heldTooLong}`, heldTooLong, 'pending for 193 hours'],
+      [`transaction:${stuck}`, stuck, 'pending for 3 hours'],
+    ],
   );
   const id = parseDeadLetterId(`transaction:${stuck}`);
   assert.ok(await showDeadLetter(sources, id));

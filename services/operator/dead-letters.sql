@@ -3,7 +3,8 @@
 
 -- name: list
 -- Events that can never be published, webhooks that were given up, and transactions that have been
--- pending for an hour, or for 25 where a customer or a bank may be at work; oldest first.
+-- pending for an hour, for 25 where a customer or a bank may be at work, or for eight days where a
+-- partner holds the money, which the provider does for seven; oldest first.
 --
 -- A row: one dead letter. Events that only wait behind a parked one of their payment are not
 -- listed: they leave together with it.
@@ -20,7 +21,10 @@ UNION ALL
 SELECT 'transaction:' || txn_id, created_at, partner_id, txn_id,
        'pending for ' || floor(extract(epoch FROM now() - created_at) / 3600) || ' hours'
 FROM ledger.transactions
-WHERE state = 'pending' AND created_at < now() - CASE
+WHERE state = 'pending' AND created_at < now() - interval '1 hour'
+  AND created_at < now() - CASE
+    WHEN txn_id IN (SELECT txn_id FROM auditor.waiting_outside WHERE waits_for = 'partner')
+    THEN interval '8 days'
     WHEN txn_id IN (SELECT txn_id FROM auditor.waiting_outside) THEN interval '25 hours'
     ELSE interval '1 hour'
   END

@@ -83,6 +83,7 @@ function listing(open: Open): void {
       return aRefund(payment, { amount: 10n, acceptedAt });
     });
     const others = [aRefund(neighbour, { amount: 1n }), aRefund(payment, { partner: 'globex' })];
+    others.push(aRefund(payment, { kind: 'cancellation' }));
     for (const each of [...made, ...others]) await store.refunds.post(posting(each));
     const { txnId: paymentId, partnerId } = payment;
     const newestFirst = made

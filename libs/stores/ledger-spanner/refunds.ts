@@ -271,7 +271,10 @@ export async function listRefunds(
   let before: Date | undefined;
   if (after !== undefined) {
     const position = await readTransaction(database, after);
-    const isTheirs = position?.payment_id === paymentId && position.partner_id === partnerId;
+    const isTheirs =
+      position?.kind === 'refund' &&
+      position.payment_id === paymentId &&
+      position.partner_id === partnerId;
     if (!isTheirs) return { outcome: 'unknown-cursor' };
     before = position.created_at;
   }

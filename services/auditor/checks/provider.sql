@@ -80,7 +80,7 @@ WHERE charges.txn_id IS NOT NULL
 -- name: charge_differs_from_ledger
 -- Charges that took another amount, currency or partner's money than the payment says, are another
 -- charge than it names, or are of one that failed or was cancelled. Of a payment that was captured
--- that is what was captured.
+-- that is what was captured; of one that is being captured, what that capture asks for.
 WITH touched AS MATERIALIZED (
   SELECT txn_id FROM auditor.settled_between($1, $2) WHERE payment_method IS NOT NULL
   UNION
@@ -98,8 +98,13 @@ WHERE charges.status = 'succeeded'
   AND (
     (charges.amount, charges.currency, charges.partner_id)
       IS DISTINCT FROM (
-        coalesce(transactions.amount_captured, transactions.amount), transactions.currency,
-        transactions.partner_id
+        coalesce(
+          transactions.amount_captured,
+          (SELECT captures.amount FROM ledger.transactions AS captures
+           WHERE captures.txn_id = transactions.closed_by AND captures.kind = 'capture'),
+          transactions.amount
+        ),
+        transactions.currency, transactions.partner_id
       )
     OR transactions.state IN ('failed', 'canceled')
     OR transactions.state IN ('succeeded', 'captured') AND charges.id IS DISTINCT FROM transactions.provider_charge_id

@@ -10,8 +10,9 @@ import {
 } from '@triplock/provider';
 import { aPayment, aRefund, createTestDatabase, type createTestStripe } from '@triplock/testing';
 import { observe, resultOf, type AuditResult } from '../audit.ts';
+import { bookAtProvider } from './harm.ts';
 import { ownersOf } from './hops.ts';
-import { anAuditorOf, wholeSystem } from './whole-system.ts';
+import { anAuditorOf, wholeSystem, type System } from './whole-system.ts';
 
 type TestStripe = Awaited<ReturnType<typeof createTestStripe>>;
 
@@ -97,3 +98,40 @@ export function watched(journal: ProviderJournal, failAt = Infinity) {
   return { journal: watchedJournal, asked };
 }
 const away = { type: 'StripeConnectionError', statusCode: undefined, requestId: undefined };
+
+/** A card of which 600 are being captured, and the provider took so much. Gives the charge. */
+export async function beingCaptured(system: System, taken: number): Promise<string> {
+  const wish = { paymentMethod: 'pm_card_visa', captureMethod: 'manual', amount: 1_000n } as const;
+  const of = aPayment(wish);
+  const intentId = `pi-${of.txnId}`;
+  await system.accept(of);
+  await system.begin(of);
+  await system.publish(await system.authorize(of, intentId));
+  const capture = aRefund(of, { kind: 'capture', amount: 600n });
+  await system.accept(capture);
+  await system.beginRefund(capture);
+  await bookAtProvider(system, { kind: 'intent', of, intentId, amount: 1_000 });
+  return bookAtProvider(system, { kind: 'charge', of, intentId, amount: taken });
+}
+
+/** Of so many card payments that succeeded, and so many that are held, each a minute older. */
+export const manyCards = `
+  WITH payments AS (
+    INSERT INTO ledger.transactions (txn_id, kind, partner_id, idempotency_key, fingerprint,
+      response_version, payment_method, created_at, amount, currency, state, settled_at, events,
+      due_at, provider, provider_intent_id, provider_charge_id)
+    SELECT gen_random_uuid(), 'payment', 'acme', state || n, sha256('x'), 1, 'pm_card_visa',
+           now() - n * interval '1 minute', 1, 'EUR', state,
+           CASE state WHEN 'succeeded' THEN now() - n * interval '1 minute' END, 0,
+           CASE state WHEN 'pending' THEN now() END, 'stripe', 'pi_' || state || n,
+           CASE state WHEN 'succeeded' THEN 'ch_' || n END
+    FROM (VALUES ('succeeded', $1::int), ('pending', $2)) AS t (state, number),
+         generate_series(1, number) AS n
+    RETURNING *
+  )
+  INSERT INTO auditor.provider_journal (kind, id, status, waits_for, amount, currency, created_at,
+    txn_id, partner_id, seen_at)
+  SELECT 'intent', provider_intent_id, 'pending',
+         CASE WHEN provider_intent_id <> 'pi_pending1' THEN 'partner' END, 1, 'EUR', created_at,
+         txn_id, partner_id, created_at
+  FROM payments WHERE state = 'pending'`;

@@ -199,7 +199,7 @@ function checkRead(
   }
   const status = request.end?.what === 'answered' ? request.end.status : undefined;
   if (key === undefined || key.partner !== request.partner || status !== 404) return [];
-  const isOther = request.path.startsWith('/v1/refunds/') !== (key.kind === 'refund');
+  const isOther = !request.path.startsWith(`/v1/${key.kind}s/`);
   if (isOther) return [];
   const accepted = firstAccepted(key);
   const before = accepted !== undefined && endLine(accepted) < request.line;

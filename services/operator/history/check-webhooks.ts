@@ -102,7 +102,8 @@ function checkEvent(webhook: Event): HistoryFinding[] {
 
 /** The payment that numbers an event. */
 function paymentOf({ event: { data } }: Event): string {
-  return data['object'] === 'refund' ? String(data['payment']) : data.id;
+  const { payment } = data;
+  return typeof payment === 'string' ? payment : data.id;
 }
 
 function checkSequences(
@@ -126,7 +127,8 @@ function checkSequences(
     if (gap >= 0) {
       return [find('sequence-gap', [inOrder[gap]!], `number ${gap + 1} never came`)];
     }
-    const isFirst = first.event.data.id === payment;
+    // A capture of more than its payment fails before that is authorised.
+    const isFirst = first.event.data.id === payment || first.event.type === 'capture.failed';
     return isFirst
       ? []
       : [find('sequence-gap', [first], 'a refund is number 1, before its payment is final')];

@@ -1,7 +1,8 @@
+import type { FinalState } from '@triplock/payments';
 import type { Sent } from './asked-keys.ts';
 import { parseObject, type Fields, type HistoryLine, type WebhookArrived } from './history.ts';
 
-/** A payment or refund as its partner was shown it, by a read or by a webhook. */
+/** A payment, or what follows one, as its partner was shown it, by a read or by a webhook. */
 export type Shown = {
   by: 'read' | 'webhook';
   /** The line that shows it. */
@@ -15,7 +16,7 @@ export type Shown = {
   /** To whom it was shown. */
   partner: string;
   id: string;
-  /** `pending`, `succeeded` or `failed`; anything else makes it no transaction. */
+  /** As the API shows it: `pending`, `authorized` or how it ended. */
   status: string;
   fields: Fields;
 };
@@ -55,11 +56,15 @@ export function gatherShown(
     webhooks,
     transactions: Map.groupBy(shown, ({ id }) => id),
     reads: reads.flatMap(({ request, shown: [first] }) => {
-      const [, id] = /^\/v1\/(?:payments|refunds)\/([0-9a-f-]{36})$/.exec(request.path) ?? [];
+      const [, id] =
+        /^\/v1\/(?:payments|refunds|captures|cancellations)\/([0-9a-f-]{36})$/.exec(request.path) ??
+        [];
       return id === undefined ? [] : [{ request, id, ...(first && { shown: first }) }];
     }),
   };
 }
+
+const objects = new Set<unknown>(['payment', 'refund', 'capture', 'cancellation']);
 
 /** One transaction, or those of a list. */
 function readAnswer({ end, line, at, partner }: Sent): Shown[] {
@@ -70,7 +75,7 @@ function readAnswer({ end, line, at, partner }: Sent): Shown[] {
   return (list as (Fields | undefined)[]).flatMap((fields) => {
     const { id, status, object } = fields ?? {};
     if (typeof id !== 'string' || typeof status !== 'string') return [];
-    if (object !== 'payment' && object !== 'refund') return [];
+    if (!objects.has(object)) return [];
     const when = { line: end.line, since: line, at, shownAt: end.at };
     return [{ by: 'read', ...when, partner, id, status, fields: fields! }];
   });
@@ -101,7 +106,8 @@ export const keyConflict = 'payment.key_conflict';
 /** Which statuses the events show that are not a transaction's end. */
 export const statusesOf: Readonly<Record<string, readonly string[]>> = {
   'payment.requires_action': ['pending'],
-  'payment.disputed': ['succeeded', 'failed'],
+  'payment.authorized': ['authorized'],
+  'payment.disputed': ['succeeded', 'captured', 'failed', 'canceled'],
 };
 
 /** A webhook's time is the catcher's, a read's its client's: so far apart they are in order. */
@@ -112,7 +118,14 @@ export function knownFrom({ by, shownAt }: Shown): number {
   return by === 'read' ? shownAt : shownAt + clocksMs;
 }
 
+const finalStatuses: readonly string[] = [
+  'succeeded',
+  'captured',
+  'failed',
+  'canceled',
+] satisfies FinalState[];
+
 /** Whether the state is one that never changes. */
 export function isFinal({ status }: Shown): boolean {
-  return status === 'succeeded' || status === 'failed';
+  return finalStatuses.includes(status);
 }

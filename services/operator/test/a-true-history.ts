@@ -1,3 +1,4 @@
+import { type EventType, type TxnId, deriveEventId } from '@triplock/payments';
 import type { Answered, Asked, HistoryEvent, WebhookArrived } from '../history/history.ts';
 import { ModelSystem, type Wish } from './a-history.ts';
 
@@ -66,6 +67,36 @@ export function aTrueHistory(): HistoryEvent[] {
   for (const each of [...asked, retried, refunded]) system.read(each.partner, each);
   system.over();
   return system.events;
+}
+
+/** A payment is authorised, captured and disputed; one webhook may lack, and a read comes last. */
+export function aCapturedHistory(without?: EventType, last = 'captured'): HistoryEvent[] {
+  const system = new ModelSystem();
+  const body = { amount: 9, currency: 'EUR' };
+  const wish: Wish = { partner: 'acme', kind: 'payment', key: 'held', body };
+  const { partner } = wish;
+  system.send(wish);
+  const { id } = system.requests.find(Boolean)!;
+  const captureId = '00000000-0000-8000-8000-00000000000c' as TxnId;
+  const payment = { id, object: 'payment', ...body };
+  const capture = { id: captureId, object: 'capture', payment: id, status: 'succeeded' };
+  const told: [EventType, TxnId, object][] = [
+    ['payment.authorized', id, { ...payment, status: 'authorized' }],
+    ['capture.succeeded', captureId, capture],
+    ['payment.captured', id, { ...payment, status: 'captured' }],
+    ['payment.disputed', id, { ...payment, status: 'captured' }],
+  ];
+  told.forEach(([type, of, data], at) => {
+    const hook = { type, sequence: at + 1, data };
+    const said = { partner, id: deriveEventId(of, type as never), body: JSON.stringify(hook) };
+    if (type !== without) system.deliver(said);
+  });
+  system.pass(2_000);
+  const n = system.askRead(partner, id, 'payment');
+  system.replies.set(n, { status: 200, body: JSON.stringify({ ...payment, status: last }) });
+  system.answer(n);
+  const over = { what: 'over', at: 9, delivered: true, complete: false } as const;
+  return [...system.events, over];
 }
 
 /** The n-th request under a key, from 0. */
