@@ -33,6 +33,8 @@ const loops: readonly string[] = [
   'libs/runtime/loop.ts',
   // Looks for pending transactions that no worker finished in time.
   'services/ledger-worker/resolver.ts',
+  // Asked by each such pass whether the provider is left alone.
+  'libs/provider/circuit-breaker.ts',
   // Renews the dispatcher's leases, measures its backlog, and removes events by age.
   'services/outbox-dispatcher/upkeep.ts',
   // Renews what reads show of payments that the ledger does not have yet.
