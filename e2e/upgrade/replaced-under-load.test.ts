@@ -121,7 +121,15 @@ async function payAhead(from: Partner): Promise<string[]> {
     await eventually(isPaid, { withinMs: 60_000, what: `an end of ${id}` });
     return id;
   });
-  return Promise.all(paying);
+  const ids = await Promise.all(paying);
+  // A final payment's event may still wait, and would then leave under this version's key.
+  const sql = `SELECT FROM ledger.outbox WHERE txn_id = ANY($1::uuid[]) AND state = 'published'`;
+  const arePublished = async () => (await on.look.ledger.query(sql, [ids])).length >= ids.length;
+  await eventually(arePublished, {
+    withinMs: 60_000,
+    what: 'their events from the earlier version',
+  });
+  return ids;
 }
 
 async function refundAll(from: Partner, ids: readonly string[]): Promise<void> {
