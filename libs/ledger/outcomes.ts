@@ -12,6 +12,7 @@ import {
   type Entry,
   type Failure,
   type Fingerprint,
+  type JsonObject,
   type Payment,
   type Refund,
   type Settlement,
@@ -64,19 +65,9 @@ export function settlementEvent(payment: Payment, sequence: number): PaymentEven
  * @throws for one that is not: it has no such event, a bug of the caller.
  */
 export function authorizedEvent(payment: Payment, sequence: number): PaymentEvent {
-  const { txnId, partnerId, authorizedAt } = payment;
+  const { txnId, authorizedAt } = payment;
   if (authorizedAt === undefined) throw new Error(`payment ${txnId} is not authorised`);
-  return {
-    schema: paymentEventSchema,
-    event_id: deriveEventId(txnId, 'payment.authorized'),
-    partner_id: partnerId,
-    txn_id: txnId,
-    payment_id: txnId,
-    type: 'payment.authorized',
-    timestamp: authorizedAt.toISOString(),
-    sequence,
-    data: renderPayment(payment),
-  };
+  return stepEvent(payment, { type: 'payment.authorized', at: authorizedAt, sequence });
 }
 
 /**
@@ -89,23 +80,15 @@ export function requiresActionEvent(
   payment: Payment,
   { type, withinMs, sequence }: { type: string | undefined; withinMs: number; sequence: number },
 ): PaymentEvent {
-  const { txnId, partnerId, customer } = payment;
+  const { txnId, customer } = payment;
   if (customer === undefined) throw new Error(`payment ${txnId} waits for no customer`);
   const next_action = {
     ...(type === undefined ? {} : { type }),
     expires_at: customer.expiresAt.toISOString(),
   };
-  return {
-    schema: paymentEventSchema,
-    event_id: deriveEventId(txnId, 'payment.requires_action'),
-    partner_id: partnerId,
-    txn_id: txnId,
-    payment_id: txnId,
-    type: 'payment.requires_action',
-    timestamp: new Date(+customer.expiresAt - withinMs).toISOString(),
-    sequence,
-    data: { ...renderPayment(payment), next_action },
-  };
+  const at = new Date(+customer.expiresAt - withinMs);
+  const shown = { next_action };
+  return stepEvent(payment, { type: 'payment.requires_action', at, sequence, shown });
 }
 
 /** The event of a payment that is disputed: as it is now, and what is wanted back. */
@@ -114,20 +97,30 @@ export function disputedEvent(
   { disputeId, amount, reason }: DisputeReport,
   { disputedAt, sequence }: { disputedAt: Date; sequence: number },
 ): PaymentEvent {
+  const shown = { dispute: { id: disputeId, amount: Number(amount), reason } };
+  return stepEvent(payment, { type: 'payment.disputed', at: disputedAt, sequence, shown });
+}
+
+/** What is told of a payment beside its end: the payment as it is then, and more of it. */
+type Step = {
+  type: 'payment.authorized' | 'payment.requires_action' | 'payment.disputed';
+  at: Date;
+  sequence: number;
+  shown?: JsonObject;
+};
+
+function stepEvent(payment: Payment, { type, at, sequence, shown }: Step): PaymentEvent {
   const { txnId, partnerId } = payment;
   return {
     schema: paymentEventSchema,
-    event_id: deriveEventId(txnId, 'payment.disputed'),
+    event_id: deriveEventId(txnId, type),
     partner_id: partnerId,
     txn_id: txnId,
     payment_id: txnId,
-    type: 'payment.disputed',
-    timestamp: disputedAt.toISOString(),
+    type,
+    timestamp: at.toISOString(),
     sequence,
-    data: {
-      ...renderPayment(payment),
-      dispute: { id: disputeId, amount: Number(amount), reason },
-    },
+    data: { ...renderPayment(payment), ...shown },
   };
 }
 
