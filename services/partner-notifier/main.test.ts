@@ -123,7 +123,7 @@ test('a notifier whose listening connection is lost listens again, and finds wha
 });
 
 test('a notifier that is killed at every point that it has sends each webhook, and again only under its id', async (context) => {
-  // An attempt that timed out before the receiver had it would reach the point after its answer too.
+  // An attempt that times out before the receiver has it reaches the point after its answer too.
   const { begin, publish, receiver, store } = await aNotifier(context, {
     WEBHOOK_TIMEOUT_MS: '10000',
   });

@@ -1,8 +1,9 @@
 import type { TxnId } from '@triplock/payments';
 import { count, renderTable, style } from '../terminal.ts';
 import { type AskedKey, gatherKeys, isReplay, pairRequests } from './asked-keys.ts';
-import { checkAnswers, checkKeys } from './check-answers.ts';
+import { checkAnswers } from './check-answers.ts';
 import { checkEffects } from './check-effects.ts';
+import { checkKeys } from './check-keys.ts';
 import { checkRefunds } from './check-refunds.ts';
 import { checkWebhooks, gatherLostKeys } from './check-webhooks.ts';
 import { type History, type HistoryFinding, type RunOver, historyChecks } from './history.ts';

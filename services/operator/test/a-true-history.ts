@@ -61,6 +61,17 @@ export function aTrueHistory(): HistoryEvent[] {
   for (const n of [overtaken, overtaking]) system.work(n, 'accepted');
   for (const n of [overtaken, overtaking]) system.answer(n);
 
+  const early = system.ask(order(7));
+  system.reach(early);
+  system.forgetClaims();
+  const doomed = system.ask(order(7, { amount: 7_001 }));
+  system.reach(doomed);
+  system.work(early, 'accepted');
+  system.work(doomed, 'dies-before');
+  for (const n of [early, doomed]) system.answer(n);
+  // Refused: the claim of the one that died keeps its fingerprint.
+  system.send(order(7));
+
   settleAll();
   for (const webhook of [...system.webhooks, system.webhooks[0]!]) system.deliver(webhook);
   const asked = system.requests.filter((each) => each !== undefined);
