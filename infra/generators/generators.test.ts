@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve, dirname } from 'node:path';
+import { test } from 'node:test';
+import { spawnSync } from 'node:child_process';
+import { declarations, filesOfServices } from '@triplock/launcher';
+import { format, resolveConfig } from 'prettier';
+import type { Tree } from '@nx/devkit';
+import { createTree } from '@nx/devkit/testing';
+import { generatedFiles, staleFiles } from './generated.ts';
+import { consumer } from './consumer.ts';
+import { LostAnchor } from './insertions.ts';
+import { RefusedName } from './names.ts';
+import { rename } from './rename.ts';
+import { service } from './service.ts';
+import { transaction } from './transaction.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+test('what is generated is as `npm run generate` writes it', async () => {
+  const stale = (await staleFiles()).map(({ path }) => path);
+  const why = 'old or edited by hand: change what it is made from and run npm run generate';
+  assert.deepEqual(stale, [], `${stale.join(', ')}: ${why}`);
+});
+
+test('what is generated stays as it is when it is formatted', async () => {
+  const config = await resolveConfig(join(root, 'package.json'));
+  for (const { path, text } of await generatedFiles()) {
+    if (!path.endsWith('.yml')) continue;
+    assert.equal(await format(text, { ...config, filepath: path }), text, path);
+  }
+});
+
+test('a service more or less changes each file that names services, and nothing outside its marks', (t) => {
+  const clone = mkdtempSync(join(tmpdir(), 'triplock-generated-'));
+  t.after(() => rmSync(clone, { recursive: true }));
+  for (const { path } of filesOfServices()) cpSync(join(root, path), join(clone, path));
+  const write = (declared: typeof declarations) => {
+    const files = filesOfServices(clone, declared);
+    for (const { path, text } of files) writeFileSync(join(clone, path), text);
+    return files;
+  };
+  const [first] = declarations;
+  const named = {
+    name: 'console',
+    role: 'triplock_console',
+    schema: 'console',
+    inbox: true,
+  } as const;
+  const events = { does: 'receive', subscription: 'console' } as const;
+  for (const { path, text } of write([...declarations, { ...first!, ...named, events }]))
+    assert.match(text, /\b(triplock_)?console\b/, path);
+  for (const { path, text } of write(declarations))
+    assert.equal(text, readFileSync(join(root, path), 'utf8'), path);
+});
+
+test('a file that lost its marks is refused by name', (t) => {
+  const clone = mkdtempSync(join(tmpdir(), 'triplock-generated-'));
+  t.after(() => rmSync(clone, { recursive: true }));
+  for (const { path } of filesOfServices()) cpSync(join(root, path), join(clone, path));
+  writeFileSync(join(clone, 'docker-compose.yml'), 'services: {}\n');
+  assert.throws(() => filesOfServices(clone), /docker-compose\.yml lacks the marks/);
+});
+
+/** This repository as it is. Only Nx's command writes a tree to the disk, so nothing changes. */
+function repository(): Tree {
+  // Nx exports no other way to it: a tree of a folder, which `createTree` makes of none.
+  const FolderTree = createTree().constructor as new (root: string, isVerbose: boolean) => Tree;
+  return new FolderTree(root, false);
+}
+
+/** The files that a generator wrote or changed, by path. */
+async function written(tree: Tree, act: () => Promise<unknown>): Promise<Map<string, string>> {
+  const textsOf = () =>
+    new Map(tree.listChanges().map(({ path, content }) => [path, content?.toString() ?? '']));
+  const before = textsOf();
+  await act();
+  return new Map([...textsOf()].filter(([path, text]) => before.get(path) !== text));
+}
+
+for (const [kind, generate] of Object.entries({ consumer, service })) {
+  test(`a ${kind} is written and listed wherever a service has to be named, twice in a row`, async () => {
+    const tree = repository();
+    for (const name of ['loyalty', 'invoices']) {
+      const files = await written(tree, () => generate(tree, { name }));
+      for (const file of ['package.json', 'service.ts', 'config.ts', 'main.ts', 'main.test.ts'])
+        assert.ok(files.has(`services/${name}/${file}`), file);
+      const listing = files.get('infra/launcher/services.ts')!;
+      assert.match(listing, new RegExp(`  ${name},\\n  auditor,\\n`));
+      for (const [path, text] of files) assert.match(path + text, new RegExp(name), path);
+      assert.doesNotMatch([...files.values()].join('\n'), /<%/);
+    }
+    const portOf = (name: string) =>
+      /usual: (\d+_\d+)/.exec(tree.read(`services/${name}/service.ts`, 'utf8')!)![1];
+    assert.notEqual(portOf('loyalty'), portOf('invoices'));
+  });
+
+  test(`a name that is none or is taken makes no ${kind}, and nothing is written`, async () => {
+    const tree = repository();
+    const refused = ['Loyalty', 'l', 'my_points', 'class', 'ledger', 'refunds', '7up', 'a--b', ''];
+    for (const name of refused) {
+      const files = await written(tree, () =>
+        assert.rejects(generate(tree, { name }), RefusedName, name),
+      );
+      assert.deepEqual([...files.keys()], [], name);
+    }
+  });
+
+  test(`a file that reads otherwise is named, and no ${kind} is listed`, async () => {
+    const tree = repository();
+    tree.write('infra/launcher/services.ts', 'export const pipeline = [];\n');
+    const naming = (error: Error) =>
+      error instanceof LostAnchor && error.message.startsWith('infra/launcher/services.ts has no');
+    await assert.rejects(generate(tree, { name: 'loyalty' }), naming);
+  });
+}
+
+test('a word of SQL makes no consumer', async () => {
+  for (const name of ['order', 'user', 'grant']) {
+    const tree = repository();
+    await assert.rejects(consumer(tree, { name }), RefusedName, name);
+  }
+});
+
+test('a kind that there is not is refused, with those that there are', () => {
+  const run = (...words: string[]) =>
+    spawnSync(process.execPath, [join(import.meta.dirname, 'new.ts'), ...words], {
+      encoding: 'utf8',
+    });
+  const unknown = run('pipeline', 'loyalty');
+  assert.equal(unknown.status, 2, unknown.stderr);
+  assert.match(unknown.stderr, /'pipeline' is no kind: it takes one of consumer/);
+  assert.match(run('consumer').stderr, /a name is missing: npm run new -- consumer NAME/);
+});
+
+/** A clone of which every kind of place has the name. */
+function aClone() {
+  const tree = createTree();
+  tree.write('package.json', '{ "name": "triplock" }\n');
+  tree.write('libs/claims/claims.ts', `import { claims } from '@triplock/launcher';\n`);
+  tree.write('infra/triplock.mjs', 'export const TRIPLOCK_MODE = "Triplock";\n');
+  return tree;
+}
+
+test('every spelling of the name changes, in texts and in paths', async () => {
+  const tree = aClone();
+  await rename(tree, { name: 'acme' });
+  assert.match(tree.read('libs/claims/claims.ts', 'utf8')!, /@acme\/launcher/);
+  assert.match(tree.read('infra/acme.mjs', 'utf8')!, /ACME_MODE = .Acme./);
+  assert.equal(tree.exists('infra/triplock.mjs'), false);
+});
+
+test('a comment that a longer name made too wide is broken', async () => {
+  const tree = aClone();
+  const words = `${'word '.repeat(17)}triplock.`;
+  tree.write('libs/claims/wide.ts', `// ${words}\nexport const one = 1;\n`);
+  await rename(tree, { name: 'acmepaymentsandmore' });
+  const lines = tree.read('libs/claims/wide.ts', 'utf8')!.trimEnd().split('\n');
+  assert.ok(lines.every((line) => line.length <= 100));
+  assert.match(lines[1]!, /^\/\/ .*acmepaymentsandmore\.$/);
+});
+
+test('what is no name for a fork, or taken, is refused and nothing is written', async () => {
+  const refused = ['Acme', 'a', 'my-pay', 'class', 'claims', 'triplock', '7up'];
+  for (const name of refused) {
+    const tree = aClone();
+    const before = tree.listChanges().length;
+    await assert.rejects(rename(tree, { name }), RefusedName, name);
+    assert.equal(tree.listChanges().length, before, name);
+  }
+});
+
+/** The files that lines go into, as they are in this repository. */
+const edited = [
+  'libs/payments/identity.ts',
+  'libs/payments/money.ts',
+  'libs/contracts/index.ts',
+  'libs/contracts/kafka/accepted-record.ts',
+  'services/ingest-gateway/http/openapi.ts',
+  'services/ingest-gateway/routes/gateway-routes.ts',
+  'services/ingest-gateway/routes/every-route-claims.test.ts',
+  'services/ingest-gateway/routes/scoping.test.ts',
+  'services/settlement-feed/settlement-batches.ts',
+  'services/auditor/checks/ledger.sql',
+  'docs/observability.md',
+  'demo/scenarios/all.ts',
+  'demo/run-scenario.test.ts',
+];
+
+function workspace(): Tree {
+  const tree = createTree();
+  // Anchors are text as it is formatted here.
+  tree.write('.prettierrc', '{ "singleQuote": true, "printWidth": 100 }\n');
+  for (const file of edited) tree.write(file, readFileSync(join(root, file)));
+  return tree;
+}
+
+const changedPaths = (tree: Tree) => tree.listChanges().map(({ path }) => path);
+
+test('a kind is one more word in every list, beside those that are there', async () => {
+  const tree = workspace();
+  await transaction(tree, { name: 'tryone' });
+  await transaction(tree, { name: 'trytwo' });
+  const identity = tree.read('libs/payments/identity.ts', 'utf8')!;
+  assert.match(identity, /paymentKinds = \['payment', .*'tryone', 'trytwo'\] as const/);
+  assert.match(identity, /'tryone\.failed',\s+'trytwo\.succeeded'/);
+  assert.match(tree.read('libs/payments/money.ts', 'utf8')!, /case 'tryone':[^]+case 'trytwo':/);
+  const checks = tree.read('services/auditor/checks/ledger.sql', 'utf8')!;
+  assert.equal(checks.match(/WHEN 'tryone' THEN transactions\.partner_id/g)?.length, 2);
+});
+
+test('its own files speak of nothing but it', async () => {
+  const tree = workspace();
+  const before = changedPaths(tree);
+  await transaction(tree, { name: 'tryone' });
+  const files = changedPaths(tree).filter((path) => !before.includes(path));
+  assert.deepEqual(files.sort(), [
+    'demo/scenarios/tryones.ts',
+    'libs/contracts/http/tryone.test.ts',
+    'libs/contracts/http/tryone.ts',
+    'services/auditor/tryones.test.ts',
+    'services/ingest-gateway/routes/tryones.test.ts',
+    'services/ingest-gateway/routes/tryones.ts',
+    'services/ledger-worker/tryones.test.ts',
+  ]);
+  for (const file of files) {
+    const text = tree.read(file, 'utf8')!;
+    assert.doesNotMatch(text, /<%|__name__/, file);
+    for (const [, path] of text.matchAll(/from '(\.[^']+)'/g)) {
+      const imported = join(dirname(file), path!);
+      assert.ok(tree.exists(imported) || existsSync(join(root, imported)), `${file}: ${path}`);
+    }
+  }
+});
+
+test('a file in which it is not clear where a line belongs is named', async () => {
+  for (const file of edited) {
+    const tree = workspace();
+    tree.write(file, '// somebody else was here\n');
+    await assert.rejects(transaction(tree, { name: 'tryone' }), (error) => {
+      return error instanceof LostAnchor && error.message.startsWith(`${file} has no `);
+    });
+  }
+});
+
+test('what is no noun, or taken, is refused and nothing is written', async () => {
+  for (const name of ['Payout', 'pay-out', 'withdrawing', 'x', 'class', 'identity', 'demo']) {
+    const tree = workspace();
+    const before = changedPaths(tree).length;
+    await assert.rejects(transaction(tree, { name }), RefusedName, name);
+    assert.equal(changedPaths(tree).length, before, name);
+  }
+});
